@@ -1,0 +1,271 @@
+"""Frozen values that travel between the index and everything else.
+
+Times are nanoseconds since epoch (`*_ns`), hours are named by the start of their left-open interval.
+No value here knows SQL, Dagster or Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from resources.lake.layout import Signal
+
+
+class BatchKind(StrEnum):
+    COOK = "cook"
+    REBUILD = "rebuild"
+
+
+class BatchState(StrEnum):
+    DUE = "due"
+    CLAIMED = "claimed"
+    DONE = "done"
+    PARKED = "parked"
+
+
+class ObjectState(StrEnum):
+    REGISTERED = "registered"  # known, in no batch yet (or waiting for its next try)
+    BATCHED = "batched"  # frozen into a batch that is due or claimed
+    DONE = "done"
+    PARKED = "parked"  # gave up; visible with its error, retried on request
+    OVERWRITTEN = "overwritten"  # the same key came back with another etag; ingested only on request
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectNotice:
+    """A valid notification: this raw object exists."""
+
+    bucket: str
+    key: str
+    org: str
+    collector: str
+    signal: Signal
+    arrival_hour_ns: int
+    size: int
+    etag: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message that cannot become work, kept with the reason and where it came from."""
+
+    source: str
+    reason: str
+    payload: bytes
+    topic: str = ""
+    partition: int = -1
+    offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOffset:
+    topic: str
+    partition: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """One sensor tick's worth of reading: written in a single transaction."""
+
+    cluster: str
+    notices: tuple[ObjectNotice, ...] = ()
+    dead_letters: tuple[DeadLetter, ...] = ()
+    offsets: tuple[TopicOffset, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeResult:
+    """What registering did: new objects, repeats of known ones, keys that changed under us."""
+
+    registered: tuple[ObjectNotice, ...]
+    duplicates: int
+    overwritten: int
+    dead_letters: int
+
+
+@dataclass(frozen=True, slots=True)
+class PendingObject:
+    """A registered object waiting for a batch."""
+
+    object_id: int
+    org: str
+    collector: str
+    signal: Signal
+    arrival_hour_ns: int
+    size: int
+    tries: int
+    registered_at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """A batch to be created: the ordered, frozen inputs."""
+
+    kind: BatchKind
+    org: str
+    collector: str
+    signal: Signal
+    hour_ns: int
+    object_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RawObject:
+    object_id: int
+    bucket: str
+    key: str
+    size: int
+    etag: str
+    tries: int
+    arrival_hour_ns: int
+    collector: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DueBatch:
+    """Enough of a due batch to decide on requesting a run."""
+
+    batch_id: int
+    attempt: int
+    requests: int
+    bytes: int
+    objects: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A batch that this process, and nobody else, may publish while the token holds."""
+
+    batch_id: int
+    token: str
+    attempt: int
+    kind: BatchKind
+    org: str
+    collector: str
+    signal: Signal
+    hour_ns: int
+    inputs: tuple[RawObject, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One immutable Parquet object, as the index row describes it."""
+
+    segment_id: str
+    bucket: str
+    key: str
+    org: str
+    collector: str
+    signal: Signal
+    dataset: str
+    frequency_ms: int
+    hour_ns: int
+    width_ns: int
+    min_ns: int
+    max_ns: int
+    rows: int
+    bytes: int
+    level: int
+    origin: str
+    format_version: int
+    sort_version: int
+    terms: tuple[int, ...]
+    label_names: tuple[str, ...]
+    metric_names: tuple[str, ...]
+    series_offset: int
+    series_length: int
+    bloom_offset: int
+    bloom_length: int
+    object_ids: tuple[int, ...] = field(default=(), compare=False)
+    """Raw objects with rows in here (written to `segment_source`, empty when read back)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectDone:
+    """A raw object whose every row is in this publication."""
+
+    object_id: int
+    etag: str
+    rows: int
+    rejected: int
+    quarantined: int
+    hours: tuple[tuple[int, int], ...]
+    """(event hour start, rows), live rows only."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFailed:
+    object_id: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxMessage:
+    topic: str
+    key: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Everything one batch changes, applied in one transaction or not at all."""
+
+    claim: Claim
+    segments: tuple[Segment, ...]
+    done: tuple[ObjectDone, ...] = ()
+    failed: tuple[ObjectFailed, ...] = ()
+    retire: tuple[str, ...] = ()
+    hours: tuple[int, ...] = ()
+    """Event hours whose content changes: each gets its partition version bumped."""
+    outbox: tuple[OutboxMessage, ...] = ()
+    expect_sources: tuple[int, ...] | None = None
+    """Rebuild only: the exact done objects with rows in the hour, as seen when planning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    org: str
+    signal: Signal
+    frequency_ms: int
+    start_ns: int
+    version: int
+    built_from: dict[str, int] = field(hash=False)
+    updated_at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentQuery:
+    """Which segments a query may need: pruned by everything the index knows."""
+
+    org: str
+    dataset: str
+    frequency_ms: int
+    start_ns: int
+    end_ns: int
+    """Both inclusive."""
+    terms: tuple[tuple[int, ...], ...] = ()
+    """A conjunction of alternatives: at least one term of every tuple must be present."""
+    collectors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    org: str
+    role: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StorageProfile:
+    """How to reach a bucket; `credentials_ref` names settings, it is never a secret itself."""
+
+    bucket: str
+    url: str
+    credentials_ref: str = ""
+
+
+class PublishConflictError(RuntimeError):
+    """The index is no longer what the plan assumed; nothing was changed, plan the batch again."""

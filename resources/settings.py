@@ -1,0 +1,173 @@
+"""The one reader of the environment.
+
+Every knob is a field of `Settings`; field `kafka_bootstrap` is read from `LAKERUNNER_KAFKA_BOOTSTRAP`.
+A value not in the environment is looked up in `<data_dir>/stack.env`, which `lakerunner up` writes, so
+that a command typed in another shell finds the running stack. An unknown `LAKERUNNER_*` name is an
+error: a misspelt option must never be silently ignored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+PREFIX = "LAKERUNNER_"
+CREDENTIAL_PREFIX = "LAKERUNNER_CREDENTIALS_"
+MIB = 1024 * 1024
+
+
+class SettingsError(ValueError):
+    """A setting is unknown, missing or malformed; the message names the variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    # --- where things are -------------------------------------------------------------------------
+    data_dir: Path = Path(".lakerunner")
+    index_dsn: str = ""
+    lake_url: str = ""
+    kafka_bootstrap: str = ""
+    kafka_cluster: str = "local"
+    spark_remote: str = ""
+    ingress_host: str = "127.0.0.1"
+    ingress_port: int = 4380
+    query_host: str = "127.0.0.1"
+    query_port: int = 4381
+    worker_host: str = "127.0.0.1"
+    worker_port: int = 4390
+    worker_urls: str = ""
+    webserver_port: int = 4300
+    code_server_host: str = "127.0.0.1"
+    code_server_port: int = 4301
+    # --- secrets (never logged; `redacted()` hides them) ------------------------------------------
+    internal_token: str = ""
+    webhook_token: str = ""
+    # --- object store -----------------------------------------------------------------------------
+    s3_endpoint: str = ""
+    s3_region: str = "us-east-1"
+    s3_access_key_id: str = ""
+    s3_secret_access_key: str = ""
+    store_max_retries: int = 5
+    store_timeout_s: float = 60.0
+    # --- ingest -----------------------------------------------------------------------------------
+    batch_max_bytes: int = 256 * MIB
+    batch_max_objects: int = 500
+    batch_max_age_s: float = 3.0
+    cook_task_bytes: int = 64 * MIB
+    cook_slice_bytes: int = 128 * MIB
+    cook_claim_bytes: int = 2048 * MIB
+    object_max_bytes: int = 4096 * MIB
+    object_max_tries: int = 3
+    cook_runs_in_flight: int = 1
+    horizon_days: int = 90
+    future_tolerance_s: int = 3600
+    lease_s: float = 30.0
+    heartbeat_s: float = 5.0
+    sensor_max_messages: int = 5000
+    sensor_interval_s: int = 5
+    row_group_rows: int = 250_000
+    # --- query ------------------------------------------------------------------------------------
+    query_timeout_s: float = 600.0
+    query_default_limit: int = 100
+    query_max_limit: int = 50_000
+    query_default_window_s: int = 3600
+    query_max_concurrency: int = 8
+    cache_max_bytes: int = 10 * 1024 * MIB
+    worker_memory_mb: int = 1024
+    worker_threads: int = 2
+    # --- operations -------------------------------------------------------------------------------
+    allow_loss: bool = False
+    log_level: str = "INFO"
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] | None = None) -> Settings:
+        """Environment first, then `<data_dir>/stack.env`, then the defaults above."""
+        env = dict(os.environ if environ is None else environ)
+        given = {name: value for name, value in env.items() if name.startswith(PREFIX)}
+        data_dir = Path(given.get("LAKERUNNER_DATA_DIR", cls.data_dir)).absolute()
+        values = {**read_env_file(data_dir / "stack.env"), **given, "LAKERUNNER_DATA_DIR": str(data_dir)}
+        return cls(**{field: value for field, value in _parse(values).items()})
+
+    def child_environment(self) -> dict[str, str]:
+        """What a child process needs in its environment to load exactly these settings."""
+        return {PREFIX + f.name.upper(): _unparse(getattr(self, f.name)) for f in fields(self)}
+
+    def redacted(self) -> dict[str, str]:
+        """For logs and `doctor`: every field, secrets replaced by stars."""
+        return {
+            f.name: "***" if _is_secret(f.name) and getattr(self, f.name) else _unparse(getattr(self, f.name))
+            for f in fields(self)
+        }
+
+    def require(self, name: str) -> str:
+        """The text setting `name`, or a clear error when it was never configured."""
+        value = getattr(self, name)
+        if not value:
+            raise SettingsError(
+                f"{PREFIX}{name.upper()} is not set and no stack is running on {self.data_dir}; "
+                "start one with `lakerunner up` or set the variable"
+            )
+        return str(value)
+
+
+def credentials(ref: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Object store options for a `storage_profile.credentials_ref`.
+
+    `LAKERUNNER_CREDENTIALS_PROD_ACCESS_KEY_ID=x` gives `{"access_key_id": "x"}` for ref `prod`.
+    """
+    env = os.environ if environ is None else environ
+    prefix = f"{CREDENTIAL_PREFIX}{ref.upper().replace('-', '_')}_"
+    found = {k[len(prefix) :].lower(): v for k, v in env.items() if k.startswith(prefix)}
+    if not found:
+        raise SettingsError(f"credentials_ref {ref!r}: no variable starts with {prefix}")
+    return found
+
+
+def process_environment() -> dict[str, str]:
+    """A copy of the whole environment, for starting child processes."""
+    return dict(os.environ)
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """`NAME=value` lines; a missing file is an empty environment (no stack was started here)."""
+    if not path.is_file():
+        return {}
+    lines = (line.strip() for line in path.read_text().splitlines())
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+def _parse(values: Mapping[str, str]) -> dict[str, Any]:
+    types = get_type_hints(Settings)
+    parsed: dict[str, Any] = {}
+    for name, text in values.items():
+        if name.startswith(CREDENTIAL_PREFIX):
+            continue
+        field = name[len(PREFIX) :].lower()
+        if field not in types:
+            raise SettingsError(f"{name}: no such setting (see docs/reference/settings.md)")
+        parsed[field] = _convert(name, text, types[field])
+    return parsed
+
+
+def _convert(name: str, text: str, kind: type) -> Any:
+    if kind is bool:
+        if text.lower() in {"1", "true", "yes", "on"}:
+            return True
+        if text.lower() in {"0", "false", "no", "off", ""}:
+            return False
+        raise SettingsError(f"{name}: expected true or false, found {text!r}")
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise SettingsError(f"{name}: expected {kind.__name__}, found {text!r}") from error
+
+
+def _unparse(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _is_secret(name: str) -> bool:
+    return name.endswith(("_token", "_key", "_dsn", "access_key_id"))
