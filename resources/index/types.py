@@ -155,7 +155,6 @@ class Segment:
     """One immutable Parquet object, as the index row describes it."""
 
     segment_id: str
-    bucket: str
     key: str
     org: str
     collector: str

@@ -1,0 +1,159 @@
+"""What the index can be asked to do, for the real one and its twin in memory.
+
+Split by who asks: the query side and the ingress see only their slice, so that their tests need nothing
+else and their code cannot reach further. Every method is one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from resources.index.types import (
+    ApiKey,
+    BatchKind,
+    BatchPlan,
+    Claim,
+    DeadLetter,
+    DueBatch,
+    Intake,
+    IntakeResult,
+    ObjectNotice,
+    OutboxMessage,
+    Partition,
+    PendingObject,
+    Publication,
+    RawObject,
+    Segment,
+    SegmentQuery,
+    StorageProfile,
+    TopicOffset,
+)
+from resources.lake.layout import PrefixMapping, Signal
+
+Grouping = Callable[[Sequence[PendingObject]], Sequence[BatchPlan]]
+Deliver = Callable[[Sequence[OutboxMessage]], None]
+
+
+class KeyIndex(Protocol):
+    """Who may do what."""
+
+    def find_api_key(self, key_hash: bytes) -> ApiKey | None:
+        """The live (not revoked, not expired) key with this sha256, of an enabled organisation."""
+
+
+class QueryIndex(KeyIndex, Protocol):
+    """All that a query may see."""
+
+    def find_segments(self, query: SegmentQuery) -> list[Segment]:
+        """Live segments overlapping `[start_ns, end_ns]`, ordered by (min_ns, segment_id)."""
+
+    def count_segments(self, org: str, dataset: str) -> int:
+        """Live segments of a dataset, for `EXPLAIN`'s considered/pruned line."""
+
+
+class IngressIndex(KeyIndex, Protocol):
+    """All that the ingress may see and do."""
+
+    def storage_profiles(self) -> dict[str, StorageProfile]: ...
+
+    def prefix_mappings(self) -> list[PrefixMapping]: ...
+
+    def organisations(self) -> list[str]:
+        """Names of enabled organisations, sorted."""
+
+    def append_outbox(self, messages: Sequence[OutboxMessage]) -> None: ...
+
+    def append_dead_letters(self, letters: Sequence[DeadLetter]) -> None: ...
+
+    def add_counters(self, amounts: Mapping[str, float]) -> None: ...
+
+
+class AdminIndex(Protocol):
+    """What a person sets up."""
+
+    def create_organisation(self, org: str) -> bool:
+        """True when it is new, False when it was there (and is now enabled)."""
+
+    def create_api_key(self, org: str, role: str, name: str, key_hash: bytes, expires_at_ns: int | None) -> None: ...
+
+    def revoke_api_key(self, org: str, name: str) -> int: ...
+
+    def put_storage_profile(self, profile: StorageProfile) -> None: ...
+
+    def put_prefix_mapping(self, mapping: PrefixMapping) -> None: ...
+
+    def retry_parked(self, org: str, object_ids: Sequence[int] | None) -> int:
+        """Parked (None = all of the organisation's) objects become registered again."""
+
+
+class PipelineIndex(IngressIndex, Protocol):
+    """What sensors, runs and singletons do. See design notes in `docs/concepts.md`."""
+
+    def read_offsets(self, cluster: str, topic: str) -> list[TopicOffset]: ...
+
+    def take_in(self, intake: Intake) -> IntakeResult:
+        """Register objects, keep dead letters and move the offsets, together."""
+
+    def plan_batches(self, signal: Signal, group: Grouping) -> int:
+        """Show `group` the pending objects (locked) and create the batches it returns."""
+
+    def release_expired(self, lease_s: float) -> int:
+        """Claims without a heartbeat for `lease_s` become due again, one attempt later."""
+
+    def due_batches(self, signal: Signal, kind: BatchKind) -> list[DueBatch]: ...
+
+    def note_requested(self, batch_ids: Sequence[int]) -> None:
+        """A run was requested for these: their next run key must differ."""
+
+    def claim_due(self, signal: Signal, kind: BatchKind, max_bytes: int) -> list[Claim]:
+        """Claim due batches, oldest first, at least one, until `max_bytes` of input."""
+
+    def create_claimed(self, plan: BatchPlan) -> Claim:
+        """A batch that is born claimed (rebuilds); its inputs keep their state."""
+
+    def beat(self, tokens: Sequence[str]) -> int:
+        """Heartbeat for claims; the number still held."""
+
+    def give_back(self, claim: Claim, error: str, delay_s: float) -> None:
+        """The attempt failed for reasons outside its inputs: due again after `delay_s`."""
+
+    def abandon(self, claim: Claim, error: str) -> None:
+        """A claimed rebuild that will not be retried: done, nothing published."""
+
+    def split(self, claim: Claim, error: str, max_tries: int) -> None:
+        """The attempt crashed without saying which input did it: two halves, or park a single object."""
+
+    def publish(self, publication: Publication) -> dict[int, int]:
+        """Apply everything or raise `PublishConflictError`; returns the new version of each hour."""
+
+    def objects_with_rows_in(self, org: str, signal: Signal, hour_ns: int) -> list[RawObject]:
+        """Done objects that hold rows of this event hour."""
+
+    def pending_objects(self, org: str, signal: Signal, from_hour_ns: int, to_hour_ns: int) -> list[PendingObject]:
+        """Registered objects whose arrival hour lies in the range (both inclusive)."""
+
+    def batch_now(self, plans: Sequence[BatchPlan]) -> list[Claim]:
+        """Create batches for these registered objects and claim them at once."""
+
+    def live_segments(self, org: str, signal: Signal, frequency_ms: int, hour_ns: int) -> list[Segment]: ...
+
+    def partitions(self, org: str, signal: Signal, frequency_ms: int) -> list[Partition]: ...
+
+    def known_keys(self, bucket: str, keys: Sequence[str]) -> set[str]: ...
+
+    def register_listed(self, notices: Sequence[ObjectNotice]) -> IntakeResult:
+        """Objects found by listing, which no notification announced."""
+
+    def drain_outbox(self, deliver: Deliver, limit: int) -> int:
+        """Lock some messages, hand them to `deliver`, delete them; nothing is deleted if it raises."""
+
+    def beat_run(self, run_id: str) -> None: ...
+
+    def forget_run(self, run_id: str) -> None: ...
+
+    def run_heartbeats(self) -> dict[str, float]:
+        """Seconds since the last heartbeat of every run that ever beat and has not ended."""
+
+    def pipeline_status(self) -> list[Mapping[str, object]]:
+        """Per organisation and signal: objects by state, pending bytes, oldest pending, segments, rows."""
