@@ -1,0 +1,218 @@
+-- The whole schema: the sum of all numbered migrations. Read this; apply those.
+
+-- Organisations and who may speak for them.
+
+CREATE SCHEMA IF NOT EXISTS lakerunner;
+
+CREATE TABLE lakerunner.organization (
+    org_id text PRIMARY KEY CHECK (org_id ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
+    enabled boolean NOT NULL DEFAULT true,
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE TABLE lakerunner.api_key (
+    key_hash bytea PRIMARY KEY CHECK (octet_length(key_hash) = 32),
+    org_id text NOT NULL REFERENCES lakerunner.organization,
+    role text NOT NULL CHECK (role IN ('read', 'write', 'admin')),
+    name text NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    expires_at timestamptz,
+    revoked_at timestamptz
+);
+CREATE UNIQUE INDEX api_key_name ON lakerunner.api_key (org_id, name) WHERE revoked_at IS NULL;
+
+-- Where raw objects may lie and whose they are.
+
+CREATE TABLE lakerunner.storage_profile (
+    bucket text PRIMARY KEY,
+    url text NOT NULL,
+    credentials_ref text NOT NULL DEFAULT '',
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE TABLE lakerunner.bucket_prefix_mapping (
+    bucket text NOT NULL REFERENCES lakerunner.storage_profile,
+    prefix text NOT NULL CHECK (prefix <> ''),
+    org_id text NOT NULL REFERENCES lakerunner.organization,
+    collector text NOT NULL CHECK (collector ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
+    signal text CHECK (signal IN ('logs', 'metrics', 'traces')),
+    PRIMARY KEY (bucket, prefix)
+);
+
+-- The raw objects. (bucket, key) is the identity that makes a repeated notification harmless.
+
+CREATE TABLE lakerunner.raw_object (
+    object_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    bucket text NOT NULL,
+    key text NOT NULL,
+    org_id text NOT NULL REFERENCES lakerunner.organization,
+    collector text NOT NULL,
+    signal text NOT NULL CHECK (signal IN ('logs', 'metrics', 'traces')),
+    arrival_hour_ns bigint NOT NULL,
+    size bigint NOT NULL CHECK (size >= 0),
+    etag text NOT NULL DEFAULT '',
+    version text NOT NULL DEFAULT '',
+    state text NOT NULL DEFAULT 'registered'
+    CHECK (state IN ('registered', 'batched', 'done', 'parked', 'overwritten')),
+    tries integer NOT NULL DEFAULT 0,
+    next_try_at timestamptz NOT NULL DEFAULT now(),
+    error text,
+    rows bigint,
+    rejected bigint,
+    quarantined bigint,
+    registered_at timestamptz NOT NULL DEFAULT now(),
+    done_at timestamptz,
+    UNIQUE (bucket, key)
+);
+CREATE INDEX raw_object_pending ON lakerunner.raw_object (signal, object_id)
+WHERE state = 'registered';
+CREATE INDEX raw_object_parked ON lakerunner.raw_object (org_id, object_id)
+WHERE state IN ('parked', 'overwritten');
+CREATE INDEX raw_object_arrival ON lakerunner.raw_object (org_id, signal, arrival_hour_ns);
+
+-- Which event hours hold rows of an object: what a rebuild of an hour must decode again.
+
+CREATE TABLE lakerunner.raw_object_hour (
+    object_id bigint NOT NULL REFERENCES lakerunner.raw_object,
+    hour_ns bigint NOT NULL,
+    rows bigint NOT NULL CHECK (rows > 0),
+    org_id text NOT NULL,
+    signal text NOT NULL,
+    PRIMARY KEY (object_id, hour_ns)
+);
+CREATE INDEX raw_object_hour_by_hour ON lakerunner.raw_object_hour (org_id, signal, hour_ns);
+
+-- The unit of work. It owns claims, retries and back-off; Dagster's run retries are off.
+
+CREATE TABLE lakerunner.batch (
+    batch_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind text NOT NULL CHECK (kind IN ('cook', 'rebuild')),
+    org_id text NOT NULL REFERENCES lakerunner.organization,
+    collector text NOT NULL,
+    signal text NOT NULL CHECK (signal IN ('logs', 'metrics', 'traces')),
+    hour_ns bigint NOT NULL,
+    state text NOT NULL DEFAULT 'due' CHECK (state IN ('due', 'claimed', 'done', 'parked')),
+    attempt integer NOT NULL DEFAULT 0,
+    requests integer NOT NULL DEFAULT 0,
+    claim_token text,
+    heartbeat_at timestamptz,
+    next_attempt_at timestamptz NOT NULL DEFAULT now(),
+    input_bytes bigint NOT NULL,
+    input_count integer NOT NULL,
+    error text,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    finished_at timestamptz,
+    CHECK ((state = 'claimed') = (claim_token IS NOT NULL)),
+    CHECK ((state = 'claimed') = (heartbeat_at IS NOT NULL))
+);
+CREATE INDEX batch_open ON lakerunner.batch (signal, kind, batch_id) WHERE state IN ('due', 'claimed');
+
+CREATE TABLE lakerunner.batch_input (
+    batch_id bigint NOT NULL REFERENCES lakerunner.batch ON DELETE CASCADE,
+    ordinal integer NOT NULL,
+    object_id bigint NOT NULL REFERENCES lakerunner.raw_object,
+    PRIMARY KEY (batch_id, ordinal)
+);
+CREATE INDEX batch_input_object ON lakerunner.batch_input (object_id);
+
+-- The content version of a partition. A rollup is usable only while its inputs still have these versions.
+
+CREATE TABLE lakerunner.partition (
+    org_id text NOT NULL REFERENCES lakerunner.organization,
+    signal text NOT NULL CHECK (signal IN ('logs', 'metrics', 'traces')),
+    frequency_ms bigint NOT NULL CHECK (frequency_ms >= 0),
+    start_ns bigint NOT NULL,
+    version bigint NOT NULL DEFAULT 0,
+    built_from jsonb NOT NULL DEFAULT '{}',
+    updated_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (org_id, signal, frequency_ms, start_ns)
+);
+
+-- The segments. Live means retired_at IS NULL.
+
+CREATE TABLE lakerunner.segment (
+    segment_id text PRIMARY KEY CHECK (segment_id ~ '^[0-9a-f]{32}$'),
+    key text NOT NULL UNIQUE,
+    org_id text NOT NULL REFERENCES lakerunner.organization,
+    collector text NOT NULL,
+    signal text NOT NULL CHECK (signal IN ('logs', 'metrics', 'traces')),
+    dataset text NOT NULL,
+    frequency_ms bigint NOT NULL,
+    dateint integer NOT NULL,
+    hour smallint,
+    hour_ns bigint NOT NULL,
+    width_ns bigint NOT NULL,
+    min_ns bigint NOT NULL,
+    max_ns bigint NOT NULL,
+    rows bigint NOT NULL CHECK (rows > 0),
+    bytes bigint NOT NULL CHECK (bytes > 0),
+    level smallint NOT NULL,
+    origin text NOT NULL DEFAULT '',
+    format_version smallint NOT NULL,
+    sort_version smallint NOT NULL,
+    terms bigint [] NOT NULL,
+    label_names text [] NOT NULL,
+    metric_names text [] NOT NULL,
+    series_offset bigint NOT NULL,
+    series_length bigint NOT NULL,
+    bloom_offset bigint NOT NULL,
+    bloom_length bigint NOT NULL,
+    batch_id bigint NOT NULL REFERENCES lakerunner.batch,
+    published_at timestamptz NOT NULL DEFAULT now(),
+    retired_at timestamptz,
+    CHECK (min_ns <= max_ns)
+);
+CREATE INDEX segment_live ON lakerunner.segment (org_id, dataset, frequency_ms, max_ns, min_ns)
+WHERE retired_at IS NULL;
+CREATE INDEX segment_hour ON lakerunner.segment (org_id, signal, frequency_ms, hour_ns)
+WHERE retired_at IS NULL;
+CREATE INDEX segment_retired ON lakerunner.segment (retired_at) WHERE retired_at IS NOT NULL;
+
+CREATE TABLE lakerunner.segment_source (
+    segment_id text NOT NULL REFERENCES lakerunner.segment ON DELETE CASCADE,
+    object_id bigint NOT NULL REFERENCES lakerunner.raw_object,
+    PRIMARY KEY (segment_id, object_id)
+);
+CREATE INDEX segment_source_object ON lakerunner.segment_source (object_id);
+
+-- Messages: where reading stands, what could not be used, what is still to be sent.
+
+CREATE TABLE lakerunner.consumed_offset (
+    cluster text NOT NULL,
+    topic text NOT NULL,
+    partition integer NOT NULL,
+    next_offset bigint NOT NULL CHECK (next_offset >= 0),
+    updated_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (cluster, topic, partition)
+);
+
+CREATE TABLE lakerunner.dead_letter (
+    dead_letter_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    source text NOT NULL,
+    topic text NOT NULL,
+    partition integer NOT NULL,
+    message_offset bigint NOT NULL,
+    reason text NOT NULL,
+    payload bytea NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE TABLE lakerunner.outbox (
+    outbox_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    topic text NOT NULL,
+    key text NOT NULL,
+    payload bytea NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- What runs report: counters that outlive them, heartbeats that end with them.
+
+CREATE TABLE lakerunner.counter (
+    name text PRIMARY KEY,
+    value double precision NOT NULL
+);
+
+CREATE TABLE lakerunner.run_heartbeat (
+    run_id text PRIMARY KEY,
+    beat_at timestamptz NOT NULL DEFAULT now()
+);
