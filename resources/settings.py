@@ -62,7 +62,7 @@ class Settings:
     object_max_bytes: int = 4096 * MIB
     object_max_tries: int = 3
     cook_runs_in_flight: int = 1
-    horizon_days: int = 90
+    horizon: str = "2025-01-01"
     future_tolerance_s: int = 3600
     lease_s: float = 30.0
     heartbeat_s: float = 5.0
