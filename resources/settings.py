@@ -17,6 +17,7 @@ from typing import Any, get_type_hints
 PREFIX = "LAKERUNNER_"
 CREDENTIAL_PREFIX = "LAKERUNNER_CREDENTIALS_"
 MIB = 1024 * 1024
+DEFAULT_DATA_DIR = Path(".lakerunner")
 
 
 class SettingsError(ValueError):
@@ -26,7 +27,7 @@ class SettingsError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Settings:
     # --- where things are -------------------------------------------------------------------------
-    data_dir: Path = Path(".lakerunner")
+    data_dir: Path = DEFAULT_DATA_DIR
     index_dsn: str = ""
     lake_url: str = ""
     kafka_bootstrap: str = ""
@@ -87,7 +88,7 @@ class Settings:
         """Environment first, then `<data_dir>/stack.env`, then the defaults above."""
         env = dict(os.environ if environ is None else environ)
         given = {name: value for name, value in env.items() if name.startswith(PREFIX)}
-        data_dir = Path(given.get("LAKERUNNER_DATA_DIR", cls.data_dir)).absolute()
+        data_dir = Path(given.get("LAKERUNNER_DATA_DIR", DEFAULT_DATA_DIR)).absolute()
         values = {**read_env_file(data_dir / "stack.env"), **given, "LAKERUNNER_DATA_DIR": str(data_dir)}
         return cls(**{field: value for field, value in _parse(values).items()})
 

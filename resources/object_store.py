@@ -1,0 +1,62 @@
+"""The door to object storage: `open_store(url, settings)` and what it can raise.
+
+Clients are cached per process, URL and credentials; after a fork (Spark's Python workers) the child opens its
+own, since the library's threads do not survive one. The client itself lives in `resources/store/`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from resources.settings import Settings
+from resources.store.backend import open_backend
+from resources.store.client import ObjectStore
+from resources.store.errors import (
+    AlreadyExistsError,
+    ChangedError,
+    DeniedError,
+    NotFoundError,
+    StoreError,
+    UnavailableError,
+)
+from resources.store.latency import LATENCY
+from resources.store.objects import Fetched, ObjectInfo
+
+__all__ = [
+    "AlreadyExistsError",
+    "ChangedError",
+    "DeniedError",
+    "Fetched",
+    "NotFoundError",
+    "ObjectInfo",
+    "ObjectStore",
+    "StoreError",
+    "UnavailableError",
+    "open_store",
+    "render_store_metrics",
+    "reopen_store",
+]
+
+_lock = threading.Lock()
+_open: dict[tuple[int, str, str, str], ObjectStore] = {}
+
+
+def open_store(url: str, settings: Settings, credentials_ref: str = "") -> ObjectStore:
+    """The client for `url` (`file:///dir`, `s3://bucket/prefix`, `gs://…`, `az://account/container`)."""
+    key = (os.getpid(), url, credentials_ref, settings.s3_endpoint)
+    with _lock:
+        if key not in _open:
+            backend = open_backend(url, settings, credentials_ref)
+            _open[key] = ObjectStore(url, credentials_ref, backend, settings.store_max_retries)
+        return _open[key]
+
+
+def reopen_store(url: str, credentials_ref: str) -> ObjectStore:
+    """What an unpickled client becomes: opened anew with the settings of this process."""
+    return open_store(url, Settings.load(), credentials_ref)
+
+
+def render_store_metrics() -> str:
+    """Prometheus text: latency of every operation of this process, by outcome."""
+    return LATENCY.render()

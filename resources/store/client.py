@@ -1,0 +1,195 @@
+"""The object store as the rest of the code sees it: whole objects, ranges, create-only puts, listings.
+
+Every method is safe to call from any thread, timed, and retried on transient failures only; a failure is a
+`StoreError` that names the object. A client pickles as its URL, so that a Spark Python worker opens its own
+with the settings of its own environment and no secret travels in a task.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import obstore
+
+from resources.store.backend import Backend, scheme_of
+from resources.store.errors import FAILURES, AlreadyExistsError, NotFoundError, UnavailableError, translate
+from resources.store.latency import LATENCY
+from resources.store.objects import Fetched, ObjectInfo, info_of, readable
+from resources.store.retry import with_retries
+
+FETCH_CHUNK = 32 * 1024 * 1024
+LIST_CHUNK = 1000
+DELETE_CHUNK = 1000
+
+Result = TypeVar("Result")
+
+
+class ObjectStore:
+    """Objects under one URL; keys are relative to it."""
+
+    def __init__(self, url: str, credentials_ref: str, backend: Backend, max_retries: int) -> None:
+        self.url = url
+        self.credentials_ref = credentials_ref
+        self._backend = backend
+        self._max_retries = 0 if scheme_of(url) == "file" else max_retries
+
+    def __reduce__(self) -> tuple[Callable[..., ObjectStore], tuple[str, str]]:
+        from resources.object_store import reopen_store
+
+        return reopen_store, (self.url, self.credentials_ref)
+
+    def get(self, key: str) -> Fetched:
+        """The whole object with what identifies the version read."""
+
+        def read() -> Fetched:
+            result = obstore.get(self._backend, key)
+            return Fetched(bytes(result.bytes()), info_of(result.meta))
+
+        return self._run("get", key, read)
+
+    def get_bytes(self, key: str) -> bytes:
+        return self.get(key).data
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """`length` bytes from `start` (fewer where the object ends)."""
+        if length == 0:
+            return b""
+        return self._run(
+            "get_range", key, lambda: bytes(obstore.get_range(self._backend, key, start=start, length=length))
+        )
+
+    def fetch_to(self, key: str, path: Path, etag: str = "") -> int:
+        """Download to `path`, complete or not at all; returns the bytes written.
+
+        Read in pinned ranges: memory stays at one chunk, a lost connection costs one chunk, and an object
+        replaced half-way (or that no longer has `etag`) is a `ChangedError` and not a mixture of two.
+        """
+        meta = self.head(key)
+        pin = etag or meta.etag
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                for start in range(0, meta.size, FETCH_CHUNK):
+                    file.write(self._pinned(key, start, min(start + FETCH_CHUNK, meta.size), pin))
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        return meta.size
+
+    def put(self, key: str, data: bytes | Path) -> str:
+        """Write or replace; returns the etag."""
+        with readable(data) as buffer:
+            return self._run("put", key, lambda: self._put(key, buffer, "overwrite"))
+
+    def put_new(self, key: str, data: bytes | Path) -> str:
+        """Create, or raise `AlreadyExistsError`; returns the etag.
+
+        A put whose answer was lost may have succeeded, and its retry then finds the key taken: the bytes
+        there decide whether that was us.
+        """
+        with readable(data) as buffer:
+            return self._run_counted("put_new", key, lambda attempt: self._create(key, buffer, attempt))
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove these objects; one that is not there is as good as removed."""
+        wanted = list(keys)
+        for start in range(0, len(wanted), DELETE_CHUNK):
+            chunk = wanted[start : start + DELETE_CHUNK]
+            try:
+                self._run("delete", chunk[0], partial(obstore.delete, self._backend, chunk))
+            except NotFoundError:
+                self._delete_one_by_one(chunk)
+
+    def head(self, key: str) -> ObjectInfo:
+        return self._run("head", key, lambda: info_of(obstore.head(self._backend, key)))
+
+    def exists(self, key: str) -> bool:
+        try:
+            self.head(key)
+        except NotFoundError:
+            return False
+        return True
+
+    def list(self, prefix: str = "") -> Iterator[Sequence[ObjectInfo]]:
+        """Objects under a folder, in chunks; `prefix` ends at a path part (`a/b` does not match `a/bc`).
+
+        A transient failure resumes after the last key seen (stores list in key order).
+        """
+        listing, last = self._listing(prefix, None), ""
+        while True:
+            try:
+                chunk = self._attempt("list", prefix, partial(next, listing, ()))
+            except UnavailableError:
+                if self._max_retries == 0:
+                    raise
+                listing = self._listing(prefix, last or None)
+                chunk = self._run("list", prefix, partial(next, listing, ()))
+            if not chunk:
+                return
+            last = chunk[-1]["path"]
+            yield [info_of(meta) for meta in chunk]
+
+    def list_folders(self, prefix: str = "") -> Sequence[str]:
+        """The next path parts under `prefix`, as full prefixes without a trailing slash."""
+        return self._run(
+            "list_folders",
+            prefix,
+            lambda: sorted(obstore.list_with_delimiter(self._backend, prefix or None)["common_prefixes"]),
+        )
+
+    def _listing(self, prefix: str, offset: str | None) -> Iterator[Sequence[Any]]:
+        return iter(obstore.list(self._backend, prefix or None, offset=offset, chunk_size=LIST_CHUNK))
+
+    def _pinned(self, key: str, start: int, end: int, etag: str) -> bytes:
+        options: dict[str, Any] = {"range": (start, end)} | ({"if_match": etag} if etag else {})
+        return self._run(
+            "fetch",
+            key,
+            lambda: bytes(obstore.get(self._backend, key, options=options).bytes()),  # type: ignore[arg-type]
+        )
+
+    def _put(self, key: str, buffer: Any, mode: Any) -> str:
+        # One request even when large: multipart uploads cannot be conditional here.
+        return obstore.put(self._backend, key, buffer, mode=mode, use_multipart=False)["e_tag"] or ""
+
+    def _create(self, key: str, buffer: Any, attempt: int) -> str:
+        try:
+            return self._put(key, buffer, "create")
+        except FAILURES as error:
+            taken = isinstance(translate(error, "put_new", self.url, key), AlreadyExistsError)
+            if not (taken and attempt > 1):
+                raise
+            there = self.get(key)
+            if there.data != bytes(buffer):
+                raise
+            return there.etag
+
+    def _delete_one_by_one(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            try:
+                self._run("delete", key, partial(obstore.delete, self._backend, key))
+            except NotFoundError:
+                continue
+
+    def _run(self, operation: str, key: str, call: Callable[[], Result]) -> Result:
+        return self._run_counted(operation, key, lambda _attempt: call())
+
+    def _run_counted(self, operation: str, key: str, call: Callable[[int], Result]) -> Result:
+        return with_retries(
+            lambda attempt: self._attempt(operation, key, lambda: call(attempt)), self._max_retries
+        )
+
+    def _attempt(self, operation: str, key: str, call: Callable[[], Result]) -> Result:
+        def translated() -> Result:
+            try:
+                return call()
+            except FAILURES as error:
+                raise translate(error, operation, self.url, key) from error
+
+        return LATENCY.timed(operation, translated)

@@ -1,0 +1,63 @@
+"""Values about objects, and the reading of files to be uploaded."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    key: str
+    size: int
+    etag: str
+    version: str
+    last_modified: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """An object's bytes, and the version they are of."""
+
+    data: bytes
+    info: ObjectInfo
+
+    @property
+    def etag(self) -> str:
+        return self.info.etag
+
+    @property
+    def version(self) -> str:
+        return self.info.version
+
+    @property
+    def size(self) -> int:
+        return self.info.size
+
+    @property
+    def last_modified(self) -> datetime:
+        return self.info.last_modified
+
+
+def info_of(meta: Mapping[str, Any]) -> ObjectInfo:
+    """From the library's dictionary; a store without etags or versions gives empty text."""
+    return ObjectInfo(
+        meta["path"], meta["size"], meta["e_tag"] or "", meta["version"] or "", meta["last_modified"]
+    )
+
+
+@contextmanager
+def readable(data: bytes | Path) -> Iterator[bytes | mmap.mmap]:
+    """The bytes to upload; a file is mapped, so that a large segment is never copied into memory."""
+    if isinstance(data, bytes):
+        yield data
+    elif data.stat().st_size == 0:
+        yield b""  # an empty file cannot be mapped
+    else:
+        with data.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            yield mapped
