@@ -1,0 +1,132 @@
+"""Sending: every message is with the broker when `send` returns, else `KafkaUnavailableError` is raised.
+
+Idempotent and acks=all. After a failure the next sends fail at once for a short while, so that a receiver
+facing a dead broker goes to its outbox without making each caller wait the whole timeout.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka import Producer as NativeProducer
+
+from resources.index.types import OutboxMessage
+from resources.stream.values import KafkaUnavailableError
+
+log = logging.getLogger(__name__)
+COOL_DOWN_S = 2.0
+POLL_S = 0.05
+
+
+class Delivery:
+    """The fate of one `send`: how many messages are still on their way, and what went wrong."""
+
+    def __init__(self, expected: int) -> None:
+        self.waiting = expected
+        self.errors: list[str] = []
+        self._lock = threading.Lock()
+
+    def report(self, error: Any, message: Any) -> None:
+        """librdkafka's delivery callback, run by whichever thread polls."""
+        with self._lock:
+            self.waiting -= 1
+            if error is not None:
+                self.errors.append(f"{message.topic()}: {error.str()}")
+
+
+class Producer:
+    """Thread-safe; opens its connection with the first message."""
+
+    def __init__(self, bootstrap: str, timeout_s: float = 5.0) -> None:
+        self._bootstrap = bootstrap
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._native: NativeProducer | None = None
+        self._down_until = 0.0
+
+    def send(self, messages: Sequence[OutboxMessage]) -> None:
+        """Produce all and wait for the broker's word on each."""
+        if not messages:
+            return
+        if time.monotonic() < self._down_until:
+            raise KafkaUnavailableError(f"Kafka at {self._bootstrap} failed a moment ago; next try shortly")
+        try:
+            self._deliver(messages)
+        except (KafkaException, BufferError, KafkaUnavailableError) as error:
+            self._down_until = time.monotonic() + COOL_DOWN_S
+            self._forget_if_fatal(error)
+            raise KafkaUnavailableError(f"Kafka at {self._bootstrap}: {_text(error)}") from error
+
+    def check(self, timeout_s: float = 2.0) -> str:
+        """Empty when the broker answers, else why not (for readiness)."""
+        try:
+            self._open().list_topics(timeout=timeout_s)
+        except KafkaException as error:
+            return _text(error)
+        return ""
+
+    def close(self) -> None:
+        native, self._native = self._native, None
+        if native is not None:
+            native.flush(self._timeout_s)
+
+    def _deliver(self, messages: Sequence[OutboxMessage]) -> None:
+        native, delivery = self._open(), Delivery(len(messages))
+        deadline = time.monotonic() + self._timeout_s + 1.0
+        for message in messages:
+            _produce(native, message, delivery.report, deadline)
+        while delivery.waiting > 0 and time.monotonic() < deadline:
+            native.poll(POLL_S)
+        if delivery.waiting or delivery.errors:
+            first = delivery.errors[0] if delivery.errors else "no answer"
+            failed = delivery.waiting + len(delivery.errors)
+            raise KafkaUnavailableError(f"{failed} of {len(messages)} messages not delivered: {first}")
+
+    def _open(self) -> NativeProducer:
+        with self._lock:
+            if self._native is None:
+                self._native = NativeProducer(_configuration(self._bootstrap, self._timeout_s))
+            return self._native
+
+    def _forget_if_fatal(self, error: Exception) -> None:
+        # An idempotent producer that hit a fatal error never sends again (the broker forgot its sequence).
+        if isinstance(error, KafkaException) and error.args[0].fatal():
+            self._native = None
+
+
+def _produce(
+    native: NativeProducer, message: OutboxMessage, report: Callable[..., None], deadline: float
+) -> None:
+    while True:
+        try:
+            native.produce(message.topic, value=message.payload, key=message.key, on_delivery=report)
+        except BufferError:
+            if time.monotonic() >= deadline:
+                raise
+            native.poll(POLL_S)
+        else:
+            return
+
+
+def _configuration(bootstrap: str, timeout_s: float) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "client.id": "lakerunner",
+        "enable.idempotence": True,
+        "acks": "all",
+        "linger.ms": 2,
+        "compression.type": "lz4",
+        "message.timeout.ms": int(timeout_s * 1000),
+        "socket.timeout.ms": int(timeout_s * 1000),
+        "logger": log,
+    }
+
+
+def _text(error: Exception) -> str:
+    native = error.args[0] if isinstance(error, KafkaException) else None
+    return str(native.str() if native is not None else error)

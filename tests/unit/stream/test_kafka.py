@@ -1,0 +1,129 @@
+"""Producer and reader against librdkafka's mock cluster: a real wire protocol, no Java."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer as NativeProducer
+
+from resources.index.types import OutboxMessage, TopicOffset
+from resources.kafka import (
+    EventKind,
+    KafkaUnavailableError,
+    Producer,
+    ReadBatch,
+    close_readers,
+    commit_for_lag,
+    ingest_topic,
+    read_batch,
+)
+from resources.stream.start import start_of
+from resources.stream.values import Watermarks
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[str]:
+    mock = NativeProducer({"test.mock.num.brokers": 1, "log_level": 0})
+    found = next(iter(mock.list_topics(timeout=5).brokers.values()))
+    yield f"{found.host}:{found.port}"
+    close_readers()
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return ingest_topic(request.node.name)
+
+
+def messages(topic: str, count: int) -> list[OutboxMessage]:
+    return [OutboxMessage(topic, f"org{n % 7}", str(n).encode()) for n in range(count)]
+
+
+def values(batch: ReadBatch) -> list[int]:
+    return sorted(int(m.value) for m in batch.messages)
+
+
+def test_everything_sent_is_read_once_over_several_batches(broker: str, topic: str) -> None:
+    Producer(broker).send(messages(topic, 500))
+    batch = read_batch(broker, topic, (), max_messages=120)
+    seen = values(batch)
+    while batch.messages:
+        assert len(batch.messages) <= 120
+        batch = read_batch(broker, topic, batch.next_offsets, max_messages=120)
+        seen += values(batch)
+    assert sorted(seen) == list(range(500))
+    assert batch.lag == 0
+
+
+def test_the_same_offsets_give_the_same_messages_again(broker: str, topic: str) -> None:
+    Producer(broker).send(messages(topic, 20))
+    first = read_batch(broker, topic, ())
+    again = read_batch(broker, topic, ())
+    assert values(first) == values(again) == list(range(20))
+
+
+def test_lag_counts_what_a_bounded_read_left_behind(broker: str, topic: str) -> None:
+    Producer(broker).send(messages(topic, 30))
+    assert read_batch(broker, topic, (), max_messages=10).lag == 20
+
+
+def test_nothing_new_is_answered_at_once(broker: str, topic: str) -> None:
+    Producer(broker).send(messages(topic, 5))
+    done = read_batch(broker, topic, ()).next_offsets
+    began = time.monotonic()
+    batch = read_batch(broker, topic, done, timeout=10)
+    assert batch.messages == ()
+    assert time.monotonic() - began < 1.0
+
+
+def test_an_unknown_topic_is_an_event_and_not_a_crash(broker: str, topic: str) -> None:
+    batch = read_batch(broker, topic, ())
+    assert batch.messages == ()
+    assert [event.kind for event in batch.events] == [EventKind.UNKNOWN_TOPIC]
+
+
+def test_an_offset_above_the_end_means_a_new_broker_and_starts_over(broker: str, topic: str) -> None:
+    Producer(broker).send(messages(topic, 8))
+    ahead = [TopicOffset(topic, partition, 10_000) for partition in range(4)]
+    batch = read_batch(broker, topic, ahead)
+    assert values(batch) == list(range(8))
+    assert {event.kind for event in batch.events} == {EventKind.BROKER_RESET}
+    assert all(offset.next_offset <= 8 for offset in batch.next_offsets)
+
+
+def test_messages_dropped_by_retention_are_a_gap_with_its_bounds() -> None:
+    start, (event,) = start_of("t", 3, 5, Watermarks(9, 20))
+    assert start == 9
+    assert (event.kind, event.partition, event.start, event.end, event.lost) == (EventKind.GAP, 3, 5, 9, 4)
+
+
+def test_lag_commit_is_taken_by_the_broker(broker: str, topic: str) -> None:
+    Producer(broker).send(messages(topic, 3))
+    assert commit_for_lag(broker, read_batch(broker, topic, ()).next_offsets) == ""
+
+
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_a_dead_broker_raises_in_time_and_then_at_once() -> None:
+    producer = Producer(f"127.0.0.1:{unused_port()}", timeout_s=0.5)
+    began = time.monotonic()
+    with pytest.raises(KafkaUnavailableError, match="not delivered"):
+        producer.send(messages("t", 2))
+    assert time.monotonic() - began < 3
+    began = time.monotonic()
+    with pytest.raises(KafkaUnavailableError, match="a moment ago"):
+        producer.send(messages("t", 1))
+    assert time.monotonic() - began < 0.1
+    assert producer.check(0.2)
+
+
+def test_reading_from_a_dead_broker_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resources.stream.reader.METADATA_TIMEOUT_S", 0.3)
+    with pytest.raises(KafkaUnavailableError, match="reading t"):
+        read_batch(f"127.0.0.1:{unused_port()}", "t", ())
