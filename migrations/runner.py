@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 import psycopg
+from psycopg.rows import TupleRow
 
 from resources.settings import Settings
 
@@ -59,7 +60,9 @@ def apply(dsn: str, migrations: tuple[Migration, ...] | None = None) -> list[str
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("SELECT pg_advisory_lock(%s)", (LOCK_KEY,))
         connection.execute(_LEDGER)
-        applied = dict(connection.execute("SELECT version, checksum FROM lakerunner.schema_migration").fetchall())
+        applied = dict(
+            connection.execute("SELECT version, checksum FROM lakerunner.schema_migration").fetchall()
+        )
         _check(wanted, applied)
         return [_apply_one(connection, m) for m in wanted if m.version not in applied]
 
@@ -67,20 +70,24 @@ def apply(dsn: str, migrations: tuple[Migration, ...] | None = None) -> list[str
 def run(settings: Settings) -> int:
     """The `lakerunner migrate` command."""
     names = apply(settings.require("index_dsn"))
-    print("\n".join(f"applied {name}" for name in names) or "schema is up to date")  # noqa: T201
+    print("\n".join(f"applied {name}" for name in names) or "schema is up to date")
     return 0
 
 
 def _check(wanted: tuple[Migration, ...], applied: dict[int, str]) -> None:
     for migration in wanted:
         if applied.get(migration.version, migration.checksum) != migration.checksum:
-            raise MigrationError(f"{migration.name} was changed after it was applied; add a new migration instead")
+            raise MigrationError(
+                f"{migration.name} was changed after it was applied; add a new migration instead"
+            )
     unknown = sorted(set(applied) - {m.version for m in wanted})
     if unknown:
-        raise MigrationError(f"the database has migrations {unknown} that this version does not know; upgrade first")
+        raise MigrationError(
+            f"the database has migrations {unknown} that this version does not know; upgrade first"
+        )
 
 
-def _apply_one(connection: psycopg.Connection[tuple[object, ...]], migration: Migration) -> str:
+def _apply_one(connection: psycopg.Connection[TupleRow], migration: Migration) -> str:
     with connection.transaction():
         connection.execute(migration.sql.encode())
         connection.execute(

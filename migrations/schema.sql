@@ -53,10 +53,11 @@ CREATE TABLE lakerunner.raw_object (
     etag text NOT NULL DEFAULT '',
     version text NOT NULL DEFAULT '',
     state text NOT NULL DEFAULT 'registered'
-    CHECK (state IN ('registered', 'batched', 'done', 'parked', 'overwritten')),
+    CHECK (state IN ('registered', 'batched', 'done', 'parked')),
     tries integer NOT NULL DEFAULT 0,
     next_try_at timestamptz NOT NULL DEFAULT now(),
     error text,
+    overwritten_etag text,
     rows bigint,
     rejected bigint,
     quarantined bigint,
@@ -67,7 +68,7 @@ CREATE TABLE lakerunner.raw_object (
 CREATE INDEX raw_object_pending ON lakerunner.raw_object (signal, object_id)
 WHERE state = 'registered';
 CREATE INDEX raw_object_parked ON lakerunner.raw_object (org_id, object_id)
-WHERE state IN ('parked', 'overwritten');
+WHERE state = 'parked' OR overwritten_etag IS NOT NULL;
 CREATE INDEX raw_object_arrival ON lakerunner.raw_object (org_id, signal, arrival_hour_ns);
 
 -- Which event hours hold rows of an object: what a rebuild of an hour must decode again.
@@ -94,6 +95,7 @@ CREATE TABLE lakerunner.batch (
     state text NOT NULL DEFAULT 'due' CHECK (state IN ('due', 'claimed', 'done', 'parked')),
     attempt integer NOT NULL DEFAULT 0,
     requests integer NOT NULL DEFAULT 0,
+    crashes integer NOT NULL DEFAULT 0,
     claim_token text,
     heartbeat_at timestamptz,
     next_attempt_at timestamptz NOT NULL DEFAULT now(),

@@ -75,7 +75,9 @@ class AdminIndex(Protocol):
     def create_organisation(self, org: str) -> bool:
         """True when it is new, False when it was there (and is now enabled)."""
 
-    def create_api_key(self, org: str, role: str, name: str, key_hash: bytes, expires_at_ns: int | None) -> None: ...
+    def create_api_key(
+        self, org: str, role: str, name: str, key_hash: bytes, expires_at_ns: int | None
+    ) -> None: ...
 
     def revoke_api_key(self, org: str, name: str) -> int: ...
 
@@ -130,7 +132,9 @@ class PipelineIndex(IngressIndex, Protocol):
     def objects_with_rows_in(self, org: str, signal: Signal, hour_ns: int) -> list[RawObject]:
         """Done objects that hold rows of this event hour."""
 
-    def pending_objects(self, org: str, signal: Signal, from_hour_ns: int, to_hour_ns: int) -> list[PendingObject]:
+    def pending_objects(
+        self, org: str, signal: Signal, from_hour_ns: int, to_hour_ns: int
+    ) -> list[PendingObject]:
         """Registered objects whose arrival hour lies in the range (both inclusive)."""
 
     def batch_now(self, plans: Sequence[BatchPlan]) -> list[Claim]:

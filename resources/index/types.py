@@ -29,7 +29,6 @@ class ObjectState(StrEnum):
     BATCHED = "batched"  # frozen into a batch that is due or claimed
     DONE = "done"
     PARKED = "parked"  # gave up; visible with its error, retried on request
-    OVERWRITTEN = "overwritten"  # the same key came back with another etag; ingested only on request
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +141,8 @@ class Claim:
     batch_id: int
     token: str
     attempt: int
+    crashes: int
+    """Attempts that ended without saying which input was at fault."""
     kind: BatchKind
     org: str
     collector: str
@@ -221,7 +222,9 @@ class Publication:
     """Event hours whose content changes: each gets its partition version bumped."""
     outbox: tuple[OutboxMessage, ...] = ()
     expect_sources: tuple[int, ...] | None = None
-    """Rebuild only: the exact done objects with rows in the hour, as seen when planning."""
+    """Rebuild only: the exact objects with rows in the hour, as seen when planning."""
+    max_tries: int = 3
+    """A failed object that was alone in its batch is parked at this many tries."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,20 @@
+"""The segment index in PostgreSQL: one class made of one part per concern.
+
+Each part is a handful of transactions over the statements of one `.sql` file. Nothing is cached here:
+whoever may live with older answers caches where it knows how old is too old.
+"""
+
+from resources.index.postgres.accounts import Accounts
+from resources.index.postgres.batches import Batches
+from resources.index.postgres.connections import IndexUnavailableError
+from resources.index.postgres.intake import IntakeDesk
+from resources.index.postgres.publishing import Publishing
+from resources.index.postgres.reading import Reading
+from resources.index.postgres.runs import Runs
+
+
+class PostgresIndex(Accounts, IntakeDesk, Batches, Publishing, Reading, Runs):
+    """Implements every protocol of `resources.index.contract`."""
+
+
+__all__ = ["IndexUnavailableError", "PostgresIndex"]

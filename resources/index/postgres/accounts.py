@@ -1,0 +1,62 @@
+"""Organisations, keys, buckets: what a person sets up and every request checks."""
+
+from __future__ import annotations
+
+from resources.index.postgres.connections import Connected
+from resources.index.statements import load
+from resources.index.types import ApiKey, StorageProfile
+from resources.lake.layout import PrefixMapping, Signal
+from resources.lake.timecut import to_datetime
+
+SQL = load("accounts")
+
+
+class Accounts(Connected):
+    def find_api_key(self, key_hash: bytes) -> ApiKey | None:
+        rows = self._rows(SQL["find_api_key"], {"key_hash": key_hash})
+        return ApiKey(rows[0]["org_id"], rows[0]["role"], rows[0]["name"]) if rows else None
+
+    def organisations(self) -> list[str]:
+        return [row["org_id"] for row in self._rows(SQL["organisations"], {})]
+
+    def storage_profiles(self) -> dict[str, StorageProfile]:
+        return {row["bucket"]: StorageProfile(**row) for row in self._rows(SQL["storage_profiles"], {})}
+
+    def prefix_mappings(self) -> list[PrefixMapping]:
+        return [
+            PrefixMapping(
+                row["bucket"],
+                row["prefix"],
+                row["org_id"],
+                row["collector"],
+                Signal(row["signal"]) if row["signal"] else None,
+            )
+            for row in self._rows(SQL["prefix_mappings"], {})
+        ]
+
+    def create_organisation(self, org: str) -> bool:
+        return bool(self._rows(SQL["create_organisation"], {"org": org})[0]["is_new"])
+
+    def create_api_key(
+        self, org: str, role: str, name: str, key_hash: bytes, expires_at_ns: int | None
+    ) -> None:
+        expires_at = None if expires_at_ns is None else to_datetime(expires_at_ns)
+        values = {"org": org, "role": role, "name": name, "key_hash": key_hash, "expires_at": expires_at}
+        self._change(SQL["create_api_key"], values)
+
+    def revoke_api_key(self, org: str, name: str) -> int:
+        return self._change(SQL["revoke_api_key"], {"org": org, "name": name})
+
+    def put_storage_profile(self, profile: StorageProfile) -> None:
+        values = {"bucket": profile.bucket, "url": profile.url, "credentials_ref": profile.credentials_ref}
+        self._change(SQL["put_storage_profile"], values)
+
+    def put_prefix_mapping(self, mapping: PrefixMapping) -> None:
+        values = {
+            "bucket": mapping.bucket,
+            "prefix": mapping.prefix,
+            "org": mapping.org,
+            "collector": mapping.collector,
+            "signal": mapping.signal.value if mapping.signal else None,
+        }
+        self._change(SQL["put_prefix_mapping"], values)

@@ -1,0 +1,209 @@
+"""The life of a batch: planned, claimed, kept alive, given back, split.
+
+A claim is a token on the row. Whoever holds it may publish; a holder that stops beating loses it, and its
+late publication then fails because the token no longer matches.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from resources.index.contract import Grouping
+from resources.index.postgres.connections import Connected, Connection
+from resources.index.statements import load
+from resources.index.types import (
+    BatchKind,
+    BatchPlan,
+    Claim,
+    DueBatch,
+    PendingObject,
+    PublishConflictError,
+    RawObject,
+)
+from resources.lake.layout import Signal
+
+SQL = load("batches")
+
+
+class Batches(Connected):
+    def plan_batches(self, signal: Signal, group: Grouping) -> int:
+        with self._transaction() as connection:
+            rows = connection.execute(SQL["pending"], {"signal": signal.value}).fetchall()
+            plans = group([_pending(row) for row in rows])
+            for plan in plans:
+                _create(connection, plan, token=None)
+            return len(plans)
+
+    def batch_now(self, plans: Sequence[BatchPlan]) -> list[Claim]:
+        with self._transaction() as connection:
+            return [_create_claimed(connection, plan) for plan in plans]
+
+    def create_claimed(self, plan: BatchPlan) -> Claim:
+        with self._transaction() as connection:
+            return _create_claimed(connection, plan)
+
+    def due_batches(self, signal: Signal, kind: BatchKind) -> list[DueBatch]:
+        rows = self._rows(SQL["due_batches"], {"signal": signal.value, "kind": kind.value})
+        return [
+            DueBatch(r["batch_id"], r["attempt"], r["requests"], r["input_bytes"], r["input_count"])
+            for r in rows
+        ]
+
+    def note_requested(self, batch_ids: Sequence[int]) -> None:
+        self._change(SQL["note_requested"], {"batch_ids": list(batch_ids)})
+
+    def claim_due(self, signal: Signal, kind: BatchKind, max_bytes: int) -> list[Claim]:
+        with self._transaction() as connection:
+            rows = connection.execute(
+                SQL["claimable"], {"signal": signal.value, "kind": kind.value}
+            ).fetchall()
+            taken = within_bytes([(row["batch_id"], row["input_bytes"]) for row in rows], max_bytes)
+            return [_claim(connection, batch_id) for batch_id in taken]
+
+    def beat(self, tokens: Sequence[str]) -> int:
+        return self._change(SQL["beat"], {"tokens": list(tokens)})
+
+    def release_expired(self, lease_s: float) -> int:
+        return self._change(SQL["release_expired"], {"lease_s": lease_s})
+
+    def give_back(self, claim: Claim, error: str, delay_s: float) -> None:
+        with self._transaction() as connection:
+            _give_back(connection, claim, error, delay_s, crashes=0)
+
+    def abandon(self, claim: Claim, error: str) -> None:
+        with self._transaction() as connection:
+            _finish(connection, claim, "done", error)
+
+    def split(self, claim: Claim, error: str, max_tries: int) -> None:
+        with self._transaction() as connection:
+            if len(claim.inputs) > 1:
+                _halve(connection, claim, error)
+            elif claim.crashes + 1 < max_tries:
+                _give_back(connection, claim, error, 2.0**claim.crashes, crashes=1)
+            else:
+                _finish(connection, claim, "parked", error)
+                values = {"object_id": claim.inputs[0].object_id, "error": error}
+                _expect(connection.execute(SQL["park_object"], values).rowcount, 1, claim, "object to park")
+
+    def pending_objects(
+        self, org: str, signal: Signal, from_hour_ns: int, to_hour_ns: int
+    ) -> list[PendingObject]:
+        values = {"org": org, "signal": signal.value, "from_hour_ns": from_hour_ns, "to_hour_ns": to_hour_ns}
+        return [_pending(row) for row in self._rows(SQL["pending_in_hours"], values)]
+
+    def retry_parked(self, org: str, object_ids: Sequence[int] | None) -> int:
+        ids = None if object_ids is None else list(object_ids)
+        return self._change(SQL["retry_parked"], {"org": org, "object_ids": ids})
+
+
+def within_bytes(batches: Sequence[tuple[int, int]], max_bytes: int) -> list[int]:
+    """The first batches that fit together, and at least one however large it is."""
+    taken: list[int] = []
+    total = 0
+    for batch_id, size in batches:
+        if taken and total + size > max_bytes:
+            break
+        taken.append(batch_id)
+        total += size
+    return taken
+
+
+def _create(connection: Connection, plan: BatchPlan, token: str | None) -> int:
+    ids = list(plan.object_ids)
+    values = {
+        "kind": plan.kind.value,
+        "org": plan.org,
+        "collector": plan.collector,
+        "signal": plan.signal.value,
+        "hour_ns": plan.hour_ns,
+        "object_ids": ids,
+        "token": token,
+    }
+    row = connection.execute(SQL["create_batch"], values).fetchone()
+    if row is None or row["input_count"] != len(ids):
+        raise PublishConflictError(f"a batch of {len(ids)} objects was planned, but not all of them exist")
+    batch_id: int = row["batch_id"]
+    connection.execute(SQL["freeze_inputs"], {"batch_id": batch_id, "object_ids": ids})
+    if plan.kind is BatchKind.COOK:
+        marked = connection.execute(SQL["mark_batched"], {"object_ids": ids}).rowcount
+        if marked != len(ids):
+            raise PublishConflictError(
+                f"{len(ids) - marked} of {len(ids)} objects are already in another batch"
+            )
+    return batch_id
+
+
+def _create_claimed(connection: Connection, plan: BatchPlan) -> Claim:
+    token = uuid.uuid4().hex
+    batch_id = _create(connection, plan, token)
+    return Claim(
+        batch_id, token, 0, 0, plan.kind, plan.org, plan.collector, plan.signal, plan.hour_ns,
+        _inputs(connection, batch_id),
+    )  # fmt: skip
+
+
+def _claim(connection: Connection, batch_id: int) -> Claim:
+    token = uuid.uuid4().hex
+    row = connection.execute(SQL["claim"], {"batch_id": batch_id, "token": token}).fetchone()
+    if row is None:
+        raise PublishConflictError(f"batch {batch_id} was locked as due and is not due")
+    return Claim(
+        batch_id,
+        token,
+        row["attempt"],
+        row["crashes"],
+        BatchKind(row["kind"]),
+        row["org_id"],
+        row["collector"],
+        Signal(row["signal"]),
+        row["hour_ns"],
+        _inputs(connection, batch_id),
+    )
+
+
+def _inputs(connection: Connection, batch_id: int) -> tuple[RawObject, ...]:
+    rows = connection.execute(SQL["inputs"], {"batch_id": batch_id}).fetchall()
+    return tuple(RawObject(**row) for row in rows)
+
+
+def _halve(connection: Connection, claim: Claim, error: str) -> None:
+    """Two new batches with half of the inputs each; the neighbours of a bad object get away."""
+    _finish(connection, claim, "done", f"split: {error}")
+    ids = [obj.object_id for obj in claim.inputs]
+    middle = len(ids) // 2
+    for half in (ids[:middle], ids[middle:]):
+        connection.execute(SQL["unbatch"], {"object_ids": half})
+        plan = BatchPlan(claim.kind, claim.org, claim.collector, claim.signal, claim.hour_ns, tuple(half))
+        _create(connection, plan, token=None)
+
+
+def _give_back(connection: Connection, claim: Claim, error: str, delay_s: float, crashes: int) -> None:
+    values = {"batch_id": claim.batch_id, "token": claim.token, "error": error, "delay_s": delay_s}
+    _expect(connection.execute(SQL["give_back"], {**values, "crashes": crashes}).rowcount, 1, claim, "claim")
+
+
+def _finish(connection: Connection, claim: Claim, state: str, error: str) -> None:
+    values = {"batch_id": claim.batch_id, "token": claim.token, "state": state, "error": error}
+    _expect(connection.execute(SQL["finish"], values).rowcount, 1, claim, "claim")
+
+
+def _expect(found: int, wanted: int, claim: Claim, what: str) -> None:
+    if found != wanted:
+        raise PublishConflictError(
+            f"batch {claim.batch_id}: expected {wanted} {what}, found {found}; it was taken over"
+        )
+
+
+def _pending(row: dict[str, Any]) -> PendingObject:
+    return PendingObject(
+        row["object_id"],
+        row["org_id"],
+        row["collector"],
+        Signal(row["signal"]),
+        row["arrival_hour_ns"],
+        row["size"],
+        row["tries"],
+        row["registered_at_ns"],
+    )

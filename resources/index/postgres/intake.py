@@ -1,0 +1,90 @@
+"""Registering raw objects together with the Kafka offsets they were read at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from resources.index.postgres.connections import Connected, Connection
+from resources.index.statements import load
+from resources.index.types import DeadLetter, Intake, IntakeResult, ObjectNotice, TopicOffset
+
+SQL = load("intake")
+
+
+class IntakeDesk(Connected):
+    def read_offsets(self, cluster: str, topic: str) -> list[TopicOffset]:
+        rows = self._rows(SQL["read_offsets"], {"cluster": cluster, "topic": topic})
+        return [TopicOffset(row["topic"], row["partition"], row["next_offset"]) for row in rows]
+
+    def take_in(self, intake: Intake) -> IntakeResult:
+        """All or nothing: an offset never moves past an object that is not registered."""
+        with self._transaction() as connection:
+            result = _register(connection, intake.notices)
+            _keep(connection, intake.dead_letters)
+            for offset in intake.offsets:
+                values = {
+                    "topic": offset.topic,
+                    "partition": offset.partition,
+                    "next_offset": offset.next_offset,
+                }
+                connection.execute(SQL["move_offset"], {"cluster": intake.cluster, **values})
+        return IntakeResult(*result, dead_letters=len(intake.dead_letters))
+
+    def register_listed(self, notices: Sequence[ObjectNotice]) -> IntakeResult:
+        with self._transaction() as connection:
+            return IntakeResult(*_register(connection, notices), dead_letters=0)
+
+    def append_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
+        with self._transaction() as connection:
+            _keep(connection, letters)
+
+    def known_keys(self, bucket: str, keys: Sequence[str]) -> set[str]:
+        rows = self._rows(SQL["known_keys"], {"bucket": bucket, "keys": list(keys)})
+        return {row["key"] for row in rows}
+
+    def add_counters(self, amounts: Mapping[str, float]) -> None:
+        with self._transaction() as connection:
+            for name in sorted(amounts):
+                connection.execute(SQL["add_counter"], {"name": name, "amount": amounts[name]})
+
+
+def _register(
+    connection: Connection, notices: Sequence[ObjectNotice]
+) -> tuple[tuple[ObjectNotice, ...], int, int]:
+    """(new objects, repeats, keys written again). In key order, so that two ticks cannot deadlock."""
+    new: list[ObjectNotice] = []
+    overwritten = 0
+    for notice in sorted(notices, key=lambda n: (n.bucket, n.key)):
+        values = _values(notice)
+        if connection.execute(SQL["register"], values).rowcount:
+            new.append(notice)
+        else:
+            overwritten += connection.execute(SQL["mark_overwritten"], values).rowcount
+    return tuple(new), len(notices) - len(new), overwritten
+
+
+def _values(notice: ObjectNotice) -> dict[str, object]:
+    return {
+        "bucket": notice.bucket,
+        "key": notice.key,
+        "org": notice.org,
+        "collector": notice.collector,
+        "signal": notice.signal.value,
+        "arrival_hour_ns": notice.arrival_hour_ns,
+        "size": notice.size,
+        "etag": notice.etag.strip('"'),
+        "version": notice.version,
+    }
+
+
+def _keep(connection: Connection, letters: Sequence[DeadLetter]) -> None:
+    for letter in letters:
+        values = {
+            "source": letter.source,
+            "topic": letter.topic,
+            "partition": letter.partition,
+            "offset": letter.offset,
+            "reason": letter.reason,
+            "payload": letter.payload,
+        }
+        connection.execute(SQL["keep_dead_letter"], values)

@@ -1,0 +1,155 @@
+"""The one transaction that changes what is live.
+
+Steps: finish the batch while its token holds; lock the partitions of all changed hours; check that the
+sources are those of the plan; insert segments; retire inputs; settle raw objects; bump versions; append
+notices. A count that is not the expected one raises and rolls everything back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from psycopg.errors import UniqueViolation
+
+from resources.index.contract import Deliver
+from resources.index.postgres.connections import Connected, Connection
+from resources.index.statements import load
+from resources.index.types import OutboxMessage, Publication, PublishConflictError, Segment
+from resources.lake.timecut import dateint, hour_of_day
+
+SQL = load("publish")
+DAY_WIDTH_NS = 24 * 3600 * 1_000_000_000
+
+
+class Publishing(Connected):
+    def publish(self, publication: Publication) -> dict[int, int]:
+        try:
+            with self._transaction() as connection:
+                for step in STEPS:
+                    step(connection, publication)
+                return _bump(connection, publication)
+        except UniqueViolation as error:
+            raise PublishConflictError(f"batch {publication.claim.batch_id}: {error}") from error
+
+    def append_outbox(self, messages: Sequence[OutboxMessage]) -> None:
+        with self._transaction() as connection:
+            _append(connection, messages)
+
+    def drain_outbox(self, deliver: Deliver, limit: int) -> int:
+        with self._transaction() as connection:
+            rows = connection.execute(SQL["lock_outbox"], {"limit": limit}).fetchall()
+            if rows:
+                deliver([OutboxMessage(row["topic"], row["key"], row["payload"]) for row in rows])
+                connection.execute(SQL["delete_outbox"], {"ids": [row["outbox_id"] for row in rows]})
+            return len(rows)
+
+
+def _finish_batch(connection: Connection, publication: Publication) -> None:
+    claim = publication.claim
+    values = {"batch_id": claim.batch_id, "token": claim.token}
+    _expect(connection, "finish_batch", values, 1, f"claim of batch {claim.batch_id}")
+
+
+def _lock_partitions(connection: Connection, publication: Publication) -> None:
+    for hour in sorted(publication.hours):
+        values = _partition(publication, hour)
+        connection.execute(SQL["ensure_partition"], values)
+        connection.execute(SQL["lock_partition"], values)
+
+
+def _check_sources(connection: Connection, publication: Publication) -> None:
+    if publication.expect_sources is None:
+        return
+    claim = publication.claim
+    values = {"org": claim.org, "signal": claim.signal.value, "hour_ns": claim.hour_ns}
+    rows = connection.execute(SQL["sources_of_hour"], values).fetchall()
+    if tuple(row["object_id"] for row in rows) != tuple(sorted(publication.expect_sources)):
+        raise PublishConflictError(
+            f"batch {claim.batch_id}: objects with rows in the hour changed since planning"
+        )
+
+
+def _insert_segments(connection: Connection, publication: Publication) -> None:
+    for segment in publication.segments:
+        connection.execute(SQL["insert_segment"], segment_row(segment, publication.claim.batch_id))
+        values = {"segment_id": segment.segment_id, "object_ids": list(segment.object_ids)}
+        connection.execute(SQL["insert_sources"], values)
+
+
+def _retire(connection: Connection, publication: Publication) -> None:
+    if publication.retire:
+        values = {"segment_ids": list(publication.retire), "org": publication.claim.org}
+        _expect(connection, "retire", values, len(publication.retire), "live segments to retire")
+
+
+def _settle_objects(connection: Connection, publication: Publication) -> None:
+    claim = publication.claim
+    alone = len(claim.inputs) == 1
+    for done in publication.done:
+        values = {**asdict(done), "etag": done.etag.strip('"')}
+        _expect(connection, "object_done", values, 1, f"object {done.object_id} in this batch")
+        for hour, rows in done.hours:
+            scope = {"org": claim.org, "signal": claim.signal.value}
+            connection.execute(
+                SQL["object_hours"], {"object_id": done.object_id, "hour_ns": hour, "rows": rows, **scope}
+            )
+    for failed in publication.failed:
+        values = {**asdict(failed), "alone": alone, "max_tries": publication.max_tries}
+        _expect(connection, "object_failed", values, 1, f"object {failed.object_id} in this batch")
+
+
+def _append_notices(connection: Connection, publication: Publication) -> None:
+    _append(connection, publication.outbox)
+
+
+STEPS = (
+    _finish_batch,
+    _lock_partitions,
+    _check_sources,
+    _insert_segments,
+    _retire,
+    _settle_objects,
+    _append_notices,
+)
+
+
+def _bump(connection: Connection, publication: Publication) -> dict[int, int]:
+    versions: dict[int, int] = {}
+    for hour in sorted(publication.hours):
+        row = connection.execute(SQL["bump_partition"], _partition(publication, hour)).fetchone()
+        if row is None:
+            raise PublishConflictError(f"partition {hour} vanished while it was locked")
+        versions[hour] = row["version"]
+    return versions
+
+
+def _partition(publication: Publication, hour: int) -> dict[str, Any]:
+    return {"org": publication.claim.org, "signal": publication.claim.signal.value, "start_ns": hour}
+
+
+def _append(connection: Connection, messages: Sequence[OutboxMessage]) -> None:
+    for message in messages:
+        connection.execute(SQL["append_outbox"], asdict(message))
+
+
+def _expect(connection: Connection, statement: str, values: dict[str, Any], wanted: int, what: str) -> None:
+    found = connection.execute(SQL[statement], values).rowcount
+    if found != wanted:
+        raise PublishConflictError(f"expected {wanted} {what}, found {found}; nothing was published")
+
+
+def segment_row(segment: Segment, batch_id: int) -> dict[str, Any]:
+    """The column values of a segment's row."""
+    whole_days = segment.width_ns >= DAY_WIDTH_NS
+    return {
+        **{name: getattr(segment, name) for name in Segment.__slots__ if name != "object_ids"},
+        "signal": segment.signal.value,
+        "dateint": dateint(segment.hour_ns),
+        "hour": None if whole_days else hour_of_day(segment.hour_ns),
+        "terms": list(segment.terms),
+        "label_names": list(segment.label_names),
+        "metric_names": list(segment.metric_names),
+        "batch_id": batch_id,
+    }

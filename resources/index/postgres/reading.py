@@ -1,0 +1,69 @@
+"""Segments, partitions and status rows, as queries, rebuilds and people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from resources.index.postgres.connections import Connected
+from resources.index.statements import load
+from resources.index.types import Partition, RawObject, Segment, SegmentQuery
+from resources.lake.layout import Signal
+
+SQL = load("reading")
+_SEGMENT_FIELDS = tuple(name for name in Segment.__slots__ if name not in {"org", "object_ids"})
+_TUPLES = ("terms", "label_names", "metric_names")
+
+
+class Reading(Connected):
+    def find_segments(self, query: SegmentQuery) -> list[Segment]:
+        values: dict[str, Any] = {
+            "org": query.org,
+            "dataset": query.dataset,
+            "frequency_ms": query.frequency_ms,
+            "start_ns": query.start_ns,
+            "end_ns": query.end_ns,
+            "collectors": list(query.collectors) or None,
+        }
+        statement = SQL["find_segments"]
+        for number, alternatives in enumerate(query.terms):
+            values[f"terms_{number}"] = list(alternatives)
+            condition = f"WHERE\n    terms && %(terms_{number})s::bigint []\n    AND ".encode()
+            statement = statement.replace(b"WHERE\n    ", condition, 1)
+        return [_segment(row) for row in self._rows(statement, values)]
+
+    def count_segments(self, org: str, dataset: str) -> int:
+        return int(self._rows(SQL["count_segments"], {"org": org, "dataset": dataset})[0]["count"])
+
+    def live_segments(self, org: str, signal: Signal, frequency_ms: int, hour_ns: int) -> list[Segment]:
+        values = {"org": org, "signal": signal.value, "frequency_ms": frequency_ms, "hour_ns": hour_ns}
+        return [_segment(row) for row in self._rows(SQL["live_segments"], values)]
+
+    def objects_with_rows_in(self, org: str, signal: Signal, hour_ns: int) -> list[RawObject]:
+        values = {"org": org, "signal": signal.value, "hour_ns": hour_ns}
+        return [RawObject(**row) for row in self._rows(SQL["objects_with_rows_in"], values)]
+
+    def partitions(self, org: str, signal: Signal, frequency_ms: int) -> list[Partition]:
+        values = {"org": org, "signal": signal.value, "frequency_ms": frequency_ms}
+        return [_partition(row) for row in self._rows(SQL["partitions"], values)]
+
+    def pipeline_status(self) -> list[Mapping[str, object]]:
+        rows: list[Mapping[str, object]] = list(self._rows(SQL["pipeline_status"], {}))
+        return rows
+
+
+def _segment(row: dict[str, Any]) -> Segment:
+    values = {name: tuple(row[name]) if name in _TUPLES else row[name] for name in _SEGMENT_FIELDS}
+    return Segment(**{**values, "org": row["org_id"], "signal": Signal(row["signal"])})
+
+
+def _partition(row: dict[str, Any]) -> Partition:
+    return Partition(
+        row["org_id"],
+        Signal(row["signal"]),
+        row["frequency_ms"],
+        row["start_ns"],
+        row["version"],
+        row["built_from"],
+        row["updated_at_ns"],
+    )

@@ -1,0 +1,61 @@
+-- Organisations, keys and buckets.
+
+-- name: find_api_key
+SELECT
+    k.org_id,
+    k.role,
+    k.name
+FROM lakerunner.api_key AS k
+INNER JOIN lakerunner.organization AS o ON k.org_id = o.org_id
+WHERE
+    k.key_hash = %(key_hash)s
+    AND k.revoked_at IS NULL
+    AND (k.expires_at IS NULL OR k.expires_at > now())
+    AND o.enabled;
+
+-- name: organisations
+SELECT org_id FROM lakerunner.organization
+WHERE enabled
+ORDER BY org_id;
+
+-- name: create_organisation
+-- xmax = 0 only for a row that this statement inserted.
+INSERT INTO lakerunner.organization AS o (org_id) VALUES (%(org)s)
+ON CONFLICT (org_id) DO UPDATE SET enabled = true
+RETURNING (o.xmax = 0) AS is_new;
+
+-- name: create_api_key
+INSERT INTO lakerunner.api_key (key_hash, org_id, role, name, expires_at)
+VALUES (%(key_hash)s, %(org)s, %(role)s, %(name)s, %(expires_at)s);
+
+-- name: revoke_api_key
+UPDATE lakerunner.api_key SET revoked_at = now()
+WHERE org_id = %(org)s AND name = %(name)s AND revoked_at IS NULL;
+
+-- name: storage_profiles
+SELECT
+    bucket,
+    url,
+    credentials_ref
+FROM lakerunner.storage_profile;
+
+-- name: put_storage_profile
+INSERT INTO lakerunner.storage_profile (bucket, url, credentials_ref)
+VALUES (%(bucket)s, %(url)s, %(credentials_ref)s)
+ON CONFLICT (bucket) DO UPDATE
+    SET url = excluded.url, credentials_ref = excluded.credentials_ref;
+
+-- name: prefix_mappings
+SELECT
+    bucket,
+    prefix,
+    org_id,
+    collector,
+    signal
+FROM lakerunner.bucket_prefix_mapping;
+
+-- name: put_prefix_mapping
+INSERT INTO lakerunner.bucket_prefix_mapping (bucket, prefix, org_id, collector, signal)
+VALUES (%(bucket)s, %(prefix)s, %(org)s, %(collector)s, %(signal)s)
+ON CONFLICT (bucket, prefix) DO UPDATE
+    SET org_id = excluded.org_id, collector = excluded.collector, signal = excluded.signal;

@@ -1,0 +1,170 @@
+-- The life of a batch: planned, claimed, kept alive, given back, split.
+
+-- name: pending
+-- Locked so that two ticks cannot put one object into two batches.
+SELECT
+    object_id,
+    org_id,
+    collector,
+    signal,
+    arrival_hour_ns,
+    size,
+    tries,
+    (extract(EPOCH FROM registered_at) * 1e9)::bigint AS registered_at_ns
+FROM lakerunner.raw_object
+WHERE state = 'registered' AND signal = %(signal)s AND next_try_at <= now()
+ORDER BY object_id
+LIMIT 20000
+FOR UPDATE SKIP LOCKED;
+
+-- name: pending_in_hours
+SELECT
+    object_id,
+    org_id,
+    collector,
+    signal,
+    arrival_hour_ns,
+    size,
+    tries,
+    (extract(EPOCH FROM registered_at) * 1e9)::bigint AS registered_at_ns
+FROM lakerunner.raw_object
+WHERE
+    state = 'registered'
+    AND signal = %(signal)s
+    AND org_id = %(org)s
+    AND arrival_hour_ns BETWEEN %(from_hour_ns)s AND %(to_hour_ns)s
+ORDER BY object_id;
+
+-- name: create_batch
+-- A token makes the batch born claimed.
+INSERT INTO lakerunner.batch
+(
+    kind, org_id, collector, signal, hour_ns, input_bytes, input_count,
+    state, claim_token, heartbeat_at
+)
+SELECT
+    %(kind)s,
+    %(org)s,
+    %(collector)s,
+    %(signal)s,
+    %(hour_ns)s,
+    coalesce(sum(size), 0),
+    count(*),
+    CASE WHEN %(token)s::text IS NULL THEN 'due' ELSE 'claimed' END,
+    %(token)s,
+    CASE WHEN %(token)s::text IS NULL THEN NULL ELSE now() END
+FROM lakerunner.raw_object
+WHERE object_id = any(%(object_ids)s)
+RETURNING batch_id, input_count;
+
+-- name: freeze_inputs
+INSERT INTO lakerunner.batch_input (batch_id, ordinal, object_id)
+SELECT
+    %(batch_id)s,
+    o.ordinal,
+    o.object_id
+FROM unnest(%(object_ids)s::bigint []) WITH ORDINALITY AS o (object_id, ordinal);
+
+-- name: mark_batched
+UPDATE lakerunner.raw_object SET state = 'batched'
+WHERE object_id = any(%(object_ids)s) AND state = 'registered';
+
+-- name: due_batches
+SELECT
+    batch_id,
+    attempt,
+    requests,
+    input_bytes,
+    input_count
+FROM lakerunner.batch
+WHERE state = 'due' AND signal = %(signal)s AND kind = %(kind)s AND next_attempt_at <= now()
+ORDER BY batch_id;
+
+-- name: note_requested
+UPDATE lakerunner.batch SET requests = requests + 1
+WHERE batch_id = any(%(batch_ids)s);
+
+-- name: claimable
+SELECT
+    batch_id,
+    input_bytes
+FROM lakerunner.batch
+WHERE state = 'due' AND signal = %(signal)s AND kind = %(kind)s AND next_attempt_at <= now()
+ORDER BY batch_id
+FOR UPDATE SKIP LOCKED;
+
+-- name: claim
+UPDATE lakerunner.batch
+SET state = 'claimed', claim_token = %(token)s, heartbeat_at = now()
+WHERE batch_id = %(batch_id)s AND state = 'due'
+RETURNING batch_id, attempt, crashes, kind, org_id, collector, signal, hour_ns;
+
+-- name: inputs
+SELECT
+    o.object_id,
+    o.bucket,
+    o.key,
+    o.size,
+    o.etag,
+    o.tries,
+    o.arrival_hour_ns,
+    o.collector
+FROM lakerunner.batch_input AS i
+INNER JOIN lakerunner.raw_object AS o ON i.object_id = o.object_id
+WHERE i.batch_id = %(batch_id)s
+ORDER BY i.ordinal;
+
+-- name: beat
+UPDATE lakerunner.batch SET heartbeat_at = now()
+WHERE claim_token = any(%(tokens)s) AND state = 'claimed';
+
+-- name: release_expired
+-- The holder died. Cooking becomes due again; a rebuild is simply over, nothing of it was published.
+UPDATE lakerunner.batch
+SET
+    state = CASE kind WHEN 'rebuild' THEN 'done' ELSE 'due' END,
+    claim_token = NULL,
+    heartbeat_at = NULL,
+    attempt = attempt + 1,
+    error = 'the holder of the claim stopped beating',
+    finished_at = CASE kind WHEN 'rebuild' THEN now() END
+WHERE state = 'claimed' AND heartbeat_at < now() - make_interval(secs => %(lease_s)s);
+
+-- name: give_back
+UPDATE lakerunner.batch
+SET
+    state = 'due',
+    claim_token = NULL,
+    heartbeat_at = NULL,
+    attempt = attempt + 1,
+    crashes = crashes + %(crashes)s,
+    error = %(error)s,
+    next_attempt_at = now() + make_interval(secs => %(delay_s)s)
+WHERE batch_id = %(batch_id)s AND state = 'claimed' AND claim_token = %(token)s;
+
+-- name: finish
+UPDATE lakerunner.batch
+SET
+    state = %(state)s,
+    claim_token = NULL,
+    heartbeat_at = NULL,
+    error = %(error)s,
+    finished_at = now()
+WHERE batch_id = %(batch_id)s AND state = 'claimed' AND claim_token = %(token)s;
+
+-- name: park_object
+UPDATE lakerunner.raw_object
+SET state = 'parked', error = %(error)s
+WHERE object_id = %(object_id)s AND state = 'batched';
+
+-- name: retry_parked
+UPDATE lakerunner.raw_object
+SET state = 'registered', tries = 0, next_try_at = now(), error = NULL
+WHERE
+    org_id = %(org)s
+    AND state = 'parked'
+    AND (%(object_ids)s::bigint [] IS NULL OR object_id = any(%(object_ids)s));
+
+-- name: unbatch
+UPDATE lakerunner.raw_object SET state = 'registered'
+WHERE object_id = any(%(object_ids)s) AND state = 'batched';

@@ -1,0 +1,52 @@
+-- Registering what notifications and listings announce.
+
+-- name: read_offsets
+SELECT
+    topic,
+    partition,
+    next_offset
+FROM lakerunner.consumed_offset
+WHERE cluster = %(cluster)s AND topic = %(topic)s
+ORDER BY partition;
+
+-- name: move_offset
+INSERT INTO lakerunner.consumed_offset (cluster, topic, partition, next_offset)
+VALUES (%(cluster)s, %(topic)s, %(partition)s, %(next_offset)s)
+ON CONFLICT (cluster, topic, partition) DO UPDATE
+    SET next_offset = excluded.next_offset, updated_at = now();
+
+-- name: register
+-- A known (bucket, key) inserts nothing: repeated notifications are harmless.
+INSERT INTO lakerunner.raw_object
+(bucket, key, org_id, collector, signal, arrival_hour_ns, size, etag, version)
+VALUES
+(
+    %(bucket)s, %(key)s, %(org)s, %(collector)s, %(signal)s,
+    %(arrival_hour_ns)s, %(size)s, %(etag)s, %(version)s
+)
+ON CONFLICT (bucket, key) DO NOTHING;
+
+-- name: mark_overwritten
+-- Raw objects are immutable. Another etag under a finished key is reported and never mixed in silently.
+UPDATE lakerunner.raw_object SET overwritten_etag = %(etag)s
+WHERE
+    bucket = %(bucket)s
+    AND key = %(key)s
+    AND state IN ('done', 'parked')
+    AND %(etag)s <> ''
+    AND etag <> ''
+    AND etag <> %(etag)s;
+
+-- name: keep_dead_letter
+INSERT INTO lakerunner.dead_letter (source, topic, partition, message_offset, reason, payload)
+VALUES
+(%(source)s, %(topic)s, %(partition)s, %(offset)s, %(reason)s, %(payload)s);
+
+-- name: known_keys
+SELECT key FROM lakerunner.raw_object
+WHERE bucket = %(bucket)s AND key = any(%(keys)s);
+
+-- name: add_counter
+INSERT INTO lakerunner.counter AS c (name, value)
+VALUES (%(name)s, %(amount)s)
+ON CONFLICT (name) DO UPDATE SET value = c.value + excluded.value;

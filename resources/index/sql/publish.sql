@@ -1,0 +1,103 @@
+-- The steps of one publication, all in one transaction. Every count is checked by the caller.
+
+-- name: finish_batch
+UPDATE lakerunner.batch
+SET state = 'done', claim_token = NULL, heartbeat_at = NULL, error = NULL, finished_at = now()
+WHERE batch_id = %(batch_id)s AND state = 'claimed' AND claim_token = %(token)s;
+
+-- name: ensure_partition
+INSERT INTO lakerunner.partition (org_id, signal, frequency_ms, start_ns)
+VALUES (%(org)s, %(signal)s, 0, %(start_ns)s)
+ON CONFLICT (org_id, signal, frequency_ms, start_ns) DO NOTHING;
+
+-- name: lock_partition
+-- In key order, so that two publications of the same hours wait instead of deadlocking.
+SELECT version FROM lakerunner.partition
+WHERE org_id = %(org)s AND signal = %(signal)s AND frequency_ms = 0 AND start_ns = %(start_ns)s
+FOR UPDATE;
+
+-- name: bump_partition
+UPDATE lakerunner.partition
+SET version = version + 1, updated_at = now()
+WHERE org_id = %(org)s AND signal = %(signal)s AND frequency_ms = 0 AND start_ns = %(start_ns)s
+RETURNING version;
+
+-- name: sources_of_hour
+SELECT h.object_id
+FROM lakerunner.raw_object_hour AS h
+WHERE h.org_id = %(org)s AND h.signal = %(signal)s AND h.hour_ns = %(hour_ns)s
+ORDER BY h.object_id;
+
+-- name: insert_segment
+INSERT INTO lakerunner.segment
+(
+    segment_id, key, org_id, collector, signal, dataset, frequency_ms, dateint, hour,
+    hour_ns, width_ns, min_ns, max_ns, rows, bytes, level, origin, format_version, sort_version,
+    terms, label_names, metric_names, series_offset, series_length, bloom_offset, bloom_length,
+    batch_id
+)
+VALUES
+(
+    %(segment_id)s, %(key)s, %(org)s, %(collector)s, %(signal)s, %(dataset)s,
+    %(frequency_ms)s, %(dateint)s, %(hour)s, %(hour_ns)s, %(width_ns)s, %(min_ns)s,
+    %(max_ns)s, %(rows)s, %(bytes)s, %(level)s, %(origin)s, %(format_version)s,
+    %(sort_version)s, %(terms)s, %(label_names)s, %(metric_names)s, %(series_offset)s,
+    %(series_length)s, %(bloom_offset)s, %(bloom_length)s, %(batch_id)s
+);
+
+-- name: insert_sources
+INSERT INTO lakerunner.segment_source (segment_id, object_id)
+SELECT
+    %(segment_id)s,
+    o.object_id
+FROM unnest(%(object_ids)s::bigint []) AS o (object_id);
+
+-- name: retire
+UPDATE lakerunner.segment SET retired_at = now()
+WHERE segment_id = any(%(segment_ids)s) AND org_id = %(org)s AND retired_at IS NULL;
+
+-- name: object_done
+UPDATE lakerunner.raw_object
+SET
+    state = 'done',
+    etag = %(etag)s,
+    rows = %(rows)s,
+    rejected = %(rejected)s,
+    quarantined = %(quarantined)s,
+    error = NULL,
+    done_at = now()
+WHERE object_id = %(object_id)s AND state = 'batched';
+
+-- name: object_hours
+INSERT INTO lakerunner.raw_object_hour (object_id, hour_ns, rows, org_id, signal)
+VALUES (%(object_id)s, %(hour_ns)s, %(rows)s, %(org)s, %(signal)s);
+
+-- name: object_failed
+-- An error row counts as a try. Only an object that was alone in its batch may be parked; the others
+-- wait (longer after each try) and then go alone.
+UPDATE lakerunner.raw_object
+SET
+    tries = tries + 1,
+    error = %(error)s,
+    state = CASE WHEN %(alone)s AND tries + 1 >= %(max_tries)s THEN 'parked' ELSE 'registered' END,
+    next_try_at = now() + make_interval(secs => least(300, power(2, tries)))
+WHERE object_id = %(object_id)s AND state = 'batched';
+
+-- name: append_outbox
+INSERT INTO lakerunner.outbox (topic, key, payload)
+VALUES (%(topic)s, %(key)s, %(payload)s);
+
+-- name: lock_outbox
+SELECT
+    outbox_id,
+    topic,
+    key,
+    payload
+FROM lakerunner.outbox
+ORDER BY outbox_id
+LIMIT %(limit)s
+FOR UPDATE SKIP LOCKED;
+
+-- name: delete_outbox
+DELETE FROM lakerunner.outbox
+WHERE outbox_id = any(%(ids)s);

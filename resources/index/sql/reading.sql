@@ -1,0 +1,101 @@
+-- What queries, rebuilds and people read.
+
+-- name: find_segments
+-- Every element of `terms` is a set of alternatives; the caller repeats the && per element.
+SELECT * FROM lakerunner.segment
+WHERE
+    org_id = %(org)s
+    AND dataset = %(dataset)s
+    AND frequency_ms = %(frequency_ms)s
+    AND max_ns >= %(start_ns)s
+    AND min_ns <= %(end_ns)s
+    AND retired_at IS NULL
+    AND (%(collectors)s::text [] IS NULL OR collector = any(%(collectors)s))
+ORDER BY min_ns, segment_id;
+
+-- name: count_segments
+SELECT count(*) FROM lakerunner.segment
+WHERE org_id = %(org)s AND dataset = %(dataset)s AND retired_at IS NULL;
+
+-- name: live_segments
+SELECT * FROM lakerunner.segment
+WHERE
+    org_id = %(org)s
+    AND signal = %(signal)s
+    AND frequency_ms = %(frequency_ms)s
+    AND hour_ns = %(hour_ns)s
+    AND dataset = %(signal)s
+    AND retired_at IS NULL
+ORDER BY min_ns, segment_id;
+
+-- name: objects_with_rows_in
+SELECT
+    o.object_id,
+    o.bucket,
+    o.key,
+    o.size,
+    o.etag,
+    o.tries,
+    o.arrival_hour_ns,
+    o.collector
+FROM lakerunner.raw_object_hour AS h
+INNER JOIN lakerunner.raw_object AS o ON h.object_id = o.object_id
+WHERE h.org_id = %(org)s AND h.signal = %(signal)s AND h.hour_ns = %(hour_ns)s
+ORDER BY o.object_id;
+
+-- name: partitions
+SELECT
+    org_id,
+    signal,
+    frequency_ms,
+    start_ns,
+    version,
+    built_from,
+    (extract(EPOCH FROM updated_at) * 1e9)::bigint AS updated_at_ns
+FROM lakerunner.partition
+WHERE org_id = %(org)s AND signal = %(signal)s AND frequency_ms = %(frequency_ms)s
+ORDER BY start_ns;
+
+-- name: beat_run
+INSERT INTO lakerunner.run_heartbeat (run_id) VALUES (%(run_id)s)
+ON CONFLICT (run_id) DO UPDATE SET beat_at = now();
+
+-- name: forget_run
+DELETE FROM lakerunner.run_heartbeat
+WHERE run_id = %(run_id)s;
+
+-- name: run_heartbeats
+SELECT
+    run_id,
+    extract(EPOCH FROM now() - beat_at)::double precision AS age_s
+FROM lakerunner.run_heartbeat;
+
+-- name: pipeline_status
+SELECT
+    org_id AS org,
+    signal,
+    count(*) FILTER (WHERE state IN ('registered', 'batched')) AS pending_objects,
+    coalesce(sum(size) FILTER (WHERE state IN ('registered', 'batched')), 0)::bigint AS pending_bytes,
+    coalesce(
+        extract(EPOCH FROM now() - min(registered_at) FILTER (WHERE state IN ('registered', 'batched'))),
+        0
+    )::double precision AS oldest_pending_s,
+    count(*) FILTER (WHERE state = 'done') AS done_objects,
+    count(*) FILTER (WHERE state = 'parked') AS parked_objects,
+    count(*) FILTER (WHERE overwritten_etag IS NOT NULL) AS overwritten_objects,
+    coalesce(sum(rows), 0)::bigint AS rows,
+    coalesce(sum(rejected), 0)::bigint AS rejected,
+    coalesce(sum(quarantined), 0)::bigint AS quarantined,
+    (
+        SELECT count(*) FROM lakerunner.segment AS s
+        WHERE
+            s.org_id = o.org_id AND s.signal = o.signal AND s.retired_at IS NULL
+    ) AS segments,
+    (
+        SELECT coalesce(sum(s.bytes), 0)::bigint FROM lakerunner.segment AS s
+        WHERE
+            s.org_id = o.org_id AND s.signal = o.signal AND s.retired_at IS NULL
+    ) AS segment_bytes
+FROM lakerunner.raw_object AS o
+GROUP BY org_id, signal
+ORDER BY org_id, signal;
