@@ -19,7 +19,7 @@ import obstore
 from resources.store.backend import Backend, scheme_of
 from resources.store.errors import FAILURES, AlreadyExistsError, NotFoundError, UnavailableError, translate
 from resources.store.latency import LATENCY
-from resources.store.objects import Fetched, ObjectInfo, info_of, readable
+from resources.store.objects import Fetched, ObjectInfo, info_of, plain_etag, quoted_etag, readable
 from resources.store.retry import with_retries
 
 FETCH_CHUNK = 32 * 1024 * 1024
@@ -147,7 +147,7 @@ class ObjectStore:
         return iter(obstore.list(self._backend, prefix or None, offset=offset, chunk_size=LIST_CHUNK))
 
     def _pinned(self, key: str, start: int, end: int, etag: str) -> bytes:
-        options: dict[str, Any] = {"range": (start, end)} | ({"if_match": etag} if etag else {})
+        options: dict[str, Any] = {"range": (start, end)} | ({"if_match": quoted_etag(etag)} if etag else {})
         return self._run(
             "fetch",
             key,
@@ -156,7 +156,7 @@ class ObjectStore:
 
     def _put(self, key: str, buffer: Any, mode: Any) -> str:
         # One request even when large: multipart uploads cannot be conditional here.
-        return obstore.put(self._backend, key, buffer, mode=mode, use_multipart=False)["e_tag"] or ""
+        return plain_etag(obstore.put(self._backend, key, buffer, mode=mode, use_multipart=False)["e_tag"])
 
     def _create(self, key: str, buffer: Any, attempt: int) -> str:
         try:

@@ -13,6 +13,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
+    """The etag is without its quotes, as notifications spell it, so that the two can be compared."""
+
     key: str
     size: int
     etag: str
@@ -47,8 +49,22 @@ class Fetched:
 def info_of(meta: Mapping[str, Any]) -> ObjectInfo:
     """From the library's dictionary; a store without etags or versions gives empty text."""
     return ObjectInfo(
-        meta["path"], meta["size"], meta["e_tag"] or "", meta["version"] or "", meta["last_modified"]
+        meta["path"], meta["size"], plain_etag(meta["e_tag"]), meta["version"] or "", meta["last_modified"]
     )
+
+
+def plain_etag(etag: str | None) -> str:
+    """Without quotes; weak tags keep their form.
+
+    >>> plain_etag('"abc"'), plain_etag(None)
+    ('abc', '')
+    """
+    return etag if etag and etag.startswith("W/") else (etag or "").strip('"')
+
+
+def quoted_etag(etag: str) -> str:
+    """As `If-Match` wants it; weak tags (`W/"…`) keep their form."""
+    return etag if etag.startswith("W/") else f'"{etag}"'
 
 
 @contextmanager

@@ -1,0 +1,130 @@
+"""The S3 event JSON, as AWS, MinIO and most S3 look-alikes send it over HTTP, SQS or Kafka.
+
+Keys arrive URL-encoded (with `+` for a space) and this is the one place that decodes them. Records are
+parsed one by one: a malformed one is reported with its index and does no harm to its neighbours.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from dataclasses import dataclass
+from urllib.parse import unquote_plus
+
+import msgspec
+
+from resources.lake.notified import MalformedMessageError, NotifiedObject, checked
+from resources.lake.timecut import from_datetime
+
+TEST_EVENT = "s3:TestEvent"
+MAX_RECORDS = 5000
+
+
+class _Bucket(msgspec.Struct):
+    name: str
+
+
+class _Object(msgspec.Struct):
+    key: str
+    size: int = 0
+    etag: str = msgspec.field(default="", name="eTag")
+    version: str | None = msgspec.field(default=None, name="versionId")
+
+
+class _Entity(msgspec.Struct):
+    bucket: _Bucket
+    object: _Object
+
+
+class _Record(msgspec.Struct):
+    s3: _Entity
+    name: str = msgspec.field(name="eventName")
+    time: str = msgspec.field(default="", name="eventTime")
+
+
+class _Event(msgspec.Struct):
+    records: list[msgspec.Raw] | None = msgspec.field(default=None, name="Records")
+    event: str = msgspec.field(default="", name="Event")
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecord:
+    index: int
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class S3Event:
+    """The created objects with their index in the event, what was wrong, and how many were of no interest."""
+
+    created: tuple[tuple[int, NotifiedObject], ...] = ()
+    bad: tuple[BadRecord, ...] = ()
+    ignored: int = 0
+
+
+def parse_s3_event(data: bytes, source: str, received_ns: int | None = None) -> S3Event:
+    """The event in `data`; `received_ns` stands in for an event time that was not sent.
+
+    >>> parse_s3_event(b'{"Event": "s3:TestEvent"}', "webhook").ignored
+    1
+    """
+    try:
+        event = msgspec.json.decode(data, type=_Event)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise MalformedMessageError(f"not S3 event JSON: {error}") from error
+    if event.records is None:
+        if event.event == TEST_EVENT:
+            return S3Event(ignored=1)
+        raise MalformedMessageError("not S3 event JSON: no Records")
+    if len(event.records) > MAX_RECORDS:
+        raise MalformedMessageError(f"{len(event.records)} records: expected at most {MAX_RECORDS}")
+    return _sort_out(event.records, source, received_ns or time.time_ns())
+
+
+def _sort_out(records: list[msgspec.Raw], source: str, received_ns: int) -> S3Event:
+    created: list[tuple[int, NotifiedObject]] = []
+    bad: list[BadRecord] = []
+    for index, raw in enumerate(records):
+        try:
+            found = _created(raw, source, received_ns)
+        except MalformedMessageError as error:
+            bad.append(BadRecord(index, "", str(error)))
+        else:
+            created += [(index, found)] if found else []
+    return S3Event(tuple(created), tuple(bad), len(records) - len(created) - len(bad))
+
+
+def _created(raw: msgspec.Raw, source: str, received_ns: int) -> NotifiedObject | None:
+    try:
+        record = msgspec.json.decode(raw, type=_Record)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise MalformedMessageError(str(error)) from error
+    if not record.name.removeprefix("s3:").startswith("ObjectCreated:"):
+        return None
+    thing = record.s3.object
+    return checked(
+        NotifiedObject(
+            bucket=record.s3.bucket.name,
+            key=_decoded(thing.key),
+            size=thing.size,
+            etag=thing.etag.strip('"'),
+            version=thing.version or "",
+            event_time_ns=_nanoseconds(record.time) if record.time else received_ns,
+            source=source,
+        )
+    )
+
+
+def _decoded(key: str) -> str:
+    try:
+        return unquote_plus(key, errors="strict")
+    except UnicodeDecodeError as error:
+        raise MalformedMessageError(f"key {key[:200]!r}: not URL-encoded UTF-8") from error
+
+
+def _nanoseconds(text: str) -> int:
+    try:
+        return from_datetime(dt.datetime.fromisoformat(text))
+    except ValueError as error:
+        raise MalformedMessageError(f"eventTime {text[:64]!r}: {error}") from error
