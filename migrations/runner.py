@@ -60,9 +60,8 @@ def apply(dsn: str, migrations: tuple[Migration, ...] | None = None) -> list[str
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("SELECT pg_advisory_lock(%s)", (LOCK_KEY,))
         connection.execute(_LEDGER)
-        applied = dict(
-            connection.execute("SELECT version, checksum FROM lakerunner.schema_migration").fetchall()
-        )
+        ledger = connection.execute("SELECT version, checksum FROM lakerunner.schema_migration").fetchall()
+        applied: dict[int, str] = {row[0]: row[1] for row in ledger}
         _check(wanted, applied)
         return [_apply_one(connection, m) for m in wanted if m.version not in applied]
 
