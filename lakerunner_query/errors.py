@@ -1,0 +1,107 @@
+"""Everything that can go wrong with a query, as types that already know their HTTP answer.
+
+Each error carries a status, a stable code and, where the query text is at fault, a position. No other
+module guesses a status from a message; `api/failures.py` only renders what is said here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where in the query text, both 1-based, columns counted in characters."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}, col {self.column}"
+
+
+class QueryError(Exception):
+    """The base of all errors that a caller may be told about."""
+
+    status = 500
+    code = "internal"
+
+    def __init__(self, message: str, position: Position | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+
+
+class ParseError(QueryError):
+    """The text is not a query of the language; spelled the way Loki spells it."""
+
+    status = 400
+    code = "parse_error"
+
+    def __init__(self, message: str, position: Position | None = None) -> None:
+        where = f"parse error at {position}: " if position else "parse error : "
+        super().__init__(where + message, position)
+
+
+class UnsupportedError(ParseError):
+    """Valid in the language, not built yet: said aloud, never skipped."""
+
+    code = "unsupported"
+
+    def __init__(self, construct: str, position: Position) -> None:
+        super().__init__(f"not supported yet: {construct}", position)
+
+
+class InvalidRequestError(QueryError):
+    """A parameter beside the query text is missing or malformed."""
+
+    status = 400
+    code = "invalid_request"
+
+
+class UnauthorizedError(QueryError):
+    status = 401
+    code = "unauthorized"
+
+
+class ForbiddenError(QueryError):
+    status = 403
+    code = "forbidden"
+
+
+class LimitExceededError(QueryError):
+    """Asks for more than the organisation may have; the message says what to narrow."""
+
+    status = 422
+    code = "limit_exceeded"
+
+
+class TooManyQueriesError(QueryError):
+    status = 429
+    code = "too_many_queries"
+
+
+class QueryTimeoutError(QueryError):
+    status = 504
+    code = "query_timeout"
+
+
+class IndexUnavailableError(QueryError):
+    """The segment index did not answer, twice."""
+
+    status = 503
+    code = "index_unavailable"
+
+
+class WorkerUnavailableError(QueryError):
+    """No query worker finished a unit of work within the allowed attempts."""
+
+    status = 503
+    code = "worker_unavailable"
+
+
+class WorkFailedError(QueryError):
+    """A worker answered that the unit itself cannot be done; another worker would say the same."""
+
+    status = 500
+    code = "work_failed"

@@ -1,0 +1,120 @@
+"""Sending units to query workers and getting their answers back in order.
+
+A unit goes to the worker its affinity ranks first; when that one dies in the middle, to the next, a bounded
+number of times. Later units run a little ahead, at first one at a time, since most queries end early.
+Closing the iterator cancels what is running, and a worker whose connection closes stops its scan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+
+import httpx
+import msgspec
+import pyarrow as pa
+import xxhash
+
+from lakerunner_query.errors import LimitExceededError, QueryError, WorkerUnavailableError, WorkFailedError
+from lakerunner_query.execute.work import TOKEN_HEADER, Unit, UnitReport, decode_answer
+
+ATTEMPTS = 4
+AVOID_S = 5.0
+"""A worker that failed is asked last for so long."""
+
+
+class Dispatcher:
+    """The coordinator's side of `POST /work`."""
+
+    def __init__(self, workers: tuple[str, ...], token: str, *, in_flight: int = 16) -> None:
+        self._workers = workers
+        self._avoid: dict[str, float] = {}
+        self._slots = asyncio.Semaphore(in_flight)
+        self._ahead = max(2, 2 * len(workers))
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=in_flight)
+        timeout = httpx.Timeout(None, connect=2.0)  # the query's own deadline bounds the rest
+        self._client = httpx.AsyncClient(headers={TOKEN_HEADER: token}, limits=limits, timeout=timeout)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def run(self, units: Iterable[Unit]) -> AsyncIterator[tuple[pa.Table, UnitReport]]:
+        """Answers in the order of `units`."""
+        running: deque[asyncio.Task[tuple[pa.Table, UnitReport]]] = deque()
+        ahead = 1
+        try:
+            for unit in units:
+                running.append(asyncio.create_task(self._one(unit)))
+                if len(running) >= ahead:
+                    yield await running[0]
+                    running.popleft()
+                    ahead = min(self._ahead, ahead * 2)
+            while running:
+                yield await running[0]
+                running.popleft()
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def ready(self) -> int:
+        """How many workers say that they can work."""
+        answers = await asyncio.gather(*map(self._is_ready, self._workers))
+        return sum(answers)
+
+    async def _is_ready(self, worker: str) -> bool:
+        try:
+            return (await self._client.get(f"{worker}/readyz", timeout=2.0)).is_success
+        except httpx.HTTPError:
+            return False
+
+    async def _one(self, unit: Unit) -> tuple[pa.Table, UnitReport]:
+        body = msgspec.json.encode(unit)
+        failures: list[str] = []
+        async with self._slots:
+            for attempt in range(ATTEMPTS):
+                worker = self._choose(unit.affinity, attempt)
+                try:
+                    return await self._ask(worker, body)
+                except (httpx.TransportError, _BusyError) as error:
+                    self._avoid[worker] = time.monotonic() + AVOID_S
+                    failures.append(f"{worker}: {type(error).__name__} {error}".strip())
+                    await asyncio.sleep(0.1 * attempt)
+        raise WorkerUnavailableError("no query worker finished a unit of work; tried " + "; ".join(failures))
+
+    async def _ask(self, worker: str, body: bytes) -> tuple[pa.Table, UnitReport]:
+        response = await self._client.post(f"{worker}/work", content=body)
+        if response.status_code == 200:
+            return await asyncio.to_thread(decode_answer, response.content)
+        raise _refusal(response)
+
+    def _choose(self, affinity: str, attempt: int) -> str:
+        """Rendezvous hashing: adding or losing a worker moves only that worker's units."""
+        if not self._workers:
+            raise WorkerUnavailableError("no query workers are configured (LAKERUNNER_WORKER_URLS)")
+        now = time.monotonic()
+        ranked = sorted(self._workers, key=lambda w: xxhash.xxh3_64_intdigest(f"{affinity}@{w}"))
+        fresh = [worker for worker in ranked if self._avoid.get(worker, 0.0) <= now]
+        return fresh[0] if fresh else ranked[attempt % len(ranked)]
+
+
+class _BusyError(Exception):
+    """The worker is there but cannot take the unit now."""
+
+
+class _Envelope(msgspec.Struct):
+    code: str = ""
+    message: str = ""
+
+
+def _refusal(response: httpx.Response) -> Exception:
+    try:
+        said = msgspec.json.decode(response.content, type=_Envelope)
+    except msgspec.DecodeError:
+        said = _Envelope(message=response.text[:200])
+    if response.status_code in {502, 503, 504}:
+        return _BusyError(said.message)
+    kind: type[QueryError] = LimitExceededError if said.code == LimitExceededError.code else WorkFailedError
+    return kind(said.message or f"worker answered {response.status_code}")

@@ -1,0 +1,62 @@
+"""Which segments may hold an answer: one question to the index, scoped by organisation in its SQL.
+
+A connection that went stale while idle fails on first use, so the question is asked once more before the
+query is refused with 503.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TypeVar
+
+import anyio
+import psycopg
+from anyio.to_thread import run_sync
+
+from lakerunner_query.errors import IndexUnavailableError
+from lakerunner_query.plan.logical import ReadStreams
+from resources.index.contract import QueryIndex
+from resources.index.types import ApiKey, Segment, SegmentQuery
+
+Answer = TypeVar("Answer")
+LOST = (psycopg.OperationalError, psycopg.InterfaceError, OSError)
+
+
+class Locator:
+    """The index as the query side sees it, off the event loop."""
+
+    def __init__(self, index: QueryIndex, threads: int = 8) -> None:
+        self._index = index
+        self._limiter = anyio.CapacityLimiter(threads)
+
+    async def segments(self, streams: ReadStreams) -> list[Segment]:
+        """Live segments that overlap the range and carry the demanded terms, oldest first."""
+        question = SegmentQuery(
+            org=streams.org,
+            dataset=streams.dataset,
+            frequency_ms=0,
+            start_ns=streams.start_ns,
+            end_ns=streams.end_ns - 1,  # the index takes both ends as inclusive
+            terms=streams.terms,
+        )
+        return await self._ask(partial(self._index.find_segments, question))
+
+    async def api_key(self, key_hash: bytes) -> ApiKey | None:
+        return await self._ask(partial(self._index.find_api_key, key_hash))
+
+    async def live_segments(self, org: str, dataset: str) -> int:
+        return await self._ask(partial(self._index.count_segments, org, dataset))
+
+    async def _ask(self, question: partial[Answer]) -> Answer:
+        try:
+            return await run_sync(question, limiter=self._limiter)
+        except LOST:
+            return await self._ask_again(question)
+
+    async def _ask_again(self, question: partial[Answer]) -> Answer:
+        try:
+            return await run_sync(question, limiter=self._limiter)
+        except LOST as error:
+            raise IndexUnavailableError(
+                f"the segment index does not answer ({type(error).__name__}); nothing was read, try again shortly"
+            ) from error

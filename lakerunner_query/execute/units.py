@@ -1,0 +1,36 @@
+"""A plan and a slice become a unit of work for one worker.
+
+The affinity names the partition a unit mostly reads, so that the same worker's disk cache serves it again
+next time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lakerunner_query.execute.slices import Slice, SliceSizes, cut_slices
+from lakerunner_query.execute.work import LogUnit, segment_ref
+from lakerunner_query.plan.logical import TakeRows
+from resources.index.types import Segment
+
+
+def log_units(plan: TakeRows, segments: Sequence[Segment], sizes: SliceSizes | None = None) -> Iterator[LogUnit]:
+    """Units in answering order, made one at a time: most queries stop early."""
+    streams = plan.source.source
+    for part in cut_slices(segments, streams.start_ns, streams.end_ns, reverse=plan.reverse, sizes=sizes):
+        yield LogUnit(
+            affinity=affinity(streams.org, streams.dataset, part),
+            segments=tuple(map(segment_ref, part.segments)),
+            matchers=streams.matchers,
+            filters=plan.source.filters,
+            start_ns=part.start_ns,
+            end_ns=part.end_ns,
+            limit=plan.limit,
+            reverse=plan.reverse,
+            distinct=plan.distinct,
+        )
+
+
+def affinity(org: str, dataset: str, part: Slice) -> str:
+    heaviest = max(part.segments, key=lambda s: (s.bytes, s.segment_id))
+    return f"{org}/{dataset}/{heaviest.hour_ns}"

@@ -1,0 +1,33 @@
+"""Which index terms a segment must carry: the pruning that opens no file.
+
+Only conditions that demand one of a few non-empty values can prune; a negative matcher, a pattern or the
+empty value says nothing about what a segment *has*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakerunner_query.lang.logql import regex
+from lakerunner_query.lang.logql.ast import Matcher, MatchOp
+from lakerunner_query.plan.logical import LogPlan, TakeRows
+from resources.lake.terms import alternatives
+
+
+def matcher_terms(plan: TakeRows) -> LogPlan:
+    """`{a="x", b=~"y|z", c!="w"}` asks for segments with term a=x and one of b=y, b=z."""
+    streams = plan.source.source
+    wanted = ((m.name, demanded_values(m)) for m in streams.matchers)
+    terms = tuple(tuple(alternatives(name, list(values))) for name, values in wanted if values)
+    return replace(plan, source=replace(plan.source, source=replace(streams, terms=terms)))
+
+
+def demanded_values(matcher: Matcher) -> tuple[str, ...]:
+    """The values of which a matching stream has one; empty when that cannot be said."""
+    if matcher.op is MatchOp.EQUAL:
+        values: tuple[str, ...] | None = (matcher.value,)
+    elif matcher.op is MatchOp.REGEX:
+        values = regex.alternation(matcher.value)
+    else:
+        values = None
+    return () if values is None or "" in values else values

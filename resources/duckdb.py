@@ -1,0 +1,110 @@
+"""DuckDB as a bounded engine over local files: one locked instance per process, one cursor per query.
+
+Memory, threads and spill directory are fixed, only the named directories can be read, and no setting can
+be changed afterwards, so that not even SQL written by users reaches a file or the network. An open result
+owns its connection: hence a cursor per query, closed when the query ends, and interrupted from outside.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import duckdb
+
+Answer = TypeVar("Answer")
+INTERRUPT_AGAIN_S = 0.05
+
+
+class CancelledQueryError(RuntimeError):
+    """Whoever asked is gone; the work was stopped half-way."""
+
+
+@dataclass(frozen=True, slots=True)
+class DuckLimits:
+    memory_mb: int
+    threads: int
+    spill: Path
+    readable: tuple[Path, ...]
+
+
+class DuckSession:
+    """The instance; `cursor()` is the only way in."""
+
+    def __init__(self, limits: DuckLimits) -> None:
+        limits.spill.mkdir(parents=True, exist_ok=True)
+        self._root = duckdb.connect()
+        for statement in _lock_down(limits):
+            self._root.execute(statement)
+
+    @contextmanager
+    def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        cursor = self._root.cursor()
+        try:
+            yield cursor
+        finally:
+            cursor.close()
+
+    def close(self) -> None:
+        self._root.close()
+
+
+class Cancellation:
+    """A flag that one thread sets and a query in another thread obeys."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+
+    def cancel(self) -> None:
+        self._asked.set()
+
+    def check(self) -> None:
+        if self._asked.is_set():
+            raise CancelledQueryError("the query was cancelled")
+
+    def run(self, cursor: duckdb.DuckDBPyConnection, work: Callable[[], Answer]) -> Answer:
+        """Do `work` on `cursor`; `cancel()` interrupts it within milliseconds.
+
+        The interrupt is repeated until the work has ended: one that arrives before DuckDB has begun is lost.
+        """
+        self.check()
+        ended = threading.Event()
+        watcher = threading.Thread(target=self._watch, args=(cursor, ended), daemon=True)
+        watcher.start()
+        try:
+            return work()
+        except duckdb.InterruptException as error:
+            raise CancelledQueryError("the query was cancelled") from error
+        finally:
+            ended.set()
+            watcher.join()
+
+    def _watch(self, cursor: duckdb.DuckDBPyConnection, ended: threading.Event) -> None:
+        while not ended.wait(INTERRUPT_AGAIN_S):
+            if self._asked.is_set():
+                cursor.interrupt()
+
+
+def _lock_down(limits: DuckLimits) -> list[str]:
+    folders = ", ".join(_quoted(f"{path}/") for path in (*limits.readable, limits.spill))
+    return [
+        f"SET memory_limit = '{int(limits.memory_mb)}MB'",
+        f"SET threads = {int(limits.threads)}",
+        f"SET temp_directory = {_quoted(str(limits.spill))}",
+        "SET enable_progress_bar = false",
+        "SET preserve_insertion_order = false",
+        "SET autoinstall_known_extensions = false",
+        "SET autoload_known_extensions = false",
+        "SET TimeZone = 'UTC'",
+        f"SET allowed_directories = [{folders}]",
+        "SET enable_external_access = false",
+        "SET lock_configuration = true",
+    ]
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
