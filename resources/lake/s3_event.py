@@ -50,8 +50,8 @@ class _Event(msgspec.Struct):
 @dataclass(frozen=True, slots=True)
 class BadRecord:
     index: int
-    key: str
     reason: str
+    payload: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def _sort_out(records: list[msgspec.Raw], source: str, received_ns: int) -> S3Ev
         try:
             found = _created(raw, source, received_ns)
         except MalformedMessageError as error:
-            bad.append(BadRecord(index, "", str(error)))
+            bad.append(BadRecord(index, str(error), bytes(raw)))
         else:
             created += [(index, found)] if found else []
     return S3Event(tuple(created), tuple(bad), len(records) - len(created) - len(bad))

@@ -1,6 +1,6 @@
-"""How long object store operations take in this process, ready for `/metrics`.
+"""How long operations take in this process, ready for `/metrics`.
 
-`timed()` is wrapped around every call of the client, once per attempt, so that neither callers nor the
+`timed()` is wrapped around a call (for the object store: each attempt), so that neither callers nor the
 operations themselves hold a timer. Rendering is Prometheus text; there is no other consumer.
 """
 
@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-NAME = "lakerunner_store_operation_seconds"
 
 Result = TypeVar("Result")
 
@@ -32,7 +31,8 @@ class Histogram:
 class LatencyTable:
     """Histograms by (operation, outcome); safe to use from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self._lock = threading.Lock()
         self._rows: dict[tuple[str, str], Histogram] = {}
 
@@ -54,20 +54,20 @@ class LatencyTable:
     def render(self) -> str:
         """Prometheus text exposition of every histogram."""
         with self._lock:
-            lines = [line for key in sorted(self._rows) for line in _lines(key, self._rows[key])]
-        return "\n".join([f"# TYPE {NAME} histogram", *lines, ""])
+            lines = [line for key in sorted(self._rows) for line in _lines(self.name, key, self._rows[key])]
+        return "\n".join([f"# TYPE {self.name} histogram", *lines, ""])
 
     def _add(self, operation: str, outcome: str, seconds: float) -> None:
         with self._lock:
             self._rows.setdefault((operation, outcome), Histogram()).add(seconds)
 
 
-def _lines(key: tuple[str, str], row: Histogram) -> list[str]:
+def _lines(name: str, key: tuple[str, str], row: Histogram) -> list[str]:
     labels, lines, seen = f'operation="{key[0]}",outcome="{key[1]}"', [], 0
     for bound, count in zip((*BOUNDS_S, "+Inf"), row.buckets, strict=True):
         seen += count
-        lines.append(f'{NAME}_bucket{{{labels},le="{bound}"}} {seen}')
-    return [*lines, f"{NAME}_sum{{{labels}}} {row.total_s:.6f}", f"{NAME}_count{{{labels}}} {seen}"]
+        lines.append(f'{name}_bucket{{{labels},le="{bound}"}} {seen}')
+    return [*lines, f"{name}_sum{{{labels}}} {row.total_s:.6f}", f"{name}_count{{{labels}}} {seen}"]
 
 
-LATENCY = LatencyTable()
+LATENCY = LatencyTable("lakerunner_store_operation_seconds")

@@ -100,7 +100,7 @@ def test_a_create_that_lost_to_somebody_else_says_so(
 
 
 def test_latency_is_counted_per_attempt_and_outcome() -> None:
-    table = LatencyTable()
+    table = LatencyTable("test_seconds")
     assert table.timed("get", lambda: 5) == 5
     with pytest.raises(NotFoundError):
         table.timed("get", Scripted(NotFoundError("k", "gone")))

@@ -1,0 +1,64 @@
+"""The ingress process: notification adapters now, push receivers later.
+
+It writes Kafka, the outbox and dead letters, reads keys and the registry, and touches nothing else. Route
+handlers are thin; whatever blocks runs in worker threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Litestar
+from litestar.di import Provide
+
+from lakerunner_ingress.errors import answer
+from lakerunner_ingress.notifications.pipeline import Pipeline
+from lakerunner_ingress.notifications.s3 import notify_s3
+from lakerunner_ingress.operations import live, metrics, ready
+from lakerunner_ingress.registry import RegistryCache
+from lakerunner_ingress.threads import WorkerThreads
+from resources.index.contract import IngressIndex
+from resources.kafka import Producer
+from resources.settings import Settings
+
+BUSY, WAITING = 16, 128
+
+
+def create_app(settings: Settings, index: IngressIndex, producer: Producer) -> Litestar:
+    pipeline = Pipeline(index, producer, RegistryCache(index))
+    return Litestar(
+        [notify_s3, live, ready, metrics],
+        dependencies={
+            "pipeline": _given(pipeline),
+            "webhook_token": _given(settings.webhook_token),
+            "workers": _given(WorkerThreads(BUSY, WAITING)),
+            "health_workers": _given(WorkerThreads(2, WAITING)),
+        },
+        exception_handlers={Exception: answer},
+        on_shutdown=[producer.close],
+        openapi_config=None,
+    )
+
+
+def serve(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT; requests in flight are finished."""
+    import uvicorn
+
+    from resources.index.postgres import PostgresIndex
+
+    index = PostgresIndex(settings.require("index_dsn"), max_connections=BUSY, wait_s=3.0)
+    app = create_app(settings, index, Producer(settings.require("kafka_bootstrap")))
+    uvicorn.run(
+        app,
+        host=settings.ingress_host,
+        port=settings.ingress_port,
+        log_level=settings.log_level.lower(),
+        access_log=False,
+        timeout_graceful_shutdown=10,
+    )
+    index.close()
+    return 0
+
+
+def _given(value: Any) -> Provide:
+    return Provide(lambda: value, sync_to_thread=False)

@@ -1,0 +1,80 @@
+"""What a caller of the ingress can be told, as types that already know their HTTP answer.
+
+Every error leaves as one JSON envelope, `{"status", "code", "message"}`. A failure we did not foresee says
+only that it happened; its traceback goes to the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+
+from resources.index.postgres.connections import IndexUnavailableError
+from resources.lake.notice import MalformedMessageError
+
+log = logging.getLogger(__name__)
+
+
+class IngressError(Exception):
+    """The base of what a caller may be told."""
+
+    status = 500
+    code = "internal"
+    headers: dict[str, str] = {}  # noqa: RUF012 - replaced by subclasses, never changed
+
+
+class UnauthorizedError(IngressError):
+    status = 401
+    code = "unauthorized"
+    headers = {"WWW-Authenticate": "Bearer"}  # noqa: RUF012 - see above
+
+
+class ForbiddenError(IngressError):
+    status = 403
+    code = "forbidden"
+
+
+class OverloadedError(IngressError):
+    status = 429
+    code = "overloaded"
+    headers = {"Retry-After": "1"}  # noqa: RUF012 - see above
+
+
+class UnavailableError(IngressError):
+    """Neither Kafka nor Postgres would take it: the caller must send it again."""
+
+    status = 503
+    code = "unavailable"
+    headers = {"Retry-After": "5"}  # noqa: RUF012 - see above
+
+
+def answer(_request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, object]]:
+    """The envelope for any exception that left a handler."""
+    if isinstance(error, IngressError):
+        return _envelope(error.status, error.code, str(error), error.headers)
+    if isinstance(error, MalformedMessageError):
+        return _envelope(400, "malformed", str(error))
+    if isinstance(error, IndexUnavailableError):
+        log.error("answered 503: %s", error)
+        return _envelope(
+            503, "unavailable", "the index does not answer; send this again", {"Retry-After": "5"}
+        )
+    if isinstance(error, HTTPException):
+        return _envelope(error.status_code, _code(error.status_code), error.detail)
+    log.error("unforeseen error", exc_info=error)
+    return _envelope(500, "internal", "internal error; the log of the ingress has the details")
+
+
+def _envelope(
+    status: int, code: str, message: str, headers: dict[str, str] | None = None
+) -> Response[dict[str, object]]:
+    content: dict[str, object] = {"status": status, "code": code, "message": message}
+    return Response(content, status_code=status, headers=headers, media_type="application/json")
+
+
+def _code(status: int) -> str:
+    return HTTPStatus(status).phrase.lower().replace(" ", "_")

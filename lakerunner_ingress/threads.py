@@ -1,0 +1,28 @@
+"""Blocking work leaves the event loop through here, a bounded amount at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from anyio import CapacityLimiter, to_thread
+
+from lakerunner_ingress.errors import OverloadedError
+
+Result = TypeVar("Result")
+
+
+class WorkerThreads:
+    """`busy` calls at once and `waiting` in line; beyond that the caller is told to come back."""
+
+    def __init__(self, busy: int, waiting: int) -> None:
+        self._busy = busy
+        self._waiting = waiting
+        self._limiter: CapacityLimiter | None = None
+
+    async def run(self, call: Callable[[], Result]) -> Result:
+        limiter = self._limiter or CapacityLimiter(self._busy)
+        self._limiter = limiter  # made here, because a limiter belongs to the running event loop
+        if limiter.statistics().tasks_waiting >= self._waiting:
+            raise OverloadedError(f"more than {self._waiting} requests are waiting; send this again")
+        return await to_thread.run_sync(call, limiter=limiter)

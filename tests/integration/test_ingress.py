@@ -1,0 +1,103 @@
+"""The ingress over real HTTP and a real Kafka protocol (librdkafka's own broker)."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import httpx
+import pytest
+import uvicorn
+from confluent_kafka import Producer as NativeProducer
+
+from lakerunner_ingress.app import create_app
+from resources.index.memory import MemoryIndex
+from resources.index.types import StorageProfile
+from resources.kafka import Producer, close_readers, read_batch
+from resources.lake.notice import decode_message
+from resources.settings import Settings
+
+pytestmark = pytest.mark.integration
+PATH = "/api/v1/notifications/s3"
+TOKEN = "webhook-secret"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[str]:
+    mock = NativeProducer({"test.mock.num.brokers": 1, "log_level": 0})
+    found = next(iter(mock.list_topics(timeout=5).brokers.values()))
+    yield f"{found.host}:{found.port}"
+    close_readers()
+
+
+@pytest.fixture
+def index() -> MemoryIndex:
+    found = MemoryIndex()
+    found.create_organisation("acme")
+    found.put_storage_profile(StorageProfile("raw", "file:///raw"))
+    return found
+
+
+@contextmanager
+def serving(index: MemoryIndex, producer: Producer) -> Iterator[httpx.Client]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(
+            create_app(Settings(webhook_token=TOKEN), index, producer), log_level="warning"
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            with httpx.Client(
+                base_url=url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=20
+            ) as client:
+                while not server.started:
+                    time.sleep(0.01)
+                yield client
+        finally:
+            server.should_exit = True
+            thread.join(15)
+
+
+def event(key: str) -> bytes:
+    thing = {"bucket": {"name": "raw"}, "object": {"key": key, "size": 1}}
+    return json.dumps({"Records": [{"eventName": "ObjectCreated:Put", "s3": thing}]}).encode()
+
+
+def test_many_senders_at_once_lose_nothing(broker: str, index: MemoryIndex) -> None:
+    keys = [f"logs-raw/acme/{n}.binpb" for n in range(200)]
+    with serving(index, Producer(broker)) as client, ThreadPoolExecutor(8) as pool:
+        statuses = list(pool.map(lambda key: client.post(PATH, content=event(key)).status_code, keys))
+    assert set(statuses) == {202}
+    values = [m.value for m in read_batch(broker, "objstore.ingest.logs", ()).messages]
+    assert sorted(record.key for value in values for record in decode_message(value)) == sorted(keys)
+
+
+def test_a_dead_broker_neither_loses_references_nor_stops_the_event_loop(index: MemoryIndex) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        dead = f"127.0.0.1:{probe.getsockname()[1]}"
+    with serving(index, Producer(dead, timeout_s=1.0)) as client, ThreadPoolExecutor(4) as pool:
+        slow = [pool.submit(client.post, PATH, content=event(f"logs-raw/acme/{n}.binpb")) for n in range(4)]
+        time.sleep(0.2)
+        began = time.monotonic()
+        assert client.get("/livez").text == "ok"
+        assert time.monotonic() - began < 0.5
+        assert [future.result().status_code for future in slow] == [202] * 4
+        assert client.get("/readyz").json()["status"] == "degraded"
+    taken: list[str] = []
+    index.drain_outbox(lambda messages: taken.extend(m.topic for m in messages), 10)
+    assert taken == ["objstore.ingest.logs"] * 4
+
+
+def test_a_body_without_a_length_is_still_limited(broker: str, index: MemoryIndex) -> None:
+    with serving(index, Producer(broker)) as client:
+        answer = client.post(PATH, content=(b" " * 65_536 for _ in range(40)))
+        assert (answer.status_code, answer.json()["status"]) == (413, 413)
