@@ -1,0 +1,171 @@
+"""Key-values become flat columns, one per key and value kind.
+
+All attributes of one column are handled together: keys are coded by their bytes, a counting sort brings each
+column's values side by side, and kernels write Arrow buffers. Keys beyond the column limit and repeats of a key
+within one owner go to a map column, so that nothing is dropped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_assets.decode.any_value import rendered_values, take_values, texts
+from lakerunner_assets.decode.distinct import distinct, take_spans
+from lakerunner_assets.decode.kernel import kernel
+from lakerunner_assets.decode.naming import MAX_COLUMNS, Attribute
+from lakerunner_assets.decode.scan import (
+    ARRAY,
+    BOOL,
+    BYTES,
+    DOUBLE,
+    EMPTY,
+    INT,
+    KINDS,
+    KVLIST,
+    STRING,
+    Attributes,
+    Int32s,
+    Int64s,
+    Spans,
+    Values,
+)
+from lakerunner_assets.decode.text import column_at, scatter, scatter_codes, strings
+from lakerunner_assets.decode.wire import Bytes
+
+REPEATED = "repeated_attribute_keys"
+OVERFLOWN = "attributes_in_overflow"
+_KINDS = len(KINDS)
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeColumns:
+    """Columns over the owners (records, resources or scopes), and the overflow map (None: nothing in it)."""
+
+    columns: dict[Attribute, pa.Array]
+    overflow: pa.MapArray | None
+
+
+def attribute_columns(
+    data: Bytes,
+    attributes: Attributes,
+    owner_count: int,
+    scope: str,
+    notes: Counter[str],
+    max_columns: int = MAX_COLUMNS,
+) -> AttributeColumns:
+    """Flat columns of the attributes of `owner_count` owners."""
+    if len(attributes.owner) == 0:
+        return AttributeColumns({}, None)
+    key_codes, key_spans = distinct(data, attributes.key)
+    codes = key_codes * np.int32(_KINDS) + attributes.values.kind
+    counts = np.bincount(codes, minlength=len(key_spans.start) * _KINDS)
+    used = np.flatnonzero(counts)
+    kept = _most_frequent(used, counts, max_columns, key_spans, data)
+    order, bounds = group_by_code(codes, counts)
+    spilled = [order[bounds[code] : bounds[code + 1]] for code in np.setdiff1d(used, kept)]
+    keys = strings(data, key_spans, notes).to_pylist()
+    columns: dict[Attribute, pa.Array] = {}
+    for code in kept.tolist():
+        chosen = order[bounds[code] : bounds[code + 1]]
+        attribute = Attribute(scope, keys[code // _KINDS], KINDS[code % _KINDS])
+        if attribute in columns:  # two broken keys that became equal when their UTF-8 was repaired
+            spilled.append(chosen)
+            continue
+        rows = attributes.owner[chosen]
+        repeats = rows[1:] == rows[:-1]
+        if repeats.any():
+            again = np.concatenate(([False], repeats))
+            notes[REPEATED] += int(again.sum())
+            spilled.append(chosen[again])
+            chosen, rows = chosen[~again], rows[~again]
+        values = take_values(attributes.values, chosen)
+        columns[attribute] = _column(data, code % _KINDS, values, rows.astype(np.int64), owner_count, notes)
+    return AttributeColumns(columns, _overflow(data, attributes, spilled, owner_count, notes))
+
+
+def _most_frequent(used: Int64s, counts: Int64s, limit: int, keys: Spans, data: Bytes) -> Int64s:
+    if len(used) <= limit:
+        return used
+    raw = data.tobytes  # names decide ties, so that the choice does not depend on the order of keys
+    whole = raw()
+
+    def rank(code: int) -> tuple[int, bytes, int]:
+        start, length = int(keys.start[code // _KINDS]), int(keys.length[code // _KINDS])
+        return -int(counts[code]), whole[start : start + length], code % _KINDS
+
+    return np.array(sorted(sorted(used.tolist(), key=rank)[:limit]), np.int64)
+
+
+@kernel
+def group_by_code(codes: Int32s, counts: Int64s) -> tuple[Int64s, Int64s]:
+    """Indices ordered by code, stable, and where each code's run starts (counting sort)."""
+    bounds = np.zeros(len(counts) + 1, np.int64)
+    for code in range(len(counts)):
+        bounds[code + 1] = bounds[code] + counts[code]
+    following = bounds[:-1].copy()
+    order = np.empty(len(codes), np.int64)
+    for index in range(len(codes)):
+        code = codes[index]
+        order[following[code]] = index
+        following[code] += 1
+    return order, bounds
+
+
+def _column(data: Bytes, kind: int, values: Values, rows: Int64s, count: int, notes: Counter[str]) -> pa.Array:
+    if kind == STRING:
+        return column_at(data, Spans(values.value, values.length), rows, count, notes)
+    if kind == INT:
+        return scatter(values.value, rows, count)
+    if kind == DOUBLE:
+        return scatter(values.value.view(np.float64), rows, count)
+    if kind == BOOL:
+        return scatter(values.value != 0, rows, count)
+    if kind in {ARRAY, KVLIST, BYTES}:
+        codes, rendered = rendered_values(data, kind, Spans(values.value, values.length), notes)
+        return pa.DictionaryArray.from_arrays(scatter_codes(codes, rows, count), rendered)
+    assert kind == EMPTY  # noqa: S101  (the scan knows no other kind)
+    return pa.DictionaryArray.from_arrays(scatter_codes(np.zeros(len(rows), np.int32), rows, count), pa.array([""]))
+
+
+def _overflow(
+    data: Bytes, attributes: Attributes, spilled: list[Int64s], owner_count: int, notes: Counter[str]
+) -> pa.MapArray | None:
+    if not spilled:
+        return None
+    chosen = np.sort(np.concatenate(spilled))
+    notes[OVERFLOWN] += len(chosen)
+    keys = strings(data, take_spans(attributes.key, chosen), notes)
+    values = texts(data, take_values(attributes.values, chosen), notes)
+    per_owner = np.bincount(attributes.owner[chosen], minlength=owner_count)
+    offsets = np.zeros(owner_count + 1, np.int32)
+    np.cumsum(per_owner, out=offsets[1:])
+    return pa.MapArray.from_arrays(pa.array(offsets, mask=_null_offsets(per_owner)), keys, values)
+
+
+def _null_offsets(per_owner: Int64s) -> np.ndarray:
+    """Owners without overflow are null, not an empty map."""
+    return np.concatenate((per_owner == 0, [False]))
+
+
+def take_columns(columns: AttributeColumns, owners: Int32s) -> Iterator[tuple[Attribute | None, pa.Array]]:
+    """The columns of the owners, spread over those who belong to them; None marks the overflow map.
+
+    Text becomes a dictionary array with one entry per owner: a million rows of twenty resources cost twenty.
+    """
+    indices = pa.array(owners)
+    for attribute, column in columns.columns.items():
+        yield attribute, spread(column, indices)
+    if columns.overflow is not None:
+        yield None, columns.overflow.take(indices)
+
+
+def spread(column: pa.Array, indices: pa.Array) -> pa.Array:
+    """`column[indices]`, as a dictionary array when it is text."""
+    if pa.types.is_string(column.type):
+        return column.dictionary_encode().take(indices)
+    return column.take(indices)

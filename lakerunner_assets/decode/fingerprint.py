@@ -1,0 +1,215 @@
+"""`chq_fingerprint`: lines of one template share a number, in any worker on any day.
+
+A kernel masks what varies (numbers, ids, addresses, quoted strings) into a scratch buffer; equal masked lines are
+coded by their bytes, and xxh3-64 is taken once per distinct template. Changing a masking rule changes stored
+values, so it must come with a new FINGERPRINT_VERSION.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import xxhash
+
+from lakerunner_assets.decode.distinct import distinct
+from lakerunner_assets.decode.kernel import kernel
+from lakerunner_assets.decode.scan import Int32s, Spans
+from lakerunner_assets.decode.wire import Bytes
+
+FINGERPRINT_VERSION = 1
+MAX_BYTES = 4096
+"""Only this much of a line makes its template: what differs later is payload."""
+
+_OTHER, _WORD, _HEX, _DIGIT = range(4)
+_STAR = np.uint8(42)
+_CLASS = np.zeros(256, np.uint8)
+_CLASS[[*range(48, 58)]] = _DIGIT
+_CLASS[[*range(65, 71), *range(97, 103)]] = _HEX
+_CLASS[[*range(71, 91), *range(103, 123), 95, *range(128, 256)]] = _WORD
+_CLASS.flags.writeable = False
+
+
+def fingerprints(message: pa.StringArray) -> npt.NDArray[np.int64]:
+    """The template hash of every line, as a signed 64-bit number.
+
+    >>> a, b, c = fingerprints(pa.array(["took 12ms for id 7f3a", "took 9ms for id 00aa", "gave up"])).tolist()
+    >>> a == b, a == c
+    (True, False)
+    """
+    offsets, text = string_buffers(message)
+    masked, lines = mask_lines(offsets, text, _CLASS)
+    masked.flags.writeable = False
+    codes, templates = distinct(masked, lines)
+    hashes = [
+        xxhash.xxh3_64_intdigest(masked[start : start + length].data)
+        for start, length in zip(templates.start.tolist(), templates.length.tolist(), strict=True)
+    ]
+    return np.array(hashes, np.uint64).view(np.int64)[codes]
+
+
+def template(line: str) -> str:
+    """The masked form of a line, for people and tests.
+
+    >>> template('GET /u/42 from 10.0.0.1:8080 "Mozilla" in -1.5s')
+    'GET /u/* from * "*" in *s'
+    """
+    offsets, text = string_buffers(pa.array([line], pa.string()))
+    masked, lines = mask_lines(offsets, text, _CLASS)
+    return masked[: lines.length[0]].tobytes().decode("utf-8", "replace")
+
+
+def string_buffers(array: pa.StringArray) -> tuple[Int32s, Bytes]:
+    """Offsets and bytes of a string array without nulls."""
+    _, offsets, text = array.buffers()
+    if len(array) == 0:
+        return np.zeros(1, np.int32), np.frombuffer(b"", np.uint8)
+    bounds = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
+    return bounds, np.frombuffer(text or b"", np.uint8)
+
+
+@kernel
+def mask_lines(offsets: Int32s, text: Bytes, classes: Bytes) -> tuple[Bytes, Spans]:
+    """Masked bytes of all lines, and where each lies. A mask is never longer than what it replaces."""
+    count = len(offsets) - 1
+    lines = Spans(np.empty(count, np.int64), np.empty(count, np.int32))
+    masked = np.empty(np.int64(offsets[count] - offsets[0]), np.uint8)
+    used = np.int64(0)
+    for row in range(count):
+        start = np.int64(offsets[row])
+        end = min(np.int64(offsets[row + 1]), start + MAX_BYTES)
+        lines.start[row] = used
+        used = mask_line(text, start, end, classes, masked, used)
+        lines.length[row] = np.int32(used - lines.start[row])
+    return masked, lines
+
+
+@kernel
+def mask_line(text: Bytes, position: int, end: int, classes: Bytes, masked: Bytes, used: int) -> int:
+    after_word = False
+    open_double = True  # cleared once no closing quote is left, so that a line is searched only once
+    open_single = True
+    while position < end:
+        byte = text[position]
+        if classes[byte] != _OTHER:
+            position, used = mask_word(text, position, end, classes, masked, used)
+            after_word = True
+            continue
+        if (byte == 34 and open_double) or (byte == 39 and open_single and not after_word):
+            close = closing_quote(text, position + 1, end, byte)
+            if close < 0:
+                open_double = open_double and byte != 34
+                open_single = open_single and byte != 39
+            elif close + 1 < end and text[close + 1] == 58 and byte == 34:  # a JSON key tells the shape: keep it
+                for index in range(position, close + 1):
+                    masked[used] = text[index]
+                    used += 1
+                position = close + 1
+                after_word = False
+                continue
+            elif close > position + 1:
+                masked[used] = byte
+                masked[used + 1] = _STAR
+                masked[used + 2] = byte
+                used += 3
+                position = close + 1
+                after_word = False
+                continue
+        sign = (byte in {43, 45}) and not after_word and position + 1 < end
+        if not (sign and classes[text[position + 1]] == _DIGIT):
+            masked[used] = byte
+            used += 1
+        after_word = False
+        position += 1
+    return used
+
+
+@kernel
+def closing_quote(text: Bytes, position: int, end: int, quote: int) -> int:
+    while position < end:
+        if text[position] == 92:
+            position += 1
+        elif text[position] == quote:
+            return position
+        position += 1
+    return -1
+
+
+@kernel
+def mask_word(
+    text: Bytes, position: int, end: int, classes: Bytes, masked: Bytes, used: int
+) -> tuple[int, int]:
+    """One run of word characters: an id or number becomes `*`, digits inside other words too."""
+    if is_uuid(text, position, end, classes):
+        masked[used] = _STAR
+        return position + 36, used + 1
+    stop = position
+    has_digit = False
+    hex_from = position
+    if position + 2 < end and text[position] == 48 and (text[position + 1] | 32) == 120:
+        hex_from = position + 2  # 0x…
+    all_hex = True
+    while stop < end and classes[text[stop]] != _OTHER:
+        kind = classes[text[stop]]
+        has_digit = has_digit or kind == _DIGIT
+        all_hex = all_hex and (kind != _WORD or stop < hex_from)
+        stop += 1
+    if not has_digit:
+        for index in range(position, stop):
+            masked[used] = text[index]
+            used += 1
+        return stop, used
+    if all_hex:
+        masked[used] = _STAR
+        return joined_numbers(text, stop, end, classes), used + 1
+    while position < stop:
+        if classes[text[position]] == _DIGIT:
+            masked[used] = _STAR
+            used += 1
+            while position < stop and classes[text[position]] == _DIGIT:
+                position += 1
+        else:
+            masked[used] = text[position]
+            used += 1
+            position += 1
+    return stop, used
+
+
+@kernel
+def joined_numbers(text: Bytes, position: int, end: int, classes: Bytes) -> int:
+    """Past what continues a number: 10.0.0.1:80, 12:30:01.5, 2026-01-02, 1,234, fe80::1."""
+    while position + 1 < end:
+        byte = text[position]
+        if byte not in {44, 45, 46, 47, 58}:
+            return position
+        following = position + 1
+        if byte == 58 and text[following] == 58 and following + 1 < end:
+            following += 1
+        stop = following
+        digits = stop
+        while stop < end and classes[text[stop]] >= _HEX:
+            if digits == stop and classes[text[stop]] == _DIGIT:
+                digits += 1
+            stop += 1
+        whole = stop == end or classes[text[stop]] == _OTHER
+        if stop > following and whole and (digits > following or byte == 58):
+            position = stop
+        elif digits > following:
+            return digits  # 1.5ms: the unit stays
+        else:
+            return position
+    return position
+
+
+@kernel
+def is_uuid(text: Bytes, position: int, end: int, classes: Bytes) -> bool:
+    if position + 36 > end:
+        return False
+    for index in range(36):
+        byte = text[position + index]
+        if index in {8, 13, 18, 23}:
+            if byte != 45:
+                return False
+        elif classes[byte] < _HEX:
+            return False
+    return position + 36 == end or classes[text[position + 36]] == _OTHER

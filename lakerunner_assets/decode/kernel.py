@@ -1,0 +1,19 @@
+"""The one way this package compiles a numba kernel.
+
+Kernels release the GIL and are cached on disk, because the first compilation costs seconds. Small ones call
+each other freely: LLVM inlines them, and numba's own `inline` would only make compilation slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def kernel(function: Function) -> Function:
+    """Compile on first call, keep on disk, run without the GIL."""
+    return cast("Function", numba.njit(nogil=True, cache=True)(function))

@@ -1,0 +1,146 @@
+"""Protobuf wire primitives, bounds-checked at every byte.
+
+A primitive returns the position after what it read, or a negative *fault* that carries the offset and the
+reason; whoever sees a negative position hands it straight up. Nothing here knows a message type, and unknown
+fields (also the retired groups) are skipped exactly as the protobuf runtime skips them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lakerunner_assets.decode.errors import MalformedError
+from lakerunner_assets.decode.kernel import kernel
+
+Bytes = npt.NDArray[np.uint8]
+
+TRUNCATED = 0
+LONG_VARINT = 1
+OVERRUN = 2
+BAD_TAG = 3
+BAD_WIRE_TYPE = 4
+BAD_GROUP = 5
+REASONS = (
+    "field is cut short",
+    "varint longer than 10 bytes",
+    "length runs past the end of its message",
+    "field number 0 or above the limit",
+    "unknown wire type",
+    "group without matching end",
+)
+MAX_GROUP_DEPTH = 100
+
+
+@kernel
+def fault(offset: int, reason: int) -> int:
+    return -(offset * 16 + reason) - 1
+
+
+def raise_fault(position: int, base: int = 0) -> None:
+    """Turn a negative position into the error it stands for; `base` is where the scanned bytes start."""
+    if position < 0:
+        offset, reason = divmod(-position - 1, 16)
+        raise MalformedError(base + offset, REASONS[reason])
+
+
+@kernel
+def read_varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
+    """The low 64 bits as a signed integer (as protobuf's int64), and the position behind."""
+    if position < end and data[position] < 128:
+        return np.int64(data[position]), position + 1
+    start = position
+    value = np.uint64(0)
+    for index in range(10):
+        if position >= end:
+            return np.int64(0), fault(position, TRUNCATED)
+        byte = data[position]
+        position += 1
+        value |= np.uint64(byte & 127) << np.uint64(7 * index)
+        if byte < 128:
+            return np.int64(value), position
+    return np.int64(0), fault(start, LONG_VARINT)
+
+
+@kernel
+def read_length(data: Bytes, position: int, end: int) -> tuple[int, int]:
+    """A length prefix that is known to fit before `end`."""
+    length, after = read_varint(data, position, end)
+    if after < 0:
+        return np.int64(0), after
+    if length < 0 or length > end - after:
+        return np.int64(0), fault(position, OVERRUN)
+    return length, after
+
+
+@kernel
+def read_tag(data: Bytes, position: int, end: int) -> tuple[int, int]:
+    tag, after = read_varint(data, position, end)
+    if after < 0:
+        return np.int64(0), after
+    if tag < 8 or tag > 0xFFFFFFFF:
+        return np.int64(0), fault(position, BAD_TAG)
+    return tag, after
+
+
+@kernel
+def read_fixed(data: Bytes, position: int, end: int, width: int) -> tuple[int, int]:
+    """A little-endian integer of 4 (unsigned) or 8 (signed) bytes."""
+    if width > end - position:
+        return np.int64(0), fault(position, TRUNCATED)
+    value = np.uint64(0)
+    for index in range(width):
+        value |= np.uint64(data[position + index]) << np.uint64(8 * index)
+    return np.int64(value), position + width
+
+
+@kernel
+def skip_scalar(data: Bytes, position: int, end: int, tag: int) -> int:
+    """Step over one field that is not a group."""
+    wire_type = tag & 7
+    if wire_type == 0:
+        _, after = read_varint(data, position, end)
+        return after
+    if wire_type == 2:
+        length, after = read_length(data, position, end)
+        return after if after < 0 else after + length
+    width = 8 if wire_type == 1 else 4
+    if wire_type not in {1, 5}:
+        return fault(position, BAD_WIRE_TYPE)
+    return fault(position, TRUNCATED) if width > end - position else position + width
+
+
+@kernel
+def skip_group(data: Bytes, position: int, end: int, tag: int) -> int:
+    """Step over a group and the groups in it, up to the end tag that matches."""
+    open_groups = np.zeros(MAX_GROUP_DEPTH, np.int64)
+    open_groups[0] = tag >> 3
+    depth = 1
+    while depth > 0:
+        tag_at = position
+        inner, position = read_tag(data, position, end)
+        if position < 0:
+            return position
+        if inner & 7 == 3:
+            if depth == MAX_GROUP_DEPTH:
+                return fault(tag_at, BAD_GROUP)
+            open_groups[depth] = inner >> 3
+            depth += 1
+        elif inner & 7 == 4:
+            depth -= 1
+            if open_groups[depth] != inner >> 3:
+                return fault(tag_at, BAD_GROUP)
+        else:
+            position = skip_scalar(data, position, end, inner)
+            if position < 0:
+                return position
+    return position
+
+
+@kernel
+def skip_field(data: Bytes, position: int, end: int, tag: int) -> int:
+    if tag & 7 == 3:
+        return skip_group(data, position, end, tag)
+    if tag & 7 == 4:
+        return fault(position, BAD_GROUP)
+    return skip_scalar(data, position, end, tag)

@@ -1,0 +1,96 @@
+"""Words of log lines, and the bloom filter that says which segments cannot hold a word.
+
+A token is a maximal run of `[A-Za-z0-9_]` or of non-ASCII characters, case kept. The filter is a split-block bloom
+(32-byte blocks, one bit in each of eight words), always a power of two in size, so that writers fill it at full
+size and fold it down. Writers build it with a kernel in `lakerunner_assets`; the two are proved equal by a test.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+
+TOKENS_VERSION = 1
+MAX_BLOCKS = 1 << 15
+"""1 MiB: about 800,000 distinct tokens at 1 % false positives; beyond that it answers 'maybe' more often."""
+MAX_TOKEN_BYTES = 128
+"""Longer runs are hashed by their first bytes only (base64 payloads, not words anyone looks for)."""
+
+SALTS = (
+    0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31,
+)  # fmt: skip
+FNV_OFFSET = 0xCBF29CE484222325
+FNV_PRIME = 0x100000001B3
+MIX_1 = 0xFF51AFD7ED558CCD
+MIX_2 = 0xC4CEB9FE1A85EC53
+
+_MAGIC = b"CHQT"
+_HEADER = struct.Struct("<4sHHI")
+_TOKEN = re.compile(rb"[A-Za-z0-9_\x80-\xff]+")
+_U64 = (1 << 64) - 1
+
+
+def tokens(text: str) -> list[str]:
+    """The distinct tokens of a text, in order of appearance.
+
+    >>> tokens("GET /api/v1: user_7 GET")
+    ['GET', 'api', 'v1', 'user_7']
+    """
+    return list(dict.fromkeys(match.decode() for match in _TOKEN.findall(text.encode())))
+
+
+def inner_tokens(fragment: str) -> list[str]:
+    """Tokens that any line containing `fragment` must have whole: the first and last may be cut words.
+
+    >>> inner_tokens("imeout after 30 secon")
+    ['after', '30']
+    """
+    raw = fragment.encode()
+    found = [(m.start(), m.end(), m.group()) for m in _TOKEN.finditer(raw)]
+    return list(dict.fromkeys(word.decode() for start, end, word in found if start > 0 and end < len(raw)))
+
+
+def token_hash(token: str) -> int:
+    """FNV-1a 64 with murmur's finaliser, unsigned."""
+    value = FNV_OFFSET
+    for byte in token.encode()[:MAX_TOKEN_BYTES]:
+        value = ((value ^ byte) * FNV_PRIME) & _U64
+    value = ((value ^ (value >> 33)) * MIX_1) & _U64
+    value = ((value ^ (value >> 33)) * MIX_2) & _U64
+    return value ^ (value >> 33)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBloom:
+    """Which tokens a segment may hold; never wrong about absence."""
+
+    words: memoryview
+    """32-bit words, eight to a block."""
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> TokenBloom:
+        if len(raw) < _HEADER.size:
+            raise ValueError(f"token bloom of {len(raw)} bytes: shorter than its header of {_HEADER.size}")
+        magic, version, _, blocks = _HEADER.unpack_from(raw)
+        expected = _HEADER.size + 32 * blocks
+        if magic != _MAGIC or version != TOKENS_VERSION or len(raw) != expected or blocks & (blocks - 1):
+            raise ValueError(
+                f"token bloom: expected {_MAGIC!r} version {TOKENS_VERSION} and {expected} bytes, "
+                f"found {magic!r} version {version} and {len(raw)} bytes"
+            )
+        return cls(memoryview(raw)[_HEADER.size :].cast("I"))
+
+    def to_bytes(self) -> bytes:
+        return _HEADER.pack(_MAGIC, TOKENS_VERSION, 0, len(self.words) // 8) + self.words.tobytes()
+
+    def may_contain(self, token: str) -> bool:
+        return self.may_contain_hash(token_hash(token))
+
+    def may_contain_hash(self, value: int) -> bool:
+        block = (value >> 32) & (len(self.words) // 8 - 1)
+        low = value & 0xFFFFFFFF
+        return all(
+            self.words[block * 8 + index] >> (((low * salt) & 0xFFFFFFFF) >> 27) & 1
+            for index, salt in enumerate(SALTS)
+        )
