@@ -20,8 +20,7 @@ MAX_TOKEN_BYTES = 128
 SALTS = (
     0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31,
 )  # fmt: skip
-FNV_OFFSET = 0xCBF29CE484222325
-FNV_PRIME = 0x100000001B3
+MULTIPLIER = 0x9E3779B97F4A7C15
 MIX_1 = 0xFF51AFD7ED558CCD
 MIX_2 = 0xC4CEB9FE1A85EC53
 
@@ -52,10 +51,12 @@ def inner_tokens(fragment: str) -> list[str]:
 
 
 def token_hash(token: str) -> int:
-    """FNV-1a 64 with murmur's finaliser, unsigned."""
-    value = FNV_OFFSET
-    for byte in token.encode()[:MAX_TOKEN_BYTES]:
-        value = ((value ^ byte) * FNV_PRIME) & _U64
+    """64 bits, unsigned: eight bytes (little endian, zero-padded) at a time, then murmur's finaliser."""
+    raw = token.encode()[:MAX_TOKEN_BYTES]
+    value = (len(raw) * MULTIPLIER) & _U64
+    for start in range(0, len(raw), 8):
+        value = ((value ^ int.from_bytes(raw[start : start + 8], "little")) * MULTIPLIER) & _U64
+        value ^= value >> 32
     value = ((value ^ (value >> 33)) * MIX_1) & _U64
     value = ((value ^ (value >> 33)) * MIX_2) & _U64
     return value ^ (value >> 33)

@@ -1,0 +1,130 @@
+"""Several decoded tables become one: same columns, same types, one name per attribute.
+
+Names are assigned anew over all tables, because what collides depends on what is in the segment. Attributes beyond
+the column limit move to the overflow map, least frequent first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakerunner_assets.decode.any_value import double_text
+from lakerunner_assets.decode.naming import MAX_COLUMNS, PREFIXES, Attribute, assign, attribute_of
+from resources.lake.segment_file import OVERFLOW_COLUMNS, MappedColumn
+
+_MAP = pa.map_(pa.string(), pa.string())
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class Unified:
+    """One table, every column in one chunk, and what its flat columns hold."""
+
+    table: pa.Table
+    label_map: tuple[MappedColumn, ...]
+
+
+def unify(tables: Sequence[pa.Table], max_columns: int = MAX_COLUMNS) -> Unified:
+    """System columns in the order of the first table, then attributes by name, then overflow maps."""
+    counts: Counter[Attribute] = Counter()
+    for table in tables:
+        for field, column in zip(table.schema, table.columns, strict=True):
+            if (attribute := attribute_of(field)) is not None:
+                counts[attribute] += len(column) - column.null_count
+    kept, demoted = _split(counts, max_columns)
+    names = assign(kept)
+    wanted: dict[str | Attribute, str] = {name: name for name in _system_columns(tables)}
+    wanted |= {attribute: names[attribute] for attribute in sorted(kept, key=names.__getitem__)}
+    columns = {name: _column(tables, key) for key, name in wanted.items()}
+    for scope, name in OVERFLOW_COLUMNS.items():
+        moved = {attribute.key: _column(tables, attribute) for attribute in demoted if attribute.scope == scope}
+        overflow = _overflow(tables, name, moved)
+        if overflow is not None:
+            columns[name] = overflow
+    label_map = tuple(MappedColumn(names[a], a.scope, a.key, a.kind) for a in sorted(kept, key=names.__getitem__))
+    return Unified(pa.table(columns), label_map)
+
+
+def _split(counts: Counter[Attribute], limit: int) -> tuple[list[Attribute], list[Attribute]]:
+    kept: list[Attribute] = []
+    demoted: list[Attribute] = []
+    for scope in PREFIXES:
+        ranked = sorted((a for a in counts if a.scope == scope), key=lambda a: (-counts[a], a))
+        ranked = [attribute for attribute in ranked if counts[attribute]]  # all null: nothing to keep
+        kept += ranked[:limit]
+        demoted += ranked[limit:]
+    return kept, demoted
+
+
+def _system_columns(tables: Sequence[pa.Table]) -> list[str]:
+    names: dict[str, None] = {}
+    for table in tables:
+        names |= {f.name: None for f in table.schema if attribute_of(f) is None and f.name not in _OVERFLOWS}
+    return list(names)
+
+
+_OVERFLOWS = frozenset(OVERFLOW_COLUMNS.values())
+
+
+def _column(tables: Sequence[pa.Table], key: str | Attribute) -> pa.Array:
+    """The column of every table end to end: null where a table lacks it, dictionary only if all have one."""
+    parts = [_find(table, key) for table in tables]
+    types = [part.type for part in parts if part is not None]
+    kind = types[0] if all(found == types[0] for found in types) else pa.string()
+    chunks: list[pa.Array] = []
+    for part, table in zip(parts, tables, strict=True):
+        if part is None:
+            chunks.append(pa.nulls(table.num_rows, kind))
+        else:
+            chunks += (part if part.type == kind else part.cast(kind)).chunks
+    whole = pa.chunked_array(chunks, type=kind)
+    if pa.types.is_dictionary(kind):
+        whole = whole.unify_dictionaries()
+    return whole.combine_chunks() if whole.num_chunks != 1 else whole.chunk(0)
+
+
+def _find(table: pa.Table, key: str | Attribute) -> pa.ChunkedArray | None:
+    for index, field in enumerate(table.schema):
+        attribute = attribute_of(field)
+        if (attribute or field.name) == key:
+            return table.column(index)
+    return None
+
+
+def _overflow(tables: Sequence[pa.Table], name: str, moved: dict[str, pa.Array]) -> pa.Array | None:
+    """The overflow maps of the tables, joined by the columns that move into it."""
+    existing = _column(tables, name) if any(name in table.column_names for table in tables) else None
+    if not moved:
+        return existing
+    rows: list[np.ndarray] = []
+    keys: list[pa.Array] = []
+    values: list[pa.Array] = []
+    count = sum(table.num_rows for table in tables)
+    if existing is not None:
+        lengths = pc.fill_null(pc.list_value_length(existing.cast(pa.list_(_MAP.field(0).type))), 0)
+        rows.append(np.repeat(np.arange(count), lengths.to_numpy()))
+        keys.append(existing.keys)
+        values.append(existing.items)
+    for key, column in moved.items():
+        present = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+        rows.append(present)
+        keys.append(pa.array([key] * len(present), pa.string()))
+        values.append(_texts(column.take(pa.array(present))))
+    row_of_entry = np.concatenate(rows)
+    order = pa.array(np.argsort(row_of_entry, kind="stable"))
+    per_row = np.bincount(row_of_entry, minlength=count)
+    offsets = np.concatenate(([0], np.cumsum(per_row))).astype(np.int32)
+    bounds = pa.array(offsets, mask=np.concatenate((per_row == 0, [False])))
+    return pa.MapArray.from_arrays(bounds, pa.concat_arrays(keys).take(order), pa.concat_arrays(values).take(order))
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    if pa.types.is_floating(column.type):
+        return pa.array([double_text(number) for number in column.to_pylist()], pa.string())
+    return column.cast(pa.string())
