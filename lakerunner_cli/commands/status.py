@@ -1,0 +1,51 @@
+"""`lakerunner status`: what runs where, and how the pipeline is doing.
+
+The first table comes from the supervisor's state file and is there even if everything else is broken; the
+rows about the pipeline come from the index, if it answers.
+"""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+
+from resources.settings import Settings
+
+NAME = "status"
+HELP = "Show components, ports, uptime and restarts (exit code 1 if not everything is ready)."
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def run(args: Namespace, settings: Settings) -> int:
+    return 0 if show(settings, as_json=args.json) else 1
+
+
+def show(settings: Settings, as_json: bool) -> bool:
+    """Print; whether the stack runs and every component is ready."""
+    from lakerunner_cli.stack import view
+    from lakerunner_cli.stack.orphans import find_orphans
+    from lakerunner_cli.stack.paths import StackPaths
+    from lakerunner_cli.stack.state import is_running, read_state
+
+    paths = StackPaths(settings.data_dir)
+    running, state = is_running(paths), read_state(paths.state)
+    if as_json:
+        print(
+            json.dumps({"running": False, "ready": False} if state is None else view.as_json(state, running))
+        )
+    elif state is None or not running:
+        print(f"no stack is running on {paths.root}; start one with `lakerunner up`")
+        if orphans := find_orphans(paths):
+            names = ", ".join(orphans.values())
+            print(f"! left behind by a killed supervisor: {names}; `lakerunner down` stops them")
+    else:
+        print("\n".join([*view.table(state), *pipeline_rows(settings)]))
+    return running and state is not None and state.ready
+
+
+def pipeline_rows(settings: Settings) -> list[str]:  # noqa: ARG001 - filled from resources.index
+    """Lag, debt and freshness from the index: nothing to show until there is one to read them from."""
+    return []

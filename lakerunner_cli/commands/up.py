@@ -1,0 +1,72 @@
+"""`lakerunner up`: the whole system on this machine.
+
+In the foreground it supervises until Ctrl-C; with `--detach` the supervisor gets a session of its own and the
+command returns when everything is ready. A second `up` on the same data directory changes nothing.
+"""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentParser, Namespace
+
+from resources.settings import Settings
+
+NAME = "up"
+HELP = "Start the local stack (PostgreSQL, Kafka, Spark, Dagster, ingress, query API and workers)."
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--detach", action="store_true", help="return when ready; stop with `lakerunner down`"
+    )
+    parser.add_argument(
+        "--only", default="", metavar="NAME,…", help="just these components and what they need"
+    )
+    parser.add_argument("--detached", action="store_true", help=SUPPRESS)  # what `--detach` starts
+    parser.add_argument("--definitions", default="", help=SUPPRESS)  # another Dagster module, for tests
+
+
+def run(args: Namespace, settings: Settings) -> int:
+    from lakerunner_cli.stack.paths import StackPaths
+    from lakerunner_cli.stack.state import acquire
+
+    lock = acquire(StackPaths(settings.data_dir))
+    if lock is None:
+        return _already_running(settings)
+    if not args.detach:
+        return _foreground(args, settings, lock)
+    lock.close()
+    return _detach(args, settings)
+
+
+def _already_running(settings: Settings) -> int:
+    from lakerunner_cli.commands import status
+
+    print(f"a stack is already running on {settings.data_dir}; nothing to do")
+    status.show(settings, as_json=False)
+    return 0
+
+
+def _foreground(args: Namespace, settings: Settings, lock) -> int:  # type: ignore[no-untyped-def]
+    from lakerunner_cli.stack.lifecycle import supervise
+    from lakerunner_cli.stack.site import DEFINITIONS
+    from lakerunner_cli.stack.supervisor import leave
+    from lakerunner_cli.stack.view import table
+
+    def when_ready(state) -> None:  # type: ignore[no-untyped-def]
+        if not args.detached:
+            print("\n".join(["", *table(state), "", "Ctrl-C stops everything."]), flush=True)
+
+    names = tuple(name for name in args.only.split(",") if name)
+    code = supervise(settings, lock, names, when_ready, args.definitions or DEFINITIONS)
+    leave(code)
+    return code
+
+
+def _detach(args: Namespace, settings: Settings) -> int:
+    from lakerunner_cli.stack.lifecycle import detach
+    from lakerunner_cli.stack.view import table
+
+    arguments = [f"--only={args.only}"] + ([f"--definitions={args.definitions}"] if args.definitions else [])
+    state = detach(settings, arguments, lambda line: print(line, flush=True))
+    print("\n".join(["", *table(state), "", "`lakerunner down` stops everything."]))
+    return 0

@@ -1,0 +1,66 @@
+"""The dispatcher: arguments in, one command run, exit code out.
+
+Every command accepts `--data-dir`; it selects the stack (and its settings) that the command talks to.
+Errors a person can act on become one line on stderr and exit code 2, everything else keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import cast
+
+from lakerunner_cli.command import Command, CommandError
+from lakerunner_cli.commands import COMMANDS
+from resources.settings import Settings, SettingsError, process_environment
+
+ACTIONABLE = (SettingsError, CommandError)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = _parser().parse_args(argv)
+    command = cast("Command", args.command)
+    try:
+        return command.run(args, load_settings(args))
+    except ACTIONABLE as error:
+        print(f"lakerunner {command.NAME}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # `lakerunner logs | head`: the reader has what it wanted
+        sys.stderr.close()
+        return 0
+
+
+def load_settings(args: Namespace) -> Settings:
+    """`--data-dir` wins over the environment, as an argument always does."""
+    environment = process_environment()
+    if args.data_dir is not None:
+        environment["LAKERUNNER_DATA_DIR"] = str(args.data_dir)
+    return Settings.load(environment)
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="lakerunner", description="A telemetry lakehouse on plain Parquet.")
+    parser.add_argument("--version", action="version", version=f"lakerunner {version('lakerunner')}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in _commands():
+        sub = subparsers.add_parser(command.NAME, help=command.HELP, description=command.HELP)
+        sub.add_argument("--data-dir", type=Path, help="directory of the local stack (default ./.lakerunner)")
+        sub.set_defaults(command=command)
+        command.configure(sub)
+    return parser
+
+
+def _commands() -> list[Command]:
+    names = [f"lakerunner_cli.commands.{name}" for name in COMMANDS]
+    return [cast("Command", import_module(name)) for name in names if find_spec(name)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

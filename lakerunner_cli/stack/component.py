@@ -1,0 +1,60 @@
+"""What a component of the stack is: a frozen value made of small functions over the site.
+
+The supervisor calls them in this order: `prepare` (may take long, once), `command` and `environment` (at
+every start), `probe` until it says yes, `finish` (after every start, before dependents may start).
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakerunner_cli.stack.site import Site
+
+Announce = Callable[[str], None]
+
+
+def nothing_to_prepare(site: Site, announce: Announce) -> None:
+    """Most components need no files of their own."""
+
+
+def nothing_to_finish(site: Site) -> None:
+    """Most components are ready when their probe says so."""
+
+
+def no_extra_environment(site: Site) -> Mapping[str, str]:  # noqa: ARG001 - one signature for all
+    return {}
+
+
+def own_user(site: Site) -> str | None:  # noqa: ARG001 - one signature for all
+    """Run as whoever called us."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    name: str
+    needs: tuple[str, ...]
+    command: Callable[[Site], Sequence[str]]
+    probe: Callable[[Site], bool]
+    address: Callable[[Site], str]
+    prepare: Callable[[Site, Announce], None] = nothing_to_prepare
+    environment: Callable[[Site], Mapping[str, str]] = no_extra_environment
+    finish: Callable[[Site], None] = nothing_to_finish
+    user: Callable[[Site], str | None] = own_user
+    stop_signal: signal.Signals = signal.SIGTERM
+    stops_its_own_children: bool = False
+    ready_timeout_s: float = 90.0
+
+
+def stop_order(components: Sequence[Component]) -> list[list[Component]]:
+    """Dependents before what they need; the members of one group stop together."""
+    groups: list[list[Component]] = []
+    remaining = list(components)
+    while remaining:
+        needed = {name for component in remaining for name in component.needs}
+        leaves = [c for c in remaining if c.name not in needed]
+        groups.append(leaves)
+        remaining = [c for c in remaining if c.name in needed]
+    return groups

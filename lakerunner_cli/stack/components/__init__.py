@@ -1,0 +1,43 @@
+"""The parts of the local stack, in the order of `lakerunner status`.
+
+What each part waits for stands in its `needs`; everything else starts at once.
+"""
+
+from lakerunner_cli.stack.component import Component
+from lakerunner_cli.stack.components.code_server import CODE_SERVER
+from lakerunner_cli.stack.components.daemon import DAEMON
+from lakerunner_cli.stack.components.kafka import KAFKA
+from lakerunner_cli.stack.components.postgres import POSTGRES
+from lakerunner_cli.stack.components.roles import INGRESS, QUERY_API, QUERY_WORKER_1, QUERY_WORKER_2, WATCHDOG
+from lakerunner_cli.stack.components.spark import SPARK
+from lakerunner_cli.stack.components.webserver import WEBSERVER
+from lakerunner_cli.stack.errors import StackError
+
+COMPONENTS: tuple[Component, ...] = (
+    POSTGRES,
+    KAFKA,
+    SPARK,
+    CODE_SERVER,
+    DAEMON,
+    WEBSERVER,
+    INGRESS,
+    QUERY_WORKER_1,
+    QUERY_WORKER_2,
+    QUERY_API,
+    WATCHDOG,
+)
+
+
+def select(names: tuple[str, ...]) -> tuple[Component, ...]:
+    """These components and everything they need; no names means all of them."""
+    known = {component.name: component for component in COMPONENTS}
+    wanted: set[str] = set()
+    open_names = list(names or known)
+    while open_names:
+        name = open_names.pop()
+        if name not in known:
+            raise StackError(f"no component {name!r}; there are: {', '.join(known)}")
+        if name not in wanted:
+            wanted.add(name)
+            open_names += known[name].needs
+    return tuple(component for component in COMPONENTS if component.name in wanted)

@@ -1,0 +1,104 @@
+"""Kafka's jars: which ones (a checked-in manifest), and how they come from Maven Central.
+
+Files arrive under a temporary name and get their real one only after their checksum was verified, so what is
+in the cache is right or absent, and an interrupted download continues with the files that are missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from lakerunner_cli.stack.errors import StackError
+
+MB = 1_000_000
+TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    path: str
+    sha256: str
+    size: int
+
+    def in_cache(self, cache: Path) -> Path:
+        return cache / "maven" / self.path
+
+
+def kafka_jars() -> tuple[Jar, ...]:
+    manifest = json.loads(files("lakerunner_cli.stack").joinpath("kafka_jars.json").read_text())
+    return tuple(Jar(**entry) for entry in manifest["jars"])
+
+
+def absent(jars: Iterable[Jar], cache: Path) -> list[Jar]:
+    """By name and size: what to look at before every start of the broker."""
+    return [jar for jar in jars if not _has_size(jar.in_cache(cache), jar.size)]
+
+
+def damaged(jars: Iterable[Jar], cache: Path) -> list[Jar]:
+    """By checksum: what has to be fetched (again)."""
+    return [jar for jar in jars if not verified(jar.in_cache(cache), jar)]
+
+
+def verified(path: Path, jar: Jar) -> bool:
+    return _has_size(path, jar.size) and hashlib.sha256(path.read_bytes()).hexdigest() == jar.sha256
+
+
+def fetch(jars: list[Jar], cache: Path, maven_url: str, announce: Callable[[str], None]) -> None:
+    """Download in parallel; the message of the error names every file that could not be had."""
+    total = sum(jar.size for jar in jars)
+    announce(f"downloading {len(jars)} jars of Apache Kafka ({total / MB:.0f} MB) from {maven_url}")
+    begin, done, told, failures = time.monotonic(), 0, 0, []
+    with ThreadPoolExecutor(max_workers=6) as pool:
+        futures = {pool.submit(_fetch_one, jar, cache, maven_url): jar for jar in jars}
+        for future in as_completed(futures):
+            if (error := future.exception()) is not None:
+                failures.append(f"{futures[future].path}: {error}")
+                continue
+            done += futures[future].size
+            if done * 4 // total > told:
+                told = done * 4 // total
+                announce(f"downloaded {done / MB:.0f} of {total / MB:.0f} MB")
+    if failures:
+        raise StackError(f"{len(failures)} of {len(jars)} jars could not be downloaded; first: {failures[0]}")
+    announce(f"download took {time.monotonic() - begin:.1f} s, cached in {cache / 'maven'}")
+
+
+def _fetch_one(jar: Jar, cache: Path, maven_url: str) -> None:
+    target = jar.in_cache(cache)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for attempt in range(1, TRIES + 1):
+        try:
+            _download(f"{maven_url.rstrip('/')}/{jar.path}", target, jar)
+        except (OSError, StackError):
+            if attempt == TRIES:
+                raise
+            time.sleep(0.5 * attempt)
+        else:
+            return
+
+
+def _download(url: str, target: Path, jar: Jar) -> None:
+    import httpx
+
+    aside = target.with_name(f"{target.name}.part")
+    try:
+        with httpx.stream("GET", url, timeout=30, follow_redirects=True) as response, aside.open("wb") as out:
+            response.raise_for_status()
+            for chunk in response.iter_bytes():
+                out.write(chunk)
+    except httpx.HTTPError as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
+    if not verified(aside, jar):
+        raise StackError(f"{url} has another checksum than the manifest; expected {jar.sha256}")
+    aside.replace(target)
+
+
+def _has_size(path: Path, size: int) -> bool:
+    return path.is_file() and path.stat().st_size == size

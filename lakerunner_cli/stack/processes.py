@@ -1,0 +1,140 @@
+"""Child processes: started in their own session, stopped as a whole session.
+
+A session is the unit because children of children change their process group (the Python workers of Spark do)
+but stay in the session. A process is known by pid and creation time, so that a recycled pid is never killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+CLOCK_TOLERANCE_S = 2.0  # creation times are computed from the boot time, which clock corrections move
+POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """A process that cannot be confused with a later one of the same number."""
+
+    pid: int
+    created: float
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessId:
+        try:
+            return cls(pid, psutil.Process(pid).create_time())
+        except psutil.NoSuchProcess:
+            return cls(pid, time.time())
+
+    def alive(self) -> bool:
+        try:
+            found = psutil.Process(self.pid)
+            same: bool = abs(found.create_time() - self.created) < CLOCK_TOLERANCE_S
+            return same and not _is_dead(self.pid)
+        except psutil.NoSuchProcess:
+            return False
+
+
+def spawn(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    directory: Path,
+    log: Path,
+    user: str | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a child that a Ctrl-C in our terminal does not reach; it logs to a file of its own."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            cwd=directory,
+            start_new_session=True,
+            **identity(user),
+        )
+
+
+def identity(user: str | None) -> dict[str, Any]:
+    """Arguments of `subprocess` that make a child run as `user` with that account's group only."""
+    if user is None:
+        return {}
+    return {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
+
+
+def session_members(leader: int) -> list[int]:
+    """Living processes of the session that `leader` opened, itself included."""
+    return [pid for pid in psutil.pids() if _session(pid) == leader and not _is_dead(pid)]
+
+
+def signal_session(leader: int, number: signal.Signals, leader_only: bool = False) -> None:
+    for pid in [leader] if leader_only else session_members(leader):
+        with contextlib.suppress(ProcessLookupError):  # it ended between the look and the signal
+            os.kill(pid, number)
+
+
+def wait_gone(leaders: Sequence[int], timeout_s: float) -> list[int]:
+    """Wait until the sessions are empty; the leaders of those that are not."""
+    deadline = time.monotonic() + timeout_s
+    remaining = [leader for leader in leaders if session_members(leader)]
+    while remaining and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+        remaining = [leader for leader in remaining if session_members(leader)]
+    return remaining
+
+
+def end_session(leader: int, grace_s: float, first: signal.Signals = signal.SIGTERM) -> None:
+    signal_session(leader, first)
+    for late in wait_gone([leader], grace_s):
+        signal_session(late, signal.SIGKILL)
+        wait_gone([late], grace_s)
+
+
+def orphan_sessions(recorded: Sequence[ProcessId], data_dir: Path) -> list[int]:
+    """Sessions of an earlier supervisor that still run, judged by their recorded leaders."""
+    return [known.pid for known in recorded if known.alive() or _leaderless_rest(known, data_dir)]
+
+
+def _leaderless_rest(known: ProcessId, data_dir: Path) -> bool:
+    """The leader died but members remain: ours only if younger than it and started for this directory."""
+    if psutil.pid_exists(known.pid):
+        return False
+    return any(_belongs(pid, known.created, data_dir) for pid in session_members(known.pid))
+
+
+def _belongs(pid: int, since: float, data_dir: Path) -> bool:
+    try:
+        process = psutil.Process(pid)
+        ours: bool = process.environ().get("LAKERUNNER_DATA_DIR") == str(data_dir)
+        return ours and float(process.create_time()) > since - CLOCK_TOLERANCE_S
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except (ProcessLookupError, PermissionError):
+        return -1
+
+
+def _is_dead(pid: int) -> bool:
+    """A zombie with threads is a JVM whose first thread has gone: it still holds its ports."""
+    try:
+        process = psutil.Process(pid)
+        zombie: bool = process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
+        return zombie
+    except psutil.NoSuchProcess:
+        return True

@@ -1,0 +1,137 @@
+"""The life of one component: wait for what it needs, prepare, start, watch, start again.
+
+Every component has a thread of its own, so independent ones start at the same time. The order of the steps is
+`ComponentRunner._live`; stopping is the supervisor's, which only needs to know our process.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Event, Lock, Thread
+from typing import Protocol
+
+from lakerunner_cli.stack.backoff import crashes_in_a_row, delay
+from lakerunner_cli.stack.component import Component
+from lakerunner_cli.stack.processes import ProcessId, end_session, spawn
+from lakerunner_cli.stack.site import Site
+from lakerunner_cli.stack.state import Phase, StateFile
+
+PROBE_EVERY_S = 0.2
+SWEEP_GRACE_S = 3.0
+
+
+class Report(Protocol):
+    def __call__(self, component: str, text: str) -> None:
+        """Tell the person (and the log) what happened to a component."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all runners of one supervisor share."""
+
+    site: Site
+    state: StateFile
+    ready: Mapping[str, Event]
+    stopping: Event
+    failed: Event
+    report: Report
+
+
+class ComponentRunner(Thread):
+    def __init__(self, component: Component, around: Surroundings) -> None:
+        super().__init__(name=component.name, daemon=True)
+        self.component = component
+        self._around = around
+        self._gate = Lock()  # no process may start once `stopping` was seen
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self) -> None:
+        try:
+            self._live()
+        except Exception as error:  # noqa: BLE001 - a thread that dies silently looks like a slow start
+            self._fail(error)
+
+    def leader(self) -> int | None:
+        """The session to stop; waits for a start that is under way."""
+        with self._gate:
+            return self._process.pid if self._process else None
+
+    def _live(self) -> None:
+        if not self._needs_are_ready():
+            return
+        crashes, begin = 0, time.monotonic()
+        self._set(Phase.PREPARING)
+        self.component.prepare(self._around.site, lambda text: self._around.report(self.name, text))
+        while process := self._start():
+            started = time.monotonic()
+            reason = self._watch(process, begin)
+            if self._around.stopping.is_set():
+                return
+            crashes = crashes_in_a_row(crashes, time.monotonic() - started)
+            self._crashed(process, reason, delay(crashes))
+            begin = time.monotonic()
+
+    def _needs_are_ready(self) -> bool:
+        for name in self.component.needs:
+            while not self._around.ready[name].wait(timeout=PROBE_EVERY_S):
+                if self._around.stopping.is_set():
+                    return False
+        return not self._around.stopping.is_set()
+
+    def _start(self) -> subprocess.Popen[bytes] | None:
+        site, component = self._around.site, self.component
+        with self._gate:
+            if self._around.stopping.is_set():
+                return None
+            self._process = spawn(
+                component.command(site),
+                {**site.environment(), **component.environment(site)},
+                site.paths.root / "run",
+                site.paths.log(self.name),
+                component.user(site),
+            )
+            self._set(
+                Phase.STARTING, process=ProcessId.of(self._process.pid), address=component.address(site)
+            )
+        return self._process
+
+    def _watch(self, process: subprocess.Popen[bytes], begin: float) -> str:
+        """Until the process ends; the result says how, for the report."""
+        while process.poll() is None:
+            if self.component.probe(self._around.site):
+                self.component.finish(self._around.site)
+                self._became_ready(time.monotonic() - begin)
+                return f"exited with {process.wait()}"
+            if time.monotonic() - begin > self.component.ready_timeout_s:
+                return f"was not ready after {self.component.ready_timeout_s:.0f} s"
+            if self._around.stopping.wait(PROBE_EVERY_S):
+                break
+        return f"exited with {process.returncode} before it was ready"
+
+    def _became_ready(self, seconds: float) -> None:
+        address = self.component.address(self._around.site)
+        self._set(Phase.READY, ready_after_s=round(seconds, 2), address=address, message="")
+        self._around.ready[self.name].set()
+        self._around.report(self.name, f"ready after {seconds:.1f} s  {address}")
+
+    def _crashed(self, process: subprocess.Popen[bytes], reason: str, pause_s: float) -> None:
+        self._around.ready[self.name].clear()
+        end_session(process.pid, SWEEP_GRACE_S)  # what it started must not outlive it
+        process.wait()
+        restarts = self._around.state.state.components[self.name].restarts + 1
+        self._set(Phase.RESTARTING, process=None, restarts=restarts, message=reason)
+        log = self._around.site.paths.log(self.name)
+        self._around.report(self.name, f"{reason}; starting it again in {pause_s:.1f} s (log: {log})")
+        self._around.stopping.wait(pause_s)
+
+    def _fail(self, error: Exception) -> None:
+        text = str(error) or type(error).__name__
+        self._set(Phase.FAILED, message=text)
+        self._around.report(self.name, f"FAILED: {text}")
+        self._around.failed.set()
+
+    def _set(self, phase: Phase, **changes: object) -> None:
+        self._around.state.update(self.name, phase=phase, **changes)

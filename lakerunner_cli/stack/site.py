@@ -1,0 +1,144 @@
+"""Where one stack lives: its directory, ports, secrets and Java, decided once before anything starts.
+
+The site is what components compute their command and environment from. Decisions that other shells need are
+written to `stack.env` (mode 600), which `Settings.load` reads; secrets in it survive restarts.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from lakerunner_cli.stack import ports
+from lakerunner_cli.stack.java import Java, find_java
+from lakerunner_cli.stack.paths import StackPaths
+from resources.settings import CREDENTIAL_PREFIX, PREFIX, Settings, process_environment, read_env_file
+
+HOST = ports.HOST
+POSTGRES_USER = "lakerunner"
+DEFINITIONS = "lakerunner_assets.definitions"
+REMEMBERED = (
+    "index_dsn", "lake_url", "kafka_bootstrap", "spark_remote", "worker_urls", "internal_token",
+    "webhook_token", "ingress_port", "query_port", "worker_port", "webserver_port", "code_server_port", "postgres_port",
+    "kafka_port", "spark_port",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    settings: Settings
+    paths: StackPaths
+    ports: Mapping[str, int]
+    postgres_password: str
+    java: Java | None
+    definitions_module: str = DEFINITIONS
+
+    def dsn(self, database: str) -> str:
+        user = f"{POSTGRES_USER}:{self.postgres_password}"
+        return f"postgresql://{user}@{HOST}:{self.ports['postgres']}/{database}"
+
+    def environment(self) -> dict[str, str]:
+        """Of every child: the caller's, with our settings in place of whatever LAKERUNNER_* it had."""
+        kept = {k: v for k, v in process_environment().items() if not _is_setting(k)}
+        return {**kept, **self.settings.child_environment(), **self._tool_environment()}
+
+    def _tool_environment(self) -> dict[str, str]:
+        found = {
+            "DAGSTER_HOME": str(self.paths.root / "dagster"),
+            "DAGSTER_PG_HOST": HOST,
+            "DAGSTER_PG_PORT": str(self.ports["postgres"]),
+            "DAGSTER_PG_USERNAME": POSTGRES_USER,
+            "DAGSTER_PG_PASSWORD": self.postgres_password,
+            "DAGSTER_PG_DB": "dagster",
+            "NUMBA_CACHE_DIR": str(self.paths.root / "numba"),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONUNBUFFERED": "1",
+        }
+        return {**found, "JAVA_HOME": str(self.java.home)} if self.java else found
+
+
+def prepare_site(
+    settings: Settings, announce: Callable[[str], None], definitions_module: str = DEFINITIONS
+) -> Site:
+    """Directories, ports, secrets; nothing is started, but `stack.env` is written."""
+    paths = StackPaths(settings.data_dir)
+    paths.create()
+    chosen = ports.choose(_wanted_ports(settings), announce)
+    password = _known_password(paths) or secrets.token_urlsafe(24)
+    java = find_java(process_environment(), paths.root / "java")
+    site = Site(settings, paths, chosen, password, java, definitions_module)
+    site = replace(site, settings=_decided(site))
+    write_env_file(site)
+    return site
+
+
+def write_env_file(site: Site) -> None:
+    environment = site.settings.child_environment()
+    names = [PREFIX + name.upper() for name in REMEMBERED]
+    aside = site.paths.env_file.with_suffix(".tmp")
+    aside.unlink(missing_ok=True)
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as out:
+        out.write("# Written by `lakerunner up`. Holds secrets; read by every lakerunner command.\n")
+        out.writelines(f"{name}={environment[name]}\n" for name in names)
+    aside.replace(site.paths.env_file)
+
+
+def _wanted_ports(settings: Settings) -> dict[str, int]:
+    second = urlsplit(settings.worker_urls.partition(",")[2]).port or settings.worker_port + 1
+    return {
+        "postgres": settings.postgres_port,
+        "kafka": settings.kafka_port,
+        "kafka_controller": settings.kafka_port + 1,
+        "spark": settings.spark_port,
+        "code_server": settings.code_server_port,
+        "webserver": settings.webserver_port,
+        "ingress": settings.ingress_port,
+        "query_api": settings.query_port,
+        "query_worker_1": settings.worker_port,
+        "query_worker_2": second,
+    }
+
+
+def _decided(site: Site) -> Settings:
+    """The settings of the children: every address points into this stack."""
+    given, chosen = site.settings, site.ports
+    workers = [f"http://{HOST}:{chosen[name]}" for name in ("query_worker_1", "query_worker_2")]
+    own_lake = f"file://{site.paths.root / 'lake'}"
+    return replace(
+        given,
+        index_dsn=site.dsn("lakerunner"),
+        lake_url=process_environment().get("LAKERUNNER_LAKE_URL") or own_lake,
+        kafka_bootstrap=f"{HOST}:{chosen['kafka']}",
+        spark_remote=f"sc://{HOST}:{chosen['spark']}",
+        worker_urls=",".join(workers),
+        ingress_port=chosen["ingress"],
+        query_port=chosen["query_api"],
+        worker_port=chosen["query_worker_1"],
+        webserver_port=chosen["webserver"],
+        code_server_port=chosen["code_server"],
+        postgres_port=chosen["postgres"],
+        kafka_port=chosen["kafka"],
+        spark_port=chosen["spark"],
+        internal_token=given.internal_token or secrets.token_urlsafe(32),
+        webhook_token=given.webhook_token or secrets.token_urlsafe(32),
+    )
+
+
+def _known_password(paths: StackPaths) -> str:
+    """Of the last run; only `stack.env` counts, an index elsewhere has another password."""
+    dsn = read_env_file(paths.env_file).get("LAKERUNNER_INDEX_DSN", "")
+    return urlsplit(dsn).password or ""
+
+
+def _is_setting(name: str) -> bool:
+    return name.startswith(PREFIX) and not name.startswith(CREDENTIAL_PREFIX)
+
+
+def download_dir(settings: Settings) -> Path:
+    return settings.download_dir.expanduser()

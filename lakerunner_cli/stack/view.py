@@ -1,0 +1,71 @@
+"""How the state of a stack is shown to a person and to a program."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+import psutil
+
+from lakerunner_cli.stack.state import ComponentState, Phase, StackState
+
+HEADER = f"{'component':<15} {'state':<11} {'pid':>7} {'restarts':>8} {'uptime':>8} {'memory':>8}  address"
+
+
+def table(state: StackState) -> list[str]:
+    """One line per component, then what a person should know (ports moved, mock broker)."""
+    rows = [_row(component) for component in state.components.values()]
+    return [HEADER, *rows, *(f"! {notice}" for notice in state.notices)]
+
+
+def as_json(state: StackState, running: bool) -> dict[str, Any]:
+    components = [
+        {**asdict(c), "memory_mb": memory_mb(c), "uptime_s": _uptime(c)} for c in state.components.values()
+    ]
+    return {
+        "running": running,
+        "ready": running and state.ready,
+        "supervisor": asdict(state.supervisor),
+        "notices": list(state.notices),
+        "components": components,
+    }
+
+
+def memory_mb(component: ComponentState) -> int:
+    """Resident memory of a component and its descendants."""
+    if component.process is None or not component.process.alive():
+        return 0
+    try:
+        leader = psutil.Process(component.process.pid)
+        everyone = [leader, *leader.children(recursive=True)]
+        return int(sum(process.memory_info().rss for process in everyone) // 1_000_000)
+    except psutil.NoSuchProcess:
+        return 0
+
+
+def _row(component: ComponentState) -> str:
+    pid = component.process.pid if component.process else "-"
+    uptime = _duration(_uptime(component))
+    text = component.address if component.phase is Phase.READY else component.message or component.address
+    numbers = f"{pid!s:>7} {component.restarts:>8} {uptime:>8} {memory_mb(component):>5} MB"
+    return f"{component.name:<15} {component.phase.value:<11} {numbers}  {text}"
+
+
+def _uptime(component: ComponentState) -> float:
+    return max(0.0, time.time() - component.process.created) if component.process else 0.0
+
+
+def _duration(seconds: float) -> str:
+    """
+    >>> _duration(7.4), _duration(75), _duration(7500), _duration(200000)
+    ('7s', '1m15s', '2h05m', '2d07h')
+    """
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02}h"
