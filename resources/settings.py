@@ -43,6 +43,15 @@ class Settings:
     webserver_port: int = 4300
     code_server_host: str = "127.0.0.1"
     code_server_port: int = 4301
+    # --- local stack (`lakerunner up`) ------------------------------------------------------------
+    postgres_port: int = 4332
+    kafka_port: int = 4392
+    spark_port: int = 4315
+    spark_cores: int = 0  # 0 = every core of the machine
+    spark_memory_mb: int = 1024
+    kafka_memory_mb: int = 384
+    download_dir: Path = Path("~/.cache/lakerunner")
+    maven_url: str = "https://repo1.maven.org/maven2"
     # --- secrets (never logged; `redacted()` hides them) ------------------------------------------
     internal_token: str = ""
     webhook_token: str = ""
