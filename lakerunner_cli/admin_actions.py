@@ -1,0 +1,110 @@
+"""What each `lakerunner admin` verb does, given the index and the parsed arguments."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+
+import psycopg
+
+from lakerunner_cli.accounts import Desk, create_key, create_org
+from lakerunner_cli.command import CommandError
+from resources.index.types import StorageProfile
+from resources.lake.layout import NAME, PrefixMapping, Signal, valid_name
+from resources.store.backend import scheme_of
+
+
+def org_create(desk: Desk, args: Namespace) -> int:
+    print(
+        f"organisation {args.org} {'created' if create_org(desk, args.org) else 'was there and is enabled'}"
+    )
+    return 0
+
+
+def org_list(desk: Desk, args: Namespace) -> int:  # noqa: ARG001 - one signature for all
+    for org in desk.organisations():
+        print(org)
+    return 0
+
+
+def key_create(desk: Desk, args: Namespace) -> int:
+    """The key alone on stdout, so that a script can capture it."""
+    _require_org(desk, args.org)
+    try:
+        print(create_key(desk, args.org, args.role, args.name, args.expires))
+    except psycopg.errors.UniqueViolation as error:
+        raise CommandError(f"{args.org} has a live key named {args.name!r}; revoke it first") from error
+    return 0
+
+
+def key_revoke(desk: Desk, args: Namespace) -> int:
+    revoked = desk.revoke_api_key(args.org, args.name)
+    print(f"revoked {revoked} key(s) named {args.name!r} of {args.org}")
+    return 0 if revoked else 1
+
+
+def bucket_add(desk: Desk, args: Namespace) -> int:
+    scheme_of(args.url)
+    desk.put_storage_profile(StorageProfile(args.bucket, args.url, args.credentials))
+    print(f"bucket {args.bucket} is at {args.url}")
+    return 0
+
+
+def bucket_list(desk: Desk, args: Namespace) -> int:  # noqa: ARG001 - one signature for all
+    for profile in desk.storage_profiles().values():
+        print(f"{profile.bucket}  {profile.url}  {profile.credentials_ref}".rstrip())
+    return 0
+
+
+def prefix_add(desk: Desk, args: Namespace) -> int:
+    _require_org(desk, args.org)
+    if args.bucket not in desk.storage_profiles():
+        raise CommandError(f"bucket {args.bucket!r} is not registered; `lakerunner admin bucket add` first")
+    if not valid_name(args.collector) or not args.prefix:
+        raise CommandError(f"expected a prefix, and a collector that matches {NAME.pattern}")
+    signal = Signal(args.signal) if args.signal else None
+    desk.put_prefix_mapping(PrefixMapping(args.bucket, args.prefix, args.org, args.collector, signal))
+    print(f"{args.bucket}/{args.prefix} belongs to {args.org}")
+    return 0
+
+
+def prefix_list(desk: Desk, args: Namespace) -> int:  # noqa: ARG001 - one signature for all
+    for m in desk.prefix_mappings():
+        print(
+            f"{m.bucket}/{m.prefix}  {m.org}  {m.collector}  {m.signal.value if m.signal else 'by file name'}"
+        )
+    return 0
+
+
+def parked_list(desk: Desk, args: Namespace) -> int:
+    parked = desk.parked_objects(args.org)
+    for each in parked:
+        place = f"{each.bucket}/{each.key}"
+        print(f"{each.object_id}  {each.org}  {each.signal}  {each.tries} tries  {place}\n    {each.error}")
+    print(f"{len(parked)} parked")
+    return 0
+
+
+def parked_retry(desk: Desk, args: Namespace) -> int:
+    retried = desk.retry_parked(args.org, args.ids or None)
+    print(f"{retried} object(s) of {args.org} will be tried again")
+    return 0 if retried or not args.ids else 1
+
+
+def _require_org(desk: Desk, org: str) -> None:
+    if org not in desk.organisations():
+        raise CommandError(f"no enabled organisation {org!r}; `lakerunner admin org create {org}`")
+
+
+ACTIONS: dict[str, Callable[[Desk, Namespace], int]] = {
+    "org create": org_create,
+    "org list": org_list,
+    "key create": key_create,
+    "key revoke": key_revoke,
+    "bucket add": bucket_add,
+    "bucket list": bucket_list,
+    "prefix add": prefix_add,
+    "prefix list": prefix_list,
+    "parked list": parked_list,
+    "parked retry": parked_retry,
+}

@@ -1,0 +1,103 @@
+"""`lakerunner ingest PATH…`: put files into the raw bucket and announce them.
+
+Names come from the content, so ingesting the same file twice in an hour adds nothing and says so. With
+`--wait` the command ends when every object can be queried (exit code 0) or was given up on (1).
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from resources.settings import Settings
+
+if TYPE_CHECKING:
+    from lakerunner_cli.accounts import Desk
+    from lakerunner_cli.upload import Destination, Uploaded
+
+NAME = "ingest"
+HELP = "Ingest telemetry files: OTLP (protobuf, JSON), JSON lines, CSV, Parquet; plain, gz or zst."
+CHUNK = 50
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files or directories")
+    parser.add_argument("--org", required=True)
+    parser.add_argument("--signal", choices=("logs", "metrics", "traces"), default="logs")
+    parser.add_argument("--collector", default="default")
+    parser.add_argument("--bucket", default="raw")
+    parser.add_argument("--wait", action="store_true", help="return when everything can be queried")
+    parser.add_argument("--timeout", type=float, default=300.0, metavar="SECONDS", help="for --wait")
+
+
+def run(args: Namespace, settings: Settings) -> int:
+    from lakerunner_cli.accounts import open_desk
+    from lakerunner_cli.upload import files_under
+
+    files = files_under(args.paths)
+    with open_desk(settings) as desk:
+        sent, refused = _send(files, _destination(desk, args, settings), settings)
+        _report(sent, refused)
+        failed = _wait(desk, args.bucket, sent, args.timeout) if args.wait and not refused else 0
+    return 1 if refused or failed else 0
+
+
+def _destination(desk: Desk, args: Namespace, settings: Settings) -> Destination:
+    from lakerunner_cli.accounts import bucket_profile
+    from lakerunner_cli.command import CommandError
+    from lakerunner_cli.upload import Destination
+    from resources.lake.layout import Signal, valid_name
+    from resources.object_store import open_store
+
+    if args.org not in desk.organisations():
+        raise CommandError(f"no enabled organisation {args.org!r}; `lakerunner admin org create {args.org}`")
+    if not valid_name(args.collector):
+        raise CommandError(f"collector {args.collector!r}: expected lower-case letters, digits, - and _")
+    profile = bucket_profile(desk, args.bucket, settings)
+    store = open_store(profile.url, settings, profile.credentials_ref)
+    return Destination(store, args.bucket, args.org, args.collector, Signal(args.signal))
+
+
+def _send(files: list[Path], to: Destination, settings: Settings) -> tuple[list[Uploaded], tuple[str, ...]]:
+    from lakerunner_cli.progress import Progress
+    from lakerunner_cli.upload import upload
+    from lakerunner_cli.webhook import notify
+
+    progress, sent, reasons = Progress("uploaded", len(files)), list[Uploaded](), tuple[str, ...]()
+    for start in range(0, len(files), CHUNK):
+        chunk = []
+        for path in files[start : start + CHUNK]:
+            chunk.append(upload(path, to))
+            progress.step()
+        reasons += notify([each.object for each in chunk], settings).reasons
+        sent += chunk
+    progress.close()
+    return sent, reasons
+
+
+def _report(sent: list[Uploaded], refused: tuple[str, ...]) -> None:
+    new = [each for each in sent if each.is_new]
+    size = sum(each.object.size for each in new)
+    print(f"{len(new)} new object(s), {size:,} bytes, announced")
+    if len(new) < len(sent):
+        print(f"{len(sent) - len(new)} already there with the same content (this hour): nothing was added")
+    for reason in refused:
+        print(f"refused: {reason}")
+
+
+def _wait(desk: Desk, bucket: str, sent: list[Uploaded], timeout_s: float) -> int:
+    """How many objects cannot be queried in the end."""
+    from lakerunner_cli.progress import Progress
+    from lakerunner_cli.settling import wait_until_settled
+    from resources.index.types import ObjectState
+
+    keys = sorted({each.object.key for each in sent})
+    progress = Progress("queryable", len(keys))
+    statuses = wait_until_settled(lambda: desk.object_states(bucket, keys), len(keys), timeout_s, progress.at)
+    progress.close()
+    failed = [status for status in statuses if status.state is ObjectState.PARKED]
+    for status in failed:
+        print(f"parked: {status.key}: {status.error}")
+    print(f"{len(statuses) - len(failed)} queryable, {sum(s.rows for s in statuses):,} rows")
+    return len(failed)

@@ -1,0 +1,60 @@
+"""What a person asks about raw objects: where are mine, what is parked and why, how fresh are answers.
+
+Read only and for the command line; the pipeline never needs it, so it is not part of `PipelineIndex`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from resources.index.postgres.connections import Connected
+from resources.index.statements import load
+from resources.index.types import ObjectState
+
+SQL = load("objects")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStatus:
+    key: str
+    state: ObjectState
+    rows: int
+    error: str
+
+    @property
+    def settled(self) -> bool:
+        """Nothing more will happen to it by itself."""
+        return self.state in {ObjectState.DONE, ObjectState.PARKED}
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedObject:
+    object_id: int
+    org: str
+    signal: str
+    bucket: str
+    key: str
+    tries: int
+    error: str
+
+
+class ObjectBoard(Connected):
+    """Every method is one read-only transaction."""
+
+    def object_states(self, bucket: str, keys: Sequence[str]) -> list[ObjectStatus]:
+        """Of those keys that are known; a missing one has not been taken in yet."""
+        rows = self._rows(SQL["object_states"], {"bucket": bucket, "keys": list(keys)})
+        return [ObjectStatus(r["key"], ObjectState(r["state"]), r["rows"], r["error"]) for r in rows]
+
+    def parked_objects(self, org: str = "", limit: int = 1000) -> list[ParkedObject]:
+        """Oldest first; of every organisation when `org` is empty."""
+        return [
+            ParkedObject(**row) for row in self._rows(SQL["parked_objects"], {"org": org, "limit": limit})
+        ]
+
+    def newest_queryable_ns(self, org: str, dataset: str) -> int | None:
+        """Time of the newest event that a query can see now."""
+        rows = self._rows(SQL["newest_queryable"], {"org": org, "dataset": dataset})
+        newest = rows[0]["newest_ns"]
+        return None if newest is None else int(newest)

@@ -1,0 +1,29 @@
+-- What a person asks about raw objects. Read only.
+
+-- name: object_states
+SELECT
+    key,
+    state,
+    coalesce(rows, 0)::bigint AS rows,
+    coalesce(error, '') AS error
+FROM lakerunner.raw_object
+WHERE bucket = %(bucket)s AND key = ANY(%(keys)s);
+
+-- name: parked_objects
+SELECT
+    object_id,
+    org_id AS org,
+    signal,
+    bucket,
+    key,
+    tries,
+    coalesce(error, '') AS error
+FROM lakerunner.raw_object
+WHERE state = 'parked' AND (%(org)s = '' OR org_id = %(org)s)
+ORDER BY object_id
+LIMIT %(limit)s;
+
+-- name: newest_queryable
+SELECT max(max_ns) AS newest_ns
+FROM lakerunner.segment
+WHERE org_id = %(org)s AND dataset = %(dataset)s AND retired_at IS NULL;
