@@ -19,9 +19,30 @@ import pyarrow.compute as pc
 
 from lakerunner_assets.decode.distinct import distinct
 from lakerunner_assets.decode.errors import MalformedError
-from lakerunner_assets.decode.scan import ARRAY, BOOL, BYTES, DOUBLE, EMPTY, INT, KVLIST, STRING, Int64s, Spans, Values
+from lakerunner_assets.decode.kernel import Integer
+from lakerunner_assets.decode.scan import (
+    ARRAY,
+    BOOL,
+    BYTES,
+    DOUBLE,
+    EMPTY,
+    INT,
+    KVLIST,
+    STRING,
+    Int64s,
+    Spans,
+    Values,
+)
 from lakerunner_assets.decode.text import REPAIRED, repaired, strings
-from lakerunner_assets.decode.wire import Bytes, raise_fault, read_fixed, read_length, read_tag, read_varint, skip_field
+from lakerunner_assets.decode.wire import (
+    Bytes,
+    raise_fault,
+    read_fixed,
+    read_length,
+    read_tag,
+    read_varint,
+    skip_field,
+)
 
 MAX_DEPTH = 100
 """As the protobuf runtime's own recursion limit."""
@@ -51,17 +72,22 @@ def texts_of_kind(data: Bytes, kind: int, values: Values, notes: Counter[str]) -
     if kind == BOOL:
         return pc.if_else(pa.array(values.value != 0), "true", "false")
     if kind == DOUBLE:
-        return pa.array([double_text(number) for number in values.value.view(np.float64).tolist()], pa.string())
+        return pa.array(
+            [double_text(number) for number in values.value.view(np.float64).tolist()], pa.string()
+        )
     return pa.array([""] * len(values.kind), pa.string())
 
 
-def rendered_values(data: Bytes, kind: int, spans: Spans, notes: Counter[str]) -> tuple[np.ndarray, pa.StringArray]:
+def rendered_values(
+    data: Bytes, kind: int, spans: Spans, notes: Counter[str]
+) -> tuple[np.ndarray, pa.StringArray]:
     """Codes and texts of bytes, arrays or maps: each distinct value is rendered once."""
     codes, unique = distinct(data, spans)
     render = Renderer(data, notes)
     form: Callable[[int, int], str] = {ARRAY: render.array, KVLIST: render.kvlist, BYTES: render.base64}[kind]
     rendered = [
-        form(start, start + length) for start, length in zip(unique.start.tolist(), unique.length.tolist(), strict=True)
+        form(start, start + length)
+        for start, length in zip(unique.start.tolist(), unique.length.tolist(), strict=True)
     ]
     return codes, repaired(pa.array(rendered, pa.string()), notes)
 
@@ -141,8 +167,8 @@ class Renderer:
             raise MalformedError(start, f"value nested deeper than {MAX_DEPTH} levels")
         return (field for field in self._fields(start, end) if field[0] == 10)
 
-    def _fields(self, position: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """(tag, start, end) of fields with a length, (tag, number, 0) of scalars we know; others are skipped."""
+    def _fields(self, position: Integer, end: int) -> Iterator[tuple[int, int, int]]:
+        """(tag, start, end) of fields with a length, (tag, number, 0) of scalars; others are skipped."""
         data = self._data
         while position < end:
             tag, position = read_tag(data, position, end)

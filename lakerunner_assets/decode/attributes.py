@@ -1,8 +1,8 @@
 """Key-values become flat columns, one per key and value kind.
 
-All attributes of one column are handled together: keys are coded by their bytes, a counting sort brings each
-column's values side by side, and kernels write Arrow buffers. Keys beyond the column limit and repeats of a key
-within one owner go to a map column, so that nothing is dropped.
+All attributes of one column are handled together: keys are coded by their bytes, a counting sort brings
+each column's values side by side, and kernels write Arrow buffers. Keys beyond the column limit and
+repeats of a key within one owner go to a map column, so that nothing is dropped.
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ def group_by_code(codes: Int32s, counts: Int64s) -> tuple[Int64s, Int64s]:
     return order, bounds
 
 
-def _column(data: Bytes, kind: int, values: Values, rows: Int64s, count: int, notes: Counter[str]) -> pa.Array:
+def _column(
+    data: Bytes, kind: int, values: Values, rows: Int64s, count: int, notes: Counter[str]
+) -> pa.Array:
     if kind == STRING:
         return column_at(data, Spans(values.value, values.length), rows, count, notes)
     if kind == INT:
@@ -129,7 +131,9 @@ def _column(data: Bytes, kind: int, values: Values, rows: Int64s, count: int, no
         codes, rendered = rendered_values(data, kind, Spans(values.value, values.length), notes)
         return pa.DictionaryArray.from_arrays(scatter_codes(codes, rows, count), rendered)
     assert kind == EMPTY  # noqa: S101  (the scan knows no other kind)
-    return pa.DictionaryArray.from_arrays(scatter_codes(np.zeros(len(rows), np.int32), rows, count), pa.array([""]))
+    return pa.DictionaryArray.from_arrays(
+        scatter_codes(np.zeros(len(rows), np.int32), rows, count), pa.array([""])
+    )
 
 
 def _overflow(

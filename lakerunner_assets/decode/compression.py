@@ -1,15 +1,17 @@
 """Opens gzip and zstd envelopes, recognised by content because names lie.
 
-Decompression is bounded: a small object that unfolds into more than `max_bytes` is refused before that much
-memory is taken. A stream that ends early or is damaged says where, so that it can be told from a valid short one.
+Decompression is bounded: a small object that unfolds into more than `max_bytes` is refused before that
+much memory is taken. A stream that ends early or is damaged says where, so that it can be told from a
+valid short one.
 """
 
 from __future__ import annotations
 
 import io
+import zlib
 
 import zstandard
-from isal import igzip, isal_zlib
+from isal import igzip
 
 from lakerunner_assets.decode.errors import EmptyObjectError, MalformedError, TooLargeError
 
@@ -56,24 +58,30 @@ def _unzstd(data: bytes, max_bytes: int) -> bytes:
     return plain
 
 
-def _read_bounded(stream: io.BufferedIOBase | zstandard.ZstdDecompressionReader, max_bytes: int, kind: str) -> bytes:
+def _read_bounded(
+    stream: io.BufferedIOBase | zstandard.ZstdDecompressionReader, max_bytes: int, kind: str
+) -> bytes:
     parts: list[bytes] = []
     done = 0
     while True:
         try:
             part = stream.read(min(_CHUNK, max_bytes + 1 - done))
-        except (EOFError, OSError, isal_zlib.error, zstandard.ZstdError) as error:
-            raise MalformedError(done, f"{kind} stream is damaged or truncated after {done} bytes: {error}") from error
+        except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
+            raise MalformedError(
+                done, f"{kind} stream is damaged or truncated after {done} bytes: {error}"
+            ) from error
         if not part:
             return b"".join(parts)
         done += len(part)
         if done > max_bytes:
-            raise TooLargeError(max_bytes, f"{kind} object unfolds to more than the limit of {max_bytes} bytes")
+            raise TooLargeError(
+                max_bytes, f"{kind} object unfolds to more than the limit of {max_bytes} bytes"
+            )
         parts.append(part)
 
 
 def _require_complete_zstd(data: bytes, plain_bytes: int) -> None:
-    """The zstd reader returns what it has at a premature end; only the frame decoder knows the frame ended."""
+    """The zstd reader returns what it has at a premature end; only the frame decoder sees the end."""
     rest = data
     while rest:
         decoder = zstandard.ZstdDecompressor().decompressobj()

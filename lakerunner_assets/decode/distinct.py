@@ -1,7 +1,8 @@
 """Gives equal slices of bytes the same number, without making Python objects of them.
 
-Attribute keys, resources and masked templates repeat endlessly; coding them here means that a Python string is
-built once per distinct value. Equality is of bytes, never of hashes, so a collision costs time and not truth.
+Attribute keys, resources and masked templates repeat endlessly; coding them here means that a Python
+string is built once per distinct value. Equality is of bytes, never of hashes, so a collision costs time
+and not truth.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_assets.decode.kernel import kernel
+from lakerunner_assets.decode.kernel import Integer, kernel
 from lakerunner_assets.decode.scan import Int32s, Int64s, Spans
 from lakerunner_assets.decode.wire import Bytes
 
@@ -17,7 +18,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel
-def load_word(data: Bytes, position: int) -> np.uint64:
+def load_word(data: Bytes, position: Integer) -> np.uint64:
     """Eight bytes, little endian (LLVM makes this one load)."""
     word = np.uint64(0)
     for index in range(8):
@@ -97,7 +98,11 @@ def code_slices(data: Bytes, spans: Spans, limit: int) -> tuple[Int32s, Int64s]:
             if code < 0:
                 break
             same_length = spans.length[first[code]] == length
-            if hashes[code] == value and same_length and same_slice(data, spans.start[first[code]], start, length):
+            if (
+                hashes[code] == value
+                and same_length
+                and same_slice(data, spans.start[first[code]], start, length)
+            ):
                 found = code
             slot = (slot + np.uint64(1)) & mask
         if found < 0:

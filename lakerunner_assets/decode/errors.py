@@ -24,7 +24,7 @@ class MalformedError(DecodeError):
 
 
 class EmptyObjectError(MalformedError):
-    """A zero-byte object: legal as protobuf (no records), yet more likely a broken upload. The caller decides."""
+    """A zero-byte object: legal protobuf (no records), yet likely a broken upload. The caller decides."""
 
 
 class TooLargeError(DecodeError):

@@ -1,8 +1,8 @@
 """`chq_fingerprint`: lines of one template share a number, in any worker on any day.
 
-A kernel masks what varies (numbers, ids, addresses, quoted strings) into a scratch buffer; equal masked lines are
-coded by their bytes, and xxh3-64 is taken once per distinct template. Changing a masking rule changes stored
-values, so it must come with a new FINGERPRINT_VERSION.
+A kernel masks what varies (numbers, ids, addresses, quoted strings) into a scratch buffer; equal masked
+lines are coded by their bytes, and xxh3-64 is taken once per distinct template. Changing a masking rule
+changes stored values, so it must come with a new FINGERPRINT_VERSION.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 import xxhash
 
 from lakerunner_assets.decode.distinct import distinct
-from lakerunner_assets.decode.kernel import kernel
+from lakerunner_assets.decode.kernel import Integer, kernel
 from lakerunner_assets.decode.scan import Int32s, Spans
 from lakerunner_assets.decode.wire import Bytes
 
@@ -33,7 +33,7 @@ _CLASS.flags.writeable = False
 def fingerprints(message: pa.StringArray) -> npt.NDArray[np.int64]:
     """The template hash of every line, as a signed 64-bit number.
 
-    >>> a, b, c = fingerprints(pa.array(["took 12ms for id 7f3a", "took 9ms for id 00aa", "gave up"])).tolist()
+    >>> a, b, c = fingerprints(pa.array(["took 12ms, id 7f3a", "took 9ms, id 00aa", "gave up"])).tolist()
     >>> a == b, a == c
     (True, False)
     """
@@ -74,7 +74,7 @@ def mask_lines(offsets: Int32s, text: Bytes, classes: Bytes) -> tuple[Bytes, Spa
     count = len(offsets) - 1
     lines = Spans(np.empty(count, np.int64), np.empty(count, np.int32))
     masked = np.empty(np.int64(offsets[count] - offsets[0]), np.uint8)
-    used = np.int64(0)
+    used: Integer = np.int64(0)
     for row in range(count):
         start = np.int64(offsets[row])
         end = min(np.int64(offsets[row + 1]), start + MAX_BYTES)
@@ -85,7 +85,9 @@ def mask_lines(offsets: Int32s, text: Bytes, classes: Bytes) -> tuple[Bytes, Spa
 
 
 @kernel
-def mask_line(text: Bytes, position: int, end: int, classes: Bytes, masked: Bytes, used: int) -> int:
+def mask_line(
+    text: Bytes, position: Integer, end: Integer, classes: Bytes, masked: Bytes, used: Integer
+) -> Integer:
     after_word = False
     open_double = True  # cleared once no closing quote is left, so that a line is searched only once
     open_single = True
@@ -100,7 +102,9 @@ def mask_line(text: Bytes, position: int, end: int, classes: Bytes, masked: Byte
             if close < 0:
                 open_double = open_double and byte != 34
                 open_single = open_single and byte != 39
-            elif close + 1 < end and text[close + 1] == 58 and byte == 34:  # a JSON key tells the shape: keep it
+            elif (
+                close + 1 < end and text[close + 1] == 58 and byte == 34
+            ):  # a JSON key tells the shape: keep it
                 for index in range(position, close + 1):
                     masked[used] = text[index]
                     used += 1
@@ -125,7 +129,7 @@ def mask_line(text: Bytes, position: int, end: int, classes: Bytes, masked: Byte
 
 
 @kernel
-def closing_quote(text: Bytes, position: int, end: int, quote: int) -> int:
+def closing_quote(text: Bytes, position: Integer, end: Integer, quote: Integer) -> Integer:
     while position < end:
         if text[position] == 92:
             position += 1
@@ -137,8 +141,8 @@ def closing_quote(text: Bytes, position: int, end: int, quote: int) -> int:
 
 @kernel
 def mask_word(
-    text: Bytes, position: int, end: int, classes: Bytes, masked: Bytes, used: int
-) -> tuple[int, int]:
+    text: Bytes, position: Integer, end: Integer, classes: Bytes, masked: Bytes, used: Integer
+) -> tuple[Integer, Integer]:
     """One run of word characters: an id or number becomes `*`, digits inside other words too."""
     if is_uuid(text, position, end, classes):
         masked[used] = _STAR
@@ -151,8 +155,10 @@ def mask_word(
     all_hex = True
     while stop < end and classes[text[stop]] != _OTHER:
         kind = classes[text[stop]]
-        has_digit = has_digit or kind == _DIGIT
-        all_hex = all_hex and (kind != _WORD or stop < hex_from)
+        if kind == _DIGIT:
+            has_digit = True
+        if kind == _WORD and stop >= hex_from:
+            all_hex = False
         stop += 1
     if not has_digit:
         for index in range(position, stop):
@@ -176,7 +182,7 @@ def mask_word(
 
 
 @kernel
-def joined_numbers(text: Bytes, position: int, end: int, classes: Bytes) -> int:
+def joined_numbers(text: Bytes, position: Integer, end: Integer, classes: Bytes) -> Integer:
     """Past what continues a number: 10.0.0.1:80, 12:30:01.5, 2026-01-02, 1,234, fe80::1."""
     while position + 1 < end:
         byte = text[position]
@@ -202,7 +208,7 @@ def joined_numbers(text: Bytes, position: int, end: int, classes: Bytes) -> int:
 
 
 @kernel
-def is_uuid(text: Bytes, position: int, end: int, classes: Bytes) -> bool:
+def is_uuid(text: Bytes, position: Integer, end: Integer, classes: Bytes) -> bool:
     if position + 36 > end:
         return False
     for index in range(36):

@@ -10,6 +10,10 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 import numba
+import numpy as np
+
+Integer = int | np.int64
+"""What kernels count and point with: Python's own outside of them, 64 bits inside."""
 
 Function = TypeVar("Function", bound=Callable[..., object])
 

@@ -1,8 +1,9 @@
 """From what producers say about severity to two columns that can be compared.
 
-`log_level` is the normalised upper-case name: OTLP's severity number first, the sent text otherwise, null when
-neither says anything. `detected_level` is Loki's label of that name: the same sources in lower case, then
-keywords of the line, then `unknown`; unlike Loki it does not parse JSON or logfmt lines for a level field.
+`log_level` is the normalised upper-case name: OTLP's severity number first, the sent text otherwise, null
+when neither says anything. `detected_level` is Loki's label of that name: the same sources in lower case,
+then keywords of the line, then `unknown`; unlike Loki it does not parse JSON or logfmt lines for a level
+field.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ _LEVEL_OF_WORD = (_TRACE, _DEBUG, _FATAL, _CRITICAL, _ERROR, _ERROR, _WARN, _WAR
 _PACKED_WORDS = np.array([int.from_bytes(word.encode(), "big") for word in _WORDS], np.uint64)
 
 _ALIASES = {
-    "TRC": "TRACE", "DBG": "DEBUG", "INF": "INFO", "INFORMATION": "INFO", "INFORMATIONAL": "INFO", "NOTICE": "INFO",
-    "WARNING": "WARN", "WRN": "WARN", "ERR": "ERROR", "EROR": "ERROR", "SEVERE": "ERROR",
-    "CRITICAL": "FATAL", "CRIT": "FATAL", "ALERT": "FATAL", "EMERG": "FATAL", "EMERGENCY": "FATAL", "PANIC": "FATAL",
+    "TRC": "TRACE", "DBG": "DEBUG", "INF": "INFO", "INFORMATION": "INFO", "INFORMATIONAL": "INFO",
+    "NOTICE": "INFO", "WARNING": "WARN", "WRN": "WARN", "ERR": "ERROR", "EROR": "ERROR", "SEVERE": "ERROR",
+    "CRITICAL": "FATAL", "CRIT": "FATAL", "ALERT": "FATAL", "EMERG": "FATAL", "EMERGENCY": "FATAL",
+    "PANIC": "FATAL",
 }  # fmt: skip
 
 
@@ -66,7 +68,9 @@ def detected_levels(level: pa.DictionaryArray, message: pa.StringArray) -> pa.Di
 
 
 @kernel
-def levels_of_lines(offsets: Int32s, text: Bytes, rows: Int64s, words: npt.NDArray[np.uint64], codes: Int32s) -> None:
+def levels_of_lines(
+    offsets: Int32s, text: Bytes, rows: Int64s, words: npt.NDArray[np.uint64], codes: Int32s
+) -> None:
     """The most telling level word of each line, standing alone (`error`, not `errors`), in any case."""
     for row in rows:
         best = len(words)

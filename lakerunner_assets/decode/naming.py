@@ -1,8 +1,8 @@
 """From attribute keys to column names.
 
-A key becomes `{resource|scope|attr}_` plus its lower-case form with everything but letters and digits as `_`. When
-several keys or kinds want one name, one of them keeps it and the others get a suffix that depends only on
-themselves, so the same set of attributes gives the same columns wherever it is written.
+A key becomes `{resource|scope|attr}_` plus its lower-case form with everything but letters and digits as
+`_`. When several keys or kinds want one name, one of them keeps it and the others get a suffix that
+depends only on themselves, so the same set of attributes gives the same columns wherever it is written.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def assign(attributes: Iterable[Attribute], reserved: Collection[str] = RESERVED
                 names[attribute] = name
                 continue
             same_key = owner is not None and attribute.key == owner.key
-            names[attribute] = _free(f"{name}__{attribute.kind if same_key else _digest(attribute)}", attribute, taken)
+            names[attribute] = _free(
+                f"{name}__{attribute.kind if same_key else _digest(attribute)}", attribute, taken
+            )
             taken.add(names[attribute])
     return names
 

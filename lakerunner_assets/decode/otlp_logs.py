@@ -1,23 +1,24 @@
 """OTLP protobuf logs (ExportLogsServiceRequest or LogsData, the same on the wire) to Arrow tables.
 
-An object is cut at ResourceLogs borders into slices, each slice is scanned by kernels and becomes one table; the
-position of a record is its ordinal in the whole object, whatever the slicing. Columns of a decoded table:
+An object is cut at ResourceLogs borders into slices, each slice is scanned by kernels and becomes one
+table; the position of a record is its ordinal in the whole object, whatever the slicing. Columns of a
+decoded table:
 
 | column | type | what |
 |---|---|---|
 | chq_tsns | int64 | event time: time, else observed time, else arrival |
 | chq_observed_tsns | int64, null | observed time as sent |
-| chq_stream_id, chq_stream | int64, dictionary | the stream: its id, and its labels as text (not written to segments) |
+| chq_stream_id, chq_stream | int64, dictionary | stream id; its labels as text (not written to segments) |
 | chq_fingerprint | int64 | template of the message |
 | chq_object, chq_position | int64 | row id: raw object, ordinal in it |
 | log_level, detected_level | dictionary | see levels.py |
 | log_severity_number, log_severity_text | int32; dictionary, null | as sent |
-| log_message, chq_body_kind | string; dictionary | OTel string form of the body ('' when unset), its OTLP kind |
+| log_message, chq_body_kind | string; dictionary | OTel string form of the body ('' when unset); its kind |
 | trace_id, span_id | fixed 16 / 8 bytes, null | as sent; null when absent, all zero or of a wrong length |
 | log_flags, event_name | int64; dictionary, null | as sent |
-| chq_dropped_attributes, chq_resource_dropped_attributes, chq_scope_dropped_attributes | int64 | counts as sent |
-| scope_name, scope_version, scope_schema_url, resource_schema_url | dictionary, null | as sent, null when '' |
-| resource_* scope_* attr_*, *_overflow | by OTLP kind; map | flat attributes; fields carry scope, key and kind |
+| chq_{,resource_,scope_}dropped_attributes | int64 | counts as sent |
+| scope_name, scope_version, {scope,resource}_schema_url | dictionary, null | as sent, null when '' |
+| resource_* scope_* attr_*, *_overflow | by OTLP kind; map | flat attributes; fields carry scope, key, kind |
 
 Text columns are `string` or `dictionary<int32, string>`, whichever fits the values; filter and slice at will.
 """
@@ -37,6 +38,7 @@ from lakerunner_assets.decode.compression import decompress
 from lakerunner_assets.decode.distinct import distinct
 from lakerunner_assets.decode.errors import EmptyObjectError, MalformedError
 from lakerunner_assets.decode.fingerprint import fingerprints
+from lakerunner_assets.decode.kernel import Integer
 from lakerunner_assets.decode.levels import detected_levels, levels
 from lakerunner_assets.decode.naming import assign
 from lakerunner_assets.decode.scan import (
@@ -122,9 +124,10 @@ def decode_object(
 
 
 def slices(data: bytes, max_bytes: int) -> Iterator[tuple[int, int]]:
-    """(start, end) of runs of whole ResourceLogs of at most `max_bytes`; one larger ResourceLogs is one slice."""
+    """(start, end) of runs of whole ResourceLogs up to `max_bytes`; a larger one is a slice of its own."""
     view = np.frombuffer(data, np.uint8)
-    start, end, position = 0, 0, 0
+    start, end = 0, 0
+    position: Integer = 0
     while True:
         found, _, position = next_resource_logs(view, position, len(view))
         raise_fault(position)
@@ -156,7 +159,9 @@ def decode_logs(
     columns["chq_object"] = pa.array(np.full(count, object_id, np.int64))
     columns["chq_position"] = pa.array(np.arange(first_position, first_position + count))
 
-    resource_of_group, resources, resource_owners = _owned(scanned.data, scanned.resources, RESOURCE_TAGS, "resource", notes)
+    resource_of_group, resources, resource_owners = _owned(
+        scanned.data, scanned.resources, RESOURCE_TAGS, "resource", notes
+    )
     scope_of_group, scopes, scope_owners = _owned(scanned.data, scanned.scopes, SCOPE_TAGS, "scope", notes)
     group_of_row = scanned.scopes.parent[records.scope]
     resource_of_row = resource_of_group[group_of_row]
@@ -168,7 +173,9 @@ def decode_logs(
     columns["scope_name"] = _owner_text(scanned.data, scope_owners.name, scope_of_row, notes)
     columns["scope_version"] = _owner_text(scanned.data, scope_owners.version, scope_of_row, notes)
     columns["scope_schema_url"] = _owner_text(scanned.data, scanned.scopes.schema_url, records.scope, notes)
-    columns["resource_schema_url"] = _owner_text(scanned.data, scanned.resources.schema_url, group_of_row, notes)
+    columns["resource_schema_url"] = _owner_text(
+        scanned.data, scanned.resources.schema_url, group_of_row, notes
+    )
 
     log_attributes = attribute_columns(scanned.data, scanned.attributes, count, "log", notes)
     flat = [
@@ -215,7 +222,10 @@ def _record_columns(scanned: Scanned, arrival_ns: int, notes: Counter[str]) -> I
     yield "log_severity_text", _without_empty(severity_text)
     message = texts(data, records.body, notes)
     yield "log_message", message
-    yield "chq_body_kind", pa.DictionaryArray.from_arrays(pa.array(records.body.kind.astype(np.int32)), pa.array(KINDS))
+    yield (
+        "chq_body_kind",
+        pa.DictionaryArray.from_arrays(pa.array(records.body.kind.astype(np.int32)), pa.array(KINDS)),
+    )
     yield "detected_level", detected_levels(level, message)
     yield "chq_fingerprint", pa.array(fingerprints(message))
     yield "trace_id", _ids(records.trace_id, records.trace_id_length, "invalid_trace_id", notes)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_assets.decode.kernel import kernel
+from lakerunner_assets.decode.kernel import Integer, kernel
 from lakerunner_assets.decode.wire import (
     Bytes,
     read_fixed,
@@ -123,7 +123,7 @@ def new_records(count: int) -> Records:
 
 
 @kernel
-def next_resource_logs(data: Bytes, position: int, end: int) -> tuple[int, int, int]:
+def next_resource_logs(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, Integer, Integer]:
     """(start, end, position behind) of the next ResourceLogs of a request; start -1 at the end."""
     while position < end:
         tag, position = read_tag(data, position, end)
@@ -141,7 +141,7 @@ def next_resource_logs(data: Bytes, position: int, end: int) -> tuple[int, int, 
 
 
 @kernel
-def measure(data: Bytes, position: int, end: int, counts: Int64s) -> int:
+def measure(data: Bytes, position: Integer, end: Integer, counts: Int64s) -> Integer:
     """Count resources, scopes, records and record attributes of the request in `data[position:end]`."""
     while True:
         start, stop, position = next_resource_logs(data, position, end)
@@ -168,7 +168,7 @@ def measure(data: Bytes, position: int, end: int, counts: Int64s) -> int:
 
 
 @kernel
-def measure_scope(data: Bytes, position: int, end: int, counts: Int64s) -> int:
+def measure_scope(data: Bytes, position: Integer, end: Integer, counts: Int64s) -> Integer:
     counts[1] += 1
     while position < end:
         tag, position = read_tag(data, position, end)
@@ -197,7 +197,7 @@ def measure_scope(data: Bytes, position: int, end: int, counts: Int64s) -> int:
 
 
 @kernel
-def read_span(data: Bytes, position: int, end: int, spans: Spans, index: int) -> int:
+def read_span(data: Bytes, position: Integer, end: Integer, spans: Spans, index: Integer) -> Integer:
     length, position = read_length(data, position, end)
     if position < 0:
         return position
@@ -207,7 +207,7 @@ def read_span(data: Bytes, position: int, end: int, spans: Spans, index: int) ->
 
 
 @kernel
-def read_any_value(data: Bytes, position: int, end: int, values: Values, index: int) -> int:
+def read_any_value(data: Bytes, position: Integer, end: Integer, values: Values, index: Integer) -> Integer:
     """One AnyValue; the last member of the oneof wins, as in protobuf."""
     while position < end:
         tag, position = read_tag(data, position, end)
@@ -243,7 +243,9 @@ def read_any_value(data: Bytes, position: int, end: int, values: Values, index: 
 
 
 @kernel
-def read_key_value(data: Bytes, position: int, end: int, attributes: Attributes, index: int) -> int:
+def read_key_value(
+    data: Bytes, position: Integer, end: Integer, attributes: Attributes, index: Integer
+) -> Integer:
     while position < end:
         tag, position = read_tag(data, position, end)
         if position < 0:
@@ -265,8 +267,14 @@ def read_key_value(data: Bytes, position: int, end: int, attributes: Attributes,
 
 @kernel
 def read_record(
-    data: Bytes, position: int, end: int, records: Records, row: int, attributes: Attributes, used: int
-) -> tuple[int, int]:
+    data: Bytes,
+    position: Integer,
+    end: Integer,
+    records: Records,
+    row: Integer,
+    attributes: Attributes,
+    used: Integer,
+) -> tuple[Integer, Integer]:
     """One LogRecord into row `row`; also the number of attributes used so far."""
     while position < end:
         tag, position = read_tag(data, position, end)
@@ -320,7 +328,13 @@ def read_record(
 
 @kernel
 def copy_id(
-    data: Bytes, position: int, length: int, width: int, ids: npt.NDArray[np.uint8], lengths: Int64s, row: int
+    data: Bytes,
+    position: Integer,
+    length: Integer,
+    width: Integer,
+    ids: npt.NDArray[np.uint8],
+    lengths: Int64s,
+    row: Integer,
 ) -> None:
     """Ids of the right length are copied; an all-zero id means 'none' in OTLP, so its length reads 0."""
     lengths[row] = length
@@ -337,18 +351,18 @@ def copy_id(
 @kernel
 def fill(
     data: Bytes,
-    position: int,
-    end: int,
+    position: Integer,
+    end: Integer,
     resources: Groups,
     scopes: Groups,
     records: Records,
     attributes: Attributes,
-) -> int:
+) -> Integer:
     """Fill the arrays that `measure` sized; returns the end or a fault."""
     resource = -1
     scope = -1
-    row = 0
-    used = 0
+    row: Integer = 0
+    used: Integer = 0
     while True:
         start, stop, position = next_resource_logs(data, position, end)
         if start < 0:
@@ -382,15 +396,15 @@ def fill(
 @kernel
 def fill_scope(
     data: Bytes,
-    position: int,
-    end: int,
-    scope: int,
+    position: Integer,
+    end: Integer,
+    scope: Integer,
     scopes: Groups,
     records: Records,
-    row: int,
+    row: Integer,
     attributes: Attributes,
-    used: int,
-) -> tuple[int, int, int]:
+    used: Integer,
+) -> tuple[Integer, Integer, Integer]:
     while position < end:
         tag, position = read_tag(data, position, end)
         if position < 0:
@@ -415,7 +429,7 @@ def fill_scope(
 
 
 @kernel
-def count_owned(data: Bytes, messages: Spans, attribute_tag: int) -> tuple[int, int]:
+def count_owned(data: Bytes, messages: Spans, attribute_tag: Integer) -> tuple[Integer, Integer]:
     """Number of attributes in resource or scope messages, or a fault."""
     count = 0
     for index in range(len(messages.start)):
@@ -436,8 +450,8 @@ def count_owned(data: Bytes, messages: Spans, attribute_tag: int) -> tuple[int, 
 @kernel
 def fill_owned(
     data: Bytes, messages: Spans, tags: tuple[int, int, int, int], owners: Owners, attributes: Attributes
-) -> int:
-    """Read resource or scope messages; `tags` are those of name, version, attributes, dropped (-1: has none)."""
+) -> Integer:
+    """Read resource or scope messages; `tags`: name, version, attributes, dropped (-1: has none)."""
     name_tag, version_tag, attribute_tag, dropped_tag = tags
     used = 0
     for index in range(len(messages.start)):

@@ -50,7 +50,9 @@ class ResourceStreams:
     ids: tuple[int, ...]
 
 
-def resource_streams(resources: AttributeColumns, count: int, index_attributes: Sequence[str]) -> ResourceStreams:
+def resource_streams(
+    resources: AttributeColumns, count: int, index_attributes: Sequence[str]
+) -> ResourceStreams:
     """The streams of `count` resources."""
     values: list[dict[str, str]] = [{} for _ in range(count)]
     for attribute, column in resources.columns.items():
@@ -61,7 +63,9 @@ def resource_streams(resources: AttributeColumns, count: int, index_attributes: 
                     labels.setdefault(name, _text(value))
     codes: dict[Labels, int] = {}
     of_resource = [codes.setdefault(_labels(found), len(codes)) for found in values]
-    return ResourceStreams(np.array(of_resource, np.int32), tuple(codes), tuple(stream_id(labels) for labels in codes))
+    return ResourceStreams(
+        np.array(of_resource, np.int32), tuple(codes), tuple(stream_id(labels) for labels in codes)
+    )
 
 
 def stream_columns(streams: ResourceStreams, resource_of_row: Int32s) -> tuple[pa.Array, pa.DictionaryArray]:

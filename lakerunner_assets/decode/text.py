@@ -1,8 +1,8 @@
 """Turns slices of raw bytes into Arrow strings.
 
-Bytes are gathered by a kernel straight into Arrow's buffers; whether they are UTF-8 is checked once per column.
-A value that is not gets U+FFFD for the bad bytes and is counted: one broken producer must neither be rejected
-silently nor take its neighbours down.
+Bytes are gathered by a kernel straight into Arrow's buffers; whether they are UTF-8 is checked once per
+column. A value that is not gets U+FFFD for the bad bytes and is counted: one broken producer must neither
+be rejected silently nor take its neighbours down.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_DICTIONARY = 1 << 14
 
 @kernel
 def gather(data: Bytes, spans: Spans, rows: Int64s, row_count: int) -> tuple[Int32s, Bytes, Bytes, bool]:
-    """Offsets, bytes, validity bits and 'is pure ASCII' of an array with `spans` at `rows` and null elsewhere."""
+    """Offsets, bytes, validity bits, 'is pure ASCII' of an array: `spans` at `rows`, null elsewhere."""
     total = np.int64(0)
     for index in range(len(rows)):
         total += spans.length[index]
@@ -51,7 +51,7 @@ def gather(data: Bytes, spans: Spans, rows: Int64s, row_count: int) -> tuple[Int
     while row <= row_count:
         offsets[row] = used
         row += 1
-    return offsets, text, valid, seen < 128
+    return offsets, text, valid, bool(seen < 128)
 
 
 def strings(data: Bytes, spans: Spans, notes: Counter[str]) -> pa.StringArray:
@@ -59,7 +59,9 @@ def strings(data: Bytes, spans: Spans, notes: Counter[str]) -> pa.StringArray:
     return strings_at(data, spans, np.arange(len(spans.start)), len(spans.start), notes)
 
 
-def strings_at(data: Bytes, spans: Spans, rows: Int64s, row_count: int, notes: Counter[str]) -> pa.StringArray:
+def strings_at(
+    data: Bytes, spans: Spans, rows: Int64s, row_count: int, notes: Counter[str]
+) -> pa.StringArray:
     """`spans[i]` at row `rows[i]` (strictly ascending), null at the others."""
     offsets, text, valid, ascii_only = gather(data, spans, rows, row_count)
     validity = None if len(rows) == row_count else pa.py_buffer(valid)
@@ -75,7 +77,9 @@ def repaired(array: pa.StringArray, notes: Counter[str]) -> pa.StringArray:
         raw = array.cast(pa.binary(), safe=False).to_pylist()
         fixed = [None if value is None else value.decode("utf-8", "replace") for value in raw]
         notes[REPAIRED] += sum(
-            1 for value, text in zip(raw, fixed, strict=True) if value is not None and value != (text or "").encode()
+            1
+            for value, text in zip(raw, fixed, strict=True)
+            if value is not None and value != (text or "").encode()
         )
         return pa.array(fixed, pa.string())
     return array

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_assets.decode.errors import MalformedError
-from lakerunner_assets.decode.kernel import kernel
+from lakerunner_assets.decode.kernel import Integer, kernel
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -33,19 +33,19 @@ MAX_GROUP_DEPTH = 100
 
 
 @kernel
-def fault(offset: int, reason: int) -> int:
+def fault(offset: Integer, reason: Integer) -> Integer:
     return -(offset * 16 + reason) - 1
 
 
-def raise_fault(position: int, base: int = 0) -> None:
+def raise_fault(position: Integer, base: int = 0) -> None:
     """Turn a negative position into the error it stands for; `base` is where the scanned bytes start."""
     if position < 0:
         offset, reason = divmod(-position - 1, 16)
-        raise MalformedError(base + offset, REASONS[reason])
+        raise MalformedError(int(base + offset), REASONS[int(reason)])
 
 
 @kernel
-def read_varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
+def read_varint(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, Integer]:
     """The low 64 bits as a signed integer (as protobuf's int64), and the position behind."""
     if position < end and data[position] < 128:
         return np.int64(data[position]), position + 1
@@ -63,7 +63,7 @@ def read_varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
 
 
 @kernel
-def read_length(data: Bytes, position: int, end: int) -> tuple[int, int]:
+def read_length(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, Integer]:
     """A length prefix that is known to fit before `end`."""
     length, after = read_varint(data, position, end)
     if after < 0:
@@ -74,7 +74,7 @@ def read_length(data: Bytes, position: int, end: int) -> tuple[int, int]:
 
 
 @kernel
-def read_tag(data: Bytes, position: int, end: int) -> tuple[int, int]:
+def read_tag(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, Integer]:
     tag, after = read_varint(data, position, end)
     if after < 0:
         return np.int64(0), after
@@ -84,7 +84,7 @@ def read_tag(data: Bytes, position: int, end: int) -> tuple[int, int]:
 
 
 @kernel
-def read_fixed(data: Bytes, position: int, end: int, width: int) -> tuple[int, int]:
+def read_fixed(data: Bytes, position: Integer, end: Integer, width: Integer) -> tuple[Integer, Integer]:
     """A little-endian integer of 4 (unsigned) or 8 (signed) bytes."""
     if width > end - position:
         return np.int64(0), fault(position, TRUNCATED)
@@ -95,7 +95,7 @@ def read_fixed(data: Bytes, position: int, end: int, width: int) -> tuple[int, i
 
 
 @kernel
-def skip_scalar(data: Bytes, position: int, end: int, tag: int) -> int:
+def skip_scalar(data: Bytes, position: Integer, end: Integer, tag: Integer) -> Integer:
     """Step over one field that is not a group."""
     wire_type = tag & 7
     if wire_type == 0:
@@ -111,7 +111,7 @@ def skip_scalar(data: Bytes, position: int, end: int, tag: int) -> int:
 
 
 @kernel
-def skip_group(data: Bytes, position: int, end: int, tag: int) -> int:
+def skip_group(data: Bytes, position: Integer, end: Integer, tag: Integer) -> Integer:
     """Step over a group and the groups in it, up to the end tag that matches."""
     open_groups = np.zeros(MAX_GROUP_DEPTH, np.int64)
     open_groups[0] = tag >> 3
@@ -138,7 +138,7 @@ def skip_group(data: Bytes, position: int, end: int, tag: int) -> int:
 
 
 @kernel
-def skip_field(data: Bytes, position: int, end: int, tag: int) -> int:
+def skip_field(data: Bytes, position: Integer, end: Integer, tag: Integer) -> Integer:
     if tag & 7 == 3:
         return skip_group(data, position, end, tag)
     if tag & 7 == 4:

@@ -1,7 +1,7 @@
 """How each column is encoded, decided from a look at its values.
 
-Dictionaries pay only where few values repeat; times and other integers are delta-coded, other doubles split into
-byte streams. Trace and span ids get bloom filters, sized for the largest row group.
+Dictionaries pay only where few values repeat; times and other integers are delta-coded, other doubles
+split into byte streams. Trace and span ids get bloom filters, sized for the largest row group.
 """
 
 from __future__ import annotations
@@ -36,12 +36,16 @@ class Encodings:
             "write_statistics": True,
             "write_page_index": True,
             "store_schema": False,  # readers get plain Parquet types, the same in every segment
-            "bloom_filter_options": {name: {"ndv": rows, "fpp": BLOOM_FPP} for name, rows in bloom_rows.items()},
+            "bloom_filter_options": {
+                name: {"ndv": rows, "fpp": BLOOM_FPP} for name, rows in bloom_rows.items()
+            },
         }
 
 
 def choose(table: pa.Table) -> Encodings:
-    dictionary = [f.name for f, column in zip(table.schema, table.columns, strict=True) if few_values(column.chunk(0))]
+    dictionary = [
+        f.name for f, column in zip(table.schema, table.columns, strict=True) if few_values(column.chunk(0))
+    ]
     by_column = {
         field.name: encoding
         for field in table.schema

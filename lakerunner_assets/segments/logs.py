@@ -8,14 +8,14 @@ Rows in (any order, several tables):                rows out (sorted, one file):
     web      12:11:00  "took 3ms"         1            12:10  web      F1           12:11:00  1
     web      12:11:00  "took 9ms"         2            12:10  web      F1           12:11:00  2
 
-Quarantined rows are written the same way; their extra column is a column like any other. Equal inputs give equal
-bytes, so a retried task writes the same object.
+Quarantined rows are written the same way; their extra column is a column like any other. Equal inputs give
+equal bytes, so a retried task writes the same object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -142,7 +142,9 @@ def _write(
     """Row groups, then the stream table and the bloom, then the footer that points at all of it."""
     table = unified.table.drop_columns([STREAM_COLUMN])
     encodings = choose(table)
-    plain = [f.name for f in table.schema if pa.types.is_dictionary(f.type) and f.name not in encodings.dictionary]
+    plain = [
+        f.name for f in table.schema if pa.types.is_dictionary(f.type) and f.name not in encodings.dictionary
+    ]
     for name in plain:
         table = table.set_column(table.column_names.index(name), name, table.column(name).cast(pa.string()))
     options = encodings.writer_options(bloom_rows(table, groups))
@@ -159,8 +161,6 @@ def _write(
 
 
 def _placed(facts: SegmentFacts, series_offset: int, series_length: int, bloom_length: int) -> SegmentFacts:
-    from dataclasses import replace
-
     return replace(
         facts,
         series_offset=series_offset,
@@ -186,8 +186,12 @@ def _streams(table: pa.Table) -> list[tuple[Stream, int]]:
         labels = labels_from_text(texts[row["code"]])
         identity = streams.stream_id(labels)
         if by_id.setdefault(identity, labels) != labels:
-            raise ValueError(f"stream id {identity} of both {by_id[identity]} and {labels}: the hash collided")
-        found.append((Stream(identity, labels, row["time_count"], row["time_min"], row["time_max"]), row["code"]))
+            raise ValueError(
+                f"stream id {identity} of both {by_id[identity]} and {labels}: the hash collided"
+            )
+        found.append(
+            (Stream(identity, labels, row["time_count"], row["time_min"], row["time_max"]), row["code"])
+        )
     return found
 
 
@@ -217,11 +221,13 @@ def _token_columns(table: pa.Table) -> Iterator[pa.Array]:
         name, kind = schema_field.name, schema_field.type
         if name in OVERFLOW_COLUMNS.values():
             yield column.chunk(0).items
-        elif pa.types.is_fixed_size_binary(kind):
-            yield column.chunk(0)
-        elif not name.startswith("chq_") and name not in _NOT_TOKENS and _is_text(kind):
+        elif _is_searchable(name, kind):
             yield column.chunk(0)
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_dictionary(kind))
+def _is_searchable(name: str, kind: pa.DataType) -> bool:
+    text = pa.types.is_string(kind) or pa.types.is_dictionary(kind)
+    return bool(
+        pa.types.is_fixed_size_binary(kind)
+        or (text and name not in _NOT_TOKENS and not name.startswith("chq_"))
+    )

@@ -1,13 +1,15 @@
 """The order of rows in a log segment, and where its row groups end.
 
-Rows are sorted by 5-minute slot, service, fingerprint, time and row id: lines of one template lie together, which
-is what makes them small, and a short time range touches few row groups. The sort is a least-significant-digit radix
-sort over small integers, several times faster than a comparison sort of six columns.
+Rows are sorted by 5-minute slot, service, fingerprint, time and row id: lines of one template lie
+together, which is what makes them small, and a short time range touches few row groups. The sort is a
+least-significant-digit radix sort over small integers, several times faster than a comparison sort of six
+columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +38,7 @@ def row_order(
         keys = [position, object_id, *keys]
     order = np.arange(len(times))
     for key in keys:
-        low = key.min() if len(key) else np.int64(0)
-        order = radix_sorted(order, (key.view(np.uint64) - low.view(np.uint64)))
+        order = radix_sorted(order, key.view(np.uint64) - key.min().view(np.uint64))
     return order
 
 
@@ -60,10 +61,10 @@ def row_groups(times: Int64s, bytes_per_row: float) -> list[tuple[int, int]]:
         slots = cut(times, SLOT_NS)
         borders = [0, *(np.flatnonzero(slots[1:] != slots[:-1]) + 1).tolist(), count]
     groups: list[tuple[int, int]] = []
-    for start, end in zip(borders, borders[1:], strict=False):
+    for start, end in pairwise(borders):
         pieces = max(1, -(-(end - start) // limit))
         cuts = [start + (end - start) * piece // pieces for piece in range(pieces + 1)]
-        groups += zip(cuts, cuts[1:], strict=False)
+        groups += pairwise(cuts)
     return groups
 
 
@@ -88,8 +89,8 @@ def radix_sorted(order: Int64s, key: npt.NDArray[np.uint64]) -> Int64s:
         starts = np.zeros((1 << _DIGIT_BITS) + 1, np.int64)
         for value in key:
             starts[np.int64((value >> shift) & digit_mask) + 1] += 1
-        for digit in range(1 << _DIGIT_BITS):
-            starts[digit + 1] += starts[digit]
+        for lower in range(1 << _DIGIT_BITS):
+            starts[lower + 1] += starts[lower]
         for row in order:
             digit = np.int64((key[row] >> shift) & digit_mask)
             spare[starts[digit]] = row

@@ -1,7 +1,8 @@
 """Builds the token bloom of a segment from Arrow buffers.
 
-The filter is filled at full size and folded in half while it stays at most half full, which gives the same bits as
-building it at that size. Reading and the definition of token and hash are in `resources/lake/tokens.py`.
+The filter is filled at full size and folded in half while it stays at most half full, which gives the same
+bits as building it at that size. Reading and the definition of token and hash are in
+`resources/lake/tokens.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from lakerunner_assets.decode.distinct import load_word
 from lakerunner_assets.decode.fingerprint import string_buffers
-from lakerunner_assets.decode.kernel import kernel
+from lakerunner_assets.decode.kernel import Integer, kernel
 from lakerunner_assets.decode.wire import Bytes
 from resources.lake.tokens import MAX_BLOCKS, MAX_TOKEN_BYTES, MIX_1, MIX_2, MULTIPLIER, SALTS, TokenBloom
 
@@ -36,11 +37,13 @@ def build(columns: Iterator[pa.Array]) -> TokenBloom:
         if pa.types.is_fixed_size_binary(column.type):
             ids = column.drop_null()
             width = column.type.byte_width
-            raw = np.frombuffer(ids.buffers()[1] or b"", np.uint8)[ids.offset * width : (ids.offset + len(ids)) * width]
+            raw = np.frombuffer(ids.buffers()[1] or b"", np.uint8)[
+                ids.offset * width : (ids.offset + len(ids)) * width
+            ]
             add_hex_ids(raw, width, words, recent)
         else:
             add_tokens(*string_buffers(_texts(column)), _IS_TOKEN, words, recent)
-    return TokenBloom(memoryview(folded(words)).cast("B").cast("I"))
+    return TokenBloom(memoryview(folded(words).tobytes()).cast("I"))
 
 
 def _texts(column: pa.Array) -> pa.Array:
@@ -62,7 +65,7 @@ def folded(words: Words) -> Words:
 
 
 @kernel
-def token_hash(text: Bytes, start: int, end: int) -> np.uint64:
+def token_hash(text: Bytes, start: Integer, end: Integer) -> np.uint64:
     length = min(end - start, MAX_TOKEN_BYTES)
     stop = start + length
     value = np.uint64(length) * _MULTIPLIER
@@ -100,7 +103,9 @@ def insert(value: np.uint64, words: Words, recent: Hashes) -> None:
 
 
 @kernel
-def add_tokens(offsets: npt.NDArray[np.int32], text: Bytes, is_token: npt.NDArray[np.bool_], words: Words, recent: Hashes) -> None:
+def add_tokens(
+    offsets: npt.NDArray[np.int32], text: Bytes, is_token: npt.NDArray[np.bool_], words: Words, recent: Hashes
+) -> None:
     for row in range(len(offsets) - 1):
         position = np.int64(offsets[row])
         end = np.int64(offsets[row + 1])

@@ -1,7 +1,7 @@
 """Several decoded tables become one: same columns, same types, one name per attribute.
 
-Names are assigned anew over all tables, because what collides depends on what is in the segment. Attributes beyond
-the column limit move to the overflow map, least frequent first.
+Names are assigned anew over all tables, because what collides depends on what is in the segment.
+Attributes beyond the column limit move to the overflow map, least frequent first.
 """
 
 from __future__ import annotations
@@ -43,11 +43,15 @@ def unify(tables: Sequence[pa.Table], max_columns: int = MAX_COLUMNS) -> Unified
     wanted |= {attribute: names[attribute] for attribute in sorted(kept, key=names.__getitem__)}
     columns = {name: _column(tables, key) for key, name in wanted.items()}
     for scope, name in OVERFLOW_COLUMNS.items():
-        moved = {attribute.key: _column(tables, attribute) for attribute in demoted if attribute.scope == scope}
+        moved = {
+            attribute.key: _column(tables, attribute) for attribute in demoted if attribute.scope == scope
+        }
         overflow = _overflow(tables, name, moved)
         if overflow is not None:
             columns[name] = overflow
-    label_map = tuple(MappedColumn(names[a], a.scope, a.key, a.kind) for a in sorted(kept, key=names.__getitem__))
+    label_map = tuple(
+        MappedColumn(names[a], a.scope, a.key, a.kind) for a in sorted(kept, key=names.__getitem__)
+    )
     return Unified(pa.table(columns), label_map)
 
 
@@ -121,7 +125,9 @@ def _overflow(tables: Sequence[pa.Table], name: str, moved: dict[str, pa.Array])
     per_row = np.bincount(row_of_entry, minlength=count)
     offsets = np.concatenate(([0], np.cumsum(per_row))).astype(np.int32)
     bounds = pa.array(offsets, mask=np.concatenate((per_row == 0, [False])))
-    return pa.MapArray.from_arrays(bounds, pa.concat_arrays(keys).take(order), pa.concat_arrays(values).take(order))
+    return pa.MapArray.from_arrays(
+        bounds, pa.concat_arrays(keys).take(order), pa.concat_arrays(values).take(order)
+    )
 
 
 def _texts(column: pa.Array) -> pa.Array:

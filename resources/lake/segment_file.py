@@ -1,7 +1,7 @@
 """What a segment says about itself: the key-value metadata of its Parquet footer.
 
-Writers build it here and readers parse it here, so that there is one spelling. Original attribute names live in
-the label map: a physical column name is only good within its own segment.
+Writers build it here and readers parse it here, so that there is one spelling. Original attribute names
+live in the label map: a physical column name is only good within its own segment.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The stream table of a log segment: which label sets it holds, how many rows of each, and when.
 
-It lies inside the Parquet object before the footer, so that matchers run on a few kilobytes before any column is
-read. The id of a stream is a hash of its canonical label set and is the same in every segment, for ever.
+It lies inside the Parquet object before the footer, so that matchers run on a few kilobytes before any
+column is read. The id of a stream is a hash of its canonical label set and is the same in every segment,
+for ever.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def stream_id(labels: Labels) -> int:
 
 
 def labels_to_text(labels: Labels) -> str:
-    """How labels travel in a column until they become rows of the table: compact JSON pairs, canonical order."""
+    """How labels travel in a column until they are rows of the table: JSON pairs in canonical order."""
     return json.dumps(labels, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -1,7 +1,9 @@
-"""Index terms: 64-bit hashes of exact (field, value) pairs that writers put on a segment and planners look for.
+"""Index terms: 64-bit hashes of exact (field, value) pairs that writers put on a segment and planners look
+for.
 
 A term present means the segment may hold such rows, a term absent means it does not. A field with too many
-values in one segment gets its wildcard instead, so planners always ask for alternatives: the value or the wildcard.
+values in one segment gets its wildcard instead, so planners always ask for alternatives: the value or the
+wildcard.
 """
 
 from __future__ import annotations
@@ -39,13 +41,20 @@ def terms_of(values_by_field: Mapping[str, Iterable[str]]) -> tuple[int, ...]:
     found: set[int] = set()
     for field, values in values_by_field.items():
         distinct = set(values)
-        found.update({wildcard(field)} if len(distinct) > MAX_VALUES else {term(field, value) for value in distinct})
+        found.update(
+            {wildcard(field)} if len(distinct) > MAX_VALUES else {term(field, value) for value in distinct}
+        )
     return tuple(sorted(found))
 
 
 def _hash(kind: bytes, field: str, value: str) -> int:
     name, text = field.encode(), value.encode()
     # lengths in front, so that no two pairs spell the same bytes
-    head = kind + TERMS_VERSION.to_bytes(2, "little") + len(name).to_bytes(4, "little") + len(text).to_bytes(4, "little")
+    head = (
+        kind
+        + TERMS_VERSION.to_bytes(2, "little")
+        + len(name).to_bytes(4, "little")
+        + len(text).to_bytes(4, "little")
+    )
     unsigned = xxhash.xxh3_64_intdigest(head + name + text)
     return unsigned - (1 << 64) if unsigned >= 1 << 63 else unsigned

@@ -1,8 +1,9 @@
 """Words of log lines, and the bloom filter that says which segments cannot hold a word.
 
-A token is a maximal run of `[A-Za-z0-9_]` or of non-ASCII characters, case kept. The filter is a split-block bloom
-(32-byte blocks, one bit in each of eight words), always a power of two in size, so that writers fill it at full
-size and fold it down. Writers build it with a kernel in `lakerunner_assets`; the two are proved equal by a test.
+A token is a maximal run of `[A-Za-z0-9_]` or of non-ASCII characters, case kept. The filter is a
+split-block bloom (32-byte blocks, one bit in each of eight words), always a power of two in size, so that
+writers fill it at full size and fold it down. Writers build it with a kernel in `lakerunner_assets`; the
+two are proved equal by a test.
 """
 
 from __future__ import annotations
