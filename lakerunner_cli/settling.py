@@ -23,7 +23,7 @@ def wait_until_settled(
             return settled
         if time.monotonic() >= deadline:
             raise CommandError(
-                f"after {timeout_s:.0f} s {expected - len(settled)} of {expected} objects are not queryable yet; "
-                "they stay in the pipeline (`lakerunner status`)"
+                f"after {timeout_s:.0f} s {expected - len(settled)} of {expected} objects are not queryable "
+                "yet; they stay in the pipeline (`lakerunner status`)"
             )
         time.sleep(POLL_S)

@@ -64,7 +64,9 @@ def _send(files: list[Path], to: Destination, settings: Settings) -> tuple[list[
     from lakerunner_cli.upload import upload
     from lakerunner_cli.webhook import notify
 
-    progress, sent, reasons = Progress("uploaded", len(files)), list[Uploaded](), tuple[str, ...]()
+    progress = Progress("uploaded", len(files))
+    sent: list[Uploaded] = []
+    reasons: tuple[str, ...] = ()
     for start in range(0, len(files), CHUNK):
         chunk = []
         for path in files[start : start + CHUNK]:

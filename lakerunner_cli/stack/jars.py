@@ -19,6 +19,7 @@ from lakerunner_cli.stack.errors import StackError
 
 MB = 1_000_000
 TRIES = 3
+PARALLEL = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +52,31 @@ def verified(path: Path, jar: Jar) -> bool:
 
 
 def fetch(jars: list[Jar], cache: Path, maven_url: str, announce: Callable[[str], None]) -> None:
-    """Download in parallel; the message of the error names every file that could not be had."""
+    """Download in parallel; gives up at the first file that cannot be had, keeping those that could."""
     total = sum(jar.size for jar in jars)
     announce(f"downloading {len(jars)} jars of Apache Kafka ({total / MB:.0f} MB) from {maven_url}")
-    begin, done, told, failures = time.monotonic(), 0, 0, []
-    with ThreadPoolExecutor(max_workers=6) as pool:
+    begin, progress = time.monotonic(), Progress(total, announce)
+    with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
         futures = {pool.submit(_fetch_one, jar, cache, maven_url): jar for jar in jars}
         for future in as_completed(futures):
             if (error := future.exception()) is not None:
-                failures.append(f"{futures[future].path}: {error}")
-                continue
-            done += futures[future].size
-            if done * 4 // total > told:
-                told = done * 4 // total
-                announce(f"downloaded {done / MB:.0f} of {total / MB:.0f} MB")
-    if failures:
-        raise StackError(f"{len(failures)} of {len(jars)} jars could not be downloaded; first: {failures[0]}")
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise StackError(f"{futures[future].path} could not be downloaded ({error})")
+            progress.add(futures[future].size)
     announce(f"download took {time.monotonic() - begin:.1f} s, cached in {cache / 'maven'}")
+
+
+class Progress:
+    """Says a quarter, half, three quarters, all."""
+
+    def __init__(self, total: int, announce: Callable[[str], None]) -> None:
+        self._total, self._announce, self._done, self._told = total, announce, 0, 0
+
+    def add(self, size: int) -> None:
+        self._done += size
+        if self._done * 4 // self._total > self._told:
+            self._told = self._done * 4 // self._total
+            self._announce(f"downloaded {self._done / MB:.0f} of {self._total / MB:.0f} MB")
 
 
 def _fetch_one(jar: Jar, cache: Path, maven_url: str) -> None:

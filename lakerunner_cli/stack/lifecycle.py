@@ -75,9 +75,7 @@ def detach(settings: Settings, arguments: list[str], announce: Announce) -> Stac
         if ended:
             raise StackError(f"the stack did not start (exit code {child.returncode}); see above and {log}")
         time.sleep(0.1)
-    raise StackError(
-        f"the stack was not ready after {PATIENCE_S:.0f} s; `lakerunner status` shows what is missing"
-    )
+    raise StackError(f"not ready after {PATIENCE_S:.0f} s; `lakerunner status` shows what is missing")
 
 
 def shut_down(paths: StackPaths, announce: Announce) -> bool:
@@ -101,8 +99,8 @@ def _own_state(paths: StackPaths, child: subprocess.Popen[bytes]) -> StackState 
         if component.phase is not Phase.READY and component.restarts >= HOPELESS_RESTARTS:
             tail = "\n  ".join(logs.last_lines(paths.log(component.name), 12))
             raise StackError(
-                f"{component.name} {component.message}, {component.restarts} times now. The stack keeps trying "
-                f"(`lakerunner down` ends it). Last lines of {paths.log(component.name)}:\n  {tail}"
+                f"{component.name} {component.message}, {component.restarts} times now. The stack keeps "
+                f"trying (`lakerunner down` ends it). Last lines of {paths.log(component.name)}:\n  {tail}"
             )
     return state if state.ready else None
 

@@ -135,6 +135,6 @@ def _is_dead(pid: int) -> bool:
     try:
         process = psutil.Process(pid)
         zombie: bool = process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
-        return zombie
     except psutil.NoSuchProcess:
         return True
+    return zombie

@@ -23,9 +23,10 @@ HOST = ports.HOST
 POSTGRES_USER = "lakerunner"
 DEFINITIONS = "lakerunner_assets.definitions"
 REMEMBERED = (
-    "index_dsn", "lake_url", "kafka_bootstrap", "spark_remote", "worker_urls", "internal_token",
-    "webhook_token", "ingress_port", "query_port", "worker_port", "webserver_port", "code_server_port", "postgres_port",
-    "kafka_port", "spark_port",
+    "index_dsn", "lake_url", "kafka_bootstrap", "spark_remote", "worker_urls",
+    "internal_token", "webhook_token",
+    "ingress_port", "query_port", "worker_port", "webserver_port", "code_server_port",
+    "postgres_port", "kafka_port", "spark_port",
 )  # fmt: skip
 
 
@@ -68,7 +69,7 @@ def prepare_site(
     """Directories, ports, secrets; nothing is started, but `stack.env` is written."""
     paths = StackPaths(settings.data_dir)
     paths.create()
-    chosen = ports.choose(_wanted_ports(settings), announce)
+    chosen = ports.choose(wanted_ports(settings), announce)
     password = _known_password(paths) or secrets.token_urlsafe(24)
     java = find_java(process_environment(), paths.root / "java")
     site = Site(settings, paths, chosen, password, java, definitions_module)
@@ -89,7 +90,7 @@ def write_env_file(site: Site) -> None:
     aside.replace(site.paths.env_file)
 
 
-def _wanted_ports(settings: Settings) -> dict[str, int]:
+def wanted_ports(settings: Settings) -> dict[str, int]:
     second = urlsplit(settings.worker_urls.partition(",")[2]).port or settings.worker_port + 1
     return {
         "postgres": settings.postgres_port,

@@ -127,15 +127,13 @@ def _initdb(site: Site, target: Path, password: Path, user: str | None) -> None:
 
 
 def _forget_dead_postmaster(directory: Path) -> None:
-    """After a machine restart the recorded pid may belong to another program; PostgreSQL would then refuse."""
+    """After a reboot the recorded pid may be another program's; PostgreSQL would refuse to start."""
     record = directory / "postmaster.pid"
     if not record.is_file():
         return
     pid = int(record.read_text().splitlines()[0])
     if _is_postmaster_of(pid, directory):
-        raise StackError(
-            f"a PostgreSQL that this stack did not start (pid {pid}) uses {directory}; stop it first"
-        )
+        raise StackError(f"another PostgreSQL (pid {pid}) uses {directory}; stop it first")
     record.unlink()
 
 
