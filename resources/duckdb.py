@@ -62,6 +62,10 @@ class Cancellation:
     def cancel(self) -> None:
         self._asked.set()
 
+    @property
+    def cancelled(self) -> bool:
+        return self._asked.is_set()
+
     def check(self) -> None:
         if self._asked.is_set():
             raise CancelledQueryError("the query was cancelled")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 
 import httpx
 import msgspec
@@ -40,7 +40,7 @@ class Dispatcher:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def run(self, units: Iterable[Unit]) -> AsyncIterator[tuple[pa.Table, UnitReport]]:
+    async def run(self, units: Iterable[Unit]) -> AsyncGenerator[tuple[pa.Table, UnitReport], None]:
         """Answers in the order of `units`."""
         running: deque[asyncio.Task[tuple[pa.Table, UnitReport]]] = deque()
         ahead = 1
@@ -95,7 +95,7 @@ class Dispatcher:
         if not self._workers:
             raise WorkerUnavailableError("no query workers are configured (LAKERUNNER_WORKER_URLS)")
         now = time.monotonic()
-        ranked = sorted(self._workers, key=lambda w: xxhash.xxh3_64_intdigest(f"{affinity}@{w}"))
+        ranked = sorted(self._workers, key=lambda w: xxhash.xxh3_64_intdigest(f"{affinity}@{w}".encode()))
         fresh = [worker for worker in ranked if self._avoid.get(worker, 0.0) <= now]
         return fresh[0] if fresh else ranked[attempt % len(ranked)]
 

@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from lakerunner_query.execute.work import Missing, UnitReport
 
+COUNTS = ("segments_opened", "segments_skipped", "rows_considered", "bytes_considered", "bytes_fetched")
+
 
 @dataclass(slots=True)
 class Collected:
@@ -38,6 +40,6 @@ class Collected:
         self.rows += kept.num_rows
         self.units += 1
         self.missing.update((lost.segment_id, lost) for lost in report.missing)
-        for name in ("segments_opened", "segments_skipped", "rows_considered", "bytes_considered", "bytes_fetched"):
+        for name in COUNTS:
             setattr(self, name, getattr(self, name) + getattr(report, name))
         return kept

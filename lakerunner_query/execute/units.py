@@ -14,7 +14,9 @@ from lakerunner_query.plan.logical import TakeRows
 from resources.index.types import Segment
 
 
-def log_units(plan: TakeRows, segments: Sequence[Segment], sizes: SliceSizes | None = None) -> Iterator[LogUnit]:
+def log_units(
+    plan: TakeRows, segments: Sequence[Segment], sizes: SliceSizes | None = None
+) -> Iterator[LogUnit]:
     """Units in answering order, made one at a time: most queries stop early."""
     streams = plan.source.source
     for part in cut_slices(segments, streams.start_ns, streams.end_ns, reverse=plan.reverse, sizes=sizes):

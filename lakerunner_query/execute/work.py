@@ -20,7 +20,7 @@ REPORT = b"lakerunner.report"
 ROWS = pa.schema(
     [
         ("tsns", pa.int64()),
-        ("labels", pa.dictionary(pa.int32(), pa.string())),  # JSON object, keys sorted; also the order of streams
+        ("labels", pa.dictionary(pa.int32(), pa.string())),  # JSON object, keys sorted
         ("line", pa.string()),
         ("metadata", pa.string()),  # JSON object, keys sorted
         ("object", pa.int64()),

@@ -22,7 +22,8 @@ def _nodes(plan: LogPlan) -> list[str]:
         return [f"Nothing ({plan.reason})"]
     streams = plan.source.source
     selector = "{" + ", ".join(map(matcher_text, streams.matchers)) + "}"
-    take = f"TakeRows {'last' if plan.reverse else 'first'} {plan.limit}{' distinct' if plan.distinct else ''}"
+    which = "last" if plan.reverse else "first"
+    take = f"TakeRows {which} {plan.limit}{' distinct' if plan.distinct else ''}"
     filters = " ".join(map(filter_text, plan.source.filters)) or "(all lines)"
     read = (
         f"ReadStreams {selector} dataset={streams.dataset} range=[{streams.start_ns}, {streams.end_ns}) "

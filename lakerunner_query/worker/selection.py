@@ -5,42 +5,33 @@ An absent label has the empty value, as in Prometheus. Regexes go through RE2 on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from lakerunner_query.lang.logql import regex
 from lakerunner_query.lang.logql.ast import Matcher
-
-Labels = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """One row of a segment's stream table."""
-
-    stream_id: int
-    labels: Labels
-    rows: int
-    min_ns: int
-    max_ns: int
+from resources.lake.streams import Stream
 
 
-def select(streams: Sequence[Stream], matchers: Sequence[Matcher]) -> list[Stream]:
+def select(streams: Iterable[Stream], matchers: Sequence[Matcher]) -> list[Stream]:
     """Streams whose labels satisfy every matcher."""
     chosen = list(streams)
     for matcher in matchers:
-        wanted = _verdicts(matcher, {s.labels.get(matcher.name, "") for s in chosen})
-        chosen = [s for s in chosen if wanted[s.labels.get(matcher.name, "")]]
+        values = [label_of(stream, matcher.name) for stream in chosen]
+        wanted = _verdicts(matcher, list(dict.fromkeys(values)))
+        chosen = [stream for stream, value in zip(chosen, values, strict=True) if wanted[value]]
     return chosen
 
 
-def in_range(streams: Sequence[Stream], start_ns: int, end_ns: int) -> list[Stream]:
+def in_range(streams: Iterable[Stream], start_ns: int, end_ns: int) -> list[Stream]:
     """Streams with a row that may lie in `[start_ns, end_ns)`."""
     return [s for s in streams if s.min_ns < end_ns and s.max_ns >= start_ns]
 
 
-def _verdicts(matcher: Matcher, values: set[str]) -> dict[str, bool]:
-    distinct = list(values)
+def label_of(stream: Stream, name: str) -> str:
+    return next((value for label, value in stream.labels if label == name), "")
+
+
+def _verdicts(matcher: Matcher, distinct: list[str]) -> dict[str, bool]:
     if matcher.op.is_regex:
         hits = regex.full_matches(matcher.value, distinct)
     else:

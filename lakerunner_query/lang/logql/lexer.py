@@ -7,6 +7,7 @@ does not support yet. Comments run from `#` to the end of the line, as in Loki.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from lakerunner_query.errors import ParseError, Position
@@ -42,23 +43,25 @@ _KINDS = {"duration": DURATION, "number": NUMBER, "identifier": IDENTIFIER, "fla
 
 def tokenize(text: str) -> Iterator[Token]:
     """Every token of `text`, then `$end`."""
+    starts = [0, *(i + 1 for i, char in enumerate(text) if char == "\n")]
     at = 0
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            raise ParseError(_complaint(text, at), position_of(text, at))
+            raise ParseError(_complaint(text, at), _position(starts, at))
         if found.lastgroup != "skip":
-            yield _token(text, found)
+            yield _token(found, _position(starts, at))
         at = found.end()
-    yield Token(END, "", position_of(text, len(text)))
+    yield Token(END, "", _position(starts, len(text)))
 
 
-def position_of(text: str, at: int) -> Position:
-    return Position(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+def _position(line_starts: list[int], at: int) -> Position:
+    line = bisect_right(line_starts, at)
+    return Position(line, at - line_starts[line - 1] + 1)
 
 
-def _token(text: str, found: re.Match[str]) -> Token:
-    kind, source, position = str(found.lastgroup), found.group(), position_of(text, found.start())
+def _token(found: re.Match[str], position: Position) -> Token:
+    kind, source = str(found.lastgroup), found.group()
     if kind == "operator":
         return Token(source, source, position)
     if kind != "string":

@@ -134,11 +134,8 @@ def _require_selective(matchers: tuple[Matcher, ...]) -> None:
 
 
 def _refuses_empty(matcher: Matcher) -> bool:
-    if matcher.op.is_regex:
-        matches = regex.full_matches(matcher.value, [""])[0]
-    else:
-        matches = not matcher.value
-    return matches == matcher.op.is_negative
+    matches_empty = regex.full_matches(matcher.value, [""])[0] if matcher.op.is_regex else not matcher.value
+    return matches_empty == matcher.op.is_negative
 
 
 def _check_regex(token: Token) -> None:

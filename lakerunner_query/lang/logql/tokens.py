@@ -17,8 +17,9 @@ DURATION = "DURATION"
 FLAG = "PARSER_FLAG"
 END = "$end"
 
-OPERATORS = tuple(
-    "|= |~ |> !> !~ != =~ == >= <= { } ( ) [ ] , . = | > < + - * / % ^ @ :".split()
+OPERATORS = (
+    *("|=", "|~", "|>", "!>", "!~", "!=", "=~", "==", ">=", "<="),
+    *"{}()[],.=|><+-*/%^@:",
 )
 """Longest first where one is the beginning of another."""
 

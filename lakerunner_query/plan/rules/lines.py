@@ -18,14 +18,13 @@ def literal_line_regex(plan: TakeRows) -> LogPlan:
 
 def drop_always_true(plan: TakeRows) -> LogPlan:
     """`|= ""` and `|~ ".*"` keep every line and go away."""
-    kept = (f for f in plan.source.filters if f.op.is_negative or not any(_matches_all(f, v) for v in f.values))
-    return _with_filters(plan, tuple(kept))
+    return _with_filters(plan, tuple(f for f in plan.source.filters if f.op.is_negative or not _for_all(f)))
 
 
 def never_matching_line(plan: TakeRows) -> LogPlan:
     """`!= ""` drops every line, since every line contains the empty text."""
     for one in plan.source.filters:
-        if one.op.is_negative and any(_matches_all(one, value) for value in one.values):
+        if one.op.is_negative and _for_all(one):
             return Nothing(f"{one.op.value} of a text that is in every line")
     return plan
 
@@ -46,5 +45,6 @@ def _literal(line: LineFilter) -> LineFilter:
     return line
 
 
-def _matches_all(line: LineFilter, value: str) -> bool:
-    return value == "" or (line.op.is_regex and value in {".*", "(?s).*", "^.*"})
+def _for_all(line: LineFilter) -> bool:
+    """Whether one of the values is in every line."""
+    return any(not value or (line.op.is_regex and value in {".*", "(?s).*", "^.*"}) for value in line.values)

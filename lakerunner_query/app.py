@@ -1,0 +1,95 @@
+"""The query API as a process: everything wired once, then served.
+
+`create_app` takes the index as an argument, so that tests give it the one in memory; `serve` opens the real
+one. `lakerunner query-api` calls `serve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import uvicorn
+from litestar import Litestar
+from litestar.datastructures import State
+from litestar.di import Provide
+from litestar.openapi import OpenAPIConfig
+
+from lakerunner_query.admission import Admission
+from lakerunner_query.api.explore import asset, page
+from lakerunner_query.api.failures import EXCEPTION_HANDLERS
+from lakerunner_query.api.health import alive, metrics, ping, ready
+from lakerunner_query.api.logs import logs_router
+from lakerunner_query.api.loki import loki_router
+from lakerunner_query.api.metrics import Counters, counting
+from lakerunner_query.api.services import Services
+from lakerunner_query.engine import Engine, Limits
+from lakerunner_query.execute.dispatch import Dispatcher
+from lakerunner_query.execute.locate import Locator
+from resources.index.contract import QueryIndex
+from resources.settings import Settings
+
+HANDLERS = (page, asset, alive, ready, metrics, ping, logs_router, loki_router)
+
+
+def create_app(settings: Settings, index: QueryIndex) -> Litestar:
+    """The ASGI application over an index."""
+    counters = Counters()
+
+    @asynccontextmanager
+    async def lifespan(app: Litestar) -> AsyncIterator[None]:
+        app.state.services = _services(settings, index, counters)
+        try:
+            yield
+        finally:
+            await app.state.services.dispatcher.close()
+
+    return Litestar(
+        route_handlers=HANDLERS,
+        lifespan=[lifespan],
+        dependencies={"services": Provide(_provide, sync_to_thread=False)},
+        exception_handlers=EXCEPTION_HANDLERS,
+        middleware=[partial(_counted, counters)],
+        openapi_config=OpenAPIConfig(title="Lakerunner query API", version="0.1.0", path="/schema"),
+    )
+
+
+def serve(settings: Settings) -> int:
+    """Run until told to stop."""
+    from resources.index.postgres import PostgresIndex
+
+    index = PostgresIndex(settings.require("index_dsn"))
+    uvicorn.run(
+        create_app(settings, index),
+        host=settings.query_host,
+        port=settings.query_port,
+        log_level=settings.log_level.lower(),
+        access_log=False,
+        timeout_graceful_shutdown=5,
+    )
+    return 0
+
+
+def worker_urls(settings: Settings) -> tuple[str, ...]:
+    """The configured workers, else the one that runs with the default settings."""
+    given = tuple(url.strip().rstrip("/") for url in settings.worker_urls.split(",") if url.strip())
+    return given or (f"http://{settings.worker_host}:{settings.worker_port}",)
+
+
+def _services(settings: Settings, index: QueryIndex, counters: Counters) -> Services:
+    locator = Locator(index)
+    dispatcher = Dispatcher(worker_urls(settings), settings.require("internal_token"))
+    admission = Admission(settings.query_max_concurrency)
+    limits = Limits(settings.query_timeout_s, settings.query_max_limit)
+    engine = Engine(locator, dispatcher, admission, limits)
+    return Services(settings, locator, dispatcher, engine, counters)
+
+
+def _provide(state: State) -> Services:
+    found: Services = state.services
+    return found
+
+
+def _counted(counters: Counters, app: object) -> object:
+    return counting(counters, app)  # type: ignore[arg-type]

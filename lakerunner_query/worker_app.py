@@ -1,0 +1,170 @@
+"""The query worker as a process: `POST /work` behind the internal token, and its health.
+
+A unit runs in a thread while the event loop watches the connection: when the coordinator hangs up, the scan
+is interrupted. `lakerunner query-worker` calls `serve`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+
+import anyio
+import duckdb
+import msgspec
+import uvicorn
+from anyio.to_thread import run_sync
+from litestar import Litestar, MediaType, Request, Response, get, post
+from litestar.datastructures import State
+from litestar.di import Provide
+
+from lakerunner_query.api.disconnect import watch
+from lakerunner_query.api.failures import EXCEPTION_HANDLERS
+from lakerunner_query.api.metrics import Counters
+from lakerunner_query.errors import InvalidRequestError, UnauthorizedError, WorkFailedError
+from lakerunner_query.execute.work import TOKEN_HEADER, Unit, encode_answer
+from lakerunner_query.worker.cache import SegmentCache
+from lakerunner_query.worker.log_scan import LogScanner
+from lakerunner_query.worker.opening import SegmentOpener, SegmentStore
+from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
+from resources.object_store import open_store, render_store_metrics
+from resources.settings import Settings
+
+ARROW = "application/vnd.apache.arrow.stream"
+CLIENT_GONE = 499
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What one worker process holds."""
+
+    token: str
+    scanner: LogScanner
+    cache: SegmentCache
+    session: DuckSession
+    threads: anyio.CapacityLimiter
+    counters: Counters
+
+    async def run(self, body: bytes, request: Request[object, object, State]) -> bytes:
+        unit = _decode(body)
+        cancellation = Cancellation()
+        watcher = asyncio.create_task(watch(request, cancellation.cancel))
+        try:
+            return await run_sync(partial(self._scan, unit, cancellation), limiter=self.threads)
+        finally:
+            cancellation.cancel()
+            watcher.cancel()
+
+    def _scan(self, unit: Unit, cancellation: Cancellation) -> bytes:
+        try:
+            rows, report = self.scanner.run(unit, cancellation)
+        except duckdb.Error as error:
+            first = str(error).splitlines()[0]
+            raise WorkFailedError(f"the scan failed: {first}") from error
+        self.counters.add("lakerunner_worker_rows_total", rows.num_rows)
+        self.counters.add("lakerunner_worker_bytes_considered_total", report.bytes_considered)
+        self.counters.add("lakerunner_worker_bytes_fetched_total", report.bytes_fetched)
+        return encode_answer(rows, report)
+
+
+@post("/work", status_code=200, include_in_schema=False)
+async def work(request: Request[object, object, State], worker: Worker) -> Response[bytes]:
+    """One unit of work; the answer is an Arrow stream."""
+    if not hmac.compare_digest(request.headers.get(TOKEN_HEADER, "").encode(), worker.token.encode()):
+        raise UnauthorizedError("this endpoint is for the query API only")
+    body = await request.body()
+    try:
+        return Response(await worker.run(body, request), media_type=ARROW)
+    except CancelledQueryError:
+        return Response(b"", status_code=CLIENT_GONE)
+
+
+@get(["/livez", "/healthz"], media_type=MediaType.TEXT, sync_to_thread=False)
+def alive() -> str:
+    return "ok\n"
+
+
+@get("/readyz", media_type=MediaType.TEXT)
+async def ready(worker: Worker) -> str:
+    """Ready means that a statement runs."""
+    await run_sync(_probe, worker.session)
+    return "ok\n"
+
+
+@get("/metrics", media_type=MediaType.TEXT, sync_to_thread=False)
+def metrics(worker: Worker) -> str:
+    cache = {
+        "lakerunner_worker_cache_bytes": worker.cache.used_bytes,
+        "lakerunner_worker_cache_budget_bytes": worker.cache.budget_bytes,
+    }
+    return worker.counters.render(gauges=cache) + render_store_metrics()
+
+
+def create_worker_app(settings: Settings, store: SegmentStore | None = None) -> Litestar:
+    """The ASGI application; needs `internal_token`, and `lake_url` unless a store is given."""
+    token = settings.require("internal_token")
+    lake = store or open_store(settings.require("lake_url"), settings)
+
+    @asynccontextmanager
+    async def lifespan(app: Litestar) -> AsyncIterator[None]:
+        app.state.worker = await run_sync(_open_worker, settings, token, lake)
+        try:
+            yield
+        finally:
+            app.state.worker.session.close()
+
+    return Litestar(
+        route_handlers=[work, alive, ready, metrics],
+        lifespan=[lifespan],
+        dependencies={"worker": Provide(_worker, sync_to_thread=False)},
+        exception_handlers=EXCEPTION_HANDLERS,
+        openapi_config=None,
+    )
+
+
+def serve(settings: Settings) -> int:
+    """Run until told to stop."""
+    app = create_worker_app(settings)
+    uvicorn.run(
+        app,
+        host=settings.worker_host,
+        port=settings.worker_port,
+        log_level=settings.log_level.lower(),
+        access_log=False,
+        timeout_graceful_shutdown=5,
+    )
+    return 0
+
+
+def _open_worker(settings: Settings, token: str, store: SegmentStore) -> Worker:
+    # two workers of one machine share a data directory, never a cache
+    home = settings.data_dir / "query-worker" / str(settings.worker_port)
+    cache = SegmentCache(home / "cache", settings.cache_max_bytes, store)
+    limits = DuckLimits(
+        settings.worker_memory_mb, settings.worker_threads, home / "spill", (home / "cache",)
+    )
+    session = DuckSession(limits)
+    scanner = LogScanner(SegmentOpener(cache, store), session)
+    threads = anyio.CapacityLimiter(max(2, settings.worker_threads))
+    return Worker(token, scanner, cache, session, threads, Counters())
+
+
+def _worker(state: State) -> Worker:
+    found: Worker = state.worker
+    return found
+
+
+def _decode(body: bytes) -> Unit:
+    try:
+        return msgspec.json.decode(body, type=Unit)
+    except msgspec.MsgspecError as error:
+        raise InvalidRequestError(f"not a unit of work: {error}") from error
+
+
+def _probe(session: DuckSession) -> None:
+    with session.cursor() as cursor, suppress(duckdb.InterruptException):
+        cursor.execute("SELECT 1").fetchall()
