@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 
 import uvicorn
 from litestar import Litestar
 from litestar.datastructures import State
 from litestar.di import Provide
+from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
 
 from lakerunner_query.admission import Admission
@@ -50,7 +50,7 @@ def create_app(settings: Settings, index: QueryIndex) -> Litestar:
         lifespan=[lifespan],
         dependencies={"services": Provide(_provide, sync_to_thread=False)},
         exception_handlers=EXCEPTION_HANDLERS,
-        middleware=[partial(_counted, counters)],
+        middleware=[DefineMiddleware(counting, counters=counters)],
         openapi_config=OpenAPIConfig(title="Lakerunner query API", version="0.1.0", path="/schema"),
     )
 
@@ -89,7 +89,3 @@ def _services(settings: Settings, index: QueryIndex, counters: Counters) -> Serv
 def _provide(state: State) -> Services:
     found: Services = state.services
     return found
-
-
-def _counted(counters: Counters, app: object) -> object:
-    return counting(counters, app)  # type: ignore[arg-type]

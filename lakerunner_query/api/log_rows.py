@@ -8,6 +8,7 @@ import msgspec
 import pyarrow as pa
 
 CHUNK_ROWS = 500
+COLUMNS = ("tsns", "labels", "line", "metadata", "object", "position")
 
 
 def row_events(rows: pa.Table, fields: Collection[str]) -> list[bytes]:
@@ -17,7 +18,7 @@ def row_events(rows: pa.Table, fields: Collection[str]) -> list[bytes]:
 
 
 def _events(rows: pa.Table, fields: frozenset[str]) -> Iterator[bytes]:
-    columns = [rows[name].to_pylist() for name in ("tsns", "labels", "line", "metadata", "object", "position")]
+    columns = [rows[name].to_pylist() for name in COLUMNS]
     encode = msgspec.json.Encoder().encode
     for tsns, labels, line, metadata, source, position in zip(*columns, strict=True):
         shown, extra = (_only(labels, fields), _only(metadata, fields)) if fields else (labels, metadata)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
+from lakerunner_query.api.loki_statistics import statistics
 from lakerunner_query.execute.merge import Collected
 
 CATEGORIZE = "categorize-labels"
@@ -25,7 +26,11 @@ class _Stream:
 
 
 def streams_json(
-    tables: Sequence[pa.Table], collected: Collected, seconds: float, warnings: Sequence[str], categorize: bool
+    tables: Sequence[pa.Table],
+    collected: Collected,
+    seconds: float,
+    warnings: Sequence[str],
+    categorize: bool,
 ) -> bytes:
     """The whole body of a successful `query_range` on logs."""
     streams = sorted(_streams(tables, categorize).values(), key=lambda stream: stream.order)
@@ -48,11 +53,14 @@ def _streams(tables: Sequence[pa.Table], categorize: bool) -> dict[tuple[str, st
             key = (labels, metadata)
             if key not in found:
                 found[key] = _merged(labels, metadata)
-            extra = f',{{"structuredMetadata":{metadata}}}'.encode() if categorize and metadata != "{}" else b""
-            if categorize and not extra:
-                extra = b",{}"
-            found[key].values.append(f'["{tsns}",'.encode() + encode(line) + extra + b"]")
+            third = _categories(metadata) if categorize else b""
+            found[key].values.append(f'["{tsns}",'.encode() + encode(line) + third + b"]")
     return found
+
+
+def _categories(metadata: str) -> bytes:
+    """The third element of a value under `categorize-labels`."""
+    return b",{}" if metadata == "{}" else f',{{"structuredMetadata":{metadata}}}'.encode()
 
 
 def _merged(labels: str, metadata: str) -> _Stream:
@@ -62,44 +70,3 @@ def _merged(labels: str, metadata: str) -> _Stream:
     ordered = dict(sorted(merged.items()))
     order = ", ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in ordered.items())
     return _Stream(order, msgspec.json.encode(ordered), [])
-
-
-def statistics(collected: Collected, seconds: float) -> dict[str, object]:
-    """Loki's statistics object; what has no counterpart here is zero."""
-    seconds = max(seconds, 1e-9)
-    store = {
-        "totalChunksRef": collected.segments_opened + collected.segments_skipped,
-        "totalChunksDownloaded": collected.segments_opened,
-        "chunksDownloadTime": 0,
-        "queryReferencedStructuredMetadata": False,
-        "chunk": {
-            "headChunkBytes": 0,
-            "headChunkLines": 0,
-            "decompressedBytes": collected.bytes_considered,
-            "decompressedLines": collected.rows_considered,
-            "compressedBytes": collected.bytes_considered,
-            "totalDuplicates": 0,
-        },
-    }
-    nothing = {**store, "totalChunksRef": 0, "totalChunksDownloaded": 0, "chunk": dict.fromkeys(store["chunk"], 0)}  # type: ignore[call-overload]
-    ingester = {"totalReached": 0, "totalChunksMatched": 0, "totalBatches": 0, "totalLinesSent": 0}
-    return {
-        "summary": {
-            "bytesProcessedPerSecond": int(collected.bytes_considered / seconds),
-            "linesProcessedPerSecond": int(collected.rows_considered / seconds),
-            "totalBytesProcessed": collected.bytes_considered,
-            "totalLinesProcessed": collected.rows_considered,
-            "execTime": seconds,
-            "queueTime": 0,
-            "subqueries": 0,
-            "totalEntriesReturned": collected.rows,
-            "splits": collected.units,
-            "shards": 0,
-            "totalPostFilterLines": collected.rows,
-            "totalStructuredMetadataBytesProcessed": 0,
-        },
-        "querier": {"store": store},
-        "ingester": {**ingester, "store": nothing},
-        "cache": {},
-        "index": {"totalChunks": 0, "postFilterChunks": 0, "shardsDuration": 0},
-    }

@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 
+from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 
@@ -31,11 +32,11 @@ class Counters:
         return "\n".join(lines) + "\n"
 
 
-def counting(counters: Counters, app: ASGIApp) -> ASGIApp:
+def counting(app: ASGIApp, counters: Counters) -> ASGIApp:
     """Requests and seconds by route and status; the route is the template, never the path as sent."""
 
     async def counted(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != ScopeType.HTTP:
             await app(scope, receive, send)
             return
         status, began = 500, time.perf_counter()
