@@ -1,0 +1,80 @@
+"""Puts one raw object a second into the bucket and announces it, like a collector with an S3 exporter.
+
+What could not be announced is kept and announced with the next one; a store or ingress that is away slows
+the shop's telemetry down and loses none of it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from lakerunner_cli.command import CommandError
+from lakerunner_cli.demo.otlp import pack
+from lakerunner_cli.demo.shop import lines_of_second
+from lakerunner_cli.upload import Destination
+from lakerunner_cli.webhook import NewObject, notify
+from resources.lake.layout import raw_key
+from resources.object_store import AlreadyExistsError, StoreError
+from resources.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    objects: int = 0
+    lines: int = 0
+    bytes: int = 0
+    waiting: int = 0
+    problem: str = ""
+
+
+class Generator(threading.Thread):
+    """`made` may be read from any thread; `stop()` returns when the second at hand is done."""
+
+    def __init__(self, to: Destination, settings: Settings, seed: int) -> None:
+        super().__init__(name="demo-generator", daemon=True)
+        self.made = Made()
+        self._to, self._settings, self._seed = to, settings, seed
+        self._stopping = threading.Event()
+        self._waiting: list[NewObject] = []
+
+    def run(self) -> None:
+        second = int(time.time()) - 1
+        while not self._stopping.is_set():
+            second += 1
+            self._stopping.wait(max(0.0, second + 1 - time.time()))
+            self._tick(second)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join(15)
+
+    def _tick(self, second: int) -> None:
+        try:
+            self._put(second)
+            refused = notify(self._waiting, self._settings).reasons
+        except (StoreError, CommandError) as error:
+            self.made = replace(self.made, problem=str(error), waiting=len(self._waiting))
+        else:
+            self._waiting = []
+            self.made = replace(self.made, problem=refused[0] if refused else "", waiting=0)
+
+    def _put(self, second: int) -> None:
+        lines = lines_of_second(self._seed, second)
+        data = pack(lines)
+        name = f"shop-{self._seed}-{second}.binpb.gz"
+        hour = datetime.fromtimestamp(second, UTC)
+        key = raw_key(self._to.org, self._to.collector, self._to.signal, hour, name)
+        try:
+            etag = self._to.store.put_new(key, data)
+        except (
+            AlreadyExistsError
+        ):  # another demo on this stack made the same second: announcing twice is fine
+            etag = self._to.store.head(key).etag
+        self._waiting.append(NewObject(self._to.bucket, key, len(data), etag))
+        made = self.made
+        self.made = replace(
+            made, objects=made.objects + 1, lines=made.lines + len(lines), bytes=made.bytes + len(data)
+        )

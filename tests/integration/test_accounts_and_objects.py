@@ -1,0 +1,70 @@
+"""Keys and the questions about raw objects, on a real PostgreSQL."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+import pytest
+
+from lakerunner_cli.accounts import bucket_profile, create_key, create_org, key_hash, open_desk, replace_key
+from lakerunner_cli.command import CommandError
+from lakerunner_cli.commands import admin
+from resources.index.types import Intake, ObjectNotice, ObjectState
+from resources.lake.layout import Signal
+from resources.lake.timecut import HOUR_NS
+from resources.settings import Settings
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def settings(index_dsn: str) -> Settings:
+    return Settings(index_dsn=index_dsn)
+
+
+def test_a_key_lives_until_it_is_replaced(settings: Settings) -> None:
+    with open_desk(settings) as desk:
+        assert create_org(desk, "acme")
+        first = create_key(desk, "acme", "read", "demo", "30d")
+        assert desk.find_api_key(key_hash(first))
+        second = replace_key(desk, "acme", "write", "demo")
+        assert desk.find_api_key(key_hash(first)) is None
+        found = desk.find_api_key(key_hash(second))
+        assert found is not None
+        assert found.role == "write"
+
+
+def test_a_second_live_key_of_one_name_is_refused_in_words(settings: Settings) -> None:
+    parser = ArgumentParser()
+    admin.configure(parser)
+    with open_desk(settings) as desk:
+        create_org(desk, "acme")
+    args = parser.parse_args(["key", "create", "--org", "acme", "--name", "ci"])
+    assert admin.run(args, settings) == 0
+    with pytest.raises(CommandError, match="revoke it first"):
+        admin.run(args, settings)
+
+
+def test_object_states_parked_and_freshness(settings: Settings) -> None:
+    notices = [
+        ObjectNotice("raw", f"otel-raw/acme/c/logs/{n}", "acme", "c", Signal.LOGS, 500_000 * HOUR_NS, 1)
+        for n in range(3)
+    ]
+    with open_desk(settings) as desk:
+        create_org(desk, "acme")
+        bucket_profile(desk, "raw", settings)
+        desk.take_in(Intake("local", tuple(notices)))
+        found = desk.object_states("raw", [n.key for n in notices] + ["unknown"])
+        assert {status.state for status in found} == {ObjectState.REGISTERED}
+        assert len(found) == 3
+        assert desk.parked_objects("acme") == []
+        assert desk.newest_queryable_ns("acme", "logs") is None
+
+
+def test_an_absent_index_is_one_line_for_a_person() -> None:
+    dsn = "postgresql://nobody@127.0.0.1:9/none"
+    with (
+        pytest.raises(CommandError, match="is the stack running"),
+        open_desk(Settings(index_dsn=dsn)) as desk,
+    ):
+        desk.organisations()

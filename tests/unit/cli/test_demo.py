@@ -1,0 +1,149 @@
+"""The demo's parts: a shop that repeats itself exactly, telemetry that decodes, a view that fits its stream."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+from lakerunner_cli.command import CommandError
+from lakerunner_cli.demo import generator as generating
+from lakerunner_cli.demo.farewell import Times, farewell
+from lakerunner_cli.demo.generator import Generator, Made
+from lakerunner_cli.demo.otlp import pack
+from lakerunner_cli.demo.screen import Screen, block, line
+from lakerunner_cli.demo.shop import BURST, SERVICES, lines_of_second
+from lakerunner_cli.demo.watch import Seen, newest_lines
+from lakerunner_cli.upload import Destination
+from lakerunner_cli.webhook import NewObject, Outcome
+from resources.lake.layout import Signal, parse_raw_key
+from resources.object_store import open_store
+from resources.settings import Settings
+
+CALM, BURSTING = 1_700_000_040, 1_700_000_070  # :00 and :30 of a minute
+
+
+def test_the_same_seed_and_second_give_the_same_lines() -> None:
+    assert lines_of_second(7, CALM) == lines_of_second(7, CALM)
+    assert lines_of_second(7, CALM) != lines_of_second(8, CALM)
+    assert lines_of_second(7, CALM) != lines_of_second(7, CALM + 1)
+
+
+def test_every_service_speaks_in_time_order_within_the_second() -> None:
+    lines = lines_of_second(7, CALM)
+    times = [each.time_ns for each in lines]
+    assert {each.service for each in lines} == set(SERVICES)
+    assert times == sorted(times)
+    assert CALM * 10**9 <= times[0] <= times[-1] < (CALM + 1) * 10**9
+
+
+def test_the_burst_is_in_payment_and_checkout_and_passes() -> None:
+    assert (CALM % 60 in BURST, BURSTING % 60 in BURST) == (False, True)
+    errors = {
+        s: Counter(x.service for x in lines_of_second(7, s) if x.severity == "ERROR")
+        for s in (CALM, BURSTING)
+    }
+    assert errors[CALM]["payment"] == errors[CALM]["checkout"] == 0
+    assert errors[BURSTING]["payment"] > 0
+    assert errors[BURSTING]["checkout"] > 0
+
+
+def test_packed_lines_decode_to_what_was_said() -> None:
+    lines = lines_of_second(7, BURSTING)
+    request = ExportLogsServiceRequest.FromString(gzip.decompress(pack(lines)))
+    found = {
+        (
+            resource.resource.attributes[0].value.string_value,
+            r.time_unix_nano,
+            r.body.string_value,
+            r.severity_text,
+        )
+        for resource in request.resource_logs
+        for scope in resource.scope_logs
+        for r in scope.log_records
+    }
+    assert found == {(x.service, x.time_ns, x.body, x.severity) for x in lines}
+
+
+@pytest.fixture
+def generator(tmp_path: Path) -> Generator:
+    store = open_store(f"file://{tmp_path}", Settings())
+    return Generator(Destination(store, "raw", "demo", "shop", Signal.LOGS), Settings(), 7)
+
+
+def test_what_could_not_be_announced_is_announced_with_the_next(
+    generator: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    announced: list[str] = []
+
+    def away(objects: Sequence[NewObject], settings: Settings) -> Outcome:
+        raise CommandError("the ingress is away")
+
+    def here(objects: Sequence[NewObject], settings: Settings) -> Outcome:
+        announced.extend(each.key for each in objects)
+        return Outcome(accepted=len(objects))
+
+    monkeypatch.setattr(generating, "notify", away)
+    generator._tick(CALM)
+    assert (generator.made.problem, generator.made.waiting) == ("the ingress is away", 1)
+    monkeypatch.setattr(generating, "notify", here)
+    generator._tick(CALM + 1)
+    assert (generator.made.problem, generator.made.waiting, generator.made.objects) == ("", 0, 2)
+    assert len(announced) == 2
+    assert {parse_raw_key("raw", key).org for key in announced} == {"demo"}
+
+
+def test_the_newest_lines_of_an_answer_come_first() -> None:
+    streams = [
+        {"values": [["3000000000", "c"], ["1000000000", "a"]]},
+        {"values": [["2000000000", "b\nmore"]]},
+    ]
+    assert newest_lines({"data": {"result": streams}}) == ("00:00:03  c", "00:00:02  b", "00:00:01  a")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+MADE, SEEN = Made(12, 1900, 130_000), Seen(1500, 3, 0, 8.25, ("12:00:00  order 1 placed",), 21.0)
+
+
+def test_a_terminal_is_redrawn_in_place() -> None:
+    terminal = Terminal()
+    screen = Screen(60, terminal)
+    screen.show(10, MADE, SEEN)
+    screen.show(11, MADE, SEEN)
+    rows = len(block(11, 60, MADE, SEEN))
+    assert terminal.getvalue().count(f"\033[{rows}F") == 1
+
+
+def test_without_a_terminal_there_are_plain_lines_now_and_then() -> None:
+    stream = io.StringIO()
+    screen = Screen(60, stream)
+    screen.show(10, MADE, SEEN)
+    screen.show(11, MADE, SEEN)
+    assert stream.getvalue() == line(10, MADE, SEEN) + "\n"
+    assert "\033" not in stream.getvalue()
+    assert "freshness 8.2 s" in stream.getvalue()
+
+
+def test_the_block_has_the_same_height_whatever_there_is_to_say() -> None:
+    assert len(block(1, 60, Made(), Seen())) == len(block(1, 60, MADE, SEEN))
+    assert "no lines yet" in "\n".join(block(1, 60, Made(), Seen()))
+
+
+def test_the_commands_of_the_farewell_can_be_pasted() -> None:
+    told = farewell(Settings(query_port=4999), "demo", "lr_key", Times(1, 2, 3.5))
+    commands = [shlex.split(text) for text in told if text.strip().startswith("curl")]
+    assert len(commands) == 3
+    assert all("x-cardinalhq-api-key: lr_key" in words for words in commands)
+    assert json.loads(commands[2][-1]) == {"q": '{service_name="frontend"} |= "502"', "limit": 5}
+    assert "first answer 3.5 s" in "\n".join(told)
