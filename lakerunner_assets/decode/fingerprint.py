@@ -119,7 +119,7 @@ def mask_line(
                 position = close + 1
                 after_word = False
                 continue
-        sign = (byte in {43, 45}) and not after_word and position + 1 < end
+        sign = (byte in (43, 45)) and not after_word and position + 1 < end
         if not (sign and classes[text[position + 1]] == _DIGIT):
             masked[used] = byte
             used += 1
@@ -186,7 +186,7 @@ def joined_numbers(text: Bytes, position: Integer, end: Integer, classes: Bytes)
     """Past what continues a number: 10.0.0.1:80, 12:30:01.5, 2026-01-02, 1,234, fe80::1."""
     while position + 1 < end:
         byte = text[position]
-        if byte not in {44, 45, 46, 47, 58}:
+        if byte not in (44, 45, 46, 47, 58):
             return position
         following = position + 1
         if byte == 58 and text[following] == 58 and following + 1 < end:
@@ -213,7 +213,7 @@ def is_uuid(text: Bytes, position: Integer, end: Integer, classes: Bytes) -> boo
         return False
     for index in range(36):
         byte = text[position + index]
-        if index in {8, 13, 18, 23}:
+        if index in (8, 13, 18, 23):
             if byte != 45:
                 return False
         elif classes[byte] < _HEX:

@@ -32,6 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from lakerunner_assets.decode import scan
 from lakerunner_assets.decode.any_value import texts
 from lakerunner_assets.decode.attributes import AttributeColumns, attribute_columns, take_columns
 from lakerunner_assets.decode.compression import decompress
@@ -41,30 +42,14 @@ from lakerunner_assets.decode.fingerprint import fingerprints
 from lakerunner_assets.decode.kernel import Integer
 from lakerunner_assets.decode.levels import detected_levels, levels
 from lakerunner_assets.decode.naming import assign
-from lakerunner_assets.decode.scan import (
-    KINDS,
-    Attributes,
-    Groups,
-    Int32s,
-    Owners,
-    Records,
-    Spans,
-    count_owned,
-    fill,
-    fill_owned,
-    measure,
-    new_attributes,
-    new_groups,
-    new_owners,
-    new_records,
-    next_resource_logs,
-)
+from lakerunner_assets.decode.scan import KINDS, Int32s, Int64s, Matrix, Spans
 from lakerunner_assets.decode.stream_labels import DEFAULT_INDEX_ATTRIBUTES, resource_streams, stream_columns
 from lakerunner_assets.decode.text import coded_strings
 from lakerunner_assets.decode.wire import Bytes, raise_fault
 from resources.lake.segment_file import OVERFLOW_COLUMNS
 from resources.lake.streams import Labels
 
+LAST_NS = 2**63 - 1
 RESOURCE_TAGS = (-1, -1, 10, 16)
 SCOPE_TAGS = (10, 18, 26, 32)
 """Wire tags of name, version, attributes and dropped count in a Resource and in an InstrumentationScope."""
@@ -83,13 +68,13 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """A slice as arrays of positions."""
+    """A slice as matrices of positions; columns are named in scan.py."""
 
     data: Bytes
-    resources: Groups
-    scopes: Groups
-    records: Records
-    attributes: Attributes
+    resources: Matrix
+    scopes: Matrix
+    records: Matrix
+    attributes: Matrix
 
 
 def decode_object(
@@ -129,7 +114,7 @@ def slices(data: bytes, max_bytes: int) -> Iterator[tuple[int, int]]:
     start, end = 0, 0
     position: Integer = 0
     while True:
-        found, _, position = next_resource_logs(view, position, len(view))
+        found, _, position = scan.next_resource_logs(view, position, len(view))
         raise_fault(position)
         if found < 0:
             break
@@ -151,36 +136,35 @@ def decode_logs(
     index_attributes: Sequence[str] = DEFAULT_INDEX_ATTRIBUTES,
 ) -> Decoded:
     """The records of one slice; `first_position` is the ordinal of its first record in the object."""
-    scanned = scan(np.frombuffer(data, np.uint8), start, len(data) if end is None else end)
+    scanned = scanned_slice(np.frombuffer(data, np.uint8), start, len(data) if end is None else end)
     notes: Counter[str] = Counter()
-    records = scanned.records
-    count = len(records.time)
+    count = len(scanned.records)
     columns = dict(_record_columns(scanned, arrival_ns, notes))
     columns["chq_object"] = pa.array(np.full(count, object_id, np.int64))
     columns["chq_position"] = pa.array(np.arange(first_position, first_position + count))
 
-    resource_of_group, resources, resource_owners = _owned(
-        scanned.data, scanned.resources, RESOURCE_TAGS, "resource", notes
-    )
-    scope_of_group, scopes, scope_owners = _owned(scanned.data, scanned.scopes, SCOPE_TAGS, "scope", notes)
-    group_of_row = scanned.scopes.parent[records.scope]
-    resource_of_row = resource_of_group[group_of_row]
-    scope_of_row = scope_of_group[records.scope]
-    streams = resource_streams(resources, len(resource_owners.dropped), index_attributes)
-    columns["chq_stream_id"], columns["chq_stream"] = stream_columns(streams, resource_of_row)
-    columns["chq_resource_dropped_attributes"] = pa.array(resource_owners.dropped[resource_of_row])
-    columns["chq_scope_dropped_attributes"] = pa.array(scope_owners.dropped[scope_of_row])
-    columns["scope_name"] = _owner_text(scanned.data, scope_owners.name, scope_of_row, notes)
-    columns["scope_version"] = _owner_text(scanned.data, scope_owners.version, scope_of_row, notes)
-    columns["scope_schema_url"] = _owner_text(scanned.data, scanned.scopes.schema_url, records.scope, notes)
-    columns["resource_schema_url"] = _owner_text(
-        scanned.data, scanned.resources.schema_url, group_of_row, notes
-    )
+    scope_of_row = scan.column(scanned.records, scan.SCOPE)
+    resource_of_row = scanned.scopes[:, scan.PARENT][scope_of_row]
+    resources = _owned(scanned.data, scanned.resources, RESOURCE_TAGS, "resource", resource_of_row, notes)
+    scopes = _owned(scanned.data, scanned.scopes, SCOPE_TAGS, "scope", scope_of_row, notes)
+    streams = resource_streams(resources.attributes, len(resources.fields), index_attributes)
+    columns["chq_stream_id"], columns["chq_stream"] = stream_columns(streams, resources.of_row)
+    columns["chq_resource_dropped_attributes"] = resources.dropped()
+    columns["chq_scope_dropped_attributes"] = scopes.dropped()
+    columns["scope_name"] = _owner_text(scanned.data, scopes.fields, scan.NAME, scopes.of_row, notes)
+    columns["scope_version"] = _owner_text(scanned.data, scopes.fields, scan.VERSION, scopes.of_row, notes)
+    for scope, groups, of_row in (
+        ("scope", scanned.scopes, scope_of_row),
+        ("resource", scanned.resources, resource_of_row),
+    ):
+        columns[f"{scope}_schema_url"] = _owner_text(scanned.data, groups, scan.SCHEMA_URL, of_row, notes)
 
-    log_attributes = attribute_columns(scanned.data, scanned.attributes, count, "log", notes)
+    log_attributes = attribute_columns(
+        scanned.data, scan.attributes_of(scanned.attributes), count, "log", notes
+    )
     flat = [
-        *(("resource", *pair) for pair in take_columns(resources, resource_of_row)),
-        *(("scope", *pair) for pair in take_columns(scopes, scope_of_row)),
+        *(("resource", *pair) for pair in take_columns(resources.attributes, resources.of_row)),
+        *(("scope", *pair) for pair in take_columns(scopes.attributes, scopes.of_row)),
         *(("log", *pair) for pair in log_attributes.columns.items()),
     ]
     if log_attributes.overflow is not None:
@@ -199,63 +183,73 @@ def decode_logs(
     return Decoded(table, 0, dict(notes), dict(zip(streams.ids, streams.labels, strict=True)))
 
 
-def scan(data: Bytes, start: int, end: int) -> Scanned:
+def scanned_slice(data: Bytes, start: int, end: int) -> Scanned:
     """Positions and numbers of every field in `data[start:end]`."""
     if not 0 <= start <= end <= len(data):
         raise MalformedError(start, f"slice [{start}, {end}) does not lie in {len(data)} bytes")
     counts = np.zeros(4, np.int64)
-    raise_fault(measure(data, start, end, counts))
-    resources, scopes = new_groups(int(counts[0])), new_groups(int(counts[1]))
-    records, attributes = new_records(int(counts[2])), new_attributes(int(counts[3]))
-    raise_fault(fill(data, start, end, resources, scopes, records, attributes))
+    raise_fault(scan.measure(data, start, end, counts))
+    widths = (scan.GROUP_WIDTH, scan.GROUP_WIDTH, scan.RECORD_WIDTH, scan.ATTRIBUTE_WIDTH)
+    resources, scopes, records, attributes = map(scan.matrix, counts.tolist(), widths)
+    raise_fault(scan.fill(data, start, end, resources, scopes, records, attributes))
     return Scanned(data, resources, scopes, records, attributes)
 
 
 def _record_columns(scanned: Scanned, arrival_ns: int, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
     data, records = scanned.data, scanned.records
-    yield "chq_tsns", _event_time(records, arrival_ns, notes)
-    yield "chq_observed_tsns", _nullable(records.observed, records.observed == 0)
-    severity_text = coded_strings(data, records.severity_text, notes)
-    level = levels(records.severity, severity_text)
+    time, observed = scan.column(records, scan.TIME), scan.column(records, scan.OBSERVED)
+    yield "chq_tsns", _event_time(time, observed, arrival_ns, notes)
+    yield "chq_observed_tsns", _nullable(_in_range(observed, Counter()), observed == 0)
+    severity = records[:, scan.SEVERITY].astype(np.int32)
+    severity_text = coded_strings(data, scan.spans_of(records, scan.SEVERITY_TEXT), notes)
+    level = levels(severity, severity_text)
     yield "log_level", level
-    yield "log_severity_number", pa.array(records.severity)
+    yield "log_severity_number", pa.array(severity)
     yield "log_severity_text", _without_empty(severity_text)
-    message = texts(data, records.body, notes)
+    body = scan.values_of(records, scan.BODY_KIND)
+    message = texts(data, body, notes)
     yield "log_message", message
     yield (
         "chq_body_kind",
-        pa.DictionaryArray.from_arrays(pa.array(records.body.kind.astype(np.int32)), pa.array(KINDS)),
+        pa.DictionaryArray.from_arrays(pa.array(body.kind.astype(np.int32)), pa.array(KINDS)),
     )
     yield "detected_level", detected_levels(level, message)
     yield "chq_fingerprint", pa.array(fingerprints(message))
-    yield "trace_id", _ids(records.trace_id, records.trace_id_length, "invalid_trace_id", notes)
-    yield "span_id", _ids(records.span_id, records.span_id_length, "invalid_span_id", notes)
-    yield "log_flags", pa.array(records.flags)
-    yield "event_name", _without_empty(coded_strings(data, records.event_name, notes))
-    yield "chq_dropped_attributes", pa.array(records.dropped)
+    yield "trace_id", _ids(data, scan.spans_of(records, scan.TRACE_ID), 16, "invalid_trace_id", notes)
+    yield "span_id", _ids(data, scan.spans_of(records, scan.SPAN_ID), 8, "invalid_span_id", notes)
+    yield "log_flags", pa.array(scan.column(records, scan.FLAGS))
+    yield "event_name", _without_empty(coded_strings(data, scan.spans_of(records, scan.EVENT_NAME), notes))
+    yield "chq_dropped_attributes", pa.array(scan.column(records, scan.DROPPED))
 
 
-def _event_time(records: Records, arrival_ns: int, notes: Counter[str]) -> pa.Array:
-    """Unset (0) times fall back, counted. Times past 2262 (above int64) count as unset too."""
-    time = records.time
-    unset = time <= 0
+def _event_time(sent: Int64s, observed: Int64s, arrival_ns: int, notes: Counter[str]) -> pa.Array:
+    """Time, else observed time, else arrival; every fallback is counted."""
+    time = _in_range(sent, notes)
+    unset = sent == 0
     if not unset.any():
         return pa.array(time)
-    observed = unset & (records.observed > 0)
-    arrival = unset & ~observed
-    notes["time_from_observed"] += int(observed.sum())
+    arrival = unset & (observed == 0)
     notes["time_from_arrival"] += int(arrival.sum())
-    return pa.array(np.where(observed, records.observed, np.where(arrival, arrival_ns, time)))
+    notes["time_from_observed"] += int(unset.sum() - arrival.sum())
+    known = np.where(unset, _in_range(observed, notes), time)
+    return pa.array(np.where(arrival, arrival_ns, known))
 
 
-def _ids(ids: np.ndarray, lengths: np.ndarray, note: str, notes: Counter[str]) -> pa.Array:
-    width = ids.shape[1]
-    missing = lengths != width
-    wrong = int((missing & (lengths != 0)).sum())
+def _in_range(time: Int64s, notes: Counter[str]) -> Int64s:
+    """OTLP times are unsigned; those past 2262 become the last instant that fits, for the quarantine."""
+    beyond = time < 0
+    if not beyond.any():
+        return time
+    notes["time_after_2262"] += int(beyond.sum())
+    return np.where(beyond, np.int64(LAST_NS), time)
+
+
+def _ids(data: Bytes, spans: Spans, width: int, note: str, notes: Counter[str]) -> pa.Array:
+    ids, missing, wrong = scan.copy_ids(data, spans, width)
     if wrong:
-        notes[note] += wrong
+        notes[note] += int(wrong)
     validity = pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
-    return pa.Array.from_buffers(pa.binary(width), len(ids), [validity, pa.py_buffer(ids.reshape(-1))])
+    return pa.Array.from_buffers(pa.binary(width), len(missing), [validity, pa.py_buffer(ids)])
 
 
 def _nullable(values: np.ndarray, missing: np.ndarray) -> pa.Array:
@@ -271,17 +265,38 @@ def _without_empty(column: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes == words.index("")), column.dictionary)
 
 
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The distinct resource or scope messages of a slice, and which of them each row belongs to."""
+
+    fields: Matrix
+    attributes: AttributeColumns
+    of_row: Int32s
+
+    def dropped(self) -> pa.Array:
+        return pa.array(scan.column(self.fields, scan.OWNER_DROPPED)[self.of_row])
+
+
 def _owned(
-    data: Bytes, groups: Groups, tags: tuple[int, int, int, int], scope: str, notes: Counter[str]
-) -> tuple[Int32s, AttributeColumns, Owners]:
-    """Code of each group's resource (or scope) message, and the content of the distinct ones."""
-    codes, messages = distinct(data, groups.message)
-    count, failed = count_owned(data, messages, tags[2])
+    data: Bytes,
+    groups: Matrix,
+    tags: tuple[int, int, int, int],
+    scope: str,
+    group_of_row: Int64s,
+    notes: Counter[str],
+) -> Owned:
+    codes, messages = distinct(data, scan.spans_of(groups, scan.MESSAGE))
+    count, failed = scan.count_owned(data, messages, tags[2])
     raise_fault(failed)
-    owners, attributes = new_owners(len(messages.start)), new_attributes(int(count))
-    raise_fault(fill_owned(data, messages, tags, owners, attributes))
-    return codes, attribute_columns(data, attributes, len(messages.start), scope, notes), owners
+    fields = scan.matrix(len(messages.start), scan.OWNER_WIDTH)
+    attributes = scan.matrix(int(count), scan.ATTRIBUTE_WIDTH)
+    raise_fault(scan.fill_owned(data, messages, tags, fields, attributes))
+    columns = attribute_columns(data, scan.attributes_of(attributes), len(fields), scope, notes)
+    return Owned(fields, columns, codes[group_of_row])
 
 
-def _owner_text(data: Bytes, spans: Spans, owner_of_row: Int32s, notes: Counter[str]) -> pa.DictionaryArray:
-    return _without_empty(coded_strings(data, spans, notes).take(pa.array(owner_of_row)))
+def _owner_text(
+    data: Bytes, owners: Matrix, field: int, owner_of_row: Int32s | Int64s, notes: Counter[str]
+) -> pa.DictionaryArray:
+    texts_of_owners = coded_strings(data, scan.spans_of(owners, field), notes)
+    return _without_empty(texts_of_owners.take(pa.array(owner_of_row)))

@@ -24,6 +24,7 @@ from lakerunner_assets.decode.wire import (
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
+Matrix = npt.NDArray[np.int64]
 
 EMPTY, STRING, BOOL, INT, DOUBLE, ARRAY, KVLIST, BYTES = range(8)
 KINDS = ("empty", "string", "bool", "int", "double", "array", "kvlist", "bytes")
@@ -52,74 +53,44 @@ class Attributes(NamedTuple):
     values: Values
 
 
-class Groups(NamedTuple):
-    """ResourceLogs or ScopeLogs: their resource or scope message, schema URL, and enclosing group."""
+# One row of integers per record, attribute, group and owner. A matrix instead of an array per field keeps a
+# record's writes in two cache lines and spares every kernel call the reference counts of twenty arrays.
+TIME, OBSERVED, SEVERITY, FLAGS, DROPPED, SCOPE, BODY_KIND, BODY, BODY_LENGTH = range(9)
+SEVERITY_TEXT, EVENT_NAME, TRACE_ID, SPAN_ID = 9, 11, 13, 15  # each a position and a length
+RECORD_WIDTH = 17
 
-    message: Spans
-    schema_url: Spans
-    parent: Int32s
+OWNER, KEY, KEY_LENGTH, KIND, VALUE, VALUE_LENGTH = range(6)
+ATTRIBUTE_WIDTH = 6
 
+MESSAGE, SCHEMA_URL, PARENT = 0, 2, 4  # of ResourceLogs and ScopeLogs
+GROUP_WIDTH = 5
 
-class Records(NamedTuple):
-    time: Int64s
-    observed: Int64s
-    severity: Int32s
-    flags: Int64s
-    dropped: Int64s
-    scope: Int32s
-    severity_text: Spans
-    event_name: Spans
-    body: Values
-    trace_id: npt.NDArray[np.uint8]
-    trace_id_length: Int64s
-    span_id: npt.NDArray[np.uint8]
-    span_id_length: Int64s
+NAME, VERSION, OWNER_DROPPED = 0, 2, 4  # of resource and scope messages
+OWNER_WIDTH = 5
 
 
-class Owners(NamedTuple):
-    """What resource and scope messages hold besides attributes."""
-
-    name: Spans
-    version: Spans
-    dropped: Int64s
+def matrix(rows: int, width: int) -> Matrix:
+    return np.zeros((rows, width), np.int64)
 
 
-def new_spans(count: int) -> Spans:
-    return Spans(np.zeros(count, np.int64), np.zeros(count, np.int32))
+def column(rows: Matrix, field: int) -> Int64s:
+    return np.ascontiguousarray(rows[:, field])
 
 
-def new_values(count: int) -> Values:
-    return Values(np.zeros(count, np.uint8), np.zeros(count, np.int64), np.zeros(count, np.int32))
+def spans_of(rows: Matrix, field: int) -> Spans:
+    """The slices whose positions are in column `field` and lengths in the next."""
+    return Spans(column(rows, field), rows[:, field + 1].astype(np.int32))
 
 
-def new_attributes(count: int) -> Attributes:
-    return Attributes(np.zeros(count, np.int32), new_spans(count), new_values(count))
-
-
-def new_groups(count: int) -> Groups:
-    return Groups(new_spans(count), new_spans(count), np.zeros(count, np.int32))
-
-
-def new_owners(count: int) -> Owners:
-    return Owners(new_spans(count), new_spans(count), np.zeros(count, np.int64))
-
-
-def new_records(count: int) -> Records:
-    return Records(
-        time=np.zeros(count, np.int64),
-        observed=np.zeros(count, np.int64),
-        severity=np.zeros(count, np.int32),
-        flags=np.zeros(count, np.int64),
-        dropped=np.zeros(count, np.int64),
-        scope=np.zeros(count, np.int32),
-        severity_text=new_spans(count),
-        event_name=new_spans(count),
-        body=new_values(count),
-        trace_id=np.zeros((count, 16), np.uint8),
-        trace_id_length=np.zeros(count, np.int64),
-        span_id=np.zeros((count, 8), np.uint8),
-        span_id_length=np.zeros(count, np.int64),
+def values_of(rows: Matrix, field: int) -> Values:
+    """The AnyValues whose kind, value and length are in columns `field` and the next two."""
+    return Values(
+        rows[:, field].astype(np.uint8), column(rows, field + 1), rows[:, field + 2].astype(np.int32)
     )
+
+
+def attributes_of(rows: Matrix) -> Attributes:
+    return Attributes(rows[:, OWNER].astype(np.int32), spans_of(rows, KEY), values_of(rows, KIND))
 
 
 @kernel
@@ -197,71 +168,62 @@ def measure_scope(data: Bytes, position: Integer, end: Integer, counts: Int64s) 
 
 
 @kernel
-def read_span(data: Bytes, position: Integer, end: Integer, spans: Spans, index: Integer) -> Integer:
-    length, position = read_length(data, position, end)
-    if position < 0:
-        return position
-    spans.start[index] = position
-    spans.length[index] = np.int32(length)
-    return position + length
-
-
-@kernel
-def read_any_value(data: Bytes, position: Integer, end: Integer, values: Values, index: Integer) -> Integer:
-    """One AnyValue; the last member of the oneof wins, as in protobuf."""
+def read_any_value(
+    data: Bytes, position: Integer, end: Integer, rows: Matrix, row: Integer, field: Integer
+) -> Integer:
+    """One AnyValue into three columns from `field`; the last member of the oneof wins, as in protobuf."""
     while position < end:
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
-        if tag in {10, 42, 50, 58}:
+        number: Integer = 0
+        length: Integer = 0
+        if tag in (10, 42, 50, 58):
             length, position = read_length(data, position, end)
-            if position < 0:
-                return position
-            values.kind[index] = tag >> 3
-            values.value[index] = position
-            values.length[index] = np.int32(length)
-            position += length
-        elif tag in {16, 24}:
+            number = position
+            if position >= 0:
+                position += length
+        elif tag in (16, 24):
             number, position = read_varint(data, position, end)
-            if position < 0:
-                return position
-            values.kind[index] = tag >> 3
-            values.value[index] = np.int64(number != 0) if tag == 16 else number
-            values.length[index] = 0
+            if tag == 16 and number != 0:
+                number = 1
         elif tag == 33:
             number, position = read_fixed(data, position, end, 8)
-            if position < 0:
-                return position
-            values.kind[index] = 4
-            values.value[index] = number
-            values.length[index] = 0
         else:
             position = skip_field(data, position, end, tag)
             if position < 0:
                 return position
+            continue
+        if position < 0:
+            return position
+        rows[row, field] = tag >> 3
+        rows[row, field + 1] = number
+        rows[row, field + 2] = length
     return position
 
 
 @kernel
-def read_key_value(
-    data: Bytes, position: Integer, end: Integer, attributes: Attributes, index: Integer
-) -> Integer:
+def read_key_value(data: Bytes, position: Integer, end: Integer, attributes: Matrix, row: Integer) -> Integer:
     while position < end:
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
-        if tag == 10:
-            position = read_span(data, position, end, attributes.key, index)
-        elif tag == 18:
+        if tag in (10, 18):
             length, position = read_length(data, position, end)
             if position < 0:
                 return position
-            failed = read_any_value(data, position, position + length, attributes.values, index)
-            position = failed if failed < 0 else position + length
+            if tag == 10:
+                attributes[row, KEY] = position
+                attributes[row, KEY_LENGTH] = length
+            else:
+                failed = read_any_value(data, position, position + length, attributes, row, KIND)
+                if failed < 0:
+                    return failed
+            position += length
         else:
             position = skip_field(data, position, end, tag)
-        if position < 0:
-            return position
+            if position < 0:
+                return position
     return position
 
 
@@ -270,9 +232,9 @@ def read_record(
     data: Bytes,
     position: Integer,
     end: Integer,
-    records: Records,
+    records: Matrix,
     row: Integer,
-    attributes: Attributes,
+    attributes: Matrix,
     used: Integer,
 ) -> tuple[Integer, Integer]:
     """One LogRecord into row `row`; also the number of attributes used so far."""
@@ -280,45 +242,38 @@ def read_record(
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position, used
-        if tag == 50:
+        if tag & 7 == 2:
             length, position = read_length(data, position, end)
             if position < 0:
                 return position, used
-            attributes.owner[used] = row
-            failed = read_key_value(data, position, position + length, attributes, used)
-            used += 1
-            position = failed if failed < 0 else position + length
+            if tag == 50:
+                attributes[used, OWNER] = row
+                failed = read_key_value(data, position, position + length, attributes, used)
+                used += 1
+                if failed < 0:
+                    return failed, used
+            elif tag == 42:
+                failed = read_any_value(data, position, position + length, records, row, BODY_KIND)
+                if failed < 0:
+                    return failed, used
+            else:
+                field = text_field(tag)
+                if field >= 0:
+                    records[row, field] = position
+                    records[row, field + 1] = length
+            position += length
         elif tag == 9:
-            records.time[row], position = read_fixed(data, position, end, 8)
+            records[row, TIME], position = read_fixed(data, position, end, 8)
         elif tag == 89:
-            records.observed[row], position = read_fixed(data, position, end, 8)
+            records[row, OBSERVED], position = read_fixed(data, position, end, 8)
+        elif tag == 69:
+            records[row, FLAGS], position = read_fixed(data, position, end, 4)
         elif tag == 16:
             number, position = read_varint(data, position, end)
-            records.severity[row] = np.int32(number)
-        elif tag == 26:
-            position = read_span(data, position, end, records.severity_text, row)
-        elif tag == 42:
-            length, position = read_length(data, position, end)
-            if position < 0:
-                return position, used
-            failed = read_any_value(data, position, position + length, records.body, row)
-            position = failed if failed < 0 else position + length
+            records[row, SEVERITY] = np.int64(np.int32(number))
         elif tag == 56:
             number, position = read_varint(data, position, end)
-            records.dropped[row] = number & 0xFFFFFFFF
-        elif tag == 69:
-            records.flags[row], position = read_fixed(data, position, end, 4)
-        elif tag in {74, 82}:
-            length, position = read_length(data, position, end)
-            if position < 0:
-                return position, used
-            if tag == 74:
-                copy_id(data, position, length, 16, records.trace_id, records.trace_id_length, row)
-            else:
-                copy_id(data, position, length, 8, records.span_id, records.span_id_length, row)
-            position += length
-        elif tag == 98:
-            position = read_span(data, position, end, records.event_name, row)
+            records[row, DROPPED] = number & 0xFFFFFFFF
         else:
             position = skip_field(data, position, end, tag)
         if position < 0:
@@ -327,25 +282,15 @@ def read_record(
 
 
 @kernel
-def copy_id(
-    data: Bytes,
-    position: Integer,
-    length: Integer,
-    width: Integer,
-    ids: npt.NDArray[np.uint8],
-    lengths: Int64s,
-    row: Integer,
-) -> None:
-    """Ids of the right length are copied; an all-zero id means 'none' in OTLP, so its length reads 0."""
-    lengths[row] = length
-    if length != width:
-        return
-    seen = np.uint8(0)
-    for index in range(width):
-        ids[row, index] = data[position + index]
-        seen |= data[position + index]
-    if seen == 0:
-        lengths[row] = 0
+def text_field(tag: Integer) -> Integer:
+    """Where position and length of a LogRecord's text or id go; -1 for fields we do not know."""
+    if tag == 26:
+        return SEVERITY_TEXT
+    if tag == 74:
+        return TRACE_ID
+    if tag == 82:
+        return SPAN_ID
+    return EVENT_NAME if tag == 98 else -1
 
 
 @kernel
@@ -353,12 +298,12 @@ def fill(
     data: Bytes,
     position: Integer,
     end: Integer,
-    resources: Groups,
-    scopes: Groups,
-    records: Records,
-    attributes: Attributes,
+    resources: Matrix,
+    scopes: Matrix,
+    records: Matrix,
+    attributes: Matrix,
 ) -> Integer:
-    """Fill the arrays that `measure` sized; returns the end or a fault."""
+    """Fill the matrices that `measure` sized; returns the end or a fault."""
     resource = -1
     scope = -1
     row: Integer = 0
@@ -373,24 +318,27 @@ def fill(
             tag, inner = read_tag(data, inner, stop)
             if inner < 0:
                 return inner
-            if tag == 10:
-                inner = read_span(data, inner, stop, resources.message, resource)
-            elif tag == 26:
-                inner = read_span(data, inner, stop, resources.schema_url, resource)
-            elif tag == 18:
-                length, inner = read_length(data, inner, stop)
+            if tag not in (10, 18, 26):
+                inner = skip_field(data, inner, stop, tag)
                 if inner < 0:
                     return inner
+                continue
+            length, inner = read_length(data, inner, stop)
+            if inner < 0:
+                return inner
+            if tag == 18:
                 scope += 1
-                scopes.parent[scope] = resource
+                scopes[scope, PARENT] = resource
                 failed, row, used = fill_scope(
                     data, inner, inner + length, scope, scopes, records, row, attributes, used
                 )
-                inner = failed if failed < 0 else inner + length
+                if failed < 0:
+                    return failed
             else:
-                inner = skip_field(data, inner, stop, tag)
-            if inner < 0:
-                return inner
+                field = MESSAGE if tag == 10 else SCHEMA_URL
+                resources[resource, field] = inner
+                resources[resource, field + 1] = length
+            inner += length
 
 
 @kernel
@@ -399,32 +347,35 @@ def fill_scope(
     position: Integer,
     end: Integer,
     scope: Integer,
-    scopes: Groups,
-    records: Records,
+    scopes: Matrix,
+    records: Matrix,
     row: Integer,
-    attributes: Attributes,
+    attributes: Matrix,
     used: Integer,
 ) -> tuple[Integer, Integer, Integer]:
     while position < end:
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position, row, used
-        if tag == 18:
-            length, position = read_length(data, position, end)
+        if tag not in (10, 18, 26):
+            position = skip_field(data, position, end, tag)
             if position < 0:
                 return position, row, used
-            records.scope[row] = scope
-            failed, used = read_record(data, position, position + length, records, row, attributes, used)
-            row += 1
-            position = failed if failed < 0 else position + length
-        elif tag == 10:
-            position = read_span(data, position, end, scopes.message, scope)
-        elif tag == 26:
-            position = read_span(data, position, end, scopes.schema_url, scope)
-        else:
-            position = skip_field(data, position, end, tag)
+            continue
+        length, position = read_length(data, position, end)
         if position < 0:
             return position, row, used
+        if tag == 18:
+            records[row, SCOPE] = scope
+            failed, used = read_record(data, position, position + length, records, row, attributes, used)
+            row += 1
+            if failed < 0:
+                return failed, row, used
+        else:
+            field = MESSAGE if tag == 10 else SCHEMA_URL
+            scopes[scope, field] = position
+            scopes[scope, field + 1] = length
+        position += length
     return position, row, used
 
 
@@ -433,7 +384,7 @@ def count_owned(data: Bytes, messages: Spans, attribute_tag: Integer) -> tuple[I
     """Number of attributes in resource or scope messages, or a fault."""
     count = 0
     for index in range(len(messages.start)):
-        position = messages.start[index]
+        position: Integer = messages.start[index]
         end = position + messages.length[index]
         while position < end:
             tag, position = read_tag(data, position, end)
@@ -449,35 +400,61 @@ def count_owned(data: Bytes, messages: Spans, attribute_tag: Integer) -> tuple[I
 
 @kernel
 def fill_owned(
-    data: Bytes, messages: Spans, tags: tuple[int, int, int, int], owners: Owners, attributes: Attributes
+    data: Bytes, messages: Spans, tags: tuple[int, int, int, int], owners: Matrix, attributes: Matrix
 ) -> Integer:
     """Read resource or scope messages; `tags`: name, version, attributes, dropped (-1: has none)."""
     name_tag, version_tag, attribute_tag, dropped_tag = tags
     used = 0
     for index in range(len(messages.start)):
-        position = messages.start[index]
+        position: Integer = messages.start[index]
         end = position + messages.length[index]
         while position < end:
             tag, position = read_tag(data, position, end)
             if position < 0:
                 return position
-            if tag == attribute_tag:
+            if tag in (attribute_tag, name_tag, version_tag):
                 length, position = read_length(data, position, end)
                 if position < 0:
                     return position
-                attributes.owner[used] = index
-                failed = read_key_value(data, position, position + length, attributes, used)
-                used += 1
-                position = failed if failed < 0 else position + length
-            elif tag == name_tag:
-                position = read_span(data, position, end, owners.name, index)
-            elif tag == version_tag:
-                position = read_span(data, position, end, owners.version, index)
+                if tag == attribute_tag:
+                    attributes[used, OWNER] = index
+                    failed = read_key_value(data, position, position + length, attributes, used)
+                    used += 1
+                    if failed < 0:
+                        return failed
+                else:
+                    field = NAME if tag == name_tag else VERSION
+                    owners[index, field] = position
+                    owners[index, field + 1] = length
+                position += length
             elif tag == dropped_tag:
                 number, position = read_varint(data, position, end)
-                owners.dropped[index] = number & 0xFFFFFFFF
+                owners[index, OWNER_DROPPED] = number & 0xFFFFFFFF
             else:
                 position = skip_field(data, position, end, tag)
             if position < 0:
                 return position
     return np.int64(0)
+
+
+@kernel
+def copy_ids(data: Bytes, spans: Spans, width: Integer) -> tuple[Bytes, npt.NDArray[np.bool_], Integer]:
+    """Fixed-width ids end to end, which rows have none, and how many had a wrong length.
+
+    OTLP says 'no id' by an empty or all-zero one.
+    """
+    count = len(spans.start)
+    ids = np.zeros(count * width, np.uint8)
+    missing = np.ones(count, np.bool_)
+    wrong = 0
+    for row in range(count):
+        if spans.length[row] != width:
+            wrong += spans.length[row] != 0
+            continue
+        seen = np.uint8(0)
+        for index in range(width):
+            byte = data[spans.start[row] + index]
+            ids[row * width + index] = byte
+            seen |= byte
+        missing[row] = seen == 0
+    return ids, missing, wrong

@@ -105,7 +105,7 @@ def skip_scalar(data: Bytes, position: Integer, end: Integer, tag: Integer) -> I
         length, after = read_length(data, position, end)
         return after if after < 0 else after + length
     width = 8 if wire_type == 1 else 4
-    if wire_type not in {1, 5}:
+    if wire_type not in (1, 5):
         return fault(position, BAD_WIRE_TYPE)
     return fault(position, TRUNCATED) if width > end - position else position + width
 
