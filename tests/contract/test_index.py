@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from threading import Thread
 
@@ -37,11 +37,11 @@ Index = MemoryIndex | PostgresIndex
 
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
-def index(request: pytest.FixtureRequest) -> Iterator[Index]:
+def index(request: pytest.FixtureRequest) -> Index:
     found: Index = MemoryIndex() if request.param == "memory" else request.getfixturevalue("postgres_index")
     for org in ("acme", "beta"):
         found.create_organisation(org)
-    yield found
+    return found
 
 
 def notice(name: str, org: str = "acme", size: int = 10, etag: str = "e1") -> ObjectNotice:

@@ -13,7 +13,8 @@ from migrations.runner import Migration, MigrationError, apply, shipped
 pytestmark = pytest.mark.integration
 SCHEMA = Path(__file__).resolve().parents[2] / "migrations" / "schema.sql"
 CATALOG = b"""
-SELECT 'column', table_name, column_name, data_type || ':' || is_nullable || ':' || coalesce(column_default, '')
+SELECT 'column', table_name, column_name,
+    data_type || ':' || is_nullable || ':' || coalesce(column_default, '')
 FROM information_schema.columns WHERE table_schema = 'lakerunner' AND table_name <> 'schema_migration'
 UNION ALL SELECT 'index', tablename, indexname, indexdef FROM pg_indexes
 WHERE schemaname = 'lakerunner' AND tablename <> 'schema_migration'

@@ -1,4 +1,4 @@
-"""The demo's parts: a shop that repeats itself exactly, telemetry that decodes, a view that fits its stream."""
+"""The demo's parts: a shop that repeats itself, telemetry that decodes, a view that fits its stream."""
 
 from __future__ import annotations
 
