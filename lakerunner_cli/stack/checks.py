@@ -111,7 +111,7 @@ def kafka_jars(settings: Settings) -> Finding:
     return Finding(
         "kafka jars",
         Verdict.NOTE,
-        f"{len(damaged)} of {len(every)} absent, {settings.maven_url} does not answer: a mock broker would run",
+        f"{len(damaged)} of {len(every)} absent, {settings.maven_url} does not answer; a mock would run",
         "connect once, set LAKERUNNER_MAVEN_URL to a mirror, or copy the cache from another machine",
     )
 

