@@ -1,0 +1,220 @@
+"""A small lake of real segments in a directory, an index in memory, and query processes over them.
+
+Rows are OTLP logs that went through the real decoder and writer, so that what is asked here is what the
+pipeline produces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+from litestar.testing import TestClient
+from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
+
+from lakerunner_assets.decode.otlp_logs import decode_object
+from lakerunner_assets.segments.logs import write_log_segment
+from lakerunner_query.app import create_app
+from resources.index.memory import MemoryIndex
+from resources.index.types import BatchKind, BatchPlan, Publication, Segment
+from resources.lake.layout import Signal, hourly_segment_key
+from resources.lake.timecut import SECOND_NS, hour_start
+from resources.settings import Settings
+
+BASE = 1_767_225_600 * SECOND_NS  # 2026-01-01T00:00:00Z
+TOKEN = "internal"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One log record, `at` in nanoseconds after BASE."""
+
+    at: int
+    text: str
+    service: str = "web"
+    level: int = 9
+    attributes: dict[str, object] = field(default_factory=dict)
+    resource: dict[str, object] = field(default_factory=dict)
+    trace: bytes = b""
+
+
+class Lake:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.index = MemoryIndex()
+        self.segments: list[Segment] = []
+        self._objects = 0
+
+    def add_org(self, org: str, key: str, role: str = "read") -> None:
+        self.index.create_organisation(org)
+        self.index.create_api_key(org, role, key, hashlib.sha256(key.encode()).digest(), None)
+
+    def write(self, org: str, lines: Sequence[Line]) -> Segment:
+        """One raw object, one segment, published."""
+        self._objects += 1
+        hour = hour_start(BASE + lines[0].at)
+        tables = [
+            one.table
+            for one in decode_object(
+                otlp(lines).SerializeToString(),
+                object_id=self._objects,
+                arrival_ns=BASE,
+                max_bytes=1 << 30,
+                slice_bytes=1 << 27,
+            )
+        ]
+        segment_id = f"{self._objects:032x}"
+        key = hourly_segment_key(org, "default", "logs", hour, segment_id)
+        path = self.folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written = write_log_segment(
+            tables, path, org=org, collector="default", segment_id=segment_id, hour_ns=hour
+        )
+        segment = Segment(
+            segment_id=segment_id, key=key, org=org, collector="default", signal=Signal.LOGS, dataset="logs",
+            frequency_ms=0, hour_ns=hour, width_ns=3600 * SECOND_NS, min_ns=written.min_ns,
+            max_ns=written.max_ns, rows=written.rows, bytes=written.bytes, level=0, origin="",
+            format_version=written.format_version, sort_version=written.sort_version, terms=written.terms,
+            label_names=written.label_names, metric_names=(), series_offset=written.series_offset,
+            series_length=written.series_length, bloom_offset=written.bloom_offset,
+            bloom_length=written.bloom_length,
+        )  # fmt: skip
+        claim = self.index.create_claimed(BatchPlan(BatchKind.REBUILD, org, "default", Signal.LOGS, hour, ()))
+        self.index.publish(Publication(claim, (segment,), hours=(hour,)))
+        self.segments.append(segment)
+        return segment
+
+
+def otlp(lines: Sequence[Line]) -> LogsData:
+    data = LogsData()
+    for line in lines:
+        group = data.resource_logs.add()
+        _attribute(group.resource, "service.name", line.service)
+        for key, value in line.resource.items():
+            _attribute(group.resource, key, value)
+        scope = group.scope_logs.add()
+        scope.scope.name = "shop"
+        record = scope.log_records.add(time_unix_nano=BASE + line.at, severity_number=line.level)
+        record.body.string_value = line.text
+        record.trace_id = line.trace
+        for key, value in line.attributes.items():
+            _attribute(record, key, value)
+    return data
+
+
+def _attribute(owner: object, key: str, value: object) -> None:
+    entry = owner.attributes.add(key=key)  # type: ignore[attr-defined]
+    kind = {bool: "bool_value", int: "int_value", float: "double_value", str: "string_value"}[type(value)]
+    setattr(entry.value, kind, value)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class WorkerProcess:
+    """A real query worker: killed with SIGKILL, like the machine would."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.url = f"http://127.0.0.1:{settings.worker_port}"
+        code = "from lakerunner_query.worker_app import serve; from resources.settings import Settings; "
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code + "serve(Settings.load())"],
+            env={**os.environ, **settings.child_environment(), "MALLOC_ARENA_MAX": "2"},
+            start_new_session=True,
+        )
+
+    def wait_ready(self) -> None:
+        for _ in range(200):
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"{self.url}/readyz", timeout=2).is_success:
+                    return
+            time.sleep(0.1)
+        raise AssertionError(f"worker {self.url} never became ready")
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+@dataclass
+class Stack:
+    settings: Settings
+    workers: list[WorkerProcess]
+
+
+def worker_settings(folder: Path, lake: Path, port: int) -> Settings:
+    return Settings(
+        data_dir=folder, lake_url=lake.as_uri(), internal_token=TOKEN, worker_port=port, worker_memory_mb=512,
+        log_level="WARNING",
+    )  # fmt: skip
+
+
+def start_workers(folder: Path, lake: Path, count: int) -> Iterator[Stack]:
+    ports = [free_port() for _ in range(count)]
+    workers = [WorkerProcess(worker_settings(folder, lake, port)) for port in ports]
+    try:
+        for worker in workers:
+            worker.wait_ready()
+        urls = ",".join(worker.url for worker in workers)
+        yield Stack(Settings(data_dir=folder, worker_urls=urls, internal_token=TOKEN, query_timeout_s=60), workers)
+    finally:
+        for worker in workers:
+            worker.kill()
+
+
+class Client:
+    """The API in this process, asked the way a client asks."""
+
+    def __init__(self, http: TestClient, key: str) -> None:  # type: ignore[type-arg]
+        self.http = http
+        self.headers = {"x-cardinalhq-api-key": key}
+
+    def ask(self, q: str, **more: object) -> tuple[list[dict], dict]:  # type: ignore[type-arg]
+        """(result rows, done)."""
+        body = {"q": q, "s": str(BASE), "e": str(BASE + 3600 * SECOND_NS), "limit": 1000, **more}
+        response = self.http.post("/api/v1/logs/query", json=body, headers=self.headers)
+        assert response.status_code == 200, response.text
+        events = [json.loads(part[6:]) for part in response.text.split("\n\n") if part]
+        errors = [one["data"] for one in events if one["type"] == "error"]
+        assert not errors, errors
+        assert events[-1]["type"] == "done"
+        return [one["data"] for one in events if one["type"] == "result"], events[-1]["data"]
+
+    def lines(self, q: str, **more: object) -> list[str]:
+        return [row["message"] for row in self.ask(q, **more)[0]]
+
+    def loki(self, query: str, headers: dict[str, str] | None = None, **more: object) -> httpx.Response:
+        params = {"query": query, "start": BASE, "end": BASE + 3600 * SECOND_NS, "limit": 1000, **more}
+        return self.http.get("/loki/api/v1/query_range", params=params, headers=self.headers | (headers or {}))
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return Lake(tmp_path_factory.mktemp("lake"))
+
+
+@pytest.fixture(scope="module")
+def stack(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    yield from start_workers(tmp_path_factory.mktemp("data"), lake.folder, 1)
+
+
+@pytest.fixture(scope="module")
+def client(lake: Lake, stack: Stack) -> Iterator[Client]:
+    lake.add_org("acme", "key-acme")
+    with TestClient(create_app(stack.settings, lake.index)) as http:
+        yield Client(http, "key-acme")

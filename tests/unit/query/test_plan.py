@@ -1,0 +1,91 @@
+"""Rewrite rules as before/after pairs, and that none changes what a query means."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakerunner_query.lang.logql import parse, to_text
+from lakerunner_query.lang.logql.ast import LogQuery
+from lakerunner_query.plan.build import LogRange, build
+from lakerunner_query.plan.explain import explain
+from lakerunner_query.plan.logical import Nothing, TakeRows
+from lakerunner_query.plan.optimise import RULES, optimise
+from resources.lake.terms import alternatives
+
+ASKED = LogRange("acme", 0, 100, 10)
+
+
+def planned(text: str) -> TakeRows:
+    plan = optimise(build(parse(text), ASKED)).plan
+    assert isinstance(plan, TakeRows)
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{a=~"web"}', '{a="web"}'),
+        ('{a="x", b!~"web"}', '{a="x", b!="web"}'),
+        ('{a=~".+"}', '{a!=""}'),
+        ('{a="x", b=~".*"}', '{a="x"}'),
+        ('{a="x", b!~".+"}', '{a="x", b=""}'),
+        ('{a="x", a="x"}', '{a="x"}'),
+        ('{a="x"} |~ "timeout"', '{a="x"} |= "timeout"'),
+        ('{a="x"} !~ "a" or "b"', '{a="x"} != "a" or "b"'),
+        ('{a="x"} |~ "a.b" or "c"',) * 2,
+        ('{a="x"} |= "" |~ ".*" |= "b"', '{a="x"} |= "b"'),
+        ('{a="x"} |= "b" |= "b" |= "c" or "c"', '{a="x"} |= "b" |= "c"'),
+        ('{a=~"x.y"} |~ "^b$"',) * 2,
+    ],
+)
+def test_rewrites(before: str, after: str) -> None:
+    plan = planned(before)
+    assert to_text(LogQuery(plan.source.source.matchers, plan.source.filters)) == after
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{a="x", a="y"}', "label a cannot satisfy both of two matchers"),
+        ('{a="x", a!="x"}', "label a cannot satisfy both of two matchers"),
+        ('{a="x"} != ""', "!= of a text that is in every line"),
+        ('{a="x"} !~ "b" or ".*"', "!~ of a text that is in every line"),
+    ],
+)
+def test_contradictions_look_for_nothing(text: str, reason: str) -> None:
+    assert optimise(build(parse(text), ASKED)).plan == Nothing(reason)
+
+
+def test_empty_range_and_zero_limit() -> None:
+    query = parse('{a="x"}')
+    assert isinstance(optimise(build(query, LogRange("acme", 5, 5, 1))).plan, Nothing)
+    assert isinstance(optimise(build(query, LogRange("acme", 1, 5, 0))).plan, Nothing)
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ('{a="x"}', (("a", ["x"]),)),
+        ('{a=~"x|y", b!="z"}', (("a", ["x", "y"]),)),
+        ('{a=~"(?:x|y)"}', (("a", ["x", "y"]),)),
+        ('{a="x", b=""}', (("a", ["x"]),)),
+        ('{a="x", b=~"y|"}', (("a", ["x"]),)),  # b may be absent
+        ('{a=~"x.*|y"}', ()),
+        ('{a=~"(?i)x"}', ()),
+    ],
+)
+def test_terms_come_only_from_demanded_values(text: str, terms: tuple[tuple[str, list[str]], ...]) -> None:
+    expected = tuple(alternatives(name, values) for name, values in terms)
+    assert planned(text).source.source.terms == expected
+
+
+def test_rules_are_named_once_and_explained() -> None:
+    names = [name for name, _ in RULES]
+    assert len(names) == len(set(names))
+    text = explain(optimise(build(parse('{a=~"web"} |= "x"'), ASKED)))
+    assert text.splitlines() == [
+        "TakeRows last 10",
+        '  FilterLines |= "x"',
+        '    ReadStreams {a="web"} dataset=logs range=[0, 100) terms=1',
+        "rules: literal-label-regex, matcher-terms",
+    ]
