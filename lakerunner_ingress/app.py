@@ -21,7 +21,8 @@ from resources.index.contract import IngressIndex
 from resources.kafka import Producer
 from resources.settings import Settings
 
-BUSY, WAITING = 16, 128
+BUSY, WAITING, TIMEOUT_S = 16, 128, 30.0
+HEALTH_TIMEOUT_S = 4.0
 
 
 def create_app(settings: Settings, index: IngressIndex, producer: Producer) -> Litestar:
@@ -31,8 +32,8 @@ def create_app(settings: Settings, index: IngressIndex, producer: Producer) -> L
         dependencies={
             "pipeline": _given(pipeline),
             "webhook_token": _given(settings.webhook_token),
-            "workers": _given(WorkerThreads(BUSY, WAITING)),
-            "health_workers": _given(WorkerThreads(2, WAITING)),
+            "workers": _given(WorkerThreads(BUSY, WAITING, TIMEOUT_S)),
+            "health_workers": _given(WorkerThreads(4, WAITING, HEALTH_TIMEOUT_S)),
         },
         exception_handlers={Exception: answer},
         on_shutdown=[producer.close],

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from litestar import MediaType, Response, get
 
+from lakerunner_ingress.errors import UnavailableError
 from lakerunner_ingress.health import Health, check_kafka, check_postgres, judge
 from lakerunner_ingress.notifications.pipeline import Pipeline
 from lakerunner_ingress.threads import WorkerThreads
@@ -16,12 +19,20 @@ def live() -> str:
 
 @get(["/readyz", "/healthz"])
 async def ready(pipeline: Pipeline, health_workers: WorkerThreads) -> Response[Health]:
-    health = await health_workers.run(
-        lambda: judge(check_kafka(pipeline.producer), check_postgres(pipeline.index))
-    )
+    kafka = await _checked(health_workers, lambda: check_kafka(pipeline.producer))
+    postgres = await _checked(health_workers, lambda: check_postgres(pipeline.index))
+    health = judge(kafka, postgres)
     return Response(health, status_code=health.http_status)
 
 
 @get("/metrics", media_type=MediaType.TEXT, sync_to_thread=False)
 def metrics(pipeline: Pipeline) -> str:
     return pipeline.telemetry.render()
+
+
+async def _checked(workers: WorkerThreads, check: Callable[[], str]) -> str:
+    """A part that accepts connections and never answers is as good as away."""
+    try:
+        return await workers.run(check)
+    except UnavailableError:
+        return "does not answer"

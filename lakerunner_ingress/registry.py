@@ -1,7 +1,8 @@
-"""The registry of buckets, prefixes and organisations, at most five seconds old.
+"""The registry of buckets, prefixes and organisations, at most five seconds old while the index answers.
 
-A name that is not in it makes it load anew, so that an organisation works the moment it is created. While
-the index is down the last known registry goes on serving: notifications are still placed and accepted.
+A name that is not in it makes it load anew, so that an organisation works the moment it is created. Loading
+happens in a thread of its own and is waited for only briefly: an index that is down, or accepts connections
+and never answers, must not stop notifications that the last known registry can place.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 
 from resources.index.contract import IngressIndex
 from resources.index.postgres.connections import IndexUnavailableError
@@ -18,6 +20,11 @@ from resources.lake.notice import Registry
 log = logging.getLogger(__name__)
 MAX_AGE_S = 5.0
 PAUSE_S = 2.0
+WAIT_S = 2.0
+WAIT_ON_MISS_S = 5.0
+
+Loaded = tuple[float, Registry]
+"""When the load began, and what it found."""
 
 
 class RegistryCache:
@@ -25,41 +32,57 @@ class RegistryCache:
         self._index = index
         self._clock = clock
         self._lock = threading.Lock()
-        self._registry: Registry | None = None
-        self._loaded_at = 0.0
+        self._loaded: Loaded | None = None
+        self._flight: Future[Loaded] | None = None
         self._retry_at = 0.0
 
     def current(self) -> Registry:
-        """The registry; stale while the index is down, an error only if there never was one."""
-        with self._lock:
-            registry, now = self._registry, self._clock()
-            if registry is not None and (now - self._loaded_at < MAX_AGE_S or now < self._retry_at):
-                return registry
-            try:
-                return self._load()
-            except IndexUnavailableError as error:
-                if registry is None:
-                    raise
-                self._retry_at = self._clock() + PAUSE_S
-                log.warning("registry is %.0f s old: %s", now - self._loaded_at, error)
-                return registry
+        """The registry; stale while the index is away, an error only if there never was one."""
+        known, now = self._loaded, self._clock()
+        if known is None:
+            return self._wait(WAIT_ON_MISS_S)[1]
+        if now - known[0] < MAX_AGE_S or now < self._retry_at:
+            return known[1]
+        try:
+            return self._wait(WAIT_S)[1]
+        except IndexUnavailableError as error:
+            self._retry_at = self._clock() + PAUSE_S
+            log.warning("the registry is %.0f s old: %s", now - known[0], error)
+            return known[1]
 
     def newer_than(self, moment: float) -> Registry:
-        """A registry loaded after `moment`; what it does not know does not exist."""
-        with self._lock:
-            if self._registry is not None and self._loaded_at > moment:
-                return self._registry
-            return self._load()
+        """A registry whose load began after `moment`; what it does not know does not exist."""
+        began, registry = self._loaded or self._wait(WAIT_ON_MISS_S)
+        while began <= moment:
+            began, registry = self._wait(WAIT_ON_MISS_S)
+        return registry
 
     def now(self) -> float:
         return self._clock()
 
-    def _load(self) -> Registry:
+    def _wait(self, seconds: float) -> Loaded:
+        try:
+            return self._start().result(seconds)
+        except TimeoutError as error:
+            raise IndexUnavailableError(f"no answer within {seconds:.0f} s") from error
+
+    def _start(self) -> Future[Loaded]:
+        """The load under way, or a new one."""
+        with self._lock:
+            if self._flight is None or self._flight.done():
+                self._flight = Future()
+                threading.Thread(target=self._fly, args=(self._flight,), name="registry", daemon=True).start()
+            return self._flight
+
+    def _fly(self, flight: Future[Loaded]) -> None:
+        try:
+            self._loaded = self._load()
+        except Exception as error:  # noqa: BLE001 - handed to whoever waits
+            flight.set_exception(error)
+        else:
+            flight.set_result(self._loaded)
+
+    def _load(self) -> Loaded:
         began = self._clock()
-        registry = Registry(
-            self._index.storage_profiles(),
-            tuple(self._index.prefix_mappings()),
-            frozenset(self._index.organisations()),
-        )
-        self._registry, self._loaded_at = registry, began
-        return registry
+        profiles, mappings = self._index.storage_profiles(), tuple(self._index.prefix_mappings())
+        return began, Registry(profiles, mappings, frozenset(self._index.organisations()))

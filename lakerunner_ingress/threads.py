@@ -1,13 +1,13 @@
-"""Blocking work leaves the event loop through here, a bounded amount at a time."""
+"""Blocking work leaves the event loop through here, a bounded amount at a time and for a bounded time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, fail_after, to_thread
 
-from lakerunner_ingress.errors import OverloadedError
+from lakerunner_ingress.errors import OverloadedError, UnavailableError
 
 Result = TypeVar("Result")
 
@@ -15,9 +15,10 @@ Result = TypeVar("Result")
 class WorkerThreads:
     """`busy` calls at once and `waiting` in line; beyond that the caller is told to come back."""
 
-    def __init__(self, busy: int, waiting: int) -> None:
+    def __init__(self, busy: int, waiting: int, timeout_s: float) -> None:
         self._busy = busy
         self._waiting = waiting
+        self._timeout_s = timeout_s
         self._limiter: CapacityLimiter | None = None
 
     async def run(self, call: Callable[[], Result]) -> Result:
@@ -25,4 +26,8 @@ class WorkerThreads:
         self._limiter = limiter  # made here, because a limiter belongs to the running event loop
         if limiter.statistics().tasks_waiting >= self._waiting:
             raise OverloadedError(f"more than {self._waiting} requests are waiting; send this again")
-        return await to_thread.run_sync(call, limiter=limiter)
+        try:
+            with fail_after(self._timeout_s):
+                return await to_thread.run_sync(call, limiter=limiter, abandon_on_cancel=True)
+        except TimeoutError as error:
+            raise UnavailableError(f"not done within {self._timeout_s:.0f} s; send this again") from error

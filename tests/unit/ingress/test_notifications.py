@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -252,3 +254,20 @@ def test_metrics_count_records_by_outcome(post: Post, client: TestClient[Any]) -
     for outcome in ("kafka", "rejected", "ignored"):
         assert f'lakerunner_ingress_records_total{{outcome="{outcome}"}} 1' in text
     assert 'lakerunner_ingress_step_seconds_count{operation="produce",outcome="ok"} 1' in text
+
+
+def test_an_index_that_never_answers_does_not_stop_what_can_be_placed(
+    post: Post, client: TestClient[Any], index: FlakyIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering = threading.Event()
+    assert post(GOOD).status_code == 202
+    for name, value in (("MAX_AGE_S", 0.0), ("WAIT_S", 0.05), ("WAIT_ON_MISS_S", 0.05)):
+        monkeypatch.setattr(f"lakerunner_ingress.registry.{name}", value)
+    monkeypatch.setattr(index, "storage_profiles", lambda: answering.wait(20) and {})
+    try:
+        began = time.monotonic()
+        assert post(GOOD).status_code == 202
+        assert post(GOOD.replace("acme", "nobody")).status_code == 503
+        assert time.monotonic() - began < 2
+    finally:
+        answering.set()
