@@ -55,6 +55,9 @@ class Worker:
         watcher = asyncio.create_task(watch(request, cancellation.cancel))
         try:
             return await run_sync(partial(self._scan, unit, cancellation), limiter=self.threads)
+        except CancelledQueryError:
+            self.counters.add("lakerunner_worker_cancelled_total")
+            raise
         finally:
             cancellation.cancel()
             watcher.cancel()

@@ -8,9 +8,9 @@ from litestar import Response, get
 from litestar.exceptions import NotFoundException
 
 _FILES = {
-    "index.html": "text/html; charset=utf-8",
-    "explore.js": "text/javascript; charset=utf-8",
-    "explore.css": "text/css; charset=utf-8",
+    "index.html": "text/html",
+    "explore.js": "text/javascript",
+    "explore.css": "text/css",
 }
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'",

@@ -52,7 +52,7 @@ def respond(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     failure = envelope(error)
     headers = {"WWW-Authenticate": "Bearer"} if failure.status == 401 else {}
     if request.url.path.startswith(LOKI):
-        text = "text/plain; charset=utf-8"
+        text = MediaType.TEXT
         return Response(failure.message, status_code=failure.status, media_type=text, headers=headers)
     return Response(failure, status_code=failure.status, media_type=MediaType.JSON, headers=headers)
 

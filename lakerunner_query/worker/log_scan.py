@@ -67,7 +67,7 @@ class _Scan:
             rows, truncated = self.rows(limit)
             kept = without_repeats(rows)
             if kept.num_rows >= self.unit.limit or not truncated:
-                return kept.slice(0, self.unit.limit), truncated
+                return kept.slice(0, self.unit.limit), truncated or kept.num_rows > self.unit.limit
             limit *= GROW_DISTINCT
 
     def rows(self, limit: int) -> tuple[pa.Table, bool]:

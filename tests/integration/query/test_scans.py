@@ -1,0 +1,175 @@
+"""A unit of work against brute force: any split, any limit, odd files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakerunner_query.execute.slices import SliceSizes
+from lakerunner_query.execute.units import log_units
+from lakerunner_query.execute.work import LogUnit
+from lakerunner_query.lang.logql import parse
+from lakerunner_query.plan.build import LogRange, build
+from lakerunner_query.plan.logical import TakeRows
+from lakerunner_query.plan.optimise import optimise
+from lakerunner_query.worker.cache import SegmentCache
+from lakerunner_query.worker.grouping import groups
+from lakerunner_query.worker.log_scan import LogScanner
+from lakerunner_query.worker.opening import SegmentOpener
+from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
+from resources.index.types import Segment
+from resources.object_store import open_store
+from resources.settings import Settings
+
+from .conftest import BASE, Lake, Line
+
+pytestmark = pytest.mark.integration
+LIMIT = 10_000
+
+
+@pytest.fixture(scope="module")
+def scanner(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogScanner]:
+    home = tmp_path_factory.mktemp("scanner")
+    store = open_store(lake.folder.as_uri(), Settings())
+    session = DuckSession(DuckLimits(256, 2, home / "spill", (home / "cache",)))
+    yield LogScanner(SegmentOpener(SegmentCache(home / "cache", 1 << 30, store), store), session)
+    session.close()
+
+
+@pytest.fixture(scope="module")
+def segments(lake: Lake) -> list[Segment]:
+    """Four segments that overlap; many rows share an instant."""
+    made = []
+    for number in range(4):
+        lines = [
+            Line(1 + (i * 7 + number) % 90, f"row {i % 11} of {number}", ("web", "api", "db")[i % 3])
+            for i in range(150)
+        ]
+        made.append(lake.write("scan", lines))
+    return made
+
+
+def plan(text: str, *, limit: int = LIMIT, reverse: bool = False, start: int = 0, end: int = 1000) -> TakeRows:
+    asked = LogRange("scan", BASE + start, BASE + end, limit, reverse)
+    found = optimise(build(parse(text), asked)).plan
+    assert isinstance(found, TakeRows)
+    return found
+
+
+def run(scanner: LogScanner, units: Iterator[LogUnit]) -> list[tuple[int, str, str, int, int]]:
+    rows = []
+    for unit in units:
+        table, report = scanner.run(unit, Cancellation())
+        assert not report.missing
+        names = ("tsns", "labels", "line", "object", "position")
+        rows += list(zip(*(table[name].to_pylist() for name in names), strict=True))
+    return rows
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(1, 200), st.sampled_from([0.05, 1.0]), st.booleans(),
+    st.sampled_from(['{service_name=~".+"}', '{service_name="api"} |= "row 3"', '{service_name!="web",a=""} |~ "[02468] of"']),
+    st.tuples(st.integers(0, 100), st.integers(0, 100)).map(sorted),
+)  # fmt: skip
+def test_the_union_of_any_slices_is_the_single_slice(
+    scanner: LogScanner, segments: list[Segment], rows: int, first: float, reverse: bool, text: str, bound: list[int]
+) -> None:
+    if "!=" in text:
+        text = text.replace('service_name!="web",a=""', 'service_name=~"api|db",a=""')
+    if bound[0] == bound[1]:
+        return
+    wanted = plan(text, reverse=reverse, start=bound[0], end=bound[1])
+    cut = run(scanner, log_units(wanted, segments, SliceSizes(rows, 1 << 40, first)))
+    whole = run(scanner, log_units(wanted, segments, SliceSizes(1 << 40, 1 << 60, 1.0)))
+    assert cut == whole
+    assert cut == sorted(whole, key=lambda r: (r[0], r[1], r[3], r[4]), reverse=reverse)
+
+
+def test_first_and_last_rows_of_every_limit_agree_with_the_whole(scanner: LogScanner, segments: list[Segment]) -> None:
+    text = '{service_name=~"web|db"}'
+    single = SliceSizes(1 << 40, 1 << 60, 1.0)
+    whole = run(scanner, log_units(plan(text), segments, single))
+    assert len(whole) == 400
+    for limit in (1, 7, 399, 400, 500):
+        assert run(scanner, log_units(plan(text, limit=limit), segments, single)) == whole[:limit]
+        last = run(scanner, log_units(plan(text, limit=limit, reverse=True), segments, single))
+        assert last == whole[::-1][:limit]
+
+
+def test_a_column_of_two_types_keeps_both_spellings(lake: Lake, scanner: LogScanner) -> None:
+    made = [
+        lake.write("types", [Line(1, "a", attributes={"v": True})]),
+        lake.write("types", [Line(2, "b", attributes={"v": 7})]),
+        lake.write("types", [Line(3, "c", attributes={"v": 2.5})]),
+        lake.write("types", [Line(4, "d", attributes={"v": "text"})]),
+        lake.write("types", [Line(5, "e")]),
+    ]
+    (unit,) = log_units(plan('{service_name="web"}'), made, SliceSizes(first=1.0))
+    table, _ = scanner.run(unit, Cancellation())
+    shown = table["metadata"].to_pylist()
+    assert [one.split('"v":')[1].rstrip("}") if '"v"' in one else None for one in shown] == [
+        '"true"', '"7"', '"2.5"', '"text"', None
+    ]  # fmt: skip
+
+
+def test_names_that_collide(lake: Lake, scanner: LogScanner) -> None:
+    """Log beats resource; an attribute named like a stream label gets Loki's suffix."""
+    made = lake.write(
+        "names",
+        [Line(1, "a", attributes={"host.name": "log", "service_name": "x", "A.b": "1", "a_b": "2"},
+              resource={"host.name": "resource"})],
+    )  # fmt: skip
+    (unit,) = log_units(plan('{service_name="web"}'), [made])
+    (metadata,) = scanner.run(unit, Cancellation())[0]["metadata"].to_pylist()
+    for expected in ('"host_name":"log"', '"service_name_extracted":"x"', '"A_b":"1"', '"a_b":"2"'):
+        assert expected in metadata
+
+
+def test_files_whose_stream_ids_collide_are_scanned_apart(lake: Lake, scanner: LogScanner) -> None:
+    made = [lake.write("clash", [Line(1, "a", "web")]), lake.write("clash", [Line(2, "b", "api")])]
+    (unit,) = log_units(plan('{service_name=~".+"}'), made, SliceSizes(first=1.0))
+    with scanner._opener.open(unit, Cancellation()) as files:
+        from dataclasses import replace
+
+        one, other = files.opened
+        assert len(groups(files.opened)) == 1
+        twin = replace(other.streams[0], stream_id=one.streams[0].stream_id)
+        assert len(groups([one, replace(other, streams=(twin,))])) == 2
+
+
+def test_repeats_are_dropped_before_the_limit_counts(lake: Lake, scanner: LogScanner) -> None:
+    made = lake.write("repeats", [Line(1, "same")] * 40 + [Line(2, f"row {i}") for i in range(5)])
+    asked = LogRange("repeats", BASE, BASE + 10, 3, reverse=False, distinct=True)
+    wanted = optimise(build(parse('{service_name="web"}'), asked)).plan
+    assert isinstance(wanted, TakeRows)
+    (unit,) = log_units(wanted, [made])
+    table, report = scanner.run(unit, Cancellation())
+    assert table["line"].to_pylist() == ["same", "row 0", "row 1"]
+    assert report.truncated
+
+
+def test_a_cancelled_unit_does_no_work(scanner: LogScanner, segments: list[Segment]) -> None:
+    cancelled = Cancellation()
+    cancelled.cancel()
+    (unit, *_) = log_units(plan('{service_name="web"}'), segments)
+    with pytest.raises(CancelledQueryError):
+        scanner.run(unit, cancelled)
+
+
+def test_segments_without_a_matching_stream_are_not_downloaded(
+    lake: Lake, segments: list[Segment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakerunner_query.worker.opening.WHOLE_BELOW", 0)
+    store = open_store(lake.folder.as_uri(), Settings())
+    cache = SegmentCache(tmp_path / "cache", 1 << 30, store)
+    session = DuckSession(DuckLimits(256, 1, tmp_path / "spill", (tmp_path / "cache",)))
+    scanner = LogScanner(SegmentOpener(cache, store), session)
+    (unit, *_) = log_units(plan('{service_name="nobody"}'), segments)
+    table, report = scanner.run(unit, Cancellation())
+    assert (table.num_rows, report.segments_skipped, cache.used_bytes) == (0, len(unit.segments), 0)
+    session.close()
