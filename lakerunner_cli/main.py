@@ -11,7 +11,6 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
 
@@ -58,8 +57,7 @@ def _parser() -> ArgumentParser:
 
 
 def _commands() -> list[Command]:
-    names = [f"lakerunner_cli.commands.{name}" for name in COMMANDS]
-    return [cast("Command", import_module(name)) for name in names if find_spec(name)]
+    return [cast("Command", import_module(f"lakerunner_cli.commands.{name}")) for name in COMMANDS]
 
 
 if __name__ == "__main__":

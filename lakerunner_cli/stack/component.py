@@ -1,7 +1,7 @@
 """What a component of the stack is: a frozen value made of small functions over the site.
 
 The supervisor calls them in this order: `prepare` (may take long, once), `command` and `environment` (at
-every start), `probe` until it says yes, `finish` (after every start, before dependents may start).
+every start), `probe` with the time of the start until it says yes, `finish` (before dependents may start).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Component:
     name: str
     needs: tuple[str, ...]
     command: Callable[[Site], Sequence[str]]
-    probe: Callable[[Site], bool]
+    probe: Callable[[Site, float], bool]
     address: Callable[[Site], str]
     prepare: Callable[[Site, Announce], None] = nothing_to_prepare
     environment: Callable[[Site], Mapping[str, str]] = no_extra_environment

@@ -100,8 +100,9 @@ class ComponentRunner(Thread):
 
     def _watch(self, process: subprocess.Popen[bytes], begin: float) -> str:
         """Until the process ends; the result says how, for the report."""
+        started_at = time.time()
         while process.poll() is None:
-            if self.component.probe(self._around.site):
+            if self.component.probe(self._around.site, started_at):
                 self.component.finish(self._around.site)
                 self._became_ready(time.monotonic() - begin)
                 return f"exited with {process.wait()}"

@@ -70,6 +70,7 @@ def prepare_site(
     paths = StackPaths(settings.data_dir)
     paths.create()
     chosen = ports.choose(wanted_ports(settings), announce)
+    chosen["kafka_controller"] = ports.any_free()  # spoken by the broker to itself only
     password = _known_password(paths) or secrets.token_urlsafe(24)
     java = find_java(process_environment(), paths.root / "java")
     site = Site(settings, paths, chosen, password, java, definitions_module)
@@ -95,7 +96,6 @@ def wanted_ports(settings: Settings) -> dict[str, int]:
     return {
         "postgres": settings.postgres_port,
         "kafka": settings.kafka_port,
-        "kafka_controller": settings.kafka_port + 1,
         "spark": settings.spark_port,
         "code_server": settings.code_server_port,
         "webserver": settings.webserver_port,

@@ -36,7 +36,7 @@ from resources.settings import Settings
 def refuse(site, announce):
     raise StackError("cannot be prepared")
 
-def later(site):
+def later(site, since):
     return time.time() - {begin} > 1
 
 site = prepare_site(Settings.load({{"LAKERUNNER_DATA_DIR": sys.argv[1]}}), print)
@@ -48,7 +48,7 @@ leave(Supervisor(site, components, time.monotonic()).run(lambda state: print("AL
 def _component(name: str, command: str, needs: str = "()", more: str = "") -> str:
     return (
         f"Component(name={name!r}, needs={needs}, command=lambda site: {command}, "
-        f"address=lambda site: '', {more or 'probe=lambda site: True'})"
+        f"address=lambda site: '', {more or 'probe=lambda site, since: True'})"
     )
 
 

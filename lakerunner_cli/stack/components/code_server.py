@@ -28,6 +28,6 @@ CODE_SERVER = Component(
     needs=("postgres",),
     prepare=prepare,
     command=command,
-    probe=lambda site: tcp(site.ports["code_server"]),
+    probe=lambda site, _since: tcp(site.ports["code_server"]),
     address=lambda site: f"{HOST}:{site.ports['code_server']}",
 )

@@ -13,10 +13,9 @@ from lakerunner_cli.stack.component import Component
 from lakerunner_cli.stack.components.dagster_home import workspace
 from lakerunner_cli.stack.site import Site
 
-FRESH_S = 40  # heartbeats come every 30 seconds
 HEARTBEAT = """
 SELECT count(*) FROM daemon_heartbeats
- WHERE timestamp > (now() AT TIME ZONE 'UTC') - make_interval(secs => %s)
+ WHERE timestamp > (to_timestamp(%s) AT TIME ZONE 'UTC')
 """
 
 
@@ -24,10 +23,10 @@ def command(site: Site) -> list[str]:
     return [sys.executable, "-m", "dagster._daemon", "run", "-w", str(workspace(site))]
 
 
-def probe(site: Site) -> bool:
+def probe(site: Site, since: float) -> bool:
     try:
         with psycopg.connect(site.dsn("dagster"), connect_timeout=2) as connection:
-            row = connection.execute(HEARTBEAT, (FRESH_S,)).fetchone()
+            row = connection.execute(HEARTBEAT, (since,)).fetchone()
     except (psycopg.OperationalError, psycopg.errors.UndefinedTable):
         return False
     return row is not None and row[0] > 0

@@ -90,7 +90,7 @@ def is_real(site: Site) -> bool:
     return site.java is not None and not jars.absent(jars.kafka_jars(), download_dir(site.settings))
 
 
-def probe(site: Site) -> bool:
+def probe(site: Site, since: float) -> bool:  # noqa: ARG001 - one signature for all
     return tcp(site.ports["kafka"]) and topics.broker_answers(site.settings.kafka_bootstrap)
 
 

@@ -71,7 +71,7 @@ def command(site: Site) -> list[str]:
     ]
 
 
-def probe(site: Site) -> bool:
+def probe(site: Site, since: float) -> bool:  # noqa: ARG001 - one signature for all
     try:
         psycopg.connect(site.dsn("postgres"), connect_timeout=2).close()
     except psycopg.OperationalError as error:

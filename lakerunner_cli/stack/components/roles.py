@@ -18,7 +18,7 @@ def _command(role: str, site: Site) -> list[str]:  # noqa: ARG001 - one signatur
     return [sys.executable, "-m", "lakerunner_cli.main", role]
 
 
-def _alive(name: str, site: Site) -> bool:
+def _alive(name: str, site: Site, since: float) -> bool:  # noqa: ARG001 - one signature for all
     return http(site.ports[name], "/livez")
 
 
@@ -60,6 +60,6 @@ WATCHDOG = Component(
     name="watchdog",
     needs=("code_server",),
     command=partial(_command, "watchdog"),
-    probe=lambda _site: True,
+    probe=lambda _site, _since: True,
     address=lambda _site: "-",
 )

@@ -33,6 +33,7 @@ JVM_OPTIONS = (
     "--sun-misc-unsafe-memory-access=allow",
     "--enable-native-access=ALL-UNNAMED",
     "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",  # the work is in Python: 5.6 instead of 9.4 CPU seconds to start, jobs no slower
 )
 
 
@@ -108,6 +109,6 @@ SPARK = Component(
     prepare=prepare,
     command=command,
     environment=environment,
-    probe=lambda site: tcp(site.ports["spark"]),
+    probe=lambda site, _since: tcp(site.ports["spark"]),
     address=lambda site: f"sc://{HOST}:{site.ports['spark']}",
 )

@@ -22,6 +22,6 @@ WEBSERVER = Component(
     name="webserver",
     needs=("code_server",),
     command=command,
-    probe=lambda site: http(site.ports["webserver"], "/server_info"),
+    probe=lambda site, _since: http(site.ports["webserver"], "/server_info"),
     address=lambda site: f"http://{HOST}:{site.ports['webserver']}",
 )
