@@ -29,14 +29,38 @@ class Delivery:
     def __init__(self, expected: int) -> None:
         self.waiting = expected
         self.errors: list[str] = []
-        self._lock = threading.Lock()
+        self.settled = threading.Event()
 
     def report(self, error: Any, message: Any) -> None:
-        """librdkafka's delivery callback, run by whichever thread polls."""
-        with self._lock:
-            self.waiting -= 1
-            if error is not None:
-                self.errors.append(f"{message.topic()}: {error.str()}")
+        """librdkafka's delivery callback, always run by the connection's polling thread."""
+        if error is not None:
+            self.errors.append(f"{message.topic()}: {error.str()}")
+        self.waiting -= 1
+        if self.waiting == 0:
+            self.settled.set()
+
+
+class Connection:
+    """A native producer and the thread that serves its callbacks.
+
+    One thread polls for all senders: were each to poll for itself, it would often serve another's callback
+    and sleep through its own.
+    """
+
+    def __init__(self, configuration: dict[str, Any]) -> None:
+        self.native = NativeProducer(configuration)
+        self._closing = threading.Event()
+        self._poller = threading.Thread(target=self._poll, name="kafka-producer", daemon=True)
+        self._poller.start()
+
+    def close(self, timeout_s: float) -> None:
+        self._closing.set()
+        self._poller.join()  # from here on `flush` serves the callbacks, alone
+        self.native.flush(timeout_s)
+
+    def _poll(self) -> None:
+        while not self._closing.is_set():
+            self.native.poll(POLL_S)
 
 
 class Producer:
@@ -46,7 +70,7 @@ class Producer:
         self._bootstrap = bootstrap
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
-        self._native: NativeProducer | None = None
+        self._connection: Connection | None = None
         self._down_until = 0.0
 
     def send(self, messages: Sequence[OutboxMessage]) -> None:
@@ -65,38 +89,37 @@ class Producer:
     def check(self, timeout_s: float = 2.0) -> str:
         """Empty when the broker answers, else why not (for readiness)."""
         try:
-            self._open().list_topics(timeout=timeout_s)
+            self._open().native.list_topics(timeout=timeout_s)
         except KafkaException as error:
             return _text(error)
         return ""
 
     def close(self) -> None:
-        native, self._native = self._native, None
-        if native is not None:
-            native.flush(self._timeout_s)
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close(self._timeout_s)
 
     def _deliver(self, messages: Sequence[OutboxMessage]) -> None:
-        native, delivery = self._open(), Delivery(len(messages))
+        native, delivery = self._open().native, Delivery(len(messages))
         deadline = time.monotonic() + self._timeout_s + 1.0
         for message in messages:
             _produce(native, message, delivery.report, deadline)
-        while delivery.waiting > 0 and time.monotonic() < deadline:
-            native.poll(POLL_S)
+        delivery.settled.wait(max(0.0, deadline - time.monotonic()))
         if delivery.waiting or delivery.errors:
             first = delivery.errors[0] if delivery.errors else "no answer"
             failed = delivery.waiting + len(delivery.errors)
             raise KafkaUnavailableError(f"{failed} of {len(messages)} messages not delivered: {first}")
 
-    def _open(self) -> NativeProducer:
+    def _open(self) -> Connection:
         with self._lock:
-            if self._native is None:
-                self._native = NativeProducer(_configuration(self._bootstrap, self._timeout_s))
-            return self._native
+            if self._connection is None:
+                self._connection = Connection(_configuration(self._bootstrap, self._timeout_s))
+            return self._connection
 
     def _forget_if_fatal(self, error: Exception) -> None:
         # An idempotent producer that hit a fatal error never sends again (the broker forgot its sequence).
         if isinstance(error, KafkaException) and error.args[0].fatal():
-            self._native = None
+            self.close()
 
 
 def _produce(
@@ -108,7 +131,7 @@ def _produce(
         except BufferError:
             if time.monotonic() >= deadline:
                 raise
-            native.poll(POLL_S)
+            time.sleep(POLL_S)  # the queue is full: the polling thread makes room
         else:
             return
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import Producer as NativeProducer
@@ -33,6 +34,13 @@ def broker() -> Iterator[str]:
 
 
 @pytest.fixture
+def producer(broker: str) -> Iterator[Producer]:
+    found = Producer(broker)
+    yield found
+    found.close()
+
+
+@pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
     return ingest_topic(request.node.name)
 
@@ -45,8 +53,10 @@ def values(batch: ReadBatch) -> list[int]:
     return sorted(int(m.value) for m in batch.messages)
 
 
-def test_everything_sent_is_read_once_over_several_batches(broker: str, topic: str) -> None:
-    Producer(broker).send(messages(topic, 500))
+def test_everything_sent_is_read_once_over_several_batches(
+    producer: Producer, broker: str, topic: str
+) -> None:
+    producer.send(messages(topic, 500))
     batch = read_batch(broker, topic, (), max_messages=120)
     seen = values(batch)
     while batch.messages:
@@ -57,20 +67,20 @@ def test_everything_sent_is_read_once_over_several_batches(broker: str, topic: s
     assert batch.lag == 0
 
 
-def test_the_same_offsets_give_the_same_messages_again(broker: str, topic: str) -> None:
-    Producer(broker).send(messages(topic, 20))
+def test_the_same_offsets_give_the_same_messages_again(producer: Producer, broker: str, topic: str) -> None:
+    producer.send(messages(topic, 20))
     first = read_batch(broker, topic, ())
     again = read_batch(broker, topic, ())
     assert values(first) == values(again) == list(range(20))
 
 
-def test_lag_counts_what_a_bounded_read_left_behind(broker: str, topic: str) -> None:
-    Producer(broker).send(messages(topic, 30))
+def test_lag_counts_what_a_bounded_read_left_behind(producer: Producer, broker: str, topic: str) -> None:
+    producer.send(messages(topic, 30))
     assert read_batch(broker, topic, (), max_messages=10).lag == 20
 
 
-def test_nothing_new_is_answered_at_once(broker: str, topic: str) -> None:
-    Producer(broker).send(messages(topic, 5))
+def test_nothing_new_is_answered_at_once(producer: Producer, broker: str, topic: str) -> None:
+    producer.send(messages(topic, 5))
     done = read_batch(broker, topic, ()).next_offsets
     began = time.monotonic()
     batch = read_batch(broker, topic, done, timeout=10)
@@ -84,8 +94,10 @@ def test_an_unknown_topic_is_an_event_and_not_a_crash(broker: str, topic: str) -
     assert [event.kind for event in batch.events] == [EventKind.UNKNOWN_TOPIC]
 
 
-def test_an_offset_above_the_end_means_a_new_broker_and_starts_over(broker: str, topic: str) -> None:
-    Producer(broker).send(messages(topic, 8))
+def test_an_offset_above_the_end_means_a_new_broker_and_starts_over(
+    producer: Producer, broker: str, topic: str
+) -> None:
+    producer.send(messages(topic, 8))
     ahead = [TopicOffset(topic, partition, 10_000) for partition in range(4)]
     batch = read_batch(broker, topic, ahead)
     assert values(batch) == list(range(8))
@@ -99,8 +111,8 @@ def test_messages_dropped_by_retention_are_a_gap_with_its_bounds() -> None:
     assert (event.kind, event.partition, event.start, event.end, event.lost) == (EventKind.GAP, 3, 5, 9, 4)
 
 
-def test_lag_commit_is_taken_by_the_broker(broker: str, topic: str) -> None:
-    Producer(broker).send(messages(topic, 3))
+def test_lag_commit_is_taken_by_the_broker(producer: Producer, broker: str, topic: str) -> None:
+    producer.send(messages(topic, 3))
     assert commit_for_lag(broker, read_batch(broker, topic, ()).next_offsets) == ""
 
 
@@ -121,6 +133,16 @@ def test_a_dead_broker_raises_in_time_and_then_at_once() -> None:
         producer.send(messages("t", 1))
     assert time.monotonic() - began < 0.1
     assert producer.check(0.2)
+    producer.close()
+
+
+def test_senders_do_not_wait_for_each_other(producer: Producer, broker: str, topic: str) -> None:
+    producer.send(messages(topic, 1))
+    began = time.monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: producer.send(messages(topic, n % 3 + 1)), range(200)))
+    assert time.monotonic() - began < 3
+    assert len(read_batch(broker, topic, ()).messages) == 1 + sum(n % 3 + 1 for n in range(200))
 
 
 def test_reading_from_a_dead_broker_raises(monkeypatch: pytest.MonkeyPatch) -> None:
