@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from shutil import get_terminal_size
 from typing import TextIO
 
 from lakerunner_cli.demo.generator import Made
@@ -40,18 +41,20 @@ class Screen:
         self._drawn = 0
 
     def _redraw(self, rows: list[str]) -> None:
+        width = get_terminal_size().columns - 1  # a wrapped row would break the counting of rows
         up = f"\033[{self._drawn}F" if self._drawn else ""
-        self._stream.write(up + "".join(f"\033[2K{row[:160]}\n" for row in rows))
+        self._stream.write(up + "".join(f"\033[2K{row[:width]}\n" for row in rows))
         self._drawn = len(rows)
 
 
 def block(elapsed_s: float, seconds: float, made: Made, seen: Seen) -> list[str]:
     share = min(1.0, elapsed_s / seconds) if seconds else 1.0
     answer = [f"    {row}" for row in seen.answer] + [""] * (LINES - len(seen.answer))
+    late = ", waiting for the first answer" if elapsed_s > seconds and not seen.answer else ""
     behind = f"pending {seen.pending_objects} objects, parked {seen.parked_objects}"
     took = f"  ({seen.answer_ms:.0f} ms)" if seen.answer_ms is not None else "  (no lines yet)"
     return [
-        f"[{'#' * int(share * WIDTH):<{WIDTH}}] {elapsed_s:.0f} of {seconds:.0f} s",
+        f"[{'#' * int(share * WIDTH):<{WIDTH}}] {elapsed_s:.0f} of {seconds:.0f} s{late}",
         f"objects in    {made.objects:>8,}   ({made.lines:,} lines, {made.bytes / 1e6:.2f} MB gzipped)",
         f"rows cooked   {seen.rows:>8,}   ({behind})",
         f"freshness     {_seconds(seen.freshness_s):>8}   (age of the newest event a query can see)",
