@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_assets.decode.kernel import Integer, kernel
+from lakerunner_assets.decode.kernel import Integer, kernel, scanner
 from lakerunner_assets.decode.scan import Int32s, Int64s, Spans
 from lakerunner_assets.decode.wire import Bytes
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
-@kernel
+@scanner
 def load_word(data: Bytes, position: Integer) -> np.uint64:
     """Eight bytes, little endian (LLVM makes this one load)."""
     word = np.uint64(0)
@@ -26,7 +26,7 @@ def load_word(data: Bytes, position: Integer) -> np.uint64:
     return word
 
 
-@kernel
+@scanner
 def hash_slice(data: Bytes, start: int, length: int) -> np.uint64:
     """A fast hash for in-memory tables only; nothing of it is ever stored."""
     value = np.uint64(length) * _MULTIPLIER
@@ -46,7 +46,7 @@ def hash_slice(data: Bytes, start: int, length: int) -> np.uint64:
     return value ^ (value >> np.uint64(32))
 
 
-@kernel
+@scanner
 def same_slice(data: Bytes, left: int, right: int, length: int) -> bool:
     offset = 0
     while offset + 8 <= length:

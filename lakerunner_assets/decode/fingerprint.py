@@ -13,7 +13,7 @@ import pyarrow as pa
 import xxhash
 
 from lakerunner_assets.decode.distinct import distinct
-from lakerunner_assets.decode.kernel import Integer, kernel
+from lakerunner_assets.decode.kernel import Integer, kernel, scanner
 from lakerunner_assets.decode.scan import Int32s, Spans
 from lakerunner_assets.decode.wire import Bytes
 
@@ -84,7 +84,7 @@ def mask_lines(offsets: Int32s, text: Bytes, classes: Bytes) -> tuple[Bytes, Spa
     return masked, lines
 
 
-@kernel
+@scanner
 def mask_line(
     text: Bytes, position: Integer, end: Integer, classes: Bytes, masked: Bytes, used: Integer
 ) -> Integer:
@@ -128,7 +128,7 @@ def mask_line(
     return used
 
 
-@kernel
+@scanner
 def closing_quote(text: Bytes, position: Integer, end: Integer, quote: Integer) -> Integer:
     while position < end:
         if text[position] == 92:
@@ -139,7 +139,7 @@ def closing_quote(text: Bytes, position: Integer, end: Integer, quote: Integer) 
     return -1
 
 
-@kernel
+@scanner
 def mask_word(
     text: Bytes, position: Integer, end: Integer, classes: Bytes, masked: Bytes, used: Integer
 ) -> tuple[Integer, Integer]:
@@ -181,7 +181,7 @@ def mask_word(
     return stop, used
 
 
-@kernel
+@scanner
 def joined_numbers(text: Bytes, position: Integer, end: Integer, classes: Bytes) -> Integer:
     """Past what continues a number: 10.0.0.1:80, 12:30:01.5, 2026-01-02, 1,234, fe80::1."""
     while position + 1 < end:
@@ -207,7 +207,7 @@ def joined_numbers(text: Bytes, position: Integer, end: Integer, classes: Bytes)
     return position
 
 
-@kernel
+@scanner
 def is_uuid(text: Bytes, position: Integer, end: Integer, classes: Bytes) -> bool:
     if position + 36 > end:
         return False

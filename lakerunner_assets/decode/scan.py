@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_assets.decode.kernel import Integer, kernel
+from lakerunner_assets.decode.kernel import Integer, kernel, scanner
 from lakerunner_assets.decode.wire import (
     Bytes,
     read_fixed,
@@ -93,7 +93,7 @@ def attributes_of(rows: Matrix) -> Attributes:
     return Attributes(rows[:, OWNER].astype(np.int32), spans_of(rows, KEY), values_of(rows, KIND))
 
 
-@kernel
+@scanner
 def next_resource_logs(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, Integer, Integer]:
     """(start, end, position behind) of the next ResourceLogs of a request; start -1 at the end."""
     while position < end:
@@ -111,7 +111,7 @@ def next_resource_logs(data: Bytes, position: Integer, end: Integer) -> tuple[In
     return np.int64(-1), np.int64(-1), position
 
 
-@kernel
+@scanner
 def measure(data: Bytes, position: Integer, end: Integer, counts: Int64s) -> Integer:
     """Count resources, scopes, records and record attributes of the request in `data[position:end]`."""
     while True:
@@ -138,7 +138,7 @@ def measure(data: Bytes, position: Integer, end: Integer, counts: Int64s) -> Int
             inner += length
 
 
-@kernel
+@scanner
 def measure_scope(data: Bytes, position: Integer, end: Integer, counts: Int64s) -> Integer:
     counts[1] += 1
     while position < end:
@@ -167,7 +167,7 @@ def measure_scope(data: Bytes, position: Integer, end: Integer, counts: Int64s) 
     return position
 
 
-@kernel
+@scanner
 def read_any_value(
     data: Bytes, position: Integer, end: Integer, rows: Matrix, row: Integer, field: Integer
 ) -> Integer:
@@ -202,7 +202,7 @@ def read_any_value(
     return position
 
 
-@kernel
+@scanner
 def read_key_value(data: Bytes, position: Integer, end: Integer, attributes: Matrix, row: Integer) -> Integer:
     while position < end:
         tag, position = read_tag(data, position, end)
@@ -227,7 +227,7 @@ def read_key_value(data: Bytes, position: Integer, end: Integer, attributes: Mat
     return position
 
 
-@kernel
+@scanner
 def read_record(
     data: Bytes,
     position: Integer,
@@ -281,7 +281,7 @@ def read_record(
     return position, used
 
 
-@kernel
+@scanner
 def text_field(tag: Integer) -> Integer:
     """Where position and length of a LogRecord's text or id go; -1 for fields we do not know."""
     if tag == 26:
@@ -293,7 +293,7 @@ def text_field(tag: Integer) -> Integer:
     return EVENT_NAME if tag == 98 else -1
 
 
-@kernel
+@scanner
 def fill(
     data: Bytes,
     position: Integer,
@@ -341,7 +341,7 @@ def fill(
             inner += length
 
 
-@kernel
+@scanner
 def fill_scope(
     data: Bytes,
     position: Integer,
@@ -379,7 +379,7 @@ def fill_scope(
     return position, row, used
 
 
-@kernel
+@scanner
 def count_owned(data: Bytes, messages: Spans, attribute_tag: Integer) -> tuple[Integer, Integer]:
     """Number of attributes in resource or scope messages, or a fault."""
     count = 0
@@ -398,7 +398,7 @@ def count_owned(data: Bytes, messages: Spans, attribute_tag: Integer) -> tuple[I
     return count, np.int64(0)
 
 
-@kernel
+@scanner
 def fill_owned(
     data: Bytes, messages: Spans, tags: tuple[int, int, int, int], owners: Matrix, attributes: Matrix
 ) -> Integer:

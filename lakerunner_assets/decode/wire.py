@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_assets.decode.errors import MalformedError
-from lakerunner_assets.decode.kernel import Integer, kernel
+from lakerunner_assets.decode.kernel import Integer, inlined, scanner
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -32,7 +32,7 @@ REASONS = (
 MAX_GROUP_DEPTH = 100
 
 
-@kernel
+@scanner
 def fault(offset: Integer, reason: Integer) -> Integer:
     return -(offset * 16 + reason) - 1
 
@@ -44,7 +44,7 @@ def raise_fault(position: Integer, base: int = 0) -> None:
         raise MalformedError(int(base + offset), REASONS[int(reason)])
 
 
-@kernel
+@inlined
 def read_varint(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, Integer]:
     """The low 64 bits as a signed integer (as protobuf's int64), and the position behind."""
     if position < end and data[position] < 128:
@@ -62,7 +62,7 @@ def read_varint(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, 
     return np.int64(0), fault(start, LONG_VARINT)
 
 
-@kernel
+@inlined
 def read_length(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, Integer]:
     """A length prefix that is known to fit before `end`."""
     length, after = read_varint(data, position, end)
@@ -73,7 +73,7 @@ def read_length(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, 
     return length, after
 
 
-@kernel
+@inlined
 def read_tag(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, Integer]:
     tag, after = read_varint(data, position, end)
     if after < 0:
@@ -83,7 +83,7 @@ def read_tag(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, Int
     return tag, after
 
 
-@kernel
+@inlined
 def read_fixed(data: Bytes, position: Integer, end: Integer, width: Integer) -> tuple[Integer, Integer]:
     """A little-endian integer of 4 (unsigned) or 8 (signed) bytes."""
     if width > end - position:
@@ -94,7 +94,7 @@ def read_fixed(data: Bytes, position: Integer, end: Integer, width: Integer) -> 
     return np.int64(value), position + width
 
 
-@kernel
+@scanner
 def skip_scalar(data: Bytes, position: Integer, end: Integer, tag: Integer) -> Integer:
     """Step over one field that is not a group."""
     wire_type = tag & 7
@@ -110,34 +110,28 @@ def skip_scalar(data: Bytes, position: Integer, end: Integer, tag: Integer) -> I
     return fault(position, TRUNCATED) if width > end - position else position + width
 
 
-@kernel
+@scanner
 def skip_group(data: Bytes, position: Integer, end: Integer, tag: Integer) -> Integer:
-    """Step over a group and the groups in it, up to the end tag that matches."""
-    open_groups = np.zeros(MAX_GROUP_DEPTH, np.int64)
-    open_groups[0] = tag >> 3
+    """Step over a group and the groups in it. Only the outermost end tag is compared with its start."""
     depth = 1
-    while depth > 0:
+    while True:
         tag_at = position
         inner, position = read_tag(data, position, end)
         if position < 0:
             return position
         if inner & 7 == 3:
-            if depth == MAX_GROUP_DEPTH:
-                return fault(tag_at, BAD_GROUP)
-            open_groups[depth] = inner >> 3
             depth += 1
         elif inner & 7 == 4:
             depth -= 1
-            if open_groups[depth] != inner >> 3:
-                return fault(tag_at, BAD_GROUP)
+            if depth == 0:
+                return position if inner >> 3 == tag >> 3 else fault(tag_at, BAD_GROUP)
         else:
             position = skip_scalar(data, position, end, inner)
-            if position < 0:
-                return position
-    return position
+        if position < 0 or depth > MAX_GROUP_DEPTH:
+            return fault(tag_at, BAD_GROUP) if position >= 0 else position
 
 
-@kernel
+@scanner
 def skip_field(data: Bytes, position: Integer, end: Integer, tag: Integer) -> Integer:
     if tag & 7 == 3:
         return skip_group(data, position, end, tag)

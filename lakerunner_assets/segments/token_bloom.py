@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakerunner_assets.decode.distinct import load_word
 from lakerunner_assets.decode.fingerprint import string_buffers
-from lakerunner_assets.decode.kernel import Integer, kernel
+from lakerunner_assets.decode.kernel import Integer, kernel, scanner
 from lakerunner_assets.decode.wire import Bytes
 from resources.lake.tokens import MAX_BLOCKS, MAX_TOKEN_BYTES, MIX_1, MIX_2, MULTIPLIER, SALTS, TokenBloom
 
@@ -64,7 +64,7 @@ def folded(words: Words) -> Words:
     return words
 
 
-@kernel
+@scanner
 def token_hash(text: Bytes, start: Integer, end: Integer) -> np.uint64:
     length = min(end - start, MAX_TOKEN_BYTES)
     stop = start + length
@@ -88,7 +88,7 @@ def token_hash(text: Bytes, start: Integer, end: Integer) -> np.uint64:
     return value ^ (value >> np.uint64(33))
 
 
-@kernel
+@scanner
 def insert(value: np.uint64, words: Words, recent: Hashes) -> None:
     """Set the token's eight bits, unless it was just seen: log lines repeat their words."""
     place = np.int64(value & np.uint64(_RECENT - 1))
@@ -102,7 +102,7 @@ def insert(value: np.uint64, words: Words, recent: Hashes) -> None:
         words[block * 8 + index] |= np.uint32(1) << bit
 
 
-@kernel
+@scanner
 def add_tokens(
     offsets: npt.NDArray[np.int32], text: Bytes, is_token: npt.NDArray[np.bool_], words: Words, recent: Hashes
 ) -> None:

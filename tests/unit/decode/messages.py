@@ -6,7 +6,13 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, InstrumentationScope, KeyValue, KeyValueList
+from opentelemetry.proto.common.v1.common_pb2 import (
+    AnyValue,
+    ArrayValue,
+    InstrumentationScope,
+    KeyValue,
+    KeyValueList,
+)
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
@@ -37,7 +43,7 @@ def _nested(children: st.SearchStrategy[AnyValue]) -> st.SearchStrategy[AnyValue
 
 VALUES = st.recursive(SCALARS, _nested, max_leaves=5)
 ATTRIBUTES = st.lists(
-    st.builds(KeyValue, key=KEYS, value=VALUES), max_size=5, unique_by=lambda pair: (pair.key)
+    st.builds(KeyValue, key=KEYS, value=VALUES), max_size=5, unique_by=lambda pair: pair.key
 )
 TIMES = st.sampled_from([0, 1, 1_768_392_000_000_000_000]) | st.integers(0, 2**64 - 1)
 

@@ -85,7 +85,9 @@ def expected_rows(payload: bytes, arrival_ns: int) -> Iterator[dict[str, Any]]:
                     "log_severity_text": record.severity_text or None,
                     "log_message": text(record.body),
                     "chq_body_kind": kind_of(record.body),
-                    "trace_id": record.trace_id if len(record.trace_id) == 16 and any(record.trace_id) else None,
+                    "trace_id": record.trace_id
+                    if len(record.trace_id) == 16 and any(record.trace_id)
+                    else None,
                     "span_id": record.span_id if len(record.span_id) == 8 and any(record.span_id) else None,
                     "log_flags": record.flags,
                     "event_name": record.event_name or None,
