@@ -6,7 +6,8 @@ imports stay inside `run`, because building the help text loads every command.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace, _SubParsersAction
+from argparse import SUPPRESS, ArgumentParser, Namespace, _SubParsersAction
+from pathlib import Path
 from typing import Any
 
 from resources.settings import Settings
@@ -49,6 +50,8 @@ def _verbs(nouns: _SubParsersAction[ArgumentParser], noun: str, text: str) -> Ve
 def _verb(verbs: Verbs, action: str, text: str) -> ArgumentParser:
     parser: ArgumentParser = verbs.add_parser(action.split()[1], help=text, description=text)
     parser.set_defaults(action=action)
+    # The command has this option already; people type it last, where only the verb's parser sees it.
+    parser.add_argument("--data-dir", type=Path, default=SUPPRESS, help=SUPPRESS)
     return parser
 
 
