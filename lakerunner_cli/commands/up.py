@@ -29,7 +29,7 @@ def run(args: Namespace, settings: Settings) -> int:
     from lakerunner_cli.stack.paths import StackPaths
     from lakerunner_cli.stack.state import acquire
 
-    lock = acquire(StackPaths(settings.data_dir))
+    lock = acquire(StackPaths(settings.data_dir), patience_s=0.3)
     if lock is None:
         return _already_running(settings)
     if not args.detach:

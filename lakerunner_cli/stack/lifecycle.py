@@ -51,7 +51,7 @@ def supervise(
     paths.create()
     logs.rotate(paths)
     stop_orphans(paths, announce)
-    site = prepare_site(settings, announce, definitions)
+    site = prepare_site(settings, announce, {component.name for component in components}, definitions)
     with lock:
         return Supervisor(site, components, begin, tuple(notices)).run(when_ready)
 
@@ -83,7 +83,7 @@ def shut_down(paths: StackPaths, announce: Announce) -> bool:
     supervised = is_running(paths)
     if supervised:
         _stop_supervisor(paths, announce)
-    lock = acquire(paths)
+    lock = acquire(paths, patience_s=0.3)
     if lock is None:
         raise StackError(f"another `lakerunner up` just started on {paths.root}")
     with lock:

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from lakerunner_cli.stack.backoff import crashes_in_a_row, delay
 from lakerunner_cli.stack.component import Component
+from lakerunner_cli.stack.errors import StackError
 from lakerunner_cli.stack.processes import ProcessId, end_session, spawn
 from lakerunner_cli.stack.site import Site
 from lakerunner_cli.stack.state import Phase, StateFile
@@ -102,15 +103,26 @@ class ComponentRunner(Thread):
         """Until the process ends; the result says how, for the report."""
         started_at = time.time()
         while process.poll() is None:
-            if self.component.probe(self._around.site, started_at):
-                self.component.finish(self._around.site)
+            try:
+                ready = self._is_ready(started_at)
+            except StackError:
+                raise  # a person has to act; starting again would not help
+            except Exception as error:  # noqa: BLE001 - it may have been killed in the middle of an answer
+                return f"failed its checks ({error})"
+            if ready:
                 self._became_ready(time.monotonic() - begin)
                 return f"exited with {process.wait()}"
-            if time.monotonic() - begin > self.component.ready_timeout_s:
+            if time.time() - started_at > self.component.ready_timeout_s:
                 return f"was not ready after {self.component.ready_timeout_s:.0f} s"
             if self._around.stopping.wait(PROBE_EVERY_S):
                 break
         return f"exited with {process.returncode} before it was ready"
+
+    def _is_ready(self, started_at: float) -> bool:
+        if not self.component.probe(self._around.site, started_at):
+            return False
+        self.component.finish(self._around.site)
+        return True
 
     def _became_ready(self, seconds: float) -> None:
         address = self.component.address(self._around.site)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -64,15 +64,17 @@ class Site:
 
 
 def prepare_site(
-    settings: Settings, announce: Callable[[str], None], definitions_module: str = DEFINITIONS
+    settings: Settings,
+    announce: Callable[[str], None],
+    components: Collection[str] | None = None,
+    definitions_module: str = DEFINITIONS,
 ) -> Site:
-    """Directories, ports, secrets; nothing is started, but `stack.env` is written."""
+    """Directories, ports (of `components`, or of all), secrets; nothing starts, `stack.env` is written."""
     paths = StackPaths(settings.data_dir)
     paths.create()
-    chosen = ports.choose(wanted_ports(settings), announce)
-    chosen["kafka_controller"] = ports.any_free()  # spoken by the broker to itself only
     password = _known_password(paths) or secrets.token_urlsafe(24)
     java = find_java(process_environment(), paths.root / "java")
+    chosen = _choose_ports(settings, announce, components)
     site = Site(settings, paths, chosen, password, java, definitions_module)
     site = replace(site, settings=_decided(site))
     write_env_file(site)
@@ -89,6 +91,15 @@ def write_env_file(site: Site) -> None:
         out.write("# Written by `lakerunner up`. Holds secrets; read by every lakerunner command.\n")
         out.writelines(f"{name}={environment[name]}\n" for name in names)
     aside.replace(site.paths.env_file)
+
+
+def _choose_ports(
+    settings: Settings, announce: Callable[[str], None], components: Collection[str] | None
+) -> dict[str, int]:
+    wanted = wanted_ports(settings)
+    needed = {name: port for name, port in wanted.items() if components is None or name in components}
+    controller = {"kafka_controller": ports.any_free()}  # the broker speaks to itself there
+    return {**wanted, **ports.choose(needed, announce), **controller}
 
 
 def wanted_ports(settings: Settings) -> dict[str, int]:

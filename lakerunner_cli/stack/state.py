@@ -95,16 +95,23 @@ def read_state(path: Path) -> StackState | None:
     return StackState(ProcessId(**raw["supervisor"]), raw["started"], tuple(raw["notices"]), components)
 
 
-def acquire(paths: StackPaths) -> IO[str] | None:
-    """The lock of a data directory (keep the result open), or None while a supervisor holds it."""
+def acquire(paths: StackPaths, patience_s: float = 0.0) -> IO[str] | None:
+    """The lock of a data directory (keep the result open), or None while a supervisor holds it.
+
+    Whoever means to supervise is patient: `is_running` in another process holds the lock for a moment.
+    """
     paths.lock.parent.mkdir(parents=True, exist_ok=True)
-    handle = paths.lock.open("w")
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        handle.close()
-        return None
-    return handle
+    handle, deadline = paths.lock.open("w"), time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                handle.close()
+                return None
+            time.sleep(0.02)
+        else:
+            return handle
 
 
 def is_running(paths: StackPaths) -> bool:

@@ -6,6 +6,7 @@ for long: the next supervisor first stops what a killed one left behind (`orphan
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -101,7 +102,7 @@ class Supervisor:
     def _report(self, component: str, text: str) -> None:
         if text.startswith("NOTICE"):
             self._state.notice(f"{component}: {text}")
-        with self._print_guard:
+        with self._print_guard, contextlib.suppress(BrokenPipeError):  # nobody reads any more: go on working
             print(f"{time.monotonic() - self._begin:6.1f} s  {component:<15} {text}", flush=True)
 
 

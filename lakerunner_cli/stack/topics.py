@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import time
 
-from lakerunner_cli.stack.errors import StackError
-
 TOPICS = {
     "objstore.ingest.logs": 3,
     "objstore.ingest.metrics": 3,
@@ -43,7 +41,7 @@ def create_topics(bootstrap: str) -> None:
                 future.result(timeout=10)
         except KafkaException as error:
             if time.monotonic() > deadline:
-                raise StackError(f"Kafka does not create the topics {missing}: {error}") from error
+                raise TimeoutError(f"Kafka does not create the topics {missing}: {error}") from error
             time.sleep(0.3)
 
 

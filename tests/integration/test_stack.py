@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -92,6 +93,20 @@ def test_after_kill_9_of_the_supervisor_nothing_is_left_behind(data_dir: Path) -
         secrets.webhook_token,
     )
     assert stack_status(data_dir)["ready"]
+
+
+def test_after_kill_9_of_everything_it_comes_back(data_dir: Path) -> None:
+    before = stack_state(data_dir)
+    members = [pid for process in before.processes() for pid in session_members(process.pid)]
+    for pid in (before.supervisor.pid, *members):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    settings = start_stack(data_dir, PARTS)
+    with psycopg.connect(settings.index_dsn) as connection:
+        assert connection.execute("SELECT count(*) > 0 FROM lakerunner.schema_migration").fetchone() == (
+            True,
+        )
+    assert set(TOPICS) <= _topics(settings.kafka_bootstrap)
 
 
 def test_sigterm_stops_everything_within_fifteen_seconds(data_dir: Path) -> None:

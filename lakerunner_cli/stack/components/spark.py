@@ -33,7 +33,7 @@ JVM_OPTIONS = (
     "--sun-misc-unsafe-memory-access=allow",
     "--enable-native-access=ALL-UNNAMED",
     "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",  # the work is in Python: 5.6 instead of 9.4 CPU seconds to start, jobs no slower
+    "-XX:TieredStopAtLevel=1",  # the work is in Python: 5.6 CPU seconds to start instead of 9.4
 )
 
 
