@@ -43,7 +43,7 @@ _open: dict[tuple[int, str, str, str], ObjectStore] = {}
 
 
 def open_store(url: str, settings: Settings, credentials_ref: str = "") -> ObjectStore:
-    """The client for `url` (`file:///dir`, `s3://bucket/prefix`, `gs://…`, `az://account/container`)."""
+    """The client for `url` (`file:///dir`, `s3://bucket/prefix`, `gs://…`, `az://container/prefix`)."""
     key = (os.getpid(), url, credentials_ref, settings.s3_endpoint)
     with _lock:
         if key not in _open:

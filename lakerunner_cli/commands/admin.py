@@ -75,7 +75,7 @@ def _configure_bucket(bucket: Verbs, prefix: Verbs) -> None:
     add = _verb(bucket, "bucket add", "register or change a bucket")
     add.add_argument("bucket", metavar="NAME", help="as notifications name it")
     add.add_argument(
-        "url", metavar="URL", help="file:///dir, s3://bucket/prefix, gs://…, az://account/container"
+        "url", metavar="URL", help="file:///dir, s3://bucket/prefix, gs://…, az://container/prefix"
     )
     add.add_argument(
         "--credentials", default="", metavar="REF", help="LAKERUNNER_CREDENTIALS_<REF>_* hold them"

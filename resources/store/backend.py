@@ -12,30 +12,35 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from obstore import exceptions as native
 from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
 from resources.settings import Settings, SettingsError, credentials
+from resources.store.errors import detail
 
 Backend = LocalStore | S3Store | GCSStore | AzureStore
 SCHEMES = ("file", "s3", "gs", "az")
+_REMOTE: dict[str, Callable[..., Backend]] = {
+    "s3": S3Store.from_url,
+    "gs": GCSStore.from_url,
+    "az": AzureStore.from_url,
+}
 
 
 def open_backend(url: str, settings: Settings, credentials_ref: str) -> Backend:
     scheme = scheme_of(url)
     if scheme == "file":
         return LocalStore(_local_root(url), mkdir=True)
-    kinds: dict[str, Callable[..., Backend]] = {
-        "s3": S3Store.from_url,
-        "gs": GCSStore.from_url,
-        "az": AzureStore.from_url,
-    }
     options = credentials(credentials_ref) if credentials_ref else _from_settings(scheme, settings)
-    return kinds[scheme](
-        url,
-        config=options,
-        client_options=_client_options(settings, options),
-        retry_config={"max_retries": 0, "retry_timeout": timedelta(seconds=settings.store_timeout_s)},
-    )
+    try:
+        return _REMOTE[scheme](
+            url,
+            config=options,
+            client_options=_client_options(settings, options),
+            retry_config={"max_retries": 0, "retry_timeout": timedelta(seconds=settings.store_timeout_s)},
+        )
+    except (native.BaseError, ValueError) as error:
+        raise SettingsError(f"object store URL {url!r}: {detail(error)}") from error
 
 
 def scheme_of(url: str) -> str:

@@ -146,13 +146,9 @@ class ObjectStore:
     def _listing(self, prefix: str, offset: str | None) -> Iterator[Sequence[Any]]:
         return iter(obstore.list(self._backend, prefix or None, offset=offset, chunk_size=LIST_CHUNK))
 
-    def _pinned(self, key: str, start: int, end: int, etag: str) -> bytes:
-        options: dict[str, Any] = {"range": (start, end)} | ({"if_match": quoted_etag(etag)} if etag else {})
-        return self._run(
-            "fetch",
-            key,
-            lambda: bytes(obstore.get(self._backend, key, options=options).bytes()),  # type: ignore[arg-type]
-        )
+    def _pinned(self, key: str, start: int, end: int, etag: str) -> obstore.Bytes:
+        options: Any = {"range": (start, end)} | ({"if_match": quoted_etag(etag)} if etag else {})
+        return self._run("fetch", key, lambda: obstore.get(self._backend, key, options=options).bytes())
 
     def _put(self, key: str, buffer: Any, mode: Any) -> str:
         # One request even when large: multipart uploads cannot be conditional here.

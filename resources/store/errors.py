@@ -59,9 +59,10 @@ FAILURES = (native.BaseError, OSError, ValueError)
 def translate(error: Exception, operation: str, url: str, key: str) -> StoreError:
     """The typed error for what obstore raised while doing `operation` on `key`."""
     kind, text = next((kind, text) for types, kind, text in _KINDS if isinstance(error, types))
-    return kind(key, f"{operation} {url.rstrip('/')}/{key}: {text} ({_detail(error)})")
+    return kind(key, f"{operation} {url.rstrip('/')}/{key}: {text} ({detail(error)})")
 
 
-def _detail(error: Exception) -> str:
+def detail(error: Exception) -> str:
+    """The first line of what the library says, without query strings."""
     first = str(error).strip().splitlines() or [type(error).__name__]
     return _QUERY_STRING.sub("?…", first[0])[:MAX_DETAIL]

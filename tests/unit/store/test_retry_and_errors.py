@@ -123,7 +123,7 @@ def test_clients_are_shared_within_a_process_and_pickle_without_secrets(
     assert (again.url, again is store) == ("s3://bucket/prefix", False)
 
 
-@pytest.mark.parametrize("url", ["ftp://x/y", "/plain/path", "file://relative/path"])
+@pytest.mark.parametrize("url", ["ftp://x/y", "/plain/path", "file://relative/path", "az://no-account/x"])
 def test_a_url_we_cannot_open_is_a_settings_error(url: str) -> None:
     with pytest.raises(SettingsError, match="object store URL"):
         open_store(url, Settings())
