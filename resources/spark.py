@@ -52,12 +52,12 @@ class SparkTasks:
                 _limit_retries(self._session)
         return self._session
 
-    def run(self, work: Work, payloads: Sequence[bytes], tag: str) -> list[bytes]:
-        """`[work(p) for p in payloads]`, one Spark task each."""
+    def run(self, work: Work, payloads: Sequence[bytes], tags: Sequence[str]) -> list[bytes]:
+        """`[work(p) for p in payloads]`, one Spark task each; any of the tags can interrupt it."""
         if not payloads:
             return []
         session = self.connect()
-        with _translated(), _tagged(session, tag):
+        with _translated(), _tagged(session, tags):
             count = len(payloads)
             tasks = session.range(0, count, 1, count)
             answers = tasks.mapInArrow(partial(_in_worker, work, tuple(payloads)), "task long, result binary")
@@ -137,12 +137,13 @@ def _limit_retries(session: SparkSession) -> None:
 
 
 @contextlib.contextmanager
-def _tagged(session: SparkSession, tag: str) -> Iterator[None]:
-    session.addTag(tag)
+def _tagged(session: SparkSession, tags: Sequence[str]) -> Iterator[None]:
+    for tag in tags:
+        session.addTag(tag)
     try:
         yield
     finally:
-        session.removeTag(tag)
+        session.clearTags()
 
 
 @contextlib.contextmanager

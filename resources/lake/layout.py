@@ -93,7 +93,9 @@ def raw_prefixes(org: str) -> tuple[str, ...]:
     return (f"otel-raw/{org}/", *(f"{signal.value}-raw/{org}/" for signal in Signal))
 
 
-def segment_key(org: str, collector: str, dataset: str, start_ns: int, hour: int | None, segment_id: str) -> str:
+def segment_key(
+    org: str, collector: str, dataset: str, start_ns: int, hour: int | None, segment_id: str
+) -> str:
     """`db/{org}/{collector}/{dateint}/{dataset}/{hour|all}/tbl_{id}.parquet`."""
     for what, value in (("organisation", org), ("collector", collector), ("dataset", dataset)):
         _name(value, what, value)
@@ -142,7 +144,9 @@ def _signal_of_file(key: str) -> Signal:
     stem = key.rsplit("/", 1)[-1].split("_", 1)[0]
     if stem in set(Signal):
         return Signal(stem)
-    raise InvalidKeyError(f"{key!r}: no signal folder and the file name does not start with logs_, metrics_ or traces_")
+    raise InvalidKeyError(
+        f"{key!r}: no signal folder and the file name does not start with logs_, metrics_ or traces_"
+    )
 
 
 def _name(key: str, what: str, text: str) -> str:

@@ -1,0 +1,47 @@
+"""What tasks answer: one entry per raw object and one per segment, with whatever went wrong.
+
+Values only, shared by the tiers that produce them and by `publish.py` that turns them into index changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakerunner_assets.spec import SegmentFacts
+
+
+class Fault(StrEnum):
+    OBJECT = "object"  # this object's bytes or absence: counts as one of its tries
+    STORE = "store"  # the object store did not answer: nobody's fault, the batch waits
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectAnswer:
+    object_id: int
+    etag: str = ""
+    rows: int = 0
+    rejected: int = 0
+    quarantined: int = 0
+    hours: tuple[tuple[int, int], ...] = ()
+    fault: Fault | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentAnswer:
+    batch_id: int
+    segment_id: str
+    key: str
+    collector: str
+    dataset: str
+    hour_ns: int
+    facts: SegmentFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    objects: tuple[ObjectAnswer, ...]
+    segments: tuple[SegmentAnswer, ...]
+    seconds: float
+    raw_bytes: int

@@ -1,0 +1,159 @@
+"""Cooks everything that is due: claim, run, publish, until nothing is due any more.
+
+A run that finds nothing more lingers a little, so that a steady trickle of objects costs one run and not one
+run each. Faults are sorted by whose they are: the store's or Spark's (the batch waits), an object's (it is
+retried alone, then parked), nobody knows (the batch is split).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lakerunner_assets.answers import Answer, Fault, ObjectAnswer, SegmentAnswer
+from lakerunner_assets.cooked.plan import plan_units
+from lakerunner_assets.cooked.task import cook
+from lakerunner_assets.cooked.units import decode_answer, encode
+from lakerunner_assets.heartbeat import Heartbeat
+from lakerunner_assets.publish import HourChange, changes, cooked_publication
+from resources.index.contract import PipelineIndex
+from resources.index.types import BatchKind, Claim, PublishConflictError
+from resources.lake.layout import Signal
+from resources.settings import Settings
+from resources.spark import SparkTasks, SparkUnavailableError, TaskCrashError
+
+MANY_ATTEMPTS = 5
+"""After so many attempts even an innocent-looking batch is split: something in it may kill the server."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run did, for metadata and checks."""
+
+    batches: int = 0
+    objects: int = 0
+    rows: int = 0
+    rejected: int = 0
+    quarantined: int = 0
+    segment_rows: int = 0
+    raw_bytes: int = 0
+    task_seconds: float = 0.0
+    failed: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+
+    def add(self, objects: Sequence[ObjectAnswer], segments: Sequence[SegmentAnswer]) -> None:
+        good = [answer for answer in objects if answer.fault is None]
+        self.batches += 1
+        self.objects += len(good)
+        self.rows += sum(answer.rows for answer in good)
+        self.rejected += sum(answer.rejected for answer in good)
+        self.quarantined += sum(answer.quarantined for answer in good)
+        self.segment_rows += sum(answer.facts.rows for answer in segments)
+        self.failed.extend(answer.error for answer in objects if answer.fault is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Kitchen:
+    """What a run works with."""
+
+    index: PipelineIndex
+    spark: SparkTasks
+    settings: Settings
+    heart: Heartbeat
+    log: Callable[[str], None]
+
+
+def cook_due(kitchen: Kitchen, signal: Signal, report: Report) -> Iterator[HourChange]:
+    """Cook due batches until none came for the linger time; yields each changed hour after its commit."""
+    kitchen.spark.connect()  # before claiming: without Spark nothing should look attempted
+    settings = kitchen.settings
+    ends = time.monotonic() + settings.cook_run_max_s
+    quiet_until = time.monotonic() + settings.cook_linger_s
+    while time.monotonic() < min(ends, quiet_until):
+        claims = kitchen.index.claim_due(signal, BatchKind.COOK, settings.cook_claim_bytes)
+        if claims:
+            yield from cook_claims(kitchen, claims, report)
+            quiet_until = time.monotonic() + settings.cook_linger_s
+        else:
+            time.sleep(settings.cook_poll_s)
+
+
+def cook_claims(kitchen: Kitchen, claims: Sequence[Claim], report: Report) -> Iterator[HourChange]:
+    """One Spark job for all claims; each is then published (or put back) by itself."""
+    for claim in claims:
+        kitchen.heart.hold(claim.token)
+    try:
+        for claim, answers in _answers(kitchen, claims):
+            yield from _settle(kitchen, claim, answers, report)
+    finally:
+        for claim in claims:
+            kitchen.heart.release(claim.token)
+
+
+def _answers(kitchen: Kitchen, claims: Sequence[Claim]) -> Iterator[tuple[Claim, list[Answer]]]:
+    for claim in claims:
+        if claim.attempt:
+            kitchen.spark.interrupt(_tag(claim))
+    try:
+        yield from _run(kitchen, claims)
+    except TaskCrashError as error:
+        if len(claims) == 1:
+            kitchen.log(f"batch {claims[0].batch_id}: a task died, splitting it: {error}")
+            kitchen.index.split(claims[0], str(error), kitchen.settings.object_max_tries)
+            return
+        # One of them did it. Alone each shows whether it was the one.
+        for claim in claims:
+            yield from _answers(kitchen, [claim])
+    except SparkUnavailableError as error:
+        for claim in claims:
+            _put_back(kitchen, claim, str(error))
+        raise
+
+
+def _run(kitchen: Kitchen, claims: Sequence[Claim]) -> list[tuple[Claim, list[Answer]]]:
+    profiles = kitchen.index.storage_profiles()
+    units = [(claim, unit) for claim in claims for unit in plan_units(claim, profiles, kitchen.settings)]
+    tags = [_tag(claim) for claim in claims]
+    results = kitchen.spark.run(cook, [encode(unit) for _, unit in units], tags)
+    found: dict[int, list[Answer]] = {claim.batch_id: [] for claim in claims}
+    for (claim, _), result in zip(units, results, strict=True):
+        found[claim.batch_id].append(decode_answer(result))
+    return [(claim, found[claim.batch_id]) for claim in claims]
+
+
+def _settle(
+    kitchen: Kitchen, claim: Claim, answers: Sequence[Answer], report: Report
+) -> Iterator[HourChange]:
+    objects = [obj for answer in answers for obj in answer.objects]
+    segments = [segment for answer in answers for segment in answer.segments]
+    store_faults = [obj.error for obj in objects if obj.fault is Fault.STORE]
+    if store_faults:
+        _put_back(kitchen, claim, store_faults[0])
+        return
+    publication = cooked_publication(claim, objects, segments, kitchen.settings.object_max_tries)
+    try:
+        versions = kitchen.index.publish(publication)
+    except PublishConflictError as error:
+        kitchen.log(f"batch {claim.batch_id} was not published: {error}")
+        report.conflicts.append(str(error))
+        return
+    report.add(objects, segments)
+    report.raw_bytes += sum(answer.raw_bytes for answer in answers)
+    report.task_seconds += sum(answer.seconds for answer in answers)
+    yield from changes(publication, versions)
+
+
+def _put_back(kitchen: Kitchen, claim: Claim, error: str) -> None:
+    kitchen.log(f"batch {claim.batch_id} waits: {error}")
+    try:
+        if claim.attempt + 1 >= MANY_ATTEMPTS and len(claim.inputs) > 1:
+            kitchen.index.split(claim, error, kitchen.settings.object_max_tries)
+        else:
+            kitchen.index.give_back(claim, error, min(60.0, 2.0 ** min(claim.attempt, 6)))
+    except PublishConflictError as lost:
+        kitchen.log(f"batch {claim.batch_id} has another holder already: {lost}")
+
+
+def _tag(claim: Claim) -> str:
+    return f"batch-{claim.batch_id}"

@@ -1,0 +1,154 @@
+"""Which objects travel together: pure decisions over frozen values.
+
+Pending objects become batches when a group of one organisation, collector and arrival hour is big enough or
+old enough; claimed batches become units of about `task_bytes`, the largest first.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakerunner_assets.cooked.units import Target, Unit, UnitObject
+from lakerunner_assets.partitions import horizon_ns
+from resources.index.types import BatchKind, BatchPlan, Claim, PendingObject, RawObject, StorageProfile
+from resources.settings import Settings
+
+SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class BatchBounds:
+    max_bytes: int
+    max_objects: int
+    max_age_ns: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> BatchBounds:
+        age = int(settings.batch_max_age_s * SECOND_NS)
+        return cls(settings.batch_max_bytes, settings.batch_max_objects, age)
+
+
+def group_pending(pending: Sequence[PendingObject], bounds: BatchBounds, now_ns: int) -> list[BatchPlan]:
+    """Batches for every ripe group; the rest keeps waiting for company.
+
+    An object that failed before goes alone: only then may a further failure park it.
+    """
+    groups: dict[tuple[object, ...], list[PendingObject]] = defaultdict(list)
+    plans: list[BatchPlan] = []
+    for obj in pending:
+        if obj.tries:
+            plans.append(_plan([obj]))
+        else:
+            groups[obj.org, obj.collector, obj.signal, obj.arrival_hour_ns].append(obj)
+    for group in groups.values():
+        chunks = _chunks(group, bounds)
+        ripe = chunks if _old(chunks[-1], bounds, now_ns) else chunks[:-1]
+        plans.extend(_plan(chunk) for chunk in ripe)
+    return plans
+
+
+def plan_units(claim: Claim, profiles: dict[str, StorageProfile], settings: Settings) -> list[Unit]:
+    """The units of one claimed batch."""
+    target = Target(claim.batch_id, claim.attempt)
+    bins = pack(claim.inputs, settings.cook_task_bytes)
+    return [_unit(claim, part, objects, target, {}, profiles, settings) for part, objects in enumerate(bins)]
+
+
+def plan_rebuild_units(
+    claims: Sequence[Claim],
+    objects: Sequence[RawObject],
+    profiles: dict[str, StorageProfile],
+    settings: Settings,
+) -> list[Unit]:
+    """Units that decode each object once and cut it into the segments of several hours' batches."""
+    targets = {claim.hour_ns: Target(claim.batch_id, claim.attempt) for claim in claims}
+    units: list[Unit] = []
+    for collector, mine in _by_collector(objects).items():
+        for chosen in pack(mine, settings.cook_task_bytes):
+            unit = _unit(claims[0], len(units), chosen, None, targets, profiles, settings, collector)
+            units.append(unit)
+    return units
+
+
+def pack(objects: Sequence[RawObject], task_bytes: int) -> list[list[RawObject]]:
+    """First-fit in order of id: bins of at most `task_bytes`, a larger object has its own."""
+    bins: list[list[RawObject]] = []
+    room = 0
+    for obj in sorted(objects, key=lambda o: o.object_id):
+        if not bins or obj.size > room:
+            bins.append([])
+            room = task_bytes
+        bins[-1].append(obj)
+        room -= obj.size
+    return bins
+
+
+def _chunks(group: Sequence[PendingObject], bounds: BatchBounds) -> list[list[PendingObject]]:
+    """Full chunks first; the last one may still be growing."""
+    chunks: list[list[PendingObject]] = [[]]
+    size = 0
+    for obj in group:
+        full = len(chunks[-1]) >= bounds.max_objects or size + obj.size > bounds.max_bytes
+        if chunks[-1] and full:
+            chunks.append([])
+            size = 0
+        chunks[-1].append(obj)
+        size += obj.size
+    return chunks
+
+
+def _old(chunk: Sequence[PendingObject], bounds: BatchBounds, now_ns: int) -> bool:
+    return now_ns - min(obj.registered_at_ns for obj in chunk) >= bounds.max_age_ns
+
+
+def _plan(objects: Sequence[PendingObject]) -> BatchPlan:
+    first = objects[0]
+    ids = tuple(obj.object_id for obj in objects)
+    return BatchPlan(BatchKind.COOK, first.org, first.collector, first.signal, first.arrival_hour_ns, ids)
+
+
+def plan_all_now(pending: Sequence[PendingObject], settings: Settings) -> list[BatchPlan]:
+    """Every pending object in a batch at once, however young (a person asked for it)."""
+    return group_pending(
+        pending, BatchBounds(settings.batch_max_bytes, settings.batch_max_objects, -(2**62)), 0
+    )
+
+
+def _by_collector(objects: Sequence[RawObject]) -> dict[str, list[RawObject]]:
+    found: dict[str, list[RawObject]] = defaultdict(list)
+    for obj in objects:
+        found[obj.collector].append(obj)
+    return found
+
+
+def _unit(
+    claim: Claim,
+    part: int,
+    objects: Sequence[RawObject],
+    target: Target | None,
+    targets: dict[int, Target],
+    profiles: dict[str, StorageProfile],
+    settings: Settings,
+    collector: str = "",
+) -> Unit:
+    return Unit(
+        signal=claim.signal,
+        org=claim.org,
+        collector=collector or claim.collector,
+        part=part,
+        objects=tuple(_unit_object(obj, check=bool(targets)) for obj in objects),
+        target=target,
+        targets=targets,
+        buckets={name: (p.url, p.credentials_ref) for name, p in profiles.items()},
+        lake_url=settings.require("lake_url"),
+        horizon_ns=horizon_ns(settings.horizon),
+        future_tolerance_ns=settings.future_tolerance_s * SECOND_NS,
+        object_max_bytes=settings.object_max_bytes,
+        slice_bytes=settings.cook_slice_bytes,
+    )
+
+
+def _unit_object(obj: RawObject, *, check: bool) -> UnitObject:
+    return UnitObject(obj.object_id, obj.bucket, obj.key, obj.arrival_hour_ns, obj.etag if check else "")

@@ -1,0 +1,147 @@
+"""Cooks hours again from their raw objects, once each, and swaps the result in per hour.
+
+First everything pending of those arrival hours is ingested, then each hour's done objects are decoded
+again and one publication per hour retires all its frequency-0 segments. An hour whose objects changed since
+planning is planned anew. A raw object that is gone stops the rebuild unless loss is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lakerunner_assets.answers import Answer, Fault, ObjectAnswer
+from lakerunner_assets.cooked.ingest import Kitchen, Report, cook_claims
+from lakerunner_assets.cooked.plan import plan_all_now, plan_rebuild_units
+from lakerunner_assets.cooked.task import cook
+from lakerunner_assets.cooked.units import decode_answer, encode
+from lakerunner_assets.publish import HourChange, changes, rebuilt_publication
+from resources.index.types import BatchKind, BatchPlan, Claim, PublishConflictError, RawObject
+from resources.lake.layout import Signal
+
+MAX_PLANS = 5
+"""How often an hour is planned again when new objects keep arriving in it."""
+
+
+class RebuildRefusedError(RuntimeError):
+    """Raw objects of the hour cannot be read any more; rebuilding would lose their rows."""
+
+
+class StoreOutageError(RuntimeError):
+    """The object store did not answer; nothing was changed."""
+
+
+def rebuild(
+    kitchen: Kitchen, signal: Signal, org: str, hours: Sequence[int], allow_loss: bool, report: Report
+) -> Iterator[HourChange]:
+    """Rebuild these event hours of one organisation; yields each changed hour after its commit."""
+    yield from _ingest_pending(kitchen, signal, org, hours, report)
+    todo = sorted(hours)
+    for _ in range(MAX_PLANS):
+        failed: list[int] = []
+        for change, hour in _rebuild_once(kitchen, signal, org, todo, allow_loss, report):
+            if change is None:
+                failed.append(hour)
+            else:
+                yield change
+        if not failed:
+            return
+        todo = failed
+    raise PublishConflictError(
+        f"{org}: objects kept arriving in hours {todo}; {MAX_PLANS} plans were out of date"
+    )
+
+
+def _ingest_pending(
+    kitchen: Kitchen, signal: Signal, org: str, hours: Sequence[int], report: Report
+) -> Iterator[HourChange]:
+    pending = kitchen.index.pending_objects(org, signal, min(hours), max(hours))
+    wanted = [obj for obj in pending if obj.arrival_hour_ns in set(hours)]
+    if wanted:
+        claims = kitchen.index.batch_now(plan_all_now(wanted, kitchen.settings))
+        yield from cook_claims(kitchen, claims, report)
+
+
+def _rebuild_once(
+    kitchen: Kitchen, signal: Signal, org: str, hours: Sequence[int], allow_loss: bool, report: Report
+) -> Iterator[tuple[HourChange | None, int]]:
+    """One plan for all hours: (change, hour), or (None, hour) when the plan was out of date."""
+    sources = {hour: kitchen.index.objects_with_rows_in(org, signal, hour) for hour in hours}
+    sources = {hour: objects for hour, objects in sources.items() if objects}
+    if not sources:
+        return
+    claims = [_claim(kitchen, org, signal, hour, objects) for hour, objects in sources.items()]
+    done: set[int] = set()
+    try:
+        answers = _decode_again(kitchen, claims, sources)
+        _check_readable(answers, allow_loss)
+        for claim in claims:
+            change = _swap(kitchen, claim, sources[claim.hour_ns], answers, report)
+            done.add(claim.batch_id)
+            yield change, claim.hour_ns
+    finally:
+        for claim in claims:
+            kitchen.heart.release(claim.token)
+            if claim.batch_id not in done:
+                kitchen.index.abandon(claim, "the rebuild stopped before this hour")
+
+
+def _claim(kitchen: Kitchen, org: str, signal: Signal, hour: int, objects: Sequence[RawObject]) -> Claim:
+    ids = tuple(obj.object_id for obj in objects)
+    claim = kitchen.index.create_claimed(
+        BatchPlan(BatchKind.REBUILD, org, objects[0].collector, signal, hour, ids)
+    )
+    kitchen.heart.hold(claim.token)
+    return claim
+
+
+def _decode_again(
+    kitchen: Kitchen, claims: Sequence[Claim], sources: dict[int, list[RawObject]]
+) -> list[Answer]:
+    """Every object once, however many of the hours it has rows in."""
+    distinct = {obj.object_id: obj for objects in sources.values() for obj in objects}
+    profiles = kitchen.index.storage_profiles()
+    units = plan_rebuild_units(claims, list(distinct.values()), profiles, kitchen.settings)
+    tags = [f"batch-{claim.batch_id}" for claim in claims]
+    results = kitchen.spark.run(cook, [encode(unit) for unit in units], tags)
+    return [decode_answer(result) for result in results]
+
+
+def _check_readable(answers: Sequence[Answer], allow_loss: bool) -> None:
+    faults = [obj for answer in answers for obj in answer.objects if obj.fault is not None]
+    outages = [obj for obj in faults if obj.fault is Fault.STORE]
+    if outages:
+        raise StoreOutageError(outages[0].error)
+    if faults and not allow_loss:
+        raise RebuildRefusedError(_refusal(faults))
+
+
+def _refusal(faults: Sequence[ObjectAnswer]) -> str:
+    listed = "\n".join(f"  object {obj.object_id}: {obj.error}" for obj in faults)
+    return (
+        f"{len(faults)} raw objects cannot be cooked again, their rows would be lost:\n{listed}\n"
+        "Start the run with the tag lakerunner/allow_loss=true to rebuild without them."
+    )
+
+
+def _swap(
+    kitchen: Kitchen, claim: Claim, sources: Sequence[RawObject], answers: Sequence[Answer], report: Report
+) -> HourChange | None:
+    old = kitchen.index.live_segments(claim.org, claim.signal, 0, claim.hour_ns)
+    segments = [s for answer in answers for s in answer.segments if s.batch_id == claim.batch_id]
+    publication = rebuilt_publication(claim, segments, old, [obj.object_id for obj in sources])
+    try:
+        versions = kitchen.index.publish(publication)
+    except PublishConflictError as error:
+        kitchen.log(f"hour {claim.hour_ns} is planned again: {error}")
+        report.conflicts.append(str(error))
+        kitchen.index.abandon(claim, str(error))
+        return None
+    report.batches += 1
+    report.segment_rows += sum(s.facts.rows for s in segments)
+    report.rows += _decoded_rows(answers, claim.hour_ns)
+    report.rows += sum(s.facts.rows for s in segments)
+    return changes(publication, versions)[0]
+
+
+def _decoded_rows(answers: Sequence[Answer], hour_ns: int) -> int:
+    return sum(dict(obj.hours).get(hour_ns, 0) for answer in answers for obj in answer.objects)

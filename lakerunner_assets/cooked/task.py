@@ -1,0 +1,185 @@
+"""What runs inside a Spark Python worker: download, decode, cut by hour, sort, write, answer.
+
+Four rows of one object that arrived at 12:xx (horizon 2025, tolerance 1 h):
+
+    event time           goes to
+    2026-01-02T12:10     logs, hour 12
+    2026-01-02T11:59     logs, hour 11 (late)
+    2019-05-05T00:00     logs-quarantine, hour 12 (before the horizon)
+    2026-01-02T15:00     logs-quarantine, hour 12 (more than an hour ahead)
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from lakerunner_assets.answers import Answer, Fault, ObjectAnswer, SegmentAnswer
+from lakerunner_assets.cooked.buffers import HourBuffers
+from lakerunner_assets.cooked.split import Split, split_rows
+from lakerunner_assets.cooked.units import Target, Unit, UnitObject, decode_unit, encode, segment_id
+from lakerunner_assets.decode.errors import DecodeError
+from lakerunner_assets.signals import SIGNALS
+from lakerunner_assets.spec import Limits, SegmentIdentity, SignalSpec
+from resources.lake.layout import hourly_segment_key
+from resources.lake.timecut import HOUR_NS, from_datetime
+from resources.object_store import AlreadyExistsError, Fetched, StoreError, UnavailableError, open_store
+from resources.settings import Settings
+
+
+def cook(payload: bytes) -> bytes:
+    """The function Spark calls: one encoded unit in, one encoded answer out."""
+    return encode(cook_unit(decode_unit(payload), Settings.load()))
+
+
+def cook_unit(unit: Unit, settings: Settings) -> Answer:
+    """Cook a unit. An object that fails after some of its rows were written is left out of a second round."""
+    left_out: dict[int, ObjectAnswer] = {}
+    part = unit.part * 10_000
+    while True:
+        round_ = Round(unit, settings, left_out, part)
+        try:
+            return round_.run()
+        except SpilledObjectError as error:
+            left_out[error.answer.object_id] = error.answer
+            part = round_.next_part
+
+
+class SpilledObjectError(Exception):
+    """An object failed when rows of it were in a segment already; those segments are never published."""
+
+    def __init__(self, answer: ObjectAnswer) -> None:
+        super().__init__(answer.error)
+        self.answer = answer
+
+
+class ObjectError(Exception):
+    """Why one object cannot be cooked."""
+
+    def __init__(self, fault: Fault, message: str) -> None:
+        super().__init__(message)
+        self.fault = fault
+
+
+class Round:
+    """One pass over the objects of a unit."""
+
+    def __init__(self, unit: Unit, settings: Settings, left_out: dict[int, ObjectAnswer], part: int) -> None:
+        self._unit = unit
+        self._settings = settings
+        self._spec: SignalSpec = SIGNALS[unit.signal]
+        self._limits = Limits(unit.object_max_bytes, unit.slice_bytes)
+        self._buffers = HourBuffers(unit.slice_bytes)
+        self._objects: list[ObjectAnswer] = list(left_out.values())
+        self._left_out = left_out
+        self._segments: list[SegmentAnswer] = []
+        self._raw_bytes = 0
+        self.next_part = part
+
+    def run(self) -> Answer:
+        started = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="lakerunner-cook-") as folder:
+            for obj in self._unit.objects:
+                if obj.object_id not in self._left_out:
+                    self._objects.append(self._cook_object(obj, Path(folder)))
+            for dataset, hour in self._buffers.filled():
+                self._write(dataset, hour, Path(folder))
+        seconds = time.monotonic() - started
+        return Answer(tuple(self._objects), tuple(self._segments), seconds, self._raw_bytes)
+
+    def _cook_object(self, obj: UnitObject, folder: Path) -> ObjectAnswer:
+        self._buffers.begin()
+        try:
+            fetched = self._fetch(obj)
+            return self._rows_of(obj, fetched, folder)
+        except (ObjectError, DecodeError) as error:
+            fault = error.fault if isinstance(error, ObjectError) else Fault.OBJECT
+            answer = ObjectAnswer(obj.object_id, fault=fault, error=f"{obj.bucket}/{obj.key}: {error}")
+            if self._buffers.spilled:
+                raise SpilledObjectError(answer) from error
+            self._buffers.forget()
+            return answer
+
+    def _fetch(self, obj: UnitObject) -> Fetched:
+        url, ref = self._unit.buckets[obj.bucket]
+        try:
+            fetched = open_store(url, self._settings, ref).get(obj.key)
+        except UnavailableError as error:
+            raise ObjectError(Fault.STORE, str(error)) from error
+        except StoreError as error:
+            raise ObjectError(Fault.OBJECT, str(error)) from error
+        found = fetched.etag.strip('"')
+        if obj.expect_etag and found != obj.expect_etag:
+            raise ObjectError(Fault.OBJECT, f"was written again: etag {obj.expect_etag} became {found}")
+        self._raw_bytes += len(fetched.data)
+        return fetched
+
+    def _rows_of(self, obj: UnitObject, fetched: Fetched, folder: Path) -> ObjectAnswer:
+        hours: Counter[int] = Counter()
+        rejected = quarantined = 0
+        for part in self._splits(obj, fetched):
+            rejected += part.rejected
+            quarantined += part.quarantined
+            hours.update(part.counts)
+            for (dataset, hour), table in part.tables.items():
+                self._buffers.add(dataset, hour, table)
+                if self._buffers.full():
+                    self._spill(folder)
+        return ObjectAnswer(
+            obj.object_id,
+            etag=fetched.etag.strip('"'),
+            rows=sum(hours.values()),
+            rejected=rejected,
+            quarantined=quarantined,
+            hours=tuple(sorted(hours.items())),
+        )
+
+    def _splits(self, obj: UnitObject, fetched: Fetched) -> Iterator[Split]:
+        arrival_ns = _arrival(obj, fetched)
+        parts = self._spec.decode(
+            fetched.data, object_id=obj.object_id, arrival_ns=arrival_ns, limits=self._limits
+        )
+        for part in parts:
+            yield split_rows(part, self._spec, self._unit, obj.arrival_hour_ns)
+
+    def _spill(self, folder: Path) -> None:
+        """Write the largest buffer, to make room."""
+        dataset, hour = self._buffers.largest()
+        self._write(dataset, hour, folder)
+
+    def _write(self, dataset: str, hour_ns: int, folder: Path) -> None:
+        target = self._target(hour_ns)
+        name = segment_id(target, hour_ns, dataset, self.next_part)
+        self.next_part += 1
+        unit = self._unit
+        path = folder / name
+        identity = SegmentIdentity(unit.org, unit.collector, dataset, hour_ns, name)
+        facts = self._spec.write(self._buffers.take(dataset, hour_ns), path, identity)
+        key = hourly_segment_key(unit.org, unit.collector, dataset, hour_ns, name)
+        self._put(key, path, facts.bytes)
+        path.unlink()
+        self._segments.append(
+            SegmentAnswer(target.batch_id, name, key, unit.collector, dataset, hour_ns, facts)
+        )
+
+    def _put(self, key: str, path: Path, size: int) -> None:
+        store = open_store(self._unit.lake_url, self._settings)
+        try:
+            store.put_new(key, path)
+        except AlreadyExistsError:
+            # The same attempt run again by Spark wrote the same rows; anything else is a broken invariant.
+            found = store.head(key)
+            if found.size != size:
+                raise
+
+    def _target(self, hour_ns: int) -> Target:
+        return self._unit.target or self._unit.targets[hour_ns]
+
+
+def _arrival(obj: UnitObject, fetched: Fetched) -> int:
+    """When the object arrived, kept inside its (left-open) arrival hour so that a copy cooks alike."""
+    hour = obj.arrival_hour_ns
+    return min(max(from_datetime(fetched.last_modified), hour + 1), hour + HOUR_NS)

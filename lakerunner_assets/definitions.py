@@ -1,0 +1,42 @@
+"""Everything Dagster loads. Adding an asset happens in `graph.py`, adding a sensor in `sensors/`."""
+
+from __future__ import annotations
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+from lakerunner_assets.graph import build_assets
+from lakerunner_assets.keys import Tier, asset_key, cook_job_name
+from lakerunner_assets.signals import SIGNALS
+from resources.bindings import Lakerunner
+from resources.settings import Settings
+from sensors.ingest import ingest_sensor
+from sensors.outbox import outbox_sensor
+from sensors.reconciler import reconciler_sensor
+from sensors.schedules import listing_job_name, listing_schedule
+
+
+def build_defs(settings: Settings) -> dg.Definitions:
+    cook_jobs = [_job(cook_job_name(signal), asset_key(Tier.COOKED, signal)) for signal in SIGNALS]
+    list_jobs = [_job(listing_job_name(signal), asset_key(Tier.RAW, signal)) for signal in SIGNALS]
+    return dg.Definitions(
+        assets=build_assets(settings.horizon),
+        jobs=[*cook_jobs, *list_jobs],
+        sensors=[
+            *(ingest_sensor(signal, settings.sensor_interval_s) for signal in SIGNALS),
+            reconciler_sensor(cook_jobs),
+            outbox_sensor,
+        ],
+        schedules=[listing_schedule(signal) for signal in SIGNALS],
+        resources={"lakerunner": Lakerunner()},
+        executor=dg.in_process_executor,
+    )
+
+
+def _job(name: str, key: dg.AssetKey) -> UnresolvedAssetJobDefinition:
+    return dg.define_asset_job(
+        name, selection=dg.AssetSelection.assets(key), executor_def=dg.in_process_executor
+    )
+
+
+defs = build_defs(Settings.load())

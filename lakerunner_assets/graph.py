@@ -1,0 +1,40 @@
+"""The chain as data: which asset comes from which, for every signal.
+
+A tier that is not built is absent here. `tests/architecture` keeps a snapshot of every key with its parents,
+so that a change of the graph is a change somebody saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dagster import AssetsDefinition, AssetSpec
+
+from lakerunner_assets.cooked.asset import cooked_asset
+from lakerunner_assets.keys import Tier
+from lakerunner_assets.raw.asset import raw_asset
+from lakerunner_assets.signals import SIGNALS
+from lakerunner_assets.spec import SignalSpec
+from resources.lake.layout import Signal
+
+Factory = Callable[[SignalSpec, str], AssetsDefinition | AssetSpec]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    tier: Tier
+    signals: tuple[Signal, ...]
+    parents: tuple[Tier, ...]
+    make: Factory
+
+
+CHAIN: tuple[Link, ...] = (
+    Link(Tier.RAW, (Signal.LOGS,), (), raw_asset),
+    Link(Tier.COOKED, (Signal.LOGS,), (Tier.RAW,), cooked_asset),
+)
+
+
+def build_assets(horizon: str) -> list[AssetsDefinition | AssetSpec]:
+    """Every asset of the chain."""
+    return [link.make(SIGNALS[signal], horizon) for link in CHAIN for signal in link.signals]

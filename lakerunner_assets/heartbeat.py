@@ -1,0 +1,68 @@
+"""Says "still alive" for a run and the claims it holds, from a thread beside the work.
+
+A claim without a beat for the lease time is taken by another attempt, a run without one is reported dead by
+the watchdog. If the index does not answer, beats are missed and both happen: that is their purpose.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from resources.index.contract import PipelineIndex
+from resources.index.postgres import IndexUnavailableError
+from resources.settings import Settings
+
+LOG = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    def __init__(self, index: PipelineIndex, run_id: str, interval_s: float) -> None:
+        self._index = index
+        self._run_id = run_id
+        self._interval_s = interval_s
+        self._tokens: set[str] = set()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+
+    def hold(self, token: str) -> None:
+        with self._lock:
+            self._tokens.add(token)
+
+    def release(self, token: str) -> None:
+        with self._lock:
+            self._tokens.discard(token)
+
+    def beat(self) -> None:
+        self._index.beat_run(self._run_id)
+        with self._lock:
+            held = sorted(self._tokens)
+        if held:
+            self._index.beat(held)
+
+    def loop(self) -> None:
+        while not self._stop.wait(self._interval_s):
+            try:
+                self.beat()
+            except IndexUnavailableError as error:
+                LOG.warning("missed a heartbeat: %s", error)
+
+    def stop(self) -> None:
+        self._stop.set()
+
+
+@contextmanager
+def beating(index: PipelineIndex, run_id: str, settings: Settings) -> Iterator[Heartbeat]:
+    """Beats while the block runs; the run is forgotten when it ends by itself."""
+    heart = Heartbeat(index, run_id, settings.heartbeat_s)
+    heart.beat()
+    thread = threading.Thread(target=heart.loop, name="heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield heart
+    finally:
+        heart.stop()
+        thread.join(timeout=settings.heartbeat_s)
+        index.forget_run(run_id)

@@ -1,0 +1,101 @@
+"""The boxer of a signal: notifications in, batches out, one run request for all that is due.
+
+A tick is one transaction (offsets, raw objects, dead letters) and then batches; run requests derive from the
+batch rows alone, so a crash anywhere leaves them for the next tick. Kafka being away fails the tick visibly
+and stops nothing: the reconciler requests what is due.
+"""
+
+import time
+
+import dagster as dg
+
+from lakerunner_assets.cooked.plan import BatchBounds, group_pending
+from lakerunner_assets.keys import Tier, asset_key, cook_job_name
+from lakerunner_assets.partitions import ORGANISATIONS, in_window, partition_key
+from resources.bindings import Lakerunner
+from resources.index.contract import PipelineIndex
+from resources.index.types import IntakeResult, ObjectNotice
+from resources.lake.layout import Signal
+from resources.settings import Settings
+from sensors.intake import arrivals, sort_messages
+from sensors.requests import cook_requests
+
+
+def ingest_sensor(signal: Signal, interval_s: int) -> dg.SensorDefinition:
+    @dg.sensor(
+        name=f"ingest_{signal.value}",
+        job_name=cook_job_name(signal),
+        minimum_interval_seconds=interval_s,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"Registers {signal.value} objects announced on Kafka, requests cooking of what is due.",
+    )
+    def ingest(
+        context: dg.SensorEvaluationContext, lakerunner: Lakerunner
+    ) -> dg.SensorResult | dg.SkipReason:
+        index, settings = lakerunner.index, lakerunner.settings
+        result = _take_in(context, index, settings, signal)
+        plan_batches(index, settings, signal)
+        requests = cook_requests(index, context.instance, settings, signal)
+        events = _events(result, settings)
+        organisations = new_partitions(index, context.instance)
+        if not (requests or events or organisations):
+            return dg.SkipReason("nothing new, nothing due")
+        return dg.SensorResult(
+            run_requests=requests, asset_events=events, dynamic_partitions_requests=organisations
+        )
+
+    return ingest
+
+
+def plan_batches(index: PipelineIndex, settings: Settings, signal: Signal) -> int:
+    """Turn ripe groups of pending objects into batches."""
+    bounds = BatchBounds.of(settings)
+    return index.plan_batches(signal, lambda pending: group_pending(pending, bounds, time.time_ns()))
+
+
+def new_partitions(
+    index: PipelineIndex, instance: dg.DagsterInstance
+) -> list[dg.AddDynamicPartitionsRequest]:
+    """Organisations that have no partitions yet."""
+    missing = sorted(set(index.organisations()) - set(instance.get_dynamic_partitions("org")))
+    return [ORGANISATIONS.build_add_request(missing)] if missing else []
+
+
+def _take_in(
+    context: dg.SensorEvaluationContext, index: PipelineIndex, settings: Settings, signal: Signal
+) -> IntakeResult:
+    from resources.kafka import ingest_topic, read_batch
+    from resources.lake.notice import Registry
+
+    topic = ingest_topic(signal.value)
+    offsets = index.read_offsets(settings.kafka_cluster, topic)
+    batch = read_batch(settings.require("kafka_bootstrap"), topic, offsets, settings.sensor_max_messages)
+    for event in batch.events:
+        context.log.warning(f"{topic}[{event.partition}] {event.kind.value}: {event.detail}")
+    registry = Registry(
+        index.storage_profiles(), tuple(index.prefix_mappings()), frozenset(index.organisations())
+    )
+    intake = sort_messages(settings.kafka_cluster, batch.messages, batch.next_offsets, registry)
+    result = index.take_in(intake)
+    for letter in intake.dead_letters:
+        context.log.warning(f"kept as dead letter: {letter.reason}")
+    return result
+
+
+def _events(result: IntakeResult, settings: Settings) -> list[dg.AssetMaterialization]:
+    now = time.time_ns()
+    return [
+        _materialization(org, signal, hour, notices)
+        for (org, signal, hour), notices in arrivals(result.registered).items()
+        if in_window(hour, settings.horizon, now)
+    ]
+
+
+def _materialization(
+    org: str, signal: Signal, hour: int, notices: list[ObjectNotice]
+) -> dg.AssetMaterialization:
+    return dg.AssetMaterialization(
+        asset_key(Tier.RAW, signal),
+        partition=partition_key(org, hour),
+        metadata={"objects": len(notices), "bytes": sum(notice.size for notice in notices)},
+    )

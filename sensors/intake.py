@@ -1,0 +1,61 @@
+"""From Kafka messages to an `Intake`: a message becomes a notice, a dead letter, or is known to be nothing.
+
+Pure: the registry says what exists, the result says what to write. Only keys that are deliberately not
+telemetry (folders, our own segments) leave no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from resources.index.types import DeadLetter, Intake, ObjectNotice, TopicOffset
+from resources.kafka import Message
+from resources.lake.layout import Signal
+from resources.lake.notice import (
+    IgnoredKeyError,
+    InvalidKeyError,
+    MalformedMessageError,
+    Registry,
+    UnknownBucketError,
+    UnknownOrganisationError,
+    decode_message,
+    resolve,
+)
+
+REFUSED = (MalformedMessageError, InvalidKeyError, UnknownBucketError, UnknownOrganisationError)
+
+
+def sort_messages(
+    cluster: str, messages: Sequence[Message], offsets: Sequence[TopicOffset], registry: Registry
+) -> Intake:
+    """One transaction's worth of effects."""
+    notices: list[ObjectNotice] = []
+    dead: list[DeadLetter] = []
+    for message in messages:
+        try:
+            notices.extend(_notices(message, registry))
+        except REFUSED as error:
+            dead.append(_dead(message, str(error)))
+    return Intake(cluster, tuple(notices), tuple(dead), tuple(offsets))
+
+
+def arrivals(notices: Iterable[ObjectNotice]) -> dict[tuple[str, Signal, int], list[ObjectNotice]]:
+    """Newly registered objects by (organisation, signal, arrival hour), for Dagster's log."""
+    found: dict[tuple[str, Signal, int], list[ObjectNotice]] = {}
+    for notice in notices:
+        found.setdefault((notice.org, notice.signal, notice.arrival_hour_ns), []).append(notice)
+    return found
+
+
+def _notices(message: Message, registry: Registry) -> list[ObjectNotice]:
+    found: list[ObjectNotice] = []
+    for record in decode_message(message.value, message.timestamp_ms * 1_000_000):
+        try:
+            found.append(resolve(record, registry))
+        except IgnoredKeyError:
+            continue
+    return found
+
+
+def _dead(message: Message, reason: str) -> DeadLetter:
+    return DeadLetter("kafka", reason, message.value, message.topic, message.partition, message.offset)

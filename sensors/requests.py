@@ -1,0 +1,75 @@
+"""When to ask for a cooking run: pure decisions, and the one way both sensors use them.
+
+Requests derive from batch rows. A key contains how often its batches were requested, because Dagster drops a
+repeated run key silently: a run that died before claiming must not block its batches for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+import xxhash
+
+from lakerunner_assets.cooked.asset import INGEST, MODE_TAG
+from lakerunner_assets.keys import cook_job_name
+from resources.index.contract import PipelineIndex
+from resources.index.types import BatchKind, DueBatch
+from resources.lake.layout import Signal
+from resources.settings import Settings
+
+WAITING = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSight:
+    """A run that Dagster believes is under way."""
+
+    run_id: str
+    waiting: bool
+
+
+def run_key(signal: Signal, due: Sequence[DueBatch]) -> str:
+    """Names exactly this request for exactly these batches."""
+    text = ",".join(f"{b.batch_id}.{b.attempt}.{b.requests}" for b in due)
+    return f"cook-{signal.value}-{due[0].batch_id}-{xxhash.xxh64_hexdigest(text.encode())}"
+
+
+def in_flight(runs: Sequence[RunSight], beats: Mapping[str, float], lease_s: float) -> int:
+    """Runs that will still take batches: waiting to start, or started and beating.
+
+    A started run that has not beaten yet is younger than its first beat, so it counts.
+    """
+    return sum(run.waiting or beats.get(run.run_id, 0.0) < lease_s for run in runs)
+
+
+def cook_requests(
+    index: PipelineIndex, instance: dg.DagsterInstance, settings: Settings, signal: Signal
+) -> list[dg.RunRequest]:
+    """At most one request, for all due batches of the signal, unless a run is about to take them."""
+    due = index.due_batches(signal, BatchKind.COOK)
+    if not due:
+        return []
+    flying = in_flight(_sights(instance, signal), index.run_heartbeats(), settings.lease_s)
+    if flying >= settings.max_runs_in_flight:
+        return []
+    index.note_requested([batch.batch_id for batch in due])
+    return [
+        dg.RunRequest(
+            run_key=run_key(signal, due),
+            job_name=cook_job_name(signal),
+            tags={MODE_TAG: INGEST, "lakerunner/batches": str(len(due))},
+        )
+    ]
+
+
+def _sights(instance: dg.DagsterInstance, signal: Signal) -> list[RunSight]:
+    wanted = dg.RunsFilter(
+        job_name=cook_job_name(signal),
+        tags={MODE_TAG: INGEST},
+        statuses=[*WAITING, dg.DagsterRunStatus.STARTED],
+    )
+    return [
+        RunSight(run.run_id, run.status in WAITING) for run in instance.get_runs(filters=wanted, limit=50)
+    ]

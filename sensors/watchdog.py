@@ -1,0 +1,68 @@
+"""Reports dead runs as failed, from a process of its own: whatever kills the code server must not kill this.
+
+One at a time, by an advisory lock. A run that was wrongly reported keeps working and publishes under its
+claim, or loses the claim and publishes nothing; either way the tables stay right.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+
+import psycopg
+from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
+
+from resources.index.postgres import IndexUnavailableError, PostgresIndex
+from resources.settings import Settings
+from sensors.deaths import Patience, RunState, dead_runs
+
+LOG = logging.getLogger(__name__)
+LOCK_KEY = 4_380_002
+INTERVAL_S = 5.0
+FIRST_BEAT_S = 90.0
+
+
+def serve(settings: Settings) -> int:
+    """Look every few seconds until SIGTERM; the `lakerunner watchdog` command."""
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(message)s")
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    with PostgresIndex(settings.require("index_dsn")) as index, DagsterInstance.get() as instance:
+        LOG.info("watching runs")
+        while not stop.wait(INTERVAL_S):
+            try:
+                with psycopg.connect(settings.index_dsn, connect_timeout=5) as connection:
+                    if _holds_lock(connection):
+                        bury(instance, index, Patience(settings.lease_s, FIRST_BEAT_S))
+            except (IndexUnavailableError, psycopg.OperationalError) as error:
+                LOG.warning("cannot look: %s", error)
+    return 0
+
+
+def bury(instance: DagsterInstance, index: PostgresIndex, patience: Patience) -> list[str]:
+    """Report every dead run as failed; their ids."""
+    filters = RunsFilter(statuses=[DagsterRunStatus.STARTED, DagsterRunStatus.STARTING])
+    records = {record.dagster_run.run_id: record for record in instance.get_run_records(filters)}
+    now = time.time()
+    states = [
+        RunState(run_id, now - (record.start_time or record.create_timestamp.timestamp()))
+        for run_id, record in records.items()
+    ]
+    beats = index.run_heartbeats()
+    dead = dead_runs(states, beats, patience)
+    for run_id, reason in dead.items():
+        LOG.warning("run %s is dead: %s", run_id, reason)
+        message = f"The run's process is gone: {reason}. What it had claimed is cooked by another run."
+        instance.report_run_failed(records[run_id].dagster_run, message)
+        index.forget_run(run_id)
+    for run_id in [r for r, silent in beats.items() if r not in records and silent > patience.silent_s]:
+        index.forget_run(run_id)  # it ended without a chance to say so
+    return sorted(dead)
+
+
+def _holds_lock(connection: psycopg.Connection[tuple[object, ...]]) -> bool:
+    row = connection.execute("SELECT pg_try_advisory_lock(%s)", (LOCK_KEY,)).fetchone()
+    return row is not None and bool(row[0])
