@@ -7,8 +7,12 @@ command returns when everything is ready. A second `up` on the same data directo
 from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser, Namespace
+from typing import IO, TYPE_CHECKING
 
 from resources.settings import Settings
+
+if TYPE_CHECKING:
+    from lakerunner_cli.stack.state import StackState
 
 NAME = "up"
 HELP = "Start the local stack (PostgreSQL, Kafka, Spark, Dagster, ingress, query API and workers)."
@@ -46,13 +50,13 @@ def _already_running(settings: Settings) -> int:
     return 0
 
 
-def _foreground(args: Namespace, settings: Settings, lock) -> int:  # type: ignore[no-untyped-def]
+def _foreground(args: Namespace, settings: Settings, lock: IO[str]) -> int:
     from lakerunner_cli.stack.lifecycle import supervise
     from lakerunner_cli.stack.site import DEFINITIONS
     from lakerunner_cli.stack.supervisor import leave
     from lakerunner_cli.stack.view import table
 
-    def when_ready(state) -> None:  # type: ignore[no-untyped-def]
+    def when_ready(state: StackState) -> None:
         if not args.detached:
             print("\n".join(["", *table(state), "", "Ctrl-C stops everything."]), flush=True)
 

@@ -6,6 +6,7 @@ Every component has a thread of its own, so independent ones start at the same t
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import time
 from collections.abc import Mapping
@@ -59,6 +60,12 @@ class ComponentRunner(Thread):
         """The session to stop; waits for a start that is under way."""
         with self._gate:
             return self._process.pid if self._process else None
+
+    def reap(self) -> None:
+        """Of a stopped child; else it stays a zombie where process 1 is not an init."""
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=0.5)
 
     def _live(self) -> None:
         if not self._needs_are_ready():

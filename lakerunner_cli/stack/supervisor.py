@@ -76,7 +76,7 @@ class Supervisor:
         for group in stop_order(self._components):
             self._stop_group(group, begin + STOP_BUDGET_S)
         for runner in self._runners.values():
-            runner.join(timeout=0.5)  # it reaps its child
+            runner.reap()
         for name, component in self._state.state.components.items():
             if component.phase is not Phase.FAILED:
                 self._state.update(name, phase=Phase.STOPPED, process=None)

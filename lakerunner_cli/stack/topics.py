@@ -6,6 +6,7 @@ Ingest topics carry references to raw objects; `boxer.*` topics carry hints that
 from __future__ import annotations
 
 import time
+from typing import Any
 
 TOPICS = {
     "objstore.ingest.logs": 3,
@@ -45,7 +46,7 @@ def create_topics(bootstrap: str) -> None:
             time.sleep(0.3)
 
 
-def _admin(bootstrap: str):  # type: ignore[no-untyped-def]  # confluent_kafka has no types
+def _admin(bootstrap: str) -> Any:
     from confluent_kafka.admin import AdminClient
 
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
