@@ -12,6 +12,7 @@ import zlib
 
 import zstandard
 from isal import igzip
+from isal.igzip_lib import IsalError
 
 from lakerunner_assets.decode.errors import EmptyObjectError, MalformedError, TooLargeError
 
@@ -66,7 +67,7 @@ def _read_bounded(
     while True:
         try:
             part = stream.read(min(_CHUNK, max_bytes + 1 - done))
-        except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
+        except (EOFError, OSError, zlib.error, IsalError, zstandard.ZstdError) as error:
             raise MalformedError(
                 done, f"{kind} stream is damaged or truncated after {done} bytes: {error}"
             ) from error

@@ -178,6 +178,8 @@ def mask_word(
             masked[used] = text[position]
             used += 1
             position += 1
+    if classes[text[stop - 1]] == _DIGIT:  # 2026-01-02T03:04:05: the word ends in a number that goes on
+        return joined_numbers(text, stop, end, classes), used
     return stop, used
 
 

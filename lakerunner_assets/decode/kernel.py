@@ -1,8 +1,8 @@
 """How this package compiles numba kernels.
 
-Kernels release the GIL and are cached on disk, because the first compilation costs seconds. numba looks at the
-file of the outermost kernel only when it decides whether a cached one is stale: after editing a kernel that others
-call, empty the cache.
+Kernels release the GIL and are cached on disk, because the first compilation costs seconds. numba looks only
+at the file of the outermost kernel when it decides whether a cached one is stale: after editing a kernel that
+others call, empty the cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def kernel(function: Function) -> Function:
 def scanner(function: Function) -> Function:
     """A kernel that allocates nothing, compiled without reference counting of its array arguments.
 
-    Calls cost six times less: byte scanners call each other for every field, and numba would count every time.
+    Scanners call each other for every field; counting every time made them six times slower.
     """
     return cast("Function", numba.njit(nogil=True, cache=True, _nrt=False)(function))
 

@@ -65,7 +65,7 @@ def _log_documents(folder: Any) -> list[str]:
 
 
 def _parses(document: Any) -> bool:
-    """YAML turned some values into types that OTLP JSON does not have; those files say nothing about the wire."""
+    """YAML turned some values into types that OTLP JSON lacks; those files say nothing about the wire."""
     try:
         json_format.ParseDict(document, ExportLogsServiceRequest(), ignore_unknown_fields=True)
     except json_format.ParseError:
