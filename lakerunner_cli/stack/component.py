@@ -45,7 +45,7 @@ class Component:
     user: Callable[[Site], str | None] = own_user
     stop_signal: signal.Signals = signal.SIGTERM
     stops_its_own_children: bool = False
-    ready_timeout_s: float = 90.0
+    ready_timeout_s: float = 180.0  # a busy laptop needs a minute; killing a slow starter makes it slower
 
 
 def stop_order(components: Sequence[Component]) -> list[list[Component]]:

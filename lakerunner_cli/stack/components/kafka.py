@@ -140,6 +140,11 @@ def _java(site: Site, java: Java, options: list[str]) -> list[str]:
 
 
 KAFKA = Component(
-    name="kafka", needs=(), prepare=prepare, command=command, probe=probe, finish=finish, address=address,
-    ready_timeout_s=60,
-)  # fmt: skip
+    name="kafka",
+    needs=(),
+    prepare=prepare,
+    command=command,
+    probe=probe,
+    finish=finish,
+    address=address,
+)
