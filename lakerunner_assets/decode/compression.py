@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import zlib
+from typing import cast
 
 import zstandard
 from isal import igzip
@@ -19,6 +20,13 @@ from lakerunner_assets.decode.errors import EmptyObjectError, MalformedError, To
 GZIP_MAGIC = b"\x1f\x8b\x08"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _CHUNK = 1 << 20
+_DAMAGED: tuple[type[Exception], ...] = (
+    EOFError,
+    OSError,
+    zlib.error,
+    cast("type[Exception]", IsalError),  # isal's stub calls the class an instance
+    zstandard.ZstdError,
+)
 
 
 def sniff(data: bytes) -> str:
@@ -67,7 +75,7 @@ def _read_bounded(
     while True:
         try:
             part = stream.read(min(_CHUNK, max_bytes + 1 - done))
-        except (EOFError, OSError, zlib.error, IsalError, zstandard.ZstdError) as error:
+        except _DAMAGED as error:
             raise MalformedError(
                 done, f"{kind} stream is damaged or truncated after {done} bytes: {error}"
             ) from error

@@ -26,7 +26,8 @@ def outcome(data: bytes) -> str:
     try:
         decode_logs(data, object_id=1, first_position=0, arrival_ns=1)
     except MalformedError as error:
-        assert 0 <= error.offset <= len(data), error
+        if not 0 <= error.offset <= len(data):
+            raise AssertionError(f"offset outside of the {len(data)} bytes: {error}") from error
         return "rejected"
     return "decoded"
 

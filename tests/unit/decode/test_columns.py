@@ -75,7 +75,7 @@ def test_streams() -> None:
 
 
 def test_a_resource_without_service_name_is_unknown_service() -> None:
-    request, record = one_record()
+    request, _ = one_record()
     request.resource_logs[0].resource.attributes.add(key="service.name").value.string_value = ""
     request.resource_logs[0].resource.attributes.add(key="k8s.pod.name").value.string_value = "p"
     assert list(decode(request).streams.values()) == [

@@ -65,13 +65,7 @@ def test_a_broken_structured_value_is_rejected_too() -> None:
 
 
 def test_unknown_fields_and_groups_are_skipped() -> None:
-    unknown = (
-        b"\x9a\x06\x02hi"
-         b"\x98\x06\x07"
-         b"\x9b\x06\x08\x01\x9c\x06"
-         b"\x9d\x06abcd"
-         b"\x99\x06abcdefgh"
-    )
+    unknown = b"\x9a\x06\x02hi\x98\x06\x07\x9b\x06\x08\x01\x9c\x06\x9d\x06abcd\x99\x06abcdefgh"
     record = unknown + b"\x2a" + bytes([len(unknown) + 4]) + unknown + b"\x0a\x02ok"
     scope = unknown + b"\x12" + bytes([len(record)]) + record
     group = unknown + b"\x12" + bytes([len(scope)]) + scope
