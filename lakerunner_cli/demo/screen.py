@@ -68,9 +68,9 @@ def line(elapsed_s: float, made: Made, seen: Seen) -> str:
     newest = seen.answer[0] if seen.answer else "no lines yet"
     problem = seen.problem or made.problem
     return (
-        f"{elapsed_s:5.0f} s  objects in {made.objects:,}  lines {made.lines:,}  rows cooked {seen.rows:,}  "
-        f"freshness {_seconds(seen.freshness_s)}  newest answer: {newest}"
-        + (f"  ! {problem}" if problem else "")
+        f"{elapsed_s:5.0f} s  objects in {made.objects:,}  lines {made.lines:,}  "
+        f"pending {seen.pending_objects}  rows cooked {seen.rows:,}  freshness {_seconds(seen.freshness_s)}  "
+        f"newest answer: {newest}" + (f"  ! {problem}" if problem else "")
     )
 
 
