@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
@@ -14,6 +16,9 @@ from sensors.ingest import ingest_sensor
 from sensors.outbox import outbox_sensor
 from sensors.reconciler import reconciler_sensor
 from sensors.schedules import listing_job_name, listing_schedule
+
+# Back-fill policies are beta in Dagster and warn once per asset at every load; we mean to use them.
+warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
 
 def build_defs(settings: Settings) -> dg.Definitions:

@@ -14,6 +14,8 @@ from sensors.ingest import plan_batches
 from sensors.requests import cook_requests
 
 INTERVAL_S = 10
+OVERDUE_S = 20.0
+"""The ingest sensor has had several chances by then; two sensors must not ask for the same work at once."""
 
 
 def reconciler_sensor(jobs: Sequence[UnresolvedAssetJobDefinition]) -> dg.SensorDefinition:
@@ -34,7 +36,7 @@ def reconciler_sensor(jobs: Sequence[UnresolvedAssetJobDefinition]) -> dg.Sensor
         requests: list[dg.RunRequest] = []
         for signal in SIGNALS:
             plan_batches(index, settings, signal)
-            requests += cook_requests(index, context.instance, settings, signal)
+            requests += cook_requests(index, context.instance, settings, signal, OVERDUE_S)
         return dg.SensorResult(run_requests=requests) if requests else dg.SkipReason("nothing is overdue")
 
     return reconciler

@@ -45,10 +45,14 @@ def in_flight(runs: Sequence[RunSight], beats: Mapping[str, float], lease_s: flo
 
 
 def cook_requests(
-    index: PipelineIndex, instance: dg.DagsterInstance, settings: Settings, signal: Signal
+    index: PipelineIndex,
+    instance: dg.DagsterInstance,
+    settings: Settings,
+    signal: Signal,
+    waited_s: float = 0.0,
 ) -> list[dg.RunRequest]:
-    """At most one request, for all due batches of the signal, unless a run is about to take them."""
-    due = index.due_batches(signal, BatchKind.COOK)
+    """At most one request, for the batches due since `waited_s`, unless a run is about to take them."""
+    due = [b for b in index.due_batches(signal, BatchKind.COOK) if b.waited_s >= waited_s]
     if not due:
         return []
     flying = in_flight(_sights(instance, signal), index.run_heartbeats(), settings.lease_s)

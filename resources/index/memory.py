@@ -226,7 +226,14 @@ class MemoryIndex:
 
     def due_batches(self, signal: Signal, kind: BatchKind) -> list[DueBatch]:
         return [
-            DueBatch(b.batch_id, b.attempt, b.requests, self._bytes(b), len(b.plan.object_ids))
+            DueBatch(
+                b.batch_id,
+                b.attempt,
+                b.requests,
+                self._bytes(b),
+                len(b.plan.object_ids),
+                self._clock() - b.next_attempt_at,
+            )
             for b in self._due(signal, kind)
         ]
 

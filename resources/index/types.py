@@ -132,6 +132,8 @@ class DueBatch:
     requests: int
     bytes: int
     objects: int
+    waited_s: float = field(default=0.0, compare=False)
+    """Since it could first have been claimed."""
 
 
 @dataclass(frozen=True, slots=True)

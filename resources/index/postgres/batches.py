@@ -47,8 +47,15 @@ class Batches(Connected):
     def due_batches(self, signal: Signal, kind: BatchKind) -> list[DueBatch]:
         rows = self._rows(SQL["due_batches"], {"signal": signal.value, "kind": kind.value})
         return [
-            DueBatch(r["batch_id"], r["attempt"], r["requests"], r["input_bytes"], r["input_count"])
-            for r in rows
+            DueBatch(
+                row["batch_id"],
+                row["attempt"],
+                row["requests"],
+                row["input_bytes"],
+                row["input_count"],
+                row["waited_s"],
+            )
+            for row in rows
         ]
 
     def note_requested(self, batch_ids: Sequence[int]) -> None:

@@ -75,7 +75,8 @@ SELECT
     attempt,
     requests,
     input_bytes,
-    input_count
+    input_count,
+    extract(EPOCH FROM now() - greatest(created_at, next_attempt_at))::double precision AS waited_s
 FROM lakerunner.batch
 WHERE state = 'due' AND signal = %(signal)s AND kind = %(kind)s AND next_attempt_at <= now()
 ORDER BY batch_id;

@@ -1,0 +1,269 @@
+"""Raw objects in, live segments out: the whole cooking path over files and the index in memory.
+
+Spark is replaced by a loop that calls the same task function with the same bytes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from lakerunner_assets.cooked.ingest import Kitchen, Report, cook_claims
+from lakerunner_assets.cooked.plan import plan_all_now
+from lakerunner_assets.cooked.rebuild import RebuildRefusedError, rebuild
+from lakerunner_assets.heartbeat import Heartbeat
+from lakerunner_assets.publish import HourChange
+from resources.index.memory import MemoryIndex
+from resources.index.types import BatchKind, Intake, ObjectNotice, SegmentQuery, StorageProfile
+from resources.lake.layout import Signal
+from resources.lake.timecut import HOUR_NS, from_datetime, to_datetime
+from resources.settings import Settings
+from resources.spark import TaskCrashError
+from tests.otlp_logs import otlp_logs
+
+HOUR = 490_896 * HOUR_NS  # 2026-01-01T00
+SECOND = 1_000_000_000
+
+
+class LocalTasks:
+    """The contract of `SparkTasks` without Spark; `deadly` objects kill the task that reads them."""
+
+    def __init__(self) -> None:
+        self.deadly: set[str] = set()
+        self.jobs: list[int] = []
+
+    def connect(self) -> None: ...
+
+    def interrupt(self, tag: str) -> None: ...
+
+    def run(
+        self, work: Callable[[bytes], bytes], payloads: Sequence[bytes], tags: Sequence[str]
+    ) -> list[bytes]:
+        self.jobs.append(len(payloads))
+        for payload in payloads:
+            if any(name.encode() in payload for name in self.deadly):
+                raise TaskCrashError("the worker exited")
+        return [work(payload) for payload in payloads]
+
+
+@dataclass
+class Lake:
+    folder: Path
+    settings: Settings
+    index: MemoryIndex = field(default_factory=MemoryIndex)
+    tasks: LocalTasks = field(default_factory=LocalTasks)
+    report: Report = field(default_factory=Report)
+    logged: list[str] = field(default_factory=list)
+
+    def kitchen(self) -> Kitchen:
+        heart = Heartbeat(self.index, "run", 60)
+        return Kitchen(self.index, self.tasks, self.settings, heart, self.logged.append)  # type: ignore[arg-type]
+
+    def arrive(self, name: str, data: bytes, hour: int = HOUR) -> None:
+        key = f"otel-raw/acme/c/logs/{to_datetime(hour):%Y/%m/%d/%H}/{name}"
+        path = self.folder / "raw" / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        notice = ObjectNotice("raw", key, "acme", "c", Signal.LOGS, hour, len(data))
+        self.index.take_in(Intake("k", (notice,)))
+
+    def cook(self) -> list[HourChange]:
+        self.index.plan_batches(Signal.LOGS, lambda pending: plan_all_now(pending, self.settings))
+        claims = self.index.claim_due(Signal.LOGS, BatchKind.COOK, 10**12)
+        return list(cook_claims(self.kitchen(), claims, self.report))
+
+    def rebuild(self, *hours: int, allow_loss: bool = False) -> list[HourChange]:
+        return list(rebuild(self.kitchen(), Signal.LOGS, "acme", hours, allow_loss, self.report))
+
+    def messages(self, dataset: str = "logs") -> Counter[str]:
+        """Every live row's message."""
+        found: Counter[str] = Counter()
+        for segment in self.index.find_segments(SegmentQuery("acme", dataset, 0, -(2**62), 2**62)):
+            table = pq.read_table(self.folder / "lake" / segment.key)
+            assert table.num_rows == segment.rows
+            found.update(table.column("log_message").to_pylist())
+        return found
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "lake").mkdir()
+    settings = Settings(data_dir=tmp_path, lake_url=f"file://{tmp_path}/lake")
+    made = Lake(tmp_path, settings)
+    made.index.create_organisation("acme")
+    made.index.put_storage_profile(StorageProfile("raw", f"file://{tmp_path}/raw"))
+    return made
+
+
+def lines(*messages: str, at: int = HOUR + SECOND) -> bytes:
+    return otlp_logs([(at + i, message) for i, message in enumerate(messages)])
+
+
+def test_rows_of_several_objects_become_one_segment_per_hour(lake: Lake) -> None:
+    lake.arrive("a.binpb", lines("one", "two"))
+    lake.arrive("b.binpb.gz", otlp_logs([(HOUR + SECOND, "three")], compress=True))
+    (change,) = lake.cook()
+    assert (change.org, change.hour_ns, change.rows, change.segments) == ("acme", HOUR, 3, 1)
+    assert lake.messages() == Counter(["one", "two", "three"])
+    assert lake.index.pipeline_status()[0]["done_objects"] == 2
+
+
+def test_the_event_on_the_hour_belongs_to_the_hour_it_ends(lake: Lake) -> None:
+    lake.arrive("a", otlp_logs([(HOUR, "ends"), (HOUR + 1, "starts"), (HOUR + HOUR_NS, "ends too")]))
+    assert [(c.hour_ns - HOUR, c.rows) for c in lake.cook()] == [(-HOUR_NS, 1), (0, 2)]
+
+
+def test_late_rows_go_to_their_own_hour_in_the_same_publication(lake: Lake) -> None:
+    lake.arrive("a", otlp_logs([(HOUR + 5, "now"), (HOUR - 3 * HOUR_NS + 5, "late")]))
+    assert [(c.hour_ns - HOUR) // HOUR_NS for c in lake.cook()] == [-3, 0]
+    assert lake.messages() == Counter(["now", "late"])
+
+
+def test_rows_outside_the_accepted_range_are_kept_apart_and_counted(lake: Lake) -> None:
+    ancient = from_datetime(to_datetime(0)) + SECOND
+    lake.arrive("a", otlp_logs([(HOUR + 5, "good"), (ancient, "ancient"), (HOUR + 3 * HOUR_NS, "future")]))
+    (change,) = lake.cook()
+    assert change.rows == 1
+    assert lake.messages("logs-quarantine") == Counter(["ancient", "future"])
+    status = lake.index.pipeline_status()[0]
+    assert (status["rows"], status["quarantined"]) == (1, 2)
+    assert lake.report.segment_rows == lake.report.rows + lake.report.quarantined == 3
+
+
+def test_an_object_of_quarantined_rows_only_changes_no_partition(lake: Lake) -> None:
+    lake.arrive("a", otlp_logs([(HOUR + 9 * HOUR_NS, "future")]))
+    assert lake.cook() == []
+    assert lake.index.pipeline_status()[0]["done_objects"] == 1
+
+
+def test_a_bad_object_waits_with_its_reason_and_its_neighbours_are_cooked(lake: Lake) -> None:
+    lake.arrive("good", lines("fine"))
+    lake.arrive("truncated", lines("lost")[:-3])
+    lake.arrive("empty", b"")
+    lake.cook()
+    assert lake.messages() == Counter(["fine"])
+    assert lake.index.pipeline_status()[0]["pending_objects"] == 2
+    assert any("truncated" in reason and "byte" in reason for reason in lake.report.failed)
+
+
+def test_a_missing_object_is_named(lake: Lake) -> None:
+    lake.arrive("gone", lines("x"))
+    next((lake.folder / "raw").rglob("gone")).unlink()
+    lake.cook()
+    assert "gone" in lake.report.failed[0]
+
+
+def test_an_object_that_stays_bad_is_parked_after_its_tries_alone(lake: Lake) -> None:
+    lake.arrive("bad", b"\xff\xff\xff")
+    later = [0.0]
+    lake.index._clock = lambda: time.time() + later[0]
+    for _ in range(5):
+        later[0] += 1000
+        lake.cook()
+    status = lake.index.pipeline_status()[0]
+    assert (status["parked_objects"], status["pending_objects"]) == (1, 0)
+
+
+def test_a_bad_object_larger_than_the_buffers_leaves_no_row_behind(lake: Lake) -> None:
+    """Its first slices were written to a segment before the damage was found."""
+    big = b"".join(lines(f"big-{i}-" + "x" * 2000) for i in range(50))
+    lake.settings = Settings(data_dir=lake.folder, lake_url=lake.settings.lake_url, cook_slice_bytes=4000)
+    lake.arrive("a-good", lines("before"))
+    lake.arrive("b-bad", big + b"\x0a\xff")
+    lake.arrive("c-good", lines("after"))
+    lake.cook()
+    assert lake.messages() == Counter(["before", "after"])
+
+
+def test_a_large_object_is_cut_into_several_segments_without_loss(lake: Lake) -> None:
+    big = b"".join(lines(f"{i}-" + "x" * 2000) for i in range(50))
+    lake.settings = Settings(data_dir=lake.folder, lake_url=lake.settings.lake_url, cook_slice_bytes=20_000)
+    lake.arrive("big", big)
+    (change,) = lake.cook()
+    assert change.segments > 1
+    assert len(lake.messages()) == change.rows == 50
+
+
+def test_a_task_that_dies_is_bisected_and_neighbours_get_through(lake: Lake) -> None:
+    for name in ("a", "b", "poison", "d"):
+        lake.arrive(name, lines(name))
+    lake.tasks.deadly.add("/poison")
+    for _ in range(4):
+        lake.cook()
+    assert lake.messages() == Counter(["a", "b", "d"])
+
+
+def test_rebuilding_replaces_rows_and_counts_none_twice(lake: Lake) -> None:
+    lake.arrive("a", otlp_logs([(HOUR + 5, "now"), (HOUR - HOUR_NS + 5, "before")]))
+    lake.arrive("b", lines("more"))
+    lake.cook()
+    before = {s.segment_id for s in lake.index.live_segments("acme", Signal.LOGS, 0, HOUR)}
+    (change,) = lake.rebuild(HOUR)
+    after = {s.segment_id for s in lake.index.live_segments("acme", Signal.LOGS, 0, HOUR)}
+    assert change.version == 2
+    assert not before & after
+    assert lake.messages() == Counter(["now", "before", "more"])
+
+
+def test_rebuilding_two_hours_decodes_a_shared_object_once(lake: Lake) -> None:
+    lake.arrive("a", otlp_logs([(HOUR + 5, "now"), (HOUR - HOUR_NS + 5, "before")]))
+    lake.cook()
+    lake.tasks.jobs.clear()
+    changed = lake.rebuild(HOUR, HOUR - HOUR_NS)
+    assert sorted(c.hour_ns for c in changed) == [HOUR - HOUR_NS, HOUR]
+    assert lake.tasks.jobs == [1]
+    assert lake.messages() == Counter(["now", "before"])
+
+
+def test_rebuilding_ingests_what_is_pending_first(lake: Lake) -> None:
+    lake.arrive("a", lines("done"))
+    lake.cook()
+    lake.arrive("b", lines("pending"))
+    lake.rebuild(HOUR)
+    assert lake.messages() == Counter(["done", "pending"])
+
+
+def test_rebuilding_never_registered_history_works_hour_by_hour(lake: Lake) -> None:
+    lake.arrive("a", lines("only"))
+    changed = lake.rebuild(HOUR)
+    assert [c.version for c in changed] == [1, 2]
+    assert lake.messages() == Counter(["only"])
+
+
+def test_a_rebuild_refuses_to_lose_the_rows_of_a_vanished_object(lake: Lake) -> None:
+    lake.arrive("a", lines("kept"))
+    lake.arrive("gone", lines("would be lost"))
+    lake.cook()
+    next((lake.folder / "raw").rglob("gone")).unlink()
+    with pytest.raises(RebuildRefusedError, match="gone"):
+        lake.rebuild(HOUR)
+    assert lake.messages() == Counter(["kept", "would be lost"])
+    lake.rebuild(HOUR, allow_loss=True)
+    assert lake.messages() == Counter(["kept"])
+
+
+def test_a_rebuild_refuses_an_object_that_was_overwritten(lake: Lake) -> None:
+    lake.arrive("a", lines("original"))
+    lake.cook()
+    next((lake.folder / "raw").rglob("a")).write_bytes(lines("replaced", "and more"))
+    with pytest.raises(RebuildRefusedError, match="written again"):
+        lake.rebuild(HOUR)
+    assert lake.messages() == Counter(["original"])
+
+
+def test_cooking_is_deterministic_but_for_its_names(lake: Lake) -> None:
+    lake.arrive("a", lines(*[f"m{i}" for i in range(100)]))
+    lake.cook()
+    (first,) = lake.index.live_segments("acme", Signal.LOGS, 0, HOUR)
+    lake.rebuild(HOUR)
+    (second,) = lake.index.live_segments("acme", Signal.LOGS, 0, HOUR)
+    tables = [pq.read_table(lake.folder / "lake" / s.key) for s in (first, second)]
+    assert first.segment_id != second.segment_id
+    assert tables[0].equals(tables[1])
