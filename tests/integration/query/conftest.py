@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx
@@ -54,7 +54,6 @@ class Lake:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.index = MemoryIndex()
-        self.segments: list[Segment] = []
         self._objects = 0
 
     def add_org(self, org: str, key: str, role: str = "read") -> None:
@@ -91,10 +90,21 @@ class Lake:
             series_length=written.series_length, bloom_offset=written.bloom_offset,
             bloom_length=written.bloom_length,
         )  # fmt: skip
-        claim = self.index.create_claimed(BatchPlan(BatchKind.REBUILD, org, "default", Signal.LOGS, hour, ()))
-        self.index.publish(Publication(claim, (segment,), hours=(hour,)))
-        self.segments.append(segment)
+        self._publish(segment)
         return segment
+
+    def write_again(self, segment: Segment, times: int) -> None:
+        """The same rows as further segments."""
+        for number in range(1, times + 1):
+            segment_id = f"{number:016x}{segment.segment_id[16:]}"
+            key = hourly_segment_key(segment.org, "default", "logs", segment.hour_ns, segment_id)
+            os.link(self.folder / segment.key, self.folder / key)
+            self._publish(replace(segment, segment_id=segment_id, key=key))
+
+    def _publish(self, segment: Segment) -> None:
+        hour = segment.hour_ns
+        plan = BatchPlan(BatchKind.REBUILD, segment.org, "default", Signal.LOGS, hour, ())
+        self.index.publish(Publication(self.index.create_claimed(plan), (segment,), hours=(hour,)))
 
 
 def otlp(lines: Sequence[Line]) -> LogsData:
@@ -159,9 +169,13 @@ class Stack:
 
 def worker_settings(folder: Path, lake: Path, port: int) -> Settings:
     return Settings(
-        data_dir=folder, lake_url=lake.as_uri(), internal_token=TOKEN, worker_port=port, worker_memory_mb=512,
+        data_dir=folder,
+        lake_url=lake.as_uri(),
+        internal_token=TOKEN,
+        worker_port=port,
+        worker_memory_mb=512,
         log_level="WARNING",
-    )  # fmt: skip
+    )
 
 
 def start_workers(folder: Path, lake: Path, count: int) -> Iterator[Stack]:
@@ -171,7 +185,8 @@ def start_workers(folder: Path, lake: Path, count: int) -> Iterator[Stack]:
         for worker in workers:
             worker.wait_ready()
         urls = ",".join(worker.url for worker in workers)
-        yield Stack(Settings(data_dir=folder, worker_urls=urls, internal_token=TOKEN, query_timeout_s=60), workers)
+        settings = Settings(data_dir=folder, worker_urls=urls, internal_token=TOKEN, query_timeout_s=60)
+        yield Stack(settings, workers)
     finally:
         for worker in workers:
             worker.kill()
@@ -200,7 +215,8 @@ class Client:
 
     def loki(self, query: str, headers: dict[str, str] | None = None, **more: object) -> httpx.Response:
         params = {"query": query, "start": BASE, "end": BASE + 3600 * SECOND_NS, "limit": 1000, **more}
-        return self.http.get("/loki/api/v1/query_range", params=params, headers=self.headers | (headers or {}))
+        sent = self.headers | (headers or {})
+        return self.http.get("/loki/api/v1/query_range", params=params, headers=sent)
 
 
 @pytest.fixture(scope="module")

@@ -74,7 +74,9 @@ def test_names_what_is_not_supported_yet(text: str, construct: str, column: int)
     assert caught.value.message == f"parse error at line 1, col {column}: not supported yet: {construct}"
 
 
-@pytest.mark.parametrize("text", ["{}", '{a=~".*"}', '{a!="b"}', '{a!~"b"}', '{a=""}', '{a=~"b|"}', '{a=~"b?"}'])
+@pytest.mark.parametrize(
+    "text", ["{}", '{a=~".*"}', '{a!="b"}', '{a!~"b"}', '{a=""}', '{a=~"b|"}', '{a=~"b?"}']
+)
 def test_needs_a_matcher_that_refuses_the_empty_value(text: str) -> None:
     with pytest.raises(ParseError, match="at least one regexp or equality matcher"):
         parse(text)

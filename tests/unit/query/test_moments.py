@@ -35,12 +35,10 @@ def test_moments(text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "yesterday", "now-", "now-5", "1e40", "2026-13-01T00:00:00Z", "9999-01-01T00:00:00Z", "e1", "nan"]
+    "text",
+    ["", "yesterday", "now-", "1e40", "2026-13-01T00:00:00Z", "9999-01-01T00:00:00Z", "e1", "nan", "now-5x"],
 )
 def test_not_a_moment(text: str) -> None:
-    if text == "now-5":
-        assert moment_ns(text, NOW) == NOW - 5 * 10**9
-        return
     with pytest.raises(InvalidRequestError):
         moment_ns(text, NOW, 7)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,7 +39,7 @@ def test_every_instant_of_every_segment_is_in_exactly_one_slice(
     ordered = parts[::-1] if reverse else parts
     for part in ordered:
         assert start <= part.start_ns < part.end_ns <= end
-    for earlier, later in zip(ordered, ordered[1:], strict=False):
+    for earlier, later in pairwise(ordered):
         assert earlier.end_ns <= later.start_ns
     for one in given_segments:
         low, high = max(one.min_ns, start), min(one.max_ns + 1, end)
