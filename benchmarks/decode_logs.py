@@ -1,8 +1,8 @@
 """Decoding and writing logs: records per CPU-second and bytes per row, against the protobuf runtime.
 
-`python -m benchmarks.decode_logs [--quick] [--json OUT]`. The same seeded bytes go through every
-contender in interleaved rounds; the answer (rows and a checksum of times and messages) is checked first. VictoriaLogs and Loki
-are not run here: P1 against them belongs to `benchmarks.ingest`, which runs them side by side.
+`python -m benchmarks.decode_logs [--quick] [--json OUT]`. The same seeded bytes go through every contender in
+interleaved rounds; that times and messages are the same is checked first. VictoriaLogs and Loki are not run
+here: P1 against them belongs to `benchmarks.ingest`, which runs them side by side.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def run(records: int, rounds: int) -> list[dict[str, Any]]:
     counters = {"rows": written.rows, "row_groups": written.row_groups, "payload_bytes": len(payload)}
     results = [
         record(
-            name, what, best[name], "records/CPU-s", peer="protobuf runtime, Python walk", peer_value=best["protobuf"],
+            name, what, best[name], "records/CPU-s", peer="protobuf, Python walk", peer_value=best["protobuf"],
             ratio=best[name] / best["protobuf"], counters={**counters, "median": middle[name]},
         )
         for name, what in (
@@ -170,7 +170,6 @@ def run(records: int, rounds: int) -> list[dict[str, Any]]:
             counters={**counters, "stream_table_and_token_bloom_bytes": index_bytes},
         )
     )  # fmt: skip
-    reason = "VictoriaLogs and Loki run in benchmarks.ingest, on the same bytes"
     why = {"reason": "VictoriaLogs and Loki run in benchmarks.ingest, on the same bytes"}
     p1 = record(
         "P1", "against VictoriaLogs / Loki", None, "ratio", must="4x / 10x", aim="8x / 18x", counters=why

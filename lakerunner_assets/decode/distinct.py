@@ -77,18 +77,28 @@ def grow(table: Int32s, hashes: npt.NDArray[np.uint64], count: int) -> Int32s:
 def code_slices(data: Bytes, spans: Spans, limit: int) -> tuple[Int32s, Int64s]:
     """Codes in order of first appearance, and the index of each first appearance.
 
-    Gives up with no codes at all when there are more than `limit` distinct values.
+    Gives up with no codes at all when there are more than `limit` distinct values. What followed a value last
+    time is tried before hashing: records repeat the same keys in the same order, columns the same value.
     """
     count = len(spans.start)
     codes = np.empty(count, np.int32)
     capacity = 256
     table = np.full(capacity, -1, np.int32)
     first = np.empty(capacity, np.int64)
+    follower = np.zeros(capacity, np.int32)
     hashes = np.empty(capacity, np.uint64)
     known = 0
+    previous = 0
     for index in range(count):
         start = spans.start[index]
         length = spans.length[index]
+        if known:
+            guess = follower[previous]
+            at = first[guess]
+            if spans.length[at] == length and same_slice(data, spans.start[at], start, length):
+                codes[index] = guess
+                previous = guess
+                continue
         value = hash_slice(data, start, length)
         mask = np.uint64(capacity - 1)
         slot = value & mask
@@ -97,11 +107,11 @@ def code_slices(data: Bytes, spans: Spans, limit: int) -> tuple[Int32s, Int64s]:
             code = table[np.int64(slot)]
             if code < 0:
                 break
-            same_length = spans.length[first[code]] == length
+            at = first[code]
             if (
                 hashes[code] == value
-                and same_length
-                and same_slice(data, spans.start[first[code]], start, length)
+                and spans.length[at] == length
+                and same_slice(data, spans.start[at], start, length)
             ):
                 found = code
             slot = (slot + np.uint64(1)) & mask
@@ -115,9 +125,13 @@ def code_slices(data: Bytes, spans: Spans, limit: int) -> tuple[Int32s, Int64s]:
             known += 1
             if known * 2 > capacity:
                 table = grow(table, hashes, known)
+                spare = len(table) - capacity
                 capacity = len(table)
-                first = np.concatenate((first, np.empty(capacity - len(first), np.int64)))
-                hashes = np.concatenate((hashes, np.empty(capacity - len(hashes), np.uint64)))
+                first = np.concatenate((first, np.empty(spare, np.int64)))
+                follower = np.concatenate((follower, np.zeros(spare, np.int32)))
+                hashes = np.concatenate((hashes, np.empty(spare, np.uint64)))
+        follower[previous] = found
+        previous = found
         codes[index] = found
     return codes, first[:known].copy()
 

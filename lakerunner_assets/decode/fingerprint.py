@@ -211,7 +211,7 @@ def joined_numbers(text: Bytes, position: Integer, end: Integer, classes: Bytes)
 
 @scanner
 def is_uuid(text: Bytes, position: Integer, end: Integer, classes: Bytes) -> bool:
-    if position + 36 > end:
+    if position + 36 > end or text[position + 8] != 45:
         return False
     for index in range(36):
         byte = text[position + index]

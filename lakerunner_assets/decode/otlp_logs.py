@@ -37,7 +37,7 @@ from lakerunner_assets.decode.any_value import texts
 from lakerunner_assets.decode.attributes import AttributeColumns, attribute_columns, take_columns
 from lakerunner_assets.decode.compression import decompress
 from lakerunner_assets.decode.distinct import distinct
-from lakerunner_assets.decode.errors import EmptyObjectError, MalformedError
+from lakerunner_assets.decode.errors import EmptyObjectError, MalformedError, TooLargeError
 from lakerunner_assets.decode.fingerprint import fingerprints
 from lakerunner_assets.decode.kernel import Integer
 from lakerunner_assets.decode.levels import detected_levels, levels
@@ -50,6 +50,7 @@ from resources.lake.segment_file import OVERFLOW_COLUMNS
 from resources.lake.streams import Labels
 
 LAST_NS = 2**63 - 1
+MAX_SLICE_BYTES = 2**30
 RESOURCE_TAGS = (-1, -1, 10, 16)
 SCOPE_TAGS = (10, 18, 26, 32)
 """Wire tags of name, version, attributes and dropped count in a Resource and in an InstrumentationScope."""
@@ -187,6 +188,8 @@ def scanned_slice(data: Bytes, start: int, end: int) -> Scanned:
     """Positions and numbers of every field in `data[start:end]`."""
     if not 0 <= start <= end <= len(data):
         raise MalformedError(start, f"slice [{start}, {end}) does not lie in {len(data)} bytes")
+    if end - start > MAX_SLICE_BYTES:  # Arrow's string offsets are 32 bits wide
+        raise TooLargeError(start, f"one ResourceLogs of {end - start} bytes: the limit is {MAX_SLICE_BYTES}")
     counts = np.zeros(4, np.int64)
     raise_fault(scan.measure(data, start, end, counts))
     widths = (scan.GROUP_WIDTH, scan.GROUP_WIDTH, scan.RECORD_WIDTH, scan.ATTRIBUTE_WIDTH)

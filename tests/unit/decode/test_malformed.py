@@ -64,6 +64,28 @@ def test_a_broken_structured_value_is_rejected_too() -> None:
         decode(payload[:at] + b"\x7f" + payload[at + 1 :])
 
 
+@pytest.mark.parametrize(("levels", "accepted"), [(90, True), (150, False), (5000, False)])
+def test_deep_nesting_is_bounded(levels: int, accepted: bool) -> None:
+    value = b"\x0a\x01x"
+    for _ in range(levels):
+        value = b"\x2a" + _long(len(value) + 4) + b"\x0a" + _long(len(value)) + value
+    record = b"\x2a" + _long(len(value)) + value
+    scope = b"\x12" + _long(len(record)) + record
+    group = b"\x12" + _long(len(scope)) + scope
+    data = b"\x0a" + _long(len(group)) + group
+    if accepted:
+        table = decode_logs(data, object_id=1, first_position=0, arrival_ns=1).table
+        assert table["log_message"].to_pylist() == ["[" * levels + '"x"' + "]" * levels]
+    else:
+        with pytest.raises(MalformedError, match="nested deeper"):
+            decode(data)
+
+
+def _long(number: int) -> bytes:
+    """A varint that always takes three bytes."""
+    return bytes([number & 127 | 128, number >> 7 & 127 | 128, number >> 14])
+
+
 def test_unknown_fields_and_groups_are_skipped() -> None:
     unknown = b"\x9a\x06\x02hi\x98\x06\x07\x9b\x06\x08\x01\x9c\x06\x9d\x06abcd\x99\x06abcdefgh"
     record = unknown + b"\x2a" + bytes([len(unknown) + 4]) + unknown + b"\x0a\x02ok"
