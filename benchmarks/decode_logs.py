@@ -154,7 +154,7 @@ def run(records: int, rounds: int) -> list[dict[str, Any]]:
     counters = {"rows": written.rows, "row_groups": written.row_groups, "payload_bytes": len(payload)}
     results = [
         record(
-            name, what, best[name], "records/CPU-s", peer="protobuf, Python walk", peer_value=best["protobuf"],
+            name, what, best[name], "records/CPU-s", peer="protobuf runtime", peer_value=best["protobuf"],
             ratio=best[name] / best["protobuf"], counters={**counters, "median": middle[name]},
         )
         for name, what in (
