@@ -93,6 +93,7 @@ CREATE TABLE lakerunner.batch (
     state text NOT NULL DEFAULT 'due' CHECK (state IN ('due', 'claimed', 'done', 'parked')),
     attempt integer NOT NULL DEFAULT 0,
     requests integer NOT NULL DEFAULT 0,
+    requested_at timestamptz,
     crashes integer NOT NULL DEFAULT 0,
     claim_token text,
     heartbeat_at timestamptz,

@@ -71,7 +71,10 @@ class Settings:
     cook_claim_bytes: int = 2048 * MIB
     object_max_bytes: int = 4096 * MIB
     object_max_tries: int = 3
-    cook_runs_in_flight: int = 1
+    cook_linger_s: float = 12.0
+    cook_poll_s: float = 0.5
+    cook_run_max_s: float = 300.0
+    max_runs_in_flight: int = 1
     horizon: str = "2025-01-01"
     future_tolerance_s: int = 3600
     lease_s: float = 30.0

@@ -11,7 +11,7 @@ import dagster as dg
 
 from lakerunner_assets.cooked.plan import BatchBounds, group_pending
 from lakerunner_assets.keys import Tier, asset_key, cook_job_name
-from lakerunner_assets.partitions import ORGANISATIONS, in_window, partition_key
+from lakerunner_assets.partitions import in_window, partition_key
 from resources.bindings import Lakerunner
 from resources.index.contract import PipelineIndex
 from resources.index.types import IntakeResult, ObjectNotice
@@ -33,16 +33,14 @@ def ingest_sensor(signal: Signal, interval_s: int) -> dg.SensorDefinition:
         context: dg.SensorEvaluationContext, lakerunner: Lakerunner
     ) -> dg.SensorResult | dg.SkipReason:
         index, settings = lakerunner.index, lakerunner.settings
+        add_partitions(index, context.instance)
         result = _take_in(context, index, settings, signal)
         plan_batches(index, settings, signal)
         requests = cook_requests(index, context.instance, settings, signal)
         events = _events(result, settings)
-        organisations = new_partitions(index, context.instance)
-        if not (requests or events or organisations):
+        if not (requests or events):
             return dg.SkipReason("nothing new, nothing due")
-        return dg.SensorResult(
-            run_requests=requests, asset_events=events, dynamic_partitions_requests=organisations
-        )
+        return dg.SensorResult(run_requests=requests, asset_events=events)
 
     return ingest
 
@@ -53,12 +51,11 @@ def plan_batches(index: PipelineIndex, settings: Settings, signal: Signal) -> in
     return index.plan_batches(signal, lambda pending: group_pending(pending, bounds, time.time_ns()))
 
 
-def new_partitions(
-    index: PipelineIndex, instance: dg.DagsterInstance
-) -> list[dg.AddDynamicPartitionsRequest]:
-    """Organisations that have no partitions yet."""
+def add_partitions(index: PipelineIndex, instance: dg.DagsterInstance) -> None:
+    """New organisations get their partitions before any event or run names them."""
     missing = sorted(set(index.organisations()) - set(instance.get_dynamic_partitions("org")))
-    return [ORGANISATIONS.build_add_request(missing)] if missing else []
+    if missing:
+        instance.add_dynamic_partitions("org", missing)
 
 
 def _take_in(

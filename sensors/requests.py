@@ -14,11 +14,13 @@ import xxhash
 
 from lakerunner_assets.cooked.asset import INGEST, MODE_TAG
 from lakerunner_assets.keys import cook_job_name
+from lakerunner_assets.partitions import partition_key
 from resources.index.contract import PipelineIndex
 from resources.index.types import BatchKind, DueBatch
 from resources.lake.layout import Signal
 from resources.settings import Settings
 
+MAX_PAUSE_S = 60.0
 WAITING = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING)
 
 
@@ -34,6 +36,30 @@ def run_key(signal: Signal, due: Sequence[DueBatch]) -> str:
     """Names exactly this request for exactly these batches."""
     text = ",".join(f"{b.batch_id}.{b.attempt}.{b.requests}" for b in due)
     return f"cook-{signal.value}-{due[0].batch_id}-{xxhash.xxh64_hexdigest(text.encode())}"
+
+
+def range_tags(due: Sequence[DueBatch]) -> dict[str, str]:
+    """The partitions the run is shown under: all organisations of its batches, in their newest arrival hour.
+
+    Dagster wants a run of a partitioned asset to name partitions. What the run really changes is logged by
+    itself, one event per hour, since late rows go elsewhere.
+    """
+    hour = max(batch.hour_ns for batch in due)
+    orgs = sorted({batch.org for batch in due})
+    return {
+        "dagster/asset_partition_range_start": partition_key(orgs[0], hour),
+        "dagster/asset_partition_range_end": partition_key(orgs[-1], hour),
+    }
+
+
+def backing_off(due: Sequence[DueBatch]) -> bool:
+    """Whether a request was made so recently that another would only repeat its failure.
+
+    Runs that die before they claim (Spark is away, say) leave their batches due; without a pause every tick
+    would start another.
+    """
+    often = max(batch.requests for batch in due)
+    return min(batch.requested_s for batch in due) < min(MAX_PAUSE_S, 2.0**often)
 
 
 def in_flight(runs: Sequence[RunSight], beats: Mapping[str, float], lease_s: float) -> int:
@@ -53,7 +79,7 @@ def cook_requests(
 ) -> list[dg.RunRequest]:
     """At most one request, for the batches due since `waited_s`, unless a run is about to take them."""
     due = [b for b in index.due_batches(signal, BatchKind.COOK) if b.waited_s >= waited_s]
-    if not due:
+    if not due or backing_off(due):
         return []
     flying = in_flight(_sights(instance, signal), index.run_heartbeats(), settings.lease_s)
     if flying >= settings.max_runs_in_flight:
@@ -63,7 +89,7 @@ def cook_requests(
         dg.RunRequest(
             run_key=run_key(signal, due),
             job_name=cook_job_name(signal),
-            tags={MODE_TAG: INGEST, "lakerunner/batches": str(len(due))},
+            tags={MODE_TAG: INGEST, "lakerunner/batches": str(len(due)), **range_tags(due)},
         )
     ]
 

@@ -64,6 +64,7 @@ class _Batch:
     state: BatchState = BatchState.DUE
     attempt: int = 0
     requests: int = 0
+    requested_at: float = float("-inf")
     crashes: int = 0
     token: str = ""
     beat_at: float = 0.0
@@ -228,11 +229,14 @@ class MemoryIndex:
         return [
             DueBatch(
                 b.batch_id,
+                b.plan.org,
+                b.plan.hour_ns,
                 b.attempt,
                 b.requests,
                 self._bytes(b),
                 len(b.plan.object_ids),
                 self._clock() - b.next_attempt_at,
+                self._clock() - b.requested_at,
             )
             for b in self._due(signal, kind)
         ]
@@ -240,6 +244,7 @@ class MemoryIndex:
     def note_requested(self, batch_ids: Sequence[int]) -> None:
         for batch_id in batch_ids:
             self._state.batches[batch_id].requests += 1
+            self._state.batches[batch_id].requested_at = self._clock()
 
     def claim_due(self, signal: Signal, kind: BatchKind, max_bytes: int) -> list[Claim]:
         claims: list[Claim] = []

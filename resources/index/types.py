@@ -128,12 +128,16 @@ class DueBatch:
     """Enough of a due batch to decide on requesting a run."""
 
     batch_id: int
+    org: str
+    hour_ns: int
     attempt: int
     requests: int
     bytes: int
     objects: int
     waited_s: float = field(default=0.0, compare=False)
     """Since it could first have been claimed."""
+    requested_s: float = field(default=float("inf"), compare=False)
+    """Since a run was last requested for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,11 +49,14 @@ class Batches(Connected):
         return [
             DueBatch(
                 row["batch_id"],
+                row["org_id"],
+                row["hour_ns"],
                 row["attempt"],
                 row["requests"],
                 row["input_bytes"],
                 row["input_count"],
                 row["waited_s"],
+                row["requested_s"],
             )
             for row in rows
         ]

@@ -72,17 +72,20 @@ WHERE object_id = any(%(object_ids)s) AND state = 'registered';
 -- name: due_batches
 SELECT
     batch_id,
+    org_id,
+    hour_ns,
     attempt,
     requests,
     input_bytes,
     input_count,
-    extract(EPOCH FROM now() - greatest(created_at, next_attempt_at))::double precision AS waited_s
+    extract(EPOCH FROM now() - greatest(created_at, next_attempt_at))::double precision AS waited_s,
+    coalesce(extract(EPOCH FROM now() - requested_at), 'infinity')::double precision AS requested_s
 FROM lakerunner.batch
 WHERE state = 'due' AND signal = %(signal)s AND kind = %(kind)s AND next_attempt_at <= now()
 ORDER BY batch_id;
 
 -- name: note_requested
-UPDATE lakerunner.batch SET requests = requests + 1
+UPDATE lakerunner.batch SET requests = requests + 1, requested_at = now()
 WHERE batch_id = any(%(batch_ids)s);
 
 -- name: claimable

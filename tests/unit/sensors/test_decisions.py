@@ -10,7 +10,7 @@ from resources.lake.layout import Signal
 from resources.lake.notice import Registry
 from sensors.deaths import Patience, RunState, dead_runs
 from sensors.intake import arrivals, sort_messages
-from sensors.requests import RunSight, in_flight, run_key
+from sensors.requests import RunSight, backing_off, in_flight, run_key
 
 REGISTRY = Registry({"raw": StorageProfile("raw", "file:///raw")}, (), frozenset({"acme"}))
 PATIENCE = Patience(silent_s=30, first_beat_s=90)
@@ -22,11 +22,22 @@ def message(offset: int, key: str, bucket: str = "raw") -> Message:
 
 
 def test_a_request_made_again_has_another_key() -> None:
-    first = run_key(Signal.LOGS, [DueBatch(1, 0, 0, 10, 1)])
-    again = run_key(Signal.LOGS, [DueBatch(1, 0, 1, 10, 1)])
-    retried = run_key(Signal.LOGS, [DueBatch(1, 1, 0, 10, 1)])
+    first = run_key(Signal.LOGS, [DueBatch(1, "acme", 0, 0, 0, 10, 1)])
+    again = run_key(Signal.LOGS, [DueBatch(1, "acme", 0, 0, 1, 10, 1)])
+    retried = run_key(Signal.LOGS, [DueBatch(1, "acme", 0, 1, 0, 10, 1)])
     assert len({first, again, retried}) == 3
-    assert first == run_key(Signal.LOGS, [DueBatch(1, 0, 0, 10, 1)])
+    assert first == run_key(Signal.LOGS, [DueBatch(1, "acme", 0, 0, 0, 10, 1)])
+
+
+def test_requests_that_lead_nowhere_are_repeated_more_and_more_rarely() -> None:
+    def due(requests: int, ago: float) -> list[DueBatch]:
+        return [DueBatch(1, "acme", 0, 0, requests, 10, 1, 0.0, ago)]
+
+    assert not backing_off([DueBatch(1, "acme", 0, 0, 0, 10, 1)])
+    assert backing_off(due(3, 7.9))
+    assert not backing_off(due(3, 8.1))
+    assert backing_off(due(50, 59))
+    assert not backing_off(due(50, 61))
 
 
 def test_waiting_and_beating_runs_are_in_flight_and_silent_ones_are_not() -> None:
