@@ -30,6 +30,8 @@ from lakerunner_query.execute.locate import Locator
 from resources.index.contract import QueryIndex
 from resources.settings import Settings
 
+INDEX_WAIT_S = 3.0
+"""Asked twice before a query is refused with 503."""
 HANDLERS = (page, asset, alive, ready, metrics, ping, logs_router, loki_router)
 
 
@@ -59,15 +61,18 @@ def serve(settings: Settings) -> int:
     """Run until told to stop."""
     from resources.index.postgres import PostgresIndex
 
-    index = PostgresIndex(settings.require("index_dsn"))
-    uvicorn.run(
-        create_app(settings, index),
-        host=settings.query_host,
-        port=settings.query_port,
-        log_level=settings.log_level.lower(),
-        access_log=False,
-        timeout_graceful_shutdown=5,
-    )
+    index = PostgresIndex(settings.require("index_dsn"), wait_s=INDEX_WAIT_S)
+    try:
+        uvicorn.run(
+            create_app(settings, index),
+            host=settings.query_host,
+            port=settings.query_port,
+            log_level=settings.log_level.lower(),
+            access_log=False,
+            timeout_graceful_shutdown=5,
+        )
+    finally:
+        index.close()
     return 0
 
 

@@ -74,7 +74,7 @@ class Worker:
         return encode_answer(rows, report)
 
 
-@post("/work", status_code=200, include_in_schema=False)
+@post("/work", status_code=200, include_in_schema=False, request_max_body_size=None)
 async def work(request: Request[object, object, State], worker: Worker) -> Response[bytes]:
     """One unit of work; the answer is an Arrow stream."""
     if not hmac.compare_digest(request.headers.get(TOKEN_HEADER, "").encode(), worker.token.encode()):

@@ -58,6 +58,7 @@ async def _events(services: Services, prepared: Prepared, fields: list[str]) -> 
         async with aclosing(services.engine.run(prepared)) as answers:
             async for answer in answers:
                 if isinstance(answer, Finished):
+                    services.count_query("lakerunner", answer)
                     yield sse.event("done", _done(answer))
                     continue
                 for chunk in await asyncio.to_thread(row_events, answer.table, fields):

@@ -66,6 +66,7 @@ async def _answer(services: Services, asked: LokiRequest, categorize: bool) -> R
     async with aclosing(services.engine.run(prepared)) as answers:
         async for answer in answers:
             if isinstance(answer, Finished):
+                services.count_query("loki", answer)
                 collected = answer.collected
             else:
                 tables.append(answer.table)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Coroutine, Iterable
+from typing import Any
 
 import httpx
 import msgspec
@@ -21,7 +22,8 @@ from lakerunner_query.errors import LimitExceededError, QueryError, WorkerUnavai
 from lakerunner_query.execute.work import TOKEN_HEADER, Unit, UnitReport, decode_answer
 
 ATTEMPTS = 4
-AVOID_S = 5.0
+ASK_ALIVE_S = 5.0
+AVOID_S = 30.0
 """A worker that failed is asked last for so long."""
 
 
@@ -61,12 +63,12 @@ class Dispatcher:
 
     async def ready(self) -> int:
         """How many workers say that they can work."""
-        answers = await asyncio.gather(*map(self._is_ready, self._workers))
+        answers = await asyncio.gather(*(self._answers(f"{worker}/readyz") for worker in self._workers))
         return sum(answers)
 
-    async def _is_ready(self, worker: str) -> bool:
+    async def _answers(self, url: str) -> bool:
         try:
-            return (await self._client.get(f"{worker}/readyz", timeout=2.0)).is_success
+            return (await self._client.get(url, timeout=ASK_ALIVE_S)).is_success
         except httpx.HTTPError:
             return False
 
@@ -78,17 +80,30 @@ class Dispatcher:
                 worker = self._choose(unit.affinity, attempt)
                 try:
                     return await self._ask(worker, body)
-                except (httpx.TransportError, _BusyError) as error:
+                except (httpx.TransportError, _UnfinishedError) as error:
                     self._avoid[worker] = time.monotonic() + AVOID_S
                     failures.append(f"{worker}: {type(error).__name__} {error}".strip())
                     await asyncio.sleep(0.1 * attempt)
         raise WorkerUnavailableError("no query worker finished a unit of work; tried " + "; ".join(failures))
 
     async def _ask(self, worker: str, body: bytes) -> tuple[pa.Table, UnitReport]:
-        response = await self._client.post(f"{worker}/work", content=body)
+        response = await self._while_alive(worker, self._client.post(f"{worker}/work", content=body))
         if response.status_code == 200:
             return await asyncio.to_thread(decode_answer, response.content)
         raise _refusal(response)
+
+    async def _while_alive(
+        self, worker: str, asked: Coroutine[Any, Any, httpx.Response]
+    ) -> httpx.Response:
+        """A machine that lost its power sends no farewell: ask whether it is there, now and then."""
+        task = asyncio.create_task(asked)
+        try:
+            while not (await asyncio.wait({task}, timeout=ASK_ALIVE_S))[0]:
+                if not await self._answers(f"{worker}/livez") and not task.done():
+                    raise _UnfinishedError("stopped answering")
+            return task.result()
+        finally:
+            task.cancel()
 
     def _choose(self, affinity: str, attempt: int) -> str:
         """Rendezvous hashing: adding or losing a worker moves only that worker's units."""
@@ -100,8 +115,8 @@ class Dispatcher:
         return fresh[0] if fresh else ranked[attempt % len(ranked)]
 
 
-class _BusyError(Exception):
-    """The worker is there but cannot take the unit now."""
+class _UnfinishedError(Exception):
+    """The worker cannot take the unit now, or went silent over it: another one may do it."""
 
 
 class _Envelope(msgspec.Struct):
@@ -115,6 +130,6 @@ def _refusal(response: httpx.Response) -> Exception:
     except msgspec.DecodeError:
         said = _Envelope(message=response.text[:200])
     if response.status_code in {502, 503, 504}:
-        return _BusyError(said.message)
+        return _UnfinishedError(said.message)
     kind: type[QueryError] = LimitExceededError if said.code == LimitExceededError.code else WorkFailedError
     return kind(said.message or f"worker answered {response.status_code}")

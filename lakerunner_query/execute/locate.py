@@ -10,16 +10,16 @@ from functools import partial
 from typing import TypeVar
 
 import anyio
-import psycopg
 from anyio.to_thread import run_sync
 
 from lakerunner_query.errors import IndexUnavailableError
 from lakerunner_query.plan.logical import ReadStreams
+from resources.index import postgres
 from resources.index.contract import QueryIndex
 from resources.index.types import ApiKey, Segment, SegmentQuery
 
 Answer = TypeVar("Answer")
-LOST = (psycopg.OperationalError, psycopg.InterfaceError, OSError)
+LOST = (postgres.IndexUnavailableError, OSError)
 
 
 class Locator:
@@ -58,5 +58,5 @@ class Locator:
             return await run_sync(question, limiter=self._limiter)
         except LOST as error:
             raise IndexUnavailableError(
-                f"the segment index does not answer ({type(error).__name__}); try again shortly"
+                f"the segment index does not answer ; try again shortly"
             ) from error

@@ -14,15 +14,14 @@ from dataclasses import dataclass, field
 
 from resources.index.types import Segment
 
-EPSILON = 1e-9
-
 
 @dataclass(frozen=True, slots=True)
 class SliceSizes:
-    """A full load is so many rows or so many bytes, whichever is reached first."""
+    """A full load is so many rows, bytes or segments, whichever is reached first."""
 
     rows: int = 2_000_000
     bytes: int = 256 * 1024 * 1024
+    segments: int = 500
     first: float = 1 / 16
     growth: float = 2.0
 
@@ -79,7 +78,7 @@ def _piece(segment: Segment, start_ns: int, end_ns: int, reverse: bool, sizes: S
     lo, hi = max(segment.min_ns, start_ns), min(segment.max_ns + 1, end_ns)
     if lo >= hi:
         return None
-    load = max(segment.rows / sizes.rows, segment.bytes / sizes.bytes, EPSILON)
+    load = max(segment.rows / sizes.rows, segment.bytes / sizes.bytes, 1 / sizes.segments)
     density = load / (segment.max_ns - segment.min_ns + 1)
     return _Piece(-hi, -lo, density, segment) if reverse else _Piece(lo, hi, density, segment)
 

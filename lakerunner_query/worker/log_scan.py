@@ -45,8 +45,8 @@ class LogScanner:
             missing=tuple(files.missing),
             segments_opened=len(files.opened),
             segments_skipped=files.skipped,
-            rows_considered=sum(one.footer.rows for one in files.opened),
-            bytes_considered=sum(one.segment.bytes for one in files.opened),
+            rows_considered=sum(int(one.footer.rows * _share(unit, one)) for one in files.opened),
+            bytes_considered=sum(int(one.segment.bytes * _share(unit, one)) for one in files.opened),
             bytes_fetched=sum(one.fetched for one in files.opened),
             truncated=truncated,
         )
@@ -120,6 +120,12 @@ def without_repeats(rows: pa.Table) -> pa.Table:
     numbered = plain.append_column("row", pa.array(range(rows.num_rows), pa.int64()))
     kept = numbered.group_by(keys, use_threads=False).aggregate([("row", "min")])["row_min"]
     return rows.take(kept.combine_chunks().sort())
+
+
+def _share(unit: LogUnit, one: Opened) -> float:
+    """How much of a segment lies in the unit, by time: several units may read parts of it."""
+    low, high = one.segment.min_ns, one.segment.max_ns + 1
+    return (min(high, unit.end_ns) - max(low, unit.start_ns)) / (high - low)
 
 
 def _check_size(found: pa.Table) -> None:

@@ -68,6 +68,19 @@ def _holder(stack: Stack) -> int:
     return next(i for i, port in enumerate(ports) if port in peers)
 
 
+def test_a_worker_that_goes_silent_is_replaced(
+    lake: Lake, two: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakerunner_query.execute.dispatch.ASK_ALIVE_S", 0.3)
+    lake.add_org("hang", "key-hang")
+    lake.write("hang", [Line(S, "x")])
+    with asking(two, lake, "key-hang") as client:
+        for worker in two.workers:
+            os.kill(worker.process.pid, signal.SIGSTOP)
+            assert client.lines('{service_name="web"}') == ["x"]
+            os.kill(worker.process.pid, signal.SIGCONT)
+
+
 def test_no_worker_at_all_is_a_clear_error(lake: Lake, two: Stack) -> None:
     lake.add_org("none", "key-none")
     lake.write("none", [Line(S, "x")])
@@ -188,7 +201,7 @@ def test_a_query_over_its_time_says_what_to_narrow(lake: Lake, stack: Stack, slo
 
 
 def test_a_dead_index_connection_is_tried_again_and_then_503(lake: Lake, stack: Stack) -> None:
-    import psycopg
+    from resources.index.postgres import IndexUnavailableError
 
     class Flaky:
         failures = 0
@@ -197,7 +210,7 @@ def test_a_dead_index_connection_is_tried_again_and_then_503(lake: Lake, stack: 
             def call(*args: object) -> object:
                 if self.failures:
                     self.failures -= 1
-                    raise psycopg.OperationalError("server closed the connection unexpectedly")
+                    raise IndexUnavailableError("server closed the connection unexpectedly")
                 return getattr(lake.index, name)(*args)
 
             return call

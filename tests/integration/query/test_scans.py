@@ -95,8 +95,8 @@ def test_the_union_of_any_slices_is_the_single_slice(
     bound: list[int],
 ) -> None:
     wanted = plan(text, reverse=reverse, start=bound[0], end=bound[1])
-    cut = run(scanner, log_units(wanted, segments, SliceSizes(rows, 1 << 40, first)))
-    whole = run(scanner, log_units(wanted, segments, SliceSizes(1 << 40, 1 << 60, 1.0)))
+    cut = run(scanner, log_units(wanted, segments, SliceSizes(rows, 1 << 40, 1 << 40, first)))
+    whole = run(scanner, log_units(wanted, segments, SliceSizes(1 << 40, 1 << 60, 1 << 40, 1.0)))
     assert cut == whole
     assert cut == sorted(whole, key=lambda r: (r[0], r[1], r[3], r[4]), reverse=reverse)
 
@@ -105,7 +105,7 @@ def test_first_and_last_rows_of_every_limit_agree_with_the_whole(
     scanner: LogScanner, segments: list[Segment]
 ) -> None:
     text = '{service_name=~"web|db"}'
-    single = SliceSizes(1 << 40, 1 << 60, 1.0)
+    single = SliceSizes(1 << 40, 1 << 60, 1 << 40, 1.0)
     whole = run(scanner, log_units(plan(text), segments, single))
     assert len(whole) == 400
     for limit in (1, 7, 399, 400, 500):

@@ -1,0 +1,132 @@
+"""Heartbeats, turns, and the order of dispatched answers, without any network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pyarrow as pa
+import pytest
+
+from lakerunner_query.admission import Admission
+from lakerunner_query.api.sse import event, with_heartbeats
+from lakerunner_query.errors import TooManyQueriesError
+from lakerunner_query.execute.dispatch import Dispatcher
+from lakerunner_query.execute.merge import Collected
+from lakerunner_query.execute.work import (
+    ROWS,
+    LogUnit,
+    Missing,
+    UnitReport,
+    decode_answer,
+    encode_answer,
+)
+
+
+def test_a_heartbeat_whenever_nothing_happens() -> None:
+    closed: list[bool] = []
+
+    async def events() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"one"
+            await asyncio.sleep(0.12)
+            yield b"two"
+        finally:
+            closed.append(True)
+
+    async def collect() -> list[bytes]:
+        return [chunk async for chunk in with_heartbeats(events(), every_s=0.05)]
+
+    found = asyncio.run(collect())
+    assert found[0] == b"one"
+    assert found[-1] == b"two"
+    assert found[1:-1] in ([event("heartbeat")] * 2, [event("heartbeat")])
+    assert closed == [True]
+
+
+def test_leaving_closes_the_events() -> None:
+    closed: list[bool] = []
+
+    async def events() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"one"
+            await asyncio.sleep(60)
+        finally:
+            closed.append(True)
+
+    async def leave() -> None:
+        stream = with_heartbeats(events(), every_s=0.01)
+        assert await anext(stream) == b"one"
+        assert await anext(stream) == event("heartbeat")
+        await stream.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(leave())
+    assert closed == [True]
+
+
+def test_an_organisation_waits_for_itself_only() -> None:
+    async def scenario() -> None:
+        turns = Admission(1, max_wait_s=0.05)
+        deadline = asyncio.get_running_loop().time() + 10
+        async with turns.admit("acme", deadline):
+            async with turns.admit("other", deadline):
+                pass
+            with pytest.raises(TooManyQueriesError, match="1 queries of this organisation"):
+                async with turns.admit("acme", deadline):
+                    pass
+        async with turns.admit("acme", deadline):
+            pass
+
+    asyncio.run(scenario())
+
+
+def unit(number: int) -> LogUnit:
+    return LogUnit(str(number), (), (), (), 0, 0, 1, False, False)
+
+
+class Slow(Dispatcher):
+    """Later units answer first."""
+
+    started: list[str]
+
+    async def _one(self, unit: LogUnit) -> tuple[pa.Table, UnitReport]:
+        self.started.append(unit.affinity)
+        await asyncio.sleep(0.05 / (1 + int(unit.affinity)))
+        return ROWS.empty_table(), UnitReport(segments_opened=int(unit.affinity))
+
+
+def test_answers_come_in_order_and_little_runs_ahead() -> None:
+    async def scenario(take: int) -> tuple[list[int], list[str]]:
+        dispatcher = Slow(("a", "b"), "t")
+        dispatcher.started = []
+        answers = dispatcher.run(map(unit, range(100)))
+        found = [(await anext(answers))[1].segments_opened for _ in range(take)]
+        await answers.aclose()
+        await dispatcher.close()
+        return found, dispatcher.started
+
+    found, started = asyncio.run(scenario(1))
+    assert (found, started) == ([0], ["0"])
+    found, started = asyncio.run(scenario(20))
+    assert found == list(range(20))
+    assert len(started) <= 20 + 4
+
+
+def test_collected_stops_exactly_at_the_limit() -> None:
+    rows = pa.table([pa.array([1, 2, 3]), *(pa.nulls(3, f.type) for f in list(ROWS)[1:])], schema=ROWS)
+    collected = Collected(5)
+    lost = UnitReport(missing=(Missing("s", "gone"),), rows_considered=10)
+    assert collected.add(rows, lost).num_rows == 3
+    assert not collected.full
+    assert collected.add(rows, lost).num_rows == 2
+    assert collected.full
+    assert (collected.rows, collected.rows_considered, len(collected.missing)) == (5, 20, 1)
+
+
+def test_an_answer_survives_the_wire() -> None:
+    labels = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array(['{"a":"b"}']))
+    rows = pa.table([[2**62], labels, ["line"], ["{}"], [1], [2]], schema=ROWS)
+    report = UnitReport(missing=(Missing("s", "why"),), truncated=True)
+    back, said = decode_answer(encode_answer(rows, report))
+    assert back.to_pylist() == rows.to_pylist()
+    assert said == report
