@@ -38,7 +38,7 @@ def farewell(settings: Settings, org: str, read_key: str, times: Times) -> list[
         "Try it (the key is valid for 7 days):",
         f"  {loki} {shlex.quote(f'query={ORDERS}')}",
         f"  {loki} {shlex.quote(f'query={TIMEOUTS}')}",
-        f"""  {stream} '{{"q": "{{service_name=\\"frontend\\"}} |= \\"502\\"", "limit": 5}}'""",
+        f"""  {stream} '{{"q": "{{service_name=\\"frontend\\"}} |= \\" 502 \\"", "limit": 5}}'""",
         "",
         "The stack goes on running: `lakerunner status`, `lakerunner logs`, `lakerunner down`.",
     ]

@@ -145,5 +145,5 @@ def test_the_commands_of_the_farewell_can_be_pasted() -> None:
     commands = [shlex.split(text) for text in told if text.strip().startswith("curl")]
     assert len(commands) == 3
     assert all("x-cardinalhq-api-key: lr_key" in words for words in commands)
-    assert json.loads(commands[2][-1]) == {"q": '{service_name="frontend"} |= "502"', "limit": 5}
+    assert json.loads(commands[2][-1]) == {"q": '{service_name="frontend"} |= " 502 "', "limit": 5}
     assert "first answer 3.5 s" in "\n".join(told)
