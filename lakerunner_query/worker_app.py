@@ -147,9 +147,7 @@ def _open_worker(settings: Settings, token: str, store: SegmentStore) -> Worker:
     # two workers of one machine share a data directory, never a cache
     home = settings.data_dir / "query-worker" / str(settings.worker_port)
     cache = SegmentCache(home / "cache", settings.cache_max_bytes, store)
-    limits = DuckLimits(
-        settings.worker_memory_mb, settings.worker_threads, home / "spill", (home / "cache",)
-    )
+    limits = DuckLimits(settings.worker_memory_mb, settings.worker_threads, home / "spill", (home / "cache",))
     session = DuckSession(limits)
     scanner = LogScanner(SegmentOpener(cache, store), session)
     threads = anyio.CapacityLimiter(max(2, settings.worker_threads))

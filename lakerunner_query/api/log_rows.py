@@ -23,9 +23,13 @@ def _events(rows: pa.Table, fields: frozenset[str]) -> Iterator[bytes]:
     for tsns, labels, line, metadata, source, position in zip(*columns, strict=True):
         shown, extra = (_only(labels, fields), _only(metadata, fields)) if fields else (labels, metadata)
         yield (
-            f'data: {{"type":"result","data":{{"timestamp":"{tsns}","labels":{shown},"metadata":{extra},'
-            f'"id":"{source}:{position}","message":'
-        ).encode() + encode(line) + b"}}\n\n"
+            (
+                f'data: {{"type":"result","data":{{"timestamp":"{tsns}","labels":{shown},"metadata":{extra},'
+                f'"id":"{source}:{position}","message":'
+            ).encode()
+            + encode(line)
+            + b"}}\n\n"
+        )
 
 
 def _only(rendered: str, fields: frozenset[str]) -> str:

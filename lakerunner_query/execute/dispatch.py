@@ -92,9 +92,7 @@ class Dispatcher:
             return await asyncio.to_thread(decode_answer, response.content)
         raise _refusal(response)
 
-    async def _while_alive(
-        self, worker: str, asked: Coroutine[Any, Any, httpx.Response]
-    ) -> httpx.Response:
+    async def _while_alive(self, worker: str, asked: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
         """A machine that lost its power sends no farewell: ask whether it is there, now and then."""
         task = asyncio.create_task(asked)
         try:

@@ -58,5 +58,5 @@ class Locator:
             return await run_sync(question, limiter=self._limiter)
         except LOST as error:
             raise IndexUnavailableError(
-                f"the segment index does not answer ; try again shortly"
+                "the segment index does not answer; nothing was read, try again shortly"
             ) from error

@@ -35,4 +35,3 @@ class StreamRanks:
         ranks = {stream.stream_id: self.rank_of[stream.labels] for stream in streams}
         ids = pa.array(list(ranks), pa.int64())
         return pa.table({"stream_id": ids, "rank": pa.array(list(ranks.values()), pa.int32())})
-

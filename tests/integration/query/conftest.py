@@ -28,6 +28,7 @@ from lakerunner_assets.decode.otlp_logs import decode_object
 from lakerunner_assets.segments.logs import write_log_segment
 from lakerunner_query.app import create_app
 from resources.index.memory import MemoryIndex
+from resources.index.postgres import PostgresIndex
 from resources.index.types import BatchKind, BatchPlan, Publication, Segment
 from resources.lake.layout import Signal, hourly_segment_key
 from resources.lake.timecut import SECOND_NS, hour_start
@@ -51,9 +52,9 @@ class Line:
 
 
 class Lake:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, index: MemoryIndex | PostgresIndex | None = None) -> None:
         self.folder = folder
-        self.index = MemoryIndex()
+        self.index = index or MemoryIndex()
         self._objects = 0
 
     def add_org(self, org: str, key: str, role: str = "read") -> None:

@@ -103,9 +103,7 @@ def test_workers_refuse_strangers(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "garbage", "pages"])
-def test_an_unreadable_segment_makes_the_answer_partial(
-    lake: Lake, stack: Stack, damage: str
-) -> None:
+def test_an_unreadable_segment_makes_the_answer_partial(lake: Lake, stack: Stack, damage: str) -> None:
     org = f"partial-{damage}"
     lake.add_org(org, org)
     lake.write(org, [Line(S, "good")])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +22,7 @@ from lakerunner_query.lang.logql.regex import full_matches
         ('{ namespace="buzz", foo != "bar" }', '{namespace="buzz", foo!="bar"}'),
         ('{foo="bar"} |= "baz" |~ "blip" != "flip" !~ "flap"',) * 2,
         ('{app="foo"} |= "foo" or "bar" |= "buzz" or "fizz"',) * 2,
-        ("{a=~`b\\d`}|=`x\"y`", '{a=~"b\\\\d"} |= "x\\"y"'),
+        ('{a=~`b\\d`}|=`x"y`', '{a=~"b\\\\d"} |= "x\\"y"'),
         ('{a="b"} # selector\n |= "c#d" # filter', '{a="b"} |= "c#d"'),
         (r'{a="\t\x41\101\u00e9\U0001F600"}', '{a="\\tAAé😀"}'),
         ('{a="b}", c="{"} |= "}"',) * 2,
@@ -41,7 +45,7 @@ def test_accepts(text: str, canonical: str) -> None:
         ('{a=~"b)(c"}', "error parsing regexp: unexpected ): b)(c: `b)(c`", (1, 5)),
         ('{a="\\q"}', "invalid char escape", (1, 4)),
         ('{a="\\xff"}', "invalid UTF-8 encoding", (1, 4)),
-        ("{a='b'}", "syntax error: unexpected \"'\"", (1, 4)),
+        ("{a='b'}", 'syntax error: unexpected "\'"', (1, 4)),
         ("", "syntax error: unexpected $end, expecting {", (1, 1)),
     ],
 )
@@ -80,6 +84,17 @@ def test_names_what_is_not_supported_yet(text: str, construct: str, column: int)
 def test_needs_a_matcher_that_refuses_the_empty_value(text: str) -> None:
     with pytest.raises(ParseError, match="at least one regexp or equality matcher"):
         parse(text)
+
+
+def test_the_corpus_of_loki_parses_or_is_refused_by_name(corpora: Path) -> None:
+    """No accepted text may be called a mistake, no rejected one may pass."""
+    cases = json.loads((corpora / "parse" / "logql_parse.json").read_text())
+    for text in cases["accept"]:
+        with contextlib.suppress(UnsupportedError):
+            parse(text)
+    for case in cases["reject"]:
+        with pytest.raises(ParseError):
+            parse(case["query"])
 
 
 def test_a_hostile_text_is_refused_quickly() -> None:
