@@ -4,7 +4,7 @@ CREATE SCHEMA IF NOT EXISTS lakerunner;
 
 CREATE TABLE lakerunner.organization (
     org_id text PRIMARY KEY CHECK (org_id ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
-    enabled boolean NOT NULL DEFAULT true,
+    enabled boolean NOT NULL DEFAULT TRUE,
     created_at timestamptz NOT NULL DEFAULT now()
 );
 
@@ -151,9 +151,9 @@ CREATE TABLE lakerunner.segment (
     origin text NOT NULL DEFAULT '',
     format_version smallint NOT NULL,
     sort_version smallint NOT NULL,
-    terms bigint [] NOT NULL,
-    label_names text [] NOT NULL,
-    metric_names text [] NOT NULL,
+    terms bigint[] NOT NULL,
+    label_names text[] NOT NULL,
+    metric_names text[] NOT NULL,
     series_offset bigint NOT NULL,
     series_length bigint NOT NULL,
     bloom_offset bigint NOT NULL,

@@ -102,7 +102,7 @@ class Settings:
         given = {name: value for name, value in env.items() if name.startswith(PREFIX)}
         data_dir = Path(given.get("LAKERUNNER_DATA_DIR", DEFAULT_DATA_DIR)).absolute()
         values = {**read_env_file(data_dir / "stack.env"), **given, "LAKERUNNER_DATA_DIR": str(data_dir)}
-        return cls(**{field: value for field, value in _parse(values).items()})
+        return cls(**_parse(values))
 
     def child_environment(self) -> dict[str, str]:
         """What a child process needs in its environment to load exactly these settings."""

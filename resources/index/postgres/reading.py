@@ -28,7 +28,7 @@ class Reading(Connected):
         statement = SQL["find_segments"]
         for number, alternatives in enumerate(query.terms):
             values[f"terms_{number}"] = list(alternatives)
-            condition = f"WHERE\n    terms && %(terms_{number})s::bigint []\n    AND ".encode()
+            condition = f"WHERE\n    terms && %(terms_{number})s::bigint[]\n    AND ".encode()
             statement = statement.replace(b"WHERE\n    ", condition, 1)
         return [_segment(row) for row in self._rows(statement, values)]
 

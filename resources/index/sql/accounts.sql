@@ -21,7 +21,7 @@ ORDER BY org_id;
 -- name: create_organisation
 -- xmax = 0 only for a row that this statement inserted.
 INSERT INTO lakerunner.organization AS o (org_id) VALUES (%(org)s)
-ON CONFLICT (org_id) DO UPDATE SET enabled = true
+ON CONFLICT (org_id) DO UPDATE SET enabled = TRUE
 RETURNING (o.xmax = 0) AS is_new;
 
 -- name: create_api_key

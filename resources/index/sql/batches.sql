@@ -63,7 +63,7 @@ SELECT
     %(batch_id)s,
     o.ordinal,
     o.object_id
-FROM unnest(%(object_ids)s::bigint []) WITH ORDINALITY AS o (object_id, ordinal);
+FROM unnest(%(object_ids)s::bigint[]) WITH ORDINALITY AS o (object_id, ordinal);
 
 -- name: mark_batched
 UPDATE lakerunner.raw_object SET state = 'batched'
@@ -167,7 +167,7 @@ SET state = 'registered', tries = 0, next_try_at = now(), error = NULL
 WHERE
     org_id = %(org)s
     AND state = 'parked'
-    AND (%(object_ids)s::bigint [] IS NULL OR object_id = any(%(object_ids)s));
+    AND (%(object_ids)s::bigint[] IS NULL OR object_id = any(%(object_ids)s));
 
 -- name: unbatch
 UPDATE lakerunner.raw_object SET state = 'registered'

@@ -7,7 +7,7 @@ SELECT
     coalesce(rows, 0)::bigint AS rows,
     coalesce(error, '') AS error
 FROM lakerunner.raw_object
-WHERE bucket = %(bucket)s AND key = ANY(%(keys)s);
+WHERE bucket = %(bucket)s AND key = any(%(keys)s);
 
 -- name: parked_objects
 SELECT

@@ -50,7 +50,7 @@ INSERT INTO lakerunner.segment_source (segment_id, object_id)
 SELECT
     %(segment_id)s,
     o.object_id
-FROM unnest(%(object_ids)s::bigint []) AS o (object_id);
+FROM unnest(%(object_ids)s::bigint[]) AS o (object_id);
 
 -- name: retire
 UPDATE lakerunner.segment SET retired_at = now()

@@ -10,7 +10,7 @@ WHERE
     AND max_ns >= %(start_ns)s
     AND min_ns <= %(end_ns)s
     AND retired_at IS NULL
-    AND (%(collectors)s::text [] IS NULL OR collector = any(%(collectors)s))
+    AND (%(collectors)s::text[] IS NULL OR collector = any(%(collectors)s))
 ORDER BY min_ns, segment_id;
 
 -- name: count_segments
