@@ -21,6 +21,7 @@ OVERRUN = 2
 BAD_TAG = 3
 BAD_WIRE_TYPE = 4
 BAD_GROUP = 5
+TOO_DEEP = 6
 REASONS = (
     "field is cut short",
     "varint longer than 10 bytes",
@@ -28,6 +29,7 @@ REASONS = (
     "field number 0 or above the limit",
     "unknown wire type",
     "group without matching end",
+    "value nested deeper than 100 levels",
 )
 MAX_GROUP_DEPTH = 100
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
+from base64 import b64encode
 from collections import Counter
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from lakerunner_assets.decode import scan
 from lakerunner_assets.decode.attributes import attribute_columns
@@ -22,7 +25,7 @@ def decode(request: ExportLogsServiceRequest) -> Decoded:
     return decode_logs(request.SerializeToString(), object_id=9, first_position=3, arrival_ns=77)
 
 
-def one_record() -> tuple[ExportLogsServiceRequest, object]:
+def one_record() -> tuple[ExportLogsServiceRequest, LogRecord]:
     request = ExportLogsServiceRequest()
     return request, request.resource_logs.add().scope_logs.add().log_records.add()
 
@@ -155,6 +158,24 @@ def test_rare_and_repeated_keys_overflow_in_text_form() -> None:
     assert len(columns.columns) == 6
     assert columns.overflow.to_pylist() == [None, None, [("duration", "2.5"), ("rare", "-7")], None]
     assert notes == {"repeated_attribute_keys": 1, "attributes_in_overflow": 2}
+
+
+def test_text_in_structured_values_is_escaped_as_json_demands() -> None:
+    request, record = one_record()
+    texts = ['"q" \\ /', "\b\t\n\f\r\x00\x1f\x7f", "größe 🎉 \u2028", "", "x" * 300]
+    for text in texts:
+        record.body.array_value.values.add().string_value = text
+    for number in (0, -1, 2**63 - 1, -(2**63), 10**18, 9, 10, 99, 100):
+        record.body.array_value.values.add().int_value = number
+    message = decode(request).table["log_message"][0].as_py()
+    assert json.loads(message) == [*texts, 0, -1, 2**63 - 1, -(2**63), 10**18, 9, 10, 99, 100]
+
+
+@pytest.mark.parametrize("size", range(10))
+def test_base64(size: int) -> None:
+    request, record = one_record()
+    record.body.bytes_value = bytes(range(250, 250 + min(size, 6))) + bytes(max(0, size - 6))
+    assert decode(request).table["log_message"][0].as_py() == b64encode(record.body.bytes_value).decode()
 
 
 def test_rows_can_be_masked_and_sliced() -> None:

@@ -1,0 +1,322 @@
+"""JSON text of OTLP arrays and maps, written by a kernel from wire bytes.
+
+Compact, keys in sent order, bytes as base64, an unset value as null. Doubles are left out while walking and
+spliced in afterwards, because their shortest form comes from Python. Text is copied as it is: whether it is
+UTF-8 is checked by whoever makes an Arrow array of it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakerunner_assets.decode.errors import TooLargeError
+from lakerunner_assets.decode.kernel import Integer, kernel, scanner
+from lakerunner_assets.decode.scan import (
+    ARRAY,
+    BOOL,
+    BYTES,
+    DOUBLE,
+    INT,
+    KVLIST,
+    STRING,
+    Int64s,
+    Matrix,
+    Spans,
+    read_any_value,
+)
+from lakerunner_assets.decode.wire import (
+    TOO_DEEP,
+    Bytes,
+    fault,
+    raise_fault,
+    read_length,
+    read_tag,
+    skip_field,
+)
+
+MAX_DEPTH = 100
+_GROWTH = 6
+"""No byte on the wire becomes more than six of text (a control character becomes \\u001f)."""
+
+_BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_SHORT_ESCAPES = np.zeros(128, np.uint8)
+for _code, _letter in ((8, "b"), (9, "t"), (10, "n"), (12, "f"), (13, "r"), (34, '"'), (92, "\\")):
+    _SHORT_ESCAPES[_code] = ord(_letter)
+
+
+def rendered(data: Bytes, kind: int, spans: Spans) -> pa.StringArray:
+    """The text of arrays, maps or bytes; UTF-8 is not yet checked."""
+    total, count = int(spans.length.sum(dtype=np.int64)), len(spans.start)
+    text = np.empty(_GROWTH * total + 4 * count, np.uint8)
+    offsets = np.zeros(count + 1, np.int64)
+    numbers = np.empty(total // 9 + 1, np.int64)  # a double takes nine bytes or more
+    places = np.empty(len(numbers), np.int64)
+    used, found = render(data, kind, spans, text, offsets, numbers, places)
+    raise_fault(used)
+    if found:
+        words = [double_text(value).encode() for value in numbers[:found].view(np.float64).tolist()]
+        lengths = np.array([len(word) for word in words], np.int64)
+        text, offsets = splice(
+            text[:used], offsets, places[:found], np.frombuffer(b"".join(words), np.uint8), lengths
+        )
+    if offsets[-1] > np.iinfo(np.int32).max:
+        raise TooLargeError(int(spans.start[0]), f"structured values unfold to {offsets[-1]} bytes of text")
+    narrow = offsets.astype(np.int32)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(narrow), pa.py_buffer(text[: narrow[-1]].copy()))
+
+
+def double_text(number: float) -> str:
+    """Shortest JSON form that reads back the same; what JSON lacks is a string, as in protobuf's JSON.
+
+    >>> double_text(1.0), double_text(float("nan")), double_text(float("-inf"))
+    ('1.0', '"NaN"', '"-Infinity"')
+    """
+    if math.isfinite(number):
+        return repr(number)
+    return '"NaN"' if math.isnan(number) else '"Infinity"' if number > 0 else '"-Infinity"'
+
+
+@kernel
+def render(
+    data: Bytes, kind: int, spans: Spans, text: Bytes, offsets: Int64s, numbers: Int64s, places: Int64s
+) -> tuple[Integer, Integer]:
+    """Text end to end; returns its length (or a fault) and how many doubles are to be spliced in."""
+    frames = np.empty((MAX_DEPTH + 1, 4), np.int64)  # position, end, kind, members so far
+    value = np.zeros((1, 3), np.int64)
+    used: Integer = 0
+    found: Integer = 0
+    for index in range(len(spans.start)):
+        start = spans.start[index]
+        end = start + spans.length[index]
+        if kind == BYTES:
+            used = put_base64(data, start, end, text, used)
+        else:
+            used, found = put_container(
+                data, start, end, kind, frames, value, text, used, numbers, places, found
+            )
+            if used < 0:
+                return used, found
+        offsets[index + 1] = used
+    return used, found
+
+
+@scanner
+def put_container(
+    data: Bytes,
+    start: Integer,
+    end: Integer,
+    kind: Integer,
+    frames: Matrix,
+    value: Matrix,
+    text: Bytes,
+    used: Integer,
+    numbers: Int64s,
+    places: Int64s,
+    found: Integer,
+) -> tuple[Integer, Integer]:
+    """One array or map, with a stack of our own for what is inside."""
+    depth = 0
+    frames[0, 0], frames[0, 1], frames[0, 2], frames[0, 3] = start, end, kind, 0
+    text[used] = 91 if kind == ARRAY else 123
+    used += 1
+    while depth >= 0:
+        position, stop, inside = frames[depth, 0], frames[depth, 1], frames[depth, 2]
+        if position >= stop:
+            text[used] = 93 if inside == ARRAY else 125
+            used += 1
+            depth -= 1
+            continue
+        tag, position = read_tag(data, position, stop)
+        if position < 0:
+            return position, found
+        if tag != 10:
+            frames[depth, 0] = skip_field(data, position, stop, tag)
+            if frames[depth, 0] < 0:
+                return frames[depth, 0], found
+            continue
+        length, position = read_length(data, position, stop)
+        if position < 0:
+            return position, found
+        frames[depth, 0] = position + length
+        if frames[depth, 3] > 0:
+            text[used] = 44
+            used += 1
+        frames[depth, 3] += 1
+        value[0, 0] = value[0, 1] = value[0, 2] = 0
+        if inside == ARRAY:
+            failed = read_any_value(data, position, position + length, value, 0, 0)
+            if failed < 0:
+                return failed, found
+        else:
+            used = put_key(data, position, position + length, value, text, used)
+            if used < 0:
+                return used, found
+        member, number, size = value[0, 0], value[0, 1], value[0, 2]
+        if member in (ARRAY, KVLIST):
+            depth += 1
+            if depth >= MAX_DEPTH:
+                return fault(number, TOO_DEEP), found
+            frames[depth, 0], frames[depth, 1], frames[depth, 2], frames[depth, 3] = (
+                number,
+                number + size,
+                member,
+                0,
+            )
+            text[used] = 91 if member == ARRAY else 123
+            used += 1
+        elif member == DOUBLE:
+            numbers[found] = number
+            places[found] = used
+            found += 1
+        else:
+            used = put_scalar(data, member, number, size, text, used)
+    return used, found
+
+
+@scanner
+def put_key(
+    data: Bytes, position: Integer, end: Integer, value: Matrix, text: Bytes, used: Integer
+) -> Integer:
+    """The key of a KeyValue and a colon; its value goes to `value`."""
+    key: Integer = 0
+    key_length: Integer = 0
+    while position < end:
+        tag, position = read_tag(data, position, end)
+        if position < 0:
+            return position
+        if tag in (10, 18):
+            length, position = read_length(data, position, end)
+            if position < 0:
+                return position
+            if tag == 10:
+                key, key_length = position, length
+            else:
+                failed = read_any_value(data, position, position + length, value, 0, 0)
+                if failed < 0:
+                    return failed
+            position += length
+        else:
+            position = skip_field(data, position, end, tag)
+            if position < 0:
+                return position
+    used = put_string(data, key, key + key_length, text, used)
+    text[used] = 58
+    return used + 1
+
+
+@scanner
+def put_scalar(
+    data: Bytes, kind: Integer, number: Integer, size: Integer, text: Bytes, used: Integer
+) -> Integer:
+    if kind == STRING:
+        return put_string(data, number, number + size, text, used)
+    if kind == INT:
+        return put_integer(number, text, used)
+    if kind == BYTES:
+        text[used] = 34
+        used = put_base64(data, number, number + size, text, used + 1)
+        text[used] = 34
+        return used + 1
+    if kind == BOOL and number != 0:
+        text[used], text[used + 1], text[used + 2], text[used + 3] = 116, 114, 117, 101
+        return used + 4
+    if kind == BOOL:
+        text[used], text[used + 1], text[used + 2], text[used + 3], text[used + 4] = 102, 97, 108, 115, 101
+        return used + 5
+    text[used], text[used + 1], text[used + 2], text[used + 3] = 110, 117, 108, 108
+    return used + 4
+
+
+@scanner
+def put_string(data: Bytes, start: Integer, end: Integer, text: Bytes, used: Integer) -> Integer:
+    """In quotes, with JSON's escapes and no others."""
+    text[used] = 34
+    used += 1
+    for position in range(start, end):
+        byte = data[position]
+        if byte >= 32 and byte not in (34, 92):
+            text[used] = byte
+            used += 1
+            continue
+        text[used] = 92
+        short = _SHORT_ESCAPES[byte]
+        if short != 0:
+            text[used + 1] = short
+            used += 2
+        else:
+            text[used + 1], text[used + 2], text[used + 3] = 117, 48, 48
+            text[used + 4], text[used + 5] = _HEX[byte >> 4], _HEX[byte & 15]
+            used += 6
+    text[used] = 34
+    return used + 1
+
+
+@scanner
+def put_integer(number: Integer, text: Bytes, used: Integer) -> Integer:
+    left = np.uint64(number)
+    if number < 0:
+        text[used] = 45
+        used += 1
+        left = np.uint64(0) - left
+    digits = 1
+    scale = np.uint64(10)
+    while digits < 19 and left >= scale:
+        scale *= np.uint64(10)
+        digits += 1
+    for index in range(digits - 1, -1, -1):
+        text[used + index] = np.uint8(48) + np.uint8(left % np.uint64(10))
+        left //= np.uint64(10)
+    return used + digits
+
+
+@scanner
+def put_base64(data: Bytes, start: Integer, end: Integer, text: Bytes, used: Integer) -> Integer:
+    for position in range(start, end, 3):
+        left = min(end - position, 3)
+        group = np.int64(data[position]) << 16
+        if left > 1:
+            group |= np.int64(data[position + 1]) << 8
+        if left > 2:
+            group |= np.int64(data[position + 2])
+        text[used] = _BASE64[group >> 18]
+        text[used + 1] = _BASE64[(group >> 12) & 63]
+        text[used + 2] = _BASE64[(group >> 6) & 63] if left > 1 else 61
+        text[used + 3] = _BASE64[group & 63] if left > 2 else 61
+        used += 4
+    return used
+
+
+@kernel
+def splice(
+    text: Bytes, offsets: Int64s, places: Int64s, words: Bytes, lengths: npt.NDArray[np.int64]
+) -> tuple[Bytes, Int64s]:
+    """`text` with word i put in at `places[i]` (ascending), and its moved offsets."""
+    result = np.empty(len(text) + len(words), np.uint8)
+    moved = np.empty_like(offsets)
+    used = 0
+    taken = 0
+    word = 0
+    row = 0
+    for index in range(len(places) + 1):
+        border = places[index] if index < len(places) else len(text)
+        # a value always closes with a bracket after its last double, so a border never is an offset too
+        while (
+            row < len(offsets) and offsets[row] <= border and (offsets[row] < border or index == len(places))
+        ):
+            moved[row] = used + (offsets[row] - taken)
+            row += 1
+        for position in range(taken, border):
+            result[used] = text[position]
+            used += 1
+        taken = border
+        if index < len(places):
+            for position in range(word, word + lengths[index]):
+                result[used] = words[position]
+                used += 1
+            word += lengths[index]
+    return result, moved
