@@ -20,6 +20,7 @@ from lakerunner_cli.stack.components import select
 from lakerunner_cli.stack.errors import StackError
 from lakerunner_cli.stack.orphans import stop_orphans
 from lakerunner_cli.stack.paths import StackPaths
+from lakerunner_cli.stack.ports import Reservations
 from lakerunner_cli.stack.processes import spawn
 from lakerunner_cli.stack.site import DEFINITIONS, prepare_site
 from lakerunner_cli.stack.state import Phase, StackState, acquire, is_running, read_state
@@ -51,8 +52,9 @@ def supervise(
     paths.create()
     logs.rotate(paths)
     stop_orphans(paths, announce)
-    site = prepare_site(settings, announce, {component.name for component in components}, definitions)
-    with lock:
+    running = {component.name for component in components}
+    with lock, Reservations() as reserved:
+        site = prepare_site(settings, announce, running, definitions, reserved.take)
         return Supervisor(site, components, begin, tuple(notices)).run(when_ready)
 
 

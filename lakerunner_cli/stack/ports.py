@@ -1,16 +1,55 @@
 """Choosing ports: the wanted one if it is free, another one said aloud if not.
 
 A port is wanted because it was used last time (it then stands in `stack.env`) or because it is the default.
-Free means that nothing listens on it: a socket left in TIME_WAIT by our own last run does not count.
+Free means that nothing listens on it (a socket left in TIME_WAIT by our own last run does not count) and that
+no other stack has reserved it: two stacks that start together would else both find it free.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from itertools import chain
+from types import TracebackType
+from typing import Self
 
 HOST = "127.0.0.1"
-NEIGHBOURS = 20
+NEIGHBOURS = 40
+ATTEMPTS = 50
+
+
+class Reservations:
+    """Ports promised to components that do not listen yet.
+
+    The mark is a UDP socket on the same number: exclusive, seen by every user of the machine, in nobody's
+    way, and gone when the supervisor is, however it ends.
+    """
+
+    def __init__(self) -> None:
+        self._marks: list[socket.socket] = []
+
+    def take(self, port: int) -> bool:
+        """Reserve `port`, if it is free."""
+        mark = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            mark.bind((HOST, port))
+        except OSError:
+            mark.close()
+            return False
+        if not is_free(port):
+            mark.close()
+            return False
+        self._marks.append(mark)
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for mark in self._marks:
+            mark.close()
 
 
 def is_free(port: int, host: str = HOST) -> bool:
@@ -31,21 +70,21 @@ def any_free() -> int:
 
 
 def choose(
-    wanted: Mapping[str, int], announce: Callable[[str], None], free: Callable[[int], bool] = is_free
+    wanted: Mapping[str, int], announce: Callable[[str], None], take: Callable[[int], bool]
 ) -> dict[str, int]:
     """A free port per name; no two names share one, and every change of port is announced."""
     chosen: dict[str, int] = {}
     for name, port in wanted.items():
-        taken = set(chosen.values())
-        chosen[name] = _first_free(port, taken | (set(wanted.values()) - {port}), free)
+        others = set(chosen.values()) | (set(wanted.values()) - {port})
+        chosen[name] = _first_free(port, others, take)
         if chosen[name] != port:
             announce(f"port {port} ({name}) is taken by another program, using {chosen[name]} instead")
     return chosen
 
 
-def _first_free(port: int, avoid: Iterable[int], free: Callable[[int], bool]) -> int:
-    refused = set(avoid)
-    if port not in refused and free(port):
-        return port
-    near = range(port + 1, min(port + NEIGHBOURS, 65535))
-    return next((p for p in near if p not in refused and free(p)), 0) or any_free()
+def _first_free(port: int, avoid: Collection[int], take: Callable[[int], bool]) -> int:
+    near, far = range(port, min(port + NEIGHBOURS, 65535)), (any_free() for _ in range(ATTEMPTS))
+    for candidate in chain(near, far):
+        if candidate not in avoid and take(candidate):
+            return candidate
+    raise OSError(f"no free port was found near {port} or anywhere else")

@@ -85,6 +85,19 @@ def signal_session(leader: int, number: signal.Signals, leader_only: bool = Fals
             os.kill(pid, number)
 
 
+def listens(leader: int, port: int) -> bool:
+    """Whether the session itself holds the port: an answer there may come from somebody else's program."""
+    try:
+        connections = [
+            c for pid in session_members(leader) for c in psutil.Process(pid).net_connections("tcp")
+        ]
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True  # the system does not tell; believe the probe
+    return any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in connections)
+
+
 def wait_gone(leaders: Sequence[int], timeout_s: float) -> list[int]:
     """Wait until the sessions are empty; the leaders of those that are not."""
     deadline = time.monotonic() + timeout_s

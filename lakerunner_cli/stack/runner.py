@@ -17,7 +17,7 @@ from typing import Protocol
 from lakerunner_cli.stack.backoff import crashes_in_a_row, delay
 from lakerunner_cli.stack.component import Component
 from lakerunner_cli.stack.errors import StackError
-from lakerunner_cli.stack.processes import ProcessId, end_session, spawn
+from lakerunner_cli.stack.processes import ProcessId, end_session, listens, spawn
 from lakerunner_cli.stack.site import Site
 from lakerunner_cli.stack.state import Phase, StateFile
 
@@ -128,6 +128,9 @@ class ComponentRunner(Thread):
     def _is_ready(self, started_at: float) -> bool:
         if not self.component.probe(self._around.site, started_at):
             return False
+        port = self._around.site.ports.get(self.name)
+        if port is not None and self._process is not None and not listens(self._process.pid, port):
+            raise OSError(f"port {port} was taken by another program in the meantime")
         self.component.finish(self._around.site)
         return True
 
@@ -139,7 +142,9 @@ class ComponentRunner(Thread):
 
     def _crashed(self, process: subprocess.Popen[bytes], reason: str, pause_s: float) -> None:
         self._around.ready[self.name].clear()
-        end_session(process.pid, SWEEP_GRACE_S)  # what it started must not outlive it
+        end_session(
+            process.pid, SWEEP_GRACE_S, self.component.stop_signal
+        )  # what it started must not outlive it
         process.wait()
         restarts = self._around.state.state.components[self.name].restarts + 1
         self._set(Phase.RESTARTING, process=None, restarts=restarts, message=reason)

@@ -68,13 +68,14 @@ def prepare_site(
     announce: Callable[[str], None],
     components: Collection[str] | None = None,
     definitions_module: str = DEFINITIONS,
+    take_port: Callable[[int], bool] = ports.is_free,
 ) -> Site:
     """Directories, ports (of `components`, or of all), secrets; nothing starts, `stack.env` is written."""
     paths = StackPaths(settings.data_dir)
     paths.create()
     password = _known_password(paths) or secrets.token_urlsafe(24)
     java = find_java(process_environment(), paths.root / "java")
-    chosen = _choose_ports(settings, announce, components)
+    chosen = _choose_ports(settings, announce, components, take_port)
     site = Site(settings, paths, chosen, password, java, definitions_module)
     site = replace(site, settings=_decided(site))
     write_env_file(site)
@@ -94,12 +95,16 @@ def write_env_file(site: Site) -> None:
 
 
 def _choose_ports(
-    settings: Settings, announce: Callable[[str], None], components: Collection[str] | None
+    settings: Settings,
+    announce: Callable[[str], None],
+    components: Collection[str] | None,
+    take_port: Callable[[int], bool],
 ) -> dict[str, int]:
     wanted = wanted_ports(settings)
     needed = {name: port for name, port in wanted.items() if components is None or name in components}
-    controller = {"kafka_controller": ports.any_free()}  # the broker speaks to itself there
-    return {**wanted, **ports.choose(needed, announce), **controller}
+    chosen = {**wanted, **ports.choose(needed, announce, take_port)}
+    controller = {"kafka_controller": chosen["kafka"] + 1}  # the broker speaks to itself there
+    return {**chosen, **ports.choose(controller, lambda _text: None, take_port)}
 
 
 def wanted_ports(settings: Settings) -> dict[str, int]:

@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -129,6 +130,23 @@ def test_a_taken_port_is_replaced_and_said(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert f"port {taken} (postgres) is taken" in done.stdout
     assert f":{taken}/" not in stack_settings(tmp_path).index_dsn
+
+
+def test_two_stacks_that_start_together_share_nothing(tmp_path: Path) -> None:
+    ports, directories = unused_ports(), [tmp_path / "a", tmp_path / "b"]
+    with ThreadPoolExecutor() as pool:
+        list(
+            pool.map(
+                lambda d: lakerunner(d, "up", "--detach", "--only=postgres,kafka", extra=ports), directories
+            )
+        )
+    states = [stack_state(directory) for directory in directories]
+    for directory in directories:
+        stop_stack(directory)
+    assert all(state.ready for state in states)
+    assert not any(component.restarts for state in states for component in state.components.values())
+    addresses = [component.address for state in states for component in state.components.values()]
+    assert len(set(addresses)) == 4
 
 
 def test_a_remembered_port_that_was_taken_is_replaced_and_state_survives(tmp_path: Path) -> None:

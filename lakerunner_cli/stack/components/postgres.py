@@ -85,13 +85,16 @@ def probe(site: Site, since: float) -> bool:  # noqa: ARG001 - one signature for
 
 
 def finish(site: Site) -> None:
-    from migrations.runner import apply
+    from migrations.runner import MigrationError, apply
 
     with psycopg.connect(site.dsn("postgres"), autocommit=True) as connection:
         existing = {row[0] for row in connection.execute("SELECT datname FROM pg_database")}
         for name in [n for n in DATABASES if n not in existing]:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-    apply(site.dsn("lakerunner"))
+    try:
+        apply(site.dsn("lakerunner"))
+    except MigrationError as error:
+        raise StackError(f"the index in {cluster(site)} does not fit this version: {error}") from error
 
 
 def _create_cluster(site: Site, user: str | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from lakerunner_cli.stack.ports import any_free, choose, is_free
+from lakerunner_cli.stack.ports import Reservations, any_free, choose, is_free
 
 
 def test_free_ports_are_kept_without_a_word() -> None:
@@ -34,3 +34,13 @@ def test_is_free_sees_a_listener_on_all_addresses() -> None:
     with socket.create_server(("0.0.0.0", 0)) as listener:  # noqa: S104 - that is the case to see
         assert not is_free(listener.getsockname()[1])
     assert is_free(any_free())
+
+
+def test_a_reserved_port_is_not_given_twice() -> None:
+    with Reservations() as mine, Reservations() as theirs:
+        port = any_free()
+        assert mine.take(port)
+        assert is_free(port)  # for the component that will listen on it
+        assert not theirs.take(port)
+    with Reservations() as later:
+        assert later.take(port)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 from lakerunner_cli.stack.processes import (
     ProcessId,
     end_session,
+    listens,
     orphan_sessions,
     session_members,
     spawn,
@@ -95,3 +97,16 @@ def test_children_have_default_signal_handling(
     started.append(_spawn(SLEEP, tmp_path))
     end_session(started[0].pid, 5)
     assert started[0].wait() == -signal.SIGTERM
+
+
+def test_who_listens(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+    program = (
+        "import socket, time; s = socket.create_server(('127.0.0.1', 0)); "
+        "print(s.getsockname()[1], '!', flush=True); time.sleep(60)"
+    )
+    started.append(_spawn([sys.executable, "-c", program], tmp_path, "!"))
+    port = int((tmp_path / "log").read_text().split()[0])
+    assert listens(started[0].pid, port)
+    assert not listens(started[0].pid, port + 1)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        assert not listens(started[0].pid, other.getsockname()[1])
