@@ -109,7 +109,7 @@ class _Scan:
             except DAMAGE as error:
                 damaged.append((one, str(error).splitlines()[0]))
         for one, reason in damaged:
-            self.opener.discard(self.files, one, reason)
+            self.opener.replace_damaged(self.unit, self.files, one, reason)
         return bool(damaged)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -23,7 +23,6 @@ from resources.store.errors import StoreError
 
 WHOLE_BELOW = 1024 * 1024
 """Smaller objects are fetched at once instead of asking for their stream table first."""
-UNREADABLE = (SegmentUnreadableError, StoreError)
 
 
 class SegmentStore(Fetcher, Protocol):
@@ -82,21 +81,30 @@ class SegmentOpener:
             for one in files.opened:
                 self._cache.release(one.segment)
 
-    def discard(self, files: OpenedSet, damaged: Opened, reason: str) -> None:
-        """Rows of this file cannot be read: forget the local copy and say so."""
+    def replace_damaged(self, unit: LogUnit, files: OpenedSet, damaged: Opened, reason: str) -> None:
+        """Rows of this file cannot be read: fetch it again when the copy was an old one, else say so."""
         files.opened.remove(damaged)
-        files.missing.append(Missing(damaged.segment.segment_id, f"unreadable: {reason}"))
         self._forget(damaged.segment)
         self._cache.release(damaged.segment)
+        again = self._attempt(unit, damaged.segment, Cancellation()) if damaged.fetched == 0 else None
+        if isinstance(again, Opened):
+            files.opened.append(replace(again, fetched=again.segment.bytes))  # so it is not fetched for ever
+        else:
+            files.missing.append(Missing(damaged.segment.segment_id, f"unreadable: {reason}"))
 
     def _attempt(
         self, unit: LogUnit, segment: SegmentRef, cancellation: Cancellation
     ) -> Opened | Missing | None:
         if cancellation.cancelled:
             return None
+        old = self._cache.holds(segment)
         try:
             return self._open(unit, segment)
-        except UNREADABLE as error:
+        except SegmentUnreadableError as error:
+            if not old:
+                return Missing(segment.segment_id, str(error))
+            return self._attempt(unit, segment, cancellation)  # a bad local copy is gone now
+        except StoreError as error:
             return Missing(segment.segment_id, str(error))
 
     def _open(self, unit: LogUnit, segment: SegmentRef) -> Opened | None:

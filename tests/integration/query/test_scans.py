@@ -174,6 +174,24 @@ def test_a_cancelled_unit_does_no_work(scanner: LogScanner, segments: list[Segme
         scanner.run(unit, cancelled)
 
 
+@pytest.mark.parametrize("footer", [True, False])
+def test_a_local_copy_that_rotted_is_fetched_again(lake: Lake, tmp_path: Path, footer: bool) -> None:
+    made = lake.write("rot", [Line(i, f"row {i} " + "x" * 50) for i in range(500)])
+    (unit, *_) = log_units(plan('{service_name="web"}'), [made])
+    for _start in range(2):  # a fresh process each time, so that nothing is remembered
+        store = open_store(lake.folder.as_uri(), Settings())
+        session = DuckSession(DuckLimits(256, 1, tmp_path / "spill", (tmp_path / "cache",)))
+        scanner = LogScanner(SegmentOpener(SegmentCache(tmp_path / "cache", 1 << 30, store), store), session)
+        table, report = scanner.run(unit, Cancellation())
+        assert (table.num_rows, report.missing) == (500, ())
+        session.close()
+        copy = tmp_path / "cache" / made.key
+        content = bytearray(copy.read_bytes())
+        where = slice(len(content) - 60, len(content)) if footer else slice(8, len(content) // 3)
+        content[where] = b"\xff" * len(content[where])
+        copy.write_bytes(content)
+
+
 def test_segments_without_a_matching_stream_are_not_downloaded(
     lake: Lake, segments: list[Segment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
