@@ -122,7 +122,7 @@ def _write_configuration(site: Site) -> None:
 def _format(site: Site, java: Java) -> None:
     cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     properties = str(_home(site) / "server.properties")
-    tool = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", properties]
+    tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--config", properties]
     made = subprocess.run(
         [*_java(site, java, ["-Xmx128m", "-XX:TieredStopAtLevel=1"]), *tool],
         env=site.environment(), capture_output=True, text=True, check=False,

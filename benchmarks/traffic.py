@@ -1,0 +1,178 @@
+"""Objects with known rows sent into a running stack, and the proof that each row is there exactly once.
+
+Shared by the latency and chaos measurements and by the acceptance tests. A sender behaves as an object store
+does: it puts an object and repeats its notification until somebody takes it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import duckdb
+import psycopg
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+from lakerunner_cli.accounts import LOCAL_BUCKET, bucket_profile, create_org, open_desk, replace_key
+from resources.index.types import SegmentQuery
+from resources.lake.layout import Signal, raw_key
+from resources.lake.timecut import to_datetime
+from resources.object_store import ObjectStore, open_store
+from resources.settings import Settings
+
+ROWS = 20
+EVER = (-(2**62), 2**62)
+
+
+@dataclass(slots=True)
+class Sent:
+    org: str
+    number: int
+    put_at: float
+
+
+@dataclass(slots=True)
+class Traffic:
+    """A sender and a reader for some organisations of one stack."""
+
+    settings: Settings
+    orgs: Sequence[str]
+    keys: dict[str, str] = field(default_factory=dict)
+    sent: list[Sent] = field(default_factory=list)
+
+    def prepare(self) -> None:
+        with open_desk(self.settings) as desk:
+            bucket_profile(desk, LOCAL_BUCKET, self.settings)
+            for org in self.orgs:
+                create_org(desk, org)
+                self.keys[org] = replace_key(desk, org, "admin", "traffic")
+
+    def send(self, number: int) -> None:
+        """One object of `ROWS` rows, announced until the ingress takes it."""
+        org = self.orgs[number % len(self.orgs)]
+        data = object_bytes(number, time.time_ns())
+        key = raw_key(org, "bench", Signal.LOGS, to_datetime(time.time_ns()), f"object-{number:05}.binpb")
+        put_at = time.time()
+        etag = raw_store(self.settings).put(key, data)
+        self._announce(key, len(data), etag)
+        self.sent.append(Sent(org, number, put_at))
+
+    def _announce(self, key: str, size: int, etag: str, patience_s: float = 180.0) -> None:
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                announce(Settings.load({"LAKERUNNER_DATA_DIR": str(self.settings.data_dir)}), key, size, etag)
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+            else:
+                return
+
+    def visible(self, org: str) -> set[int]:
+        """Numbers of the objects whose first row a query returns now."""
+        found = loki(self.settings, self.keys[org], '{service_name="traffic"} |= "row 0 of"', 5000)
+        return {int(line.split()[-1]) for line in found}
+
+    def expected(self) -> Counter[str]:
+        return Counter(row_text(sent.number, row) for sent in self.sent for row in range(ROWS))
+
+
+def object_bytes(number: int, now_ns: int) -> bytes:
+    request = ExportLogsServiceRequest()
+    group = request.resource_logs.add()
+    group.resource.attributes.add(key="service.name").value.string_value = "traffic"
+    records = group.scope_logs.add().log_records
+    for row in range(ROWS):
+        record = records.add(time_unix_nano=now_ns - row, severity_text="INFO")
+        record.body.string_value = row_text(number, row)
+    return request.SerializeToString()
+
+
+def row_text(number: int, row: int) -> str:
+    return f"row {row} of object {number}"
+
+
+def raw_store(settings: Settings) -> ObjectStore:
+    return open_store(f"file://{settings.data_dir}/raw", settings)
+
+
+def announce(settings: Settings, key: str, size: int, etag: str) -> None:
+    """What an object store posts to a webhook."""
+    moment = f"{to_datetime(time.time_ns()):%Y-%m-%dT%H:%M:%S.%fZ}"
+    entry = {"key": urllib.parse.quote_plus(key), "size": size, "eTag": etag}
+    event = {
+        "eventName": "ObjectCreated:Put",
+        "eventTime": moment,
+        "s3": {"bucket": {"name": LOCAL_BUCKET}, "object": entry},
+    }
+    request = urllib.request.Request(
+        f"http://{settings.ingress_host}:{settings.ingress_port}/api/v1/notifications/s3",
+        data=json.dumps({"Records": [event]}).encode(),
+        headers={"Authorization": f"Bearer {settings.webhook_token}", "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=15) as answer:
+        answer.read()
+
+
+def loki(settings: Settings, key: str, query: str, limit: int, since_s: int = 7200) -> list[str]:
+    """Lines of a Loki range query over the last hours."""
+    now = time.time_ns()
+    values = {"query": query, "limit": limit, "start": now - since_s * 10**9, "end": now + 60 * 10**9}
+    url = f"http://{settings.query_host}:{settings.query_port}/loki/api/v1/query_range?"
+    request = urllib.request.Request(
+        url + urllib.parse.urlencode(values), headers={"x-cardinalhq-api-key": key}
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        body = json.load(answer)
+    return [value[1] for stream in body["data"]["result"] for value in stream["values"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Everything live in the lake for some organisations, as the index and the files say."""
+
+    rows: int
+    distinct_row_ids: int
+    messages: Counter[str]
+
+
+def lake_content(settings: Settings, orgs: Sequence[str]) -> Content:
+    """Reads the segments themselves: no query service in between."""
+    with open_desk(settings) as desk:
+        keys = [s.key for org in orgs for s in desk.find_segments(SegmentQuery(org, "logs", 0, *EVER))]
+    if not keys:
+        return Content(0, 0, Counter())
+    files = [f"{settings.data_dir}/lake/{key}" for key in keys]
+    connection = duckdb.connect()
+    source = "read_parquet($files, union_by_name = true)"
+    rows, distinct = connection.execute(
+        f"SELECT count(*), count(DISTINCT (chq_object, chq_position)) FROM {source}", {"files": files}
+    ).fetchall()[0]
+    texts = connection.execute(f"SELECT log_message FROM {source}", {"files": files}).fetchall()
+    return Content(rows, distinct, Counter(text for (text,) in texts))
+
+
+def unfinished(settings: Settings) -> dict[str, float]:
+    """Pending objects and the age of the oldest, over all organisations."""
+    with open_desk(settings) as desk:
+        status = desk.pipeline_status()
+    return {
+        "objects": float(sum(int(str(row["pending_objects"])) for row in status)),
+        "oldest_s": max((float(str(row["oldest_pending_s"])) for row in status), default=0.0),
+        "parked": float(sum(int(str(row["parked_objects"])) for row in status)),
+    }
+
+
+def run_counts(settings: Settings) -> dict[str, int]:
+    """Dagster runs by job and status."""
+    dsn = settings.index_dsn.rsplit("/", 1)[0] + "/dagster"
+    with psycopg.connect(dsn) as connection:
+        rows = connection.execute("SELECT pipeline_name, status, count(*) FROM runs GROUP BY 1, 2").fetchall()
+    return {f"{name} {status}": count for name, status, count in rows}
