@@ -1,0 +1,207 @@
+# ruff: noqa: INP001, SLF001 - a script beside its output, which walks argparse from within
+"""Writes `cli.md` and `settings.md` from the code: `.venv/bin/python docs/reference/generate.py`.
+
+Options come from the argument parsers, names and defaults from the fields of `Settings`; only the meaning of
+a setting is written here. A setting without a meaning, or a page that is out of date, fails
+tests/architecture/test_docs.py.
+"""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, Action, ArgumentParser, _SubParsersAction
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import get_type_hints
+
+from lakerunner_cli.main import _parser
+from resources.settings import PREFIX, Settings
+
+HERE = Path(__file__).parent
+TYPES = {"str": "text", "int": "integer", "float": "number", "bool": "true/false", "Path": "path"}
+
+MEANINGS: dict[str, dict[str, str]] = {
+    "Where things are": {
+        "data_dir": "Directory of the local stack. `--data-dir` wins over it.",
+        "index_dsn": "PostgreSQL of the segment index, `postgresql://user:password@host:port/database`.",
+        "lake_url": "Where segments are written: `file:///dir`, `s3://bucket/prefix`, `gs://…`, `az://…`. "
+        "`lakerunner up` uses `<data_dir>/lake` unless the environment names another.",
+        "kafka_bootstrap": "Kafka brokers, `host:port[,host:port]`.",
+        "kafka_cluster": "Name under which read offsets are kept in the index; change it with the cluster.",
+        "spark_remote": "Spark Connect server, `sc://host:port`. Empty: a classic local session per run.",
+        "ingress_host": "Address the ingress binds to.",
+        "ingress_port": "Port of the ingress.",
+        "query_host": "Address the query API binds to.",
+        "query_port": "Port of the query API and of its Explore page.",
+        "worker_host": "Address a query worker binds to.",
+        "worker_port": "Port of a query worker; the local stack's second worker takes the next free one.",
+        "worker_urls": "Query workers as the query API reaches them, `http://host:port`, comma-separated. "
+        "Empty: one worker at `worker_host:worker_port`.",
+        "webserver_port": "Port of Dagster's web server in the local stack.",
+        "code_server_host": "Not read yet; the local stack's code server binds to 127.0.0.1.",
+        "code_server_port": "Port of Dagster's code server in the local stack.",
+    },
+    "Local stack": {
+        "postgres_port": "Port of the local PostgreSQL.",
+        "kafka_port": "Port of the local Kafka; its controller takes the next free one.",
+        "spark_port": "Port of the local Spark Connect server.",
+        "spark_cores": "Cores of the local Spark server; 0 means all of the machine.",
+        "spark_memory_mb": "Heap of the local Spark server. Python workers come on top.",
+        "kafka_memory_mb": "Heap of the local Kafka.",
+        "download_dir": "Cache of downloaded jars, shared by all stacks of a user.",
+        "maven_url": "Where Kafka's jars come from; a mirror works.",
+    },
+    "Secrets": {
+        "internal_token": "Shared by query API and query workers. `lakerunner up` makes one.",
+        "webhook_token": "Bearer token that may announce objects of every organisation. "
+        "`lakerunner up` makes one.",
+    },
+    "Object store": {
+        "s3_endpoint": "Endpoint of an S3 look-alike, for stores without a `credentials_ref`. "
+        "Empty: AWS. `http://` allows plain HTTP.",
+        "s3_region": "Region for S3.",
+        "s3_access_key_id": "Key id for S3; empty: the default credential chain.",
+        "s3_secret_access_key": "Secret for S3.",
+        "store_max_retries": "Tries after a failed request that is worth another try.",
+        "store_timeout_s": "Time limit of one request.",
+    },
+    "Ingestion": {
+        "batch_max_bytes": "A batch is full at so many bytes of raw objects.",
+        "batch_max_objects": "A batch is full at so many objects.",
+        "batch_max_age_s": "A batch that is not full is made when its oldest object has waited so long.",
+        "cook_task_bytes": "Raw bytes that one Spark task gets, if there are that many.",
+        "cook_slice_bytes": "Rows in memory per task before a segment is written; also the decoding slice. "
+        "Large objects give several segments per hour because of it.",
+        "cook_claim_bytes": "Raw bytes a run claims at a time.",
+        "object_max_bytes": "Largest raw object, after decompression; a larger one fails.",
+        "object_max_tries": "Failures after which an object is parked.",
+        "cook_linger_s": "How long a cooking run stays for further work after its last batch.",
+        "cook_poll_s": "How often a lingering run looks for due batches.",
+        "cook_run_max_s": "A run takes no further batches after this time.",
+        "max_runs_in_flight": "Cooking runs of one signal that may exist at once.",
+        "horizon": "First date (UTC) of partitions; events up to it go to quarantine.",
+        "future_tolerance_s": "Events later than the end of their arrival hour plus this go to quarantine.",
+        "lease_s": "A claim, or a run, without a heartbeat for this long is given up.",
+        "heartbeat_s": "How often a run says that it lives.",
+        "sensor_max_messages": "Kafka messages read per sensor tick.",
+        "sensor_interval_s": "Least time between two ticks of an ingest sensor.",
+        "row_group_rows": "Not read yet; segments have row groups of at most 250,000 rows.",
+    },
+    "Queries": {
+        "query_timeout_s": "Time limit of one query.",
+        "query_default_limit": "Rows when a request does not say.",
+        "query_max_limit": "Most rows a request may ask for; more is answered with 422.",
+        "query_default_window_s": "Time range when a request does not say.",
+        "query_max_concurrency": "Queries of one organisation at a time; others wait up to 30 s, then 429.",
+        "cache_max_bytes": "Segments each query worker keeps on local disk.",
+        "worker_memory_mb": "Memory of a worker's DuckDB; beyond it, it spills to disk.",
+        "worker_threads": "Threads of a worker.",
+    },
+    "Operations": {
+        "allow_loss": "Not read yet; a rebuild looks at the run tag `lakerunner/allow_loss`.",
+        "log_level": "`DEBUG`, `INFO`, `WARNING` or `ERROR`, for ingress, query API, workers and watchdog.",
+    },
+}
+
+SETTINGS_HEAD = """\
+# Settings
+
+Every setting is an environment variable. A value that is not in the environment is looked up in
+`<data_dir>/stack.env`, which `lakerunner up` writes, so that commands typed in another shell find the running
+stack. An unknown `LAKERUNNER_*` name is an error.
+
+Credentials of a bucket that has its own (`lakerunner admin bucket add … --credentials REF`) are variables
+`LAKERUNNER_CREDENTIALS_<REF>_<OPTION>`, for example `LAKERUNNER_CREDENTIALS_PROD_ACCESS_KEY_ID`,
+`…_SECRET_ACCESS_KEY`, `…_REGION`, `…_ENDPOINT`. `REF` is written in upper case, with `_` for `-`. They are
+read from the environment only, never from `stack.env`.
+
+This page is generated from `resources/settings.py` by `docs/reference/generate.py`.
+"""
+CLI_HEAD = """\
+# Command line
+
+`lakerunner COMMAND [options]`. Every command takes `--data-dir DIR`, the directory of the local stack
+(default: `LAKERUNNER_DATA_DIR`, else `./.lakerunner`); with `admin` it may also stand at the end. Exit code 0
+is success, 1 a negative answer (not ready, refused, parked), 2 a mistake that the printed line explains, 130
+an interruption.
+
+This page is generated from the argument parsers by `docs/reference/generate.py`.
+"""
+
+
+def settings_page() -> str:
+    """Raises `KeyError` for a setting nobody described, and for a description of nothing."""
+    known = {field.name: field for field in fields(Settings)}
+    described = [name for section in MEANINGS.values() for name in section]
+    if missing := sorted(set(known) ^ set(described)):
+        raise KeyError(f"docs/reference/generate.py: describe, or no longer describe, {', '.join(missing)}")
+    types = get_type_hints(Settings)
+    lines = [SETTINGS_HEAD]
+    for title, section in MEANINGS.items():
+        lines += [f"## {title}", "", "| variable | type | default | meaning |", "|---|---|---|---|"]
+        for name, meaning in section.items():
+            kind = TYPES[types[name].__name__]
+            default = _shown(known[name].default)
+            lines.append(f"| `{PREFIX}{name.upper()}` | {kind} | {default} | {meaning} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _shown(default: object) -> str:
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    if isinstance(default, int) and default >= 1 << 20 and default % (1 << 20) == 0:
+        return f"`{default}` ({default >> 20} MiB)"
+    return f"`{default}`" if str(default) else "empty"
+
+
+def cli_page() -> str:
+    lines = [CLI_HEAD]
+    for name, parser in leaves(_parser()):
+        lines += [f"## `lakerunner {name}`", "", parser.description or "", ""]
+        rows = [_option(action) for action in parser._actions if _is_shown(action)]
+        if rows:
+            lines += ["| argument | meaning |", "|---|---|", *rows, ""]
+    return "\n".join(lines)
+
+
+def leaves(parser: ArgumentParser, name: str = "") -> Iterator[tuple[str, ArgumentParser]]:
+    """Every command that can be run, with its full name."""
+    nested = [action for action in parser._actions if isinstance(action, _SubParsersAction)]
+    if not nested:
+        yield name, parser
+    for action in nested:
+        for word, child in action.choices.items():
+            yield from leaves(child, f"{name} {word}".strip())
+
+
+def _is_shown(action: Action) -> bool:
+    return action.help != SUPPRESS and action.dest not in {"help", "data_dir"}
+
+
+def _option(action: Action) -> str:
+    value = action.metavar or ("{" + ",".join(action.choices) + "}" if action.choices else "")
+    if action.option_strings:
+        text = ", ".join(action.option_strings)
+        text += f" {value or action.dest.upper()}" if action.nargs != 0 else ""
+    else:
+        text = str(value or action.dest)
+        text = {"+": f"{text} …", "*": f"[{text} …]", "?": f"[{text}]"}.get(str(action.nargs), text)
+    return f"| `{text.replace('|', '/')}` | {_meaning(action)} |"
+
+
+def _meaning(action: Action) -> str:
+    said = [str(action.help)] if action.help else []
+    if action.required and action.option_strings:
+        said.append("required")
+    told = "default" in (action.help or "")
+    if action.option_strings and not told and action.default not in {None, False, ""}:
+        said.append(f"default `{action.default}`")
+    return "; ".join(said)
+
+
+PAGES = {"settings.md": settings_page, "cli.md": cli_page}
+
+if __name__ == "__main__":
+    for file, page in PAGES.items():
+        (HERE / file).write_text(page())
