@@ -1,7 +1,7 @@
 """What a component of the stack is: a frozen value made of small functions over the site.
 
-The supervisor calls them in this order: `prepare` (may take long, once), `command` and `environment` (at
-every start), `probe` with the time of the start until it says yes, `finish` (before dependents may start).
+The supervisor calls them in this order at every start: `prepare` (may take long the first time), `command`
+and `environment`, `probe` with the time of the start until it says yes, `finish` before dependents start.
 """
 
 from __future__ import annotations

@@ -71,8 +71,6 @@ class ComponentRunner(Thread):
         if not self._needs_are_ready():
             return
         crashes, begin = 0, time.monotonic()
-        self._set(Phase.PREPARING)
-        self.component.prepare(self._around.site, lambda text: self._around.report(self.name, text))
         while process := self._start():
             started = time.monotonic()
             reason = self._watch(process, begin)
@@ -91,6 +89,10 @@ class ComponentRunner(Thread):
 
     def _start(self) -> subprocess.Popen[bytes] | None:
         site, component = self._around.site, self.component
+        if self._around.stopping.is_set():
+            return None
+        self._set(Phase.PREPARING)
+        component.prepare(site, lambda text: self._around.report(self.name, text))
         with self._gate:
             if self._around.stopping.is_set():
                 return None
