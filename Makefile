@@ -21,6 +21,8 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV)
 	@$(BIN)/uv pip sync --quiet --python $(BIN)/python requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@echo "compiling the decoders (half a minute, once per version)"
+	@$(BIN)/python -m lakerunner_assets.decode.warm
 	@touch $@
 
 demo: setup ## start everything with live demo data and show the first answers

@@ -65,7 +65,7 @@ def main() -> None:
             before = run_counts(settings)
             latencies, traffic = measure(settings, objects)
             after = run_counts(settings)
-            content = lake_content(settings, ORGS)
+            content = lake_content(settings, ORGS, traffic.service)
         finally:
             if own:
                 stop_stack(Path(folder))

