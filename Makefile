@@ -22,7 +22,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/uv pip sync --quiet --python $(BIN)/python requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@echo "compiling the decoders (half a minute, once per version)"
-	@$(BIN)/python -m lakerunner_assets.decode.warm
+	@$(BIN)/python -m lakerunner_assets.segments.warm
 	@touch $@
 
 demo: setup ## start everything with live demo data and show the first answers

@@ -54,7 +54,7 @@ def prepare(site: Site, announce: Announce) -> None:
     if not is_warm():
         announce("compiling the decoders (once per version, about half a minute)")
         subprocess.run(
-            [sys.executable, "-m", "lakerunner_assets.decode.warm"], env=site.environment(), check=True
+            [sys.executable, "-m", "lakerunner_assets.segments.warm"], env=site.environment(), check=True
         )
 
 

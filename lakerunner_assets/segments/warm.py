@@ -1,6 +1,6 @@
 """Compiles every kernel once, so that the first object does not wait for it.
 
-`python -m lakerunner_assets.decode.warm` cooks a small object that holds every kind of value; what it
+`python -m lakerunner_assets.segments.warm` cooks a small object that holds every kind of value; what it
 compiles is kept on disk for all later processes. Part of `make setup`, and of `lakerunner up` when needed.
 """
 
