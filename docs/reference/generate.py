@@ -103,6 +103,14 @@ MEANINGS: dict[str, dict[str, str]] = {
     },
 }
 
+NOTES = {
+    "ingest": "Only logs as OTLP protobuf (`.binpb`, `.binpb.gz`, `.binpb.zst`) become queryable today. Other "
+    "formats are uploaded and then parked; metrics and traces wait in their topics, and `--wait` runs into its "
+    "timeout.",
+    "ingress": "There are no push receivers yet.",
+}
+"""What a command's own help does not say."""
+
 SETTINGS_HEAD = """\
 # Settings
 
@@ -158,7 +166,9 @@ def _shown(default: object) -> str:
 def cli_page() -> str:
     lines = [CLI_HEAD]
     for name, parser in leaves(_parser()):
-        lines += [f"## `lakerunner {name}`", "", parser.description or "", ""]
+        said = parser.description or ""
+        lines += [f"## `lakerunner {name}`", "", said[:1].upper() + said[1:], ""]
+        lines += [NOTES[name], ""] if name in NOTES else []
         rows = [_option(action) for action in parser._actions if _is_shown(action)]
         if rows:
             lines += ["| argument | meaning |", "|---|---|", *rows, ""]
