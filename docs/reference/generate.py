@@ -104,9 +104,9 @@ MEANINGS: dict[str, dict[str, str]] = {
 }
 
 NOTES = {
-    "ingest": "Only logs as OTLP protobuf (`.binpb`, `.binpb.gz`, `.binpb.zst`) become queryable today. Other "
-    "formats are uploaded and then parked; metrics and traces wait in their topics, and `--wait` runs into its "
-    "timeout.",
+    "ingest": "Only logs as OTLP protobuf (`.binpb`, `.binpb.gz`, `.binpb.zst`) become queryable today. "
+    "Other formats are uploaded and then parked; metrics and traces wait in their topics, and `--wait` runs "
+    "into its timeout.",
     "ingress": "There are no push receivers yet.",
 }
 """What a command's own help does not say."""
