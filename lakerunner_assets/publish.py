@@ -48,7 +48,11 @@ def cooked_publication(
 
 
 def rebuilt_publication(
-    claim: Claim, segments: Sequence[SegmentAnswer], retire: Iterable[Segment], sources: Sequence[int]
+    claim: Claim,
+    segments: Sequence[SegmentAnswer],
+    retire: Iterable[Segment],
+    sources: Sequence[int],
+    given_up: Sequence[int],
 ) -> Publication:
     """One rebuilt hour: the new segments for all of the old ones, if the sources are still the same."""
     rows = tuple(_segment(claim, answer) for answer in segments)
@@ -59,6 +63,7 @@ def rebuilt_publication(
         hours=(claim.hour_ns,),
         outbox=_compact_notices(claim, (claim.hour_ns,)),
         expect_sources=tuple(sources),
+        given_up=tuple(given_up),
     )
 
 

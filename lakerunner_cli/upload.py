@@ -19,9 +19,12 @@ from lakerunner_cli.webhook import NewObject
 from resources.lake.layout import Signal, raw_key
 from resources.object_store import AlreadyExistsError, ObjectStore
 
-FORMATS = (".binpb", ".json", ".ndjson", ".csv", ".parquet")
+FORMATS = (".binpb", ".pb")
+FOREIGN = (".json", ".ndjson", ".jsonl", ".csv", ".parquet")
+"""Formats that are not read yet: refused here instead of parked later."""
 PACKED = ("", ".gz", ".zst")
 SUFFIXES = tuple(kind + packed for kind in FORMATS for packed in PACKED)
+FOREIGN_SUFFIXES = tuple(kind + packed for kind in FOREIGN for packed in PACKED)
 READ_BYTES = 4 * 1024 * 1024
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -42,12 +45,15 @@ class Uploaded:
 
 
 def files_under(paths: Sequence[Path]) -> list[Path]:
-    """Telemetry files, in order; a path that names none is an error and never skipped silently."""
+    """Telemetry files, in order; a path that names none is an error and never skipped silently.
+
+    In a directory the name tells; a file named by itself is taken as OTLP protobuf whatever it is called.
+    """
     found: list[Path] = []
     for path in paths:
         inside = sorted(_telemetry_in(path))
         if not inside:
-            raise CommandError(f"{path}: no file ending in {' '.join(FORMATS)} (or with .gz, .zst)")
+            raise CommandError(f"{path}: no such file, or no file in it ends in {' '.join(SUFFIXES)}")
         found += inside
     return found
 
@@ -71,5 +77,8 @@ def content_name(path: Path) -> str:
 
 
 def _telemetry_in(path: Path) -> Iterator[Path]:
-    candidates = path.rglob("*") if path.is_dir() else [path]
-    return (each for each in candidates if each.is_file() and each.name.lower().endswith(SUFFIXES))
+    if path.is_dir():
+        return (p for p in path.rglob("*") if p.is_file() and p.name.lower().endswith(SUFFIXES))
+    if path.name.lower().endswith(FOREIGN_SUFFIXES):
+        raise CommandError(f"{path}: only OTLP protobuf is read yet, plain or as .gz or .zst")
+    return iter([path] if path.is_file() else [])

@@ -41,7 +41,6 @@ class Settings:
     worker_port: int = 4390
     worker_urls: str = ""
     webserver_port: int = 4300
-    code_server_host: str = "127.0.0.1"
     code_server_port: int = 4301
     # --- local stack (`lakerunner up`) ------------------------------------------------------------
     postgres_port: int = 4332
@@ -81,7 +80,6 @@ class Settings:
     heartbeat_s: float = 5.0
     sensor_max_messages: int = 5000
     sensor_interval_s: int = 3
-    row_group_rows: int = 250_000
     # --- query ------------------------------------------------------------------------------------
     query_timeout_s: float = 600.0
     query_default_limit: int = 100
@@ -92,7 +90,6 @@ class Settings:
     worker_memory_mb: int = 1024
     worker_threads: int = 2
     # --- operations -------------------------------------------------------------------------------
-    allow_loss: bool = False
     log_level: str = "INFO"
 
     @classmethod

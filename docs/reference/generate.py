@@ -38,7 +38,6 @@ MEANINGS: dict[str, dict[str, str]] = {
         "worker_urls": "Query workers as the query API reaches them, `http://host:port`, comma-separated. "
         "Empty: one worker at `worker_host:worker_port`.",
         "webserver_port": "Port of Dagster's web server in the local stack.",
-        "code_server_host": "Not read yet; the local stack's code server binds to 127.0.0.1.",
         "code_server_port": "Port of Dagster's code server in the local stack.",
     },
     "Local stack": {
@@ -85,7 +84,6 @@ MEANINGS: dict[str, dict[str, str]] = {
         "heartbeat_s": "How often a run says that it lives.",
         "sensor_max_messages": "Kafka messages read per sensor tick.",
         "sensor_interval_s": "Least time between two ticks of an ingest sensor.",
-        "row_group_rows": "Not read yet; segments have row groups of at most 250,000 rows.",
     },
     "Queries": {
         "query_timeout_s": "Time limit of one query.",
@@ -98,7 +96,6 @@ MEANINGS: dict[str, dict[str, str]] = {
         "worker_threads": "Threads of a worker.",
     },
     "Operations": {
-        "allow_loss": "Not read yet; a rebuild looks at the run tag `lakerunner/allow_loss`.",
         "log_level": "`DEBUG`, `INFO`, `WARNING` or `ERROR`, for ingress, query API, workers and watchdog.",
     },
 }

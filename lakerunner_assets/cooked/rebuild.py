@@ -7,7 +7,7 @@ planning is planned anew. A raw object that is gone stops the rebuild unless los
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lakerunner_assets.answers import Answer, Fault, ObjectAnswer
 from lakerunner_assets.cooked.ingest import Kitchen, Report, cook_claims
@@ -73,9 +73,9 @@ def _rebuild_once(
     done: set[int] = set()
     try:
         answers = _decode_again(kitchen, claims, sources)
-        _check_readable(answers, allow_loss)
+        lost = _losses(answers, sources, allow_loss)
         for claim in claims:
-            change = _swap(kitchen, claim, sources[claim.hour_ns], answers, report)
+            change = _swap(kitchen, claim, sources[claim.hour_ns], answers, lost, report)
             done.add(claim.batch_id)
             yield change, claim.hour_ns
     finally:
@@ -106,17 +106,37 @@ def _decode_again(
     return [decode_answer(result) for result in results]
 
 
-def _check_readable(answers: Sequence[Answer], allow_loss: bool) -> None:
-    faults = [obj for answer in answers for obj in answer.objects if obj.fault is not None]
-    outages = [obj for obj in faults if obj.fault is Fault.STORE]
+def _losses(answers: Sequence[Answer], sources: dict[int, list[RawObject]], allow_loss: bool) -> set[int]:
+    """Objects that cannot be cooked again; without leave to lose them the rebuild is refused.
+
+    Leave covers what is gone. It does not cover rows that changed their place: an object that gives another
+    number of rows for an hour was cooked under other settings (horizon, tolerance) than today's.
+    """
+    found = {obj.object_id: obj for answer in answers for obj in answer.objects}
+    outages = [obj.error for obj in found.values() if obj.fault is Fault.STORE]
     if outages:
-        raise StoreOutageError(outages[0].error)
+        raise StoreOutageError(outages[0])
+    faults = {obj.object_id: obj.error for obj in found.values() if obj.fault is not None}
     if faults and not allow_loss:
         raise RebuildRefusedError(_refusal(faults))
+    moved = [_moved(obj, hour, found[obj.object_id]) for hour, objects in sources.items() for obj in objects]
+    if any(moved):
+        raise RebuildRefusedError("\n".join(text for text in moved if text))
+    return set(faults)
 
 
-def _refusal(faults: Sequence[ObjectAnswer]) -> str:
-    listed = "\n".join(f"  object {obj.object_id}: {obj.error}" for obj in faults)
+def _moved(source: RawObject, hour_ns: int, answer: ObjectAnswer) -> str:
+    now = dict(answer.hours).get(hour_ns, 0)
+    if answer.fault is not None or now == source.hour_rows:
+        return ""
+    return (
+        f"object {source.object_id} had {source.hour_rows} rows in the hour and now has {now}: "
+        "the horizon or the tolerance for early events is not what it was"
+    )
+
+
+def _refusal(faults: Mapping[int, str]) -> str:
+    listed = "\n".join(f"  object {object_id}: {error}" for object_id, error in faults.items())
     return (
         f"{len(faults)} raw objects cannot be cooked again, their rows would be lost:\n{listed}\n"
         "Start the run with the tag lakerunner/allow_loss=true to rebuild without them."
@@ -124,11 +144,18 @@ def _refusal(faults: Sequence[ObjectAnswer]) -> str:
 
 
 def _swap(
-    kitchen: Kitchen, claim: Claim, sources: Sequence[RawObject], answers: Sequence[Answer], report: Report
+    kitchen: Kitchen,
+    claim: Claim,
+    sources: Sequence[RawObject],
+    answers: Sequence[Answer],
+    lost: set[int],
+    report: Report,
 ) -> HourChange | None:
     old = kitchen.index.live_segments(claim.org, claim.signal, 0, claim.hour_ns)
     segments = [s for answer in answers for s in answer.segments if s.batch_id == claim.batch_id]
-    publication = rebuilt_publication(claim, segments, old, [obj.object_id for obj in sources])
+    ids = [obj.object_id for obj in sources]
+    given_up = [object_id for object_id in ids if object_id in lost]
+    publication = rebuilt_publication(claim, segments, old, ids, given_up)
     try:
         versions = kitchen.index.publish(publication)
     except PublishConflictError as error:
@@ -139,7 +166,6 @@ def _swap(
     report.batches += 1
     report.segment_rows += sum(s.facts.rows for s in segments)
     report.rows += _decoded_rows(answers, claim.hour_ns)
-    report.rows += sum(s.facts.rows for s in segments)
     return changes(publication, versions)[0]
 
 

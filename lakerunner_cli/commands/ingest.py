@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from lakerunner_cli.upload import Destination, Uploaded
 
 NAME = "ingest"
-HELP = "Ingest telemetry files: OTLP (protobuf, JSON), JSON lines, CSV, Parquet; plain, gz or zst."
+HELP = "Ingest files of OTLP logs (protobuf; plain, gz or zst)."
 CHUNK = 50
 
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files or directories")
     parser.add_argument("--org", required=True)
-    parser.add_argument("--signal", choices=("logs", "metrics", "traces"), default="logs")
+    parser.add_argument("--signal", choices=("logs",), default="logs")
     parser.add_argument("--collector", default="default")
     parser.add_argument("--bucket", default="raw")
     parser.add_argument("--wait", action="store_true", help="return when everything can be queried")

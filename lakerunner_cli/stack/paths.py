@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-OWNED = ("lake", "raw", "dagster", "logs", "run", "cache", "numba", "kafka", "spark", "java")
+OWNED = ("lake", "raw", "dagster", "logs", "run", "kafka", "spark", "java")
 
 
 @dataclass(frozen=True, slots=True)

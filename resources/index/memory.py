@@ -377,6 +377,7 @@ class MemoryIndex:
             claim = publication.claim
             self._end(self._held(claim), BatchState.DONE, "")
             self._check_sources(publication)
+            self._give_up(publication)
             self._swap(publication)
             for done in publication.done:
                 batched = self._batched(done.object_id)
@@ -406,6 +407,16 @@ class MemoryIndex:
             raise PublishConflictError(
                 f"batch {claim.batch_id}: objects with rows in the hour changed since planning"
             )
+
+    def _give_up(self, publication: Publication) -> None:
+        for object_id in publication.given_up:
+            found = self._state.objects[object_id]
+            if found.done is None or publication.claim.hour_ns not in dict(found.done.hours):
+                raise PublishConflictError(
+                    f"object {object_id} is no source of the hour; nothing was published"
+                )
+            kept = tuple(pair for pair in found.done.hours if pair[0] != publication.claim.hour_ns)
+            found.done = replace(found.done, hours=kept)
 
     def _swap(self, publication: Publication) -> None:
         for segment_id in publication.retire:
@@ -462,7 +473,7 @@ class MemoryIndex:
 
     def objects_with_rows_in(self, org: str, signal: Signal, hour_ns: int) -> list[RawObject]:
         return [
-            _raw(o)
+            replace(_raw(o), hour_rows=dict(o.done.hours)[hour_ns])
             for o in self._state.objects.values()
             if o.done is not None
             and (o.notice.org, o.notice.signal) == (org, signal)

@@ -121,6 +121,8 @@ class RawObject:
     tries: int
     arrival_hour_ns: int
     collector: str = ""
+    hour_rows: int = 0
+    """Its rows in the hour asked about (`objects_with_rows_in` only)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,8 @@ class Publication:
     outbox: tuple[OutboxMessage, ...] = ()
     expect_sources: tuple[int, ...] | None = None
     """Rebuild only: the exact objects with rows in the hour, as seen when planning."""
+    given_up: tuple[int, ...] = ()
+    """Rebuild only: objects whose rows of this hour were allowed to be lost; they are no sources any more."""
     max_tries: int = 3
     """A failed object that was alone in its batch is parked at this many tries."""
 

@@ -247,6 +247,26 @@ def test_a_rebuild_aborts_when_new_objects_arrived_in_its_hour(index: Index) -> 
     assert len(index.find_segments(everything())) == 2
 
 
+def test_a_given_up_object_is_no_source_of_the_hour_any_more(index: Index) -> None:
+    (claim,) = claim_all(index, "a", "b")
+    index.publish(publication(claim, segment(1)))
+    first, second = (o.object_id for o in claim.inputs)
+    assert [o.hour_rows for o in index.objects_with_rows_in("acme", Signal.LOGS, HOUR)] == [5, 5]
+    rebuild = index.create_claimed(
+        BatchPlan(BatchKind.REBUILD, "acme", "c", Signal.LOGS, HOUR, (first, second))
+    )
+    swap = Publication(
+        rebuild,
+        (segment(2),),
+        retire=(f"{1:032x}",),
+        hours=(HOUR,),
+        expect_sources=(first, second),
+        given_up=(second,),
+    )
+    index.publish(swap)
+    assert [o.object_id for o in index.objects_with_rows_in("acme", Signal.LOGS, HOUR)] == [first]
+
+
 def test_an_expired_rebuild_is_over_and_never_due(index: Index) -> None:
     (claim,) = claim_all(index, "a")
     index.publish(publication(claim, segment(1)))

@@ -71,6 +71,14 @@ def _check_sources(connection: Connection, publication: Publication) -> None:
         )
 
 
+def _give_up_sources(connection: Connection, publication: Publication) -> None:
+    if publication.given_up:
+        claim = publication.claim
+        scope = {"org": claim.org, "signal": claim.signal.value, "hour_ns": claim.hour_ns}
+        values = {**scope, "object_ids": list(publication.given_up)}
+        _expect(connection, "give_up_sources", values, len(publication.given_up), "sources to give up")
+
+
 def _insert_segments(connection: Connection, publication: Publication) -> None:
     for segment in publication.segments:
         connection.execute(SQL["insert_segment"], segment_row(segment, publication.claim.batch_id))
@@ -108,6 +116,7 @@ STEPS = (
     _finish_batch,
     _lock_partitions,
     _check_sources,
+    _give_up_sources,
     _insert_segments,
     _retire,
     _settle_objects,

@@ -28,6 +28,14 @@ FROM lakerunner.raw_object_hour AS h
 WHERE h.org_id = %(org)s AND h.signal = %(signal)s AND h.hour_ns = %(hour_ns)s
 ORDER BY h.object_id;
 
+-- name: give_up_sources
+DELETE FROM lakerunner.raw_object_hour
+WHERE
+    org_id = %(org)s
+    AND signal = %(signal)s
+    AND hour_ns = %(hour_ns)s
+    AND object_id = any(%(object_ids)s);
+
 -- name: insert_segment
 INSERT INTO lakerunner.segment
 (

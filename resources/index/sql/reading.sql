@@ -37,7 +37,8 @@ SELECT
     o.etag,
     o.tries,
     o.arrival_hour_ns,
-    o.collector
+    o.collector,
+    h.rows AS hour_rows
 FROM lakerunner.raw_object_hour AS h
 INNER JOIN lakerunner.raw_object AS o ON h.object_id = o.object_id
 WHERE h.org_id = %(org)s AND h.signal = %(signal)s AND h.hour_ns = %(hour_ns)s

@@ -98,7 +98,7 @@ def test_files_arrive_as_raw_objects_and_as_references(
 ) -> None:
     desk.create_organisation("acme")
     (tmp_path / "in" / "deep").mkdir(parents=True)
-    (tmp_path / "in" / "a b+c.json").write_bytes(b"{}")
+    (tmp_path / "in" / "a b+c.binpb").write_bytes(b"{}")
     (tmp_path / "in" / "deep" / "x.binpb.gz").write_bytes(gzip.compress(b"x"))
     (tmp_path / "in" / "README.md").write_text("not telemetry")
     assert run(ingest, settings, str(tmp_path / "in"), "--org", "acme", "--collector", "eu", "--wait") == 0
@@ -115,7 +115,7 @@ def test_the_same_content_again_adds_nothing_and_says_so(
     desk: MemoryDesk, kafka: Recorder, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     desk.create_organisation("acme")
-    file = tmp_path / "a.json"
+    file = tmp_path / "a.binpb"
     file.write_bytes(b"{}")
     for _ in range(2):
         assert run(ingest, settings, str(file), "--org", "acme") == 0
@@ -136,11 +136,12 @@ def test_names_follow_the_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "problem"),
     [
-        (["a.json", "--org", "nobody"], "no enabled organisation 'nobody'"),
-        (["a.json", "--org", "acme", "--bucket", "strange"], "bucket 'strange' is not registered"),
-        (["a.json", "--org", "acme", "--collector", "EU!"], "collector 'EU!'"),
-        (["missing.json", "--org", "acme"], "no file ending in"),
-        (["a.txt", "--org", "acme"], "no file ending in"),
+        (["a.pb", "--org", "nobody"], "no enabled organisation 'nobody'"),
+        (["a.pb", "--org", "acme", "--bucket", "strange"], "bucket 'strange' is not registered"),
+        (["a.pb", "--org", "acme", "--collector", "EU!"], "collector 'EU!'"),
+        (["missing.pb", "--org", "acme"], "no such file"),
+        (["empty", "--org", "acme"], "no file in it ends in"),
+        (["a.json", "--org", "acme"], "only OTLP protobuf is read yet"),
     ],
 )
 def test_what_ingest_refuses(
@@ -149,8 +150,9 @@ def test_what_ingest_refuses(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     desk.create_organisation("acme")
-    for name in ("a.json", "a.txt"):
+    for name in ("a.json", "a.pb"):
         Path(name).write_text("{}")
+    Path("empty").mkdir()
     with pytest.raises(CommandError, match=problem):
         run(ingest, settings, *argv)
 

@@ -247,6 +247,24 @@ def test_a_rebuild_refuses_to_lose_the_rows_of_a_vanished_object(lake: Lake) -> 
     assert lake.messages() == Counter(["kept", "would be lost"])
     lake.rebuild(HOUR, allow_loss=True)
     assert lake.messages() == Counter(["kept"])
+    assert lake.rebuild(HOUR)  # what was given up is no source any more and is not missed again
+
+
+def test_a_rebuild_conserves_rows_in_its_report(lake: Lake) -> None:
+    lake.arrive("a", otlp_logs([(HOUR + 5, "now"), (HOUR - HOUR_NS + 5, "before")]))
+    lake.cook()
+    lake.report = Report()
+    lake.rebuild(HOUR, HOUR - HOUR_NS)
+    assert lake.report.segment_rows == lake.report.rows == 2
+
+
+def test_a_rebuild_refuses_when_settings_would_move_rows_out_of_sight(lake: Lake) -> None:
+    lake.arrive("a", otlp_logs([(HOUR + 5, "now"), (HOUR + HOUR_NS + 5, "a little ahead")]))
+    lake.cook()
+    lake.settings = Settings(data_dir=lake.folder, lake_url=lake.settings.lake_url, future_tolerance_s=0)
+    with pytest.raises(RebuildRefusedError, match="had 1 rows in the hour and now has 0"):
+        lake.rebuild(HOUR + HOUR_NS, allow_loss=True)
+    assert lake.messages() == Counter(["now", "a little ahead"])
 
 
 def test_a_rebuild_refuses_an_object_that_was_overwritten(lake: Lake) -> None:
