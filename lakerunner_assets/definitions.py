@@ -13,23 +13,27 @@ from lakerunner_assets.signals import SIGNALS
 from resources.bindings import Lakerunner
 from resources.settings import Settings
 from sensors.ingest import ingest_sensor
+from sensors.listing import listing_job_name
 from sensors.outbox import outbox_sensor
 from sensors.reconciler import reconciler_sensor
-from sensors.schedules import listing_job_name, listing_schedule
+from sensors.schedules import listing_schedule
 
 # Back-fill policies are beta in Dagster and warn once per asset at every load; we mean to use them.
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
 
 def build_defs(settings: Settings) -> dg.Definitions:
-    cook_jobs = [_job(cook_job_name(signal), asset_key(Tier.COOKED, signal)) for signal in SIGNALS]
-    list_jobs = [_job(listing_job_name(signal), asset_key(Tier.RAW, signal)) for signal in SIGNALS]
+    cook_jobs = {signal: _job(cook_job_name(signal), asset_key(Tier.COOKED, signal)) for signal in SIGNALS}
+    list_jobs = {signal: _job(listing_job_name(signal), asset_key(Tier.RAW, signal)) for signal in SIGNALS}
     return dg.Definitions(
         assets=build_assets(settings.horizon),
-        jobs=[*cook_jobs, *list_jobs],
+        jobs=[*cook_jobs.values(), *list_jobs.values()],
         sensors=[
-            *(ingest_sensor(signal, settings.sensor_interval_s) for signal in SIGNALS),
-            reconciler_sensor(cook_jobs),
+            *(
+                ingest_sensor(signal, [cook_jobs[signal], list_jobs[signal]], settings.sensor_interval_s)
+                for signal in SIGNALS
+            ),
+            reconciler_sensor(list(cook_jobs.values())),
             outbox_sensor,
         ],
         schedules=[listing_schedule(signal) for signal in SIGNALS],

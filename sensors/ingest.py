@@ -6,11 +6,13 @@ and stops nothing: the reconciler requests what is due.
 """
 
 import time
+from collections.abc import Sequence
 
 import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from lakerunner_assets.cooked.plan import BatchBounds, group_pending
-from lakerunner_assets.keys import Tier, asset_key, cook_job_name
+from lakerunner_assets.keys import Tier, asset_key
 from lakerunner_assets.partitions import in_window, partition_key
 from resources.bindings import Lakerunner
 from resources.index.contract import PipelineIndex
@@ -18,13 +20,18 @@ from resources.index.types import IntakeResult, ObjectNotice
 from resources.lake.layout import Signal
 from resources.settings import Settings
 from sensors.intake import arrivals, sort_messages
+from sensors.listing import DROPPED_HOURS, listing_requests
 from sensors.requests import cook_requests
 
 
-def ingest_sensor(signal: Signal, interval_s: int) -> dg.SensorDefinition:
+def ingest_sensor(
+    signal: Signal, jobs: Sequence[UnresolvedAssetJobDefinition], interval_s: int
+) -> dg.SensorDefinition:
+    """`jobs` are the cooking and the listing job of the signal."""
+
     @dg.sensor(
         name=f"ingest_{signal.value}",
-        job_name=cook_job_name(signal),
+        jobs=jobs,
         minimum_interval_seconds=interval_s,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=f"Registers {signal.value} objects announced on Kafka, requests cooking of what is due.",
@@ -34,9 +41,12 @@ def ingest_sensor(signal: Signal, interval_s: int) -> dg.SensorDefinition:
     ) -> dg.SensorResult | dg.SkipReason:
         index, settings = lakerunner.index, lakerunner.settings
         add_partitions(index, context.instance)
-        result = _take_in(context, index, settings, signal)
+        result, messages_lost = _take_in(context, index, settings, signal)
         plan_batches(index, settings, signal)
         requests = cook_requests(index, context.instance, settings, signal)
+        if messages_lost:
+            orgs = context.instance.get_dynamic_partitions("org")
+            requests += listing_requests(orgs, signal, time.time_ns(), DROPPED_HOURS, "Kafka lost messages")
         events = _events(result, settings)
         if not (requests or events):
             return dg.SkipReason("nothing new, nothing due")
@@ -60,8 +70,9 @@ def add_partitions(index: PipelineIndex, instance: dg.DagsterInstance) -> None:
 
 def _take_in(
     context: dg.SensorEvaluationContext, index: PipelineIndex, settings: Settings, signal: Signal
-) -> IntakeResult:
-    from resources.kafka import ingest_topic, read_batch
+) -> tuple[IntakeResult, bool]:
+    """What was registered, and whether Kafka dropped messages that nobody had read."""
+    from resources.kafka import EventKind, commit_for_lag, ingest_topic, read_batch
     from resources.lake.notice import Registry
 
     topic = ingest_topic(signal.value)
@@ -76,7 +87,9 @@ def _take_in(
     result = index.take_in(intake)
     for letter in intake.dead_letters:
         context.log.warning(f"kept as dead letter: {letter.reason}")
-    return result
+    if batch.messages:
+        commit_for_lag(settings.kafka_bootstrap, batch.next_offsets)
+    return result, any(event.kind in {EventKind.GAP, EventKind.BROKER_RESET} for event in batch.events)
 
 
 def _events(result: IntakeResult, settings: Settings) -> list[dg.AssetMaterialization]:

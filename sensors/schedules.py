@@ -4,15 +4,10 @@ import time
 
 import dagster as dg
 
-from lakerunner_assets.partitions import partition_key
-from lakerunner_assets.raw.listing import recent_hours
 from resources.lake.layout import Signal
+from sensors.listing import listing_job_name, listing_requests
 
 HOURS_BACK = 2
-
-
-def listing_job_name(signal: Signal) -> str:
-    return f"list_raw_{signal.value}"
 
 
 def listing_schedule(signal: Signal) -> dg.ScheduleDefinition:
@@ -24,18 +19,7 @@ def listing_schedule(signal: Signal) -> dg.ScheduleDefinition:
         description=f"Registers {signal.value} objects that no notification announced.",
     )
     def listing(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest]:
-        """One run for everything: Dagster runs the cross product of the two ranges."""
-        orgs = list(context.instance.get_dynamic_partitions("org"))
-        if not orgs:
-            return []
-        hours = sorted(recent_hours(time.time_ns(), HOURS_BACK))
-        return [
-            dg.RunRequest(
-                tags={
-                    "dagster/asset_partition_range_start": partition_key(orgs[0], hours[0]),
-                    "dagster/asset_partition_range_end": partition_key(orgs[-1], hours[-1]),
-                },
-            )
-        ]
+        orgs = context.instance.get_dynamic_partitions("org")
+        return listing_requests(orgs, signal, time.time_ns(), HOURS_BACK, "safety net")
 
     return listing
