@@ -1,4 +1,8 @@
-"""The Explore page: three static files of ours, no asset of anybody else's."""
+"""The Explore page: static files of ours, no asset of anybody else's.
+
+Log lines are written by strangers, so the page may load nothing from elsewhere, run no inline script and
+turn no text into markup; the headers make a browser refuse what the code already avoids.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,17 @@ from pathlib import Path
 from litestar import Response, get
 from litestar.exceptions import NotFoundException
 
-_FILES = {
-    "index.html": "text/html",
-    "explore.js": "text/javascript",
-    "explore.css": "text/css",
-}
+_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_FOLDER = Path(__file__).parent / "static"
+_FILES = {path.name: _TYPES[path.suffix] for path in _FOLDER.iterdir() if path.suffix in _TYPES}
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'",
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
     "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
 
@@ -32,5 +39,4 @@ def asset(name: str) -> Response[bytes]:
 def _file(name: str) -> Response[bytes]:
     if name not in _FILES:
         raise NotFoundException(f"no file {name!r}")
-    content = (Path(__file__).parent / "static" / name).read_bytes()
-    return Response(content, media_type=_FILES[name], headers=_HEADERS)
+    return Response((_FOLDER / name).read_bytes(), media_type=_FILES[name], headers=_HEADERS)

@@ -1,158 +1,149 @@
-// Explore: one query at a time, read as server-sent events with fetch (EventSource cannot send a key).
-"use strict";
+// Explore: one query at a time. This file is the order of events; the other modules are what it is made of.
+import { recall, remember } from "./address.js";
+import { ask, events, key } from "./api.js";
+import { $ } from "./dom.js";
+import { drawHistogram } from "./histogram.js";
+import { lineItem, narrowed } from "./lines.js";
+import * as notices from "./notices.js";
+import * as range from "./range.js";
+import { summary } from "./summary.js";
 
-const $ = (id) => document.getElementById(id);
-const LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "critical"];
-const BUCKETS = 100;
-const SHOWN = 2000;
-let running = null;
-let rows = [];
+const LIVE_MS = 5000;
+let running = null; // AbortController of the query in flight
+let timer = 0;
+let shown = { rows: [], ids: new Set(), window: null, newest: true, query: "", full: false };
 
-$("key").value = sessionStorage.getItem("lakerunner-key") || "";
-$("key").addEventListener("change", () => sessionStorage.setItem("lakerunner-key", $("key").value));
-$("form").addEventListener("submit", (event) => { event.preventDefault(); running ? running.abort() : run(); });
-$("explain").addEventListener("click", explain);
-$("query").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); run(); }
-});
+const newest = () => $("order").value === "newest";
+const body = () => ({ q: $("query").value, ...range.asked(), limit: Number($("limit").value), reverse: newest() });
 
-function request(path, signal) {
-  const body = {
-    q: $("query").value, s: $("start").value.trim() || "e-1h", e: $("end").value.trim() || "now",
-    limit: Number($("limit").value) || 100, reverse: $("order").value === "true",
-  };
-  const headers = { "Content-Type": "application/json", "x-cardinalhq-api-key": $("key").value };
-  return fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+/** A fresh answer. `quiet` (live) keeps the old one on screen until the new one is complete. */
+async function run({ quiet = false } = {}) {
+  if (!key.get()) { notices.clear(); show(empty()); return notices.showNoKey(); }
+  remember();
+  await guarded(quiet, async (signal) => {
+    const request = body(), next = { ...empty(), newest: request.reverse, query: request.q };
+    if (!quiet) show(next);
+    const response = await ask("/api/v1/logs/query", request, signal);
+    next.window = range.pinned(request, Date.parse(response.headers.get("date")) || Date.now());
+    const done = await collect(response, request.limit, next, quiet ? () => {} : append);
+    if (quiet) show(next, shown.ids);
+    if (!next.rows.length) notices.showNothing((preset) => { range.choose(preset); run(); }, range.wider());
+    return done;
+  });
 }
 
-async function run() {
-  if (running) running.abort();
-  const mine = running = new AbortController();
-  reset();
-  const began = performance.now();
-  try {
-    const response = await request("/api/v1/logs/query", mine.signal);
-    if (!response.ok) return fail(await response.json());
-    for await (const message of events(response.body)) take(message, began);
-  } catch (error) {
-    $("status").textContent = error.name === "AbortError" ? "stopped" : String(error);
-  } finally {
-    if (running === mine) { running = null; $("run").textContent = "Run"; }
-    drawHistogram();
-  }
+/** The next page in reading order: asked up to and including the last line's nanosecond, known lines left out. */
+async function more() {
+  const last = BigInt(shown.rows.at(-1).timestamp), { start, end } = shown.window;
+  $("live").checked = false;
+  const [s, e] = shown.newest ? [start, last + 1n] : [last, end];
+  await guarded(false, async (signal) => {
+    const request = { q: shown.query, s: String(s), e: String(e), limit: Number($("limit").value), reverse: shown.newest };
+    const before = shown.rows.length;
+    const done = await collect(await ask("/api/v1/logs/query", request, signal), request.limit, shown, append);
+    if (shown.full && shown.rows.length === before) throw new Error("More lines share one nanosecond than are loaded at once: load more lines at a time.");
+    return done;
+  });
 }
 
-async function* events(body) {
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const parts = (rest + value).split("\n\n");
-    rest = parts.pop();
-    for (const part of parts) if (part.startsWith("data: ")) yield JSON.parse(part.slice(6));
-  }
-}
-
-function take({ type, data }, began) {
-  if (type === "result") { rows.push(data); if (rows.length <= SHOWN) $("lines").append(item(data)); }
-  if (type === "error") fail(data);
-  if (type !== "done") return;
-  const seconds = ((performance.now() - began) / 1000).toFixed(2);
-  const hidden = rows.length > SHOWN ? `, first ${SHOWN} shown` : "";
-  const lost = data.missing && data.missing.length ? `, ${data.missing.length} segments could not be read` : "";
-  const read = data.stats ? `, ${data.stats.segments_opened} segments, ${data.stats.rows_considered} rows considered` : "";
-  $("status").textContent = `${data.status}: ${rows.length} lines in ${seconds} s${hidden}${read}${lost}`;
-}
-
-function item(row) {
-  const li = document.createElement("li");
-  const level = row.metadata.detected_level || "";
-  if (LEVELS.includes(level)) li.style.setProperty("--level", `var(--${level === "critical" ? "fatal" : level})`);
-  const time = document.createElement("time");
-  time.textContent = clock(row.timestamp);
-  const line = document.createElement("span");
-  line.className = "line";
-  line.textContent = row.message;
-  li.append(time, line);
-  li.addEventListener("click", () => toggle(li, row));
-  return li;
-}
-
-function toggle(li, row) {
-  if (String(getSelection())) return;
-  const open = li.querySelector("dl");
-  if (open) return open.remove();
-  const dl = document.createElement("dl");
-  for (const [kind, values] of [["label", row.labels], ["", row.metadata]])
-    for (const [name, value] of Object.entries(values)) {
-      const dt = document.createElement("dt"), dd = document.createElement("dd");
-      dt.textContent = name; dt.className = kind; dd.textContent = value;
-      dl.append(dt, dd);
+async function collect(response, limit, into, added) {
+  let seen = 0, done = null;
+  for await (const messages of events(response)) {
+    const fresh = [];
+    for (const { type, data } of messages) {
+      if (type === "error") throw data;
+      if (type === "done") done = data;
+      if (type !== "result") continue;
+      seen += 1;
+      if (into.ids.has(data.id)) continue;
+      into.ids.add(data.id);
+      fresh.push(data);
     }
-  li.append(dl);
+    into.rows.push(...fresh);
+    added(fresh);
+  }
+  if (!done) throw new Error("The answer broke off before its end.");
+  into.full = seen >= limit;
+  return done;
 }
 
-// Nanoseconds exceed a JavaScript number: milliseconds for the clock, all nine digits from the text.
-function clock(ns) {
-  const at = new Date(Number(BigInt(ns) / 1000000n));
-  return at.toISOString().slice(0, 19).replace("T", " ") + "." + ns.slice(-9);
+/** One query in flight, its errors on screen, its numbers in the status line. */
+async function guarded(quiet, work) {
+  running?.abort();
+  clearTimeout(timer);
+  const mine = running = new AbortController(), began = performance.now();
+  if (!quiet) { notices.clear(); $("status").textContent = "running …"; }
+  $("run").textContent = "Stop";
+  try {
+    const done = await work(mine.signal);
+    if (quiet && shown.rows.length) notices.clear();
+    if (done.status === "partial") notices.showPartial(done.missing);
+    $("status").textContent = summary(done, shown, (performance.now() - began) / 1000, $("live").checked);
+  } catch (error) {
+    if (mine !== running) return;
+    $("status").textContent = error.name === "AbortError" ? `stopped, ${shown.rows.length} lines` : "failed";
+    if (error.name !== "AbortError") notices.showError(error, shown.query || $("query").value);
+    $("live").checked = false;
+  } finally {
+    if (mine === running) settle();
+  }
 }
 
-function drawHistogram() {
-  const times = rows.map((row) => Number(BigInt(row.timestamp) / 1000000n));
-  $("histogram").hidden = times.length === 0;
-  if (!times.length) return;
-  const low = times.reduce((a, b) => Math.min(a, b)), high = times.reduce((a, b) => Math.max(a, b));
-  const width = Math.max(1, (high - low + 1) / BUCKETS);
-  const stacks = Array.from({ length: BUCKETS }, () => new Map());
-  times.forEach((time, i) => {
-    const stack = stacks[Math.min(BUCKETS - 1, Math.floor((time - low) / width))];
-    const level = rows[i].metadata.detected_level || "info";
-    stack.set(level, (stack.get(level) || 0) + 1);
-  });
-  const top = Math.max(...stacks.map((s) => [...s.values()].reduce((a, b) => a + b, 0)));
-  $("bars").replaceChildren(...stacks.flatMap((stack, i) => bars(stack, i, top)));
-  const [from, to] = $("axis").children;
-  from.textContent = new Date(low).toISOString();
-  to.textContent = new Date(high).toISOString();
+function settle() {
+  running = null;
+  $("run").textContent = "Run";
+  drawHistogram(shown.rows, covered(), zoom);
+  $("more").hidden = !shown.full;
+  $("more").textContent = shown.newest ? "Load older lines" : "Load newer lines";
+  if ($("live").checked) timer = setTimeout(() => (document.hidden ? settle() : run({ quiet: true })), LIVE_MS);
 }
 
-function bars(stack, at, top) {
-  let bottom = 80;
-  return [...stack].sort().map(([level, count]) => {
-    const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-    const height = (count / top) * 78;
-    bottom -= height;
-    const known = LEVELS.includes(level) ? (level === "critical" ? "fatal" : level) : "trace";
-    for (const [name, value] of Object.entries({ x: at * 6 + 0.5, y: bottom, width: 5, height })) rect.setAttribute(name, value);
-    rect.style.fill = `var(--${known})`;
-    const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
-    title.textContent = `${level}: ${count}`;
-    rect.append(title);
-    return rect;
-  });
+/** The part of the range that the loaded lines speak for. */
+function covered() {
+  const { rows, window, full } = shown;
+  if (!rows.length || !full) return window;
+  const last = BigInt(rows.at(-1).timestamp);
+  return shown.newest ? { start: last, end: window.end } : { start: window.start, end: last + 1n };
 }
+
+const empty = () => ({ rows: [], ids: new Set(), window: null, newest: newest(), query: $("query").value, full: false });
+const append = (rows) => $("lines").append(...rows.map((row) => lineItem(row, narrow)));
+
+function show(next, known) {
+  const open = new Set([...$("lines").querySelectorAll("details[open]")].map((d) => d.parentElement.dataset.id));
+  shown = next;
+  $("lines").replaceChildren();
+  $("histogram").hidden = $("more").hidden = !next.rows.length;
+  append(next.rows);
+  for (const item of $("lines").children) {
+    item.firstChild.open = open.has(item.dataset.id);
+    item.classList.toggle("fresh", Boolean(known) && !known.has(item.dataset.id));
+  }
+}
+
+function narrow(...matcher) { $("query").value = narrowed($("query").value, ...matcher); run(); }
+function zoom(from, to) { $("live").checked = false; range.chooseBetween(from, to); run(); }
 
 async function explain() {
-  const response = await request("/api/v1/logs/explain");
-  if (!response.ok) return fail(await response.json());
-  $("error").hidden = true;
-  $("plan").textContent = await response.text();
-  $("plan").hidden = false;
+  await guarded(false, async (signal) => {
+    notices.showPlan(await (await ask("/api/v1/logs/explain", body(), signal)).text());
+    return { status: "explained" };
+  });
 }
 
-function reset() {
-  rows = [];
-  for (const id of ["error", "plan", "histogram"]) $(id).hidden = true;
-  $("lines").replaceChildren();
-  $("status").textContent = "running";
-  $("run").textContent = "Stop";
-}
-
-function fail({ message, position }) {
-  const mark = position ? `\n${$("query").value.split("\n")[position.line - 1] || ""}\n${" ".repeat(position.column - 1)}^` : "";
-  $("error").textContent = message + mark;
-  $("error").hidden = false;
-  $("status").textContent = "failed";
-}
+$("key").value = key.get();
+$("key").addEventListener("input", () => key.set($("key").value));
+$("form").addEventListener("submit", (event) => { event.preventDefault(); running ? running.abort() : run(); });
+$("range").addEventListener("change", () => range.rangeChanged(shown.window));
+$("explain").addEventListener("click", explain);
+$("more").addEventListener("click", more);
+$("live").addEventListener("change", () => ($("live").checked ? run() : clearTimeout(timer)));
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") running?.abort();
+  const runs = event.key === "Enter" && !event.shiftKey && !event.isComposing && (event.target === $("query") || event.ctrlKey || event.metaKey);
+  if (runs) { event.preventDefault(); run(); }
+});
+recall();
+if (!key.get()) notices.showNoKey();
+else if (location.hash) run();
+else notices.showExamples((text) => { $("query").value = text; run(); });

@@ -1,0 +1,39 @@
+// The query API as this page uses it. The key lives in sessionStorage: it ends with the tab.
+const KEY = "lakerunner-key";
+
+export const key = { get: () => sessionStorage.getItem(KEY) || "", set: (text) => sessionStorage.setItem(KEY, text.trim()) };
+
+export class ApiError extends Error {
+  constructor({ status, message, position }) {
+    super(message);
+    Object.assign(this, { status, position });
+  }
+}
+
+/** POST `body`; the response, or an `ApiError` with what the server said. */
+export async function ask(path, body, signal) {
+  const headers = { "Content-Type": "application/json", "x-cardinalhq-api-key": key.get() };
+  let response;
+  try {
+    response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError({ status: 0, message: "The query API does not answer. Is it running?" });
+  }
+  if (response.ok) return response;
+  const said = await response.json().catch(() => ({ message: `the query API answered ${response.status}` }));
+  throw new ApiError({ ...said, status: response.status });
+}
+
+/** Server-sent events with fetch, because EventSource can neither POST nor send a key. */
+export async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const parts = (rest + value).split("\n\n");
+    rest = parts.pop();
+    yield parts.filter((part) => part.startsWith("data: ")).map((part) => JSON.parse(part.slice(6)));
+  }
+}

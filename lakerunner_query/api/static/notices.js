@@ -1,0 +1,67 @@
+// What is said when there is nothing, or something went wrong.
+import { $, button, element } from "./dom.js";
+
+const EXAMPLES = ['{service_name=~".+"}', '{service_name=~".+"} |~ "(?i)error|timeout|failed"', '{service_name="checkout"} |= "order" != "placed"'];
+
+export function clear() {
+  $("notice").hidden = $("empty").hidden = true;
+  $("key").classList.remove("wrong");
+  $("query").classList.remove("wrong");
+}
+
+/** An error in words, with a caret under the place in the query. */
+export function showError(error, query) {
+  const parts = [element("p", {}, error.message)];
+  if (error.status === 401 || error.status === 403) {
+    $("key").classList.add("wrong");
+    $("key").focus();
+  }
+  if (error.position) parts.push(pointer(query, error.position));
+  notice("error", ...parts);
+}
+
+export function showPartial(missing) {
+  const first = missing[0] || {};
+  notice("warn", element("p", {}, `Partial: ${missing.length} segments could not be read, their lines are missing. First: ${first.segment_id || "?"}: ${first.reason || "?"}`));
+}
+
+export const showPlan = (text) => notice("", element("pre", {}, text));
+
+export function showNoKey() {
+  empty("No API key yet",
+    element("p", {}, "Paste a key with role read or admin above; it stays in this tab. To make one:"),
+    element("p", {}, element("code", {}, "lakerunner admin key create --org ORG --role read --name explore")));
+  $("key").focus();
+}
+
+export function showExamples(run) {
+  empty("Ask for log lines", element("p", {}, "LogQL: a stream selector, then line filters |= != |~ !~. For example:"),
+    ...EXAMPLES.map((text) => element("div", {}, button(text, () => run(text)))));
+}
+
+export function showNothing(widen, preset) {
+  empty("No lines match in this time range",
+    element("p", {}, "New telemetry can be asked for some seconds after it arrived. Check the labels, or look further back."),
+    ...(preset ? [button(`Search the last ${preset}`, () => widen(preset))] : []));
+}
+
+function empty(title, ...children) {
+  $("empty").replaceChildren(element("h2", {}, title), ...children);
+  $("empty").hidden = false;
+}
+
+function notice(kind, ...children) {
+  $("notice").className = kind;
+  $("notice").replaceChildren(...children);
+  $("notice").hidden = false;
+}
+
+function pointer(query, { line, column }) {
+  const lines = query.split("\n"), text = lines[line - 1] || "";
+  const before = [...text].slice(0, column - 1).join("");
+  const at = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0) + before.length;
+  $("query").classList.add("wrong");
+  $("query").setSelectionRange(at, Math.max(at, Math.min(at + 1, query.length)));
+  // the same text, unseen, puts the caret right whatever the width of its characters
+  return element("pre", {}, `${text}\n`, element("span", { className: "before" }, before), element("span", { className: "caret" }, "^"));
+}
