@@ -19,6 +19,8 @@ NAME = re.compile(r"^[a-z0-9][a-z0-9_-]{0,62}$")
 DEFAULT_COLLECTOR = "default"
 LAKE_PREFIX = "db/"
 MAX_KEY_BYTES = 1024
+YEARS = range(1970, 2100)
+"""Of arrival hours. Nanoseconds beyond a bigint would fail the transaction of every tick from then on."""
 _DATED = re.compile(r"^(\d{4})/(\d{2})/(\d{2})/(\d{2})/(.+)$")
 
 
@@ -160,6 +162,8 @@ def _hour(tail: str) -> int | None:
     if match is None:
         return None
     year, month, day, hour = (int(part) for part in match.groups()[:4])
+    if year not in YEARS:
+        raise InvalidKeyError(f"{tail!r}: year {year}: expected {YEARS.start} to {YEARS.stop - 1}")
     try:
         moment = dt.datetime(year, month, day, hour, tzinfo=dt.UTC)
     except ValueError as error:

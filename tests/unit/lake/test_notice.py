@@ -51,6 +51,13 @@ def s3(*objects: dict[str, object], name: str = "ObjectCreated:Put") -> bytes:
     return json.dumps({"Records": records}).encode()
 
 
+@pytest.mark.parametrize("year", ["0001", "1969", "2100", "2263", "9999"])
+def test_a_year_that_cannot_be_counted_in_nanoseconds_is_refused(year: str) -> None:
+    """One such key would fail the transaction that takes it in, and with it every tick from then on."""
+    with pytest.raises(InvalidKeyError, match="year"):
+        resolve(record(key=DATED.replace("2026", year)), REGISTRY)
+
+
 def test_a_dated_key_says_its_arrival_hour() -> None:
     notice = resolve(record(event_time_ns=T + 5 * HOUR_NS), REGISTRY)
     assert (notice.org, notice.collector, notice.signal, notice.arrival_hour_ns) == (
