@@ -6,6 +6,7 @@ repeated run key silently: a run that died before claiming must not block its ba
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,10 +15,11 @@ import xxhash
 
 from lakerunner_assets.cooked.asset import INGEST, MODE_TAG
 from lakerunner_assets.keys import cook_job_name
-from lakerunner_assets.partitions import partition_key
+from lakerunner_assets.partitions import in_window, partition_key
 from resources.index.contract import PipelineIndex
 from resources.index.types import BatchKind, DueBatch
 from resources.lake.layout import Signal
+from resources.lake.timecut import hour_start
 from resources.settings import Settings
 
 MAX_PAUSE_S = 60.0
@@ -38,15 +40,17 @@ def run_key(signal: Signal, due: Sequence[DueBatch]) -> str:
     return f"cook-{signal.value}-{due[0].batch_id}-{xxhash.xxh64_hexdigest(text.encode())}"
 
 
-def range_tags(due: Sequence[DueBatch], known: Sequence[str]) -> dict[str, str]:
+def range_tags(due: Sequence[DueBatch], known: Sequence[str], horizon: str, now_ns: int) -> dict[str, str]:
     """The partitions the run is shown under: all organisations of its batches, in their newest arrival hour.
 
-    `known` are the organisations in Dagster's order, which is the order of a range.
+    `known` are the organisations in Dagster's order, which is the order of a range. Dagster refuses to create
+    a run for an hour that is no partition, so batches that arrived outside the window are shown under now.
 
     Dagster wants a run of a partitioned asset to name partitions. What the run really changes is logged by
     itself, one event per hour, since late rows go elsewhere.
     """
-    hour = max(batch.hour_ns for batch in due)
+    hours = [batch.hour_ns for batch in due if in_window(batch.hour_ns, horizon, now_ns)]
+    hour = max(hours, default=hour_start(now_ns))
     wanted = {batch.org for batch in due}
     orgs = [org for org in known if org in wanted]
     return {
@@ -90,11 +94,12 @@ def cook_requests(
     if flying >= settings.max_runs_in_flight:
         return []
     index.note_requested([batch.batch_id for batch in due])
+    shown = range_tags(due, orgs, settings.horizon, time.time_ns())
     return [
         dg.RunRequest(
             run_key=run_key(signal, due),
             job_name=cook_job_name(signal),
-            tags={MODE_TAG: INGEST, "lakerunner/batches": str(len(due)), **range_tags(due, orgs)},
+            tags={MODE_TAG: INGEST, "lakerunner/batches": str(len(due)), **shown},
         )
     ]
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import msgspec
+import datetime as dt
+import time
 
+import msgspec
+import pytest
+
+from lakerunner_assets.partitions import parse_partition_key
 from resources.index.types import DueBatch, StorageProfile
 from resources.kafka import Message
 from resources.lake.layout import Signal
 from resources.lake.notice import Registry
+from resources.lake.timecut import from_datetime, hour_start
 from sensors.deaths import Patience, RunState, dead_runs
 from sensors.intake import arrivals, sort_messages
-from sensors.requests import RunSight, backing_off, in_flight, run_key
+from sensors.requests import RunSight, backing_off, in_flight, range_tags, run_key
 
 REGISTRY = Registry({"raw": StorageProfile("raw", "file:///raw")}, (), frozenset({"acme"}))
 PATIENCE = Patience(silent_s=30, first_beat_s=90)
@@ -38,6 +44,18 @@ def test_requests_that_lead_nowhere_are_repeated_more_and_more_rarely() -> None:
     assert not backing_off(due(3, 8.1))
     assert backing_off(due(50, 59))
     assert not backing_off(due(50, 61))
+
+
+@pytest.mark.parametrize("arrived", ["2020-01-01T00", "2090-01-01T00"])
+def test_a_run_is_never_shown_under_an_hour_that_is_no_partition(arrived: str) -> None:
+    """Dagster would refuse to create it, at every tick: the batches would never be cooked."""
+    hour = from_datetime(dt.datetime.fromisoformat(arrived).replace(tzinfo=dt.UTC))
+    now = time.time_ns()
+    strange, usual = DueBatch(1, "acme", hour, 0, 0, 10, 1), DueBatch(2, "acme", hour_start(now), 0, 0, 10, 1)
+    keys = [range_tags(due, ["acme"], "2025-01-01", now) for due in ([strange], [strange, usual], [usual])]
+    assert keys[0] == keys[1] == keys[2]
+    shown = [parse_partition_key(key) for key in keys[0].values()]
+    assert shown == [("acme", hour_start(now))] * 2
 
 
 def test_waiting_and_beating_runs_are_in_flight_and_silent_ones_are_not() -> None:
