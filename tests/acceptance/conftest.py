@@ -1,0 +1,34 @@
+"""One whole stack for all acceptance tests: telemetry in, HTTP out, nothing replaced."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.traffic import Traffic
+from resources.settings import Settings
+from tests.stack_fixture import start_stack, stop_stack
+
+ORGS = ("north", "south", "west")
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[Settings]:
+    data_dir = Path(tempfile.mkdtemp(prefix="lakerunner-acceptance-"))
+    try:
+        yield start_stack(data_dir, ())
+    finally:
+        stop_stack(data_dir)
+        shutil.rmtree(data_dir)
+
+
+@pytest.fixture(scope="session")
+def traffic(stack: Settings) -> Traffic:
+    """A sender for three organisations, each with a key."""
+    made = Traffic(stack, ORGS)
+    made.prepare()
+    return made
