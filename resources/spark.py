@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import socket
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -20,9 +21,14 @@ from resources.settings import Settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
 Work = Callable[[bytes], bytes]
+SESSION_SLOT_S = 1800
+"""A server closes a session that nobody used for an hour, and its id stays dead."""
+LOST = ("INVALID_HANDLE", "RESPONSE_ALREADY_RECEIVED")
+"""Conditions of a server that forgot our session or job (it was restarted): no task is to blame."""
 CONNECT_RETRIES: dict[str, Any] = {"max_retries": 6, "max_backoff": 2000, "jitter": 200}
 
 
@@ -86,7 +92,7 @@ def open_session(settings: Settings) -> SparkSession:
 def session_config(settings: Settings) -> dict[str, str]:
     """What `LazyPySparkResource` and `open_session` hand to the session builder."""
     if settings.spark_remote:
-        return {"spark.remote": _shared_session(settings.spark_remote)}
+        return {"spark.remote": shared_session(settings.spark_remote, time.time())}
     return {
         "spark.master": "local[2]",
         "spark.ui.enabled": "false",
@@ -106,9 +112,12 @@ def check_reachable(remote: str, timeout_s: float = 3.0) -> None:
         ) from error
 
 
-def _shared_session(remote: str) -> str:
-    """All clients of a server share one session: the second run starts in 0.2 s instead of 1.5 s."""
-    digest = hashlib.sha256(remote.encode()).digest()[:16]
+def shared_session(remote: str, now_s: float) -> str:
+    """All clients of a server share one session: the second run starts in 0.2 s instead of 1.5 s.
+
+    Its name changes every half hour, so that no idle night leaves everybody with a closed session.
+    """
+    digest = hashlib.sha256(f"{remote} {now_s // SESSION_SLOT_S:.0f}".encode()).digest()[:16]
     shared = uuid.UUID(bytes=digest, version=4)
     return f"{remote.rstrip('/')}/;user_id=lakerunner;session_id={shared}"
 
@@ -158,8 +167,14 @@ def _translated() -> Iterator[None]:
     except grpc.RpcError as error:
         raise SparkUnavailableError(f"the Spark server went away: {error}") from error
     except SparkConnectGrpcException as error:
-        if error.getGrpcStatusCode() is grpc.StatusCode.INTERNAL:
+        if error.getGrpcStatusCode() is grpc.StatusCode.INTERNAL and not _is_lost(error):
             raise TaskCrashError(str(error)[:2000]) from error
         raise SparkUnavailableError(f"the Spark server did not take the job: {error}") from error
     except PySparkException as error:
+        if _is_lost(error):
+            raise SparkUnavailableError(f"the Spark server was restarted: {error}") from error
         raise TaskCrashError(str(error)[:2000]) from error
+
+
+def _is_lost(error: PySparkException) -> bool:
+    return (error.getCondition() or "").startswith(LOST)
