@@ -5,6 +5,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 UV     := 0.13.8
+# A network that inspects TLS has its certificate in the system's store and not in the installer's.
+SYNC   := $(BIN)/uv pip sync --quiet --python $(BIN)/python requirements.lock
 BENCHES := decode_logs latency chaos
 
 .DEFAULT_GOAL := help
@@ -20,7 +22,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing dependencies into $(VENV) (a few hundred MB on the first run)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV)
-	@$(BIN)/uv pip sync --quiet --python $(BIN)/python requirements.lock
+	@$(SYNC) || { echo "trying again with this system's certificates"; $(SYNC) --system-certs; }
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@echo "compiling the decoders (half a minute, once per version)"
 	@$(BIN)/python -m lakerunner_assets.segments.warm
