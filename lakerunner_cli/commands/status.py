@@ -25,6 +25,7 @@ def run(args: Namespace, settings: Settings) -> int:
 
 def show(settings: Settings, as_json: bool) -> bool:
     """Print; whether the stack runs and every component is ready."""
+    from lakerunner_cli import pipeline_rows
     from lakerunner_cli.stack import view
     from lakerunner_cli.stack.orphans import find_orphans
     from lakerunner_cli.stack.paths import StackPaths
@@ -33,19 +34,17 @@ def show(settings: Settings, as_json: bool) -> bool:
     paths = StackPaths(settings.data_dir)
     running, state = is_running(paths), read_state(paths.state)
     if as_json:
-        print(
-            json.dumps({"running": False, "ready": False} if state is None else view.as_json(state, running))
-        )
+        shown: dict[str, object] = {"running": False, "ready": False}
+        if state is not None:
+            shown = view.as_json(state, running)
+        if running:
+            shown["pipeline"] = pipeline_rows.as_json(*pipeline_rows.read_rows(settings))
+        print(json.dumps(shown))
     elif state is None or not running:
         print(f"no stack is running on {paths.root}; start one with `lakerunner up`")
         if orphans := find_orphans(paths):
             names = ", ".join(orphans.values())
             print(f"! left behind by a killed supervisor: {names}; `lakerunner down` stops them")
     else:
-        print("\n".join([*view.table(state), *pipeline_rows(settings)]))
+        print("\n".join([*view.table(state), *pipeline_rows.table(*pipeline_rows.read_rows(settings))]))
     return running and state is not None and state.ready
-
-
-def pipeline_rows(settings: Settings) -> list[str]:  # noqa: ARG001 - filled from resources.index
-    """Lag, debt and freshness from the index: nothing to show until there is one to read them from."""
-    return []

@@ -22,6 +22,7 @@ from lakerunner_cli.stack.paths import StackPaths
 from lakerunner_cli.stack.ports import is_free
 from lakerunner_cli.stack.site import download_dir, wanted_ports
 from lakerunner_cli.stack.state import Phase, is_running, read_state
+from lakerunner_cli.stack.trust import trusted
 from resources.settings import Settings, process_environment
 
 GIB = 1024**3
@@ -162,6 +163,6 @@ def _answers(url: str) -> bool:
     import httpx
 
     try:
-        return httpx.head(url, timeout=5, follow_redirects=True).is_success
+        return httpx.head(url, timeout=5, follow_redirects=True, verify=trusted()).is_success
     except httpx.HTTPError:
         return False

@@ -16,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from lakerunner_cli.stack.errors import StackError
+from lakerunner_cli.stack.trust import trusted
 
 MB = 1_000_000
 TRIES = 3
@@ -98,7 +99,10 @@ def _download(url: str, target: Path, jar: Jar) -> None:
 
     aside = target.with_name(f"{target.name}.part")
     try:
-        with httpx.stream("GET", url, timeout=30, follow_redirects=True) as response, aside.open("wb") as out:
+        with (
+            httpx.stream("GET", url, timeout=30, follow_redirects=True, verify=trusted()) as response,
+            aside.open("wb") as out,
+        ):
             response.raise_for_status()
             for chunk in response.iter_bytes():
                 out.write(chunk)

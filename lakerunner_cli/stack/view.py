@@ -46,7 +46,7 @@ def memory_mb(component: ComponentState) -> int:
 
 def _row(component: ComponentState) -> str:
     pid = component.process.pid if component.process else "-"
-    uptime = _duration(_uptime(component))
+    uptime = duration(_uptime(component))
     text = component.address if component.phase is Phase.READY else component.message or component.address
     numbers = f"{pid!s:>7} {component.restarts:>8} {uptime:>8} {memory_mb(component):>5} MB"
     return f"{component.name:<15} {component.phase.value:<11} {numbers}  {text}"
@@ -56,9 +56,9 @@ def _uptime(component: ComponentState) -> float:
     return max(0.0, time.time() - component.process.created) if component.process else 0.0
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """
-    >>> _duration(7.4), _duration(75), _duration(7500), _duration(200000)
+    >>> duration(7.4), duration(75), duration(7500), duration(200000)
     ('7s', '1m15s', '2h05m', '2d07h')
     """
     whole = int(seconds)
