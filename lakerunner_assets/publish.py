@@ -30,10 +30,15 @@ class HourChange:
     segments: int
 
 
+class UnbalancedError(RuntimeError):
+    """The tasks' answers do not account for every object and every row; nothing may be published."""
+
+
 def cooked_publication(
     claim: Claim, objects: Sequence[ObjectAnswer], segments: Sequence[SegmentAnswer], max_tries: int
 ) -> Publication:
     """Everything a cooked batch changes. Segments hold rows of good objects only."""
+    _balance(claim, objects, segments)
     rows = tuple(_segment(claim, answer) for answer in segments)
     hours = _live_hours(claim, rows)
     return Publication(
@@ -107,6 +112,19 @@ def _segment(claim: Claim, answer: SegmentAnswer) -> Segment:
         bloom_length=facts.bloom_length,
         object_ids=facts.object_ids,
     )
+
+
+def _balance(claim: Claim, objects: Sequence[ObjectAnswer], segments: Sequence[SegmentAnswer]) -> None:
+    asked = sorted(obj.object_id for obj in claim.inputs)
+    answered = sorted(answer.object_id for answer in objects)
+    if asked != answered:
+        raise UnbalancedError(
+            f"batch {claim.batch_id} has objects {asked}, its tasks answered for {answered}"
+        )
+    decoded = sum(answer.rows + answer.quarantined for answer in objects if answer.fault is None)
+    written = sum(answer.facts.rows for answer in segments)
+    if decoded != written:
+        raise UnbalancedError(f"batch {claim.batch_id}: {decoded} rows were decoded, {written} written")
 
 
 def _done(answer: ObjectAnswer) -> ObjectDone:

@@ -16,7 +16,7 @@ from lakerunner_assets.cooked.plan import plan_units
 from lakerunner_assets.cooked.task import cook
 from lakerunner_assets.cooked.units import decode_answer, encode
 from lakerunner_assets.heartbeat import Heartbeat
-from lakerunner_assets.publish import HourChange, changes, cooked_publication
+from lakerunner_assets.publish import HourChange, UnbalancedError, changes, cooked_publication
 from resources.index.contract import PipelineIndex
 from resources.index.types import BatchKind, Claim, PublishConflictError
 from resources.lake.layout import Signal
@@ -80,15 +80,26 @@ def cook_due(kitchen: Kitchen, signal: Signal, report: Report) -> Iterator[HourC
 
 
 def cook_claims(kitchen: Kitchen, claims: Sequence[Claim], report: Report) -> Iterator[HourChange]:
-    """One Spark job for all claims; each is then published (or put back) by itself."""
+    """One Spark job for most claims; each is then published (or put back) by itself."""
     for claim in claims:
         kitchen.heart.hold(claim.token)
     try:
-        for claim, answers in _answers(kitchen, claims):
-            yield from _settle(kitchen, claim, answers, report)
+        for job in _jobs(claims):
+            for claim, answers in _answers(kitchen, job):
+                yield from _settle(kitchen, claim, answers, report)
     finally:
         for claim in claims:
             kitchen.heart.release(claim.token)
+
+
+def _jobs(claims: Sequence[Claim]) -> list[list[Claim]]:
+    """All in one, but those that failed often without showing why: they come last and alone.
+
+    Whatever then takes the Spark server down with it has nobody else to hide behind.
+    """
+    usual = [claim for claim in claims if claim.attempt < MANY_ATTEMPTS]
+    often = [[claim] for claim in claims if claim.attempt >= MANY_ATTEMPTS]
+    return [usual, *often] if usual else often
 
 
 def _answers(kitchen: Kitchen, claims: Sequence[Claim]) -> Iterator[tuple[Claim, list[Answer]]]:
@@ -99,15 +110,17 @@ def _answers(kitchen: Kitchen, claims: Sequence[Claim]) -> Iterator[tuple[Claim,
         yield from _run(kitchen, claims)
     except TaskCrashError as error:
         if len(claims) == 1:
-            kitchen.log(f"batch {claims[0].batch_id}: a task died, splitting it: {error}")
-            kitchen.index.split(claims[0], str(error), kitchen.settings.object_max_tries)
+            _split(kitchen, claims[0], str(error))
             return
         # One of them did it. Alone each shows whether it was the one.
         for claim in claims:
             yield from _answers(kitchen, [claim])
     except SparkUnavailableError as error:
         for claim in claims:
-            _put_back(kitchen, claim, str(error))
+            if claim.attempt + 1 >= MANY_ATTEMPTS and (len(claims) == 1 or len(claim.inputs) > 1):
+                _split(kitchen, claim, str(error))
+            else:
+                _give_back(kitchen, claim, str(error))
         raise
 
 
@@ -127,16 +140,22 @@ def _settle(
 ) -> Iterator[HourChange]:
     objects = [obj for answer in answers for obj in answer.objects]
     segments = [segment for answer in answers for segment in answer.segments]
-    store_faults = [obj.error for obj in objects if obj.fault is Fault.STORE]
-    if store_faults:
-        _put_back(kitchen, claim, store_faults[0])
+    away = [obj.error for obj in objects if obj.fault is Fault.STORE]
+    if away and len(away) == len(objects):
+        _give_back(kitchen, claim, away[0])
         return
-    publication = cooked_publication(claim, objects, segments, kitchen.settings.object_max_tries)
+    if away:  # another bucket, another disk: let the others get away from it
+        _split(kitchen, claim, away[0])
+        return
     try:
+        publication = cooked_publication(claim, objects, segments, kitchen.settings.object_max_tries)
         versions = kitchen.index.publish(publication)
+    except UnbalancedError as error:
+        _split(kitchen, claim, str(error))
+        return
     except PublishConflictError as error:
-        kitchen.log(f"batch {claim.batch_id} was not published: {error}")
         report.conflicts.append(str(error))
+        _give_back(kitchen, claim, str(error))
         return
     report.add(objects, segments)
     report.raw_bytes += sum(answer.raw_bytes for answer in answers)
@@ -144,13 +163,24 @@ def _settle(
     yield from changes(publication, versions)
 
 
-def _put_back(kitchen: Kitchen, claim: Claim, error: str) -> None:
+def _give_back(kitchen: Kitchen, claim: Claim, error: str) -> None:
+    """Nobody's fault: the whole batch again, later."""
     kitchen.log(f"batch {claim.batch_id} waits: {error}")
+    delay_s = min(60.0, 2.0 ** min(claim.attempt, 6))
+    _unless_lost(kitchen, claim, lambda: kitchen.index.give_back(claim, error, delay_s))
+
+
+def _split(kitchen: Kitchen, claim: Claim, error: str) -> None:
+    """Some input's fault: halves, or a crash on the account of the only one."""
+    kitchen.log(f"batch {claim.batch_id} is split: {error}")
+    max_tries = kitchen.settings.object_max_tries
+    _unless_lost(kitchen, claim, lambda: kitchen.index.split(claim, error, max_tries))
+
+
+def _unless_lost(kitchen: Kitchen, claim: Claim, change: Callable[[], None]) -> None:
+    """A claim that ran out is with another run; that must not end this one and all it holds."""
     try:
-        if claim.attempt + 1 >= MANY_ATTEMPTS and len(claim.inputs) > 1:
-            kitchen.index.split(claim, error, kitchen.settings.object_max_tries)
-        else:
-            kitchen.index.give_back(claim, error, min(60.0, 2.0 ** min(claim.attempt, 6)))
+        change()
     except PublishConflictError as lost:
         kitchen.log(f"batch {claim.batch_id} has another holder already: {lost}")
 

@@ -141,13 +141,18 @@ def _unit(
         objects=tuple(_unit_object(obj, check=bool(targets)) for obj in objects),
         target=target,
         targets=targets,
-        buckets={name: (p.url, p.credentials_ref) for name, p in profiles.items()},
+        buckets=_places({obj.bucket for obj in objects}, profiles),
         lake_url=settings.require("lake_url"),
         horizon_ns=horizon_ns(settings.horizon),
         future_tolerance_ns=settings.future_tolerance_s * SECOND_NS,
         object_max_bytes=settings.object_max_bytes,
         slice_bytes=settings.cook_slice_bytes,
     )
+
+
+def _places(names: set[str], profiles: dict[str, StorageProfile]) -> dict[str, tuple[str, str]]:
+    """Only the buckets a unit reads; one without a profile is reported by the task, for its objects alone."""
+    return {n: (profiles[n].url, profiles[n].credentials_ref) for n in sorted(names) if n in profiles}
 
 
 def _unit_object(obj: RawObject, *, check: bool) -> UnitObject:

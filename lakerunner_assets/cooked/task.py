@@ -26,8 +26,18 @@ from lakerunner_assets.signals import SIGNALS
 from lakerunner_assets.spec import Limits, SegmentIdentity, SignalSpec
 from resources.lake.layout import hourly_segment_key
 from resources.lake.timecut import HOUR_NS, from_datetime
-from resources.object_store import AlreadyExistsError, Fetched, StoreError, UnavailableError, open_store
-from resources.settings import Settings
+from resources.object_store import (
+    AlreadyExistsError,
+    Fetched,
+    ObjectStore,
+    StoreError,
+    UnavailableError,
+    open_store,
+)
+from resources.settings import Settings, SettingsError
+
+MAX_SILENCE = 2
+"""Objects of one bucket in a row that got no answer; asking for the rest would take a minute for each."""
 
 
 def cook(payload: bytes) -> bytes:
@@ -36,9 +46,26 @@ def cook(payload: bytes) -> bytes:
 
 
 def cook_unit(unit: Unit, settings: Settings) -> Answer:
-    """Cook a unit. An object that fails after some of its rows were written is left out of a second round."""
+    """Cook a unit. A lake, a disk or a configuration that fails is no object's fault: all of them wait."""
+    try:
+        return _rounds(unit, settings)
+    except (StoreError, SettingsError) as error:
+        return _all_wait(unit, str(error))
+    except OSError as error:
+        if error.errno is None:
+            raise  # not from the system: some library's word for bytes it cannot read
+        return _all_wait(unit, f"the worker's machine: {error}")
+
+
+def _all_wait(unit: Unit, error: str) -> Answer:
+    waiting = (ObjectAnswer(obj.object_id, fault=Fault.STORE, error=error) for obj in unit.objects)
+    return Answer(tuple(waiting), (), 0.0, 0)
+
+
+def _rounds(unit: Unit, settings: Settings) -> Answer:
+    """An object that fails after some of its rows were written is left out of a second round."""
     left_out: dict[int, ObjectAnswer] = {}
-    part = unit.part * 10_000
+    part = unit.part * 1_000_000
     while True:
         round_ = Round(unit, settings, left_out, part)
         try:
@@ -77,6 +104,7 @@ class Round:
         self._left_out = left_out
         self._segments: list[SegmentAnswer] = []
         self._raw_bytes = 0
+        self._silence: Counter[str] = Counter()
         self.next_part = part
 
     def run(self) -> Answer:
@@ -104,18 +132,27 @@ class Round:
             return answer
 
     def _fetch(self, obj: UnitObject) -> Fetched:
-        url, ref = self._unit.buckets[obj.bucket]
+        if self._silence[obj.bucket] >= MAX_SILENCE:
+            raise ObjectError(Fault.STORE, "its bucket does not answer")
         try:
-            fetched = open_store(url, self._settings, ref).get(obj.key)
-        except UnavailableError as error:
+            fetched = self._store_of(obj.bucket).get(obj.key)
+        except (UnavailableError, SettingsError) as error:
+            self._silence[obj.bucket] += 1
             raise ObjectError(Fault.STORE, str(error)) from error
         except StoreError as error:
             raise ObjectError(Fault.OBJECT, str(error)) from error
+        self._silence[obj.bucket] = 0
         found = fetched.etag.strip('"')
         if obj.expect_etag and found != obj.expect_etag:
             raise ObjectError(Fault.OBJECT, f"was written again: etag {obj.expect_etag} became {found}")
         self._raw_bytes += len(fetched.data)
         return fetched
+
+    def _store_of(self, bucket: str) -> ObjectStore:
+        if bucket not in self._unit.buckets:
+            raise SettingsError(f"bucket {bucket!r} has no storage profile any more")
+        url, ref = self._unit.buckets[bucket]
+        return open_store(url, self._settings, ref)
 
     def _rows_of(self, obj: UnitObject, fetched: Fetched, folder: Path) -> ObjectAnswer:
         hours: Counter[int] = Counter()
@@ -159,20 +196,19 @@ class Round:
         identity = SegmentIdentity(unit.org, unit.collector, dataset, hour_ns, name)
         facts = self._spec.write(self._buffers.take(dataset, hour_ns), path, identity)
         key = hourly_segment_key(unit.org, unit.collector, dataset, hour_ns, name)
-        self._put(key, path, facts.bytes)
+        self._put(key, path)
         path.unlink()
         self._segments.append(
             SegmentAnswer(target.batch_id, name, key, unit.collector, dataset, hour_ns, facts)
         )
 
-    def _put(self, key: str, path: Path, size: int) -> None:
+    def _put(self, key: str, path: Path) -> None:
         store = open_store(self._unit.lake_url, self._settings)
         try:
             store.put_new(key, path)
         except AlreadyExistsError:
-            # The same attempt run again by Spark wrote the same rows; anything else is a broken invariant.
-            found = store.head(key)
-            if found.size != size:
+            # The same attempt run again by Spark wrote the same bytes; else the batch needs a new attempt.
+            if store.get_bytes(key) != path.read_bytes():
                 raise
 
     def _target(self, hour_ns: int) -> Target:

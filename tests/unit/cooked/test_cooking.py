@@ -5,6 +5,7 @@ Spark is replaced by a loop that calls the same task function with the same byte
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,17 +15,19 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from lakerunner_assets.answers import ObjectAnswer
 from lakerunner_assets.cooked.ingest import Kitchen, Report, cook_claims
 from lakerunner_assets.cooked.plan import plan_all_now
 from lakerunner_assets.cooked.rebuild import RebuildRefusedError, rebuild
 from lakerunner_assets.heartbeat import Heartbeat
-from lakerunner_assets.publish import HourChange
+from lakerunner_assets.publish import HourChange, UnbalancedError, cooked_publication
 from resources.index.memory import MemoryIndex
 from resources.index.types import BatchKind, Intake, ObjectNotice, SegmentQuery, StorageProfile
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, from_datetime, to_datetime
+from resources.object_store import ObjectStore, UnavailableError
 from resources.settings import Settings
-from resources.spark import TaskCrashError
+from resources.spark import SparkUnavailableError, TaskCrashError
 from tests.otlp_logs import otlp_logs
 
 HOUR = 490_896 * HOUR_NS  # 2026-01-01T00
@@ -32,10 +35,15 @@ SECOND = 1_000_000_000
 
 
 class LocalTasks:
-    """The contract of `SparkTasks` without Spark; `deadly` objects kill the task that reads them."""
+    """The contract of `SparkTasks` without Spark; `deadly` objects kill the task that reads them.
+
+    `fatal` ones take the whole server with them.
+    """
 
     def __init__(self) -> None:
         self.deadly: set[str] = set()
+        self.fatal: set[str] = set()
+        self.before: Callable[[], object] = bool
         self.jobs: list[int] = []
 
     def connect(self) -> None: ...
@@ -46,7 +54,10 @@ class LocalTasks:
         self, work: Callable[[bytes], bytes], payloads: Sequence[bytes], tags: Sequence[str]
     ) -> list[bytes]:
         self.jobs.append(len(payloads))
+        self.before()
         for payload in payloads:
+            if any(name.encode() in payload for name in self.fatal):
+                raise SparkUnavailableError("the server is gone")
             if any(name.encode() in payload for name in self.deadly):
                 raise TaskCrashError("the worker exited")
         return [work(payload) for payload in payloads]
@@ -60,23 +71,37 @@ class Lake:
     tasks: LocalTasks = field(default_factory=LocalTasks)
     report: Report = field(default_factory=Report)
     logged: list[str] = field(default_factory=list)
+    later: float = 0.0
 
     def kitchen(self) -> Kitchen:
         heart = Heartbeat(self.index, "run", 60)
         return Kitchen(self.index, self.tasks, self.settings, heart, self.logged.append)  # type: ignore[arg-type]
 
-    def arrive(self, name: str, data: bytes, hour: int = HOUR) -> None:
+    def arrive(self, name: str, data: bytes, hour: int = HOUR, bucket: str = "raw") -> None:
         key = f"otel-raw/acme/c/logs/{to_datetime(hour):%Y/%m/%d/%H}/{name}"
         path = self.folder / "raw" / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-        notice = ObjectNotice("raw", key, "acme", "c", Signal.LOGS, hour, len(data))
+        notice = ObjectNotice(bucket, key, "acme", "c", Signal.LOGS, hour, len(data))
         self.index.take_in(Intake("k", (notice,)))
 
     def cook(self) -> list[HourChange]:
         self.index.plan_batches(Signal.LOGS, lambda pending: plan_all_now(pending, self.settings))
         claims = self.index.claim_due(Signal.LOGS, BatchKind.COOK, 10**12)
         return list(cook_claims(self.kitchen(), claims, self.report))
+
+    def cook_for_long(self, rounds: int = 12) -> None:
+        """Ticks with all back-off over, whatever happens to their runs."""
+        self.index._clock = lambda: time.time() + self.later
+        for _ in range(rounds):
+            self.later += 1000
+            self.index.release_expired(30)
+            with contextlib.suppress(SparkUnavailableError):
+                self.cook()
+
+    def waiting(self) -> tuple[object, object]:
+        status = self.index.pipeline_status()[0]
+        return status["pending_objects"], status["parked_objects"]
 
     def rebuild(self, *hours: int, allow_loss: bool = False) -> list[HourChange]:
         return list(rebuild(self.kitchen(), Signal.LOGS, "acme", hours, allow_loss, self.report))
@@ -198,6 +223,82 @@ def test_a_task_that_dies_is_bisected_and_neighbours_get_through(lake: Lake) -> 
     for _ in range(4):
         lake.cook()
     assert lake.messages() == Counter(["a", "b", "d"])
+
+
+@pytest.mark.parametrize(
+    "failure", [UnavailableError("k", "the lake is away"), OSError(28, "No space left on device")]
+)
+def test_a_lake_or_disk_that_fails_parks_nothing(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    def refuse(*_: object) -> None:
+        raise failure
+
+    for name in ("a", "b", "c"):
+        lake.arrive(name, lines(name))
+    with monkeypatch.context() as broken:
+        broken.setattr(ObjectStore, "put_new", refuse)
+        lake.cook_for_long()
+    assert lake.waiting() == (3, 0)
+    lake.tasks.jobs.clear()
+    lake.cook_for_long(1)
+    assert lake.messages() == Counter(["a", "b", "c"])
+    assert lake.tasks.jobs == [1]  # a failing lake splits no batch either
+
+
+def test_a_bucket_nobody_can_read_holds_up_only_its_own_objects(lake: Lake) -> None:
+    lake.index.put_storage_profile(StorageProfile("locked", "s3://locked", "no-such-credentials"))
+    lake.arrive("a", lines("a"))
+    lake.arrive("b", lines("b"), bucket="unknown")
+    lake.arrive("c", lines("c"), bucket="locked")
+    lake.arrive("d", lines("d"))
+    lake.cook_for_long()
+    assert lake.messages() == Counter(["a", "d"])
+    assert lake.waiting() == (2, 0)
+
+
+def test_a_bucket_that_does_not_answer_is_not_asked_for_every_object(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def hang(_: object, key: str) -> None:
+        asked.append(key)
+        raise UnavailableError(key, "timed out")
+
+    monkeypatch.setattr(ObjectStore, "get", hang)
+    for name in "abcdef":
+        lake.arrive(name, lines(name))
+    lake.cook()
+    assert len(asked) == 2
+    assert lake.waiting() == (6, 0)
+
+
+def test_an_object_that_kills_the_server_is_parked_and_its_neighbours_get_through(lake: Lake) -> None:
+    lake.tasks.fatal.add("/poison")
+    for name in ("a", "poison", "c", "d"):
+        lake.arrive(name, lines(name))
+    lake.cook_for_long(60)
+    assert lake.messages() == Counter(["a", "c", "d"])
+    assert lake.waiting() == (0, 1)
+
+
+def test_a_claim_lost_before_a_crash_was_settled_does_not_end_the_run(lake: Lake) -> None:
+    lake.tasks.deadly.add("/poison")
+    lake.tasks.before = lambda: lake.index.release_expired(-1)
+    lake.arrive("poison", lines("x"))
+    assert lake.cook() == []
+    assert any("another holder" in text for text in lake.logged)
+
+
+def test_an_answer_that_forgets_an_object_or_a_row_is_not_published(lake: Lake) -> None:
+    lake.arrive("a", lines("a"))
+    lake.index.plan_batches(Signal.LOGS, lambda pending: plan_all_now(pending, lake.settings))
+    (claim,) = lake.index.claim_due(Signal.LOGS, BatchKind.COOK, 10**12)
+    with pytest.raises(UnbalancedError, match="answered for"):
+        cooked_publication(claim, [], [], 3)
+    with pytest.raises(UnbalancedError, match="2 rows were decoded, 0 written"):
+        cooked_publication(claim, [ObjectAnswer(claim.inputs[0].object_id, rows=2)], [], 3)
 
 
 def test_rebuilding_replaces_rows_and_counts_none_twice(lake: Lake) -> None:
