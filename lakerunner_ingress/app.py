@@ -15,6 +15,7 @@ from lakerunner_ingress.errors import answer
 from lakerunner_ingress.notifications.pipeline import Pipeline
 from lakerunner_ingress.notifications.s3 import notify_s3
 from lakerunner_ingress.operations import live, metrics, ready
+from lakerunner_ingress.pipeline_metrics import PipelineMetrics
 from lakerunner_ingress.registry import RegistryCache
 from lakerunner_ingress.threads import WorkerThreads
 from resources.index.contract import IngressIndex
@@ -31,6 +32,7 @@ def create_app(settings: Settings, index: IngressIndex, producer: Producer) -> L
         [notify_s3, live, ready, metrics],
         dependencies={
             "pipeline": _given(pipeline),
+            "pipeline_metrics": _given(PipelineMetrics(index)),
             "webhook_token": _given(settings.webhook_token),
             "workers": _given(WorkerThreads(BUSY, WAITING, TIMEOUT_S)),
             "health_workers": _given(WorkerThreads(4, WAITING, HEALTH_TIMEOUT_S)),

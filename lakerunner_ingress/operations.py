@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 from litestar import MediaType, Response, get
 
-from lakerunner_ingress.errors import UnavailableError
+from lakerunner_ingress.errors import OverloadedError, UnavailableError
 from lakerunner_ingress.health import Health, check_kafka, check_postgres, judge
 from lakerunner_ingress.notifications.pipeline import Pipeline
+from lakerunner_ingress.pipeline_metrics import UNANSWERED, PipelineMetrics
 from lakerunner_ingress.threads import WorkerThreads
+from resources.exposition import CONTENT_TYPE
 
 
 @get("/livez", media_type=MediaType.TEXT, sync_to_thread=False)
@@ -25,9 +27,16 @@ async def ready(pipeline: Pipeline, health_workers: WorkerThreads) -> Response[H
     return Response(health, status_code=health.http_status)
 
 
-@get("/metrics", media_type=MediaType.TEXT, sync_to_thread=False)
-def metrics(pipeline: Pipeline) -> str:
-    return pipeline.telemetry.render()
+@get("/metrics", media_type=CONTENT_TYPE)
+async def metrics(
+    pipeline: Pipeline, pipeline_metrics: PipelineMetrics, health_workers: WorkerThreads
+) -> str:
+    """This process, then the pipeline as the index knows it; the first part does not wait for the index."""
+    try:
+        shared = await health_workers.run(pipeline_metrics.render)
+    except (UnavailableError, OverloadedError):
+        shared = UNANSWERED
+    return pipeline.telemetry.render() + shared
 
 
 async def _checked(workers: WorkerThreads, check: Callable[[], str]) -> str:

@@ -10,6 +10,7 @@ from litestar import MediaType, Request, Response, get
 from lakerunner_query.api.auth import caller, require_reader
 from lakerunner_query.api.services import Services
 from lakerunner_query.errors import IndexUnavailableError
+from resources.exposition import CONTENT_TYPE
 
 
 @get(["/livez", "/healthz"], media_type=MediaType.TEXT, sync_to_thread=False, tags=["health"])
@@ -31,10 +32,10 @@ async def ready(services: Services) -> Response[str]:
     return Response(text, status_code=200 if index == "ok" and workers else 503, media_type=MediaType.TEXT)
 
 
-@get("/metrics", media_type=MediaType.TEXT, sync_to_thread=False, tags=["health"])
+@get("/metrics", media_type=CONTENT_TYPE, sync_to_thread=False, tags=["health"])
 def metrics(services: Services) -> str:
-    """Prometheus text."""
-    return services.counters.render()
+    """Prometheus text: queries by outcome, requests by route and status, rows and bytes."""
+    return services.query_times.render() + services.counters.render()
 
 
 @get("/api/v1/ping", guards=[require_reader], sync_to_thread=False, tags=["health"])

@@ -17,6 +17,7 @@ from lakerunner_query.api.auth import caller, require_reader
 from lakerunner_query.api.failures import envelope
 from lakerunner_query.api.log_rows import row_events
 from lakerunner_query.api.services import Services
+from lakerunner_query.api.watching import QueryWatch
 from lakerunner_query.engine import Finished, Prepared
 from lakerunner_query.errors import InvalidRequestError, QueryError
 from lakerunner_query.execute.merge import COUNTS
@@ -38,8 +39,10 @@ class LogsQuery(msgspec.Struct, forbid_unknown_fields=True):
 @post("/query", status_code=200, media_type=sse.MEDIA_TYPE)
 async def query(data: LogsQuery, request: Request[Any, Any, Any], services: Services) -> Stream:
     """Rows as server-sent events `{"type","data"}`: result, heartbeat, error, done."""
-    prepared = await services.engine.prepare(data.q, _asked(data, request, services))
-    events = sse.with_heartbeats(_events(services, prepared, data.fields))
+    with services.watch("lakerunner") as watch:
+        prepared = await services.engine.prepare(data.q, _asked(data, request, services))
+        watch.hand_over()
+    events = sse.with_heartbeats(_events(services, prepared, data.fields, watch))
     return Stream(events, media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
 
 
@@ -53,16 +56,19 @@ async def explain(data: LogsQuery, request: Request[Any, Any, Any], services: Se
 logs_router = Router("/api/v1/logs", route_handlers=[query, explain], guards=[require_reader], tags=["logs"])
 
 
-async def _events(services: Services, prepared: Prepared, fields: list[str]) -> AsyncGenerator[bytes, None]:
+async def _events(
+    services: Services, prepared: Prepared, fields: list[str], watch: QueryWatch
+) -> AsyncGenerator[bytes, None]:
     try:
-        async with aclosing(services.engine.run(prepared)) as answers:
-            async for answer in answers:
-                if isinstance(answer, Finished):
-                    services.count_query("lakerunner", answer)
-                    yield sse.event("done", _done(answer))
-                    continue
-                for chunk in await asyncio.to_thread(row_events, answer.table, fields):
-                    yield chunk
+        with watch:
+            async with aclosing(services.engine.run(prepared)) as answers:
+                async for answer in answers:
+                    if isinstance(answer, Finished):
+                        watch.finished(answer)
+                        yield sse.event("done", _done(answer))
+                        continue
+                    for chunk in await asyncio.to_thread(row_events, answer.table, fields):
+                        yield chunk
     except QueryError as error:
         yield sse.event("error", envelope(error))
         yield sse.event("done", {"status": "error"})

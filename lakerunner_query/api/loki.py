@@ -15,6 +15,7 @@ from lakerunner_query.api.disconnect import unless_gone
 from lakerunner_query.api.loki_json import CATEGORIZE, streams_json
 from lakerunner_query.api.loki_params import LokiRequest, log_request
 from lakerunner_query.api.services import Services
+from lakerunner_query.api.watching import QueryWatch
 from lakerunner_query.engine import Finished
 from lakerunner_query.execute.merge import Collected
 
@@ -29,7 +30,8 @@ async def query_range(request: Request[Any, Any, Any], services: Services) -> Re
     first = {name: value[0] if isinstance(value, list) else value for name, value in given.items()}
     asked = log_request(first, caller(request.state).org, services.settings, time.time_ns())
     categorize = CATEGORIZE in request.headers.get(FLAGS, "").replace(" ", "").split(",")
-    return await unless_gone(request, _answer(services, asked, categorize))
+    with services.watch("loki") as watch:
+        return await unless_gone(request, _answer(services, asked, categorize, watch))
 
 
 @get("/status/buildinfo", sync_to_thread=False)
@@ -58,7 +60,9 @@ async def _form(request: Request[Any, Any, Any]) -> dict[str, Any]:
     return {}
 
 
-async def _answer(services: Services, asked: LokiRequest, categorize: bool) -> Response[bytes]:
+async def _answer(
+    services: Services, asked: LokiRequest, categorize: bool, watch: QueryWatch
+) -> Response[bytes]:
     began = time.perf_counter()
     prepared = await services.engine.prepare(asked.query, asked.asked)
     tables: list[pa.Table] = []
@@ -66,7 +70,7 @@ async def _answer(services: Services, asked: LokiRequest, categorize: bool) -> R
     async with aclosing(services.engine.run(prepared)) as answers:
         async for answer in answers:
             if isinstance(answer, Finished):
-                services.count_query("loki", answer)
+                watch.finished(answer)
                 collected = answer.collected
             else:
                 tables.append(answer.table)

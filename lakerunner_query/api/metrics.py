@@ -1,6 +1,6 @@
-"""Counters of a process in Prometheus text form, and the wrapper that counts requests.
+"""What a process counts, and the wrapper that times requests.
 
-A dictionary and a lock: the few numbers of this process do not need a client library.
+Dictionaries and a lock: the few numbers of this process do not need a client library.
 """
 
 from __future__ import annotations
@@ -13,11 +13,17 @@ from collections.abc import Mapping
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
+from resources.exposition import families, render
+from resources.store.latency import LatencyTable
+
 
 class Counters:
+    """Sums by series, and the latency of requests."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: defaultdict[str, float] = defaultdict(float)
+        self.requests = LatencyTable("lakerunner_http_request_seconds", ("route", "status"))
 
     def add(self, series: str, amount: float = 1) -> None:
         """`series` is a name, or a name with its labels as they appear in the text."""
@@ -26,14 +32,12 @@ class Counters:
 
     def render(self, gauges: Mapping[str, float] | None = None) -> str:
         with self._lock:
-            found = sorted(self._values.items())
-        lines = [f"{series} {value:g}" for series, value in found]
-        lines += [f"{series} {value:g}" for series, value in (gauges or {}).items()]
-        return "\n".join(lines) + "\n"
+            found = dict(self._values)
+        return render(families({**found, **(gauges or {})})) + self.requests.render()
 
 
 def counting(app: ASGIApp, counters: Counters) -> ASGIApp:
-    """Requests and seconds by route and status; the route is the template, never the path as sent."""
+    """Seconds by route and status, last byte included; the route is the template, never the path as sent."""
 
     async def counted(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP:
@@ -50,8 +54,7 @@ def counting(app: ASGIApp, counters: Counters) -> ASGIApp:
         try:
             await app(scope, receive, noted)
         finally:
-            labels = f'{{route="{scope.get("path_template", "?")}",status="{status}"}}'
-            counters.add(f"lakerunner_http_requests_total{labels}")
-            counters.add(f"lakerunner_http_request_seconds_total{labels}", time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            counters.requests.add(scope.get("path_template", "?"), str(status), seconds)
 
     return counted

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakerunner_query.api.metrics import Counters
-from lakerunner_query.engine import Engine, Finished
+from lakerunner_query.api.watching import QueryWatch
+from lakerunner_query.engine import Engine
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from resources.settings import Settings
+from resources.store.latency import LatencyTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +20,10 @@ class Services:
     dispatcher: Dispatcher
     engine: Engine
     counters: Counters
+    query_times: LatencyTable = field(
+        default_factory=lambda: LatencyTable("lakerunner_query_seconds", ("api", "outcome"))
+    )
 
-    def count_query(self, api: str, answer: Finished) -> None:
-        """One finished query, for `/metrics`."""
-        status = "partial" if answer.partial else "complete"
-        self.counters.add(f'lakerunner_queries_total{{api="{api}",status="{status}"}}')
-        self.counters.add(f'lakerunner_query_rows_total{{api="{api}"}}', answer.collected.rows)
+    def watch(self, api: str) -> QueryWatch:
+        """Times one query, for `/metrics`; use it as a context."""
+        return QueryWatch(api, self.query_times, self.counters)

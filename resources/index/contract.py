@@ -11,6 +11,7 @@ from typing import Protocol
 
 from resources.index.types import (
     ApiKey,
+    Backlog,
     BatchKind,
     BatchPlan,
     Claim,
@@ -52,7 +53,20 @@ class QueryIndex(KeyIndex, Protocol):
         """Live segments of a dataset, for `EXPLAIN`'s considered/pruned line."""
 
 
-class IngressIndex(KeyIndex, Protocol):
+class StatusIndex(Protocol):
+    """How the pipeline is doing, in numbers, for `lakerunner status` and `/metrics`."""
+
+    def pipeline_status(self) -> list[Mapping[str, object]]:
+        """Per organisation and signal: objects by state, pending bytes, oldest pending, segments, rows."""
+
+    def counters(self) -> dict[str, float]:
+        """What `add_counters` added up; a name may carry labels as in Prometheus text."""
+
+    def backlog(self) -> Backlog:
+        """What waits outside the pipeline's tables: dead letters and the outbox."""
+
+
+class IngressIndex(KeyIndex, StatusIndex, Protocol):
     """All that the ingress may see and do."""
 
     def storage_profiles(self) -> dict[str, StorageProfile]: ...
@@ -158,6 +172,3 @@ class PipelineIndex(IngressIndex, Protocol):
 
     def run_heartbeats(self) -> dict[str, float]:
         """Seconds since the last heartbeat of every run that ever beat and has not ended."""
-
-    def pipeline_status(self) -> list[Mapping[str, object]]:
-        """Per organisation and signal: objects by state, pending bytes, oldest pending, segments, rows."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from resources.index.contract import Deliver, Grouping
 from resources.index.types import (
     ApiKey,
+    Backlog,
     BatchKind,
     BatchPlan,
     BatchState,
@@ -83,7 +84,7 @@ class _State:
     versions: dict[tuple[str, Signal, int], int] = field(default_factory=dict)
     offsets: dict[tuple[str, str, int], int] = field(default_factory=dict)
     dead: list[DeadLetter] = field(default_factory=list)
-    outbox: list[OutboxMessage] = field(default_factory=list)
+    outbox: list[tuple[float, OutboxMessage]] = field(default_factory=list)
     counters: dict[str, float] = field(default_factory=dict)
     runs: dict[str, float] = field(default_factory=dict)
 
@@ -384,15 +385,15 @@ class MemoryIndex:
                 batched.state, batched.done, batched.etag = ObjectState.DONE, done, done.etag.strip('"')
             for failed in publication.failed:
                 self._fail(failed, publication)
-            state.outbox.extend(publication.outbox)
+            state.outbox.extend((self._clock(), message) for message in publication.outbox)
             return {hour: self._bump(claim, hour) for hour in sorted(publication.hours)}
 
     def append_outbox(self, messages: Sequence[OutboxMessage]) -> None:
-        self._state.outbox.extend(messages)
+        self._state.outbox.extend((self._clock(), message) for message in messages)
 
     def drain_outbox(self, deliver: Deliver, limit: int) -> int:
         with self._transaction() as state:
-            batch = state.outbox[:limit]
+            batch = [message for _, message in state.outbox[:limit]]
             if batch:
                 deliver(batch)
                 del state.outbox[: len(batch)]
@@ -512,6 +513,14 @@ class MemoryIndex:
             "segments": len(live),
             "segment_bytes": sum(s.bytes for s in live),
         }
+
+    def counters(self) -> dict[str, float]:
+        return dict(sorted(self._state.counters.items()))
+
+    def backlog(self) -> Backlog:
+        now, waiting = self._clock(), self._state.outbox
+        oldest_s = now - min(since for since, _ in waiting) if waiting else 0.0
+        return Backlog(len(self._state.dead), len(waiting), oldest_s)
 
     def _live(self) -> list[Segment]:
         return [segment for segment, live in self._state.segments.values() if live]

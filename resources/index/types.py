@@ -281,3 +281,12 @@ class StorageProfile:
 
 class PublishConflictError(RuntimeError):
     """The index is no longer what the plan assumed; nothing was changed, plan the batch again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Messages kept with a reason, and messages not yet handed to Kafka."""
+
+    dead_letters: int
+    outbox_messages: int
+    outbox_oldest_s: float

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from resources.exposition import series
+
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 Result = TypeVar("Result")
@@ -29,10 +31,11 @@ class Histogram:
 
 
 class LatencyTable:
-    """Histograms by (operation, outcome); safe to use from any thread."""
+    """Histograms by two labels, `(operation, outcome)` unless named otherwise; thread-safe."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, labels: tuple[str, str] = ("operation", "outcome")) -> None:
         self.name = name
+        self._labels = labels
         self._lock = threading.Lock()
         self._rows: dict[tuple[str, str], Histogram] = {}
 
@@ -44,7 +47,7 @@ class LatencyTable:
             outcome = type(error).__name__
             raise
         finally:
-            self._add(operation, outcome, time.perf_counter() - start)
+            self.add(operation, outcome, time.perf_counter() - start)
 
     def count(self, operation: str, outcome: str = "ok") -> int:
         with self._lock:
@@ -54,20 +57,27 @@ class LatencyTable:
     def render(self) -> str:
         """Prometheus text exposition of every histogram."""
         with self._lock:
-            lines = [line for key in sorted(self._rows) for line in _lines(self.name, key, self._rows[key])]
+            rows = sorted(self._rows.items())
+            lines = [
+                line
+                for key, row in rows
+                for line in _lines(self.name, dict(zip(self._labels, key, strict=True)), row)
+            ]
         return "\n".join([f"# TYPE {self.name} histogram", *lines, ""])
 
-    def _add(self, operation: str, outcome: str, seconds: float) -> None:
+    def add(self, operation: str, outcome: str, seconds: float) -> None:
+        """For what is timed otherwise than by one call."""
         with self._lock:
             self._rows.setdefault((operation, outcome), Histogram()).add(seconds)
 
 
-def _lines(name: str, key: tuple[str, str], row: Histogram) -> list[str]:
-    labels, lines, seen = f'operation="{key[0]}",outcome="{key[1]}"', [], 0
-    for bound, count in zip((*BOUNDS_S, "+Inf"), row.buckets, strict=True):
-        seen += count
-        lines.append(f'{name}_bucket{{{labels},le="{bound}"}} {seen}')
-    return [*lines, f"{name}_sum{{{labels}}} {row.total_s:.6f}", f"{name}_count{{{labels}}} {seen}"]
+def _lines(name: str, labels: dict[str, str], row: Histogram) -> list[str]:
+    lines, seen = [], 0
+    for bound, observed in zip((*BOUNDS_S, "+Inf"), row.buckets, strict=True):
+        seen += observed
+        lines.append(f"{series(f'{name}_bucket', **labels, le=bound)} {seen}")
+    total, count = series(f"{name}_sum", **labels), series(f"{name}_count", **labels)
+    return [*lines, f"{total} {row.total_s:.6f}", f"{count} {seen}"]
 
 
 LATENCY = LatencyTable("lakerunner_store_operation_seconds")

@@ -358,7 +358,10 @@ def test_outbox_keeps_messages_until_they_are_delivered(index: Index) -> None:
     with pytest.raises(ConnectionError):
         index.drain_outbox(broken, 10)
     got: list[OutboxMessage] = []
+    waiting = index.backlog()
+    assert (waiting.outbox_messages, waiting.outbox_oldest_s >= 0) == (2, True)
     assert index.drain_outbox(got.extend, 10) == 2
+    assert (index.backlog().outbox_messages, index.backlog().outbox_oldest_s) == (0, 0)
     assert [m.payload for m in got] == [b"1", b"2"]
     assert index.drain_outbox(got.extend, 10) == 0
 
@@ -400,6 +403,8 @@ def test_dead_letters_and_counters_are_kept(index: Index) -> None:
     index.append_dead_letters([DeadLetter("webhook", "unknown bucket", b"{}")])
     index.add_counters({"rejected": 2.0, "seen": 1.0})
     index.add_counters({"rejected": 1.0})
+    assert index.counters() == {"rejected": 3.0, "seen": 1.0}
+    assert index.backlog().dead_letters == 1
 
 
 def test_pending_objects_by_arrival_hour(index: Index) -> None:

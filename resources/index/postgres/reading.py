@@ -7,7 +7,7 @@ from typing import Any
 
 from resources.index.postgres.connections import Connected
 from resources.index.statements import load
-from resources.index.types import Partition, RawObject, Segment, SegmentQuery
+from resources.index.types import Backlog, Partition, RawObject, Segment, SegmentQuery
 from resources.lake.layout import Signal
 
 SQL = load("reading")
@@ -50,6 +50,12 @@ class Reading(Connected):
     def pipeline_status(self) -> list[Mapping[str, object]]:
         rows: list[Mapping[str, object]] = list(self._rows(SQL["pipeline_status"], {}))
         return rows
+
+    def counters(self) -> dict[str, float]:
+        return {row["name"]: row["value"] for row in self._rows(SQL["counters"], {})}
+
+    def backlog(self) -> Backlog:
+        return Backlog(**self._rows(SQL["backlog"], {})[0])
 
 
 def _segment(row: dict[str, Any]) -> Segment:

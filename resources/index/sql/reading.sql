@@ -100,3 +100,17 @@ SELECT
 FROM lakerunner.raw_object AS o
 GROUP BY org_id, signal
 ORDER BY org_id, signal;
+
+-- name: counters
+SELECT
+    name,
+    value
+FROM lakerunner.counter
+ORDER BY name;
+
+-- name: backlog
+SELECT
+    (SELECT count(*) FROM lakerunner.dead_letter) AS dead_letters,
+    count(*) AS outbox_messages,
+    coalesce(extract(EPOCH FROM now() - min(created_at)), 0)::double precision AS outbox_oldest_s
+FROM lakerunner.outbox;

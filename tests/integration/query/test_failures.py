@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 import signal
 import threading
 import time
@@ -21,6 +20,7 @@ from litestar.testing import TestClient
 from lakerunner_query.app import create_app
 from lakerunner_query.execute.dispatch import Dispatcher
 from resources.lake.timecut import SECOND_NS
+from tests.exposition_parser import parse
 
 from .conftest import BASE, TOKEN, Client, Lake, Line, Stack, free_port, start_workers
 
@@ -160,9 +160,8 @@ def served(stack: Stack, lake: Lake) -> Iterator[str]:
 
 
 def _cancelled(stack: Stack) -> int:
-    text = httpx.get(f"{stack.workers[0].url}/metrics").text
-    found = re.search(r"lakerunner_worker_cancelled_total (\d+)", text)
-    return int(found[1]) if found else 0
+    found = parse(httpx.get(f"{stack.workers[0].url}/metrics").text)
+    return int(found.get(("lakerunner_worker_cancelled_total", frozenset()), 0))
 
 
 @pytest.mark.parametrize("path", ["/api/v1/logs/query", "/loki/api/v1/query_range"])

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from resources.lake.timecut import SECOND_NS
+from tests.exposition_parser import parse
 
 from .conftest import BASE, Client, Lake, Line
 
@@ -292,7 +293,14 @@ def test_explain_shows_plan_rules_and_pruning(client: Client) -> None:
 def test_health_metrics_schema_and_page(client: Client) -> None:
     for path in ("/livez", "/healthz", "/readyz"):
         assert client.http.get(path).status_code == 200
-    assert "lakerunner_http_requests_total{route=" in client.http.get("/metrics").text
+    client.http.post("/api/v1/logs/query", json={"q": "{"}, headers=client.headers)
+    client.http.post("/api/v1/logs/query", json={"q": '{service_name="api"}'}, headers=client.headers)
+    numbers = parse(client.http.get("/metrics").text)
+    for outcome in ("parse_error", "complete"):
+        labels = frozenset({("api", "lakerunner"), ("outcome", outcome)})
+        assert numbers["lakerunner_query_seconds_count", labels] >= 1
+    labels = frozenset({("route", "/api/v1/logs/query"), ("status", "400")})
+    assert numbers["lakerunner_http_request_seconds_count", labels] >= 1
     assert "/api/v1/logs/query" in json.dumps(client.http.get("/schema/openapi.json").json())
     assert "Explore" in client.http.get("/").text
     for name in ("explore.js", "explore.css"):

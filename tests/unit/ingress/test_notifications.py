@@ -22,6 +22,7 @@ from resources.kafka import KafkaUnavailableError
 from resources.lake.layout import PrefixMapping
 from resources.lake.notice import decode_message
 from resources.settings import Settings
+from tests.exposition_parser import parse
 
 TOKEN = "webhook-secret"
 PATH = "/api/v1/notifications/s3"
@@ -195,7 +196,7 @@ def test_without_a_configured_token_nobody_is_the_webhook(index: FlakyIndex, pro
 def test_kafka_down_goes_to_the_outbox(post: Post, producer: FakeProducer, index: FlakyIndex) -> None:
     producer.down = True
     assert post(GOOD).status_code == 202
-    assert [m.topic for m in index._state.outbox] == ["objstore.ingest.logs"]
+    assert [m.topic for _, m in index._state.outbox] == ["objstore.ingest.logs"]
 
 
 def test_postgres_down_goes_on_with_the_last_registry(
@@ -251,6 +252,8 @@ def test_readiness_tells_degraded_from_down(
 def test_metrics_count_records_by_outcome(post: Post, client: TestClient[Any]) -> None:
     post(GOOD, "nowhere/x", "db/x")
     text = client.get("/metrics").text
+    parse(text)
+    assert "lakerunner_index_up 1" in text
     for outcome in ("kafka", "rejected", "ignored"):
         assert f'lakerunner_ingress_records_total{{outcome="{outcome}"}} 1' in text
     assert 'lakerunner_ingress_step_seconds_count{operation="produce",outcome="ok"} 1' in text

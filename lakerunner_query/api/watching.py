@@ -1,0 +1,59 @@
+"""One query from request to last byte, for `/metrics`: how long it took and how it ended.
+
+Outcomes are `complete`, `partial`, the code of an error, or `abandoned` when the caller left. A handler that
+answers with a stream prepares under `with watch:`, hands over, and the stream goes on under the same watch.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from lakerunner_query.api.metrics import Counters
+from lakerunner_query.engine import Finished
+from lakerunner_query.errors import QueryError
+from resources.exposition import series
+from resources.store.latency import LatencyTable
+
+ABANDONED = "abandoned"
+
+
+@dataclass(slots=True)
+class QueryWatch:
+    api: str
+    times: LatencyTable
+    counters: Counters
+    outcome: str = ABANDONED
+    began: float = field(default_factory=time.perf_counter)
+    _handed_over: bool = False
+
+    def hand_over(self) -> None:
+        """The answer goes on after the block: count it at the end of the next one."""
+        self._handed_over = True
+
+    def finished(self, answer: Finished) -> None:
+        self.outcome = "partial" if answer.partial else "complete"
+        self.counters.add(series("lakerunner_query_rows_total", api=self.api), answer.collected.rows)
+        considered = answer.collected.bytes_considered
+        self.counters.add(series("lakerunner_query_bytes_considered_total", api=self.api), considered)
+
+    def failed(self, error: BaseException) -> None:
+        if isinstance(error, QueryError):
+            self.outcome = error.code
+        else:
+            self.outcome = "internal" if isinstance(error, Exception) else ABANDONED
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.failed(error)
+        elif self._handed_over:
+            self._handed_over = False
+            return
+        self.times.add(self.api, self.outcome, time.perf_counter() - self.began)
