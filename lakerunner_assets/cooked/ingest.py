@@ -167,17 +167,17 @@ def _give_back(kitchen: Kitchen, claim: Claim, error: str) -> None:
     """Nobody's fault: the whole batch again, later."""
     kitchen.log(f"batch {claim.batch_id} waits: {error}")
     delay_s = min(60.0, 2.0 ** min(claim.attempt, 6))
-    _unless_lost(kitchen, claim, lambda: kitchen.index.give_back(claim, error, delay_s))
+    unless_lost(kitchen, claim, lambda: kitchen.index.give_back(claim, error, delay_s))
 
 
 def _split(kitchen: Kitchen, claim: Claim, error: str) -> None:
     """Some input's fault: halves, or a crash on the account of the only one."""
     kitchen.log(f"batch {claim.batch_id} is split: {error}")
     max_tries = kitchen.settings.object_max_tries
-    _unless_lost(kitchen, claim, lambda: kitchen.index.split(claim, error, max_tries))
+    unless_lost(kitchen, claim, lambda: kitchen.index.split(claim, error, max_tries))
 
 
-def _unless_lost(kitchen: Kitchen, claim: Claim, change: Callable[[], None]) -> None:
+def unless_lost(kitchen: Kitchen, claim: Claim, change: Callable[[], None]) -> None:
     """A claim that ran out is with another run; that must not end this one and all it holds."""
     try:
         change()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from lakerunner_assets.answers import Answer, Fault, ObjectAnswer
-from lakerunner_assets.cooked.ingest import Kitchen, Report, cook_claims
+from lakerunner_assets.cooked.ingest import Kitchen, Report, cook_claims, unless_lost
 from lakerunner_assets.cooked.plan import plan_all_now, plan_rebuild_units
 from lakerunner_assets.cooked.task import cook
 from lakerunner_assets.cooked.units import decode_answer, encode
@@ -54,11 +54,19 @@ def rebuild(
 def _ingest_pending(
     kitchen: Kitchen, signal: Signal, org: str, hours: Sequence[int], report: Report
 ) -> Iterator[HourChange]:
-    pending = kitchen.index.pending_objects(org, signal, min(hours), max(hours))
-    wanted = [obj for obj in pending if obj.arrival_hour_ns in set(hours)]
-    if wanted:
-        claims = kitchen.index.batch_now(plan_all_now(wanted, kitchen.settings))
-        yield from cook_claims(kitchen, claims, report)
+    yield from cook_claims(kitchen, _claim_pending(kitchen, signal, org, hours), report)
+
+
+def _claim_pending(kitchen: Kitchen, signal: Signal, org: str, hours: Sequence[int]) -> list[Claim]:
+    """Sensors put pending objects into batches all the time: what is in one already is left to its run."""
+    for _ in range(MAX_PLANS):
+        pending = kitchen.index.pending_objects(org, signal, min(hours), max(hours))
+        wanted = [obj for obj in pending if obj.arrival_hour_ns in set(hours)]
+        try:
+            return kitchen.index.batch_now(plan_all_now(wanted, kitchen.settings)) if wanted else []
+        except PublishConflictError as error:
+            kitchen.log(f"pending objects are looked at again: {error}")
+    return []
 
 
 def _rebuild_once(
@@ -82,7 +90,7 @@ def _rebuild_once(
         for claim in claims:
             kitchen.heart.release(claim.token)
             if claim.batch_id not in done:
-                kitchen.index.abandon(claim, "the rebuild stopped before this hour")
+                _abandon(kitchen, claim, "the rebuild stopped before this hour")
 
 
 def _claim(kitchen: Kitchen, org: str, signal: Signal, hour: int, objects: Sequence[RawObject]) -> Claim:
@@ -161,12 +169,16 @@ def _swap(
     except PublishConflictError as error:
         kitchen.log(f"hour {claim.hour_ns} is planned again: {error}")
         report.conflicts.append(str(error))
-        kitchen.index.abandon(claim, str(error))
+        _abandon(kitchen, claim, str(error))
         return None
     report.batches += 1
     report.segment_rows += sum(s.facts.rows for s in segments)
     report.rows += _decoded_rows(answers, claim.hour_ns)
     return changes(publication, versions)[0]
+
+
+def _abandon(kitchen: Kitchen, claim: Claim, error: str) -> None:
+    unless_lost(kitchen, claim, lambda: kitchen.index.abandon(claim, error))
 
 
 def _decoded_rows(answers: Sequence[Answer], hour_ns: int) -> int:

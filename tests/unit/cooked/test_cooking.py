@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,7 +23,7 @@ from lakerunner_assets.cooked.rebuild import RebuildRefusedError, rebuild
 from lakerunner_assets.heartbeat import Heartbeat
 from lakerunner_assets.publish import HourChange, UnbalancedError, cooked_publication
 from resources.index.memory import MemoryIndex
-from resources.index.types import BatchKind, Intake, ObjectNotice, SegmentQuery, StorageProfile
+from resources.index.types import BatchKind, Intake, ObjectNotice, PendingObject, SegmentQuery, StorageProfile
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, from_datetime, to_datetime
 from resources.object_store import ObjectStore, UnavailableError
@@ -375,6 +376,44 @@ def test_a_rebuild_refuses_an_object_that_was_overwritten(lake: Lake) -> None:
     with pytest.raises(RebuildRefusedError, match="written again"):
         lake.rebuild(HOUR)
     assert lake.messages() == Counter(["original"])
+
+
+def test_a_rebuild_that_lost_its_claim_is_planned_again(lake: Lake) -> None:
+    lake.arrive("a", lines("a"))
+    lake.cook()
+    lapses = [lambda: lake.index.release_expired(-1)]
+    lake.tasks.before = lambda: lapses and lapses.pop()()
+    (change,) = lake.rebuild(HOUR)
+    assert change.version == 2
+    assert lake.messages() == Counter(["a"])
+
+
+def test_a_refusal_is_told_even_when_the_claim_was_lost_meanwhile(lake: Lake) -> None:
+    lake.arrive("gone", lines("x"))
+    lake.cook()
+    next((lake.folder / "raw").rglob("gone")).unlink()
+    lake.tasks.before = lambda: lake.index.release_expired(-1)
+    with pytest.raises(RebuildRefusedError, match="gone"):
+        lake.rebuild(HOUR)
+
+
+def test_a_rebuild_leaves_objects_that_a_sensor_batched_meanwhile_to_their_run(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.arrive("a", lines("a"))
+    lake.cook()
+    lake.arrive("b", lines("b"))
+    seen = lake.index.pending_objects
+
+    def then_a_tick(*args: Any) -> list[PendingObject]:
+        found = seen(*args)
+        lake.index.plan_batches(Signal.LOGS, lambda pending: plan_all_now(pending, lake.settings))
+        return found
+
+    monkeypatch.setattr(lake.index, "pending_objects", then_a_tick)
+    lake.rebuild(HOUR)
+    lake.cook()
+    assert lake.messages() == Counter(["a", "b"])
 
 
 def test_cooking_is_deterministic_but_for_its_names(lake: Lake) -> None:
