@@ -18,6 +18,8 @@ from resources.index.postgres.connections import IndexUnavailableError
 MAX_AGE_S = 15.0
 SHARE = 20
 """A reading that took 1 s is kept for at least 20 s: at most 5 % of a connection's time goes to scrapes."""
+PATIENCE_S = 5.0
+"""A reading under way for longer hangs: the numbers of the last one would hide it."""
 GAUGES = {
     "pending_objects": ("lakerunner_pipeline_pending_objects", "Raw objects registered and not yet done."),
     "pending_bytes": ("lakerunner_pipeline_pending_bytes", "Bytes of the pending raw objects."),
@@ -54,21 +56,26 @@ class PipelineMetrics:
         self._reading = threading.Lock()
         self._text = UNANSWERED
         self._keep_until = float("-inf")
+        self._began = float("inf")
 
     def render(self) -> str:
-        """One reading at a time; whoever comes meanwhile gets the last one, or is told that there is none."""
-        if self._clock() >= self._keep_until and self._reading.acquire(blocking=False):
+        """One reading at a time; whoever comes meanwhile gets the last one, unless the new one hangs."""
+        if self._clock() < self._keep_until:
+            return self._text
+        if self._reading.acquire(blocking=False):
             try:
                 self._read()
             finally:
                 self._reading.release()
+        elif self._clock() - self._began > PATIENCE_S:
+            return UNANSWERED
         return self._text
 
     def _read(self) -> None:
-        began = self._clock()
+        self._began = self._clock()
         self._text = _read(self._index)
         ended = self._clock()
-        self._keep_until = ended + max(MAX_AGE_S, SHARE * (ended - began))
+        self._keep_until = ended + max(MAX_AGE_S, SHARE * (ended - self._began))
 
 
 def _read(index: StatusIndex) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 
-from lakerunner_ingress.pipeline_metrics import GAUGES, MAX_AGE_S, PipelineMetrics
+import pytest
+
+from lakerunner_ingress.pipeline_metrics import GAUGES, MAX_AGE_S, PATIENCE_S, PipelineMetrics
 from resources.index.memory import MemoryIndex
 from resources.index.postgres.connections import IndexUnavailableError
 from resources.index.types import DeadLetter, Intake, ObjectNotice, OutboxMessage
@@ -78,3 +81,21 @@ def test_a_silent_index_is_said_and_its_numbers_are_gone() -> None:
     assert parse(metrics.render()) == {("lakerunner_index_up", frozenset()): 0}
     index.down, index.now = False, 3 * MAX_AGE_S
     assert parse(metrics.render())["lakerunner_index_up", frozenset()] == 1
+
+
+def test_a_hanging_index_is_not_hidden_by_the_last_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    index, metrics = given()
+    before = metrics.render()
+    asked, answering = threading.Event(), threading.Event()
+    monkeypatch.setattr(index, "counters", lambda: (asked.set(), answering.wait(20), {})[-1])
+    index.now += MAX_AGE_S
+    reader = threading.Thread(target=metrics.render)
+    reader.start()
+    try:
+        assert asked.wait(10)
+        assert metrics.render() == before
+        index.now += PATIENCE_S + 1
+        assert parse(metrics.render()) == {("lakerunner_index_up", frozenset()): 0}
+    finally:
+        answering.set()
+        reader.join(10)
