@@ -51,29 +51,23 @@ class IntakeDesk(Connected):
 def _register(
     connection: Connection, notices: Sequence[ObjectNotice]
 ) -> tuple[tuple[ObjectNotice, ...], int, int]:
-    """(new objects, repeats, keys written again). In key order, so that two ticks cannot deadlock."""
-    new: list[ObjectNotice] = []
-    overwritten = 0
-    for notice in sorted(notices, key=lambda n: (n.bucket, n.key)):
-        values = _values(notice)
-        if connection.execute(SQL["register"], values).rowcount:
-            new.append(notice)
-        else:
-            overwritten += connection.execute(SQL["mark_overwritten"], values).rowcount
-    return tuple(new), len(notices) - len(new), overwritten
+    """(new objects, repeats, keys written again), in two statements however many there are."""
+    first = {(n.bucket, n.key): n for n in reversed(notices)}
+    rows = connection.execute(SQL["register"], _columns(list(first.values()))).fetchall()
+    new = sorted((row["bucket"], row["key"]) for row in rows)
+    fresh = {id(first[place]) for place in new}
+    repeats = [notice for notice in notices if id(notice) not in fresh]
+    overwritten = connection.execute(SQL["mark_overwritten"], _columns(repeats)).rowcount if repeats else 0
+    return tuple(first[place] for place in new), len(notices) - len(new), overwritten
 
 
-def _values(notice: ObjectNotice) -> dict[str, object]:
+def _columns(notices: Sequence[ObjectNotice]) -> dict[str, list[object]]:
+    names = ("bucket", "key", "org", "collector", "arrival_hour_ns", "size", "version")
+    columns = {name: [getattr(notice, name) for notice in notices] for name in names}
     return {
-        "bucket": notice.bucket,
-        "key": notice.key,
-        "org": notice.org,
-        "collector": notice.collector,
-        "signal": notice.signal.value,
-        "arrival_hour_ns": notice.arrival_hour_ns,
-        "size": notice.size,
-        "etag": notice.etag.strip('"'),
-        "version": notice.version,
+        **columns,
+        "signal": [notice.signal.value for notice in notices],
+        "etag": [notice.etag.strip('"') for notice in notices],
     }
 
 

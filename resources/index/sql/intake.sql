@@ -16,26 +16,40 @@ ON CONFLICT (cluster, topic, partition) DO UPDATE
     SET next_offset = excluded.next_offset, updated_at = now();
 
 -- name: register
--- A known (bucket, key) inserts nothing: repeated notifications are harmless.
+-- A known (bucket, key) inserts nothing: repeated notifications are harmless. In key order, so that two ticks
+-- cannot deadlock.
 INSERT INTO lakerunner.raw_object
 (bucket, key, org_id, collector, signal, arrival_hour_ns, size, etag, version)
-VALUES
-(
-    %(bucket)s, %(key)s, %(org)s, %(collector)s, %(signal)s,
-    %(arrival_hour_ns)s, %(size)s, %(etag)s, %(version)s
-)
-ON CONFLICT (bucket, key) DO NOTHING;
+SELECT
+    n.bucket,
+    n.key,
+    n.org_id,
+    n.collector,
+    n.signal,
+    n.arrival_hour_ns,
+    n.size,
+    n.etag,
+    n.version
+FROM
+    unnest(
+        %(bucket)s::text[], %(key)s::text[], %(org)s::text[], %(collector)s::text[], %(signal)s::text[],
+        %(arrival_hour_ns)s::bigint[], %(size)s::bigint[], %(etag)s::text[], %(version)s::text[]
+    ) AS n (bucket, key, org_id, collector, signal, arrival_hour_ns, size, etag, version)
+ORDER BY n.bucket, n.key
+ON CONFLICT (bucket, key) DO NOTHING
+RETURNING bucket, key;
 
 -- name: mark_overwritten
 -- Raw objects are immutable. Another etag under a finished key is reported and never mixed in silently.
-UPDATE lakerunner.raw_object SET overwritten_etag = %(etag)s
+UPDATE lakerunner.raw_object AS o SET overwritten_etag = n.etag
+FROM unnest(%(bucket)s::text[], %(key)s::text[], %(etag)s::text[]) AS n (bucket, key, etag)
 WHERE
-    bucket = %(bucket)s
-    AND key = %(key)s
-    AND state IN ('done', 'parked')
-    AND %(etag)s <> ''
-    AND etag <> ''
-    AND etag <> %(etag)s;
+    o.bucket = n.bucket
+    AND o.key = n.key
+    AND o.state IN ('done', 'parked')
+    AND n.etag <> ''
+    AND o.etag <> ''
+    AND o.etag <> n.etag;
 
 -- name: keep_dead_letter
 INSERT INTO lakerunner.dead_letter (source, topic, partition, message_offset, reason, payload)
