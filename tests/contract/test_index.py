@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from threading import Thread
 
+import psycopg
 import pytest
 
 from resources.index.memory import MemoryIndex
@@ -435,3 +436,49 @@ def test_racing_claims_never_share_a_batch(postgres_index: PostgresIndex) -> Non
         thread.join()
     assert len(claimed) == len(set(claimed)) <= 40
     assert len(claimed) + len(postgres_index.due_batches(Signal.LOGS, BatchKind.COOK)) == 40
+
+
+def test_an_error_may_quote_any_bytes(index: Index) -> None:
+    """One that the index refused would end the run that reports it, and the batch would do so for ever."""
+    strange = "found \0 and \ud800"
+    first, second, third = claim_all(index, "a", "b", "c", group=one_batch_each)
+    index.give_back(first, strange, 0.0)
+    index.split(second, strange, max_tries=1)
+    failed = ObjectFailed(third.inputs[0].object_id, strange)
+    index.publish(Publication(third, (), failed=(failed,), max_tries=1))
+    assert index.pipeline_status()[0]["parked_objects"] == 2
+
+
+def test_thousands_of_notices_with_repeats_are_one_registration_each(index: Index) -> None:
+    many = tuple(notice(str(n % 3000)) for n in range(5000))
+    result = index.take_in(Intake("k", many))
+    assert (len(result.registered), result.duplicates) == (3000, 2000)
+    assert [n.key for n in result.registered] == sorted(n.key for n in result.registered)
+
+
+@pytest.mark.integration
+def test_publications_do_not_hold_up_the_heartbeats_of_other_batches(
+    postgres_index: PostgresIndex, index_dsn: str
+) -> None:
+    """A long publication locks its batch; beats that waited for it would let all other claims lapse."""
+    postgres_index.create_organisation("acme")
+    busy, other = claim_all(postgres_index, "a", "b", group=one_batch_each)
+    with psycopg.connect(index_dsn) as publishing:
+        publishing.execute("SELECT 1 FROM lakerunner.batch WHERE batch_id = %s FOR UPDATE", (busy.batch_id,))
+        beats: list[int] = []
+        thread = Thread(target=lambda: beats.append(postgres_index.beat([busy.token, other.token])))
+        thread.start()
+        thread.join(5)
+        assert beats == [1]
+        time.sleep(0.05)
+        assert postgres_index.release_expired(0.04) == 1  # the other; this one is being published
+
+
+@pytest.mark.integration
+def test_a_publication_the_tables_refuse_is_a_conflict(postgres_index: PostgresIndex) -> None:
+    postgres_index.create_organisation("acme")
+    (claim,) = claim_all(postgres_index, "a")
+    for bad in (segment(1, label_names=("nul\0",)), segment(1, rows=0), segment(1, org="nobody")):
+        with pytest.raises(PublishConflictError):
+            postgres_index.publish(publication(claim, bad))
+    assert postgres_index.publish(publication(claim, segment(1))) == {HOUR: 1}

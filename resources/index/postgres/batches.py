@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from resources.index.contract import Grouping
-from resources.index.postgres.connections import Connected, Connection
+from resources.index.postgres.connections import Connected, Connection, storable
 from resources.index.statements import load
 from resources.index.types import (
     BatchKind,
@@ -94,7 +94,7 @@ class Batches(Connected):
                 _give_back(connection, claim, error, 2.0**claim.crashes, crashes=1)
             else:
                 _finish(connection, claim, "parked", error)
-                values = {"object_id": claim.inputs[0].object_id, "error": error}
+                values = {"object_id": claim.inputs[0].object_id, "error": storable(error)}
                 _expect(connection.execute(SQL["park_object"], values).rowcount, 1, claim, "object to park")
 
     def pending_objects(
@@ -190,12 +190,12 @@ def _halve(connection: Connection, claim: Claim, error: str) -> None:
 
 
 def _give_back(connection: Connection, claim: Claim, error: str, delay_s: float, crashes: int) -> None:
-    values = {"batch_id": claim.batch_id, "token": claim.token, "error": error, "delay_s": delay_s}
+    values = {"batch_id": claim.batch_id, "token": claim.token, "error": storable(error), "delay_s": delay_s}
     _expect(connection.execute(SQL["give_back"], {**values, "crashes": crashes}).rowcount, 1, claim, "claim")
 
 
 def _finish(connection: Connection, claim: Claim, state: str, error: str) -> None:
-    values = {"batch_id": claim.batch_id, "token": claim.token, "state": state, "error": error}
+    values = {"batch_id": claim.batch_id, "token": claim.token, "state": state, "error": storable(error)}
     _expect(connection.execute(SQL["finish"], values).rowcount, 1, claim, "claim")
 
 

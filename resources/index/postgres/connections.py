@@ -18,7 +18,16 @@ Connection = psycopg.Connection[DictRow]
 
 
 class IndexUnavailableError(RuntimeError):
-    """PostgreSQL did not answer; nothing was changed by the failed call."""
+    """PostgreSQL did not answer. The call changed all or nothing: its commit may have arrived unheard."""
+
+
+def storable(text: str) -> str:
+    r"""Errors quote what they choked on; PostgreSQL's text holds neither NUL nor half a surrogate pair.
+
+    >>> storable("a\0b")
+    'a\\x00b'
+    """
+    return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
 
 
 class Connected:

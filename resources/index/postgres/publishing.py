@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from psycopg.errors import UniqueViolation
+from psycopg import DataError, IntegrityError
 
 from resources.index.contract import Deliver
-from resources.index.postgres.connections import Connected, Connection
+from resources.index.postgres.connections import Connected, Connection, storable
 from resources.index.statements import load
 from resources.index.types import OutboxMessage, Publication, PublishConflictError, Segment
 from resources.lake.timecut import dateint, hour_of_day
@@ -30,7 +30,8 @@ class Publishing(Connected):
                 for step in STEPS:
                     step(connection, publication)
                 return _bump(connection, publication)
-        except UniqueViolation as error:
+        except (IntegrityError, DataError) as error:
+            # What the tables refuse of one batch must not end the run and all else it has claimed.
             raise PublishConflictError(f"batch {publication.claim.batch_id}: {error}") from error
 
     def append_outbox(self, messages: Sequence[OutboxMessage]) -> None:
@@ -104,7 +105,12 @@ def _settle_objects(connection: Connection, publication: Publication) -> None:
                 SQL["object_hours"], {"object_id": done.object_id, "hour_ns": hour, "rows": rows, **scope}
             )
     for failed in publication.failed:
-        values = {**asdict(failed), "alone": alone, "max_tries": publication.max_tries}
+        values = {
+            **asdict(failed),
+            "error": storable(failed.error),
+            "alone": alone,
+            "max_tries": publication.max_tries,
+        }
         _expect(connection, "object_failed", values, 1, f"object {failed.object_id} in this batch")
 
 

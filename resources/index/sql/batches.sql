@@ -119,11 +119,16 @@ WHERE i.batch_id = %(batch_id)s
 ORDER BY i.ordinal;
 
 -- name: beat
+-- A batch that is being published is locked and needs no beat; waiting for it would let all others lapse.
 UPDATE lakerunner.batch SET heartbeat_at = now()
-WHERE claim_token = any(%(tokens)s) AND state = 'claimed';
+WHERE batch_id IN (
+    SELECT batch_id FROM lakerunner.batch
+    WHERE claim_token = any(%(tokens)s) AND state = 'claimed'
+    FOR UPDATE SKIP LOCKED
+);
 
 -- name: release_expired
--- The holder died. Cooking becomes due again; a rebuild is simply over, nothing of it was published.
+-- The holder died (one in the middle of its publication did not: its row is locked). Cooking becomes due again; a rebuild is simply over, nothing of it was published.
 UPDATE lakerunner.batch
 SET
     state = CASE kind WHEN 'rebuild' THEN 'done' ELSE 'due' END,
@@ -132,7 +137,11 @@ SET
     attempt = attempt + 1,
     error = 'the holder of the claim stopped beating',
     finished_at = CASE kind WHEN 'rebuild' THEN now() END
-WHERE state = 'claimed' AND heartbeat_at < now() - make_interval(secs => %(lease_s)s);
+WHERE batch_id IN (
+    SELECT batch_id FROM lakerunner.batch
+    WHERE state = 'claimed' AND heartbeat_at < now() - make_interval(secs => %(lease_s)s)
+    FOR UPDATE SKIP LOCKED
+);
 
 -- name: give_back
 UPDATE lakerunner.batch
