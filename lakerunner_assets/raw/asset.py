@@ -35,6 +35,7 @@ def raw_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
         for key in context.partition_keys:
             org, hour = parse_partition_key(key)
             hours_of[org].append(hour)
+        unreachable: set[str] = set()
         with beating(lakerunner.index, context.run_id, lakerunner.settings):
             for org, hours in hours_of.items():
                 found = register_missed(lakerunner.index, lakerunner.settings, spec.signal, org, hours)
@@ -44,8 +45,11 @@ def raw_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
                     "registered": found.registered,
                     "unplaced": dg.MetadataValue.json(found.unplaced[:100]),
                 }
+                unreachable.update(found.unreachable)
                 for hour in hours:
                     context.add_asset_metadata(metadata, partition_key=partition_key(org, hour))
-        yield dg.MaterializeResult()
+            if unreachable:  # after the others were listed, since one bad bucket must not blind us to all
+                raise dg.Failure("could not list " + "; ".join(sorted(unreachable)))
+            yield dg.MaterializeResult()  # while the heart beats: an event per partition can take minutes
 
     return raw

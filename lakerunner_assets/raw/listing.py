@@ -14,8 +14,8 @@ from resources.index.types import ObjectNotice
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError, Signal, raw_prefixes
 from resources.lake.notice import NotifiedObject, Registry, UnknownOrganisationError, resolve
 from resources.lake.timecut import HOUR_NS, cut, from_datetime, to_datetime
-from resources.object_store import ObjectInfo, ObjectStore, open_store
-from resources.settings import Settings
+from resources.object_store import ObjectInfo, ObjectStore, StoreError, open_store
+from resources.settings import Settings, SettingsError
 
 CHUNK = 1000
 
@@ -27,6 +27,8 @@ class Found:
     listed: int = 0
     registered: int = 0
     unplaced: list[str] = field(default_factory=list)
+    unreachable: list[str] = field(default_factory=list)
+    """Buckets that could not be listed, with the reason; the others were."""
 
 
 def register_missed(
@@ -38,11 +40,14 @@ def register_missed(
     )
     found = Found()
     for bucket, profile in registry.profiles.items():
-        store = open_store(profile.url, settings, profile.credentials_ref)
-        for prefix in _prefixes(registry, bucket, org, signal, store, hours):
-            for chunk in store.list(prefix):
-                notices = list(_notices(chunk, bucket, registry, signal, org, set(hours), found))
-                found.registered += _register(index, bucket, notices)
+        try:
+            store = open_store(profile.url, settings, profile.credentials_ref)
+            for prefix in _prefixes(registry, bucket, org, signal, store, hours):
+                for chunk in store.list(prefix):
+                    notices = list(_notices(chunk, bucket, registry, signal, org, set(hours), found))
+                    found.registered += _register(index, bucket, notices)
+        except (StoreError, SettingsError) as error:
+            found.unreachable.append(f"bucket {bucket}: {error}")
     return found
 
 
@@ -61,6 +66,7 @@ def _prefixes(
     for collector in store.list_folders(otel):
         for hour in hours:
             yield f"{collector}/{signal.value}/{to_datetime(hour):%Y/%m/%d/%H}/"
+            yield f"{collector}/{to_datetime(hour):%Y/%m/%d/%H}/"  # the signal is in the file's name
     yield from (prefix for prefix in by_signal if prefix.startswith(f"{signal.value}-raw/"))
     yield from (m.prefix for m in registry.mappings if (m.bucket, m.org) == (bucket, org))
 
