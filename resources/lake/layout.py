@@ -138,7 +138,8 @@ def _reject_odd_paths(key: str) -> None:
 
 
 def _longest(bucket: str, key: str, mappings: Iterable[PrefixMapping]) -> PrefixMapping | None:
-    matching = [m for m in mappings if m.bucket == bucket and key.startswith(m.prefix)]
+    """At path parts only: what is mapped for `tenant1` says nothing about `tenant10/…`."""
+    matching = [m for m in mappings if m.bucket == bucket and key.startswith(f"{m.prefix.rstrip('/')}/")]
     return max(matching, key=lambda m: len(m.prefix), default=None)
 
 

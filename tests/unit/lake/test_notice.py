@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -56,6 +57,15 @@ def test_a_year_that_cannot_be_counted_in_nanoseconds_is_refused(year: str) -> N
     """One such key would fail the transaction that takes it in, and with it every tick from then on."""
     with pytest.raises(InvalidKeyError, match="year"):
         resolve(record(key=DATED.replace("2026", year)), REGISTRY)
+
+
+@pytest.mark.parametrize("prefix", ["tenant1", "tenant1/"])
+def test_a_mapped_prefix_ends_at_a_path_part(prefix: str) -> None:
+    """Else the objects of `tenant10` would belong to the organisation of `tenant1`."""
+    mapped = replace(REGISTRY, mappings=(PrefixMapping("raw", prefix, "acme", "edge", Signal.LOGS),))
+    assert resolve(record(key="tenant1/a"), mapped).org == "acme"
+    with pytest.raises(InvalidKeyError, match="tenant10"):
+        resolve(record(key="tenant10/a"), mapped)
 
 
 def test_a_dated_key_says_its_arrival_hour() -> None:
