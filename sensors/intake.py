@@ -22,20 +22,20 @@ from resources.lake.notice import (
     resolve,
 )
 
-REFUSED = (MalformedMessageError, InvalidKeyError, UnknownBucketError, UnknownOrganisationError)
+MAX_REASON = 4000
 
 
 def sort_messages(
     cluster: str, messages: Sequence[Message], offsets: Sequence[TopicOffset], registry: Registry
 ) -> Intake:
-    """One transaction's worth of effects."""
+    """One transaction's worth of effects. A record that is refused keeps its message, not its neighbours."""
     notices: list[ObjectNotice] = []
     dead: list[DeadLetter] = []
     for message in messages:
-        try:
-            notices.extend(_notices(message, registry))
-        except REFUSED as error:
-            dead.append(_dead(message, str(error)))
+        found, refused = _sorted(message, registry)
+        notices += found
+        if refused:
+            dead.append(_dead(message, "; ".join(refused)[:MAX_REASON]))
     return Intake(cluster, tuple(notices), tuple(dead), tuple(offsets))
 
 
@@ -47,14 +47,22 @@ def arrivals(notices: Iterable[ObjectNotice]) -> dict[tuple[str, Signal, int], l
     return found
 
 
-def _notices(message: Message, registry: Registry) -> list[ObjectNotice]:
+def _sorted(message: Message, registry: Registry) -> tuple[list[ObjectNotice], list[str]]:
+    """What a message announces, and why some of it cannot be placed."""
+    try:
+        records = decode_message(message.value, message.timestamp_ms * 1_000_000)
+    except MalformedMessageError as error:
+        return [], [str(error)]
     found: list[ObjectNotice] = []
-    for record in decode_message(message.value, message.timestamp_ms * 1_000_000):
+    refused: list[str] = []
+    for record in records:
         try:
             found.append(resolve(record, registry))
         except IgnoredKeyError:
             continue
-    return found
+        except (InvalidKeyError, UnknownBucketError, UnknownOrganisationError) as error:
+            refused.append(str(error))
+    return found, refused
 
 
 def _dead(message: Message, reason: str) -> DeadLetter:

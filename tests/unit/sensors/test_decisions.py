@@ -92,6 +92,20 @@ def test_every_message_becomes_a_notice_or_a_dead_letter_with_its_place() -> Non
     assert all(d.reason for d in intake.dead_letters)
 
 
+def test_a_record_that_is_refused_does_not_take_its_neighbours_along() -> None:
+    objects = [("raw", "otel-raw/acme/c/logs/a"), ("raw", "nowhere/x"), ("raw", "otel-raw/acme/c/logs/b")]
+    records = [
+        {"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": bucket}, "object": {"key": key}}}
+        for bucket, key in objects
+    ]
+    event = Message("t", 0, 7, b"", msgspec.json.encode({"Records": records}), 1_767_323_045_000)
+    intake = sort_messages("k", [event], (), REGISTRY)
+    assert [n.key[-1] for n in intake.notices] == ["a", "b"]
+    ((offset, reason),) = [(d.offset, d.reason) for d in intake.dead_letters]
+    assert offset == 7
+    assert "nowhere" in reason
+
+
 def test_arrivals_are_grouped_for_the_log() -> None:
     intake = sort_messages(
         "k", [message(i, f"otel-raw/acme/c/logs/2026/01/02/03/{i}") for i in range(3)], (), REGISTRY
