@@ -135,7 +135,7 @@ class Round:
         if self._silence[obj.bucket] >= MAX_SILENCE:
             raise ObjectError(Fault.STORE, "its bucket does not answer")
         try:
-            fetched = self._store_of(obj.bucket).get(obj.key)
+            fetched = self._store_of(obj.bucket).get(obj.key, self._limits.object_max_bytes)
         except (UnavailableError, SettingsError) as error:
             self._silence[obj.bucket] += 1
             raise ObjectError(Fault.STORE, str(error)) from error

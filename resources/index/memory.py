@@ -250,7 +250,7 @@ class MemoryIndex:
     def claim_due(self, signal: Signal, kind: BatchKind, max_bytes: int) -> list[Claim]:
         claims: list[Claim] = []
         total = 0
-        for batch in self._due(signal, kind):
+        for batch in self._due(signal, kind)[:100]:
             total += self._bytes(batch)
             if claims and total > max_bytes:
                 break

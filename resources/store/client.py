@@ -17,7 +17,14 @@ from typing import Any, TypeVar
 import obstore
 
 from resources.store.backend import Backend, scheme_of
-from resources.store.errors import FAILURES, AlreadyExistsError, NotFoundError, UnavailableError, translate
+from resources.store.errors import (
+    FAILURES,
+    AlreadyExistsError,
+    NotFoundError,
+    TooLargeError,
+    UnavailableError,
+    translate,
+)
 from resources.store.latency import LATENCY
 from resources.store.objects import Fetched, ObjectInfo, info_of, plain_etag, quoted_etag, readable
 from resources.store.retry import with_retries
@@ -43,11 +50,14 @@ class ObjectStore:
 
         return reopen_store, (self.url, self.credentials_ref)
 
-    def get(self, key: str) -> Fetched:
-        """The whole object with what identifies the version read."""
+    def get(self, key: str, max_bytes: int | None = None) -> Fetched:
+        """The whole object with what identifies the version read; `TooLargeError` before a byte of it is."""
 
         def read() -> Fetched:
             result = obstore.get(self._backend, key)
+            size = result.meta["size"]
+            if max_bytes is not None and size > max_bytes:
+                raise TooLargeError(key, f"{self.url}/{key}: {size} bytes, the limit is {max_bytes}")
             return Fetched(bytes(result.bytes()), info_of(result.meta))
 
         return self._run("get", key, read)

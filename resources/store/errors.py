@@ -37,6 +37,10 @@ class ChangedError(StoreError):
     """The object was replaced while it was being read."""
 
 
+class TooLargeError(StoreError):
+    """The object is larger than the reader can hold; nothing of it was read."""
+
+
 class DeniedError(StoreError):
     """The store refused our credentials."""
 

@@ -156,6 +156,13 @@ def test_claims_respect_the_byte_limit_but_take_at_least_one(index: Index) -> No
     assert index.claim_due(Signal.LOGS, BatchKind.COOK, 250) == []
 
 
+def test_a_claim_takes_a_bounded_number_of_batches_however_small(index: Index) -> None:
+    index.take_in(Intake("k", tuple(notice(str(n), size=0) for n in range(150))))
+    index.plan_batches(Signal.LOGS, one_batch_each)
+    taken = [len(index.claim_due(Signal.LOGS, BatchKind.COOK, 10**12)) for _ in range(3)]
+    assert taken == [100, 50, 0]
+
+
 def test_inputs_keep_their_order(index: Index) -> None:
     index.take_in(Intake("k", tuple(notice(n) for n in "abc")))
     index.plan_batches(Signal.LOGS, lambda pending: [plan_of(list(reversed(pending)))])

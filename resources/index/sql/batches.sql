@@ -89,12 +89,14 @@ UPDATE lakerunner.batch SET requests = requests + 1, requested_at = now()
 WHERE batch_id = any(%(batch_ids)s);
 
 -- name: claimable
+-- Bytes bound a job of large objects; the limit bounds one of many small ones, whose paths all travel with it.
 SELECT
     batch_id,
     input_bytes
 FROM lakerunner.batch
 WHERE state = 'due' AND signal = %(signal)s AND kind = %(kind)s AND next_attempt_at <= now()
 ORDER BY batch_id
+LIMIT 100
 FOR UPDATE SKIP LOCKED;
 
 -- name: claim

@@ -9,7 +9,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +197,15 @@ def test_an_object_that_stays_bad_is_parked_after_its_tries_alone(lake: Lake) ->
     assert (status["parked_objects"], status["pending_objects"]) == (1, 0)
 
 
+def test_an_object_larger_than_memory_may_hold_is_never_downloaded(lake: Lake) -> None:
+    lake.settings = replace(lake.settings, object_max_bytes=200)
+    lake.arrive("a", lines("a"))
+    lake.arrive("huge.gz", bytes(201))
+    lake.cook()
+    assert lake.messages() == Counter(["a"])
+    assert "201 bytes, the limit is 200" in lake.report.failed[0]
+
+
 def test_a_bad_object_larger_than_the_buffers_leaves_no_row_behind(lake: Lake) -> None:
     """Its first slices were written to a segment before the damage was found."""
     big = b"".join(lines(f"big-{i}-" + "x" * 2000) for i in range(50))
@@ -263,7 +272,7 @@ def test_a_bucket_that_does_not_answer_is_not_asked_for_every_object(
 ) -> None:
     asked: list[str] = []
 
-    def hang(_: object, key: str) -> None:
+    def hang(_: object, key: str, __: int) -> None:
         asked.append(key)
         raise UnavailableError(key, "timed out")
 
