@@ -105,7 +105,7 @@ def _jobs(claims: Sequence[Claim]) -> list[list[Claim]]:
 def _answers(kitchen: Kitchen, claims: Sequence[Claim]) -> Iterator[tuple[Claim, list[Answer]]]:
     for claim in claims:
         if claim.attempt:
-            kitchen.spark.interrupt(_tag(claim))
+            kitchen.spark.interrupt(_tag(claim.batch_id, claim.attempt - 1))
     try:
         yield from _run(kitchen, claims)
     except TaskCrashError as error:
@@ -127,7 +127,7 @@ def _answers(kitchen: Kitchen, claims: Sequence[Claim]) -> Iterator[tuple[Claim,
 def _run(kitchen: Kitchen, claims: Sequence[Claim]) -> list[tuple[Claim, list[Answer]]]:
     profiles = kitchen.index.storage_profiles()
     units = [(claim, unit) for claim in claims for unit in plan_units(claim, profiles, kitchen.settings)]
-    tags = [_tag(claim) for claim in claims]
+    tags = [_tag(claim.batch_id, claim.attempt) for claim in claims]
     results = kitchen.spark.run(cook, [encode(unit) for _, unit in units], tags)
     found: dict[int, list[Answer]] = {claim.batch_id: [] for claim in claims}
     for (claim, _), result in zip(units, results, strict=True):
@@ -185,5 +185,6 @@ def unless_lost(kitchen: Kitchen, claim: Claim, change: Callable[[], None]) -> N
         kitchen.log(f"batch {claim.batch_id} has another holder already: {lost}")
 
 
-def _tag(claim: Claim) -> str:
-    return f"batch-{claim.batch_id}"
+def _tag(batch_id: int, attempt: int) -> str:
+    """With the attempt, so that a run that lost its claim can never interrupt the one that has it now."""
+    return f"batch-{batch_id}-{attempt}"

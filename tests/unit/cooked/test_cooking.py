@@ -44,17 +44,21 @@ class LocalTasks:
     def __init__(self) -> None:
         self.deadly: set[str] = set()
         self.fatal: set[str] = set()
+        self.interrupted: list[str] = []
+        self.tags: list[list[str]] = []
         self.before: Callable[[], object] = bool
         self.jobs: list[int] = []
 
     def connect(self) -> None: ...
 
-    def interrupt(self, tag: str) -> None: ...
+    def interrupt(self, tag: str) -> None:
+        self.interrupted.append(tag)
 
     def run(
         self, work: Callable[[bytes], bytes], payloads: Sequence[bytes], tags: Sequence[str]
     ) -> list[bytes]:
         self.jobs.append(len(payloads))
+        self.tags.append(list(tags))
         self.before()
         for payload in payloads:
             if any(name.encode() in payload for name in self.fatal):
@@ -299,6 +303,18 @@ def test_a_claim_lost_before_a_crash_was_settled_does_not_end_the_run(lake: Lake
     lake.arrive("poison", lines("x"))
     assert lake.cook() == []
     assert any("another holder" in text for text in lake.logged)
+
+
+def test_a_new_attempt_interrupts_the_one_before_and_never_itself(lake: Lake) -> None:
+    lake.arrive("a", lines("a"))
+    lake.tasks.fatal.add("/a")
+    with pytest.raises(SparkUnavailableError):
+        lake.cook()
+    lake.tasks.fatal.clear()
+    lake.cook_for_long(1)
+    assert lake.messages() == Counter(["a"])
+    first, second = lake.tasks.tags
+    assert lake.tasks.interrupted == first != second
 
 
 def test_an_answer_that_forgets_an_object_or_a_row_is_not_published(lake: Lake) -> None:
