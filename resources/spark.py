@@ -55,7 +55,8 @@ class SparkTasks:
                 check_reachable(self._settings.spark_remote)
             with _translated():
                 self._session = self._open()
-                _limit_retries(self._session)
+                if self._settings.spark_remote:
+                    _limit_retries(self._session)
         return self._session
 
     def run(self, work: Work, payloads: Sequence[bytes], tags: Sequence[str]) -> list[bytes]:
@@ -94,6 +95,7 @@ def session_config(settings: Settings) -> dict[str, str]:
     if settings.spark_remote:
         return {"spark.remote": shared_session(settings.spark_remote, time.time())}
     return {
+        "spark.api.mode": "classic",
         "spark.master": "local[2]",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -138,11 +140,9 @@ def _in_worker(
 
 
 def _limit_retries(session: SparkSession) -> None:
-    client = getattr(session, "client", None)  # a classic session has none
-    if client is not None:
-        from pyspark.sql.connect.client.retries import DefaultPolicy
+    from pyspark.sql.connect.client.retries import DefaultPolicy
 
-        client.set_retry_policies([DefaultPolicy(**CONNECT_RETRIES)])
+    session.client.set_retry_policies([DefaultPolicy(**CONNECT_RETRIES)])
 
 
 @contextlib.contextmanager
