@@ -73,6 +73,7 @@ class Settings:
     cook_linger_s: float = 15.0
     cook_poll_s: float = 0.5
     cook_run_max_s: float = 300.0
+    cook_job_max_s: float = 1800.0
     max_runs_in_flight: int = 1
     horizon: str = "2025-01-01"
     future_tolerance_s: int = 3600

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import socket
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 Work = Callable[[bytes], bytes]
 SESSION_SLOT_S = 1800
 """A server closes a session that nobody used for an hour, and its id stays dead."""
-LOST = ("INVALID_HANDLE", "RESPONSE_ALREADY_RECEIVED")
-"""Conditions of a server that forgot our session or job (it was restarted): no task is to blame."""
+LOST = ("INVALID_HANDLE", "RESPONSE_ALREADY_RECEIVED", "OPERATION_CANCELED")
+"""Conditions of a server that forgot our session or job, or was told to stop it: no task is to blame."""
 CONNECT_RETRIES: dict[str, Any] = {"max_retries": 6, "max_backoff": 2000, "jitter": 200}
 
 
@@ -64,7 +65,11 @@ class SparkTasks:
         if not payloads:
             return []
         session = self.connect()
-        with _translated(), _tagged(session, tags):
+        with (
+            _deadline(session, tags[0], self._settings.cook_job_max_s),
+            _translated(),
+            _tagged(session, tags),
+        ):
             count = len(payloads)
             tasks = session.range(0, count, 1, count)
             answers = tasks.mapInArrow(partial(_in_worker, work, tuple(payloads)), "task long, result binary")
@@ -143,6 +148,28 @@ def _limit_retries(session: SparkSession) -> None:
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     session.client.set_retry_policies([DefaultPolicy(**CONNECT_RETRIES)])
+
+
+@contextlib.contextmanager
+def _deadline(session: SparkSession, tag: str, seconds: float) -> Iterator[None]:
+    """A job that does not end is interrupted, and one of its tasks is to blame."""
+    late = threading.Event()
+
+    def interrupt() -> None:
+        late.set()
+        session.interruptTag(tag)
+
+    timer = threading.Timer(seconds, interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except SparkUnavailableError as error:
+        if late.is_set():
+            raise TaskCrashError(f"no result within {seconds:.0f} s") from error
+        raise
+    finally:
+        timer.cancel()
 
 
 @contextlib.contextmanager

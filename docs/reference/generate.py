@@ -76,6 +76,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "object_max_tries": "Failures after which an object is parked.",
         "cook_linger_s": "How long a cooking run stays for further work after its last batch.",
         "cook_poll_s": "How often a lingering run looks for due batches.",
+        "cook_job_max_s": "A Spark job that takes longer is interrupted and counts as a crash of its batch.",
         "cook_run_max_s": "A run takes no further batches after this time.",
         "max_runs_in_flight": "Cooking runs of one signal that may exist at once.",
         "horizon": "First date (UTC) of partitions; events up to it go to quarantine.",

@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,18 @@ def test_a_task_that_dies_or_raises_is_a_crash_and_the_next_job_works(server: Se
         with pytest.raises(TaskCrashError):
             tasks.run(work, [b"fine", deadly], ["crash"])
     assert tasks.run(work, [b"fine"], ["after"]) == [b"fine"]
+
+
+def test_a_task_that_never_ends_is_interrupted_and_blamed(server: Settings) -> None:
+    def work(payload: bytes) -> bytes:
+        if payload == b"hang":
+            time.sleep(600)
+        return payload
+
+    tasks = SparkTasks(replace(server, cook_job_max_s=3.0))
+    with pytest.raises(TaskCrashError, match="no result within 3 s"):
+        tasks.run(work, [b"hang"], ["hang"])
+    assert tasks.run(work, [b"fine"], ["after the hang"]) == [b"fine"]
 
 
 def test_a_server_that_is_killed_is_unavailable_and_nobody_is_blamed(server: Settings) -> None:
