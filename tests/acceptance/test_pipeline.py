@@ -15,8 +15,15 @@ OBJECTS = 9
 
 
 @pytest.fixture(scope="module")
-def cooked(traffic: Traffic) -> Traffic:
-    """Nine objects for three organisations, all of them visible."""
+def runs_before(stack: Settings) -> int:
+    return sum(run_counts(stack).values())
+
+
+@pytest.fixture(scope="module")
+def cooked(stack: Settings, runs_before: int) -> Traffic:
+    """Nine objects for three organisations of their own, all of them visible."""
+    traffic = Traffic(stack, ("red", "green", "blue"))
+    traffic.prepare()
     for number in range(OBJECTS):
         traffic.send(number)
     for place, org in enumerate(traffic.orgs):
@@ -44,8 +51,9 @@ def test_nothing_is_left_pending(cooked: Traffic) -> None:
     wait_for(lambda: unfinished(cooked.settings)["objects"] == 0, what="an empty queue")
 
 
-def test_a_trickle_of_objects_does_not_cost_a_run_each(cooked: Traffic) -> None:
-    assert sum(run_counts(cooked.settings).values()) <= max(2, OBJECTS // 3)
+def test_a_handful_of_objects_does_not_cost_a_run_each(cooked: Traffic, runs_before: int) -> None:
+    """The safety-net schedule may run beside it."""
+    assert sum(run_counts(cooked.settings).values()) - runs_before <= OBJECTS // 3
 
 
 def test_an_organisation_sees_its_own_rows_only(cooked: Traffic) -> None:
@@ -56,7 +64,7 @@ def test_an_organisation_sees_its_own_rows_only(cooked: Traffic) -> None:
 
 
 def test_line_filters_limit_and_direction(cooked: Traffic) -> None:
-    key, selector = cooked.keys["north"], f'{{service_name="{cooked.service}"}}'
+    key, selector = cooked.keys["red"], f'{{service_name="{cooked.service}"}}'
     newest = loki(cooked.settings, key, selector, limit=5)
     oldest = loki(cooked.settings, key, selector, limit=5, direction="forward")
     assert [int(v[0]) for v in newest] == sorted((int(v[0]) for v in newest), reverse=True)
@@ -67,7 +75,7 @@ def test_line_filters_limit_and_direction(cooked: Traffic) -> None:
 
 
 def test_sse_and_loki_give_the_same_rows(cooked: Traffic) -> None:
-    key, query = cooked.keys["south"], f'{{service_name="{cooked.service}"}} |= "row 7 of"'
+    key, query = cooked.keys["green"], f'{{service_name="{cooked.service}"}} |= "row 7 of"'
     events = stream(cooked.settings, key, {"q": query, "s": "now-1h", "e": "now", "limit": 100})
     assert events[-1]["type"] == "done"
     assert events[-1]["data"]["status"] in {"ok", "complete", "success"}

@@ -54,8 +54,8 @@ def send(settings: Settings, topic: str, count: int) -> None:
 
 
 def test_files_become_references_once_announced(data_dir: Path, settings: Settings, tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('{"a": 1}')
-    (tmp_path / "b c+d.ndjson").write_text('{"b": 1}')
+    (tmp_path / "a.binpb").write_text('{"a": 1}')
+    (tmp_path / "b c+d.binpb.gz").write_text('{"b": 1}')
     assert lakerunner(data_dir, "admin", "org", "create", "acme").returncode == 0
     for expected in ("2 new object(s)", "2 already there"):
         done = lakerunner(data_dir, "ingest", str(tmp_path), "--org", "acme")
@@ -69,7 +69,7 @@ def test_files_become_references_once_announced(data_dir: Path, settings: Settin
 
 
 def test_an_unknown_organisation_is_one_line(data_dir: Path, tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text("{}")
+    (tmp_path / "a.binpb").write_text("{}")
     done = lakerunner(data_dir, "ingest", str(tmp_path), "--org", "nobody")
     assert done.returncode == 2
     assert done.stderr.startswith("lakerunner ingest: no enabled organisation 'nobody'")
