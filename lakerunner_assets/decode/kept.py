@@ -15,9 +15,12 @@ MARK = "complete"
 
 
 def cache_folder() -> Path:
-    """The folder for exactly these sources."""
-    digest = hashlib.sha256()
-    for source in sorted(Path(__file__).parents[1].glob("*/*.py")):
+    """The folder for exactly these sources in this place (numba also looks at their path)."""
+    package = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256(str(package).encode())
+    for source in sorted(
+        path for folder in ("decode", "segments") for path in (package / folder).glob("*.py")
+    ):
         digest.update(source.read_bytes())
     return Settings.load().download_dir.expanduser() / "kernels" / digest.hexdigest()[:16]
 

@@ -1,0 +1,17 @@
+"""The index without a database, for unit tests: the same parts as the one in PostgreSQL.
+
+One contract test (`tests/contract`) runs over this and over PostgreSQL, so a test that passes here says
+something about the real thing. Time comes from a `clock` that tests can move.
+"""
+
+from resources.index.memory.accounts import Accounts
+from resources.index.memory.intake import IntakeDesk
+from resources.index.memory.publishing import Publishing
+from resources.index.memory.runs import Runs
+
+
+class MemoryIndex(Accounts, IntakeDesk, Publishing, Runs):
+    """Implements every protocol of `resources.index.contract`."""
+
+
+__all__ = ["MemoryIndex"]

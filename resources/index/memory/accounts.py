@@ -1,0 +1,54 @@
+"""Organisations, keys, buckets, without a database."""
+
+from __future__ import annotations
+
+from resources.index.memory.state import Held
+from resources.index.types import (
+    ApiKey,
+    StorageProfile,
+)
+from resources.lake.layout import PrefixMapping
+
+
+class Accounts(Held):
+    def find_api_key(self, key_hash: bytes) -> ApiKey | None:
+        found = self._state.keys.get(key_hash)
+        if found is None:
+            return None
+        key, expires_at, revoked = found
+        live = not revoked and (expires_at is None or expires_at > self._clock())
+        return key if live and self._state.organisations.get(key.org, False) else None
+
+    def organisations(self) -> list[str]:
+        return sorted(org for org, enabled in self._state.organisations.items() if enabled)
+
+    def storage_profiles(self) -> dict[str, StorageProfile]:
+        return dict(self._state.profiles)
+
+    def prefix_mappings(self) -> list[PrefixMapping]:
+        return list(self._state.mappings.values())
+
+    def create_organisation(self, org: str) -> bool:
+        is_new = org not in self._state.organisations
+        self._state.organisations[org] = True
+        return is_new
+
+    def create_api_key(
+        self, org: str, role: str, name: str, key_hash: bytes, expires_at_ns: int | None
+    ) -> None:
+        expires_at = None if expires_at_ns is None else expires_at_ns / 1e9
+        self._state.keys[key_hash] = (ApiKey(org, role, name), expires_at, False)
+
+    def revoke_api_key(self, org: str, name: str) -> int:
+        revoked = 0
+        for key_hash, (key, expires_at, gone) in self._state.keys.items():
+            if (key.org, key.name) == (org, name) and not gone:
+                self._state.keys[key_hash] = (key, expires_at, True)
+                revoked += 1
+        return revoked
+
+    def put_storage_profile(self, profile: StorageProfile) -> None:
+        self._state.profiles[profile.bucket] = profile
+
+    def put_prefix_mapping(self, mapping: PrefixMapping) -> None:
+        self._state.mappings[mapping.bucket, mapping.prefix] = mapping

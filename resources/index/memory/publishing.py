@@ -1,0 +1,99 @@
+"""The one change of what is live, without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from resources.index.contract import Deliver
+from resources.index.memory.batches import Batches
+from resources.index.memory.reading import Reading
+from resources.index.memory.state import Object
+from resources.index.types import (
+    BatchState,
+    Claim,
+    ObjectFailed,
+    ObjectState,
+    OutboxMessage,
+    Publication,
+    PublishConflictError,
+)
+
+
+class Publishing(Batches, Reading):
+    def publish(self, publication: Publication) -> dict[int, int]:
+        with self._transaction() as state:
+            claim = publication.claim
+            self._end(self._held(claim), BatchState.DONE, "")
+            self._check_sources(publication)
+            self._give_up(publication)
+            self._swap(publication)
+            for done in publication.done:
+                batched = self._batched(done.object_id)
+                batched.state, batched.done, batched.etag = ObjectState.DONE, done, done.etag.strip('"')
+            for failed in publication.failed:
+                self._fail(failed, publication)
+            state.outbox.extend((self._clock(), message) for message in publication.outbox)
+            return {hour: self._bump(claim, hour) for hour in sorted(publication.hours)}
+
+    def append_outbox(self, messages: Sequence[OutboxMessage]) -> None:
+        self._state.outbox.extend((self._clock(), message) for message in messages)
+
+    def drain_outbox(self, deliver: Deliver, limit: int) -> int:
+        with self._transaction() as state:
+            batch = [message for _, message in state.outbox[:limit]]
+            if batch:
+                deliver(batch)
+                del state.outbox[: len(batch)]
+            return len(batch)
+
+    def _check_sources(self, publication: Publication) -> None:
+        claim = publication.claim
+        if publication.expect_sources is None:
+            return
+        found = [o.object_id for o in self.objects_with_rows_in(claim.org, claim.signal, claim.hour_ns)]
+        if found != sorted(publication.expect_sources):
+            raise PublishConflictError(
+                f"batch {claim.batch_id}: objects with rows in the hour changed since planning"
+            )
+
+    def _give_up(self, publication: Publication) -> None:
+        for object_id in publication.given_up:
+            found = self._state.objects[object_id]
+            if found.done is None or publication.claim.hour_ns not in dict(found.done.hours):
+                raise PublishConflictError(
+                    f"object {object_id} is no source of the hour; nothing was published"
+                )
+            kept = tuple(pair for pair in found.done.hours if pair[0] != publication.claim.hour_ns)
+            found.done = replace(found.done, hours=kept)
+
+    def _swap(self, publication: Publication) -> None:
+        for segment_id in publication.retire:
+            segment, live = self._state.segments.get(segment_id, (None, False))
+            if segment is None or not live or segment.org != publication.claim.org:
+                raise PublishConflictError(f"segment {segment_id} is not live; nothing was published")
+            self._state.segments[segment_id] = (segment, False)
+        for segment in publication.segments:
+            if segment.segment_id in self._state.segments:
+                raise PublishConflictError(f"segment {segment.segment_id} exists already")
+            self._state.segments[segment.segment_id] = (segment, True)
+
+    def _fail(self, failed: ObjectFailed, publication: Publication) -> None:
+        batched = self._batched(failed.object_id)
+        alone = len(publication.claim.inputs) == 1
+        batched.next_try_at = self._clock() + min(300, 2**batched.tries)
+        batched.tries += 1
+        batched.error = failed.error
+        give_up = alone and batched.tries >= publication.max_tries
+        batched.state = ObjectState.PARKED if give_up else ObjectState.REGISTERED
+
+    def _batched(self, object_id: int) -> Object:
+        found = self._state.objects[object_id]
+        if found.state is not ObjectState.BATCHED:
+            raise PublishConflictError(f"expected object {object_id} in this batch; nothing was published")
+        return found
+
+    def _bump(self, claim: Claim, hour: int) -> int:
+        key = (claim.org, claim.signal, hour)
+        self._state.versions[key] = self._state.versions.get(key, 0) + 1
+        return self._state.versions[key]

@@ -1,0 +1,92 @@
+"""Segments, partitions and status, without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from resources.index.memory.state import Held, raw_of
+from resources.index.types import (
+    Backlog,
+    ObjectState,
+    Partition,
+    RawObject,
+    Segment,
+    SegmentQuery,
+)
+from resources.lake.layout import Signal
+
+
+class Reading(Held):
+    def find_segments(self, query: SegmentQuery) -> list[Segment]:
+        found = [
+            s
+            for s in self._live()
+            if (s.org, s.dataset, s.frequency_ms) == (query.org, query.dataset, query.frequency_ms)
+            and s.max_ns >= query.start_ns
+            and s.min_ns <= query.end_ns
+            and all(set(alternatives) & set(s.terms) for alternatives in query.terms)
+            and (not query.collectors or s.collector in query.collectors)
+        ]
+        return sorted(found, key=lambda s: (s.min_ns, s.segment_id))
+
+    def count_segments(self, org: str, dataset: str) -> int:
+        return sum(1 for s in self._live() if (s.org, s.dataset) == (org, dataset))
+
+    def live_segments(self, org: str, signal: Signal, frequency_ms: int, hour_ns: int) -> list[Segment]:
+        wanted = (org, signal, frequency_ms, hour_ns, signal.value)
+        found = [s for s in self._live() if (s.org, s.signal, s.frequency_ms, s.hour_ns, s.dataset) == wanted]
+        return sorted(found, key=lambda s: (s.min_ns, s.segment_id))
+
+    def objects_with_rows_in(self, org: str, signal: Signal, hour_ns: int) -> list[RawObject]:
+        return [
+            replace(raw_of(o), hour_rows=dict(o.done.hours)[hour_ns])
+            for o in self._state.objects.values()
+            if o.done is not None
+            and (o.notice.org, o.notice.signal) == (org, signal)
+            and hour_ns in dict(o.done.hours)
+        ]
+
+    def partitions(self, org: str, signal: Signal, frequency_ms: int) -> list[Partition]:
+        return [
+            Partition(org, signal, 0, hour, version, {}, 0)
+            for (o, s, hour), version in sorted(self._state.versions.items())
+            if (o, s) == (org, signal) and frequency_ms == 0
+        ]
+
+    def pipeline_status(self) -> list[Mapping[str, object]]:
+        pairs = sorted({(o.notice.org, o.notice.signal) for o in self._state.objects.values()})
+        return [self._status(org, signal) for org, signal in pairs]
+
+    def _status(self, org: str, signal: Signal) -> dict[str, object]:
+        mine = [o for o in self._state.objects.values() if (o.notice.org, o.notice.signal) == (org, signal)]
+        waiting = [o for o in mine if o.state in {ObjectState.REGISTERED, ObjectState.BATCHED}]
+        live = [s for s in self._live() if (s.org, s.signal) == (org, signal)]
+        done = [o.done for o in mine if o.done is not None]
+        oldest = min((o.registered_at for o in waiting), default=self._clock())
+        return {
+            "org": org,
+            "signal": signal.value,
+            "pending_objects": len(waiting),
+            "pending_bytes": sum(o.notice.size for o in waiting),
+            "oldest_pending_s": self._clock() - oldest,
+            "done_objects": len(done),
+            "parked_objects": sum(o.state is ObjectState.PARKED for o in mine),
+            "overwritten_objects": sum(bool(o.overwritten_etag) for o in mine),
+            "rows": sum(d.rows for d in done),
+            "rejected": sum(d.rejected for d in done),
+            "quarantined": sum(d.quarantined for d in done),
+            "segments": len(live),
+            "segment_bytes": sum(s.bytes for s in live),
+        }
+
+    def counters(self) -> dict[str, float]:
+        return dict(sorted(self._state.counters.items()))
+
+    def backlog(self) -> Backlog:
+        now, waiting = self._clock(), self._state.outbox
+        oldest_s = now - min(since for since, _ in waiting) if waiting else 0.0
+        return Backlog(len(self._state.dead), len(waiting), oldest_s)
+
+    def _live(self) -> list[Segment]:
+        return [segment for segment, live in self._state.segments.values() if live]

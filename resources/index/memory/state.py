@@ -1,0 +1,107 @@
+"""What the twin keeps instead of tables, and its one way to roll back: a copy of everything."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from resources.index.types import (
+    ApiKey,
+    BatchPlan,
+    BatchState,
+    DeadLetter,
+    ObjectDone,
+    ObjectNotice,
+    ObjectState,
+    OutboxMessage,
+    PendingObject,
+    RawObject,
+    Segment,
+    StorageProfile,
+)
+from resources.lake.layout import PrefixMapping, Signal
+
+
+@dataclass(slots=True)
+class Object:
+    object_id: int
+    notice: ObjectNotice
+    etag: str
+    registered_at: float
+    next_try_at: float
+    state: ObjectState = ObjectState.REGISTERED
+    tries: int = 0
+    error: str = ""
+    overwritten_etag: str = ""
+    done: ObjectDone | None = None
+
+
+@dataclass(slots=True)
+class Batch:
+    batch_id: int
+    plan: BatchPlan
+    next_attempt_at: float
+    state: BatchState = BatchState.DUE
+    attempt: int = 0
+    requests: int = 0
+    requested_at: float = float("-inf")
+    crashes: int = 0
+    token: str = ""
+    beat_at: float = 0.0
+    error: str = ""
+
+
+@dataclass(slots=True)
+class State:
+    organisations: dict[str, bool] = field(default_factory=dict)
+    keys: dict[bytes, tuple[ApiKey, float | None, bool]] = field(default_factory=dict)
+    profiles: dict[str, StorageProfile] = field(default_factory=dict)
+    mappings: dict[tuple[str, str], PrefixMapping] = field(default_factory=dict)
+    objects: dict[int, Object] = field(default_factory=dict)
+    batches: dict[int, Batch] = field(default_factory=dict)
+    segments: dict[str, tuple[Segment, bool]] = field(default_factory=dict)
+    versions: dict[tuple[str, Signal, int], int] = field(default_factory=dict)
+    offsets: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    dead: list[DeadLetter] = field(default_factory=list)
+    outbox: list[tuple[float, OutboxMessage]] = field(default_factory=list)
+    counters: dict[str, float] = field(default_factory=dict)
+    runs: dict[str, float] = field(default_factory=dict)
+
+
+class Held:
+    """Owns the state; every part of the index is a subclass."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._state = State()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[State]:
+        before = copy.deepcopy(self._state)
+        try:
+            yield self._state
+        except BaseException:
+            self._state = before
+            raise
+
+
+def pending_of(o: Object) -> PendingObject:
+    n = o.notice
+    return PendingObject(
+        o.object_id,
+        n.org,
+        n.collector,
+        n.signal,
+        n.arrival_hour_ns,
+        n.size,
+        o.tries,
+        int(o.registered_at * 1e9),
+    )
+
+
+def raw_of(o: Object) -> RawObject:
+    n = o.notice
+    return RawObject(o.object_id, n.bucket, n.key, n.size, o.etag, o.tries, n.arrival_hour_ns, n.collector)
