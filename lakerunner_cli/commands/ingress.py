@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from resources.settings import Settings
 
 NAME = "ingress"
-HELP = "Serve push receivers and notification adapters."
+HELP = "Serve the webhook for object store notifications."
 
 
 def configure(parser: ArgumentParser) -> None:
