@@ -13,7 +13,7 @@ import msgspec
 
 from resources.index.types import ObjectNotice, StorageProfile
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError, PrefixMapping, parse_raw_key
-from resources.lake.notified import MalformedMessageError, NotifiedObject, checked
+from resources.lake.notified import UNREADABLE, MalformedMessageError, NotifiedObject, checked
 from resources.lake.s3_event import parse_s3_event
 from resources.lake.timecut import hour_start
 
@@ -121,7 +121,7 @@ def decode_message(value: bytes, received_ns: int | None = None) -> list[Notifie
         raise MalformedMessageError(f"message of {len(value)} bytes: expected at most {MAX_MESSAGE_BYTES}")
     try:
         shape = msgspec.json.decode(value, type=_Shape)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise MalformedMessageError(f"not a JSON object: {error}") from error
     return [_own(value, shape.v)] if shape.v is not None else _from_s3(value, received_ns)
 
@@ -131,7 +131,7 @@ def _own(value: bytes, version: int) -> NotifiedObject:
         raise MalformedMessageError(f"message version {version}: expected {VERSION}")
     try:
         message = msgspec.json.decode(value, type=_Message)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise MalformedMessageError(str(error)) from error
     return checked(
         NotifiedObject(

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 MAX_BUCKET_BYTES = 255
 MAX_KEY_BYTES = 1024
 MAX_TAG_BYTES = 1024
 MAX_SIZE = 2**63 - 1
 MAX_TIME_NS = 4_102_444_800 * 1_000_000_000  # 2100-01-01: later is a mistake in units
+
+UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+"""What JSON of strangers raises: msgspec looks at depth and at UTF-8 only in the fields it decodes."""
 
 
 class MalformedMessageError(ValueError):

@@ -13,7 +13,7 @@ from urllib.parse import unquote_plus
 
 import msgspec
 
-from resources.lake.notified import MalformedMessageError, NotifiedObject, checked
+from resources.lake.notified import UNREADABLE, MalformedMessageError, NotifiedObject, checked
 from resources.lake.timecut import from_datetime
 
 TEST_EVENT = "s3:TestEvent"
@@ -71,7 +71,7 @@ def parse_s3_event(data: bytes, source: str, received_ns: int | None = None) -> 
     """
     try:
         event = msgspec.json.decode(data, type=_Event)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise MalformedMessageError(f"not S3 event JSON: {error}") from error
     if event.records is None:
         if event.event == TEST_EVENT:
@@ -98,7 +98,7 @@ def _sort_out(records: list[msgspec.Raw], source: str, received_ns: int) -> S3Ev
 def _created(raw: msgspec.Raw, source: str, received_ns: int) -> NotifiedObject | None:
     try:
         record = msgspec.json.decode(raw, type=_Record)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise MalformedMessageError(str(error)) from error
     if not record.name.removeprefix("s3:").startswith("ObjectCreated:"):
         return None

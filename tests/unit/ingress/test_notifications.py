@@ -126,6 +126,17 @@ def test_one_bad_record_does_no_harm_and_is_kept(
     ]
 
 
+def test_a_record_that_is_not_utf8_does_no_harm_to_its_neighbours(
+    client: TestClient[Any], producer: FakeProducer, index: FlakyIndex
+) -> None:
+    body = event(GOOD, "odd").replace(b"odd", b"logs-raw/acme/\xff")
+    answer = client.post(PATH, content=body, headers={"Authorization": f"Bearer {TOKEN}"})
+    assert (answer.status_code, answer.json()["accepted"]) == (202, 1)
+    assert [rejected["index"] for rejected in answer.json()["rejected"]] == [1]
+    assert len(producer.sent) == 1
+    assert b"\xff" in index.dead_letters()[0].payload
+
+
 @pytest.mark.parametrize(
     ("key", "bucket", "reason"),
     [

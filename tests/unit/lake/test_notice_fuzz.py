@@ -63,6 +63,8 @@ messages = st.one_of(
 @settings(max_examples=200, deadline=None)
 @given(messages)
 @example(b'{"v":1,"bucket":"raw","key":"\\ud800","size":1,"event_time_ns":1}')
+@example(b'{"v":1,"bucket":"\xff","key":"a","size":1,"event_time_ns":1}')
+@example(b'{"Records":[{"eventName":"\xff"}]}')
 @example(
     b'{"Records":[{"eventName":"ObjectCreated:Put","s3":{"bucket":{"name":"raw"},"object":{"key":"%ED%A0%80"}}}]}'
 )
