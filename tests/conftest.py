@@ -7,11 +7,15 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 
 from migrations.runner import apply
 from resources.index.postgres import PostgresIndex
+
+hypothesis.settings.register_profile("unhurried", deadline=None)  # machines differ, answers do not
+hypothesis.settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")
