@@ -164,8 +164,8 @@ def _deadline(session: SparkSession, tag: str, seconds: float) -> Iterator[None]
     timer.start()
     try:
         yield
-    except SparkUnavailableError as error:
-        if late.is_set():
+    except (SparkUnavailableError, TaskCrashError) as error:
+        if late.is_set():  # whatever Spark calls the end of a job that we interrupted
             raise TaskCrashError(f"no result within {seconds:.0f} s") from error
         raise
     finally:
