@@ -6,7 +6,7 @@ and refused with its name, because a stage that is silently skipped would answer
 
 from __future__ import annotations
 
-from lakerunner_query.errors import ParseError, UnsupportedError
+from lakerunner_query.errors import ParseError, Position, UnsupportedError
 from lakerunner_query.lang.logql import regex
 from lakerunner_query.lang.logql.ast import FilterOp, LineFilter, LogQuery, Matcher, MatchOp
 from lakerunner_query.lang.logql.lexer import tokenize
@@ -87,7 +87,8 @@ class _Parser:
         op = MatchOp(self._expect(*MatchOp).kind)
         value = self._expect(STRING)
         if op.is_regex:
-            _check_regex(value)
+            _check_regex(value.text, value.position)
+            _check_regex(regex.anchored(value.text), value.position)  # `\\Qx` swallows what is put behind it
         return Matcher(name.text, op, value.text, name.position)
 
     def _stage(self) -> LineFilter:
@@ -117,7 +118,7 @@ class _Parser:
         if token.kind != STRING:
             raise _unexpected(token, STRING, "ip")
         if op.is_regex:
-            _check_regex(token)
+            _check_regex(token.text, token.position)
         return token.text
 
     def _stage_refused(self, pipe: Token) -> ParseError:
@@ -138,11 +139,11 @@ def _refuses_empty(matcher: Matcher) -> bool:
     return matches_empty == matcher.op.is_negative
 
 
-def _check_regex(token: Token) -> None:
+def _check_regex(pattern: str, position: Position) -> None:
     try:
-        regex.check(token.text)
+        regex.check(pattern)
     except regex.InvalidRegexError as error:
-        raise ParseError(str(error), token.position) from error
+        raise ParseError(str(error), position) from error
 
 
 def _unexpected(token: Token, *expected: str) -> ParseError:

@@ -43,6 +43,7 @@ def test_accepts(text: str, canonical: str) -> None:
         ('{a="b"}\n|~ "("', "error parsing regexp: missing ): (: `(`", (2, 4)),
         ('{a=~"x(?=y)"}', "error parsing regexp: invalid perl operator: (?=: `x(?=y)`", (1, 5)),
         ('{a=~"b)(c"}', "error parsing regexp: unexpected ): b)(c: `b)(c`", (1, 5)),
+        (r'{a=~"\\Qx"}', r"error parsing regexp: missing ): ^(?s:\Qx)$: `^(?s:\Qx)$`", (1, 5)),
         ('{a="\\q"}', "invalid char escape", (1, 4)),
         ('{a="\\xff"}', "invalid UTF-8 encoding", (1, 4)),
         ("{a='b'}", 'syntax error: unexpected "\'"', (1, 4)),
