@@ -30,11 +30,10 @@ def repeated_matchers(plan: TakeRows) -> LogPlan:
 def contradicting_matchers(plan: TakeRows) -> LogPlan:
     """`{a="x", a="y"}` and `{a="x", a!="x"}` match no stream."""
     matchers = plan.source.source.matchers
-    equal = [m for m in matchers if m.op is MatchOp.EQUAL]
-    for one in equal:
-        for other in matchers:
-            if other.name == one.name and _excludes(one.value, other):
-                return Nothing(f"label {one.name} cannot satisfy both of two matchers")
+    demanded = {m.name: m.value for m in matchers if m.op is MatchOp.EQUAL}
+    for one in matchers:
+        if one.name in demanded and _excludes(demanded[one.name], one):
+            return Nothing(f"label {one.name} cannot satisfy both of two matchers")
     return plan
 
 

@@ -13,13 +13,19 @@ from lakerunner_query.lang.logql.ast import Matcher, MatchOp
 from lakerunner_query.plan.logical import LogPlan, TakeRows
 from resources.lake.terms import alternatives
 
+MAX_TERMS = 16
+MAX_VALUES = 1000
+"""Further conditions prune little, and the index would read a statement of megabytes."""
+
 
 def matcher_terms(plan: TakeRows) -> LogPlan:
     """`{a="x", b=~"y|z", c!="w"}` asks for segments with term a=x and one of b=y, b=z."""
     streams = plan.source.source
     wanted = ((m.name, demanded_values(m)) for m in streams.matchers)
-    terms = tuple(tuple(alternatives(name, list(values))) for name, values in wanted if values)
-    return replace(plan, source=replace(plan.source, source=replace(streams, terms=terms)))
+    terms = tuple(
+        tuple(alternatives(name, values)) for name, values in wanted if 0 < len(values) <= MAX_VALUES
+    )
+    return replace(plan, source=replace(plan.source, source=replace(streams, terms=terms[:MAX_TERMS])))
 
 
 def demanded_values(matcher: Matcher) -> tuple[str, ...]:

@@ -79,6 +79,12 @@ def test_terms_come_only_from_demanded_values(text: str, terms: tuple[tuple[str,
     assert planned(text).source.source.terms == expected
 
 
+def test_terms_are_few_however_many_the_matchers() -> None:
+    many = "{" + ", ".join(f'a{i}="x"' for i in range(100)) + "}"
+    assert len(planned(many).source.source.terms) == 16
+    assert planned('{a=~"' + "|".join(map(str, range(1001))) + '"}').source.source.terms == ()
+
+
 def test_rules_are_named_once_and_explained() -> None:
     names = [name for name, _ in RULES]
     assert len(names) == len(set(names))
