@@ -23,6 +23,8 @@ _RELATIVE = re.compile(r"(now|e)(?:([+-])(.+))?$")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d|w|y)")
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)$")
 MAX_NS = 2**63 - 1
+MAX_TEXT = 64
+"""More characters than any time needs; numbers and durations of megabytes would hold up the event loop."""
 
 
 def moment_ns(given: str | float, now_ns: int, end_ns: int | None = None) -> int:
@@ -35,7 +37,7 @@ def moment_ns(given: str | float, now_ns: int, end_ns: int | None = None) -> int
     >>> moment_ns("now-1m30s", 100 * SECOND_NS), moment_ns("e-5s", 0, 10 * SECOND_NS)
     (10000000000, 5000000000)
     """
-    text = str(given).strip()
+    text = _short(str(given).strip())
     if _EPOCH.match(text):
         return _in_range(text, _epoch(Decimal(text)))
     relative = _RELATIVE.match(text)
@@ -50,12 +52,18 @@ def duration_ns(text: str) -> int:
     >>> duration_ns("1h30m"), duration_ns("15")
     (5400000000000, 15000000000)
     """
-    if re.fullmatch(r"\d+(\.\d+)?", text):
+    if re.fullmatch(r"\d+(\.\d+)?", _short(text)):
         return int(Decimal(text) * SECOND_NS)
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise InvalidRequestError(f"{text!r} is not a duration; expected e.g. 15s, 5m, 1h30m, 7d")
     return sum(int(Decimal(number) * UNITS_NS[unit]) for number, unit in parts)
+
+
+def _short(text: str) -> str:
+    if len(text) > MAX_TEXT:
+        raise InvalidRequestError(f"a time of {len(text)} characters; expected at most {MAX_TEXT}")
+    return text
 
 
 def _epoch(number: Decimal) -> int:

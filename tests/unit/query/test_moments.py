@@ -48,6 +48,14 @@ def test_relative_to_an_end_that_is_not_known() -> None:
         moment_ns("e-1h", NOW)
 
 
+@pytest.mark.parametrize("text", ["1" * 200_000, "now-" + "1" * 20_000 + "x", "now-" + "1h" * 50])
+def test_a_text_too_long_for_a_time_is_not_looked_at(text: str) -> None:
+    with pytest.raises(InvalidRequestError, match="characters; expected at most 64"):
+        moment_ns(text, NOW)
+    with pytest.raises(InvalidRequestError, match="characters; expected at most 64"):
+        duration_ns(text.removeprefix("now-"))
+
+
 def test_durations() -> None:
     assert duration_ns("1h30m5s7ms") == 5_405_007_000_000
     with pytest.raises(InvalidRequestError):
