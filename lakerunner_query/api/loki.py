@@ -13,22 +13,22 @@ from litestar import HttpMethod, Request, Response, Router, get, route
 from lakerunner_query.api.auth import caller, require_reader
 from lakerunner_query.api.disconnect import unless_gone
 from lakerunner_query.api.loki_json import CATEGORIZE, streams_json
-from lakerunner_query.api.loki_params import LokiRequest, log_request
+from lakerunner_query.api.loki_params import LokiRequest, first_of_each, form_fields, log_request
 from lakerunner_query.api.services import Services
 from lakerunner_query.api.watching import QueryWatch
 from lakerunner_query.engine import Finished
 from lakerunner_query.execute.merge import Collected
 
 JSON = "application/json; charset=UTF-8"
+FORM = "application/x-www-form-urlencoded"
 FLAGS = "x-loki-response-encoding-flags"
 
 
 @route("/query_range", http_method=[HttpMethod.GET, HttpMethod.POST], status_code=200, media_type=JSON)
 async def query_range(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """A log query over a time range; start inclusive, end exclusive."""
-    given = {**request.query_params.dict(), **await _form(request)}
-    first = {name: value[0] if isinstance(value, list) else value for name, value in given.items()}
-    asked = log_request(first, caller(request.state).org, services.settings, time.time_ns())
+    given = first_of_each([*await _form(request), *request.query_params.multi_items()])
+    asked = log_request(given, caller(request.state).org, services.settings, time.time_ns())
     categorize = CATEGORIZE in request.headers.get(FLAGS, "").replace(" ", "").split(",")
     with services.watch("loki") as watch:
         return await unless_gone(request, _answer(services, asked, categorize, watch))
@@ -52,12 +52,10 @@ loki_router = Router(
 )
 
 
-async def _form(request: Request[Any, Any, Any]) -> dict[str, Any]:
+async def _form(request: Request[Any, Any, Any]) -> list[tuple[str, str]]:
     """Read even for GET: the disconnect watcher needs the body out of the way."""
-    if request.method == "POST":
-        return (await request.form()).dict()
-    await request.body()
-    return {}
+    body = await request.body()
+    return form_fields(body) if request.content_type[0] == FORM else []
 
 
 async def _answer(

@@ -1,0 +1,117 @@
+"""Requests no honest client sends, and some that honest ones do: refused in words, never a 500."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from litestar.testing import TestClient
+
+from lakerunner_query.app import create_app
+from resources.index.memory import MemoryIndex
+from resources.settings import Settings
+
+LOKI = "/loki/api/v1/query_range"
+LOGS = "/api/v1/logs/query"
+KEY = {"Api-Key": "key-acme"}
+FORM = {**KEY, "Content-Type": "application/x-www-form-urlencoded"}
+
+
+@pytest.fixture(scope="module")
+def http() -> Iterator[TestClient[Any]]:
+    """An empty lake: whatever is valid finds nothing."""
+    index = MemoryIndex()
+    index.create_organisation("acme")
+    index.create_api_key("acme", "read", "k", hashlib.sha256(b"key-acme").digest(), None)
+    with TestClient(create_app(Settings(internal_token="t"), index)) as found:
+        yield found
+
+
+@pytest.mark.parametrize("value", ["Basic é", "Basic ü:p", "Bearer é", "Basic /w=="])
+def test_an_odd_key_is_just_not_a_key(http: TestClient[Any], value: str) -> None:
+    headers = {"Authorization": value.encode("latin-1")}
+    assert http.get("/api/v1/ping", headers=headers).status_code == 401  # type: ignore[arg-type]
+
+
+def test_a_form_is_utf8_whether_escaped_or_not(http: TestClient[Any]) -> None:
+    """`curl -d 'query={a="é"}'` escapes nothing."""
+    for body in ("query={a=é}", "query=%7Ba%3D%C3%A9%7D"):
+        answer = http.post(LOKI, headers=FORM, content=body.encode())
+        assert (
+            answer.text
+            == "parse error at line 1, col 4: syntax error: unexpected IDENTIFIER, expecting STRING"
+        )
+    answer = http.post(LOKI, headers=FORM, content=b'query={a="\xff"}')
+    assert (answer.status_code, answer.text) == (400, "parse error at line 1, col 4: invalid UTF-8 encoding")
+
+
+def test_the_first_of_repeated_parameters_counts(http: TestClient[Any]) -> None:
+    answer = http.post(LOKI, headers=FORM, content=b'query={a="b"}&query={&limit=x&limit=1')
+    assert answer.text == "limit 'x' is not an integer"
+
+
+def test_a_form_wins_over_the_address(http: TestClient[Any]) -> None:
+    answer = http.post(LOKI + "?limit=y", headers=FORM, content=b'query={a="b"}&limit=x')
+    assert answer.text == "limit 'x' is not an integer"
+
+
+@pytest.mark.parametrize("files", [{"query": ("f.txt", b'{a="b"}')}, {"query": (None, '{a="b"}')}])
+def test_only_url_encoded_forms_are_read(http: TestClient[Any], files: dict[str, Any]) -> None:
+    answer = http.post(LOKI, headers=KEY, files=files)
+    assert (answer.status_code, answer.text) == (400, "the query parameter is required")
+
+
+def test_a_form_of_too_many_fields(http: TestClient[Any]) -> None:
+    answer = http.post(LOKI, headers=FORM, content=b"&".join(b"a%d=" % i for i in range(2000)))
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 100_000, b'{"q":"{}","fields":' + b"[" * 100_000, b'{"q":"{a=\\"\xff\\"}"}']
+)
+def test_json_that_cannot_be_read(http: TestClient[Any], body: bytes) -> None:
+    answer = http.post(LOGS, headers=KEY, content=body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+
+
+def test_a_regex_that_only_compiles_unanchored(http: TestClient[Any]) -> None:
+    answer = http.get(LOKI, headers=KEY, params={"query": r'{a=~"\\Qx"}'})
+    assert answer.status_code == 400
+    assert answer.text.startswith("parse error at line 1, col 5: error parsing regexp: missing )")
+
+
+@pytest.mark.parametrize("text", ["1" * 2_000_000, "now-" + "1" * 50_000 + "x", "now-" + "1h" * 50_000])
+def test_a_long_time_is_refused_at_once(http: TestClient[Any], text: str) -> None:
+    began = time.monotonic()
+    answer = http.post(LOGS, headers=KEY, json={"q": '{a="b"}', "s": text})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+    assert len(answer.json()["message"]) < 200
+    assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize("name", ["since", "step", "interval"])
+def test_a_long_duration_is_refused_at_once(http: TestClient[Any], name: str) -> None:
+    began = time.monotonic()
+    answer = http.post(LOKI, headers=KEY, data={"query": '{a="b"}', name: "1" * 50_000 + "x"})
+    assert answer.status_code == 400
+    assert time.monotonic() - began < 1
+
+
+def test_a_since_before_all_time(http: TestClient[Any]) -> None:
+    answer = http.get(LOKI, headers=KEY, params={"query": '{a="b"}', "since": "999999y"})
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize("limit", ["1_0", " 5", "٣", "+5.0"])
+def test_a_limit_is_plain_digits(http: TestClient[Any], limit: str) -> None:
+    assert http.get(LOKI, headers=KEY, params={"query": '{a="b"}', "limit": limit}).status_code == 400
+
+
+def test_ten_thousand_matchers_take_no_time(http: TestClient[Any]) -> None:
+    query = "{" + ",".join(f'a{i}="b"' for i in range(12_000)) + "}"
+    began = time.monotonic()
+    assert http.post(LOKI, headers=KEY, data={"query": query}).status_code == 200
+    assert time.monotonic() - began < 2
