@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from lakerunner_query.execute.work import LogUnit
 from lakerunner_query.lang.logql.ast import LineFilter
+from lakerunner_query.lang.logql.regex import for_duckdb
 
 ORDER = ("l.chq_tsns", "s.rank", "l.chq_object", "l.chq_position")
 LINE = "coalesce(l.log_message, '')"
@@ -63,7 +64,7 @@ def _line_condition(line: LineFilter, statement: Statement) -> str:
     calls: list[str] = []
     for value in line.values:
         name = f"v{len(statement.parameters)}"
-        statement.parameters[name] = value
+        statement.parameters[name] = for_duckdb(value) if line.op.is_regex else value
         calls.append(f"{function}({LINE}, ${name})")
     either = "(" + " OR ".join(calls) + ")"
     return f"NOT {either}" if line.op.is_negative else either

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _META = re.compile(r"[\\.+*?()|\[\]{}^$]")
+_PIECE = re.compile(r"(?s)(?P<named>\(\?<)|\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]])*\]")
 
 
 class InvalidRegexError(ValueError):
@@ -29,6 +30,15 @@ def check(pattern: str) -> None:
 
 def anchored(pattern: str) -> str:
     return f"^(?s:{pattern})$"
+
+
+def for_duckdb(pattern: str) -> str:
+    """DuckDB's RE2 is older than Arrow's and Go's regexp and knows only `(?P<name>`.
+
+    >>> for_duckdb(r"(?<word>[(?<]+)\\(?<")
+    '(?P<word>[(?<]+)\\\\(?<'
+    """
+    return _PIECE.sub(lambda piece: "(?P<" if piece["named"] else piece[0], pattern)
 
 
 def full_matches(pattern: str, values: list[str]) -> list[bool]:

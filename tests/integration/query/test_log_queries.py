@@ -54,6 +54,10 @@ GOLDEN = [
     ('{service_name="payments"} |= `card "expired"`', [2]),
     ('{service_name="payments"} |~ "multi.line"', []),  # . is not a newline in a line regex
     ('{service_name="payments"} |~ "(?s)multi.line"', [4]),
+    ('{service_name="payments"} |~ "(?P<outcome>re|acc)[ceptfusd]+$"', [3]),
+    ('{service_name="payments"} |~ "(?<outcome>re|acc)[ceptfusd]+$"', [3]),  # Go and new RE2 only
+    ('{service_name="payments"} !~ "(?<outcome>re|acc)[ceptfusd]+$"', [2, 4]),
+    ('{service_name=~"(?<s>pay)ments"} |~ "(?<outcome>acc)"', [3]),
     ('{service_name="web"} |= "✓ naïve"', [6, 7]),
     ('{service_name="web"} |~ "(?i)ÜNÏCODE"', [6, 7]),
     ('{service_name="web"} |= "under_score" |= "%sign" |= `back\\slash`', [8]),

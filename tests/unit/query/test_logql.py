@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakerunner_query.errors import ParseError, Position, UnsupportedError
 from lakerunner_query.lang.logql import FilterOp, LineFilter, LogQuery, Matcher, MatchOp, parse, to_text
-from lakerunner_query.lang.logql.regex import full_matches
+from lakerunner_query.lang.logql.regex import for_duckdb, full_matches
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,21 @@ def test_label_regexes_are_anchored_and_see_newlines() -> None:
     assert full_matches("w.b", values) == [True, False, False, True, False, False]
     assert full_matches("(?i)web|xweb", values) == [True, False, True, False, False, True]
     assert full_matches("a|", values) == [False, False, False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("given_pattern", "spelled"),
+    [
+        ("(?<a>x)(?P<b>y)(?i)(?:z)", "(?P<a>x)(?P<b>y)(?i)(?:z)"),
+        (r"\(?<a>", r"\(?<a>"),
+        (r"\\(?<a>x)", r"\\(?P<a>x)"),
+        (r"[(?<a>][]](?<b>[^](?<c>\]])", r"[(?<a>][]](?P<b>[^](?<c>\]])"),
+        (r"[[:alpha:](?<a>](?<b>x)", r"[[:alpha:](?<a>](?P<b>x)"),
+        (r"\Q(?<a>\E(?<b>x)\Q(?<c>", r"\Q(?<a>\E(?P<b>x)\Q(?<c>"),
+    ],
+)
+def test_named_groups_as_the_older_re2_of_duckdb_spells_them(given_pattern: str, spelled: str) -> None:
+    assert for_duckdb(given_pattern) == spelled
 
 
 names = st.from_regex(r"[a-z_][a-z0-9_]{0,5}", fullmatch=True)
