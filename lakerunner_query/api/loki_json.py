@@ -6,7 +6,7 @@ already a stream label gets Loki's suffix `_extracted`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -33,7 +33,7 @@ def streams_json(
     categorize: bool,
 ) -> bytes:
     """The whole body of a successful `query_range` on logs."""
-    streams = sorted(_streams(tables, categorize).values(), key=lambda stream: stream.order)
+    streams = sorted(_streams(tables, categorize), key=lambda stream: stream.order)
     rendered = b",".join(
         b'{"stream":' + stream.json + b',"values":[' + b",".join(stream.values) + b"]}" for stream in streams
     )
@@ -44,18 +44,21 @@ def streams_json(
     return head + b'"result":[' + rendered + b'],"stats":' + stats + b"}}"
 
 
-def _streams(tables: Sequence[pa.Table], categorize: bool) -> dict[tuple[str, str], _Stream]:
+def _streams(tables: Sequence[pa.Table], categorize: bool) -> Collection[_Stream]:
+    """Rows are one stream when labels and metadata add up to the same, whichever of the two a name is in."""
     found: dict[tuple[str, str], _Stream] = {}
+    by_json: dict[bytes, _Stream] = {}
     encode = msgspec.json.Encoder().encode
     for table in tables:
         columns = (table[name].to_pylist() for name in ("tsns", "labels", "line", "metadata"))
         for tsns, labels, line, metadata in zip(*columns, strict=True):
             key = (labels, metadata)
             if key not in found:
-                found[key] = _merged(labels, metadata)
+                merged = _merged(labels, metadata)
+                found[key] = by_json.setdefault(merged.json, merged)
             third = _categories(metadata) if categorize else b""
             found[key].values.append(f'["{tsns}",'.encode() + encode(line) + third + b"]")
-    return found
+    return by_json.values()
 
 
 def _categories(metadata: str) -> bytes:
