@@ -65,7 +65,7 @@ def read_footer(path: Path) -> Footer:
         metadata = pq.read_metadata(path)
         columns = {field.name: str(field.type) for field in metadata.schema.to_arrow_schema()}
         return Footer(columns, read_label_map(metadata), metadata.num_rows)
-    except (pa.ArrowInvalid, OSError, ValueError, TypeError) as error:
+    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         raise SegmentUnreadableError(f"damaged footer: {error}") from error
 
 
@@ -73,6 +73,6 @@ def stream_table(segment: SegmentRef, raw: bytes) -> tuple[streams.Stream, ...]:
     """The stream table from its bytes inside the object."""
     try:
         return streams.decode(raw)
-    except (pa.ArrowInvalid, OSError, ValueError, KeyError) as error:
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         reason = f"damaged stream table of {segment.series_length} bytes: {error}"
         raise SegmentUnreadableError(reason) from error

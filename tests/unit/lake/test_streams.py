@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resources.lake.streams import (
@@ -42,6 +42,7 @@ def test_labels_survive_as_text(labels: tuple[tuple[str, str], ...]) -> None:
     assert labels_from_text(labels_to_text(labels)) == labels
 
 
+@settings(deadline=None)
 @given(st.lists(LABELS, max_size=6, unique=True))
 def test_the_table_round_trips(sets: list[tuple[tuple[str, str], ...]]) -> None:
     streams = [Stream(stream_id(labels), labels, n + 1, -n, n) for n, labels in enumerate(sets)]
