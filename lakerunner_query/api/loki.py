@@ -17,10 +17,12 @@ from lakerunner_query.api.loki_params import LokiRequest, first_of_each, form_fi
 from lakerunner_query.api.services import Services
 from lakerunner_query.api.watching import QueryWatch
 from lakerunner_query.engine import Finished
+from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.execute.merge import Collected
 
 JSON = "application/json; charset=UTF-8"
 FORM = "application/x-www-form-urlencoded"
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
 FLAGS = "x-loki-response-encoding-flags"
 
 
@@ -64,7 +66,7 @@ async def _answer(
     began = time.perf_counter()
     prepared = await services.engine.prepare(asked.query, asked.asked)
     tables: list[pa.Table] = []
-    collected = Collected(0)
+    collected, size = Collected(0), 0
     async with aclosing(services.engine.run(prepared)) as answers:
         async for answer in answers:
             if isinstance(answer, Finished):
@@ -72,11 +74,22 @@ async def _answer(
                 collected = answer.collected
             else:
                 tables.append(answer.table)
+                size += answer.table.nbytes
+                _check_size(size)
     warnings = [*asked.warnings, *_partial(collected)]
     seconds = time.perf_counter() - began
     body = await asyncio.to_thread(streams_json, tables, collected, seconds, warnings, categorize)
     headers = {"X-Lakerunner-Partial": "true"} if collected.missing else {}
     return Response(body, media_type=JSON, headers=headers)
+
+
+def _check_size(size: int) -> None:
+    """The answer is one piece of JSON: a few units of long lines would be more than the process has."""
+    if size > MAX_ANSWER_BYTES:
+        raise LimitExceededError(
+            f"the answer is more than {MAX_ANSWER_BYTES >> 20} MiB: "
+            "lower the limit, or narrow the time range or the filters"
+        )
 
 
 def _partial(collected: Collected) -> list[str]:
