@@ -25,7 +25,12 @@ from litestar.di import Provide
 from lakerunner_query.api.disconnect import watch
 from lakerunner_query.api.failures import EXCEPTION_HANDLERS
 from lakerunner_query.api.metrics import Counters
-from lakerunner_query.errors import InvalidRequestError, UnauthorizedError, WorkFailedError
+from lakerunner_query.errors import (
+    InvalidRequestError,
+    LimitExceededError,
+    UnauthorizedError,
+    WorkFailedError,
+)
 from lakerunner_query.execute.work import TOKEN_HEADER, Unit, encode_answer
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.log_scan import LogScanner
@@ -65,6 +70,11 @@ class Worker:
     def _scan(self, unit: Unit, cancellation: Cancellation) -> bytes:
         try:
             rows, report = self.scanner.run(unit, cancellation)
+        except duckdb.OutOfMemoryException as error:
+            raise LimitExceededError(
+                "this part of the query needs more memory than a worker has: "
+                "lower the limit, or narrow the time range or the stream matchers"
+            ) from error
         except duckdb.Error as error:
             first = str(error).splitlines()[0]
             raise WorkFailedError(f"the scan failed: {first}") from error

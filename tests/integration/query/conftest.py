@@ -168,13 +168,13 @@ class Stack:
     workers: list[WorkerProcess]
 
 
-def worker_settings(folder: Path, lake: Path, port: int) -> Settings:
+def worker_settings(folder: Path, lake: Path, port: int, memory_mb: int = 512) -> Settings:
     return Settings(
         data_dir=folder,
         lake_url=lake.as_uri(),
         internal_token=TOKEN,
         worker_port=port,
-        worker_memory_mb=512,
+        worker_memory_mb=memory_mb,
         log_level="WARNING",
     )
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from litestar.testing import TestClient
 
 from lakerunner_query.execute.slices import SliceSizes
 from lakerunner_query.execute.units import log_units
-from lakerunner_query.execute.work import LogUnit
+from lakerunner_query.execute.work import TOKEN_HEADER, LogUnit
 from lakerunner_query.lang.logql import parse
 from lakerunner_query.plan.build import LogRange, build
 from lakerunner_query.plan.logical import TakeRows
@@ -20,12 +22,13 @@ from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.grouping import groups
 from lakerunner_query.worker.log_scan import LogScanner
 from lakerunner_query.worker.opening import SegmentOpener
+from lakerunner_query.worker_app import create_worker_app
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
 from resources.index.types import Segment
 from resources.object_store import open_store
 from resources.settings import Settings
 
-from .conftest import BASE, Lake, Line
+from .conftest import BASE, TOKEN, Lake, Line, worker_settings
 
 pytestmark = pytest.mark.integration
 LIMIT = 10_000
@@ -172,6 +175,18 @@ def test_a_cancelled_unit_does_no_work(scanner: LogScanner, segments: list[Segme
     (unit, *_) = log_units(plan('{service_name="web"}'), segments)
     with pytest.raises(CancelledQueryError):
         scanner.run(unit, cancelled)
+
+
+def test_a_scan_beyond_the_memory_of_a_worker_says_what_to_narrow(lake: Lake, tmp_path: Path) -> None:
+    """A thousand attributes are a thousand columns of vectors."""
+    made = lake.write("wide", [Line(1, "wide", attributes={f"k{i}": "v" for i in range(900)})])
+    (unit,) = log_units(plan('{service_name="web"}'), [made])
+    app = create_worker_app(worker_settings(tmp_path, lake.folder, 1, memory_mb=100))
+    with TestClient(app) as http:
+        headers = {TOKEN_HEADER: TOKEN}
+        answer = http.post("/work", content=msgspec.json.encode(unit), headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (422, "limit_exceeded")
+    assert "narrow the time range" in answer.json()["message"]
 
 
 @pytest.mark.parametrize("footer", [True, False])
