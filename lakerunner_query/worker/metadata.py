@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 import pyarrow as pa
@@ -167,17 +168,26 @@ def _column(scanned: Scanned, name: str) -> pa.Array:
 
 def _with_overflow(objects: pa.Array, scanned: Scanned) -> pa.Array:
     """Attributes that found no column of their own: rare, so row by row."""
-    for column in OVERFLOW_COLUMNS.values():
+    labels = [scanned.labels[rank] for rank in scanned.ranks.to_pylist()]
+    for scope, column in OVERFLOW_COLUMNS.items():
         if column not in scanned.rows.column_names or _column(scanned, column).null_count == len(objects):
             continue
         extras = _column(scanned, column).to_pylist()
-        objects = pa.array(map(_merged, objects.to_pylist(), extras), pa.string())
+        merged = map(partial(_merged, scope=scope), objects.to_pylist(), extras, labels)
+        objects = pa.array(merged, pa.string())
     return objects
 
 
-def _merged(rendered: str, extra: list[tuple[str, str]] | None) -> str:
+def _merged(
+    rendered: str, extra: list[tuple[str, str]] | None, labels: Mapping[str, str], *, scope: str
+) -> str:
     if not extra:
         return rendered
     known: dict[str, str] = msgspec.json.decode(rendered)
-    merged = {loki_name(key): value for key, value in extra} | known
-    return msgspec.json.encode(merged, order="sorted").decode()
+    named = ((loki_name(key), value) for key, value in extra)
+    found = {
+        f"{name}_extracted" if name in labels else name: value
+        for name, value in named
+        if not (name in labels and scope == "resource")
+    }
+    return msgspec.json.encode(found | known, order="sorted").decode()
