@@ -58,6 +58,8 @@ GOLDEN = [
     ('{service_name="payments"} |~ "(?<outcome>re|acc)[ceptfusd]+$"', [3]),  # Go and new RE2 only
     ('{service_name="payments"} !~ "(?<outcome>re|acc)[ceptfusd]+$"', [2, 4]),
     ('{service_name=~"(?<s>pay)ments"} |~ "(?<outcome>acc)"', [3]),
+    ('{service_name="payments"} |~ "accept(?:)"', [3]),  # DuckDB alone: only at the end of the line
+    ('{service_name="payments"} |~ "(?s:)accept"', [3]),
     ('{service_name="web"} |= "✓ naïve"', [6, 7]),
     ('{service_name="web"} |~ "(?i)ÜNÏCODE"', [6, 7]),
     ('{service_name="web"} |= "under_score" |= "%sign" |= `back\\slash`', [8]),
