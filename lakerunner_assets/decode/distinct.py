@@ -20,9 +20,10 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 @scanner
 def load_word(data: Bytes, position: Integer) -> np.uint64:
     """Eight bytes, little endian (LLVM makes this one load)."""
+    at = np.uint64(position)
     word = np.uint64(0)
     for index in range(8):
-        word |= np.uint64(data[position + index]) << np.uint64(8 * index)
+        word |= np.uint64(data[at + np.uint64(index)]) << np.uint64(8 * index)
     return word
 
 
@@ -39,7 +40,7 @@ def hash_slice(data: Bytes, start: int, length: int) -> np.uint64:
     tail = np.uint64(0)
     shift = np.uint64(0)
     while position < end:
-        tail |= np.uint64(data[position]) << shift
+        tail |= np.uint64(data[np.uint64(position)]) << shift
         shift += np.uint64(8)
         position += 1
     value = (value ^ tail) * _MULTIPLIER
@@ -54,7 +55,7 @@ def same_slice(data: Bytes, left: int, right: int, length: int) -> bool:
             return False
         offset += 8
     while offset < length:
-        if data[left + offset] != data[right + offset]:
+        if data[np.uint64(left + offset)] != data[np.uint64(right + offset)]:
             return False
         offset += 1
     return True
