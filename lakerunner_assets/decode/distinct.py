@@ -10,40 +10,30 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from lakerunner_assets.decode.copying import fetch_ahead
+from lakerunner_assets.decode.eight_bytes import first_bytes, load_padded, load_word
 from lakerunner_assets.decode.kernel import Integer, kernel, scanner
 from lakerunner_assets.decode.scan import Int32s, Int64s, Spans
 from lakerunner_assets.decode.wire import Bytes
 
+AHEAD = 16
+"""Values between the one at hand and the one whose bytes are fetched: enough to outrun memory."""
+
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-
-
-@scanner
-def load_word(data: Bytes, position: Integer) -> np.uint64:
-    """Eight bytes, little endian (LLVM makes this one load)."""
-    at = np.uint64(position)
-    word = np.uint64(0)
-    for index in range(8):
-        word |= np.uint64(data[at + np.uint64(index)]) << np.uint64(8 * index)
-    return word
 
 
 @scanner
 def hash_slice(data: Bytes, start: int, length: int) -> np.uint64:
     """A fast hash for in-memory tables only; nothing of it is ever stored."""
     value = np.uint64(length) * _MULTIPLIER
-    position = start
-    end = start + length
-    while position + 8 <= end:
-        value = (value ^ load_word(data, position)) * _MULTIPLIER
+    offset = 0
+    while offset + 8 <= length:
+        value = (value ^ load_word(data, start + offset)) * _MULTIPLIER
         value ^= value >> np.uint64(29)
-        position += 8
-    tail = np.uint64(0)
-    shift = np.uint64(0)
-    while position < end:
-        tail |= np.uint64(data[np.uint64(position)]) << shift
-        shift += np.uint64(8)
-        position += 1
-    value = (value ^ tail) * _MULTIPLIER
+        offset += 8
+    if offset < length:
+        tail = first_bytes(load_padded(data, start + offset), length - offset)
+        value = (value ^ tail) * _MULTIPLIER
     return value ^ (value >> np.uint64(32))
 
 
@@ -54,15 +44,14 @@ def same_slice(data: Bytes, left: int, right: int, length: int) -> bool:
         if load_word(data, left + offset) != load_word(data, right + offset):
             return False
         offset += 8
-    while offset < length:
-        if data[np.uint64(left + offset)] != data[np.uint64(right + offset)]:
-            return False
-        offset += 1
-    return True
+    if offset == length:
+        return True
+    differs = load_padded(data, left + offset) ^ load_padded(data, right + offset)
+    return bool(first_bytes(differs, length - offset) == 0)
 
 
 @kernel
-def grow(table: Int32s, hashes: npt.NDArray[np.uint64], count: int) -> Int32s:
+def grow(table: Int32s, hashes: npt.NDArray[np.uint64], count: Integer) -> Int32s:
     """Twice the table, filled from the hashes of the values known so far."""
     larger = np.full(len(table) * 2, -1, np.int32)
     mask = np.uint64(len(larger) - 1)
@@ -78,8 +67,7 @@ def grow(table: Int32s, hashes: npt.NDArray[np.uint64], count: int) -> Int32s:
 def code_slices(data: Bytes, spans: Spans, limit: int) -> tuple[Int32s, Int64s]:
     """Codes in order of first appearance, and the index of each first appearance.
 
-    Gives up with no codes at all when there are more than `limit` distinct values. What followed a value last
-    time is tried before hashing: records repeat the same keys in the same order, columns the same value.
+    Gives up with no codes at all when there are more than `limit` distinct values.
     """
     count = len(spans.start)
     codes = np.empty(count, np.int32)
@@ -88,53 +76,79 @@ def code_slices(data: Bytes, spans: Spans, limit: int) -> tuple[Int32s, Int64s]:
     first = np.empty(capacity, np.int64)
     follower = np.zeros(capacity, np.int32)
     hashes = np.empty(capacity, np.uint64)
-    known = 0
-    previous = 0
-    for index in range(count):
-        start = spans.start[index]
-        length = spans.length[index]
-        if known:
-            guess = follower[previous]
-            at = first[guess]
-            if spans.length[at] == length and same_slice(data, spans.start[at], start, length):
-                codes[index] = guess
-                previous = guess
-                continue
-        value = hash_slice(data, start, length)
-        mask = np.uint64(capacity - 1)
-        slot = value & mask
-        found = -1
-        while found < 0:
-            code = table[np.int64(slot)]
-            if code < 0:
-                break
-            at = first[code]
-            if (
-                hashes[code] == value
-                and spans.length[at] == length
-                and same_slice(data, spans.start[at], start, length)
-            ):
-                found = code
-            slot = (slot + np.uint64(1)) & mask
-        if found < 0:
-            if known == limit:
-                return np.empty(0, np.int32), first[:0].copy()
-            found = known
-            table[np.int64(slot)] = known
-            first[known] = index
-            hashes[known] = value
-            known += 1
-            if known * 2 > capacity:
-                table = grow(table, hashes, known)
-                spare = len(table) - capacity
-                capacity = len(table)
-                first = np.concatenate((first, np.empty(spare, np.int64)))
-                follower = np.concatenate((follower, np.zeros(spare, np.int32)))
-                hashes = np.concatenate((hashes, np.empty(spare, np.uint64)))
-        follower[previous] = found
-        previous = found
+    index: Integer = np.int64(0)
+    known: Integer = np.int64(0)
+    while True:
+        most = min(limit, capacity // 2)
+        index, known = code_run(
+            data, spans.start, spans.length, index, codes, table, first, follower, hashes, known, most
+        )
+        if index == count:
+            return codes, first[:known].copy()
+        if known == limit:
+            return np.empty(0, np.int32), first[:0].copy()
+        table = grow(table, hashes, known)
+        capacity = len(table)
+        first = np.concatenate((first, np.empty(capacity - len(first), np.int64)))
+        follower = np.concatenate((follower, np.zeros(capacity - len(follower), np.int32)))
+        hashes = np.concatenate((hashes, np.empty(capacity - len(hashes), np.uint64)))
+
+
+@scanner
+def code_run(
+    data: Bytes,
+    starts: Int64s,
+    lengths: Int32s,
+    index: Integer,
+    codes: Int32s,
+    table: Int32s,
+    first: Int64s,
+    follower: Int32s,
+    hashes: npt.NDArray[np.uint64],
+    known: Integer,
+    most: Integer,
+) -> tuple[Integer, Integer]:
+    """Code slices from `index` on until the end or until there would be more than `most` distinct values.
+
+    What followed a value last time is tried before hashing: records repeat the same keys in the same order,
+    columns the same value. Returns where it stopped and how many values are known.
+    """
+    mask = np.uint64(len(table) - 1)
+    previous: Integer = codes[index - 1] if index else 0
+    while index < len(starts):
+        start = starts[index]
+        length = lengths[index]
+        if index + AHEAD < len(starts):
+            fetch_ahead(data, starts[index + AHEAD])
+        found: Integer = follower[previous]
+        at: Integer = first[found] if known else -1
+        if at < 0 or lengths[at] != length or not same_slice(data, starts[at], start, length):
+            value = hash_slice(data, start, length)
+            slot = value & mask
+            found = -1
+            while found < 0 and table[slot] >= 0:
+                code = table[slot]
+                at = first[code]
+                if (
+                    hashes[code] == value
+                    and lengths[at] == length
+                    and same_slice(data, starts[at], start, length)
+                ):
+                    found = code
+                slot = (slot + np.uint64(1)) & mask
+            if found < 0:
+                if known == most:
+                    return index, known
+                found = known
+                table[slot] = known
+                first[known] = index
+                hashes[known] = value
+                known += 1
+            follower[previous] = found
         codes[index] = found
-    return codes, first[:known].copy()
+        previous = found
+        index += 1
+    return index, known
 
 
 UNLIMITED = 1 << 31

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lakerunner_assets.decode.copying import copy_bytes
 from lakerunner_assets.decode.kernel import Integer, kernel, scanner
 from lakerunner_assets.decode.wire import (
     Bytes,
@@ -451,10 +452,9 @@ def copy_ids(data: Bytes, spans: Spans, width: Integer) -> tuple[Bytes, npt.NDAr
         if spans.length[row] != width:
             wrong += spans.length[row] != 0
             continue
-        seen = np.uint8(0)
+        copy_bytes(ids, row * width, data, spans.start[row], width)
         for index in range(width):
-            byte = data[spans.start[row] + index]
-            ids[row * width + index] = byte
-            seen |= byte
-        missing[row] = seen == 0
+            if ids[np.uint64(row * width + index)] != 0:
+                missing[row] = False
+                break
     return ids, missing, wrong

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_assets.decode.distinct import code_slices, take_spans
-from lakerunner_assets.decode.kernel import kernel
+from lakerunner_assets.decode.copying import copy_bytes, fetch_ahead
+from lakerunner_assets.decode.distinct import AHEAD, code_slices, take_spans
+from lakerunner_assets.decode.kernel import kernel, scanner
 from lakerunner_assets.decode.scan import Int32s, Int64s, Spans
 from lakerunner_assets.decode.wire import Bytes
 
@@ -26,32 +27,42 @@ _MAX_DICTIONARY = 1 << 14
 @kernel
 def gather(data: Bytes, spans: Spans, rows: Int64s, row_count: int) -> tuple[Int32s, Bytes, Bytes, bool]:
     """Offsets, bytes, validity bits, 'is pure ASCII' of an array: `spans` at `rows`, null elsewhere."""
-    total = np.int64(0)
-    for index in range(len(rows)):
-        total += spans.length[index]
     offsets = np.empty(row_count + 1, np.int32)
-    text = np.empty(total, np.uint8)
+    text = np.empty(spans.length.sum(), np.uint8)
     valid = np.zeros((row_count + 7) // 8, np.uint8)
+    gather_into(data, spans.start, spans.length, rows, offsets, text, valid)
+    return offsets, text, valid, is_ascii(text)
+
+
+@scanner
+def gather_into(
+    data: Bytes, starts: Int64s, lengths: Int32s, rows: Int64s, offsets: Int32s, text: Bytes, valid: Bytes
+) -> None:
     row = np.int64(0)
     used = np.int64(0)
-    seen = np.uint8(0)
     for index in range(len(rows)):
         target = rows[index]
         while row <= target:
             offsets[row] = used
             row += 1
         valid[target >> 3] |= np.uint8(1 << (target & 7))
-        start = spans.start[index]
-        length = np.int64(spans.length[index])
-        for offset in range(length):
-            byte = data[start + offset]
-            text[used + offset] = byte
-            seen |= byte
+        if index + AHEAD < len(rows):
+            fetch_ahead(data, starts[index + AHEAD])
+            fetch_ahead(data, starts[index + AHEAD] + 64)
+        length = np.int64(lengths[index])
+        copy_bytes(text, used, data, starts[index], length)
         used += length
-    while row <= row_count:
+    while row < len(offsets):
         offsets[row] = used
         row += 1
-    return offsets, text, valid, bool(seen < 128)
+
+
+@kernel
+def is_ascii(text: Bytes) -> bool:
+    seen = np.uint8(0)
+    for byte in text:
+        seen |= byte
+    return bool(seen < 128)
 
 
 def strings(data: Bytes, spans: Spans, notes: Counter[str]) -> pa.StringArray:

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_assets.decode.distinct import load_word
+from lakerunner_assets.decode.eight_bytes import first_bytes, load_padded, run_length, token_mask
 from lakerunner_assets.decode.fingerprint import string_buffers
-from lakerunner_assets.decode.kernel import Integer, kernel, scanner
+from lakerunner_assets.decode.kernel import Integer, inlined, kernel, scanner
 from lakerunner_assets.decode.wire import Bytes
 from resources.lake.tokens import MAX_BLOCKS, MAX_TOKEN_BYTES, MIX_1, MIX_2, MULTIPLIER, SALTS, TokenBloom
 
@@ -25,8 +25,6 @@ Hashes = npt.NDArray[np.uint64]
 MAX_FILL = 0.5
 _RECENT = 1 << 12
 _MULTIPLIER, _MIX_1, _MIX_2 = np.uint64(MULTIPLIER), np.uint64(MIX_1), np.uint64(MIX_2)
-_IS_TOKEN = np.zeros(256, np.bool_)
-_IS_TOKEN[[*range(48, 58), *range(65, 91), 95, *range(97, 123), *range(128, 256)]] = True
 
 
 def build(columns: Iterator[pa.Array]) -> TokenBloom:
@@ -42,7 +40,7 @@ def build(columns: Iterator[pa.Array]) -> TokenBloom:
             ]
             add_hex_ids(raw, width, words, recent)
         else:
-            add_tokens(*string_buffers(_texts(column)), _IS_TOKEN, words, recent)
+            add_tokens(*string_buffers(_texts(column)), words, recent)
     return TokenBloom(memoryview(folded(words).tobytes()).cast("I"))
 
 
@@ -64,59 +62,57 @@ def folded(words: Words) -> Words:
     return words
 
 
-@scanner
-def token_hash(text: Bytes, start: Integer, end: Integer) -> np.uint64:
-    length = min(end - start, MAX_TOKEN_BYTES)
-    stop = start + length
-    value = np.uint64(length) * _MULTIPLIER
-    position = start
-    while position < stop:
-        left = stop - position
-        if position + 8 <= len(text):
-            word = load_word(text, position)
-            if left < 8:
-                word &= (np.uint64(1) << np.uint64(8 * left)) - np.uint64(1)
-        else:
-            word = np.uint64(0)
-            for index in range(left):
-                word |= np.uint64(text[position + index]) << np.uint64(8 * index)
-        value = (value ^ word) * _MULTIPLIER
-        value ^= value >> np.uint64(32)
-        position += 8
+@inlined
+def finished(value: np.uint64) -> np.uint64:
     value = (value ^ (value >> np.uint64(33))) * _MIX_1
     value = (value ^ (value >> np.uint64(33))) * _MIX_2
     return value ^ (value >> np.uint64(33))
 
 
 @scanner
+def token_hash(text: Bytes, start: Integer, end: Integer) -> np.uint64:
+    stop = min(end, start + MAX_TOKEN_BYTES)
+    value = np.uint64(stop - start) * _MULTIPLIER
+    position = start
+    while position < stop:
+        word = first_bytes(load_padded(text, position), min(8, stop - position))
+        value = (value ^ word) * _MULTIPLIER
+        value ^= value >> np.uint64(32)
+        position += 8
+    return finished(value)
+
+
+@inlined
 def insert(value: np.uint64, words: Words, recent: Hashes) -> None:
     """Set the token's eight bits, unless it was just seen: log lines repeat their words."""
-    place = np.int64(value & np.uint64(_RECENT - 1))
-    if recent[place] == value:
-        return
-    recent[place] = value
-    block = np.int64(value >> np.uint64(32)) & (len(words) // 8 - 1)
-    low = np.uint32(value & np.uint64(0xFFFFFFFF))
-    for index in range(8):
-        bit = np.uint32(low * np.uint32(SALTS[index])) >> np.uint32(27)
-        words[block * 8 + index] |= np.uint32(1) << bit
+    place = value & np.uint64(_RECENT - 1)
+    if recent[place] != value:
+        recent[place] = value
+        block = (value >> np.uint64(32)) & np.uint64(len(words) // 8 - 1)
+        low = np.uint32(value & np.uint64(0xFFFFFFFF))
+        for index in range(8):
+            bit = np.uint32(low * np.uint32(SALTS[index])) >> np.uint32(27)
+            words[block * np.uint64(8) + np.uint64(index)] |= np.uint32(1) << bit
 
 
 @scanner
-def add_tokens(
-    offsets: npt.NDArray[np.int32], text: Bytes, is_token: npt.NDArray[np.bool_], words: Words, recent: Hashes
-) -> None:
+def add_tokens(offsets: npt.NDArray[np.int32], text: Bytes, words: Words, recent: Hashes) -> None:
     for row in range(len(offsets) - 1):
         position = np.int64(offsets[row])
         end = np.int64(offsets[row + 1])
         while position < end:
-            while position < end and not is_token[text[position]]:
-                position += 1
-            start = position
-            while position < end and is_token[text[position]]:
-                position += 1
-            if position > start:
-                insert(token_hash(text, start, position), words, recent)
+            inside = token_mask(load_padded(text, position))
+            length = run_length(inside)
+            if length == 0:
+                position += run_length(~inside)
+                continue
+            stop = position + length
+            while length == 8 and stop < end:
+                length = run_length(token_mask(load_padded(text, stop)))
+                stop += length
+            stop = min(stop, end)
+            insert(token_hash(text, position, stop), words, recent)
+            position = stop + 1  # what ends a token is not in one
 
 
 @kernel
@@ -124,8 +120,8 @@ def add_hex_ids(raw: Bytes, width: int, words: Words, recent: Hashes) -> None:
     text = np.empty(width * 2, np.uint8)
     for start in range(0, len(raw), width):
         for index in range(width):
-            byte = raw[start + index]
+            byte = raw[np.uint64(start + index)]
             high, low = byte >> 4, byte & 15
-            text[2 * index] = high + (48 if high < 10 else 87)
-            text[2 * index + 1] = low + (48 if low < 10 else 87)
+            text[np.uint64(2 * index)] = high + (48 if high < 10 else 87)
+            text[np.uint64(2 * index + 1)] = low + (48 if low < 10 else 87)
         insert(token_hash(text, 0, 2 * width), words, recent)

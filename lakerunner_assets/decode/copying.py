@@ -1,0 +1,83 @@
+"""What kernels need of memory and numba has no word for: memcpy, an unaligned store, a fetch ahead of use.
+
+A loop over bytes is compiled to checks of overlap before every short run, and an assignment of slices costs
+more than the run itself. What moves bytes checks its bounds always: nothing else would, also in tests.
+"""
+# ruff: noqa: ARG001  numba reads the parameters of an intrinsic, its body only their types
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from lakerunner_assets.decode.kernel import Integer, inlined
+from lakerunner_assets.decode.wire import Bytes
+
+Generated = tuple[Any, Callable[..., Any]]
+
+
+@intrinsic
+def _copy(_context: Any, target: Any, at: Any, source: Any, start: Any, length: Any) -> Generated:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to = _address(context, builder, signature, arguments, 0)
+        begin = _address(context, builder, signature, arguments, 2)
+        cgutils.raw_memcpy(builder, to, begin, arguments[4], 1)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64), generate
+
+
+@intrinsic
+def _store(_context: Any, target: Any, at: Any, word: Any) -> Generated:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _address(context, builder, signature, arguments, 0)
+        builder.store(arguments[2], builder.bitcast(place, arguments[2].type.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, types.uint64), generate
+
+
+@intrinsic
+def fetch_ahead(_context: Any, source: Any, at: Any) -> Generated:
+    """Ask for the cache line of `source[at]` now; it never faults, whatever `at` is.
+
+    One column's values lie hundreds of bytes apart in a payload: each of them waits for memory otherwise.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _address(context, builder, signature, arguments, 0)
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(prefetch, [place, number(0), number(3), number(1)])  # to read, keep, data
+        return context.get_dummy_value()
+
+    return types.void(source, types.int64), generate
+
+
+@inlined
+def copy_bytes(target: Bytes, at: Integer, source: Bytes, start: Integer, length: Integer) -> None:
+    """`target[at : at + length] = source[start : start + length]` of contiguous arrays."""
+    if min(at, start, length) < 0 or at + length > len(target) or start + length > len(source):
+        raise IndexError("copy of bytes that are not in their array")
+    _copy(target, at, source, start, length)
+
+
+@inlined
+def store_word(target: Bytes, at: Integer, word: np.uint64) -> None:
+    """Eight bytes, little endian, at `target[at : at + 8]`."""
+    if at < 0 or at + 8 > len(target):
+        raise IndexError("store of bytes that are not in their array")
+    _store(target, at, word)
+
+
+def _address(context: Any, builder: Any, signature: Any, arguments: Any, place: int) -> Any:
+    """Of the element in array `arguments[place]` that the argument behind it counts to."""
+    array = context.make_array(signature.args[place])(context, builder, arguments[place])
+    return builder.gep(array.data, [arguments[place + 1]])
