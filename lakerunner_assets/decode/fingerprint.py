@@ -12,7 +12,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from lakerunner_assets.decode.copying import copy_bytes, store_word
 from lakerunner_assets.decode.distinct import distinct
+from lakerunner_assets.decode.eight_bytes import (
+    digit_mask,
+    first_bytes,
+    hex_letter_mask,
+    load_padded,
+    run_length,
+    token_mask,
+)
 from lakerunner_assets.decode.kernel import Integer, kernel, scanner
 from lakerunner_assets.decode.scan import Int32s, Spans
 from lakerunner_assets.decode.wire import Bytes
@@ -20,6 +29,9 @@ from lakerunner_assets.decode.wire import Bytes
 FINGERPRINT_VERSION = 1
 MAX_BYTES = 4096
 """Only this much of a line makes its template: what differs later is payload."""
+
+SLACK = 8
+"""Words are stored whole, so up to this many bytes behind the last mask are written too."""
 
 _OTHER, _WORD, _HEX, _DIGIT = range(4)
 _STAR = np.uint8(42)
@@ -73,7 +85,7 @@ def mask_lines(offsets: Int32s, text: Bytes, classes: Bytes) -> tuple[Bytes, Spa
     """Masked bytes of all lines, and where each lies. A mask is never longer than what it replaces."""
     count = len(offsets) - 1
     lines = Spans(np.empty(count, np.int64), np.empty(count, np.int32))
-    masked = np.empty(np.int64(offsets[count] - offsets[0]), np.uint8)
+    masked = np.empty(np.int64(offsets[count] - offsets[0]) + SLACK, np.uint8)
     used: Integer = np.int64(0)
     for row in range(count):
         start = np.int64(offsets[row])
@@ -92,9 +104,11 @@ def mask_line(
     open_double = True  # cleared once no closing quote is left, so that a line is searched only once
     open_single = True
     while position < end:
-        byte = text[position]
+        byte = text[np.uint64(position)]
         if classes[byte] != _OTHER:
-            position, used = mask_word(text, position, end, classes, masked, used)
+            word = load_padded(text, position)
+            length = min(run_length(token_mask(word)), end - position)
+            position, used = mask_word(text, position, end, word, length, classes, masked, used)
             after_word = True
             continue
         if (byte == 34 and open_double) or (byte == 39 and open_single and not after_word):
@@ -105,9 +119,8 @@ def mask_line(
             elif (
                 close + 1 < end and text[close + 1] == 58 and byte == 34
             ):  # a JSON key tells the shape: keep it
-                for index in range(position, close + 1):
-                    masked[used] = text[index]
-                    used += 1
+                copy_bytes(masked, used, text, position, close + 1 - position)
+                used += close + 1 - position
                 position = close + 1
                 after_word = False
                 continue
@@ -120,8 +133,8 @@ def mask_line(
                 after_word = False
                 continue
         sign = (byte in (43, 45)) and not after_word and position + 1 < end
-        if not (sign and classes[text[position + 1]] == _DIGIT):
-            masked[used] = byte
+        if not (sign and classes[text[np.uint64(position + 1)]] == _DIGIT):
+            masked[np.uint64(used)] = byte
             used += 1
         after_word = False
         position += 1
@@ -141,44 +154,55 @@ def closing_quote(text: Bytes, position: Integer, end: Integer, quote: Integer) 
 
 @scanner
 def mask_word(
-    text: Bytes, position: Integer, end: Integer, classes: Bytes, masked: Bytes, used: Integer
+    text: Bytes,
+    position: Integer,
+    end: Integer,
+    word: np.uint64,
+    length: Integer,
+    classes: Bytes,
+    masked: Bytes,
+    used: Integer,
 ) -> tuple[Integer, Integer]:
-    """One run of word characters: an id or number becomes `*`, digits inside other words too."""
-    if is_uuid(text, position, end, classes):
+    """One run of word characters: an id or number becomes `*`, digits inside other words too.
+
+    `word` holds its first bytes, of which `length` belong to it.
+    """
+    if length == 8 and is_uuid(text, position, end, classes):
         masked[used] = _STAR
         return position + 36, used + 1
     stop = position
-    has_digit = False
-    hex_from = position
-    if position + 2 < end and text[position] == 48 and (text[position + 1] | 32) == 120:
-        hex_from = position + 2  # 0x…
-    all_hex = True
-    while stop < end and classes[text[stop]] != _OTHER:
-        kind = classes[text[stop]]
-        if kind == _DIGIT:
-            has_digit = True
-        if kind == _WORD and stop >= hex_from:
-            all_hex = False
-        stop += 1
-    if not has_digit:
-        for index in range(position, stop):
-            masked[used] = text[index]
-            used += 1
-        return stop, used
-    if all_hex:
+    copied = used
+    digits = np.uint64(0)
+    not_hex = np.uint64(0)
+    while True:
+        word_digits = first_bytes(digit_mask(word), length)
+        word_not_hex = first_bytes(token_mask(word) & ~hex_letter_mask(word), length) & ~word_digits
+        if stop == position and word & np.uint64(0xDFFF) == 0x5830 and position + 2 < end:  # 0x…
+            word_not_hex &= ~np.uint64(0xFFFF)
+        digits |= word_digits
+        not_hex |= word_not_hex
+        store_word(masked, copied, word)
+        stop += length
+        copied += length
+        if length < 8 or stop >= end:
+            break
+        word = load_padded(text, stop)
+        length = min(run_length(token_mask(word)), end - stop)
+        if length == 0:
+            break
+    if digits == 0:
+        return stop, copied
+    if not_hex == 0:
         masked[used] = _STAR
         return joined_numbers(text, stop, end, classes), used + 1
-    while position < stop:
-        if classes[text[position]] == _DIGIT:
-            masked[used] = _STAR
-            used += 1
-            while position < stop and classes[text[position]] == _DIGIT:
-                position += 1
-        else:
-            masked[used] = text[position]
-            used += 1
-            position += 1
-    if classes[text[stop - 1]] == _DIGIT:  # 2026-01-02T03:04:05: the word ends in a number that goes on
+    in_number = False
+    for index in range(position, stop):
+        byte = text[np.uint64(index)]
+        is_digit = classes[byte] == _DIGIT
+        masked[np.uint64(used)] = _STAR if is_digit else byte
+        used += not (is_digit and in_number)
+        in_number = is_digit
+    if in_number:  # 2026-01-02T03:04:05: the word ends in a number that goes on
         return joined_numbers(text, stop, end, classes), used
     return stop, used
 
@@ -187,19 +211,19 @@ def mask_word(
 def joined_numbers(text: Bytes, position: Integer, end: Integer, classes: Bytes) -> Integer:
     """Past what continues a number: 10.0.0.1:80, 12:30:01.5, 2026-01-02, 1,234, fe80::1."""
     while position + 1 < end:
-        byte = text[position]
+        byte = text[np.uint64(position)]
         if byte not in (44, 45, 46, 47, 58):
             return position
         following = position + 1
-        if byte == 58 and text[following] == 58 and following + 1 < end:
+        if byte == 58 and text[np.uint64(following)] == 58 and following + 1 < end:
             following += 1
         stop = following
         digits = stop
-        while stop < end and classes[text[stop]] >= _HEX:
-            if digits == stop and classes[text[stop]] == _DIGIT:
+        while stop < end and classes[text[np.uint64(stop)]] >= _HEX:
+            if digits == stop and classes[text[np.uint64(stop)]] == _DIGIT:
                 digits += 1
             stop += 1
-        whole = stop == end or classes[text[stop]] == _OTHER
+        whole = stop == end or classes[text[np.uint64(stop)]] == _OTHER
         if stop > following and whole and (digits > following or byte == 58):
             position = stop
         elif digits > following:
@@ -211,13 +235,13 @@ def joined_numbers(text: Bytes, position: Integer, end: Integer, classes: Bytes)
 
 @scanner
 def is_uuid(text: Bytes, position: Integer, end: Integer, classes: Bytes) -> bool:
-    if position + 36 > end or text[position + 8] != 45:
+    if position + 36 > end or text[np.uint64(position + 8)] != 45:
         return False
     for index in range(36):
-        byte = text[position + index]
+        byte = text[np.uint64(position + index)]
         if index in (8, 13, 18, 23):
             if byte != 45:
                 return False
         elif classes[byte] < _HEX:
             return False
-    return position + 36 == end or classes[text[position + 36]] == _OTHER
+    return position + 36 == end or classes[text[np.uint64(position + 36)]] == _OTHER
