@@ -26,7 +26,7 @@ def test_no_over_read_with_bounds_checking_on(tmp_path: Path) -> None:
         **os.environ,
         "PYTHONPATH": str(root),
         "NUMBA_BOUNDSCHECK": "1",
-        "NUMBA_CACHE_DIR": str(tmp_path),  # the check is compiled in, so cached kernels must not be used
+        "LAKERUNNER_DOWNLOAD_DIR": str(tmp_path),  # the check is compiled in: kept kernels have none
     }
     run = subprocess.run(
         [sys.executable, "-m", "tests.unit.decode.hostile_bytes", "1500"],
