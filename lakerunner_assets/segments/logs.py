@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakerunner_assets.segments import token_bloom
@@ -150,7 +151,8 @@ def _write(
     options = encodings.writer_options(bloom_rows(table, groups))
     with pa.OSFile(str(path), "wb") as sink, pq.ParquetWriter(sink, table.schema, **options) as writer:
         for start, end in groups:
-            rows = compacted(table.take(pa.array(order[start:end])).combine_chunks())
+            chosen = pc.take(table, pa.array(order[start:end]), boundscheck=False)
+            rows = compacted(chosen.combine_chunks())
             writer.write_table(rows, row_group_size=end - start)
         series_offset = sink.tell()
         sink.write(stream_table)
@@ -211,7 +213,8 @@ def _terms(table: pa.Table, label_sets: Sequence[Labels]) -> tuple[int, ...]:
     for labels in label_sets:
         for name, value in labels:
             values.setdefault(name, set()).add(value)
-    values["log_level"] = set(table.column("log_level").unique().drop_null().to_pylist())
+    # added to, never instead of: a stream may have a label of that name
+    values.setdefault("log_level", set()).update(table.column("log_level").unique().drop_null().to_pylist())
     return terms_of(values)
 
 
