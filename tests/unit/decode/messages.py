@@ -1,4 +1,4 @@
-"""Hypothesis strategies for OTLP logs, the prototype-sized sample, and where the corpora are."""
+"""Hypothesis strategies for OTLP logs, a sample with every field, and where the corpora are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opentelemetry.proto.common.v1.common_pb2 import (
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
-CORPORA = Path("/work/shared/corpora")
+CORPORA = Path(__file__).resolve().parents[4] / "shared" / "corpora"
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=12)
 KEYS = st.sampled_from(["a", "a.b", "A_b", "service.name", "name", "http.status_code", ""]) | TEXT
