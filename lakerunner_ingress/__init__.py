@@ -1,4 +1,4 @@
-"""The ingress: notification adapters and (later) push receivers.
+"""The ingress: notification adapters.
 
 It writes raw objects, Kafka references and the outbox, and reads API keys and the registry; decoding belongs
 to `lakerunner_assets`, answering to `lakerunner_query`. Start at `app.py`, then `notifications/pipeline.py`.

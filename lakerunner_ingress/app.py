@@ -1,4 +1,4 @@
-"""The ingress process: notification adapters now, push receivers later.
+"""The ingress process: notification adapters over one pipeline.
 
 It writes Kafka, the outbox and dead letters, reads keys and the registry, and touches nothing else. Route
 handlers are thin; whatever blocks runs in worker threads.
