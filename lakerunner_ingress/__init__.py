@@ -1,5 +1,5 @@
 """The ingress: notification adapters.
 
-It writes raw objects, Kafka references and the outbox, and reads API keys and the registry; decoding belongs
+It writes Kafka references, the outbox and dead letters, and reads API keys and the registry; decoding belongs
 to `lakerunner_assets`, answering to `lakerunner_query`. Start at `app.py`, then `notifications/pipeline.py`.
 """
