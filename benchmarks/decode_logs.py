@@ -22,8 +22,13 @@ from typing import Any
 import pyarrow as pa
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from lakerunner_assets.decode.otlp_logs import decode_object
-from lakerunner_assets.segments.logs import WrittenSegment, write_log_segment
+from lakerunner_assets.decode import door
+from lakerunner_assets.decode.door import Request
+from lakerunner_assets.decode.payload import open_payload
+from lakerunner_assets.decode.result import DecodeOptions, Place
+from lakerunner_assets.segments.logs import write_log_segment
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
+from lakerunner_assets.signals.logs import LOGS
 
 START_NS = 1_768_392_000_000_000_000
 HOUR_NS = 3_600_000_000_000
@@ -85,14 +90,13 @@ def _record(record: Any, time_ns: int, rng: random.Random) -> None:
 
 
 def decode(payload: bytes) -> list[pa.Table]:
-    found = decode_object(payload, object_id=1, arrival_ns=START_NS, max_bytes=1 << 31, slice_bytes=1 << 27)
-    return [piece.table for piece in found]
+    request = Request("object", Place(1, 0, START_NS), DecodeOptions(), 1 << 27)
+    with open_payload(payload, 1 << 31) as opened:
+        return [piece.table for piece in door.decode(opened, request, LOGS.decoders())]
 
 
 def to_segment(payload: bytes, path: Path) -> WrittenSegment:
-    return write_log_segment(
-        decode(payload), path, org="bench", collector="c", segment_id="s", hour_ns=START_NS
-    )
+    return write_log_segment(decode(payload), path, SegmentIdentity("bench", "c", "logs", START_NS, "s"))
 
 
 def protobuf_walk(payload: bytes) -> list[tuple[int, str, list[tuple[str, Any]]]]:

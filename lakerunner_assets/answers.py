@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakerunner_assets.spec import SegmentFacts
+from lakerunner_assets.segments.written import WrittenSegment
 
 
 class Fault(StrEnum):
@@ -23,9 +23,12 @@ class ObjectAnswer:
     rows: int = 0
     rejected: int = 0
     quarantined: int = 0
+    notes: tuple[tuple[str, int], ...] = ()
+    """What was odd about it, counted."""
     hours: tuple[tuple[int, int], ...] = ()
     fault: Fault | None = None
     error: str = ""
+    """Why it failed; of a good object, where and why the first of its rejected records could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class SegmentAnswer:
     collector: str
     dataset: str
     hour_ns: int
-    facts: SegmentFacts
+    facts: WrittenSegment
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from collections.abc import Callable
 
@@ -11,6 +12,7 @@ from lakerunner_cli.accounts import Desk, create_key, create_org
 from lakerunner_cli.command import CommandError
 from resources.index.types import StorageProfile
 from resources.lake.layout import NAME, PrefixMapping, Signal, valid_name
+from resources.lake.options import OptionError
 from resources.store.backend import scheme_of
 
 
@@ -91,6 +93,36 @@ def parked_retry(desk: Desk, args: Namespace) -> int:
     return 0 if retried or not args.ids else 1
 
 
+def setting_set(desk: Desk, args: Namespace) -> int:
+    _require_org(desk, args.org)
+    try:
+        value = json.loads(args.value)
+    except ValueError:
+        value = args.value
+    try:
+        desk.put_org_setting(args.org, args.name, value)
+    except OptionError as error:
+        raise CommandError(str(error)) from error
+    print(f"{args.org}: {args.name} = {json.dumps(value)}")
+    return 0
+
+
+def setting_remove(desk: Desk, args: Namespace) -> int:
+    _require_org(desk, args.org)
+    if args.name not in desk.org_settings(args.org):
+        raise CommandError(f"{args.org} did not set {args.name!r}")
+    desk.put_org_setting(args.org, args.name, None)
+    print(f"{args.org}: {args.name} is the default again")
+    return 0
+
+
+def setting_list(desk: Desk, args: Namespace) -> int:
+    _require_org(desk, args.org)
+    for name, value in desk.org_settings(args.org).items():
+        print(f"{name} = {json.dumps(value)}")
+    return 0
+
+
 def _require_org(desk: Desk, org: str) -> None:
     if org not in desk.organisations():
         raise CommandError(f"no enabled organisation {org!r}; `lakerunner admin org create {org}`")
@@ -107,4 +139,7 @@ ACTIONS: dict[str, Callable[[Desk, Namespace], int]] = {
     "prefix list": prefix_list,
     "parked list": parked_list,
     "parked retry": parked_retry,
+    "setting set": setting_set,
+    "setting remove": setting_remove,
+    "setting list": setting_list,
 }

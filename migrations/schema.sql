@@ -219,3 +219,19 @@ CREATE TABLE lakerunner.run_heartbeat (
     run_id text PRIMARY KEY,
     beat_at timestamptz NOT NULL DEFAULT now()
 );
+
+-- What an organisation chose; names and values are checked by whoever writes.
+
+CREATE TABLE lakerunner.org_setting (
+    org_id text NOT NULL REFERENCES lakerunner.organization,
+    name text NOT NULL,
+    value jsonb NOT NULL,
+    updated_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (org_id, name)
+);
+
+-- What waits, and what was batched lately: asked at every sensor tick.
+
+CREATE INDEX raw_object_open ON lakerunner.raw_object (signal)
+INCLUDE (size) WHERE state IN ('registered', 'batched');
+CREATE INDEX batch_created ON lakerunner.batch (created_at);

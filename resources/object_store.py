@@ -18,6 +18,7 @@ from resources.store.errors import (
     DeniedError,
     NotFoundError,
     StoreError,
+    TooLargeError,
     UnavailableError,
 )
 from resources.store.latency import LATENCY
@@ -32,6 +33,7 @@ __all__ = [
     "ObjectInfo",
     "ObjectStore",
     "StoreError",
+    "TooLargeError",
     "UnavailableError",
     "open_store",
     "render_store_metrics",

@@ -54,6 +54,8 @@ class Settings:
     # --- secrets (never logged; `redacted()` hides them) ------------------------------------------
     internal_token: str = ""
     webhook_token: str = ""
+    webhook_hmac_key: str = ""
+    azure_queue_sas_token: str = ""
     # --- object store -----------------------------------------------------------------------------
     s3_endpoint: str = ""
     s3_region: str = "us-east-1"
@@ -81,6 +83,22 @@ class Settings:
     heartbeat_s: float = 5.0
     sensor_max_messages: int = 5000
     sensor_interval_s: int = 3
+    pending_max_bytes: int = 64 * 1024 * MIB
+    # --- notification queues (`lakerunner notifications`) ------------------------------------------
+    sqs_queue_url: str = ""
+    sqs_endpoint: str = ""
+    sqs_visibility_s: int = 120
+    pubsub_subscription: str = ""
+    azure_queue_url: str = ""
+    azure_queue_visibility_s: int = 120
+    queue_wait_s: int = 20
+    # --- push receivers ---------------------------------------------------------------------------
+    receiver_bucket: str = ""
+    receiver_collector: str = "push"
+    receiver_body_max_bytes: int = 64 * MIB
+    receiver_batch_bytes: int = 16 * MIB
+    receiver_batch_age_s: float = 1.0
+    receiver_memory_bytes: int = 256 * MIB
     # --- query ------------------------------------------------------------------------------------
     query_timeout_s: float = 600.0
     query_default_limit: int = 100

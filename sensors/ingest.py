@@ -16,11 +16,12 @@ from lakerunner_assets.keys import Tier, asset_key
 from lakerunner_assets.partitions import in_window, partition_key
 from resources.bindings import Lakerunner
 from resources.index.contract import PipelineIndex
-from resources.index.types import IntakeResult, ObjectNotice
+from resources.index.types import BatchPlan, IntakeResult, ObjectNotice, PendingObject
 from resources.lake.layout import Signal
 from resources.settings import Settings
 from sensors.intake import arrivals, sort_messages
 from sensors.listing import DROPPED_HOURS, listing_requests
+from sensors.quotas import WINDOW_S, messages_to_read, quotas
 from sensors.requests import cook_requests
 
 
@@ -58,7 +59,12 @@ def ingest_sensor(
 def plan_batches(index: PipelineIndex, settings: Settings, signal: Signal) -> int:
     """Turn ripe groups of pending objects into batches."""
     bounds = BatchBounds.of(settings)
-    return index.plan_batches(signal, lambda pending: group_pending(pending, bounds, time.time_ns()))
+    allowed = quotas(index.org_options(), index.batched_bytes(WINDOW_S))
+
+    def group(pending: Sequence[PendingObject]) -> list[BatchPlan]:
+        return group_pending(allowed.within(pending), bounds, time.time_ns())
+
+    return index.plan_batches(signal, group, allowed.exhausted())
 
 
 def add_partitions(index: PipelineIndex, instance: dg.DagsterInstance) -> None:
@@ -77,7 +83,11 @@ def _take_in(
 
     topic = ingest_topic(signal.value)
     offsets = index.read_offsets(settings.kafka_cluster, topic)
-    batch = read_batch(settings.require("kafka_bootstrap"), topic, offsets, settings.sensor_max_messages)
+    pending = index.pending_bytes(signal)
+    wanted = messages_to_read(pending, settings.pending_max_bytes, settings.sensor_max_messages)
+    if not wanted:
+        context.log.warning(f"{pending} bytes are pending: {topic} is not read until some are done")
+    batch = read_batch(settings.require("kafka_bootstrap"), topic, offsets, wanted)
     for event in batch.events:
         context.log.warning(f"{topic}[{event.partition}] {event.kind.value}: {event.detail}")
     registry = Registry(
@@ -85,6 +95,7 @@ def _take_in(
     )
     intake = sort_messages(settings.kafka_cluster, batch.messages, batch.next_offsets, registry)
     result = index.take_in(intake)
+    index.set_gauges({f'lakerunner_ingest_lag_messages{{signal="{signal.value}"}}': float(batch.lag)})
     for letter in intake.dead_letters:
         context.log.warning(f"kept as dead letter: {letter.reason}")
     if batch.messages:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lakerunner_assets.answers import Answer, Fault, ObjectAnswer, SegmentAnswer
-from lakerunner_assets.cooked.plan import plan_units
+from lakerunner_assets.cooked.plan import Surroundings, plan_units
 from lakerunner_assets.cooked.task import cook
 from lakerunner_assets.cooked.units import decode_answer, encode
 from lakerunner_assets.heartbeat import Heartbeat
@@ -125,14 +125,19 @@ def _answers(kitchen: Kitchen, claims: Sequence[Claim]) -> Iterator[tuple[Claim,
 
 
 def _run(kitchen: Kitchen, claims: Sequence[Claim]) -> list[tuple[Claim, list[Answer]]]:
-    profiles = kitchen.index.storage_profiles()
-    units = [(claim, unit) for claim in claims for unit in plan_units(claim, profiles, kitchen.settings)]
+    around = surroundings(kitchen)
+    units = [(claim, unit) for claim in claims for unit in plan_units(claim, around)]
     tags = [_tag(claim.batch_id, claim.attempt) for claim in claims]
     results = kitchen.spark.run(cook, [encode(unit) for _, unit in units], tags)
     found: dict[int, list[Answer]] = {claim.batch_id: [] for claim in claims}
     for (claim, _), result in zip(units, results, strict=True):
         found[claim.batch_id].append(decode_answer(result))
     return [(claim, found[claim.batch_id]) for claim in claims]
+
+
+def surroundings(kitchen: Kitchen) -> Surroundings:
+    index = kitchen.index
+    return Surroundings(index.storage_profiles(), index.org_options(), kitchen.settings)
 
 
 def _settle(

@@ -7,12 +7,13 @@ old enough; claimed batches become units of about `task_bytes`, the largest firs
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakerunner_assets.cooked.units import Target, Unit, UnitObject
 from lakerunner_assets.partitions import horizon_ns
 from resources.index.types import BatchKind, BatchPlan, Claim, PendingObject, RawObject, StorageProfile
+from resources.lake.options import OrgOptions
 from resources.settings import Settings
 
 SECOND_NS = 1_000_000_000
@@ -49,25 +50,32 @@ def group_pending(pending: Sequence[PendingObject], bounds: BatchBounds, now_ns:
     return plans
 
 
-def plan_units(claim: Claim, profiles: dict[str, StorageProfile], settings: Settings) -> list[Unit]:
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What units need to know beside their objects."""
+
+    profiles: Mapping[str, StorageProfile]
+    options: Mapping[str, OrgOptions]
+    """By organisation; one without settings is not in it."""
+    settings: Settings
+
+
+def plan_units(claim: Claim, around: Surroundings) -> list[Unit]:
     """The units of one claimed batch."""
     target = Target(claim.batch_id, claim.attempt)
-    bins = pack(claim.inputs, settings.cook_task_bytes)
-    return [_unit(claim, part, objects, target, {}, profiles, settings) for part, objects in enumerate(bins)]
+    bins = pack(claim.inputs, around.settings.cook_task_bytes)
+    return [_unit(claim, part, objects, target, {}, around) for part, objects in enumerate(bins)]
 
 
 def plan_rebuild_units(
-    claims: Sequence[Claim],
-    objects: Sequence[RawObject],
-    profiles: dict[str, StorageProfile],
-    settings: Settings,
+    claims: Sequence[Claim], objects: Sequence[RawObject], around: Surroundings
 ) -> list[Unit]:
     """Units that decode each object once and cut it into the segments of several hours' batches."""
     targets = {claim.hour_ns: Target(claim.batch_id, claim.attempt) for claim in claims}
     units: list[Unit] = []
     for collector, mine in _by_collector(objects).items():
-        for chosen in pack(mine, settings.cook_task_bytes):
-            unit = _unit(claims[0], len(units), chosen, None, targets, profiles, settings, collector)
+        for chosen in pack(mine, around.settings.cook_task_bytes):
+            unit = _unit(claims[0], len(units), chosen, None, targets, around, collector)
             units.append(unit)
     return units
 
@@ -129,10 +137,10 @@ def _unit(
     objects: Sequence[RawObject],
     target: Target | None,
     targets: dict[int, Target],
-    profiles: dict[str, StorageProfile],
-    settings: Settings,
+    around: Surroundings,
     collector: str = "",
 ) -> Unit:
+    settings = around.settings
     return Unit(
         signal=claim.signal,
         org=claim.org,
@@ -141,16 +149,17 @@ def _unit(
         objects=tuple(_unit_object(obj, check=bool(targets)) for obj in objects),
         target=target,
         targets=targets,
-        buckets=_places({obj.bucket for obj in objects}, profiles),
+        buckets=_places({obj.bucket for obj in objects}, around.profiles),
         lake_url=settings.require("lake_url"),
         horizon_ns=horizon_ns(settings.horizon),
         future_tolerance_ns=settings.future_tolerance_s * SECOND_NS,
         object_max_bytes=settings.object_max_bytes,
         slice_bytes=settings.cook_slice_bytes,
+        options=around.options.get(claim.org, OrgOptions()).decode,
     )
 
 
-def _places(names: set[str], profiles: dict[str, StorageProfile]) -> dict[str, tuple[str, str]]:
+def _places(names: set[str], profiles: Mapping[str, StorageProfile]) -> dict[str, tuple[str, str]]:
     """Only the buckets a unit reads; one without a profile is reported by the task, for its objects alone."""
     return {n: (profiles[n].url, profiles[n].credentials_ref) for n in sorted(names) if n in profiles}
 

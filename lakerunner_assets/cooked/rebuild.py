@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from lakerunner_assets.answers import Answer, Fault, ObjectAnswer
-from lakerunner_assets.cooked.ingest import Kitchen, Report, cook_claims, unless_lost
+from lakerunner_assets.cooked.ingest import Kitchen, Report, cook_claims, surroundings, unless_lost
 from lakerunner_assets.cooked.plan import plan_all_now, plan_rebuild_units
 from lakerunner_assets.cooked.task import cook
 from lakerunner_assets.cooked.units import decode_answer, encode
@@ -107,8 +107,7 @@ def _decode_again(
 ) -> list[Answer]:
     """Every object once, however many of the hours it has rows in."""
     distinct = {obj.object_id: obj for objects in sources.values() for obj in objects}
-    profiles = kitchen.index.storage_profiles()
-    units = plan_rebuild_units(claims, list(distinct.values()), profiles, kitchen.settings)
+    units = plan_rebuild_units(claims, list(distinct.values()), surroundings(kitchen))
     tags = [f"batch-{claim.batch_id}" for claim in claims]
     results = kitchen.spark.run(cook, [encode(unit) for unit in units], tags)
     return [decode_answer(result) for result in results]

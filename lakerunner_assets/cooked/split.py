@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_assets.cooked.units import Unit
-from lakerunner_assets.spec import DecodedSlice, SignalSpec
+from lakerunner_assets.spec import SignalSpec
 from resources.lake.timecut import HOUR_NS, cut
 
 if TYPE_CHECKING:
@@ -30,13 +30,12 @@ class Split:
     """(dataset, hour) → rows."""
     counts: dict[int, int]
     """Live rows per event hour."""
-    rejected: int
     quarantined: int
 
 
-def split_rows(part: DecodedSlice, spec: SignalSpec, unit: Unit, arrival_hour_ns: int) -> Split:
-    """Rows of one slice by where they belong."""
-    times = part.table.column(spec.time_column).to_numpy()
+def split_rows(table: pa.Table, spec: SignalSpec, unit: Unit, arrival_hour_ns: int) -> Split:
+    """Rows of one decoded slice by where they belong."""
+    times = _nanoseconds(table.column(spec.time_column).to_numpy(), spec.time_unit_ns)
     early = times <= unit.horizon_ns
     late = times > arrival_hour_ns + HOUR_NS + unit.future_tolerance_ns
     live = ~(early | late)
@@ -47,11 +46,17 @@ def split_rows(part: DecodedSlice, spec: SignalSpec, unit: Unit, arrival_hour_ns
         mask = live & (hours == hour)
         counts[hour] = int(mask.sum())
         if not unit.targets or hour in unit.targets:
-            tables[spec.dataset, hour] = _filtered(part.table, mask)
+            tables[spec.dataset, hour] = _filtered(table, mask)
     if unit.target is not None and not live.all():
         reasons = np.where(early, BEFORE_HORIZON, TOO_FAR_AHEAD)
-        tables[spec.quarantine_dataset, arrival_hour_ns] = _quarantined(part.table, ~live, reasons)
-    return Split(tables, counts, part.rejected, int((~live).sum()))
+        tables[spec.quarantine_dataset, arrival_hour_ns] = _quarantined(table, ~live, reasons)
+    return Split(tables, counts, int((~live).sum()))
+
+
+def _nanoseconds(times: npt.NDArray[np.int64], unit_ns: int) -> npt.NDArray[np.int64]:
+    """Times that nanoseconds cannot say are as far away as they can: outside of any accepted range."""
+    furthest = (2**63 - 1) // unit_ns
+    return np.clip(times, -furthest, furthest) * unit_ns if unit_ns > 1 else times
 
 
 def _filtered(table: pa.Table, mask: Mask) -> pa.Table:

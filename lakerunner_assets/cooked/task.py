@@ -19,16 +19,21 @@ from pathlib import Path
 
 from lakerunner_assets.answers import Answer, Fault, ObjectAnswer, SegmentAnswer
 from lakerunner_assets.cooked.buffers import HourBuffers
-from lakerunner_assets.cooked.split import Split, split_rows
+from lakerunner_assets.cooked.download import Download, download
+from lakerunner_assets.cooked.split import split_rows
 from lakerunner_assets.cooked.units import Target, Unit, UnitObject, decode_unit, encode, segment_id
+from lakerunner_assets.decode.door import Request, decode
 from lakerunner_assets.decode.errors import DecodeError
+from lakerunner_assets.decode.payload import open_payload
+from lakerunner_assets.decode.result import Decoded, Place
+from lakerunner_assets.segments.written import SegmentIdentity
 from lakerunner_assets.signals import SIGNALS
-from lakerunner_assets.spec import Limits, SegmentIdentity, SignalSpec
+from lakerunner_assets.spec import SignalSpec
 from resources.lake.layout import hourly_segment_key
 from resources.lake.timecut import HOUR_NS, from_datetime
 from resources.object_store import (
     AlreadyExistsError,
-    Fetched,
+    ObjectInfo,
     ObjectStore,
     StoreError,
     UnavailableError,
@@ -98,7 +103,6 @@ class Round:
         self._unit = unit
         self._settings = settings
         self._spec: SignalSpec = SIGNALS[unit.signal]
-        self._limits = Limits(unit.object_max_bytes, unit.slice_bytes)
         self._buffers = HourBuffers(unit.slice_bytes)
         self._objects: list[ObjectAnswer] = list(left_out.values())
         self._left_out = left_out
@@ -121,7 +125,7 @@ class Round:
     def _cook_object(self, obj: UnitObject, folder: Path) -> ObjectAnswer:
         self._buffers.begin()
         try:
-            fetched = self._fetch(obj)
+            fetched = self._fetch(obj, folder)
             return self._rows_of(obj, fetched, folder)
         except (ObjectError, DecodeError) as error:
             fault = error.fault if isinstance(error, ObjectError) else Fault.OBJECT
@@ -131,21 +135,22 @@ class Round:
             self._buffers.forget()
             return answer
 
-    def _fetch(self, obj: UnitObject) -> Fetched:
+    def _fetch(self, obj: UnitObject, folder: Path) -> Download:
         if self._silence[obj.bucket] >= MAX_SILENCE:
             raise ObjectError(Fault.STORE, "its bucket does not answer")
         try:
-            fetched = self._store_of(obj.bucket).get(obj.key, self._limits.object_max_bytes)
+            store = self._store_of(obj.bucket)
+            fetched = download(store, obj.key, folder, self._unit.object_max_bytes)
         except (UnavailableError, SettingsError) as error:
             self._silence[obj.bucket] += 1
             raise ObjectError(Fault.STORE, str(error)) from error
         except StoreError as error:
             raise ObjectError(Fault.OBJECT, str(error)) from error
         self._silence[obj.bucket] = 0
-        found = fetched.etag.strip('"')
+        found = fetched.info.etag.strip('"')
         if obj.expect_etag and found != obj.expect_etag:
             raise ObjectError(Fault.OBJECT, f"was written again: etag {obj.expect_etag} became {found}")
-        self._raw_bytes += len(fetched.data)
+        self._raw_bytes += fetched.info.size
         return fetched
 
     def _store_of(self, bucket: str) -> ObjectStore:
@@ -154,11 +159,16 @@ class Round:
         url, ref = self._unit.buckets[bucket]
         return open_store(url, self._settings, ref)
 
-    def _rows_of(self, obj: UnitObject, fetched: Fetched, folder: Path) -> ObjectAnswer:
+    def _rows_of(self, obj: UnitObject, fetched: Download, folder: Path) -> ObjectAnswer:
         hours: Counter[int] = Counter()
+        notes: Counter[str] = Counter()
         rejected = quarantined = 0
-        for part in self._splits(obj, fetched):
-            rejected += part.rejected
+        first_rejected = ""
+        for decoded in self._decoded(obj, fetched, folder):
+            part = split_rows(decoded.table, self._spec, self._unit, obj.arrival_hour_ns)
+            rejected += decoded.rejected
+            first_rejected = first_rejected or decoded.first_rejected
+            notes.update(decoded.notes)
             quarantined += part.quarantined
             hours.update(part.counts)
             for (dataset, hour), table in part.tables.items():
@@ -167,20 +177,21 @@ class Round:
                     self._spill(folder)
         return ObjectAnswer(
             obj.object_id,
-            etag=fetched.etag.strip('"'),
+            etag=fetched.info.etag.strip('"'),
             rows=sum(hours.values()),
             rejected=rejected,
             quarantined=quarantined,
+            notes=tuple(sorted(notes.items())),
             hours=tuple(sorted(hours.items())),
+            error=first_rejected,
         )
 
-    def _splits(self, obj: UnitObject, fetched: Fetched) -> Iterator[Split]:
-        arrival_ns = _arrival(obj, fetched)
-        parts = self._spec.decode(
-            fetched.data, object_id=obj.object_id, arrival_ns=arrival_ns, limits=self._limits
-        )
-        for part in parts:
-            yield split_rows(part, self._spec, self._unit, obj.arrival_hour_ns)
+    def _decoded(self, obj: UnitObject, fetched: Download, folder: Path) -> Iterator[Decoded]:
+        place = Place(obj.object_id, 0, _arrival(obj, fetched.info))
+        request = Request(obj.key, place, self._unit.options, self._unit.slice_bytes)
+        decoders = self._spec.decoders()
+        with fetched, open_payload(fetched.content, self._unit.object_max_bytes, folder) as payload:
+            yield from decode(payload, request, decoders)
 
     def _spill(self, folder: Path) -> None:
         """Write the largest buffer, to make room."""
@@ -215,7 +226,7 @@ class Round:
         return self._unit.target or self._unit.targets[hour_ns]
 
 
-def _arrival(obj: UnitObject, fetched: Fetched) -> int:
+def _arrival(obj: UnitObject, info: ObjectInfo) -> int:
     """When the object arrived, kept inside its (left-open) arrival hour so that a copy cooks alike."""
     hour = obj.arrival_hour_ns
-    return min(max(from_datetime(fetched.last_modified), hour + 1), hour + HOUR_NS)
+    return min(max(from_datetime(info.last_modified), hour + 1), hour + HOUR_NS)

@@ -13,6 +13,7 @@ import xxhash
 
 from lakerunner_assets.answers import Answer
 from resources.lake.layout import Signal
+from resources.lake.options import DecodeOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class Unit:
     future_tolerance_ns: int
     object_max_bytes: int
     slice_bytes: int
+    options: DecodeOptions
+    """The organisation's choices at planning time."""
 
 
 def segment_id(target: Target, hour_ns: int, dataset: str, part: int) -> str:

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 
 from lakerunner_assets.decode import json_text
 from lakerunner_assets.decode.distinct import distinct
-from lakerunner_assets.decode.json_text import rendered
-from lakerunner_assets.decode.scan import (
+from lakerunner_assets.decode.fields import (
     ARRAY,
     BOOL,
     BYTES,
@@ -29,6 +28,7 @@ from lakerunner_assets.decode.scan import (
     Spans,
     Values,
 )
+from lakerunner_assets.decode.json_text import rendered
 from lakerunner_assets.decode.text import repaired, strings
 from lakerunner_assets.decode.wire import Bytes
 

@@ -16,9 +16,7 @@ import pyarrow as pa
 
 from lakerunner_assets.decode.any_value import rendered_values, take_values, texts
 from lakerunner_assets.decode.distinct import distinct, take_spans
-from lakerunner_assets.decode.kernel import kernel
-from lakerunner_assets.decode.naming import MAX_COLUMNS, Attribute
-from lakerunner_assets.decode.scan import (
+from lakerunner_assets.decode.fields import (
     ARRAY,
     BOOL,
     BYTES,
@@ -34,6 +32,8 @@ from lakerunner_assets.decode.scan import (
     Spans,
     Values,
 )
+from lakerunner_assets.decode.kernel import kernel
+from lakerunner_assets.decode.naming import MAX_COLUMNS, Attribute
 from lakerunner_assets.decode.text import column_at, scatter, scatter_codes, strings
 from lakerunner_assets.decode.wire import Bytes
 

@@ -1,7 +1,7 @@
 """Opens gzip and zstd envelopes, recognised by content because names lie.
 
 Decompression is bounded: a small object that unfolds into more than `max_bytes` is refused before that
-much memory is taken. A stream that ends early or is damaged says where, so that it can be told from a
+much memory or disk is taken. A stream that ends early or is damaged says where, so that it can be told from a
 valid short one.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import io
 import zlib
-from typing import cast
+from collections.abc import Callable, Iterator
+from typing import IO, cast
 
 import zstandard
 from isal import igzip
@@ -20,6 +21,8 @@ from lakerunner_assets.decode.errors import EmptyObjectError, MalformedError, To
 GZIP_MAGIC = b"\x1f\x8b\x08"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _CHUNK = 1 << 20
+_ZSTD_INPUT = 4096
+"""Compressed bytes opened at a time: four of them may stand for a block of 128 KiB."""
 _DAMAGED: tuple[type[Exception], ...] = (
     EOFError,
     OSError,
@@ -45,59 +48,67 @@ def decompress(data: bytes, max_bytes: int) -> bytes:
     if not data:
         raise EmptyObjectError(0, "empty object")
     kind = sniff(data)
-    if kind == "gzip":
-        return _gunzip(data, max_bytes)
-    if kind == "zstd":
-        return _unzstd(data, max_bytes)
+    if kind != "plain":
+        return b"".join(_chunks(io.BytesIO(data), kind, max_bytes))
     if len(data) > max_bytes:
         raise TooLargeError(max_bytes, f"object of {len(data)} bytes is larger than the limit of {max_bytes}")
     return data
 
 
-def _gunzip(data: bytes, max_bytes: int) -> bytes:
-    stream = igzip.GzipFile(fileobj=io.BytesIO(data), mode="rb")
-    return _read_bounded(stream, max_bytes, "gzip")
+def copy_plain(source: IO[bytes], kind: str, target: IO[bytes], max_bytes: int) -> None:
+    """Unfold an envelope into a file, a chunk at a time."""
+    for chunk in _chunks(source, kind, max_bytes):
+        target.write(chunk)
+    target.flush()
 
 
-def _unzstd(data: bytes, max_bytes: int) -> bytes:
-    # read_across_frames: concatenated frames are one payload, as with gzip members
-    stream = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True)
-    plain = _read_bounded(stream, max_bytes, "zstd")
-    _require_complete_zstd(data, len(plain))
-    return plain
-
-
-def _read_bounded(
-    stream: io.BufferedIOBase | zstandard.ZstdDecompressionReader, max_bytes: int, kind: str
-) -> bytes:
-    parts: list[bytes] = []
+def _chunks(source: IO[bytes], kind: str, max_bytes: int) -> Iterator[bytes]:
     done = 0
+    parts = {"gzip": _gunzipped, "zstd": _unzstd, "plain": _plain}[kind](source)
     while True:
         try:
-            part = stream.read(min(_CHUNK, max_bytes + 1 - done))
+            part = next(parts, b"")
         except _DAMAGED as error:
             raise MalformedError(
                 done, f"{kind} stream is damaged or truncated after {done} bytes: {error}"
             ) from error
         if not part:
-            return b"".join(parts)
+            return
         done += len(part)
         if done > max_bytes:
             raise TooLargeError(
                 max_bytes, f"{kind} object unfolds to more than the limit of {max_bytes} bytes"
             )
-        parts.append(part)
+        yield part
 
 
-def _require_complete_zstd(data: bytes, plain_bytes: int) -> None:
-    """The zstd reader returns what it has at a premature end; only the frame decoder sees the end."""
-    rest = data
+def _plain(source: IO[bytes]) -> Iterator[bytes]:
+    return iter(lambda: source.read(_CHUNK), b"")
+
+
+def _gunzipped(source: IO[bytes]) -> Iterator[bytes]:
+    stream = igzip.GzipFile(fileobj=source, mode="rb")
+    read = cast("Callable[[int], bytes]", stream.read)
+    return iter(lambda: read(_CHUNK), b"")
+
+
+def _unzstd(source: IO[bytes]) -> Iterator[bytes]:
+    """Frame by frame: concatenated frames are one payload, as with gzip members.
+
+    The library's stream reader hands out what it has at a premature end; the frame decoder sees the end.
+    """
+    rest = source.read(_ZSTD_INPUT)
     while rest:
         decoder = zstandard.ZstdDecompressor().decompressobj()
-        for start in range(0, len(rest), _CHUNK):
-            decoder.decompress(rest[start : start + _CHUNK])
-            if decoder.eof:
-                rest = decoder.unused_data + rest[start + _CHUNK :]
-                break
-        else:
-            raise MalformedError(plain_bytes, f"zstd stream is truncated after {plain_bytes} bytes")
+        while not decoder.eof:
+            if not rest:
+                raise EOFError("truncated: the last frame has no end")
+            yield from _nonempty(decoder.decompress(rest))
+            rest = b"" if decoder.eof else source.read(_ZSTD_INPUT)
+        rest = decoder.unused_data or source.read(_ZSTD_INPUT)
+
+
+def _nonempty(part: bytes) -> Iterator[bytes]:
+    """In pieces, because a megabyte of zeros compressed is a few bytes."""
+    for start in range(0, len(part), _CHUNK):
+        yield part[start : start + _CHUNK]

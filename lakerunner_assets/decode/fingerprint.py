@@ -22,8 +22,8 @@ from lakerunner_assets.decode.eight_bytes import (
     run_length,
     token_mask,
 )
+from lakerunner_assets.decode.fields import Int32s, Spans
 from lakerunner_assets.decode.kernel import Integer, kernel, scanner
-from lakerunner_assets.decode.scan import Int32s, Spans
 from lakerunner_assets.decode.wire import Bytes
 
 FINGERPRINT_VERSION = 1

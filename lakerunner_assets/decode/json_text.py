@@ -14,8 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_assets.decode.errors import TooLargeError
-from lakerunner_assets.decode.kernel import Integer, kernel, scanner
-from lakerunner_assets.decode.scan import (
+from lakerunner_assets.decode.fields import (
     ARRAY,
     BOOL,
     BYTES,
@@ -28,6 +27,7 @@ from lakerunner_assets.decode.scan import (
     Spans,
     read_any_value,
 )
+from lakerunner_assets.decode.kernel import Integer, kernel, scanner
 from lakerunner_assets.decode.wire import (
     TOO_DEEP,
     Bytes,

@@ -6,12 +6,13 @@ Kernels release the GIL and are kept on disk (`kept.py`), because compiling all 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TypeVar, cast
 
 import numba
 import numpy as np
 
-from lakerunner_assets.decode.kept import cache_folder
+from lakerunner_assets.decode.kept import WARMING, cache_folder
 
 Integer = int | np.int64
 """What kernels count and point with: Python's own outside of them, 64 bits inside."""
@@ -19,12 +20,9 @@ Integer = int | np.int64
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
-numba.config.CACHE_DIR = str(cache_folder())
-
-
 def kernel(function: Function) -> Function:
     """Compile on first call, keep on disk, run without the GIL."""
-    return cast("Function", numba.njit(nogil=True, cache=True)(function))
+    return _compiled(function)
 
 
 def scanner(function: Function) -> Function:
@@ -32,9 +30,19 @@ def scanner(function: Function) -> Function:
 
     Scanners call each other for every field; counting every time made them six times slower.
     """
-    return cast("Function", numba.njit(nogil=True, cache=True, _nrt=False)(function))
+    return _compiled(function, _nrt=False)
 
 
 def inlined(function: Function) -> Function:
     """A scanner so small that it is copied into its callers before types are known."""
-    return cast("Function", numba.njit(nogil=True, cache=True, _nrt=False, inline="always")(function))
+    return _compiled(function, _nrt=False, inline="always")
+
+
+def _compiled(function: Function, **options: object) -> Function:
+    numba.config.CACHE_DIR = _folder(function.__module__)  # read by numba when it decorates
+    return cast("Function", numba.njit(nogil=True, cache=True, **options)(function))
+
+
+@cache
+def _folder(module: str) -> str:
+    return str(cache_folder(WARMING if module == "__main__" else module))

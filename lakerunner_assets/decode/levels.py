@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakerunner_assets.decode.fields import Int32s, Int64s
 from lakerunner_assets.decode.kernel import kernel
-from lakerunner_assets.decode.scan import Int32s, Int64s
 from lakerunner_assets.decode.wire import Bytes
 
 NAMES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")

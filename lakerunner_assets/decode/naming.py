@@ -17,7 +17,7 @@ import xxhash
 
 from resources.lake.segment_file import OVERFLOW_COLUMNS
 
-PREFIXES = {"resource": "resource_", "scope": "scope_", "log": "attr_"}
+PREFIXES = {"resource": "resource_", "scope": "scope_", "record": "attr_"}
 MAX_COLUMNS = 1000
 """Attribute columns of one scope in one segment; the rest, least frequent first, goes to the overflow map."""
 
@@ -54,7 +54,7 @@ def attribute_of(field: pa.Field) -> Attribute | None:
 
 def plain_name(scope: str, key: str) -> str:
     """
-    >>> plain_name("log", "http.Status-Code"), plain_name("resource", "service.name")
+    >>> plain_name("record", "http.Status-Code"), plain_name("resource", "service.name")
     ('attr_http_status_code', 'resource_service_name')
     """
     return PREFIXES[scope] + _UNSAFE.sub("_", key.lower())
@@ -63,7 +63,7 @@ def plain_name(scope: str, key: str) -> str:
 def assign(attributes: Iterable[Attribute], reserved: Collection[str] = RESERVED) -> dict[Attribute, str]:
     """A name for each, unique and independent of the order they come in.
 
-    >>> a, b = Attribute("log", "a.b", "string"), Attribute("log", "a.b", "int")
+    >>> a, b = Attribute("record", "a.b", "string"), Attribute("record", "a.b", "int")
     >>> assign([b, a])[a], assign([b, a])[b]
     ('attr_a_b', 'attr_a_b__int')
     """

@@ -13,30 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_assets.decode.attributes import AttributeColumns
-from lakerunner_assets.decode.scan import Int32s
+from lakerunner_assets.decode.fields import Int32s
 from resources.lake.streams import Labels, canonical, labels_to_text, stream_id
-
-DEFAULT_INDEX_ATTRIBUTES = (
-    "service.name",
-    "service.namespace",
-    "service.instance.id",
-    "deployment.environment",
-    "deployment.environment.name",
-    "cloud.region",
-    "cloud.availability_zone",
-    "k8s.cluster.name",
-    "k8s.namespace.name",
-    "k8s.pod.name",
-    "k8s.container.name",
-    "container.name",
-    "k8s.replicaset.name",
-    "k8s.deployment.name",
-    "k8s.statefulset.name",
-    "k8s.daemonset.name",
-    "k8s.cronjob.name",
-    "k8s.job.name",
-)
-"""Loki's `default_resource_attributes_as_index_labels`."""
 
 UNKNOWN_SERVICE = "unknown_service"
 

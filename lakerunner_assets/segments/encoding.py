@@ -6,16 +6,19 @@ split into byte streams. Trace and span ids get bloom filters, sized for the lar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-COMPRESSION_LEVEL = 1
+LOG_LEVEL = 1
+METRIC_LEVEL = 3
+"""Of zstd: logs and traces, metrics."""
 BATCH_ROWS = 8192
 """Rows the writer encodes at a time; pyarrow's 1024 spends more on the batches than on short values."""
-BLOOM_COLUMNS = ("trace_id", "span_id")
+BLOOM_COLUMNS = ("trace_id", "span_id", "span_trace_id")
 BLOOM_FPP = 0.05
 """The segment's token bloom already holds the ids; this one only chooses row groups."""
 
@@ -28,11 +31,11 @@ class Encodings:
     dictionary: tuple[str, ...]
     by_column: dict[str, str]
 
-    def writer_options(self, bloom_rows: dict[str, int]) -> dict[str, Any]:
+    def writer_options(self, bloom_rows: dict[str, int], compression_level: int) -> dict[str, Any]:
         """Keyword arguments of `pyarrow.parquet.ParquetWriter`."""
         return {
             "compression": "zstd",
-            "compression_level": COMPRESSION_LEVEL,
+            "compression_level": compression_level,
             "use_dictionary": list(self.dictionary),
             "column_encoding": self.by_column,
             "write_statistics": True,
@@ -74,10 +77,14 @@ def _encoding(data_type: pa.DataType) -> str | None:
     return "BYTE_STREAM_SPLIT" if pa.types.is_floating(data_type) else None
 
 
-def bloom_rows(table: pa.Table, groups: list[tuple[int, int]]) -> dict[str, int]:
+def bloom_rows(table: pa.Table, groups: Sequence[tuple[int, int]]) -> dict[str, int]:
     """Distinct values to expect in the largest row group; columns without values get no filter."""
     largest = max(end - start for start, end in groups)
-    present = {name: table.num_rows - table.column(name).null_count for name in BLOOM_COLUMNS}
+    present = {
+        name: table.num_rows - table.column(name).null_count
+        for name in BLOOM_COLUMNS
+        if name in table.column_names
+    }
     return {name: min(largest, rows) for name, rows in present.items() if rows}
 
 

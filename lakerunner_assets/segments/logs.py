@@ -15,18 +15,17 @@ equal bytes, so a retried task writes the same object.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakerunner_assets.segments import token_bloom
-from lakerunner_assets.segments.encoding import bloom_rows, choose, compacted
+from lakerunner_assets.segments.file import Content, write_file
 from lakerunner_assets.segments.order import row_groups, row_order
-from lakerunner_assets.segments.unify import Unified, unify
+from lakerunner_assets.segments.unify import unify
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.lake import streams
 from resources.lake.segment_file import (
     FORMAT_VERSION,
@@ -34,7 +33,6 @@ from resources.lake.segment_file import (
     LOG_SORT_VERSION,
     OVERFLOW_COLUMNS,
     SegmentFacts,
-    file_metadata,
 )
 from resources.lake.streams import Labels, Stream, labels_from_text
 from resources.lake.terms import terms_of
@@ -43,56 +41,20 @@ STREAM_COLUMN = "chq_stream"
 _NOT_TOKENS = frozenset({"log_level", "detected_level", "log_severity_text"})
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenSegment:
-    """What the index needs to know about a segment that now lies at `path`."""
-
-    path: Path
-    rows: int
-    bytes: int
-    min_ns: int
-    max_ns: int
-    terms: tuple[int, ...]
-    label_names: tuple[str, ...]
-    series_offset: int
-    series_length: int
-    bloom_offset: int
-    bloom_length: int
-    object_ids: tuple[int, ...]
-    row_groups: int
-    sort_version: int = LOG_SORT_VERSION
-    format_version: int = FORMAT_VERSION
-    row_counts: dict[int, int] = field(default_factory=dict, compare=False)
-    """Rows per raw object."""
-
-
 def write_log_segment(
-    tables: Sequence[pa.Table],
-    sink_path: Path,
-    *,
-    org: str,
-    collector: str,
-    segment_id: str,
-    hour_ns: int,
-    dataset: str = "logs",
-    generation: int = 0,
+    tables: Sequence[pa.Table], sink_path: Path, identity: SegmentIdentity
 ) -> WrittenSegment:
     """Write the rows of decoded tables as one segment; there must be at least one row."""
     filled = [table for table in tables if table.num_rows]
     if not filled:
-        raise ValueError(f"segment {segment_id}: no rows; an empty segment is never written")
+        raise ValueError(f"segment {identity.segment_id}: no rows; an empty segment is never written")
     unified = unify(filled)
     found = _streams(unified.table)
     order = _order(unified.table, found)
     times = unified.table.column("chq_tsns").to_numpy()
-    objects, object_rows = np.unique(unified.table.column("chq_object").to_numpy(), return_counts=True)
+    objects = np.unique(unified.table.column("chq_object").to_numpy())
     facts = SegmentFacts(
-        segment_id=segment_id,
-        org=org,
-        collector=collector,
-        dataset=dataset,
-        hour_ns=hour_ns,
-        generation=generation,
+        **asdict(identity),
         format_version=FORMAT_VERSION,
         sort_version=LOG_SORT_VERSION,
         sort_order=LOG_SORT_ORDER,
@@ -108,67 +70,16 @@ def write_log_segment(
     stream_table = streams.encode(stream for stream, _ in found)
     bloom = token_bloom.build(_token_columns(unified.table)).to_bytes()
     groups = row_groups(times[order], unified.table.nbytes / len(times))
-    try:
-        facts = _write(sink_path, unified, order, groups, facts, stream_table, bloom)
-    except BaseException:
-        sink_path.unlink(missing_ok=True)
-        raise
-    return WrittenSegment(
-        path=sink_path,
-        rows=facts.rows,
-        bytes=sink_path.stat().st_size,
-        min_ns=facts.min_ns,
-        max_ns=facts.max_ns,
+    content = Content(
+        unified.table.drop_columns([STREAM_COLUMN]), order, groups, unified.label_map, stream_table, bloom
+    )
+    return write_file(
+        sink_path,
+        content,
+        facts,
         terms=_terms(unified.table, [stream.labels for stream, _ in found]),
         label_names=tuple(sorted({name for stream, _ in found for name, _ in stream.labels})),
-        series_offset=facts.series_offset,
-        series_length=facts.series_length,
-        bloom_offset=facts.bloom_offset,
-        bloom_length=facts.bloom_length,
-        object_ids=facts.source_objects,
-        row_groups=len(groups),
-        row_counts=dict(zip(objects.tolist(), object_rows.tolist(), strict=True)),
-    )
-
-
-def _write(
-    path: Path,
-    unified: Unified,
-    order: np.ndarray,
-    groups: list[tuple[int, int]],
-    facts: SegmentFacts,
-    stream_table: bytes,
-    bloom: bytes,
-) -> SegmentFacts:
-    """Row groups, then the stream table and the bloom, then the footer that points at all of it."""
-    table = unified.table.drop_columns([STREAM_COLUMN])
-    encodings = choose(table)
-    plain = [
-        f.name for f in table.schema if pa.types.is_dictionary(f.type) and f.name not in encodings.dictionary
-    ]
-    for name in plain:
-        table = table.set_column(table.column_names.index(name), name, table.column(name).cast(pa.string()))
-    options = encodings.writer_options(bloom_rows(table, groups))
-    with pa.OSFile(str(path), "wb") as sink, pq.ParquetWriter(sink, table.schema, **options) as writer:
-        for start, end in groups:
-            chosen = pc.take(table, pa.array(order[start:end]), boundscheck=False)
-            rows = compacted(chosen.combine_chunks())
-            writer.write_table(rows, row_group_size=end - start)
-        series_offset = sink.tell()
-        sink.write(stream_table)
-        sink.write(bloom)
-        facts = _placed(facts, series_offset, len(stream_table), len(bloom))
-        writer.add_key_value_metadata(file_metadata(facts, unified.label_map))
-    return facts
-
-
-def _placed(facts: SegmentFacts, series_offset: int, series_length: int, bloom_length: int) -> SegmentFacts:
-    return replace(
-        facts,
-        series_offset=series_offset,
-        series_length=series_length,
-        bloom_offset=series_offset + series_length,
-        bloom_length=bloom_length,
+        metric_names=(),
     )
 
 

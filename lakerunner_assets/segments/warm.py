@@ -14,8 +14,10 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
 
 from lakerunner_assets.decode.kept import MARK, cache_folder
-from lakerunner_assets.decode.otlp_logs import decode_object
+from lakerunner_assets.decode.otlp.logs import decode_logs
+from lakerunner_assets.decode.result import DecodeOptions, Place
 from lakerunner_assets.segments.logs import write_log_segment
+from lakerunner_assets.segments.written import SegmentIdentity
 
 MOMENT_NS = 1_767_225_600_000_000_000
 
@@ -23,12 +25,13 @@ MOMENT_NS = 1_767_225_600_000_000_000
 def warm() -> float:
     """Compile what is not kept yet; the seconds it took."""
     started = time.monotonic()
-    parts = decode_object(sample(), object_id=1, arrival_ns=MOMENT_NS, max_bytes=1 << 20, slice_bytes=1 << 20)
-    tables = [part.table for part in parts]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "warm.parquet"
-        write_log_segment(tables, path, org="warm", collector="warm", segment_id="0" * 32, hour_ns=MOMENT_NS)
-    (cache_folder() / MARK).touch()
+    tables = [decode_logs(sample(), Place(1, 0, MOMENT_NS), DecodeOptions()).table]
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "warm.parquet"
+        write_log_segment(tables, path, SegmentIdentity("warm", "warm", "logs", MOMENT_NS, "0" * 32))
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARK).touch()
     return time.monotonic() - started
 
 

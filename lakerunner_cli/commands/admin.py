@@ -20,6 +20,7 @@ NOUNS = {
     "bucket": "where raw objects lie",
     "prefix": "whose objects lie under a key prefix",
     "parked": "objects given up on",
+    "setting": "what an organisation chose about its telemetry",
 }
 
 
@@ -30,6 +31,7 @@ def configure(parser: ArgumentParser) -> None:
     _configure_key(verbs["key"])
     _configure_bucket(verbs["bucket"], verbs["prefix"])
     _configure_parked(verbs["parked"])
+    _configure_setting(verbs["setting"])
 
 
 def run(args: Namespace, settings: Settings) -> int:
@@ -96,3 +98,16 @@ def _configure_parked(verbs: Verbs) -> None:
     retry = _verb(verbs, "parked retry", "try parked objects again")
     retry.add_argument("--org", required=True)
     retry.add_argument("ids", nargs="*", type=int, metavar="ID", help="default: all of the organisation")
+
+
+def _configure_setting(verbs: Verbs) -> None:
+    names = "index_attributes, metric_naming, type_and_unit_labels, fields, "
+    names += "push_bytes_per_second, ingest_bytes_per_minute"
+    change = _verb(verbs, "setting set", "choose; objects cooked from now on obey")
+    change.add_argument("org", metavar="ORG")
+    change.add_argument("name", metavar="NAME", help=names)
+    change.add_argument("value", metavar="VALUE", help="JSON; bare words are text")
+    remove = _verb(verbs, "setting remove", "back to the default")
+    remove.add_argument("org", metavar="ORG")
+    remove.add_argument("name", metavar="NAME", help=names)
+    _verb(verbs, "setting list", "what was chosen").add_argument("org", metavar="ORG")

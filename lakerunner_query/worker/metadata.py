@@ -24,7 +24,7 @@ from resources.lake.segment_file import OVERFLOW_COLUMNS
 Show = Callable[[object], str | None]
 
 SYSTEM, LOG, SCOPE, RESOURCE = range(4)
-PRECEDENCE = {"log": LOG, "scope": SCOPE, "resource": RESOURCE}
+PRECEDENCE = {"record": LOG, "scope": SCOPE, "resource": RESOURCE}
 _NOT_A_NAME = re.compile(r"[^a-zA-Z0-9_:]")
 
 

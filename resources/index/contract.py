@@ -31,6 +31,7 @@ from resources.index.types import (
     TopicOffset,
 )
 from resources.lake.layout import PrefixMapping, Signal
+from resources.lake.options import OrgOptions
 
 Grouping = Callable[[Sequence[PendingObject]], Sequence[BatchPlan]]
 Deliver = Callable[[Sequence[OutboxMessage]], None]
@@ -76,6 +77,9 @@ class IngressIndex(KeyIndex, StatusIndex, Protocol):
     def organisations(self) -> list[str]:
         """Names of enabled organisations, sorted."""
 
+    def org_options(self) -> dict[str, OrgOptions]:
+        """What organisations set; one that set nothing is not in it."""
+
     def append_outbox(self, messages: Sequence[OutboxMessage]) -> None: ...
 
     def append_dead_letters(self, letters: Sequence[DeadLetter]) -> None: ...
@@ -99,6 +103,12 @@ class AdminIndex(Protocol):
 
     def put_prefix_mapping(self, mapping: PrefixMapping) -> None: ...
 
+    def put_org_setting(self, org: str, name: str, value: object) -> None:
+        """Set one; None removes it. `OptionError` for a name or value that does not exist."""
+
+    def org_settings(self, org: str) -> dict[str, object]:
+        """As they were set."""
+
     def retry_parked(self, org: str, object_ids: Sequence[int] | None) -> int:
         """Parked (None = all of the organisation's) objects become registered again."""
 
@@ -111,8 +121,20 @@ class PipelineIndex(IngressIndex, Protocol):
     def take_in(self, intake: Intake) -> IntakeResult:
         """Register objects, keep dead letters and move the offsets, together."""
 
-    def plan_batches(self, signal: Signal, group: Grouping) -> int:
-        """Show `group` the pending objects (locked) and create the batches it returns."""
+    def plan_batches(self, signal: Signal, group: Grouping, held_back: Sequence[str] = ()) -> int:
+        """Show `group` the pending objects (locked) and create the batches it returns.
+
+        Objects of organisations in `held_back` are not shown, so that they hide nobody else's.
+        """
+
+    def batched_bytes(self, window_s: float) -> dict[str, int]:
+        """Bytes put into cooking batches in the last `window_s`, by organisation."""
+
+    def pending_bytes(self, signal: Signal) -> int:
+        """Bytes of objects that are registered or in a batch and not done."""
+
+    def set_gauges(self, values: Mapping[str, float]) -> None:
+        """Numbers that replace what they were, beside the counters."""
 
     def release_expired(self, lease_s: float) -> int:
         """Claims without a heartbeat for `lease_s` become due again, one attempt later."""

@@ -16,7 +16,7 @@ FORMAT_VERSION = 1
 LOG_SORT_VERSION = 1
 LOG_SORT_ORDER = ("slot_5m", "service_name", "chq_fingerprint", "chq_tsns", "chq_object", "chq_position")
 
-OVERFLOW_COLUMNS = {"resource": "resource_overflow", "scope": "scope_overflow", "log": "attr_overflow"}
+OVERFLOW_COLUMNS = {"resource": "resource_overflow", "scope": "scope_overflow", "record": "attr_overflow"}
 """map<string,string> by original key: attributes beyond the column limit, and repeated keys of one record."""
 
 _FACTS = b"chq_segment"
@@ -29,7 +29,7 @@ class MappedColumn:
 
     column: str
     scope: str
-    """resource, scope or log."""
+    """resource, scope or record (log record, data point or span)."""
     key: str
     """As the producer spelled it."""
     kind: str

@@ -31,6 +31,7 @@ from resources.index.types import (
     TopicOffset,
 )
 from resources.lake.layout import PrefixMapping, Signal
+from resources.lake.options import MetricNaming, OptionError
 from resources.lake.timecut import HOUR_NS
 
 HOUR = 491_000 * HOUR_NS
@@ -489,3 +490,51 @@ def test_a_publication_the_tables_refuse_is_a_conflict(postgres_index: PostgresI
         with pytest.raises(PublishConflictError):
             postgres_index.publish(publication(claim, bad))
     assert postgres_index.publish(publication(claim, segment(1))) == {HOUR: 1}
+
+
+def test_settings_of_an_organisation_are_checked_kept_and_removed(index: Index) -> None:
+    index.put_org_setting("acme", "metric_naming", "verbatim")
+    index.put_org_setting("acme", "fields", {"message": ["text"]})
+    assert index.org_settings("acme") == {"fields": {"message": ["text"]}, "metric_naming": "verbatim"}
+    assert set(index.org_options()) == {"acme"}
+    assert index.org_options()["acme"].decode.metric_naming is MetricNaming.VERBATIM
+    assert index.org_options()["acme"].decode.fields == (("message", ("text",)),)
+    index.put_org_setting("acme", "metric_naming", None)
+    assert index.org_settings("acme") == {"fields": {"message": ["text"]}}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("no_such", 1), ("metric_naming", "loud"), ("fields", {"colour": ["x"]}), ("fields", [1]),
+     ("push_bytes_per_second", 0), ("ingest_bytes_per_minute", True), ("index_attributes", "host")],
+)  # fmt: skip
+def test_impossible_settings_are_refused_and_change_nothing(index: Index, name: str, value: object) -> None:
+    with pytest.raises(OptionError, match=name):
+        index.put_org_setting("acme", name, value)
+    assert index.org_settings("acme") == {}
+
+
+def test_bytes_batched_lately_and_bytes_pending(index: Index) -> None:
+    index.take_in(Intake("k", (notice("a", size=7), notice("b", org="beta", size=5), notice("c", size=2))))
+    assert (index.pending_bytes(Signal.LOGS), index.pending_bytes(Signal.METRICS)) == (14, 0)
+    assert index.batched_bytes(60) == {}
+    index.plan_batches(Signal.LOGS, lambda pending: [plan_of(pending[:1])])
+    assert index.batched_bytes(60) == {"acme": 7}
+    assert index.pending_bytes(Signal.LOGS) == 14
+    claim = index.claim_due(Signal.LOGS, BatchKind.COOK, 10**12)[0]
+    index.publish(publication(claim, segment(1)))
+    assert index.pending_bytes(Signal.LOGS) == 7
+
+
+def test_organisations_held_back_are_not_shown(index: Index) -> None:
+    index.take_in(Intake("k", (notice("a"), notice("b", org="beta"))))
+    shown: list[str] = []
+    index.plan_batches(Signal.LOGS, lambda pending: shown.extend(p.org for p in pending) or [], ["acme"])
+    assert shown == ["beta"]
+
+
+def test_gauges_replace_and_counters_add(index: Index) -> None:
+    for value in (3.0, 2.0):
+        index.set_gauges({"lag": value})
+        index.add_counters({"done_total": value})
+    assert index.counters() == {"done_total": 5.0, "lag": 2.0}

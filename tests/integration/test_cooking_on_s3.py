@@ -11,6 +11,7 @@ import pytest
 from lakerunner_assets.cooked.task import cook_unit
 from lakerunner_assets.cooked.units import Target, Unit, UnitObject
 from resources.lake.layout import Signal
+from resources.lake.options import DecodeOptions
 from resources.lake.timecut import HOUR_NS
 from resources.object_store import open_store
 from resources.settings import Settings
@@ -40,6 +41,7 @@ def unit_of(s3: Settings, request: pytest.FixtureRequest) -> Make:
             future_tolerance_ns=HOUR_NS,
             object_max_bytes=1 << 20,
             slice_bytes=1 << 20,
+            options=DecodeOptions(),
         )
 
     return make

@@ -8,6 +8,7 @@ from resources.index.types import (
     StorageProfile,
 )
 from resources.lake.layout import PrefixMapping
+from resources.lake.options import OrgOptions, options_of
 
 
 class Accounts(Held):
@@ -27,6 +28,19 @@ class Accounts(Held):
 
     def prefix_mappings(self) -> list[PrefixMapping]:
         return list(self._state.mappings.values())
+
+    def org_options(self) -> dict[str, OrgOptions]:
+        return {org: options_of(found) for org, found in self._state.settings.items() if found}
+
+    def org_settings(self, org: str) -> dict[str, object]:
+        return dict(self._state.settings.get(org, {}))
+
+    def put_org_setting(self, org: str, name: str, value: object) -> None:
+        if value is None:
+            self._state.settings.get(org, {}).pop(name, None)
+            return
+        options_of({name: value})
+        self._state.settings.setdefault(org, {})[name] = value
 
     def create_organisation(self, org: str) -> bool:
         is_new = org not in self._state.organisations

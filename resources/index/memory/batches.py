@@ -22,13 +22,28 @@ from resources.lake.layout import Signal
 
 
 class Batches(Held):
-    def plan_batches(self, signal: Signal, group: Grouping) -> int:
+    def batched_bytes(self, window_s: float) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for batch in self._state.batches.values():
+            if batch.plan.kind is BatchKind.COOK and batch.created_at > self._clock() - window_s:
+                found[batch.plan.org] = found.get(batch.plan.org, 0) + self._bytes(batch)
+        return found
+
+    def pending_bytes(self, signal: Signal) -> int:
+        open_states = {ObjectState.REGISTERED, ObjectState.BATCHED}
+        objects = self._state.objects.values()
+        return sum(o.notice.size for o in objects if o.notice.signal is signal and o.state in open_states)
+
+    def plan_batches(self, signal: Signal, group: Grouping, held_back: Sequence[str] = ()) -> int:
         with self._transaction():
             now = self._clock()
             ready = [
                 pending_of(o)
                 for o in self._state.objects.values()
-                if o.state is ObjectState.REGISTERED and o.notice.signal is signal and o.next_try_at <= now
+                if o.state is ObjectState.REGISTERED
+                and o.notice.signal is signal
+                and o.next_try_at <= now
+                and o.notice.org not in held_back
             ]
             plans = group(ready)
             for plan in plans:
@@ -148,7 +163,7 @@ class Batches(Held):
                 raise PublishConflictError(f"object {object_id} is missing or already in another batch")
             if plan.kind is BatchKind.COOK:
                 found.state = ObjectState.BATCHED
-        batch = Batch(len(self._state.batches) + 1, plan, self._clock())
+        batch = Batch(len(self._state.batches) + 1, plan, self._clock(), self._clock())
         self._state.batches[batch.batch_id] = batch
         return batch
 

@@ -61,6 +61,9 @@ class IntakeDesk(Held):
         for name, amount in amounts.items():
             self._state.counters[name] = self._state.counters.get(name, 0.0) + amount
 
+    def set_gauges(self, values: Mapping[str, float]) -> None:
+        self._state.counters.update(values)
+
     def _add_object(self, notice: ObjectNotice) -> Object:
         if notice.org not in self._state.organisations:
             raise ValueError(f"organisation {notice.org!r} does not exist")

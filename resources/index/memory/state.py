@@ -44,6 +44,7 @@ class Batch:
     batch_id: int
     plan: BatchPlan
     next_attempt_at: float
+    created_at: float
     state: BatchState = BatchState.DUE
     attempt: int = 0
     requests: int = 0
@@ -57,6 +58,7 @@ class Batch:
 @dataclass(slots=True)
 class State:
     organisations: dict[str, bool] = field(default_factory=dict)
+    settings: dict[str, dict[str, object]] = field(default_factory=dict)
     keys: dict[bytes, tuple[ApiKey, float | None, bool]] = field(default_factory=dict)
     profiles: dict[str, StorageProfile] = field(default_factory=dict)
     mappings: dict[tuple[str, str], PrefixMapping] = field(default_factory=dict)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from psycopg.types.json import Jsonb
+
 from resources.index.postgres.connections import Connected
 from resources.index.statements import load
 from resources.index.types import ApiKey, StorageProfile
 from resources.lake.layout import PrefixMapping, Signal
+from resources.lake.options import OrgOptions, options_of
 from resources.lake.timecut import to_datetime
 
 SQL = load("accounts")
@@ -33,6 +36,20 @@ class Accounts(Connected):
             )
             for row in self._rows(SQL["prefix_mappings"], {})
         ]
+
+    def org_options(self) -> dict[str, OrgOptions]:
+        rows = self._rows(SQL["org_options"], {})
+        return {row["org_id"]: options_of(row["settings"]) for row in rows}
+
+    def org_settings(self, org: str) -> dict[str, object]:
+        return {row["name"]: row["value"] for row in self._rows(SQL["org_settings"], {"org": org})}
+
+    def put_org_setting(self, org: str, name: str, value: object) -> None:
+        if value is None:
+            self._change(SQL["delete_org_setting"], {"org": org, "name": name})
+            return
+        options_of({name: value})
+        self._change(SQL["put_org_setting"], {"org": org, "name": name, "value": Jsonb(value)})
 
     def create_organisation(self, org: str) -> bool:
         return bool(self._rows(SQL["create_organisation"], {"org": org})[0]["is_new"])

@@ -28,9 +28,17 @@ SQL = load("batches")
 
 
 class Batches(Connected):
-    def plan_batches(self, signal: Signal, group: Grouping) -> int:
+    def batched_bytes(self, window_s: float) -> dict[str, int]:
+        rows = self._rows(SQL["batched_bytes"], {"window_s": window_s})
+        return {row["org_id"]: int(row["bytes"]) for row in rows}
+
+    def pending_bytes(self, signal: Signal) -> int:
+        return int(self._rows(SQL["pending_bytes"], {"signal": signal.value})[0]["bytes"])
+
+    def plan_batches(self, signal: Signal, group: Grouping, held_back: Sequence[str] = ()) -> int:
+        wanted = {"signal": signal.value, "held_back": list(held_back)}
         with self._transaction() as connection:
-            rows = connection.execute(SQL["pending"], {"signal": signal.value}).fetchall()
+            rows = connection.execute(SQL["pending"], wanted).fetchall()
             plans = group([_pending(row) for row in rows])
             for plan in plans:
                 _create(connection, plan, token=None)

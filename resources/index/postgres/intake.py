@@ -47,6 +47,11 @@ class IntakeDesk(Connected):
             for name in sorted(amounts):
                 connection.execute(SQL["add_counter"], {"name": name, "amount": amounts[name]})
 
+    def set_gauges(self, values: Mapping[str, float]) -> None:
+        with self._transaction() as connection:
+            for name in sorted(values):
+                connection.execute(SQL["set_gauge"], {"name": name, "value": values[name]})
+
 
 def _register(
     connection: Connection, notices: Sequence[ObjectNotice]

@@ -59,3 +59,27 @@ INSERT INTO lakerunner.bucket_prefix_mapping (bucket, prefix, org_id, collector,
 VALUES (%(bucket)s, %(prefix)s, %(org)s, %(collector)s, %(signal)s)
 ON CONFLICT (bucket, prefix) DO UPDATE
     SET org_id = excluded.org_id, collector = excluded.collector, signal = excluded.signal;
+
+-- name: org_options
+SELECT
+    org_id,
+    jsonb_object_agg(name, value) AS settings
+FROM lakerunner.org_setting
+GROUP BY org_id;
+
+-- name: org_settings
+SELECT
+    name,
+    value
+FROM lakerunner.org_setting
+WHERE org_id = %(org)s
+ORDER BY name;
+
+-- name: put_org_setting
+INSERT INTO lakerunner.org_setting (org_id, name, value)
+VALUES (%(org)s, %(name)s, %(value)s)
+ON CONFLICT (org_id, name) DO UPDATE SET value = excluded.value, updated_at = now();
+
+-- name: delete_org_setting
+DELETE FROM lakerunner.org_setting
+WHERE org_id = %(org)s AND name = %(name)s;

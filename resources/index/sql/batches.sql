@@ -12,10 +12,27 @@ SELECT
     tries,
     (extract(EPOCH FROM registered_at) * 1e9)::bigint AS registered_at_ns
 FROM lakerunner.raw_object
-WHERE state = 'registered' AND signal = %(signal)s AND next_try_at <= now()
+WHERE
+    state = 'registered'
+    AND signal = %(signal)s
+    AND next_try_at <= now()
+    AND org_id <> all(%(held_back)s::text[])
 ORDER BY object_id
 LIMIT 20000
 FOR UPDATE SKIP LOCKED;
+
+-- name: batched_bytes
+SELECT
+    org_id,
+    sum(input_bytes)::bigint AS bytes
+FROM lakerunner.batch
+WHERE kind = 'cook' AND created_at > now() - make_interval(secs => %(window_s)s)
+GROUP BY org_id;
+
+-- name: pending_bytes
+SELECT coalesce(sum(size), 0)::bigint AS bytes
+FROM lakerunner.raw_object
+WHERE signal = %(signal)s AND state IN ('registered', 'batched');
 
 -- name: pending_in_hours
 SELECT

@@ -64,3 +64,8 @@ WHERE bucket = %(bucket)s AND key = any(%(keys)s);
 INSERT INTO lakerunner.counter AS c (name, value)
 VALUES (%(name)s, %(amount)s)
 ON CONFLICT (name) DO UPDATE SET value = c.value + excluded.value;
+
+-- name: set_gauge
+INSERT INTO lakerunner.counter (name, value)
+VALUES (%(name)s, %(value)s)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;

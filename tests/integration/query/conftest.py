@@ -24,8 +24,8 @@ import pytest
 from litestar.testing import TestClient
 from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 
-from lakerunner_assets.decode.otlp_logs import decode_object
 from lakerunner_assets.segments.logs import write_log_segment
+from lakerunner_assets.segments.written import SegmentIdentity
 from lakerunner_query.app import create_app
 from resources.index.memory import MemoryIndex
 from resources.index.postgres import PostgresIndex
@@ -33,6 +33,7 @@ from resources.index.types import BatchKind, BatchPlan, Publication, Segment
 from resources.lake.layout import Signal, hourly_segment_key
 from resources.lake.timecut import SECOND_NS, hour_start
 from resources.settings import Settings
+from tests.decoding import decode_object
 
 BASE = 1_767_225_600 * SECOND_NS  # 2026-01-01T00:00:00Z
 TOKEN = "internal"
@@ -79,9 +80,7 @@ class Lake:
         key = hourly_segment_key(org, "default", "logs", hour, segment_id)
         path = self.folder / key
         path.parent.mkdir(parents=True, exist_ok=True)
-        written = write_log_segment(
-            tables, path, org=org, collector="default", segment_id=segment_id, hour_ns=hour
-        )
+        written = write_log_segment(tables, path, SegmentIdentity(org, "default", "logs", hour, segment_id))
         segment = Segment(
             segment_id=segment_id, key=key, org=org, collector="default", signal=Signal.LOGS, dataset="logs",
             frequency_ms=0, hour_ns=hour, width_ns=3600 * SECOND_NS, min_ns=written.min_ns,

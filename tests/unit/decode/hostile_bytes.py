@@ -12,8 +12,8 @@ import numpy as np
 
 from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.kernel import scanner
-from lakerunner_assets.decode.otlp_logs import decode_logs
 from lakerunner_assets.decode.wire import Bytes
+from tests.decoding import decode_logs
 from tests.unit.decode.messages import sample
 
 

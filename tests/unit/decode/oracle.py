@@ -14,7 +14,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from lakerunner_assets.decode.any_value import double_text
 from lakerunner_assets.decode.naming import attribute_of
-from lakerunner_assets.decode.otlp_logs import LAST_NS
+from lakerunner_assets.decode.otlp.owners import LAST_NS
 
 KIND = {
     "string_value": "string",
@@ -101,7 +101,7 @@ def expected_rows(payload: bytes, arrival_ns: int) -> Iterator[dict[str, Any]]:
                     "attributes": first_of_each(
                         ("resource", group.resource.attributes),
                         ("scope", scope.scope.attributes),
-                        ("log", record.attributes),
+                        ("record", record.attributes),
                     ),
                 }
 

@@ -11,7 +11,7 @@ from google.protobuf import json_format
 from hypothesis import HealthCheck, given, settings
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from lakerunner_assets.decode.otlp_logs import decode_logs, decode_object
+from tests.decoding import decode_logs, decode_object
 from tests.unit.decode.messages import CORPORA, REQUESTS, sample
 from tests.unit.decode.oracle import assert_same
 

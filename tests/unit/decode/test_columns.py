@@ -13,11 +13,13 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
-from lakerunner_assets.decode import scan
+from lakerunner_assets.decode import fields
 from lakerunner_assets.decode.attributes import attribute_columns
 from lakerunner_assets.decode.naming import Attribute, assign, attribute_of
-from lakerunner_assets.decode.otlp_logs import Decoded, decode_logs, scanned_slice
+from lakerunner_assets.decode.otlp.logs import scanned_slice
+from lakerunner_assets.decode.result import Decoded
 from resources.lake.streams import stream_id
+from tests.decoding import decode_logs
 from tests.unit.decode.messages import sample
 
 
@@ -56,14 +58,16 @@ def test_a_scope_attribute_called_name_does_not_take_the_scope_name() -> None:
 
 def test_names_do_not_depend_on_order_and_never_clash() -> None:
     keys = ["a.b", "a_b", "A.B", "a.b__int", "a-b", "ä.b"]
-    attributes = [Attribute("log", key, kind) for key in keys for kind in ("string", "int", "bool")]
+    attributes = [Attribute("record", key, kind) for key in keys for kind in ("string", "int", "bool")]
     names = assign(attributes)
     assert len(set(names.values())) == len(attributes)
-    assert names[Attribute("log", "a.b", "string")] == "attr_a_b"
-    assert names[Attribute("log", "a.b__int", "string")] == "attr_a_b__int"  # so a.b's ints must be elsewhere
-    assert assign([Attribute("log", "a.b", kind) for kind in ("int", "string")]) == {
-        Attribute("log", "a.b", "string"): "attr_a_b",
-        Attribute("log", "a.b", "int"): "attr_a_b__int",
+    assert names[Attribute("record", "a.b", "string")] == "attr_a_b"
+    assert (
+        names[Attribute("record", "a.b__int", "string")] == "attr_a_b__int"
+    )  # so a.b's ints must be elsewhere
+    assert assign([Attribute("record", "a.b", kind) for kind in ("int", "string")]) == {
+        Attribute("record", "a.b", "string"): "attr_a_b",
+        Attribute("record", "a.b", "int"): "attr_a_b__int",
     }
     for seed in range(20):
         shuffled = random.Random(seed).sample(attributes, len(attributes))
@@ -153,7 +157,7 @@ def test_rare_and_repeated_keys_overflow_in_text_form() -> None:
     scanned = scanned_slice(np.frombuffer(request.SerializeToString(), np.uint8), 0, request.ByteSize())
     notes: Counter[str] = Counter()
     columns = attribute_columns(
-        scanned.data, scan.attributes_of(scanned.attributes), 4, "log", notes, max_columns=6
+        scanned.data, fields.attributes_of(scanned.attributes), 4, "record", notes, max_columns=6
     )
     assert len(columns.columns) == 6
     assert columns.overflow.to_pylist() == [None, None, [("duration", "2.5"), ("rare", "-7")], None]

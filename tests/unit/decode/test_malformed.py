@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakerunner_assets.decode.errors import EmptyObjectError, MalformedError
-from lakerunner_assets.decode.otlp_logs import decode_logs, decode_object
+from tests.decoding import decode_logs, decode_object
 from tests.unit.decode.messages import sample
 
 

@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakerunner_assets.decode.otlp_logs import decode_object
-from lakerunner_assets.segments.logs import WrittenSegment, write_log_segment
+from lakerunner_assets.segments.logs import write_log_segment
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.lake import streams
 from resources.lake.segment_file import read_facts, read_label_map
 from resources.lake.terms import alternatives
 from resources.lake.timecut import MINUTE_NS, cut
 from resources.lake.tokens import TokenBloom, tokens
+from tests.decoding import decode_object
 from tests.unit.decode.messages import sample
 
 START = 1_768_392_000_000_000_000
@@ -30,7 +31,7 @@ def decoded(object_id: int = 1, records: int = 12) -> list[pa.Table]:
 
 
 def write(path: Path, tables: list[pa.Table]) -> WrittenSegment:
-    return write_log_segment(tables, path, org="acme", collector="eu", segment_id="s1", hour_ns=START)
+    return write_log_segment(tables, path, SegmentIdentity("acme", "eu", "logs", START, "s1"))
 
 
 @pytest.fixture
@@ -43,7 +44,8 @@ def test_every_row_once_in_order(path: Path) -> None:
     written = write(path, tables)
     table = pq.read_table(path)
     assert written.rows == table.num_rows == 24
-    assert (written.object_ids, written.row_counts) == ((1, 2), {1: 12, 2: 12})
+    assert written.object_ids == (1, 2)
+    assert [table["chq_object"].to_pylist().count(number) for number in (1, 2)] == [12, 12]
     keys = [
         (cut(row["chq_tsns"], 5 * MINUTE_NS), row["resource_service_name"], row["chq_fingerprint"],
          row["chq_tsns"], row["chq_object"], row["chq_position"])
@@ -129,9 +131,7 @@ def test_masked_tables_and_an_extra_column(path: Path) -> None:
         kept = table.filter(pa.array(np.arange(table.num_rows) % 2 == 0))
         reasons = pa.array(["too old"] * kept.num_rows, pa.string())
         tables.append(kept.append_column("chq_quarantine_reason", reasons))
-    written = write_log_segment(
-        tables, path, org="a", collector="c", segment_id="q", hour_ns=0, dataset="logs-quarantine"
-    )
+    written = write_log_segment(tables, path, SegmentIdentity("a", "c", "logs-quarantine", 0, "q"))
     table = pq.read_table(path)
     assert set(table["chq_quarantine_reason"].to_pylist()) == {"too old"}
     assert written.rows == table.num_rows == sum(part.num_rows for part in tables)
@@ -192,5 +192,5 @@ def test_nothing_to_write_is_an_error_and_failure_leaves_no_file(path: Path) -> 
 
 def test_the_result_is_a_value(path: Path) -> None:
     written = write(path, decoded())
-    assert replace(written, row_counts={}) == written
+    assert replace(written, rows=written.rows) == written
     assert written.bytes == path.stat().st_size

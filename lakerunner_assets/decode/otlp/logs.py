@@ -1,0 +1,139 @@
+"""OTLP protobuf logs (ExportLogsServiceRequest or LogsData, the same on the wire) to Arrow tables.
+
+An object is cut at ResourceLogs borders into slices, each slice is scanned by kernels and becomes one
+table; the position of a record is its ordinal in the whole object, whatever the slicing. Columns of a
+decoded table:
+
+| column | type | what |
+|---|---|---|
+| chq_tsns | int64 | event time: time, else observed time, else arrival |
+| chq_observed_tsns | int64, null | observed time as sent |
+| chq_stream_id, chq_stream | int64, dictionary | stream id; its labels as text (not written to segments) |
+| chq_fingerprint | int64 | template of the message |
+| chq_object, chq_position | int64 | row id: raw object, ordinal in it |
+| log_level, detected_level | dictionary | see levels.py |
+| log_severity_number, log_severity_text | int32; dictionary, null | as sent |
+| log_message, chq_body_kind | string; dictionary | OTel string form of the body ('' when unset); its kind |
+| trace_id, span_id | fixed 16 / 8 bytes, null | as sent; null when absent, all zero or of a wrong length |
+| log_flags, event_name | int64; dictionary, null | as sent |
+| chq_{,resource_,scope_}dropped_attributes | int64 | counts as sent |
+| scope_name, scope_version, {scope,resource}_schema_url | dictionary, null | as sent, null when '' |
+| resource_* scope_* attr_*, *_overflow | by OTLP kind; map | flat attributes; fields carry scope, key, kind |
+
+Text columns are `string` or `dictionary<int32, string>`, whichever fits the values; filter and slice at will.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_assets.decode import fields
+from lakerunner_assets.decode.any_value import texts
+from lakerunner_assets.decode.attributes import attribute_columns
+from lakerunner_assets.decode.fields import KINDS, Int64s, Matrix
+from lakerunner_assets.decode.fingerprint import fingerprints
+from lakerunner_assets.decode.levels import detected_levels, levels
+from lakerunner_assets.decode.otlp import scan_logs as scan
+from lakerunner_assets.decode.otlp.groups import Groups, count_attributes, find_groups
+from lakerunner_assets.decode.otlp.owners import (
+    assemble,
+    ids,
+    nullable,
+    owners,
+    time_in_range,
+    without_empty,
+)
+from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from lakerunner_assets.decode.stream_labels import resource_streams, stream_columns
+from lakerunner_assets.decode.text import coded_strings
+from lakerunner_assets.decode.wire import Bytes, raise_fault
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """A slice as matrices of positions; columns are named in scan_logs.py."""
+
+    data: Bytes
+    groups: Groups
+    records: Matrix
+    attributes: Matrix
+
+
+def decode_logs(data: bytes, place: Place, options: DecodeOptions) -> Decoded:
+    """The records of an ExportLogsServiceRequest."""
+    view = np.frombuffer(data, np.uint8)
+    scanned = scanned_slice(view, 0, len(view))
+    notes: Counter[str] = Counter()
+    count = len(scanned.records)
+    columns = dict(_record_columns(scanned, place.arrival_ns, notes))
+    columns["chq_object"] = pa.array(np.full(count, place.object_id, np.int64))
+    columns["chq_position"] = pa.array(np.arange(place.first_position, place.first_position + count))
+    owned = owners(view, scanned.groups, scanned.groups.scope_of_record, notes)
+    resources = owned.resources
+    streams = resource_streams(resources.attributes, len(resources.fields), options.index_attributes)
+    columns["chq_stream_id"], columns["chq_stream"] = stream_columns(
+        streams, resources.of_row.astype(np.int32)
+    )
+    columns |= owned.columns
+    record = attribute_columns(view, fields.attributes_of(scanned.attributes), count, "record", notes)
+    flat = [*owned.flat(), *(("record", *pair) for pair in record.columns.items())]
+    if record.overflow is not None:
+        flat.append(("record", None, record.overflow))
+    known = dict(zip(streams.ids, streams.labels, strict=True))
+    return Decoded(assemble(columns, flat), 0, dict(notes), streams=known)
+
+
+def scanned_slice(data: Bytes, start: int, end: int) -> Scanned:
+    """Positions and numbers of every field in `data[start:end]`."""
+    groups = find_groups(data, start, end)
+    count, failed = count_attributes(data, groups.records, scan.ATTRIBUTE_TAG)
+    raise_fault(failed)
+    records = fields.matrix(len(groups.records.start), scan.RECORD_WIDTH)
+    attributes = fields.matrix(int(count), fields.ATTRIBUTE_WIDTH)
+    raise_fault(scan.read_records(data, groups.records, records, attributes))
+    return Scanned(data, groups, records, attributes)
+
+
+def _record_columns(scanned: Scanned, arrival_ns: int, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
+    data, records = scanned.data, scanned.records
+    time, observed = fields.column(records, scan.TIME), fields.column(records, scan.OBSERVED)
+    yield "chq_tsns", _event_time(time, observed, arrival_ns, notes)
+    yield "chq_observed_tsns", nullable(time_in_range(observed, Counter()), observed == 0)
+    severity = records[:, scan.SEVERITY].astype(np.int32)
+    severity_text = coded_strings(data, fields.spans_of(records, scan.SEVERITY_TEXT), notes)
+    level = levels(severity, severity_text)
+    yield "log_level", level
+    yield "log_severity_number", pa.array(severity)
+    yield "log_severity_text", without_empty(severity_text)
+    body = fields.values_of(records, scan.BODY_KIND)
+    message = texts(data, body, notes)
+    yield "log_message", message
+    yield (
+        "chq_body_kind",
+        pa.DictionaryArray.from_arrays(pa.array(body.kind.astype(np.int32)), pa.array(KINDS)),
+    )
+    yield "detected_level", detected_levels(level, message)
+    yield "chq_fingerprint", pa.array(fingerprints(message))
+    yield "trace_id", ids(data, fields.spans_of(records, scan.TRACE_ID), 16, "invalid_trace_id", notes)
+    yield "span_id", ids(data, fields.spans_of(records, scan.SPAN_ID), 8, "invalid_span_id", notes)
+    yield "log_flags", pa.array(fields.column(records, scan.FLAGS))
+    yield "event_name", without_empty(coded_strings(data, fields.spans_of(records, scan.EVENT_NAME), notes))
+    yield "chq_dropped_attributes", pa.array(fields.column(records, scan.DROPPED))
+
+
+def _event_time(sent: Int64s, observed: Int64s, arrival_ns: int, notes: Counter[str]) -> pa.Array:
+    """Time, else observed time, else arrival; every fallback is counted."""
+    time = time_in_range(sent, notes)
+    unset = sent == 0
+    if not unset.any():
+        return pa.array(time)
+    arrival = unset & (observed == 0)
+    notes["time_from_arrival"] += int(arrival.sum())
+    notes["time_from_observed"] += int(unset.sum() - arrival.sum())
+    known = np.where(unset, time_in_range(observed, notes), time)
+    return pa.array(np.where(arrival, arrival_ns, known))

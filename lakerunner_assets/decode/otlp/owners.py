@@ -1,0 +1,151 @@
+"""Resources and scopes as columns of the records that belong to them, and the table they all end up in.
+
+Every distinct Resource or scope message is read once, however many groups repeat it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_assets.decode import fields
+from lakerunner_assets.decode.attributes import AttributeColumns, attribute_columns, take_columns
+from lakerunner_assets.decode.distinct import distinct
+from lakerunner_assets.decode.fields import Int64s, Matrix, Spans
+from lakerunner_assets.decode.naming import Attribute, assign
+from lakerunner_assets.decode.otlp import groups as grouping
+from lakerunner_assets.decode.otlp.groups import Groups, row_of
+from lakerunner_assets.decode.text import coded_strings
+from lakerunner_assets.decode.wire import Bytes, raise_fault
+from resources.lake.segment_file import OVERFLOW_COLUMNS
+
+LAST_NS = 2**63 - 1
+RESOURCE_TAGS = (-1, -1, 10, 16)
+SCOPE_TAGS = (10, 18, 26, 32)
+"""Wire tags of name, version, attributes and dropped count in a Resource and in an InstrumentationScope."""
+
+FlatColumn = tuple[str, Attribute | None, pa.Array]
+"""(scope, attribute, values); no attribute: the scope's overflow map."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The distinct resource or scope messages of a slice, and which of them each row belongs to."""
+
+    fields: Matrix
+    attributes: AttributeColumns
+    of_group: Int64s
+    """Distinct message of every ResourceLogs / ScopeLogs."""
+    of_row: Int64s
+
+    def flat(self, scope: str) -> list[FlatColumn]:
+        return [(scope, *pair) for pair in take_columns(self.attributes, self.of_row.astype(np.int32))]
+
+    def dropped(self) -> pa.Array:
+        return pa.array(row_of(fields.column(self.fields, fields.OWNER_DROPPED), self.of_row))
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """Both owners of the rows of a slice, and their plain columns."""
+
+    resources: Owned
+    scopes: Owned
+    columns: dict[str, pa.Array]
+
+    def flat(self) -> list[FlatColumn]:
+        return [*self.resources.flat("resource"), *self.scopes.flat("scope")]
+
+
+def owners(data: Bytes, groups: Groups, scope_of_row: Int64s, notes: Counter[str]) -> Owners:
+    """`scope_of_row`: for each row of the table to be made, its index in `groups.scopes`."""
+    resource_of_row = row_of(groups.scopes[:, grouping.PARENT], scope_of_row)
+    resources = _owned(data, groups.resources, RESOURCE_TAGS, "resource", resource_of_row, notes)
+    scopes = _owned(data, groups.scopes, SCOPE_TAGS, "scope", scope_of_row, notes)
+    columns = {
+        "chq_resource_dropped_attributes": resources.dropped(),
+        "chq_scope_dropped_attributes": scopes.dropped(),
+        "scope_name": owner_text(data, scopes.fields, fields.NAME, scopes.of_row, notes),
+        "scope_version": owner_text(data, scopes.fields, fields.VERSION, scopes.of_row, notes),
+        "scope_schema_url": owner_text(data, groups.scopes, grouping.SCHEMA_URL, scope_of_row, notes),
+        "resource_schema_url": owner_text(
+            data, groups.resources, grouping.SCHEMA_URL, resource_of_row, notes
+        ),
+    }
+    return Owners(resources, scopes, columns)
+
+
+def assemble(columns: Mapping[str, pa.Array], flat: Sequence[FlatColumn]) -> pa.Table:
+    """One table: the system columns, then a column per attribute under a name of its own."""
+    names = assign(attribute for _, attribute, _ in flat if attribute is not None)
+    schema = [pa.field(name, column.type) for name, column in columns.items()]
+    arrays = list(columns.values())
+    for scope, attribute, column in flat:
+        schema.append(
+            pa.field(OVERFLOW_COLUMNS[scope], column.type)
+            if attribute is None
+            else attribute.field(names[attribute], column.type)
+        )
+        arrays.append(column)
+    return pa.Table.from_arrays(arrays, schema=pa.schema(schema))
+
+
+def ids(data: Bytes, spans: Spans, width: int, note: str, notes: Counter[str]) -> pa.Array:
+    """Fixed-width ids; an empty, all-zero or misshapen one is null, the last kind counted under `note`."""
+    found, missing, wrong = fields.copy_ids(data, spans, width)
+    if wrong:
+        notes[note] += int(wrong)
+    validity = pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
+    return pa.Array.from_buffers(pa.binary(width), len(missing), [validity, pa.py_buffer(found)])
+
+
+def time_in_range(time: Int64s, notes: Counter[str]) -> Int64s:
+    """OTLP times are unsigned; those past 2262 become the last instant that fits, for the quarantine."""
+    beyond = time < 0
+    if not beyond.any():
+        return time
+    notes["time_after_2262"] += int(beyond.sum())
+    return np.where(beyond, np.int64(LAST_NS), time)
+
+
+def nullable(values: np.ndarray, missing: np.ndarray) -> pa.Array:
+    return pa.array(values, mask=missing) if missing.any() else pa.array(values)
+
+
+def without_empty(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Unset text fields of OTLP read as ''; a column says null."""
+    words = column.dictionary.to_pylist()
+    if "" not in words:
+        return column
+    codes = column.indices.to_numpy()
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes == words.index("")), column.dictionary)
+
+
+def owner_text(
+    data: Bytes, rows: Matrix, field: int, of_row: Int64s, notes: Counter[str]
+) -> pa.DictionaryArray:
+    """The text in column `field` of group or owner rows, spread over the table's rows."""
+    texts = coded_strings(data, fields.spans_of(rows, field), notes)
+    return without_empty(texts.take(pa.array(of_row)))
+
+
+def _owned(
+    data: Bytes,
+    groups: Matrix,
+    tags: tuple[int, int, int, int],
+    scope: str,
+    group_of_row: Int64s,
+    notes: Counter[str],
+) -> Owned:
+    codes, messages = distinct(data, fields.spans_of(groups, grouping.MESSAGE))
+    count, failed = fields.count_owned(data, messages, tags[2])
+    raise_fault(failed)
+    rows = fields.matrix(len(messages.start), fields.OWNER_WIDTH)
+    attributes = fields.matrix(int(count), fields.ATTRIBUTE_WIDTH)
+    raise_fault(fields.fill_owned(data, messages, tags, rows, attributes))
+    columns = attribute_columns(data, fields.attributes_of(attributes), len(rows), scope, notes)
+    return Owned(rows, columns, codes.astype(np.int64), row_of(codes, group_of_row))

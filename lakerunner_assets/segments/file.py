@@ -1,0 +1,96 @@
+"""The file of a segment of any signal: row groups, then its series table and token bloom, then the footer.
+
+Equal content gives equal bytes, so a retried task writes the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakerunner_assets.segments.encoding import LOG_LEVEL, bloom_rows, choose, compacted
+from lakerunner_assets.segments.written import WrittenSegment
+from resources.lake.segment_file import MappedColumn, SegmentFacts, file_metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Everything between the first and the last byte."""
+
+    table: pa.Table
+    """One chunk per column, in any order."""
+    order: np.ndarray
+    """Row numbers of the table in the order they are written."""
+    groups: Sequence[tuple[int, int]]
+    """Row groups as ranges of `order`."""
+    label_map: Sequence[MappedColumn]
+    series_table: bytes
+    bloom: bytes
+    compression_level: int = LOG_LEVEL
+
+
+def write_file(
+    path: Path,
+    content: Content,
+    facts: SegmentFacts,
+    *,
+    terms: tuple[int, ...],
+    label_names: tuple[str, ...],
+    metric_names: tuple[str, ...],
+) -> WrittenSegment:
+    """Write it completely or leave nothing; the offsets in `facts` are filled in here."""
+    try:
+        facts = _write(path, content, facts)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return WrittenSegment(
+        rows=facts.rows,
+        bytes=path.stat().st_size,
+        min_ns=facts.min_ns,
+        max_ns=facts.max_ns,
+        format_version=facts.format_version,
+        sort_version=facts.sort_version,
+        terms=terms,
+        label_names=label_names,
+        metric_names=metric_names,
+        series_offset=facts.series_offset,
+        series_length=facts.series_length,
+        bloom_offset=facts.bloom_offset,
+        bloom_length=facts.bloom_length,
+        object_ids=facts.source_objects,
+        row_groups=len(content.groups),
+    )
+
+
+def _write(path: Path, content: Content, facts: SegmentFacts) -> SegmentFacts:
+    table = content.table
+    encodings = choose(table)
+    for field in table.schema:
+        if pa.types.is_dictionary(field.type) and field.name not in encodings.dictionary:
+            place = table.column_names.index(field.name)
+            table = table.set_column(place, field.name, table.column(field.name).cast(pa.string()))
+    options = encodings.writer_options(bloom_rows(table, content.groups), content.compression_level)
+    with pa.OSFile(str(path), "wb") as sink, pq.ParquetWriter(sink, table.schema, **options) as writer:
+        for start, end in content.groups:
+            chosen = pc.take(table, pa.array(content.order[start:end]), boundscheck=False)
+            rows = compacted(chosen.combine_chunks())
+            writer.write_table(rows, row_group_size=end - start)
+        series_offset = sink.tell()
+        sink.write(content.series_table)
+        sink.write(content.bloom)
+        facts = replace(
+            facts,
+            series_offset=series_offset,
+            series_length=len(content.series_table),
+            bloom_offset=series_offset + len(content.series_table),
+            bloom_length=len(content.bloom),
+        )
+        writer.add_key_value_metadata(file_metadata(facts, content.label_map))
+    return facts

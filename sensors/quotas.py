@@ -1,0 +1,68 @@
+"""How much of each organisation may be cooked now, and when reading Kafka pauses: pure decisions.
+
+An organisation with `ingest_bytes_per_minute` gets that much into batches in any minute; the rest stays
+registered and waits. An object larger than a whole minute's share goes when the share is untouched.
+
+    limit 100 a minute, 70 used, waiting [20, 20, 5]   →   [20]  (the order is kept, nothing overtakes)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from resources.index.types import PendingObject
+from resources.lake.options import OrgOptions
+
+WINDOW_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What an organisation with a limit may still have batched in this minute."""
+
+    limit: int
+    used: int
+
+    @property
+    def left(self) -> int:
+        return self.limit - self.used
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """Organisations without a limit are not in here."""
+
+    allowances: Mapping[str, Allowance] = field(default_factory=dict)
+
+    def exhausted(self) -> list[str]:
+        """Organisations whose objects need not even be looked at."""
+        return sorted(org for org, allowance in self.allowances.items() if allowance.left <= 0)
+
+    def within(self, pending: Sequence[PendingObject]) -> list[PendingObject]:
+        """The objects that may go now, in their order."""
+        left = {org: allowance.left for org, allowance in self.allowances.items()}
+        untouched = {org for org, allowance in self.allowances.items() if allowance.used == 0}
+        chosen: list[PendingObject] = []
+        for obj in pending:
+            if obj.org in left:
+                if obj.size > left[obj.org] and obj.org not in untouched:
+                    left[obj.org] = 0
+                    continue
+                untouched.discard(obj.org)
+                left[obj.org] -= obj.size
+            chosen.append(obj)
+        return chosen
+
+
+def quotas(options: Mapping[str, OrgOptions], batched: Mapping[str, int]) -> Quotas:
+    """`batched`: bytes put into batches within the window, by organisation."""
+    limits = {org: found.ingest_bytes_per_minute for org, found in options.items()}
+    return Quotas(
+        {org: Allowance(limit, batched.get(org, 0)) for org, limit in limits.items() if limit is not None}
+    )
+
+
+def messages_to_read(pending_bytes: int, max_pending_bytes: int, max_messages: int) -> int:
+    """None while too much is pending: what is not read stays in Kafka, safe and visible as lag."""
+    return 0 if pending_bytes >= max_pending_bytes else max_messages
