@@ -17,6 +17,9 @@ from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
 
 
+MAX_REMARK = 2000
+
+
 @dataclass(frozen=True, slots=True)
 class HourChange:
     """One changed partition, for Dagster's log."""
@@ -129,7 +132,13 @@ def _balance(claim: Claim, objects: Sequence[ObjectAnswer], segments: Sequence[S
 
 def _done(answer: ObjectAnswer) -> ObjectDone:
     return ObjectDone(
-        answer.object_id, answer.etag, answer.rows, answer.rejected, answer.quarantined, answer.hours
+        answer.object_id,
+        answer.etag,
+        answer.rows,
+        answer.rejected,
+        answer.quarantined,
+        answer.hours,
+        remark=answer.error[:MAX_REMARK],
     )
 
 

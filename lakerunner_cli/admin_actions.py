@@ -93,6 +93,16 @@ def parked_retry(desk: Desk, args: Namespace) -> int:
     return 0 if retried or not args.ids else 1
 
 
+def rejected_list(desk: Desk, args: Namespace) -> int:
+    found = desk.objects_with_rejects(args.org)
+    for each in found:
+        counts = f"{each.rejected} rejected, {each.rows} queryable"
+        print(f"{each.object_id}  {each.org}  {each.signal}  {counts}  {each.bucket}/{each.key}")
+        print(f"    {each.first_error}")
+    print(f"{len(found)} object(s), {sum(each.rejected for each in found)} record(s)")
+    return 0
+
+
 def setting_set(desk: Desk, args: Namespace) -> int:
     _require_org(desk, args.org)
     try:
@@ -139,6 +149,7 @@ ACTIONS: dict[str, Callable[[Desk, Namespace], int]] = {
     "prefix list": prefix_list,
     "parked list": parked_list,
     "parked retry": parked_retry,
+    "rejected list": rejected_list,
     "setting set": setting_set,
     "setting remove": setting_remove,
     "setting list": setting_list,

@@ -235,3 +235,8 @@ CREATE TABLE lakerunner.org_setting (
 CREATE INDEX raw_object_open ON lakerunner.raw_object (signal)
 INCLUDE (size) WHERE state IN ('registered', 'batched');
 CREATE INDEX batch_created ON lakerunner.batch (created_at);
+
+-- Records that could not be read, for whoever looks for them.
+
+CREATE INDEX raw_object_rejects ON lakerunner.raw_object (org_id, object_id)
+WHERE state = 'done' AND rejected > 0;

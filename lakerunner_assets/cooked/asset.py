@@ -144,6 +144,7 @@ def _conserved(report: "Report") -> dg.AssetCheckResult:
             "rows in segments": report.segment_rows,
             "raw bytes": report.raw_bytes,
             "task seconds": report.task_seconds,
+            "odd records": dg.MetadataValue.json(dict(report.notes)),
             "objects failed": dg.MetadataValue.json(report.failed[:100]),
             "plans out of date": len(report.conflicts),
         },
@@ -164,4 +165,8 @@ def _count(lakerunner: Lakerunner, spec: SignalSpec, report: "Report") -> None:
     signal = spec.signal.value
     lakerunner.index.add_counters(
         {f'lakerunner_cook_{k}_total{{signal="{signal}"}}': float(v) for k, v in totals.items()}
+        | {
+            f'lakerunner_cook_notes_total{{signal="{signal}",note="{k}"}}': float(v)
+            for k, v in report.notes.items()
+        }
     )

@@ -8,6 +8,7 @@ retried alone, then parked), nobody knows (the batch is split).
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -39,6 +40,7 @@ class Report:
     segment_rows: int = 0
     raw_bytes: int = 0
     task_seconds: float = 0.0
+    notes: Counter[str] = field(default_factory=Counter)
     failed: list[str] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
 
@@ -49,6 +51,8 @@ class Report:
         self.rows += sum(answer.rows for answer in good)
         self.rejected += sum(answer.rejected for answer in good)
         self.quarantined += sum(answer.quarantined for answer in good)
+        for answer in good:
+            self.notes.update(dict(answer.notes))
         self.segment_rows += sum(answer.facts.rows for answer in segments)
         self.failed.extend(answer.error for answer in objects if answer.fault is not None)
 

@@ -20,6 +20,7 @@ NOUNS = {
     "bucket": "where raw objects lie",
     "prefix": "whose objects lie under a key prefix",
     "parked": "objects given up on",
+    "rejected": "records that could not be read, of objects whose other records could",
     "setting": "what an organisation chose about its telemetry",
 }
 
@@ -31,6 +32,7 @@ def configure(parser: ArgumentParser) -> None:
     _configure_key(verbs["key"])
     _configure_bucket(verbs["bucket"], verbs["prefix"])
     _configure_parked(verbs["parked"])
+    _verb(verbs["rejected"], "rejected list", "objects with such records").add_argument("--org", default="")
     _configure_setting(verbs["setting"])
 
 

@@ -202,6 +202,8 @@ class ObjectDone:
     quarantined: int
     hours: tuple[tuple[int, int], ...]
     """(event hour start, rows), live rows only."""
+    remark: str = ""
+    """Where and why the first of its rejected records could not be read."""
 
 
 @dataclass(frozen=True, slots=True)

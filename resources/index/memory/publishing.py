@@ -30,6 +30,7 @@ class Publishing(Batches, Reading):
             self._swap(publication)
             for done in publication.done:
                 batched = self._batched(done.object_id)
+                batched.error = done.remark
                 batched.state, batched.done, batched.etag = ObjectState.DONE, done, done.etag.strip('"')
             for failed in publication.failed:
                 self._fail(failed, publication)

@@ -39,6 +39,20 @@ class ParkedObject:
     error: str
 
 
+@dataclass(frozen=True, slots=True)
+class PartlyRejected:
+    """A done object with records that could not be read; they are still in the raw object."""
+
+    object_id: int
+    org: str
+    signal: str
+    bucket: str
+    key: str
+    rows: int
+    rejected: int
+    first_error: str
+
+
 class ObjectBoard(Connected):
     """Every method is one read-only transaction."""
 
@@ -52,6 +66,11 @@ class ObjectBoard(Connected):
         return [
             ParkedObject(**row) for row in self._rows(SQL["parked_objects"], {"org": org, "limit": limit})
         ]
+
+    def objects_with_rejects(self, org: str = "", limit: int = 1000) -> list[PartlyRejected]:
+        """Oldest first; of every organisation when `org` is empty."""
+        rows = self._rows(SQL["objects_with_rejects"], {"org": org, "limit": limit})
+        return [PartlyRejected(**row) for row in rows]
 
     def newest_queryable_ns(self, org: str, dataset: str) -> int | None:
         """Time of the newest event that a query can see now."""

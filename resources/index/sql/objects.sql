@@ -27,3 +27,18 @@ LIMIT %(limit)s;
 SELECT max(max_ns) AS newest_ns
 FROM lakerunner.segment
 WHERE org_id = %(org)s AND dataset = %(dataset)s AND retired_at IS NULL;
+
+-- name: objects_with_rejects
+SELECT
+    object_id,
+    org_id AS org,
+    signal,
+    bucket,
+    key,
+    rows,
+    rejected,
+    coalesce(error, '') AS first_error
+FROM lakerunner.raw_object
+WHERE state = 'done' AND rejected > 0 AND (%(org)s = '' OR org_id = %(org)s)
+ORDER BY object_id
+LIMIT %(limit)s;

@@ -72,7 +72,7 @@ SET
     rows = %(rows)s,
     rejected = %(rejected)s,
     quarantined = %(quarantined)s,
-    error = NULL,
+    error = nullif(%(remark)s, ''),
     done_at = now()
 WHERE object_id = %(object_id)s AND state = 'batched';
 
