@@ -19,12 +19,9 @@ from lakerunner_cli.webhook import NewObject
 from resources.lake.layout import Signal, raw_key
 from resources.object_store import AlreadyExistsError, ObjectStore
 
-FORMATS = (".binpb", ".pb")
-FOREIGN = (".json", ".ndjson", ".jsonl", ".csv", ".parquet")
-"""Formats that are not read yet: refused here instead of parked later."""
+FORMATS = (".binpb", ".pb", ".json", ".ndjson", ".jsonl", ".csv", ".parquet")
 PACKED = ("", ".gz", ".zst")
 SUFFIXES = tuple(kind + packed for kind in FORMATS for packed in PACKED)
-FOREIGN_SUFFIXES = tuple(kind + packed for kind in FOREIGN for packed in PACKED)
 READ_BYTES = 4 * 1024 * 1024
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -47,7 +44,8 @@ class Uploaded:
 def files_under(paths: Sequence[Path]) -> list[Path]:
     """Telemetry files, in order; a path that names none is an error and never skipped silently.
 
-    In a directory the name tells; a file named by itself is taken as OTLP protobuf whatever it is called.
+    In a directory the name tells which files are telemetry; a file named by itself is taken whatever it is
+    called. What it holds is told from its content when it is cooked.
     """
     found: list[Path] = []
     for path in paths:
@@ -79,6 +77,4 @@ def content_name(path: Path) -> str:
 def _telemetry_in(path: Path) -> Iterator[Path]:
     if path.is_dir():
         return (p for p in path.rglob("*") if p.is_file() and p.name.lower().endswith(SUFFIXES))
-    if path.name.lower().endswith(FOREIGN_SUFFIXES):
-        raise CommandError(f"{path}: only OTLP protobuf is read yet, plain or as .gz or .zst")
     return iter([path] if path.is_file() else [])

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from lakerunner_cli.upload import Destination, Uploaded
 
 NAME = "ingest"
-HELP = "Ingest files of OTLP logs (protobuf; plain, gz or zst)."
+HELP = "Ingest files: OTLP protobuf or JSON, JSON lines, CSV, Parquet; plain, gz or zst."
 CHUNK = 50
 
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files or directories")
     parser.add_argument("--org", required=True)
-    parser.add_argument("--signal", choices=("logs",), default="logs")
+    parser.add_argument("--signal", choices=("logs", "metrics", "traces"), default="logs")
     parser.add_argument("--collector", default="default")
     parser.add_argument("--bucket", default="raw")
     parser.add_argument("--wait", action="store_true", help="return when everything can be queried")
@@ -99,7 +99,9 @@ def _wait(desk: Desk, bucket: str, sent: list[Uploaded], timeout_s: float) -> in
     statuses = wait_until_settled(lambda: desk.object_states(bucket, keys), len(keys), timeout_s, progress.at)
     progress.close()
     failed = [status for status in statuses if status.state is ObjectState.PARKED]
-    for status in failed:
-        print(f"parked: {status.key}: {status.error}")
+    for status in statuses:
+        if status.error:
+            what = "parked" if status.state is ObjectState.PARKED else f"{status.rejected} records rejected"
+            print(f"{what}: {status.key}: {status.error}")
     print(f"{len(statuses) - len(failed)} queryable, {sum(s.rows for s in statuses):,} rows")
     return len(failed)

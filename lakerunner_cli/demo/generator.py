@@ -1,4 +1,4 @@
-"""Puts one raw object a second into the bucket and announces it, like a collector with an S3 exporter.
+"""Puts raw objects into the bucket every second and announces them, like a collector with an S3 exporter.
 
 What could not be announced is kept and announced with the next one; a store or ingress that is away slows
 the shop's telemetry down and loses none of it.
@@ -12,13 +12,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from lakerunner_cli.command import CommandError
-from lakerunner_cli.demo.otlp import pack
-from lakerunner_cli.demo.shop import lines_of_second
+from lakerunner_cli.demo.measurements import Totals
+from lakerunner_cli.demo.otlp import pack, pack_spans
+from lakerunner_cli.demo.shop import SECOND_NS, Line, lines_of_second
 from lakerunner_cli.upload import Destination
 from lakerunner_cli.webhook import NewObject, notify
-from resources.lake.layout import raw_key
+from resources.lake.layout import Signal, raw_key
 from resources.object_store import AlreadyExistsError, StoreError
 from resources.settings import Settings
+
+OTHERS_EVERY_S = 5
+"""How often spans and metrics are written; log lines are every second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class Generator(threading.Thread):
         self._to, self._settings, self._seed = to, settings, seed
         self._stopping = threading.Event()
         self._waiting: list[NewObject] = []
+        self._lately: list[Line] = []
+        self._totals = Totals(time.time_ns())
 
     def run(self) -> None:
         second = int(time.time()) - 1
@@ -63,18 +69,24 @@ class Generator(threading.Thread):
 
     def _put(self, second: int) -> None:
         lines = lines_of_second(self._seed, second)
-        data = pack(lines)
+        self._lately += lines
+        self._totals.observe(lines)
+        size = self._put_object(Signal.LOGS, second, pack(lines))
+        if second % OTHERS_EVERY_S == 0:
+            size += self._put_object(Signal.TRACES, second, pack_spans(self._lately))
+            size += self._put_object(Signal.METRICS, second, self._totals.pack((second + 1) * SECOND_NS))
+            self._lately = []
+        made = self.made
+        self.made = replace(made, lines=made.lines + len(lines), bytes=made.bytes + size)
+
+    def _put_object(self, signal: Signal, second: int, data: bytes) -> int:
         name = f"shop-{self._seed}-{second}.binpb.gz"
         hour = datetime.fromtimestamp(second, UTC)
-        key = raw_key(self._to.org, self._to.collector, self._to.signal, hour, name)
+        key = raw_key(self._to.org, self._to.collector, signal, hour, name)
         try:
             etag = self._to.store.put_new(key, data)
-        except (
-            AlreadyExistsError
-        ):  # another demo on this stack made the same second: announcing twice is fine
+        except AlreadyExistsError:  # another demo on this stack made the same second: announce it again
             etag = self._to.store.head(key).etag
         self._waiting.append(NewObject(self._to.bucket, key, len(data), etag))
-        made = self.made
-        self.made = replace(
-            made, objects=made.objects + 1, lines=made.lines + len(lines), bytes=made.bytes + len(data)
-        )
+        self.made = replace(self.made, objects=self.made.objects + 1)
+        return len(data)

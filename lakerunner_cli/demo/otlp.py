@@ -1,13 +1,18 @@
-"""Log lines as an OpenTelemetry collector writes them: OTLP protobuf, gzipped."""
+"""The shop's telemetry as an OpenTelemetry collector writes it: OTLP protobuf, gzipped.
+
+Every log line has a span of the same ids, so that one leads to the other.
+"""
 
 from __future__ import annotations
 
 import gzip
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs, SeverityNumber
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
 from lakerunner_cli.demo.shop import Line, by_service
 
@@ -24,10 +29,26 @@ def pack(lines: list[Line]) -> bytes:
     request = ExportLogsServiceRequest(
         resource_logs=[_resource(service, found) for service, found in by_service(lines) if found]
     )
-    return gzip.compress(request.SerializeToString(), compresslevel=5, mtime=0)
+    return packed(request.SerializeToString())
 
 
-def _resource(service: str, lines: list[Line]) -> ResourceLogs:
+def pack_spans(lines: list[Line]) -> bytes:
+    """A span for every line, ended when the line was written."""
+    groups = [
+        ResourceSpans(
+            resource=resource_of(service), scope_spans=[ScopeSpans(spans=[_span(line) for line in found])]
+        )
+        for service, found in by_service(lines)
+        if found
+    ]
+    return packed(ExportTraceServiceRequest(resource_spans=groups).SerializeToString())
+
+
+def packed(data: bytes) -> bytes:
+    return gzip.compress(data, compresslevel=5, mtime=0)
+
+
+def resource_of(service: str) -> Resource:
     about = {
         "service.name": service,
         "service.namespace": "shop",
@@ -35,10 +56,40 @@ def _resource(service: str, lines: list[Line]) -> ResourceLogs:
         "k8s.pod.name": f"{service}-7d9f-{len(service)}",
         "deployment.environment": "demo",
     }
-    resource = Resource(attributes=[_attribute(name, value) for name, value in about.items()])
+    return Resource(attributes=[attribute(name, value) for name, value in about.items()])
+
+
+def _resource(service: str, lines: list[Line]) -> ResourceLogs:
     return ResourceLogs(
-        resource=resource, scope_logs=[ScopeLogs(log_records=[_record(line) for line in lines])]
+        resource=resource_of(service), scope_logs=[ScopeLogs(log_records=[_record(line) for line in lines])]
     )
+
+
+def _span(line: Line) -> Span:
+    took_ns = seconds_of(line) * 1e9
+    return Span(
+        trace_id=line.trace_id,
+        span_id=line.span_id,
+        name=f"{line.service} handle",
+        kind=Span.SpanKind.SPAN_KIND_SERVER,
+        start_time_unix_nano=line.time_ns - int(took_ns),
+        end_time_unix_nano=line.time_ns,
+        attributes=[attribute(name, value) for name, value in line.attributes],
+        status=Status(
+            code=Status.StatusCode.STATUS_CODE_ERROR
+            if line.severity == "ERROR"
+            else Status.StatusCode.STATUS_CODE_UNSET
+        ),
+    )
+
+
+def seconds_of(line: Line) -> float:
+    """How long the work behind a line took: what it says itself, else something that fits its ids."""
+    said = dict(line.attributes)
+    for name in ("wait_ms", "took_ms"):
+        if name in said:
+            return float(said[name]) / 1000
+    return 0.002 + line.span_id[0] / 1000
 
 
 def _record(line: Line) -> LogRecord:
@@ -50,11 +101,11 @@ def _record(line: Line) -> LogRecord:
         body=AnyValue(string_value=line.body),
         trace_id=line.trace_id,
         span_id=line.span_id,
-        attributes=[_attribute(name, value) for name, value in line.attributes],
+        attributes=[attribute(name, value) for name, value in line.attributes],
     )
 
 
-def _attribute(name: str, value: str | float) -> KeyValue:
+def attribute(name: str, value: str | float) -> KeyValue:
     if isinstance(value, str):
         return KeyValue(key=name, value=AnyValue(string_value=value))
     if isinstance(value, int):

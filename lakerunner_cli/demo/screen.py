@@ -57,6 +57,7 @@ def block(elapsed_s: float, seconds: float, made: Made, seen: Seen) -> list[str]
         f"[{'#' * int(share * WIDTH):<{WIDTH}}] {elapsed_s:.0f} of {seconds:.0f} s{late}",
         f"objects in    {made.objects:>8,}   ({made.lines:,} lines, {made.bytes / 1e6:.2f} MB gzipped)",
         f"rows cooked   {seen.rows:>8,}   ({behind})",
+        f"              {seen.samples:>8,} samples of metrics, {seen.spans:,} spans",
         f"freshness     {_seconds(seen.freshness_s):>8}   (age of the newest event a query can see)",
         f"query         {ORDERS}{took}",
         *answer,
@@ -69,7 +70,8 @@ def line(elapsed_s: float, made: Made, seen: Seen) -> str:
     problem = seen.problem or made.problem
     return (
         f"{elapsed_s:5.0f} s  objects in {made.objects:,}  lines {made.lines:,}  "
-        f"pending {seen.pending_objects}  rows cooked {seen.rows:,}  freshness {_seconds(seen.freshness_s)}  "
+        f"pending {seen.pending_objects}  rows cooked {seen.rows:,}  samples {seen.samples:,}  "
+        f"spans {seen.spans:,}  freshness {_seconds(seen.freshness_s)}  "
         f"newest answer: {newest}" + (f"  ! {problem}" if problem else "")
     )
 

@@ -23,6 +23,8 @@ class Seen:
     """One look; `None` is "not known (yet)"."""
 
     rows: int = 0
+    samples: int = 0
+    spans: int = 0
     pending_objects: int = 0
     parked_objects: int = 0
     freshness_s: float | None = None
@@ -43,15 +45,18 @@ class Watcher:
     def look(self) -> Seen:
         """Never raises for a part that is away: that is something to show."""
         try:
-            row = next((r for r in self._desk.pipeline_status() if _is_ours(r, self._org)), {})
+            status = {row["signal"]: row for row in self._desk.pipeline_status() if row["org"] == self._org}
+            row = status.get("logs", {})
             newest = self._desk.newest_queryable_ns(self._org, "logs")
         except IndexUnavailableError as error:
             return Seen(problem=str(error))
         lines, answer_ms, problem = self._ask()
         return Seen(
             rows=_number(row, "rows"),
-            pending_objects=_number(row, "pending_objects"),
-            parked_objects=_number(row, "parked_objects"),
+            samples=_number(status.get("metrics", {}), "rows"),
+            spans=_number(status.get("traces", {}), "rows"),
+            pending_objects=sum(_number(each, "pending_objects") for each in status.values()),
+            parked_objects=sum(_number(each, "parked_objects") for each in status.values()),
             freshness_s=None if newest is None else max(0.0, time.time() - newest / 1e9),
             answer=lines,
             answer_ms=answer_ms,
@@ -82,10 +87,6 @@ def newest_lines(body: dict[str, Any]) -> tuple[str, ...]:
 
 def _clock(time_ns: int) -> str:
     return time.strftime("%H:%M:%S", time.gmtime(time_ns // 1_000_000_000))
-
-
-def _is_ours(row: Any, org: str) -> bool:
-    return bool(row["org"] == org and row["signal"] == "logs")
 
 
 def _number(row: Any, name: str) -> int:

@@ -5,6 +5,7 @@ SELECT
     key,
     state,
     coalesce(rows, 0)::bigint AS rows,
+    coalesce(rejected, 0)::bigint AS rejected,
     coalesce(error, '') AS error
 FROM lakerunner.raw_object
 WHERE bucket = %(bucket)s AND key = any(%(keys)s);

@@ -12,12 +12,15 @@ from pathlib import Path
 
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from lakerunner_cli.command import CommandError
 from lakerunner_cli.demo import generator as generating
 from lakerunner_cli.demo.farewell import Times, farewell
 from lakerunner_cli.demo.generator import Generator, Made
-from lakerunner_cli.demo.otlp import pack
+from lakerunner_cli.demo.measurements import Totals
+from lakerunner_cli.demo.otlp import pack, pack_spans
 from lakerunner_cli.demo.screen import Screen, block, line
 from lakerunner_cli.demo.shop import BURST, SERVICES, lines_of_second
 from lakerunner_cli.demo.watch import Seen, newest_lines
@@ -72,6 +75,46 @@ def test_packed_lines_decode_to_what_was_said() -> None:
     assert found == {(x.service, x.time_ns, x.body, x.severity) for x in lines}
 
 
+def test_every_line_has_a_span_of_its_ids_that_ends_with_it() -> None:
+    lines = lines_of_second(7, CALM)
+    request = ExportTraceServiceRequest.FromString(gzip.decompress(pack_spans(lines)))
+    spans = [s for r in request.resource_spans for scope in r.scope_spans for s in scope.spans]
+    assert {(s.trace_id, s.span_id, s.end_time_unix_nano) for s in spans} == {
+        (x.trace_id, x.span_id, x.time_ns) for x in lines
+    }
+    assert all(s.start_time_unix_nano < s.end_time_unix_nano for s in spans)
+
+
+def test_counts_only_grow_and_add_up_to_the_lines() -> None:
+    totals = Totals(1)
+    seen = []
+    for second in (CALM, CALM + 1):
+        lines = lines_of_second(7, second)
+        totals.observe(lines)
+        seen.append(len(lines))
+        request = ExportMetricsServiceRequest.FromString(gzip.decompress(totals.pack(second)))
+        metrics = [m for r in request.resource_metrics for scope in r.scope_metrics for m in scope.metrics]
+        assert sum(p.as_int for m in metrics for p in m.sum.data_points) == sum(seen)
+        assert sum(p.count for m in metrics for p in m.histogram.data_points) == sum(seen)
+        assert all(sum(p.bucket_counts) == p.count for m in metrics for p in m.histogram.data_points)
+
+
+def test_spans_and_metrics_are_written_every_few_seconds(
+    generator: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys: list[str] = []
+
+    def here(objects: Sequence[NewObject], settings: Settings) -> Outcome:
+        keys.extend(each.key for each in objects)
+        return Outcome(accepted=len(objects))
+
+    monkeypatch.setattr(generating, "notify", here)
+    for second in range(CALM, CALM + 2 * generating.OTHERS_EVERY_S):
+        generator._tick(second)
+    signals = Counter(parse_raw_key("raw", key).signal.value for key in keys)
+    assert signals == {"logs": 10, "traces": 2, "metrics": 2}
+
+
 @pytest.fixture
 def generator(tmp_path: Path) -> Generator:
     store = open_store(f"file://{tmp_path}", Settings())
@@ -91,10 +134,10 @@ def test_what_could_not_be_announced_is_announced_with_the_next(
         return Outcome(accepted=len(objects))
 
     monkeypatch.setattr(generating, "notify", away)
-    generator._tick(CALM)
+    generator._tick(CALM + 1)
     assert (generator.made.problem, generator.made.waiting) == ("the ingress is away", 1)
     monkeypatch.setattr(generating, "notify", here)
-    generator._tick(CALM + 1)
+    generator._tick(CALM + 2)
     assert (generator.made.problem, generator.made.waiting, generator.made.objects) == ("", 0, 2)
     assert len(announced) == 2
     assert {parse_raw_key("raw", key).org for key in announced} == {"demo"}
@@ -113,7 +156,10 @@ class Terminal(io.StringIO):
         return True
 
 
-MADE, SEEN = Made(12, 1900, 130_000), Seen(1500, 3, 0, 8.25, ("12:00:00  order 1 placed",), 21.0)
+MADE = Made(12, 1900, 130_000)
+SEEN = Seen(
+    rows=1500, pending_objects=3, freshness_s=8.25, answer=("12:00:00  order 1 placed",), answer_ms=21.0
+)
 
 
 def test_a_terminal_is_redrawn_in_place() -> None:

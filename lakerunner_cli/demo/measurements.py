@@ -1,0 +1,94 @@
+"""What the shop counts: requests by level, how long they took, memory. Cumulative, as most SDKs send it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    AggregationTemporality,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+
+from lakerunner_cli.demo.otlp import attribute, packed, resource_of, seconds_of
+from lakerunner_cli.demo.shop import SERVICES, Line
+
+BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+CUMULATIVE = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
+
+
+@dataclass(slots=True)
+class Totals:
+    """Everything counted since `start_ns`."""
+
+    start_ns: int
+    requests: Counter[tuple[str, str]] = field(default_factory=Counter)
+    buckets: Counter[tuple[str, int]] = field(default_factory=Counter)
+    seconds: Counter[str] = field(default_factory=Counter)
+
+    def observe(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            took = seconds_of(line)
+            self.requests[line.service, line.severity] += 1
+            self.buckets[line.service, bisect_left(BOUNDS, took)] += 1
+            self.seconds[line.service] += took  # type: ignore[assignment]
+
+    def pack(self, now_ns: int) -> bytes:
+        """One export request with a resource per service."""
+        groups = [
+            ResourceMetrics(
+                resource=resource_of(service),
+                scope_metrics=[ScopeMetrics(metrics=self._metrics(service, now_ns))],
+            )
+            for service in SERVICES
+        ]
+        return packed(ExportMetricsServiceRequest(resource_metrics=groups).SerializeToString())
+
+    def _metrics(self, service: str, now_ns: int) -> list[Metric]:
+        requests = [
+            NumberDataPoint(
+                start_time_unix_nano=self.start_ns,
+                time_unix_nano=now_ns,
+                as_int=count,
+                attributes=[attribute("level", level)],
+            )
+            for (name, level), count in sorted(self.requests.items())
+            if name == service
+        ]
+        counts = [self.buckets[service, index] for index in range(len(BOUNDS) + 1)]
+        took = HistogramDataPoint(
+            start_time_unix_nano=self.start_ns,
+            time_unix_nano=now_ns,
+            count=sum(counts),
+            sum=self.seconds[service],
+            bucket_counts=counts,
+            explicit_bounds=BOUNDS,
+        )
+        memory = 80e6 + 1e6 * len(service) + sum(counts) % 997 * 1e4
+        return [
+            Metric(
+                name="shop.requests",
+                description="Requests handled.",
+                sum=Sum(data_points=requests, aggregation_temporality=CUMULATIVE, is_monotonic=True),
+            ),
+            Metric(
+                name="shop.request.duration",
+                unit="s",
+                histogram=Histogram(data_points=[took], aggregation_temporality=CUMULATIVE),
+            ),
+            Metric(
+                name="process.memory.usage",
+                unit="By",
+                gauge=Gauge(data_points=[NumberDataPoint(time_unix_nano=now_ns, as_double=memory)]),
+            ),
+        ]
