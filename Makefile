@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 UV     := 0.13.8
 # A network that inspects TLS has its certificate in the system's store and not in the installer's.
 SYNC   := $(BIN)/uv pip sync --quiet --python $(BIN)/python requirements.lock
-BENCHES := decode_logs latency chaos
+BENCHES := decode_logs ingest latency chaos fire
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up down test test-fast lint format lock bench clean
@@ -25,7 +25,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(SYNC) || { echo "trying again with this system's certificates"; $(SYNC) --system-certs; }
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@echo "compiling the decoders (half a minute, once per version)"
-	@$(BIN)/python -m lakerunner_assets.segments.warm
+	@$(BIN)/python -m lakerunner_assets.warm
 	@touch $@
 
 demo: setup ## start everything with live demo data and show the first answers

@@ -32,7 +32,7 @@ def kill_run(data_dir: Path) -> str:
     """The process of the run that is cooking; waits for one."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        for process in _run_processes(data_dir):
+        for process in run_processes(data_dir):
             os.kill(process.pid, signal.SIGKILL)
             return f"run process {process.pid}"
         time.sleep(0.2)
@@ -100,10 +100,10 @@ def storm(data_dir: Path, kills: tuple[Callable[[Path], str], ...]) -> tuple[Tra
     return traffic, killed, settle(stack_settings(data_dir))
 
 
-def settle(settings: Settings) -> float:
+def settle(settings: Settings, patience_s: float = SETTLE_S) -> float:
     """Seconds until no object is pending."""
     started = time.monotonic()
-    while unfinished(settings)["objects"] and time.monotonic() - started < SETTLE_S:
+    while unfinished(settings)["objects"] and time.monotonic() - started < patience_s:
         time.sleep(1)
     return time.monotonic() - started
 
@@ -119,7 +119,7 @@ def _send_until(traffic: Traffic, stop: threading.Event, failures: list[BaseExce
         failures.append(error)
 
 
-def _run_processes(data_dir: Path) -> list[psutil.Process]:
+def run_processes(data_dir: Path) -> list[psutil.Process]:
     """Runs are processes that the code server spawned."""
     server = stack_state(data_dir).components["code_server"].process
     if server is None or not server.alive():

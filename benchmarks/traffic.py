@@ -64,10 +64,10 @@ class Traffic:
         )
         put_at = time.time()
         etag = raw_store(self.settings).put(key, data)
-        self._announce(key, len(data), etag)
+        self.announce(key, len(data), etag)
         self.sent.append(Sent(org, number, put_at))
 
-    def _announce(self, key: str, size: int, etag: str, patience_s: float = 180.0) -> None:
+    def announce(self, key: str, size: int, etag: str, patience_s: float = 180.0) -> None:
         deadline = time.monotonic() + patience_s
         while True:
             try:

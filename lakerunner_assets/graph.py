@@ -30,8 +30,8 @@ class Link:
 
 
 CHAIN: tuple[Link, ...] = (
-    Link(Tier.RAW, (Signal.LOGS,), (), raw_asset),
-    Link(Tier.COOKED, (Signal.LOGS,), (Tier.RAW,), cooked_asset),
+    Link(Tier.RAW, tuple(SIGNALS), (), raw_asset),
+    Link(Tier.COOKED, tuple(SIGNALS), (Tier.RAW,), cooked_asset),
 )
 
 

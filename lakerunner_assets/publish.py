@@ -16,7 +16,6 @@ from resources.index.types import Claim, ObjectDone, ObjectFailed, OutboxMessage
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
 
-
 MAX_REMARK = 2000
 
 

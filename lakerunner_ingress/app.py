@@ -1,6 +1,6 @@
-"""The ingress process: notification adapters over one pipeline.
+"""The ingress process: notification adapters and push receivers over one pipeline.
 
-It writes Kafka, the outbox and dead letters, reads keys and the registry, and touches nothing else. Route
+It writes raw objects, Kafka, the outbox and dead letters, reads keys and the registry, and no more. Route
 handlers are thin; whatever blocks runs in worker threads.
 """
 
@@ -9,13 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 from litestar import Litestar
+from litestar.datastructures import State
 from litestar.di import Provide
 
 from lakerunner_ingress.errors import answer
+from lakerunner_ingress.notifications.azure import notify_azure
+from lakerunner_ingress.notifications.gcs import notify_gcs
 from lakerunner_ingress.notifications.pipeline import Pipeline
 from lakerunner_ingress.notifications.s3 import notify_s3
+from lakerunner_ingress.notifications.senders import Secrets
 from lakerunner_ingress.operations import live, metrics, ready
 from lakerunner_ingress.pipeline_metrics import PipelineMetrics
+from lakerunner_ingress.receivers.receive import open_receivers
+from lakerunner_ingress.receivers.routes import push_routes
+from lakerunner_ingress.receivers.telemetry import PushTelemetry
 from lakerunner_ingress.registry import RegistryCache
 from lakerunner_ingress.threads import WorkerThreads
 from resources.index.contract import IngressIndex
@@ -27,31 +34,36 @@ HEALTH_TIMEOUT_S = 4.0
 
 
 def create_app(settings: Settings, index: IngressIndex, producer: Producer) -> Litestar:
-    pipeline = Pipeline(index, producer, RegistryCache(index))
+    telemetry = PushTelemetry()
+    pipeline = Pipeline(index, producer, RegistryCache(index), telemetry)
+    receivers = open_receivers(settings, pipeline, telemetry)
     return Litestar(
-        [notify_s3, live, ready, metrics],
+        [notify_s3, notify_gcs, notify_azure, push_routes(), live, ready, metrics],
         dependencies={
             "pipeline": _given(pipeline),
             "pipeline_metrics": _given(PipelineMetrics(index)),
-            "webhook_token": _given(settings.webhook_token),
+            "webhook_secrets": _given(Secrets(settings.webhook_token, settings.webhook_hmac_key)),
+            "receivers": _given(receivers),
             "workers": _given(WorkerThreads(BUSY, WAITING, TIMEOUT_S)),
             "health_workers": _given(WorkerThreads(4, WAITING, HEALTH_TIMEOUT_S)),
         },
         exception_handlers={Exception: answer},
-        on_shutdown=[producer.close],
+        on_shutdown=[receivers.close, producer.close],
+        state=State({"receivers": receivers}),
         openapi_config=None,
     )
 
 
 def serve(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT; requests in flight are finished."""
+    """Run until SIGTERM or SIGINT; requests in flight are finished and pushes in memory written."""
     import uvicorn
 
+    from lakerunner_ingress.receivers.serving import DrainingServer
     from resources.index.postgres import PostgresIndex
 
     index = PostgresIndex(settings.require("index_dsn"), max_connections=BUSY, wait_s=3.0)
     app = create_app(settings, index, Producer(settings.require("kafka_bootstrap")))
-    uvicorn.run(
+    config = uvicorn.Config(
         app,
         host=settings.ingress_host,
         port=settings.ingress_port,
@@ -59,8 +71,10 @@ def serve(settings: Settings) -> int:
         access_log=False,
         timeout_graceful_shutdown=10,
     )
+    server = DrainingServer(config, app.state.receivers.drain)
+    server.run()
     index.close()
-    return 0
+    return 0 if server.started else 1
 
 
 def _given(value: Any) -> Provide:

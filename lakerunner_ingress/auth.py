@@ -5,6 +5,7 @@ The token is compared in constant time; keys are looked up by their sha256, whic
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 from collections.abc import Mapping
@@ -19,18 +20,23 @@ WRITING_ROLES = frozenset({"write", "admin"})
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`org` is empty for the webhook token."""
+    """`org` is empty for whoever may speak for all: the webhook token, a signed request, a queue."""
 
     org: str = ""
+    via: str = "webhook"
 
     @property
     def name(self) -> str:
-        return f"webhook:{self.org}" if self.org else "webhook"
+        return f"{self.via}:{self.org}" if self.org else self.via
 
 
 def authenticate(headers: Mapping[str, str], webhook_token: str, index: KeyIndex) -> Caller:
     """The caller, or `UnauthorizedError` / `ForbiddenError`."""
-    secret = _presented(headers)
+    return identify(presented(headers), webhook_token, index)
+
+
+def identify(secret: str, webhook_token: str, index: KeyIndex) -> Caller:
+    """Whose `secret` it is: the webhook token, or an API key that may write."""
     if not secret:
         raise UnauthorizedError("expected `Authorization: Bearer TOKEN` or an API key")
     if webhook_token and hmac.compare_digest(secret.encode(), webhook_token.encode()):
@@ -43,9 +49,20 @@ def authenticate(headers: Mapping[str, str], webhook_token: str, index: KeyIndex
     return Caller(key.org)
 
 
-def _presented(headers: Mapping[str, str]) -> str:
+def presented(headers: Mapping[str, str]) -> str:
+    """The secret in the headers, or nothing; `Basic` carries it as password, or as user without one."""
     for name in KEY_HEADERS:
         if headers.get(name):
             return headers[name].strip()
     scheme, _, rest = headers.get("authorization", "").strip().partition(" ")
+    if scheme.lower() == "basic":
+        user, _, password = _basic(rest.strip()).partition(":")
+        return password or user
     return rest.strip() if scheme.lower() == "bearer" else scheme if not rest else ""
+
+
+def _basic(value: str) -> str:
+    try:
+        return base64.b64decode(value, validate=True).decode()
+    except ValueError:  # not ASCII, not base64, or not UTF-8 inside: no secret, and so refused
+        return ""

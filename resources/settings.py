@@ -68,7 +68,7 @@ class Settings:
     batch_max_objects: int = 500
     batch_max_age_s: float = 0.0
     cook_task_bytes: int = 64 * MIB
-    cook_slice_bytes: int = 128 * MIB
+    cook_slice_bytes: int = 64 * MIB
     cook_claim_bytes: int = 2048 * MIB
     object_max_bytes: int = 4096 * MIB
     object_max_tries: int = 3

@@ -69,7 +69,10 @@ MEANINGS: dict[str, dict[str, str]] = {
         "batch_max_objects": "A batch is full at so many objects.",
         "batch_max_age_s": "A batch that is not full is made when its oldest object has waited so long.",
         "cook_task_bytes": "Raw bytes that one Spark task gets, if there are that many.",
-        "cook_slice_bytes": "Rows in memory per task before a segment is written; also the decoding slice. "
+        "pending_max_bytes": "With so many raw bytes of a signal pending, its topic is not read until some are "
+        "done.",
+        "cook_slice_bytes": "Rows in memory per task before a segment is written; large objects are decoded "
+        "in slices of half of it. "
         "Large objects give several segments per hour because of it.",
         "cook_claim_bytes": "Raw bytes a run claims at a time.",
         "object_max_bytes": "Largest raw object, after decompression; a larger one fails.",
@@ -85,6 +88,35 @@ MEANINGS: dict[str, dict[str, str]] = {
         "heartbeat_s": "How often a run says that it lives.",
         "sensor_max_messages": "Kafka messages read per sensor tick.",
         "sensor_interval_s": "Least time between two ticks of an ingest sensor.",
+    },
+    "Notification queues": {
+        "sqs_queue_url": "Address of the SQS queue that `lakerunner notifications sqs` takes from.",
+        "sqs_endpoint": "Endpoint of an SQS look-alike, which gets `s3_access_key_id` and "
+        "`s3_secret_access_key` if they are set. Empty: AWS, with boto3's default credentials.",
+        "sqs_visibility_s": "How long SQS hides a received message from other pollers; at least a few times "
+        "what ten messages take while Kafka is down.",
+        "pubsub_subscription": "`projects/PROJECT/subscriptions/NAME`, for `lakerunner notifications "
+        "pubsub`; with `http://HOST:PORT/v1/` in front, an emulator's.",
+        "azure_queue_url": "`https://ACCOUNT.queue.core.windows.net/QUEUE`, for "
+        "`lakerunner notifications azure-queue`.",
+        "azure_queue_sas_token": "SAS token of that queue with the permissions `u` and `p`. Secret.",
+        "azure_queue_visibility_s": "As `sqs_visibility_s`, for the Azure queue.",
+        "queue_wait_s": "How long a request waits for messages (SQS: at most 20); stopping a poller takes as "
+        "long. An Azure queue cannot wait and is asked every 2 s, or as often as this says.",
+        "webhook_hmac_key": "Key of requests to the webhooks that are signed (`X-Lakerunner-Signature`); "
+        "they may announce objects of every organisation. Empty: none are accepted. Secret.",
+    },
+    "Push receivers": {
+        "receiver_bucket": "Bucket that pushed data is written to. Empty: the only registered one; "
+        "with several, pushes are answered with 503 until this is set.",
+        "receiver_collector": "Collector of pushed data, if the header `X-Lakerunner-Collector` names none.",
+        "receiver_body_max_bytes": "Largest request, as sent and once opened; more is answered with 413.",
+        "receiver_batch_bytes": "Requests are gathered into one raw object up to so many bytes, before "
+        "compression.",
+        "receiver_batch_age_s": "A raw object is written when its first request has waited so long; "
+        "no request is answered before its object is durable.",
+        "receiver_memory_bytes": "Bytes of requests in flight, as sent and once opened; "
+        "beyond it they are answered with 429.",
     },
     "Queries": {
         "query_timeout_s": "Time limit of one query.",
@@ -105,7 +137,6 @@ NOTES = {
     "ingest": "Only logs as OTLP protobuf (`.binpb`, `.binpb.gz`, `.binpb.zst`) become queryable today. "
     "Other formats are uploaded and then parked; metrics and traces wait in their topics, and `--wait` runs "
     "into its timeout.",
-    "ingress": "There are no push receivers yet.",
 }
 """What a command's own help does not say."""
 

@@ -188,7 +188,7 @@ class Round:
 
     def _decoded(self, obj: UnitObject, fetched: Download, folder: Path) -> Iterator[Decoded]:
         place = Place(obj.object_id, 0, _arrival(obj, fetched.info))
-        request = Request(obj.key, place, self._unit.options, self._unit.slice_bytes)
+        request = Request(obj.key, place, self._unit.options, max(1, self._unit.slice_bytes // 2))
         decoders = self._spec.decoders()
         with fetched, open_payload(fetched.content, self._unit.object_max_bytes, folder) as payload:
             yield from decode(payload, request, decoders)

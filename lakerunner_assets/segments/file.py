@@ -5,8 +5,8 @@ Equal content gives equal bytes, so a retried task writes the same object.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakerunner_assets.segments.encoding import LOG_LEVEL, bloom_rows, choose, compacted
+from lakerunner_assets.segments.encoding import LOG_LEVEL, Encodings, bloom_rows, choose, compacted
 from lakerunner_assets.segments.written import WrittenSegment
 from resources.lake.segment_file import MappedColumn, SegmentFacts, file_metadata
 
@@ -33,6 +33,10 @@ class Content:
     series_table: bytes
     bloom: bytes
     compression_level: int = LOG_LEVEL
+    encodings: Encodings | None = None
+    """None: chosen from a look at the values."""
+    metadata: Mapping[bytes, bytes] = field(default_factory=dict)
+    """Of the footer, beside what every segment has."""
 
 
 def write_file(
@@ -71,11 +75,10 @@ def write_file(
 
 def _write(path: Path, content: Content, facts: SegmentFacts) -> SegmentFacts:
     table = content.table
-    encodings = choose(table)
-    for field in table.schema:
-        if pa.types.is_dictionary(field.type) and field.name not in encodings.dictionary:
-            place = table.column_names.index(field.name)
-            table = table.set_column(place, field.name, table.column(field.name).cast(pa.string()))
+    encodings = content.encodings or choose(table)
+    for place, column in enumerate(table.schema):
+        if pa.types.is_dictionary(column.type) and column.name not in encodings.dictionary:
+            table = table.set_column(place, column.name, table.column(place).cast(pa.string()))
     options = encodings.writer_options(bloom_rows(table, content.groups), content.compression_level)
     with pa.OSFile(str(path), "wb") as sink, pq.ParquetWriter(sink, table.schema, **options) as writer:
         for start, end in content.groups:
@@ -92,5 +95,5 @@ def _write(path: Path, content: Content, facts: SegmentFacts) -> SegmentFacts:
             bloom_offset=series_offset + len(content.series_table),
             bloom_length=len(content.bloom),
         )
-        writer.add_key_value_metadata(file_metadata(facts, content.label_map))
+        writer.add_key_value_metadata({**file_metadata(facts, content.label_map), **content.metadata})
     return facts

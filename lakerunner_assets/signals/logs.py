@@ -18,10 +18,22 @@ if TYPE_CHECKING:
 
 def decoders() -> Decoders:
     from lakerunner_assets.decode.door import protobuf
+    from lakerunner_assets.decode.foreign.csv import decode_csv
+    from lakerunner_assets.decode.foreign.json_lines import decode_json_lines
+    from lakerunner_assets.decode.foreign.parquet import decode_parquet
     from lakerunner_assets.decode.formats import Format
+    from lakerunner_assets.decode.json.otlp import decode_otlp_json
     from lakerunner_assets.decode.otlp.logs import decode_logs
+    from lakerunner_assets.decode.push.loki_push import decode_loki_push
 
-    return {Format.OTLP_PROTOBUF: protobuf(decode_logs)}
+    return {
+        Format.OTLP_PROTOBUF: protobuf(decode_logs),
+        Format.OTLP_JSON: decode_otlp_json(Signal.LOGS, decode_logs),
+        Format.LOKI_PUSH: decode_loki_push,
+        Format.JSON_LINES: decode_json_lines(Signal.LOGS),
+        Format.CSV: decode_csv(Signal.LOGS),
+        Format.PARQUET: decode_parquet(Signal.LOGS),
+    }
 
 
 def write(tables: Sequence[pa.Table], path: Path, identity: SegmentIdentity) -> WrittenSegment:

@@ -15,6 +15,7 @@ COMMANDS = (
     "admin",
     "migrate",
     "ingress",
+    "notifications",
     "query_api",
     "query_worker",
     "watchdog",

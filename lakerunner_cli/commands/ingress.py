@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from resources.settings import Settings
 
 NAME = "ingress"
-HELP = "Serve the webhook for object store notifications."
+HELP = "Serve notification webhooks and the push receivers."
 
 
 def configure(parser: ArgumentParser) -> None:

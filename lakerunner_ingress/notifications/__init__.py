@@ -1,5 +1,5 @@
 """Notifications in, references out: parse → validate → produce → acknowledge.
 
-`pipeline.py` spells the order, one file per step. An adapter (`s3.py` and those to come) only turns what
-its sender speaks into the pipeline's input; it never decides about a record.
+`pipeline.py` spells the order, one file per step. What a cloud says is read in `shapes/`; a webhook (`s3.py`,
+`gcs.py`, `azure.py`) or a queue (`queues/`) only brings messages to the pipeline and never decides about one.
 """

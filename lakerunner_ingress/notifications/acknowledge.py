@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import UNSET, UnsetType
+
 from lakerunner_ingress.notifications.validate import Validated
 
 
@@ -19,6 +21,8 @@ class Acknowledgement:
     accepted: int
     ignored: int
     rejected: tuple[Rejection, ...]
+    note: str | UnsetType = UNSET
+    """Left out of the answer unless there is something to say."""
 
     @property
     def http_status(self) -> int:
@@ -26,6 +30,6 @@ class Acknowledgement:
         return 400 if self.rejected and not (self.accepted or self.ignored) else 202
 
 
-def acknowledge(validated: Validated) -> Acknowledgement:
+def acknowledge(validated: Validated, note: str = "") -> Acknowledgement:
     rejections = tuple(Rejection(r.index, r.key, r.reason) for r in validated.rejected)
-    return Acknowledgement(len(validated.accepted), validated.ignored, rejections)
+    return Acknowledgement(len(validated.accepted), validated.ignored, rejections, note or UNSET)

@@ -1,4 +1,4 @@
-"""The order of the steps for one request, from bytes to acknowledgement.
+"""The order of the steps for one message of a webhook or a queue, from bytes to acknowledgement.
 
 Runs in a worker thread (everything here may block). Nothing is acknowledged before it is durable; a sender
 that repeats itself after an error does no harm, because raw objects are unique by bucket and key.
@@ -6,19 +6,23 @@ that repeats itself after an error does no harm, because raw objects are unique 
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 
 from lakerunner_ingress.auth import Caller
 from lakerunner_ingress.notifications.acknowledge import Acknowledgement, acknowledge
-from lakerunner_ingress.notifications.parse import parse
+from lakerunner_ingress.notifications.parse import MAX_MESSAGE_BYTES, parse
 from lakerunner_ingress.notifications.produce import keep, produce
+from lakerunner_ingress.notifications.shapes import Shape
 from lakerunner_ingress.notifications.validate import Rejected, Validated, validate
 from lakerunner_ingress.registry import RegistryCache
 from lakerunner_ingress.telemetry import Telemetry
 from resources.index.contract import IngressIndex
 from resources.kafka import Producer
 from resources.lake.notice import MalformedMessageError
-from resources.lake.s3_event import S3Event
+from resources.lake.notified import Event
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +32,25 @@ class Pipeline:
     registry: RegistryCache
     telemetry: Telemetry = field(default_factory=Telemetry)
 
-    def notify(self, body: bytes, caller: Caller) -> Acknowledgement:
-        event = self._parse(body, caller)
+    def notify(self, body: bytes, caller: Caller, shape: Shape) -> Acknowledgement:
+        """Raises `MalformedMessageError` when nothing in `body` can be read; it is kept by then."""
+        event = self._parse(body, caller, shape)
+        if event.note:
+            log.warning("%s: %s", caller.name, event.note)
         validated = self._validate(event, caller)
         self._produce(validated)
         self._keep(validated.rejected, caller)
         self.telemetry.count("ignored", validated.ignored)
-        return acknowledge(validated)
+        return acknowledge(validated, event.note)
 
-    def _parse(self, body: bytes, caller: Caller) -> S3Event:
+    def _parse(self, body: bytes, caller: Caller, shape: Shape) -> Event:
         try:
-            return self.telemetry.steps.timed("parse", lambda: parse(body, caller.name))
+            return self.telemetry.steps.timed("parse", lambda: parse(body, caller.name, shape))
         except MalformedMessageError as error:
-            self._keep((Rejected(0, "", str(error), body),), caller)
+            self._keep((Rejected(0, "", str(error), body[:MAX_MESSAGE_BYTES]),), caller)
             raise
 
-    def _validate(self, event: S3Event, caller: Caller) -> Validated:
+    def _validate(self, event: Event, caller: Caller) -> Validated:
         began = self.registry.now()
         validated = validate(event, caller, self.registry.current())
         if validated.unknown:

@@ -1,4 +1,4 @@
-"""The HTTP adapter for S3-event JSON: what S3 look-alikes and our own tools post."""
+"""The HTTP adapter for S3 and its look-alikes: S3 event JSON, alone or inside SNS or EventBridge."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 from litestar import Request, Response, post
 
-from lakerunner_ingress.auth import authenticate
 from lakerunner_ingress.notifications.acknowledge import Acknowledgement
 from lakerunner_ingress.notifications.pipeline import Pipeline
+from lakerunner_ingress.notifications.senders import Secrets, Sent, sender
+from lakerunner_ingress.notifications.shapes.aws import parse_aws
 from lakerunner_ingress.threads import WorkerThreads
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -19,14 +20,14 @@ async def notify_s3(
     request: Request[Any, Any, Any],
     body: bytes,
     pipeline: Pipeline,
-    webhook_token: str,
+    webhook_secrets: Secrets,
     workers: WorkerThreads,
 ) -> Response[Acknowledgement]:
     """References to new objects; answered when they are durable."""
 
     def work() -> Acknowledgement:
-        caller = authenticate(request.headers, webhook_token, pipeline.index)
-        return pipeline.notify(body, caller)
+        caller = sender(Sent(request.headers, body, {}), webhook_secrets, pipeline.index)
+        return pipeline.notify(body, caller, parse_aws)
 
     acknowledgement = await workers.run(work)
     return Response(acknowledgement, status_code=acknowledgement.http_status)

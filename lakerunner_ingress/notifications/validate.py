@@ -19,7 +19,7 @@ from resources.lake.notice import (
     encode_message,
     resolve,
 )
-from resources.lake.s3_event import S3Event
+from resources.lake.notified import Event
 
 NOT_YOURS = "not under a prefix of this API key's organisation"
 
@@ -51,7 +51,7 @@ class NotYoursError(ValueError):
     """The record belongs to another organisation than the caller's, or to none."""
 
 
-def validate(event: S3Event, caller: Caller, registry: Registry) -> Validated:
+def validate(event: Event, caller: Caller, registry: Registry) -> Validated:
     accepted: list[Accepted] = []
     rejected = [Rejected(bad.index, "", bad.reason, bad.payload) for bad in event.bad]
     ignored, unknown = event.ignored, False

@@ -6,9 +6,13 @@ make a whole transaction of good ones fail later.
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import msgspec
+
+from resources.lake.timecut import from_datetime
 
 MAX_BUCKET_BYTES = 255
 MAX_KEY_BYTES = 1024
@@ -35,6 +39,52 @@ class NotifiedObject:
     version: str = ""
     event_time_ns: int = 0
     source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecord:
+    index: int
+    reason: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What one message announces, whoever sent it: new objects with their index in the message, records that
+    could not be read, and how many were of no interest.
+    """
+
+    created: tuple[tuple[int, NotifiedObject], ...] = ()
+    bad: tuple[BadRecord, ...] = ()
+    ignored: int = 0
+    note: str = ""
+    """What a person should know about it, for the log and the answer."""
+
+
+def sort_out(records: Iterable[bytes], read: Callable[[bytes], NotifiedObject | None]) -> Event:
+    """Every record by itself: `read` gives the new object, None if it is of no interest, or raises
+    `MalformedMessageError`, which is kept with the record and does no harm to its neighbours.
+    """
+    created: list[tuple[int, NotifiedObject]] = []
+    bad: list[BadRecord] = []
+    ignored = 0
+    for index, record in enumerate(records):
+        try:
+            found = read(record)
+        except MalformedMessageError as error:
+            bad.append(BadRecord(index, str(error), record))
+        else:
+            created += [(index, found)] if found else []
+            ignored += found is None
+    return Event(tuple(created), tuple(bad), ignored)
+
+
+def nanoseconds(name: str, text: str) -> int:
+    """Since 1970, of an ISO 8601 time; `name` is the field it came in."""
+    try:
+        return from_datetime(dt.datetime.fromisoformat(text))
+    except ValueError as error:
+        raise MalformedMessageError(f"{name} {text[:64]!r}: {error}") from error
 
 
 def checked(record: NotifiedObject) -> NotifiedObject:

@@ -6,15 +6,20 @@ parsed one by one: a malformed one is reported with its index and does no harm t
 
 from __future__ import annotations
 
-import datetime as dt
 import time
-from dataclasses import dataclass
 from urllib.parse import unquote_plus
 
 import msgspec
 
-from resources.lake.notified import UNREADABLE, MalformedMessageError, NotifiedObject, checked
-from resources.lake.timecut import from_datetime
+from resources.lake.notified import (
+    UNREADABLE,
+    Event,
+    MalformedMessageError,
+    NotifiedObject,
+    checked,
+    nanoseconds,
+    sort_out,
+)
 
 TEST_EVENT = "s3:TestEvent"
 MAX_RECORDS = 5000
@@ -47,23 +52,7 @@ class _Event(msgspec.Struct):
     event: str = msgspec.field(default="", name="Event")
 
 
-@dataclass(frozen=True, slots=True)
-class BadRecord:
-    index: int
-    reason: str
-    payload: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class S3Event:
-    """The created objects with their index in the event, what was wrong, and how many were of no interest."""
-
-    created: tuple[tuple[int, NotifiedObject], ...] = ()
-    bad: tuple[BadRecord, ...] = ()
-    ignored: int = 0
-
-
-def parse_s3_event(data: bytes, source: str, received_ns: int | None = None) -> S3Event:
+def parse_s3_event(data: bytes, source: str, received_ns: int | None = None) -> Event:
     """The event in `data`; `received_ns` stands in for an event time that was not sent.
 
     >>> parse_s3_event(b'{"Event": "s3:TestEvent"}', "webhook").ignored
@@ -75,27 +64,15 @@ def parse_s3_event(data: bytes, source: str, received_ns: int | None = None) -> 
         raise MalformedMessageError(f"not S3 event JSON: {error}") from error
     if event.records is None:
         if event.event == TEST_EVENT:
-            return S3Event(ignored=1)
+            return Event(ignored=1)
         raise MalformedMessageError("not S3 event JSON: no Records")
     if len(event.records) > MAX_RECORDS:
         raise MalformedMessageError(f"{len(event.records)} records: expected at most {MAX_RECORDS}")
-    return _sort_out(event.records, source, received_ns or time.time_ns())
+    moment = received_ns or time.time_ns()
+    return sort_out(map(bytes, event.records), lambda record: _created(record, source, moment))
 
 
-def _sort_out(records: list[msgspec.Raw], source: str, received_ns: int) -> S3Event:
-    created: list[tuple[int, NotifiedObject]] = []
-    bad: list[BadRecord] = []
-    for index, raw in enumerate(records):
-        try:
-            found = _created(raw, source, received_ns)
-        except MalformedMessageError as error:
-            bad.append(BadRecord(index, str(error), bytes(raw)))
-        else:
-            created += [(index, found)] if found else []
-    return S3Event(tuple(created), tuple(bad), len(records) - len(created) - len(bad))
-
-
-def _created(raw: msgspec.Raw, source: str, received_ns: int) -> NotifiedObject | None:
+def _created(raw: bytes, source: str, received_ns: int) -> NotifiedObject | None:
     try:
         record = msgspec.json.decode(raw, type=_Record)
     except UNREADABLE as error:
@@ -110,7 +87,7 @@ def _created(raw: msgspec.Raw, source: str, received_ns: int) -> NotifiedObject 
             size=thing.size,
             etag=thing.etag.strip('"'),
             version=thing.version or "",
-            event_time_ns=_nanoseconds(record.time) if record.time else received_ns,
+            event_time_ns=nanoseconds("eventTime", record.time) if record.time else received_ns,
             source=source,
         )
     )
@@ -121,10 +98,3 @@ def _decoded(key: str) -> str:
         return unquote_plus(key, errors="strict")
     except UnicodeDecodeError as error:
         raise MalformedMessageError(f"key {key[:200]!r}: not URL-encoded UTF-8") from error
-
-
-def _nanoseconds(text: str) -> int:
-    try:
-        return from_datetime(dt.datetime.fromisoformat(text))
-    except ValueError as error:
-        raise MalformedMessageError(f"eventTime {text[:64]!r}: {error}") from error

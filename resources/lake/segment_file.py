@@ -15,6 +15,12 @@ import pyarrow.parquet as pq
 FORMAT_VERSION = 1
 LOG_SORT_VERSION = 1
 LOG_SORT_ORDER = ("slot_5m", "service_name", "chq_fingerprint", "chq_tsns", "chq_object", "chq_position")
+SPAN_SORT_VERSION = 1
+SPAN_SORT_ORDER = ("span_trace_id", "span_start_ns", "chq_object", "chq_position")
+METRIC_SORT_VERSION = 1
+METRIC_SORT_ORDER = (
+    "metric_name", "chq_tid", "labels", "chq_timestamp", "chq_tsns", "chq_object", "chq_position",
+)  # fmt: skip
 
 OVERFLOW_COLUMNS = {"resource": "resource_overflow", "scope": "scope_overflow", "record": "attr_overflow"}
 """map<string,string> by original key: attributes beyond the column limit, and repeated keys of one record."""

@@ -29,7 +29,7 @@ from resources.store.latency import LATENCY
 from resources.store.objects import Fetched, ObjectInfo, info_of, plain_etag, quoted_etag, readable
 from resources.store.retry import with_retries
 
-FETCH_CHUNK = 32 * 1024 * 1024
+FETCH_CHUNK = 8 * 1024 * 1024
 LIST_CHUNK = 1000
 DELETE_CHUNK = 1000
 

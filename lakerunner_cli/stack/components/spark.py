@@ -53,9 +53,7 @@ def prepare(site: Site, announce: Announce) -> None:
     _home(site).joinpath("tmp").mkdir(parents=True, exist_ok=True)
     if not is_warm():
         announce("compiling the decoders (once per version, about half a minute)")
-        subprocess.run(
-            [sys.executable, "-m", "lakerunner_assets.segments.warm"], env=site.environment(), check=True
-        )
+        subprocess.run([sys.executable, "-m", "lakerunner_assets.warm"], env=site.environment(), check=True)
 
 
 def command(site: Site) -> list[str]:

@@ -60,7 +60,10 @@ class ObjectBoard(Connected):
     def object_states(self, bucket: str, keys: Sequence[str]) -> list[ObjectStatus]:
         """Of those keys that are known; a missing one has not been taken in yet."""
         rows = self._rows(SQL["object_states"], {"bucket": bucket, "keys": list(keys)})
-        return [ObjectStatus(r["key"], ObjectState(r["state"]), r["rows"], r["rejected"], r["error"]) for r in rows]
+        return [
+            ObjectStatus(r["key"], ObjectState(r["state"]), r["rows"], r["rejected"], r["error"])
+            for r in rows
+        ]
 
     def parked_objects(self, org: str = "", limit: int = 1000) -> list[ParkedObject]:
         """Oldest first; of every organisation when `org` is empty."""

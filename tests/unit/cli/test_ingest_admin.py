@@ -158,7 +158,10 @@ def test_what_ingest_refuses(
 
 def test_waiting_ends_with_an_error_that_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakerunner_cli.settling.POLL_S", 0.0)
-    answers = [ObjectStatus("a", ObjectState.DONE, 1, 0, ""), ObjectStatus("b", ObjectState.BATCHED, 0, 0, "")]
+    answers = [
+        ObjectStatus("a", ObjectState.DONE, 1, 0, ""),
+        ObjectStatus("b", ObjectState.BATCHED, 0, 0, ""),
+    ]
     told: list[int] = []
     with pytest.raises(CommandError, match="1 of 2 objects are not queryable yet"):
         wait_until_settled(lambda: answers, 2, 0.0, told.append)

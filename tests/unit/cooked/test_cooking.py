@@ -5,11 +5,9 @@ Spark is replaced by a loop that calls the same task function with the same byte
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,119 +15,23 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakerunner_assets.answers import ObjectAnswer
-from lakerunner_assets.cooked.ingest import Kitchen, Report, cook_claims
+from lakerunner_assets.cooked.ingest import Report
 from lakerunner_assets.cooked.plan import plan_all_now
-from lakerunner_assets.cooked.rebuild import RebuildRefusedError, rebuild
-from lakerunner_assets.heartbeat import Heartbeat
-from lakerunner_assets.publish import HourChange, UnbalancedError, cooked_publication
-from resources.index.memory import MemoryIndex
-from resources.index.types import BatchKind, Intake, ObjectNotice, PendingObject, SegmentQuery, StorageProfile
+from lakerunner_assets.cooked.rebuild import RebuildRefusedError
+from lakerunner_assets.publish import UnbalancedError, cooked_publication
+from resources.index.types import BatchKind, PendingObject, StorageProfile
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, from_datetime, to_datetime
 from resources.object_store import ObjectStore, UnavailableError
 from resources.settings import Settings
-from resources.spark import SparkUnavailableError, TaskCrashError
+from resources.spark import SparkUnavailableError
+from tests.cooking_lake import HOUR, SECOND, Lake, lake_in
 from tests.otlp_logs import otlp_logs
-
-HOUR = 490_896 * HOUR_NS  # 2026-01-01T00
-SECOND = 1_000_000_000
-
-
-class LocalTasks:
-    """The contract of `SparkTasks` without Spark; `deadly` objects kill the task that reads them.
-
-    `fatal` ones take the whole server with them.
-    """
-
-    def __init__(self) -> None:
-        self.deadly: set[str] = set()
-        self.fatal: set[str] = set()
-        self.interrupted: list[str] = []
-        self.tags: list[list[str]] = []
-        self.before: Callable[[], object] = bool
-        self.jobs: list[int] = []
-
-    def connect(self) -> None: ...
-
-    def interrupt(self, tag: str) -> None:
-        self.interrupted.append(tag)
-
-    def run(
-        self, work: Callable[[bytes], bytes], payloads: Sequence[bytes], tags: Sequence[str]
-    ) -> list[bytes]:
-        self.jobs.append(len(payloads))
-        self.tags.append(list(tags))
-        self.before()
-        for payload in payloads:
-            if any(name.encode() in payload for name in self.fatal):
-                raise SparkUnavailableError("the server is gone")
-            if any(name.encode() in payload for name in self.deadly):
-                raise TaskCrashError("the worker exited")
-        return [work(payload) for payload in payloads]
-
-
-@dataclass
-class Lake:
-    folder: Path
-    settings: Settings
-    index: MemoryIndex = field(default_factory=MemoryIndex)
-    tasks: LocalTasks = field(default_factory=LocalTasks)
-    report: Report = field(default_factory=Report)
-    logged: list[str] = field(default_factory=list)
-    later: float = 0.0
-
-    def kitchen(self) -> Kitchen:
-        heart = Heartbeat(self.index, "run", 60)
-        return Kitchen(self.index, self.tasks, self.settings, heart, self.logged.append)  # type: ignore[arg-type]
-
-    def arrive(self, name: str, data: bytes, hour: int = HOUR, bucket: str = "raw") -> None:
-        key = f"otel-raw/acme/c/logs/{to_datetime(hour):%Y/%m/%d/%H}/{name}"
-        path = self.folder / "raw" / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        notice = ObjectNotice(bucket, key, "acme", "c", Signal.LOGS, hour, len(data))
-        self.index.take_in(Intake("k", (notice,)))
-
-    def cook(self) -> list[HourChange]:
-        self.index.plan_batches(Signal.LOGS, lambda pending: plan_all_now(pending, self.settings))
-        claims = self.index.claim_due(Signal.LOGS, BatchKind.COOK, 10**12)
-        return list(cook_claims(self.kitchen(), claims, self.report))
-
-    def cook_for_long(self, rounds: int = 12) -> None:
-        """Ticks with all back-off over, whatever happens to their runs."""
-        self.index._clock = lambda: time.time() + self.later
-        for _ in range(rounds):
-            self.later += 1000
-            self.index.release_expired(30)
-            with contextlib.suppress(SparkUnavailableError):
-                self.cook()
-
-    def waiting(self) -> tuple[object, object]:
-        status = self.index.pipeline_status()[0]
-        return status["pending_objects"], status["parked_objects"]
-
-    def rebuild(self, *hours: int, allow_loss: bool = False) -> list[HourChange]:
-        return list(rebuild(self.kitchen(), Signal.LOGS, "acme", hours, allow_loss, self.report))
-
-    def messages(self, dataset: str = "logs") -> Counter[str]:
-        """Every live row's message."""
-        found: Counter[str] = Counter()
-        for segment in self.index.find_segments(SegmentQuery("acme", dataset, 0, -(2**62), 2**62)):
-            table = pq.read_table(self.folder / "lake" / segment.key)
-            assert table.num_rows == segment.rows
-            found.update(table.column("log_message").to_pylist())
-        return found
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    (tmp_path / "raw").mkdir()
-    (tmp_path / "lake").mkdir()
-    settings = Settings(data_dir=tmp_path, lake_url=f"file://{tmp_path}/lake")
-    made = Lake(tmp_path, settings)
-    made.index.create_organisation("acme")
-    made.index.put_storage_profile(StorageProfile("raw", f"file://{tmp_path}/raw"))
-    return made
+    return lake_in(tmp_path)
 
 
 def lines(*messages: str, at: int = HOUR + SECOND) -> bytes:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,55 +13,17 @@ from litestar.testing import TestClient
 
 from lakerunner_ingress.app import create_app
 from lakerunner_ingress.notifications.validate import NOT_YOURS
-from resources.index.memory import MemoryIndex
-from resources.index.postgres.connections import IndexUnavailableError
-from resources.index.types import OutboxMessage, StorageProfile
-from resources.kafka import KafkaUnavailableError
-from resources.lake.layout import PrefixMapping
 from resources.lake.notice import decode_message
 from resources.settings import Settings
 from tests.exposition_parser import parse
+from tests.unit.ingress.doubles import GOOD, TOKEN, FakeProducer, FlakyIndex, accounts
 
-TOKEN = "webhook-secret"
 PATH = "/api/v1/notifications/s3"
-GOOD = "otel-raw/acme/eu/logs/2026/01/02/03/a.binpb.gz"
-
-
-@dataclass
-class FakeProducer:
-    sent: list[OutboxMessage] = field(default_factory=list)
-    down: bool = False
-
-    def send(self, messages: Sequence[OutboxMessage]) -> None:
-        if self.down:
-            raise KafkaUnavailableError("down")
-        self.sent += messages
-
-    def check(self) -> str:
-        return "down" if self.down else ""
-
-    def close(self) -> None: ...
-
-
-class FlakyIndex(MemoryIndex):
-    down = False
-
-    def __getattribute__(self, name: str) -> Any:
-        if not name.startswith("_") and name != "down" and self.down:
-            raise IndexUnavailableError("down")
-        return super().__getattribute__(name)
 
 
 @pytest.fixture
 def index() -> FlakyIndex:
-    found = FlakyIndex()
-    for org in ("acme", "beta"):
-        found.create_organisation(org)
-        for role in ("read", "write"):
-            found.create_api_key(org, role, role, hashlib.sha256(f"{org}-{role}".encode()).digest(), None)
-    found.put_storage_profile(StorageProfile("raw", "file:///raw"))
-    found.put_prefix_mapping(PrefixMapping("raw", "edge/", "acme", "edge", None))
-    return found
+    return accounts()
 
 
 @pytest.fixture

@@ -1,0 +1,77 @@
+"""What no role took, as flat attribute columns of the record; past the column limit as an overflow map."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_assets.decode.attributes import OVERFLOWN
+from lakerunner_assets.decode.foreign.mapping import Fields, Key, valid
+from lakerunner_assets.decode.foreign.times import TIME
+from lakerunner_assets.decode.foreign.values import coded, plain, text_of
+from lakerunner_assets.decode.naming import MAX_COLUMNS, Attribute
+from lakerunner_assets.decode.otlp.owners import FlatColumn
+
+Entries = list[tuple[np.ndarray, pa.Array, pa.Array]]
+"""Rows, keys and values of what goes to the overflow map."""
+
+
+def record_attributes(fields: Fields, notes: Counter[str], limit: int = MAX_COLUMNS) -> list[FlatColumn]:
+    """The columns, most frequent first when there are too many, then the overflow map if there is one."""
+    return flat_columns(list(fields.rest()), fields.rows.overflow, fields.count, notes, limit)
+
+
+def flat_columns(
+    columns: Sequence[tuple[Key, pa.Array]],
+    overflow: pa.MapArray | None,
+    count: int,
+    notes: Counter[str],
+    limit: int = MAX_COLUMNS,
+) -> list[FlatColumn]:
+    """Raw columns as attributes of the record."""
+    ranked = sorted(columns, key=lambda pair: (pair[1].null_count, pair[0]))
+    flat: list[FlatColumn] = [("record", *_column(key, column)) for key, column in ranked[:limit]]
+    if not ranked[limit:]:
+        return flat if overflow is None else [*flat, ("record", None, overflow)]
+    entries = [_entries(key, column) for key, column in ranked[limit:]]
+    notes[OVERFLOWN] += sum(len(rows) for rows, _, _ in entries)
+    if overflow is not None:
+        entries.append(_entries_of_map(overflow))
+    return [*flat, ("record", None, _map(entries, count))]
+
+
+def _column(key: Key, column: pa.Array) -> tuple[Attribute, pa.Array]:
+    """A time of Parquet is an attribute by its text; bytes are base64."""
+    name, kind = key
+    if kind == TIME:
+        return Attribute("record", name, "string"), text_of(kind, column)
+    if kind == "bytes":
+        return Attribute("record", name, kind), coded(text_of(kind, column))
+    return Attribute("record", name, kind), column
+
+
+def _entries(key: Key, column: pa.Array) -> tuple[np.ndarray, pa.Array, pa.Array]:
+    rows = np.flatnonzero(valid(column))
+    values = plain(text_of(key[1], column.take(pa.array(rows))))
+    return rows, pa.array([key[0]] * len(rows), pa.string()), values
+
+
+def _entries_of_map(column: pa.MapArray) -> tuple[np.ndarray, pa.Array, pa.Array]:
+    rows = np.repeat(np.arange(len(column)), np.diff(column.offsets.to_numpy()))
+    return rows, column.keys, column.items
+
+
+def _map(entries: Entries, count: int) -> pa.MapArray:
+    rows = np.concatenate([each[0] for each in entries])
+    order = pa.array(np.argsort(rows, kind="stable"))
+    per_row = np.bincount(rows, minlength=count)
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(per_row, out=offsets[1:])
+    return pa.MapArray.from_arrays(
+        pa.array(offsets, mask=np.concatenate((per_row == 0, [False]))),
+        pa.concat_arrays([each[1] for each in entries]).take(order),
+        pa.concat_arrays([each[2] for each in entries]).take(order),
+    )

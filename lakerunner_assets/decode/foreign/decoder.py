@@ -1,0 +1,32 @@
+"""From raw columns of any format to decoded tables of any signal: what JSON lines, CSV and Parquet share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from lakerunner_assets.decode.door import Request
+from lakerunner_assets.decode.foreign.log_rows import log_table
+from lakerunner_assets.decode.foreign.metric_rows import metric_table
+from lakerunner_assets.decode.foreign.span_rows import span_table
+from lakerunner_assets.decode.json.lines import RawRows
+from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from resources.lake.layout import Signal
+
+TableOf = Callable[[RawRows, Place, DecodeOptions], Decoded]
+TABLES: dict[Signal, TableOf] = {
+    Signal.LOGS: log_table,
+    Signal.METRICS: metric_table,
+    Signal.TRACES: span_table,
+}
+WINDOW_BYTES = 16 << 20
+"""Of text at a time: its cells and columns take several times as much, and still fit into caches."""
+
+
+def decode_rows(windows: Iterable[RawRows], request: Request, signal: Signal) -> Iterator[Decoded]:
+    """A table per window; rows are numbered through the file, rejected ones keep their number."""
+    place = request.place
+    for rows in windows:
+        if rows.lines:
+            yield TABLES[signal](rows, place, request.options)
+        place = replace(place, first_position=place.first_position + rows.lines)

@@ -1,0 +1,140 @@
+"""Raw columns of foreign log records to the decoded table of logs (otlp/logs.py lists its columns).
+
+    {"time": "2026-01-02T03:04:05Z", "lvl": "warn", "msg": "slow", "app": "web", "ms": 12}
+      chq_tsns 1767323045000000000 | log_level WARN, log_severity_text warn | log_message slow |
+      resource service.name web | attribute ms 12 | stream {service_name="web", level="warn"}
+
+Stream labels are service_name, the normalised level in lower case, and columns named like one of the
+organisation's index attributes. An integer level is kept as it is: pino's 30 and Python's 30 differ. Columns
+called severity_number hold OTLP's numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_assets.decode.fields import KINDS, Int32s
+from lakerunner_assets.decode.fingerprint import fingerprints
+from lakerunner_assets.decode.foreign.attributes import record_attributes
+from lakerunner_assets.decode.foreign.hex_ids import role_ids
+from lakerunner_assets.decode.foreign.mapping import Fields, Mask, fields_of
+from lakerunner_assets.decode.foreign.streams import lower, streams_of
+from lakerunner_assets.decode.foreign.times import role_times
+from lakerunner_assets.decode.foreign.values import (
+    coded,
+    plain,
+    role_codes,
+    role_text,
+    text_of,
+    without_nulls,
+)
+from lakerunner_assets.decode.json.lines import RawRows
+from lakerunner_assets.decode.levels import detected_levels, levels
+from lakerunner_assets.decode.naming import Attribute
+from lakerunner_assets.decode.otlp.owners import FlatColumn, assemble, nullable, without_empty
+from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from lakerunner_assets.decode.stream_labels import stream_columns
+
+UNREADABLE_TIME = "unreadable_time"
+_SEVERITIES = {str(number): number for number in range(1, 25)}
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+def log_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
+    """The records of one window."""
+    notes: Counter[str] = Counter(rows.notes)
+    fields = fields_of(rows, "logs", options.fields)
+    columns = dict(_times(fields, place.arrival_ns, notes))
+    columns |= row_ids(rows, place)
+    severity = _severity_numbers(fields)
+    severity_text = role_codes(fields, "level")
+    level = levels(severity, severity_text)
+    columns["log_level"] = level
+    columns["log_severity_number"] = pa.array(severity)
+    columns["log_severity_text"] = without_empty(severity_text)
+    body, kinds = role_text(fields, "message")
+    message = plain(body).fill_null("")
+    columns["log_message"] = message
+    columns["chq_body_kind"] = pa.DictionaryArray.from_arrays(
+        pa.array(kinds.astype(np.int32)), pa.array(KINDS)
+    )
+    columns["detected_level"] = detected_levels(level, message)
+    columns["chq_fingerprint"] = pa.array(fingerprints(message))
+    columns["trace_id"] = role_ids(fields, "trace_id", 16, "invalid_trace_id", notes)
+    columns["span_id"] = role_ids(fields, "span_id", 8, "invalid_span_id", notes)
+    columns |= _absent(rows.count)
+    service, flat = service_attribute(fields)
+    streams = streams_of(rows, [("service_name", service), ("level", lower(level))], options.index_attributes)
+    every_row = np.arange(rows.count, dtype=np.int32)
+    columns["chq_stream_id"], columns["chq_stream"] = stream_columns(streams, every_row)
+    flat += record_attributes(fields, notes)
+    known = dict(zip(streams.ids, streams.labels, strict=True))
+    return Decoded(
+        assemble(columns, flat), rows.rejected, dict(notes), first_rejected=rows.first_rejected, streams=known
+    )
+
+
+def row_ids(rows: RawRows, place: Place) -> dict[str, pa.Array]:
+    """The object, and the ordinal of each row among all rows of the file, unreadable ones counted."""
+    return {
+        "chq_object": pa.array(np.full(rows.count, place.object_id, np.int64)),
+        "chq_position": pa.array(rows.line_of_row + place.first_position),
+    }
+
+
+def service_attribute(fields: Fields) -> tuple[pa.DictionaryArray, list[FlatColumn]]:
+    """The service of each row ('' where it has none), and as resource attribute `service.name`."""
+    service = coded(role_text(fields, "service")[0])
+    flat: list[FlatColumn] = []
+    if service.null_count < len(service):
+        flat.append(("resource", Attribute("resource", "service.name", "string"), service))
+    return without_nulls(service), flat
+
+
+def _times(fields: Fields, arrival_ns: int, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
+    """Time, else observed time, else arrival; every fallback is counted."""
+    time = role_times(fields, "timestamp")
+    observed = role_times(fields, "observed_timestamp")
+    _count(notes, UNREADABLE_TIME, time.unreadable | observed.unreadable)
+    _count(notes, "time_from_observed", ~time.known & observed.known)
+    _count(notes, "time_from_arrival", ~time.known & ~observed.known)
+    yield (
+        "chq_tsns",
+        pa.array(np.where(time.known, time.ns, np.where(observed.known, observed.ns, arrival_ns))),
+    )
+    yield "chq_observed_tsns", nullable(observed.ns, ~observed.known)
+
+
+def _count(notes: Counter[str], note: str, rows: Mask) -> None:
+    if rows.any():
+        notes[note] += int(rows.sum())
+
+
+def _severity_numbers(fields: Fields) -> Int32s:
+    """OTLP's 1 to 24, 0 where there is none; another number stays an attribute."""
+    severity = np.zeros(fields.count, np.int32)
+    for key, column in fields.candidates("severity_number"):
+        if key[1] not in {"int", "string"}:
+            continue
+        texts = coded(text_of(key[1], column))
+        words = [_SEVERITIES.get(word, 0) for word in texts.dictionary.to_pylist()]
+        found = np.array([*words, 0], np.int32)[texts.indices.fill_null(len(words)).to_numpy()]
+        chosen = (found > 0) & (severity == 0)
+        severity[chosen] = found[chosen]
+        fields.take(key, chosen)
+    return severity
+
+
+def _absent(count: int) -> dict[str, pa.Array]:
+    """What only OTLP has, as it reads there when it is not sent."""
+    zeros, nothing = pa.array(np.zeros(count, np.int64)), pa.nulls(count, _TEXT)
+    return {
+        "log_flags": zeros,
+        "event_name": nothing,
+        **{f"chq_{owner}dropped_attributes": zeros for owner in ("", "resource_", "scope_")},
+        **dict.fromkeys(("scope_name", "scope_version", "scope_schema_url", "resource_schema_url"), nothing),
+    }

@@ -1,0 +1,110 @@
+"""Parquet of anybody, and segments of our own, read a batch of rows at a time.
+
+A row group may hold a gigabyte, and a dictionary turns a few bytes of file into as much memory as its writer
+likes. So pages are read through a buffer, and the rows of a batch are counted by what the largest row group
+says of its rows and by the longest value in any dictionary.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakerunner_assets.decode.door import Decoder, Request
+from lakerunner_assets.decode.errors import MalformedError
+from lakerunner_assets.decode.foreign.arrow_columns import Raw, raw_columns
+from lakerunner_assets.decode.foreign.decoder import decode_rows
+from lakerunner_assets.decode.foreign.mapping import Key
+from lakerunner_assets.decode.foreign.own_segments import is_segment, segment_tables
+from lakerunner_assets.decode.foreign.parquet_dictionaries import longest_value, repetitive
+from lakerunner_assets.decode.foreign.values import plain
+from lakerunner_assets.decode.json.lines import RawRows
+from lakerunner_assets.decode.payload import IN_MEMORY_BYTES, Payload
+from lakerunner_assets.decode.result import Decoded
+from resources.lake.layout import Signal
+
+BATCH_BYTES = 16 << 20
+"""Of values as they are stored; Arrow and our columns take a few times as much."""
+BATCH_ROWS = 1 << 17
+LONG_BYTES = 256 << 20
+"""What a batch may take at most if every value were the longest of its dictionary."""
+_BUFFER_BYTES = 1 << 20
+
+
+def decode_parquet(signal: Signal) -> Decoder:
+    """A decoder of Parquet files that hold records of this signal."""
+
+    def decoder(payload: Payload, request: Request) -> Iterator[Decoded]:
+        with _faults():
+            source = _source(payload)
+            metadata = pq.read_metadata(source)
+            longest = longest_value(source, metadata)
+            file = pq.ParquetFile(
+                source,
+                metadata=metadata,
+                read_dictionary=repetitive(metadata),
+                buffer_size=_BUFFER_BYTES,
+                pre_buffer=False,
+                page_checksum_verification=True,
+            )
+            rows = min(batch_rows(metadata, request.slice_bytes), LONG_BYTES // longest)
+            batches = file.iter_batches(max(rows, 1), use_threads=False)
+            if is_segment(metadata):
+                yield from segment_tables(payload, metadata, batches, request, signal)
+            else:
+                yield from decode_rows(map(raw_rows, batches), request, signal)
+
+    return decoder
+
+
+def _source(payload: Payload) -> pa.NativeFile:
+    if payload.size <= IN_MEMORY_BYTES:
+        return pa.BufferReader(payload.read(0, payload.size))
+    return pa.PythonFile(payload.file, mode="r")
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """What Arrow says about a broken file; errors of the disk keep their number and pass."""
+    try:
+        yield
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise MalformedError(0, f"Parquet: {error}") from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise MalformedError(0, f"Parquet: {error}") from error
+
+
+def batch_rows(metadata: pq.FileMetaData, slice_bytes: int) -> int:
+    """Rows whose stored values take about a batch's bytes, in the group where they take most."""
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    per_row = max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=1.0)
+    return max(1, min(BATCH_ROWS, int(min(slice_bytes, BATCH_BYTES) / max(per_row, 1.0))))
+
+
+def raw_rows(batch: pa.RecordBatch) -> RawRows:
+    """A batch as raw columns; names that come twice are one column, the first value in a row wins."""
+    batch.validate()
+    notes: Counter[str] = Counter()
+    columns: dict[Key, pa.Array] = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        for key, found in _filled(raw_columns(name, column, notes)):
+            values = found
+            if key in columns and key[1] in {"string", "array"}:
+                values = pc.coalesce(plain(columns[key]), plain(values))
+            elif key in columns:
+                values = pc.coalesce(columns[key], values)
+            columns[key] = values
+    count = batch.num_rows
+    return RawRows(count, columns, None, count, np.arange(count), 0, "", dict(notes))
+
+
+def _filled(columns: Iterator[Raw]) -> Iterator[Raw]:
+    return ((key, values) for key, values in columns if values.null_count < len(values))

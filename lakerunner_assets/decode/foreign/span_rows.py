@@ -1,0 +1,145 @@
+"""Raw columns of foreign spans to the decoded table of traces (otlp/traces.py lists its columns).
+
+    {"traceId": "5b8e…", "spanId": "051…", "name": "GET /", "startTime": 1767323045000, "durationMs": 12}
+      span_trace_id, span_id, span_name GET / | start …045.000 | end …045.012 | duration 12 000 000
+
+A span's start is its start, else its timestamp, else its end less its duration, else its arrival. Kinds and
+status codes are OTLP's words in any spelling or their numbers; other words stay attributes. Lists of events
+and links have as many shapes as there are producers: they stay attributes too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_assets.decode.foreign.attributes import record_attributes
+from lakerunner_assets.decode.foreign.durations import read_durations, unit_of
+from lakerunner_assets.decode.foreign.hex_ids import role_ids
+from lakerunner_assets.decode.foreign.log_rows import UNREADABLE_TIME, row_ids, service_attribute
+from lakerunner_assets.decode.foreign.mapping import Fields, Mask, fields_of
+from lakerunner_assets.decode.foreign.streams import streams_of
+from lakerunner_assets.decode.foreign.times import RoleTimes, role_times
+from lakerunner_assets.decode.foreign.values import coded, plain, role_text, text_of
+from lakerunner_assets.decode.json.lines import RawRows
+from lakerunner_assets.decode.otlp.owners import assemble, nullable
+from lakerunner_assets.decode.otlp.span_words import KIND_NAMES, STATUS_NAMES
+from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from lakerunner_assets.decode.stream_labels import UNKNOWN_SERVICE, stream_columns
+
+NO_END, WRONG_WAY, NO_UNIT = "span_without_end", "span_ends_before_start", "duration_without_unit"
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+def span_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
+    """The spans of one window."""
+    notes: Counter[str] = Counter(rows.notes)
+    fields = fields_of(rows, "traces", options.fields)
+    columns = row_ids(rows, place)
+    columns["span_trace_id"] = role_ids(fields, "trace_id", 16, "invalid_trace_id", notes)
+    columns["span_id"] = role_ids(fields, "span_id", 8, "invalid_span_id", notes)
+    columns["span_parent_span_id"] = role_ids(fields, "parent_span_id", 8, "invalid_parent_span_id", notes)
+    columns["span_name"] = plain(role_text(fields, "span_name")[0]).fill_null("")
+    columns["span_kind"] = _words(fields, "kind", "span_kind_", KIND_NAMES)
+    columns["span_status_code"] = _words(fields, "status", "status_code_", STATUS_NAMES)
+    columns["span_status_message"] = role_text(fields, "status_message")[0]
+    columns |= _times(fields, place.arrival_ns, notes)
+    columns |= _absent(rows.count)
+    service, flat = service_attribute(fields)
+    streams = streams_of(rows, [("service_name", service)], options.index_attributes)
+    every_row = np.arange(rows.count, dtype=np.int32)
+    columns["chq_stream_id"], columns["chq_stream"] = stream_columns(streams, every_row)
+    columns["service_name"] = _named(service)
+    flat += record_attributes(fields, notes)
+    known = dict(zip(streams.ids, streams.labels, strict=True))
+    return Decoded(
+        assemble(columns, flat), rows.rejected, dict(notes), first_rejected=rows.first_rejected, streams=known
+    )
+
+
+def _words(fields: Fields, role: str, prefix: str, names: Sequence[str]) -> pa.DictionaryArray:
+    """OTLP's words; the first of `names` where a row has none of them."""
+    codes = np.zeros(fields.count, np.int32)
+    known = np.zeros(fields.count, np.bool_)
+    code_of = {word: code for code, name in enumerate(names) for word in (name, prefix + name, str(code))}
+    for key, column in fields.candidates(role):
+        texts = coded(text_of(key[1], column))
+        words = [code_of.get(word.strip().lower(), -1) for word in texts.dictionary.to_pylist()]
+        found = np.array([*words, -1], np.int32)[texts.indices.fill_null(len(words)).to_numpy()]
+        chosen = (found >= 0) & ~known
+        codes[chosen] = found[chosen]
+        fields.take(key, chosen)
+        known |= chosen
+    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(names))
+
+
+def _times(fields: Fields, arrival_ns: int, notes: Counter[str]) -> dict[str, pa.Array]:
+    """Start, end and duration; what one of them lacks the other two say."""
+    given, stamped = role_times(fields, "start"), role_times(fields, "timestamp")
+    ended = role_times(fields, "end")
+    start = np.where(given.known, given.ns, stamped.ns)
+    has_start = given.known | stamped.known
+    length, has_length = _durations(fields, start, has_start, ended, notes)
+    has_end = ended.known | (has_start & has_length)
+    end = np.where(ended.known, ended.ns, start + length)
+    backwards = ~has_start & ended.known
+    start = np.where(backwards, ended.ns - length, np.where(has_start, start, arrival_ns))
+    wrong_way = has_end & (end < start)
+    both = (has_start | (backwards & has_length)) & has_end & ~wrong_way
+    counted = {
+        UNREADABLE_TIME: (given.unreadable & ~has_start)
+        | (stamped.unreadable & ~has_start)
+        | ended.unreadable,
+        "time_from_end": backwards,
+        "time_from_arrival": ~has_start & ~ended.known,
+        NO_END: ~has_end,
+        WRONG_WAY: wrong_way,
+    }
+    notes.update({note: int(rows.sum()) for note, rows in counted.items() if rows.any()})
+    duration = np.where(both, end - start, length)
+    return {
+        "span_start_ns": pa.array(start),
+        "span_end_ns": nullable(end, ~has_end),
+        "span_duration_ns": nullable(duration, ~(both | (has_length & ~has_end))),
+    }
+
+
+def _durations(
+    fields: Fields, start: np.ndarray, has_start: Mask, ended: RoleTimes, notes: Counter[str]
+) -> tuple[np.ndarray, Mask]:
+    """Sent durations where start and end are not both known; one that says something else than both stays an
+    attribute."""
+    length = np.zeros(fields.count, np.int64)
+    known = np.zeros(fields.count, np.bool_)
+    both = has_start & ended.known
+    for key, column in fields.candidates("duration"):
+        unit = unit_of(key[0])
+        found, readable = read_durations(key[1], column, unit or 1)
+        needed = readable & ~known & ~both
+        if unit is None and key[1] != "string" and needed.any():
+            notes[NO_UNIT] += int(needed.sum())
+        length = np.where(needed, found, length)
+        fields.take(key, needed | (readable & both & (found == ended.ns - start)))
+        known |= needed
+    return length, known
+
+
+def _named(service: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The service of spans is never empty."""
+    words = [word or UNKNOWN_SERVICE for word in service.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(service.indices, pa.array(words, pa.string()))
+
+
+def _absent(count: int) -> dict[str, pa.Array]:
+    """What only OTLP has, as it reads there when it is not sent."""
+    zeros, nothing = pa.array(np.zeros(count, np.int64)), pa.nulls(count, _TEXT)
+    owners = ("chq_resource_dropped_attributes", "chq_scope_dropped_attributes")
+    dropped = ("chq_dropped_attributes", "chq_dropped_events", "chq_dropped_links")
+    texts = ("span_trace_state", "scope_name", "scope_version", "scope_schema_url", "resource_schema_url")
+    return {
+        **dict.fromkeys(("span_flags", *dropped, *owners), zeros),
+        **dict.fromkeys(texts, nothing),
+    }

@@ -1,0 +1,79 @@
+"""Streams of foreign records: `service_name`, logs' `level` and the organisation's index attributes.
+
+Labels are built once per distinct combination, not per record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_assets.decode.fields import Int64s
+from lakerunner_assets.decode.foreign.mapping import comparable
+from lakerunner_assets.decode.foreign.values import coded, text_of
+from lakerunner_assets.decode.json.lines import RawRows
+from lakerunner_assets.decode.stream_labels import UNKNOWN_SERVICE, ResourceStreams
+from resources.lake.streams import Labels, canonical, stream_id
+
+LabelColumn = tuple[str, pa.DictionaryArray]
+
+
+def streams_of(
+    rows: RawRows, given: Sequence[LabelColumn], index_attributes: Sequence[str]
+) -> ResourceStreams:
+    """The stream of every record; `of_resource` has one entry per record here."""
+    columns = [*given, *_indexed(rows, index_attributes)]
+    codes, combinations = combined([column for _, column in columns], rows.count)
+    names = [name for name, _ in columns]
+    labels = [_labels(names, values) for values in combinations]
+    known: dict[Labels, int] = {}
+    stream_of_combination = np.array([known.setdefault(found, len(known)) for found in labels], np.int32)
+    of_row = stream_of_combination[codes] if len(codes) else codes.astype(np.int32)
+    return ResourceStreams(of_row, tuple(known), tuple(stream_id(found) for found in known))
+
+
+def lower(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    words = pa.array([word.lower() for word in column.dictionary.to_pylist()], pa.string())
+    return pa.DictionaryArray.from_arrays(column.indices, words)
+
+
+def combined(
+    columns: Sequence[pa.DictionaryArray], count: int
+) -> tuple[Int64s, list[tuple[str | None, ...]]]:
+    """A code per row for its combination of values, and the values of each combination.
+
+    >>> codes, values = combined([pa.array(["a", "b", "a"]).dictionary_encode()], 3)
+    >>> codes.tolist(), values
+    ([0, 1, 0], [('a',), ('b',)])
+    """
+    codes = np.zeros(count, np.int64)
+    for column in columns:
+        size = len(column.dictionary) + 1
+        ids = column.indices.cast(pa.int64()).fill_null(size - 1).to_numpy()
+        codes = pa.array(codes * size + ids).dictionary_encode().indices.to_numpy().astype(np.int64)
+    # codes come in order of first appearance, so a new one is a new maximum
+    first = pa.array(np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1) > 0))
+    values = [column.take(first).to_pylist() for column in columns]
+    return codes, list(zip(*values, strict=True)) if columns else [()] * len(first)
+
+
+def _indexed(rows: RawRows, index_attributes: Sequence[str]) -> list[LabelColumn]:
+    """Columns named like an index attribute; `service.name` is the service role's."""
+    wanted = {comparable(name): name.replace(".", "_") for name in index_attributes}
+    wanted.pop("service_name", None)
+    return [
+        (wanted[comparable(key)], coded(text_of(kind, column)))
+        for (key, kind), column in sorted(rows.columns.items(), key=lambda item: item[0])
+        if comparable(key) in wanted
+    ]
+
+
+def _labels(names: Sequence[str], values: Sequence[str | None]) -> Labels:
+    """The first value of a name wins; none at all is no label."""
+    found: dict[str, str] = {}
+    for name, value in zip(names, values, strict=True):
+        if value:
+            found.setdefault(name, value)
+    return canonical({"service_name": UNKNOWN_SERVICE, **found})

@@ -1,0 +1,228 @@
+"""Any JSON list to the wire form of an OTLP array, so that it is rendered and compared as one.
+
+    [1, {"a": "x"}]  →  AnyValue{int_value: 1} AnyValue{kvlist_value: {a: "x"}}
+
+What is read and what is written lie in the same bytes: a window and the room behind it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakerunner_assets.decode.copying import copy_bytes, store_word
+from lakerunner_assets.decode.fields import Int64s, Matrix
+from lakerunner_assets.decode.json.numbers import (
+    FRACTION,
+    INEXACT,
+    NEGATIVE,
+    exact_double,
+    read_number,
+)
+from lakerunner_assets.decode.json.scalars import LENGTH_BYTES, put_length, put_varint
+from lakerunner_assets.decode.json.tokens import (
+    BAD_VALUE,
+    CLOSE_LIST,
+    COMMA,
+    EXPECTED_COMMA,
+    EXPECTED_NAME,
+    FALSE,
+    FIXES,
+    MAX_DEPTH,
+    NO_ROOM,
+    NULL,
+    OPEN_LIST,
+    OPEN_OBJECT,
+    QUOTE,
+    TOO_DEEP,
+    TRUE,
+    TRUNCATED,
+    fault,
+    skip_space,
+    text_end,
+    unescape,
+    word_behind,
+)
+from lakerunner_assets.decode.json.values import KIND, read_colon
+from lakerunner_assets.decode.kernel import Integer, scanner
+from lakerunner_assets.decode.wire import Bytes
+
+WIDE = 2
+"""Place in a tally, behind those of tokens.py: integers beyond 64 bits, which became doubles."""
+CONTENT, VALUE_AT, PAIR_AT, _ = range(4)
+"""Columns of the frames: where the content of the list or map starts, of the AnyValue around it, of the
+KeyValue around that (-1: none)."""
+_ROOM = 64
+"""For tags, lengths and a number."""
+
+
+@scanner
+def number_of(
+    data: Bytes, position: Integer, end: Integer, tally: Int64s
+) -> tuple[Integer, Integer, bool, bool]:
+    """(position behind or a fault, its 64 bits, is a double, is still to be read from its text)."""
+    behind, magnitude, exponent, shape = read_number(data, position, end)
+    if behind < 0:
+        return behind, np.int64(0), False, False
+    most = np.uint64(1 << 63) if shape & NEGATIVE else np.uint64((1 << 63) - 1)
+    if shape & (FRACTION | INEXACT) == 0 and magnitude <= most:
+        return behind, np.int64(np.uint64(0) - magnitude if shape & NEGATIVE else magnitude), False, False
+    if shape & FRACTION == 0:
+        tally[WIDE] += 1
+    value, exact = exact_double(magnitude, exponent, shape)
+    return behind, np.float64(value).view(np.int64), True, not exact
+
+
+@scanner
+def note_fix(fixes: Matrix, tally: Int64s, target: Integer, position: Integer, behind: Integer) -> bool:
+    """Whether there was room for it."""
+    row = tally[FIXES]
+    if row >= len(fixes):
+        return False
+    fixes[row, 0], fixes[row, 1], fixes[row, 2] = target, position, behind - position
+    tally[FIXES] = row + 1
+    return True
+
+
+@scanner
+def put_list(
+    data: Bytes,
+    position: Integer,
+    end: Integer,
+    used: Integer,
+    fixes: Matrix,
+    frames: Matrix,
+    outer: Integer,
+    tally: Int64s,
+) -> tuple[Integer, Integer]:
+    """The members of the list whose bracket is before `position`, to `data[used:]`; both behind them."""
+    depth = outer + 1
+    if depth >= MAX_DEPTH:
+        return fault(position, TOO_DEEP), used
+    frames[depth, KIND] = CLOSE_LIST
+    opened = True
+    while True:
+        position = skip_space(data, position, end)
+        if position >= end:
+            return fault(position, TRUNCATED), used
+        byte = data[np.uint64(position)]
+        if byte == COMMA and not opened:
+            position = skip_space(data, position + 1, end)
+            if position >= end:
+                return fault(position, TRUNCATED), used
+            byte = data[np.uint64(position)]
+        elif byte == frames[depth, KIND]:
+            position += 1
+            opened = False
+            depth -= 1
+            if depth == outer:
+                return position, used
+            close(
+                data,
+                frames[depth + 1, CONTENT],
+                frames[depth + 1, VALUE_AT],
+                frames[depth + 1, PAIR_AT],
+                used,
+            )
+            continue
+        elif not opened:
+            return fault(position, EXPECTED_COMMA), used
+        if used + _ROOM > len(data):
+            return fault(position, NO_ROOM), used
+        opened = False
+        data[np.uint64(used)] = 10
+        used += 1 + LENGTH_BYTES
+        pair: Integer = -1
+        if frames[depth, KIND] != CLOSE_LIST:
+            if byte != QUOTE:
+                return fault(position, EXPECTED_NAME), used
+            pair = used
+            position, used = put_string(data, position + 1, end, used, tally)
+            if position < 0:
+                return position, used
+            position = read_colon(data, position, end)
+            if position < 0:
+                return position, used
+            byte = data[np.uint64(position)]
+            if used + _ROOM > len(data):
+                return fault(position, NO_ROOM), used
+            data[np.uint64(used)] = 18
+            used += 1 + LENGTH_BYTES
+        value = used
+        if byte in (OPEN_LIST, OPEN_OBJECT):
+            depth += 1
+            if depth >= MAX_DEPTH:
+                return fault(position, TOO_DEEP), used
+            data[np.uint64(used)] = 42 if byte == OPEN_LIST else 50
+            used += 1 + LENGTH_BYTES
+            frames[depth, CONTENT], frames[depth, VALUE_AT], frames[depth, PAIR_AT] = used, value, pair
+            frames[depth, KIND] = byte + 2
+            position += 1
+            opened = True
+            continue
+        position, used = put_scalar(data, position, end, byte, used, fixes, tally)
+        if position < 0:
+            return position, used
+        close(data, np.int64(-1), value, pair, used)
+
+
+@scanner
+def close(data: Bytes, content: Integer, value: Integer, pair: Integer, used: Integer) -> None:
+    """Write the lengths of what ends here."""
+    if content >= 0:
+        put_length(data, content - LENGTH_BYTES, content, used)
+    put_length(data, value - LENGTH_BYTES, value, used)
+    if pair >= 0:
+        put_length(data, pair - LENGTH_BYTES, pair, used)
+
+
+@scanner
+def put_string(
+    data: Bytes, position: Integer, end: Integer, used: Integer, tally: Int64s
+) -> tuple[Integer, Integer]:
+    """A string as field 1, which it is of KeyValue and of AnyValue."""
+    stop, escaped = text_end(data, position, end)
+    if stop < 0:
+        return stop, used
+    length = stop - position
+    if used + length + _ROOM > len(data):
+        return fault(position, NO_ROOM), used
+    data[np.uint64(used)] = 10
+    content = put_varint(data, used + 1, np.uint64(length))
+    if not escaped:
+        copy_bytes(data, content, data, position, length)
+        return stop + 1, content + length
+    behind = unescape(data, position, stop, data, content, tally)
+    if behind < 0:
+        return behind, used
+    put_length(data, used + 1, content, behind)
+    return stop + 1, behind
+
+
+@scanner
+def put_scalar(
+    data: Bytes, position: Integer, end: Integer, byte: np.uint8, used: Integer, fixes: Matrix, tally: Int64s
+) -> tuple[Integer, Integer]:
+    """The member of AnyValue that a string, number or word is; null is none."""
+    if byte == QUOTE:
+        return put_string(data, position + 1, end, used, tally)
+    if byte == 110:
+        return word_behind(data, position, end, NULL), used
+    if byte in (116, 102):
+        data[np.uint64(used)] = 16
+        data[np.uint64(used + 1)] = 1 if byte == 116 else 0
+        return word_behind(data, position, end, TRUE if byte == 116 else FALSE), used + 2
+    if byte != 45 and not 48 <= byte <= 57:
+        return fault(position, BAD_VALUE), used
+    behind, number, is_double, late = number_of(data, position, end, tally)
+    if behind < 0:
+        return behind, used
+    if not is_double:
+        data[np.uint64(used)] = 24
+        return behind, put_varint(data, used + 1, np.uint64(number))
+    data[np.uint64(used)] = 33
+    if late:
+        if not note_fix(fixes, tally, used + 1, position, behind):
+            return fault(position, NO_ROOM), used
+    else:
+        store_word(data, used + 1, np.uint64(number))
+    return behind, used + 9

@@ -1,0 +1,155 @@
+"""Lines of foreign JSON to raw columns: one per flattened key and kind of value, no meaning yet.
+
+    {"level": "info", "http": {"status": 200}}     level string | http.status int
+    {"level": "warn", "tags": ["a", 1]}            →      "info" | 200  | null
+                                                          "warn" | null | '["a",1]'
+
+A malformed line is rejected alone, never its neighbours. What a column means is decided by the field mapping
+of the foreign decoders.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_assets.decode.any_value import take_values
+from lakerunner_assets.decode.attributes import attribute_columns
+from lakerunner_assets.decode.distinct import distinct, take_spans
+from lakerunner_assets.decode.fields import (
+    ATTRIBUTE_WIDTH,
+    VALUE,
+    Attributes,
+    Int64s,
+    Matrix,
+    attributes_of,
+)
+from lakerunner_assets.decode.json import fixes as late
+from lakerunner_assets.decode.json import scan_lines as scanning
+from lakerunner_assets.decode.json.generic import WIDE
+from lakerunner_assets.decode.json.paths import no_paths
+from lakerunner_assets.decode.json.record import FRAME_WIDTH, LEAVES, ROOM_USED, ROWS
+from lakerunner_assets.decode.json.tokens import (
+    FIXES,
+    MAX_DEPTH,
+    NO_ROOM,
+    SURROGATES,
+    error_of,
+    fault_of,
+)
+from lakerunner_assets.decode.json.windows import line_windows
+from lakerunner_assets.decode.naming import MAX_COLUMNS
+from lakerunner_assets.decode.wire import Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RawRows:
+    """The records of one window as columns of equal length; null where a record lacks the key."""
+
+    count: int
+    """Rows: records that could be read."""
+    columns: dict[tuple[str, str], pa.Array]
+    """By (key, kind): nested objects are flattened with dots (`http.status`), a key with values of two kinds
+    has two columns. Kinds as in OTLP: string (string or dictionary array), bool, int (int64), double, array
+    (dictionary array of JSON text). null and {} are absent."""
+    overflow: pa.MapArray | None
+    """Keys beyond the column limit: key → text, null where a record has none; None when nothing is in it."""
+    lines: int
+    """Records seen, read or rejected (blank lines are not records): what the next window's ordinals start
+    after."""
+    line_of_row: Int64s
+    """Ordinal in this window, among all `lines`, of each row's record; ascending."""
+    rejected: int
+    first_rejected: str
+    """Byte offset in the payload and why; '' when none was."""
+    notes: dict[str, int] = field(default_factory=dict)
+    """Counted: repeated_keys (the last one won), integers_as_doubles, lone_surrogates, invalid_utf8, …"""
+
+
+__all__ = ["RawRows", "line_windows", "scan_lines"]
+
+REPEATED = "repeated_keys"
+WIDE_INTEGERS = "integers_as_doubles"
+LONE_SURROGATES = "lone_surrogates"
+
+
+def scan_lines(window: bytes, base: int, max_columns: int = MAX_COLUMNS) -> RawRows:
+    """The records of a window made by `line_windows`; `base` is where in the payload it starts.
+
+    Broken lists (not their elements alone) fail the whole object: where the next element starts is unknown.
+    """
+    found = _scanned(window, base)
+    notes: Counter[str] = Counter()
+    tally = found.tally
+    rows = int(tally[ROWS])
+    notes[WIDE_INTEGERS] += int(tally[WIDE])
+    notes[LONE_SURROGATES] += int(tally[SURROGATES])
+    leaves = _last_ones(found.data, attributes_of(found.leaves), notes)
+    flat = attribute_columns(found.data, leaves, rows, "record", notes, max_columns)
+    rejected = int(tally[scanning.REJECTED])
+    return RawRows(
+        count=rows,
+        columns={(attribute.key, attribute.kind): column for attribute, column in flat.columns.items()},
+        overflow=flat.overflow,
+        lines=int(tally[scanning.LINES]),
+        line_of_row=found.lines,
+        rejected=rejected,
+        first_rejected=str(error_of(int(tally[scanning.FIRST_FAULT]), base)) if rejected else "",
+        notes={name: count for name, count in notes.items() if count},
+    )
+
+
+def _last_ones(data: Bytes, leaves: Attributes, notes: Counter[str]) -> Attributes:
+    """Without nulls, and without what a later value of the same key overrules."""
+    codes, keys = distinct(data, leaves.key)
+    stays, repeated = scanning.last_of_each(leaves.owner, codes, leaves.values.kind, len(keys.start))
+    notes[REPEATED] += int(repeated)
+    if stays.all():
+        return leaves
+    rows = np.flatnonzero(stays)
+    return Attributes(leaves.owner[rows], take_spans(leaves.key, rows), take_values(leaves.values, rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scanned:
+    data: Bytes
+    leaves: Matrix
+    lines: Int64s
+    tally: Int64s
+
+
+def _scanned(window: bytes, base: int) -> _Scanned:
+    """Scan with as much room as it takes: guessed, then doubled."""
+    size = len(window)
+    data = np.empty(size + size // 4 + 4096, np.uint8)
+    data[:size] = np.frombuffer(window, np.uint8)
+    leaves = np.empty((size // 12 + 64, ATTRIBUTE_WIDTH), np.int64)
+    lines = np.empty(size // 32 + 64, np.int64)
+    fixes = np.empty((size // 32 + 64, late.WIDTH), np.int64)
+    frames = np.zeros((MAX_DEPTH, FRAME_WIDTH), np.int64)
+    paths = no_paths()
+    tally = np.zeros(scanning.TALLY_WIDTH, np.int64)
+    tally[ROOM_USED] = size
+    scan = scanning.scan_list if window.startswith(b"[") else scanning.scan
+    while (ended := int(scan(data, size, leaves, lines, fixes, frames, paths, tally))) < 0:
+        if fault_of(ended)[1] != NO_ROOM:
+            raise error_of(ended, base)
+        data = np.concatenate((data, np.empty_like(data)))
+        leaves = np.concatenate((leaves, np.empty_like(leaves)))
+        lines = np.concatenate((lines, np.empty_like(lines)))
+        fixes = np.concatenate((fixes, np.empty_like(fixes)))
+    leaves, lines = leaves[: tally[LEAVES]], lines[: tally[ROWS]].copy()
+    if tally[FIXES]:
+        _patch(data, leaves, fixes[: tally[FIXES]])
+    return _Scanned(data, leaves, lines, tally)
+
+
+def _patch(data: Bytes, leaves: Matrix, fixes: Matrix) -> None:
+    """Doubles read late: in lists on the wire, and (targets below 0) values of leaves."""
+    bits = late.doubles(data, fixes).view(np.int64)
+    late.patch(data, fixes, bits)
+    own = fixes[:, late.TARGET] < 0
+    leaves[-1 - fixes[own, late.TARGET], VALUE] = bits[own]

@@ -1,0 +1,141 @@
+"""JSON's numbers: digits eight at a time, integers exactly, doubles correctly rounded.
+
+A number is read as mantissa and exponent of ten. A double is made of that where one multiplication is
+known to round right (mantissa below 2^53, exponent at most 22); any other is left to `fixes.py`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakerunner_assets.decode.eight_bytes import digit_mask, load_word
+from lakerunner_assets.decode.json.tokens import (
+    BAD_NUMBER,
+    OUT_OF_RANGE,
+    TRUNCATED,
+    fault,
+    trailing_zeros,
+)
+from lakerunner_assets.decode.kernel import Integer, inlined, scanner
+from lakerunner_assets.decode.wire import Bytes
+
+NEGATIVE, FRACTION, INEXACT = 1, 2, 4
+"""Shape of a number: has a minus; has a point or an exponent; has more digits than its mantissa keeps."""
+
+_TOPS = np.uint64(0x8080808080808080)
+_MOST = np.uint64(0xFFFFFFFFFFFFFFFF)
+_TEN = np.uint64(10)
+_TENS = np.array([10**exponent for exponent in range(8)], np.uint64)
+_POWERS = np.array([10.0**exponent for exponent in range(23)])
+_EXACT = np.uint64(1 << 53)
+
+
+@inlined
+def eight_digits(word: np.uint64) -> np.uint64:
+    """The number that eight digits stand for, the first in the lowest byte."""
+    low = word & np.uint64(0x0F0F0F0F0F0F0F0F)
+    pairs = (low * np.uint64(10) + (low >> np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
+    fours = (pairs * np.uint64(100) + (pairs >> np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
+    return (fours * np.uint64(10000) + (fours >> np.uint64(32))) & np.uint64(0xFFFFFFFF)
+
+
+@scanner
+def read_digits(
+    data: Bytes, position: Integer, end: Integer, value: np.uint64, lost: Integer
+) -> tuple[Integer, np.uint64, Integer]:
+    """Append digits to `value`; those that do not fit any more are counted in `lost`."""
+    while position + 8 <= end and value < np.uint64(10**10) and lost == 0:
+        word = load_word(data, position)
+        others = ~digit_mask(word) & _TOPS
+        if others == 0:
+            value = value * np.uint64(100_000_000) + eight_digits(word)
+            position += 8
+            continue
+        bits = trailing_zeros(others) & np.uint64(0x38)  # of the digits in front of the first other byte
+        if bits != 0:
+            count = bits >> np.uint64(3)
+            value = value * _TENS[count] + eight_digits(word << (np.uint64(64) - bits))
+            position += np.int64(count)
+        return position, value, lost
+    while position < end:
+        digit = np.uint64(data[np.uint64(position)]) - np.uint64(48)
+        if digit > np.uint64(9):
+            break
+        if lost or value > (_MOST - digit) // _TEN:
+            lost += 1
+        else:
+            value = value * _TEN + digit
+        position += 1
+    return position, value, lost
+
+
+@scanner
+def read_number(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, np.uint64, Integer, Integer]:
+    """Position behind (or a fault), mantissa, exponent of ten, shape."""
+    start = position
+    shape = np.int64(0)
+    exponent = np.int64(0)
+    mantissa = np.uint64(0)
+    if position < end and data[np.uint64(position)] == 45:
+        shape = np.int64(NEGATIVE)
+        position += 1
+    first = position
+    position, mantissa, lost = read_digits(data, position, end, mantissa, np.int64(0))
+    if position == first or (position > first + 1 and data[np.uint64(first)] == 48):
+        reason = TRUNCATED if position >= end else BAD_NUMBER
+        return fault(start, reason), mantissa, exponent, shape
+    exponent += lost
+    if position < end and data[np.uint64(position)] == 46:
+        shape |= np.int64(FRACTION)
+        first = position + 1
+        before = lost
+        position, mantissa, lost = read_digits(data, first, end, mantissa, lost)
+        if position == first:
+            reason = TRUNCATED if position >= end else BAD_NUMBER
+            return fault(start, reason), mantissa, exponent, shape
+        exponent -= position - first - (lost - before)
+    if position < end and data[np.uint64(position)] | 32 == 101:
+        shape |= np.int64(FRACTION)
+        first = position + 1
+        minus = first < end and data[np.uint64(first)] == 45
+        if minus or (first < end and data[np.uint64(first)] == 43):
+            first += 1
+        position, written, far = read_digits(data, first, end, np.uint64(0), np.int64(0))
+        if position == first:
+            reason = TRUNCATED if position >= end else BAD_NUMBER
+            return fault(start, reason), mantissa, exponent, shape
+        power = np.int64(100_000) if far or written > np.uint64(100_000) else np.int64(written)
+        exponent += -power if minus else power
+    if lost:
+        shape |= np.int64(INEXACT)
+    return position, mantissa, exponent, shape
+
+
+@scanner
+def exact_double(mantissa: np.uint64, exponent: Integer, shape: Integer) -> tuple[float, bool]:
+    """The double nearest to the number, and whether that is known."""
+    if mantissa > _EXACT or exponent < -22 or exponent > 22 or shape & INEXACT:
+        return -0.0 if shape & NEGATIVE else 0.0, mantissa == 0
+    value = np.float64(mantissa)
+    value = value * _POWERS[exponent] if exponent >= 0 else value / _POWERS[-exponent]
+    return -value if shape & NEGATIVE else value, True
+
+
+@scanner
+def whole(
+    start: Integer, mantissa: np.uint64, exponent: Integer, shape: Integer
+) -> tuple[Integer, np.uint64]:
+    """The magnitude of a number that is an integer, however written; else a fault at `start`."""
+    if shape & INEXACT:
+        return fault(start, OUT_OF_RANGE), mantissa
+    while exponent < 0 and mantissa != 0:
+        if mantissa % _TEN != 0:
+            return fault(start, OUT_OF_RANGE), mantissa
+        mantissa //= _TEN
+        exponent += 1
+    while exponent > 0 and mantissa != 0:
+        if mantissa > _MOST // _TEN:
+            return fault(start, OUT_OF_RANGE), mantissa
+        mantissa *= _TEN
+        exponent -= 1
+    return np.int64(0), mantissa

@@ -1,0 +1,138 @@
+"""OTLP JSON objects of any size: read in windows, each transcoded to protobuf and decoded as such.
+
+A payload holds one document, several, or one per line. A window ends behind the last resource group
+(ResourceLogs, …Metrics, …Spans) that lies in it whole, wherever that is in its document; the next one starts
+there. What the transcoder writes for a window is a whole protobuf request.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from lakerunner_assets.decode.door import Decoder, Request, SliceDecoder
+from lakerunner_assets.decode.errors import DecodeError, MalformedError, TooLargeError
+from lakerunner_assets.decode.fields import Int64s, Matrix
+from lakerunner_assets.decode.json import fixes as late
+from lakerunner_assets.decode.json.schema import ROOTS
+from lakerunner_assets.decode.json.tokens import (
+    MAX_DEPTH,
+    OTHER_SIGNAL,
+    OUT_OF_RANGE,
+    REASONS,
+    TRUNCATED,
+    error_of,
+    fault_of,
+)
+from lakerunner_assets.decode.json.transcode import (
+    AT,
+    FIXED,
+    FRAME_WIDTH,
+    GROWTH,
+    OUTSIDE,
+    PLACE,
+    REPLACED,
+    ROOM,
+    TALLY_WIDTH,
+    USED,
+    transcode,
+)
+from lakerunner_assets.decode.otlp.framing import Slice
+from lakerunner_assets.decode.payload import Payload
+from lakerunner_assets.decode.result import Decoded
+from resources.lake.layout import Signal
+
+MAX_GROUP_BYTES = 256 << 20
+"""Of one resource group as JSON, which is decoded in one piece."""
+LONE_SURROGATES = "lone_surrogates"
+_MARK = b"\xef\xbb\xbf"
+
+
+def decode_otlp_json(signal: Signal, decode_slice: SliceDecoder) -> Decoder:
+    """A decoder of OTLP JSON of any size."""
+
+    def decoder(payload: Payload, request: Request) -> Iterator[Decoded]:
+        place, notes = request.place, Counter[str]()
+        for part in requests(payload, signal, request.slice_bytes, notes):
+            try:
+                decoded = decode_slice(part.data, place, request.options)
+            except DecodeError as error:  # its offset is in protobuf that nobody has
+                raise type(error)(part.base, error.message) from error
+            place = replace(place, first_position=place.first_position + decoded.table.num_rows)
+            yield replace(decoded, notes=dict(Counter(decoded.notes) + notes)) if notes else decoded
+            notes.clear()
+
+    return decoder
+
+
+def requests(payload: Payload, signal: Signal, slice_bytes: int, notes: Counter[str]) -> Iterator[Slice]:
+    """Protobuf requests that hold all records of the payload in order; at least one.
+
+    `base` is where the window starts that a request was made of.
+    """
+    reader = _Reader(signal)
+    start, length = len(_MARK) if payload.head(3) == _MARK else 0, slice_bytes
+    some = False
+    while start < payload.size or not some:
+        window = payload.read(start, length)
+        last = start + len(window) == payload.size
+        done, data = reader.read(window, start, last, notes)
+        if data or last:
+            yield Slice(start, data)
+            some = True
+        if done == 0 and not last:
+            length = _larger(start, length, slice_bytes)
+            continue
+        start, length = start + done, slice_bytes
+
+
+def _larger(start: int, length: int, slice_bytes: int) -> int:
+    most = max(slice_bytes, MAX_GROUP_BYTES)
+    if length >= most:
+        raise TooLargeError(start, f"one resource group of more than {most} bytes of JSON")
+    return min(2 * length, most)
+
+
+class _Reader:
+    """The transcoder between windows: where in the document the last one ended."""
+
+    def __init__(self, signal: Signal) -> None:
+        self._signal = signal
+        self._place = OUTSIDE
+        self._frames: Matrix = np.zeros((MAX_DEPTH, FRAME_WIDTH), np.int64)
+
+    def read(self, window: bytes, base: int, last: bool, notes: Counter[str]) -> tuple[int, bytes]:
+        """How much of the window was read, and the request made of it; the last must be read whole."""
+        data = np.frombuffer(window, np.uint8)
+        out = np.empty(GROWTH * len(window) + ROOM, np.uint8)
+        fixes = np.empty((len(window) // late.SHORTEST + 1, late.WIDTH), np.int64)
+        tally: Int64s = np.zeros(TALLY_WIDTH, np.int64)
+        tally[PLACE] = self._place
+        ended = int(transcode(data, ROOTS[self._signal], out, fixes, self._frames, tally))
+        if ended < 0 and (last or fault_of(ended)[1] != TRUNCATED):
+            raise self._error(ended, window, base)
+        self._place = int(tally[PLACE])
+        if tally[FIXED]:
+            fixes = fixes[: tally[FIXED]]
+            late.patch(out, fixes, _finite(late.doubles(data, fixes), fixes, base).view(np.int64))
+        if tally[REPLACED]:
+            notes[LONE_SURROGATES] += int(tally[REPLACED])
+        return int(tally[AT]), out[: tally[USED]].tobytes()
+
+    def _error(self, position: int, window: bytes, base: int) -> MalformedError:
+        offset, reason = fault_of(position)
+        if reason != OTHER_SIGNAL:
+            return error_of(position, base)
+        name = window[offset + 1 : window.index(b'"', offset + 1)].decode()
+        return MalformedError(base + offset, f"{name} in an object of {self._signal.value}")
+
+
+def _finite(values: npt.NDArray[np.float64], fixes: Matrix, base: int) -> npt.NDArray[np.float64]:
+    wrong = np.flatnonzero(np.isinf(values))
+    if len(wrong):
+        raise MalformedError(base + int(fixes[wrong[0], late.START]), REASONS[OUT_OF_RANGE])
+    return values

@@ -1,0 +1,226 @@
+"""One JSON object as a row of positions and numbers per leaf, its key with dots.
+
+The window lies at the front of `data`; behind it is room for what is not in it as it is: dotted keys, opened
+escapes, lists on the wire.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakerunner_assets.decode.copying import copy_bytes
+from lakerunner_assets.decode.fields import (
+    ARRAY,
+    BOOL,
+    DOUBLE,
+    EMPTY,
+    INT,
+    KEY,
+    KEY_LENGTH,
+    KIND,
+    OWNER,
+    STRING,
+    VALUE,
+    VALUE_LENGTH,
+    Int64s,
+    Matrix,
+)
+from lakerunner_assets.decode.json.generic import note_fix, number_of, put_list
+from lakerunner_assets.decode.json.paths import JOINED, find_path, remember_path, same_path
+from lakerunner_assets.decode.json.tokens import (
+    BEHIND_RECORD,
+    CLOSE_OBJECT,
+    COMMA,
+    EXPECTED_COMMA,
+    EXPECTED_NAME,
+    EXPECTED_OBJECT,
+    FALSE,
+    MAX_DEPTH,
+    NO_ROOM,
+    NULL,
+    OPEN_LIST,
+    OPEN_OBJECT,
+    QUOTE,
+    TOO_DEEP,
+    TRUE,
+    TRUNCATED,
+    fault,
+    skip_space,
+    text_end,
+    unescape,
+    word_behind,
+)
+from lakerunner_assets.decode.json.values import read_colon
+from lakerunner_assets.decode.kernel import Integer, inlined, scanner
+from lakerunner_assets.decode.wire import Bytes
+
+ROOM_USED, LEAVES, ROWS = range(3, 6)
+"""Places in the tally, behind those of generic.py: what was written so far."""
+PATH, PATH_LENGTH = 0, 1
+"""Columns of the frames: the dotted key of an open object (length -1: the record itself)."""
+FRAME_WIDTH = 4
+
+
+@scanner
+def read_record(
+    data: Bytes,
+    position: Integer,
+    end: Integer,
+    leaves: Matrix,
+    fixes: Matrix,
+    frames: Matrix,
+    paths: Matrix,
+    tally: Int64s,
+) -> Integer:
+    """A row per leaf of the object at `position`, of which nothing may follow before `end`."""
+    if data[np.uint64(position)] != OPEN_OBJECT:
+        return fault(position, EXPECTED_OBJECT)
+    position += 1
+    depth = 0
+    frames[0, PATH_LENGTH] = -1
+    opened = True
+    while True:
+        position = skip_space(data, position, end)
+        if position >= end:
+            return fault(position, TRUNCATED)
+        byte = data[np.uint64(position)]
+        if byte == COMMA and not opened:
+            position = skip_space(data, position + 1, end)
+            if position >= end:
+                return fault(position, TRUNCATED)
+            byte = data[np.uint64(position)]
+        elif byte == CLOSE_OBJECT:
+            position += 1
+            opened = False
+            depth -= 1
+            if depth < 0:
+                position = skip_space(data, position, end)
+                return position if position >= end else fault(position, BEHIND_RECORD)
+            continue
+        elif not opened:
+            return fault(position, EXPECTED_COMMA)
+        opened = False
+        if byte != QUOTE:
+            return fault(position, EXPECTED_NAME)
+        position, key, length = read_key(
+            data, position + 1, end, frames[depth, PATH], frames[depth, PATH_LENGTH], paths, tally
+        )
+        if position < 0:
+            return position
+        position = read_colon(data, position, end)
+        if position < 0:
+            return position
+        byte = data[np.uint64(position)]
+        if byte == OPEN_OBJECT:
+            depth += 1
+            if depth >= MAX_DEPTH:
+                return fault(position, TOO_DEEP)
+            frames[depth, PATH] = same_path(data, key, length, paths) if depth == 1 else key
+            frames[depth, PATH_LENGTH] = length
+            position += 1
+            opened = True
+            continue
+        leaf = tally[LEAVES]
+        if leaf >= len(leaves):
+            return fault(position, NO_ROOM)
+        leaves[leaf, OWNER] = tally[ROWS]
+        leaves[leaf, KEY], leaves[leaf, KEY_LENGTH] = key, length
+        position = read_leaf(data, position, end, byte, leaves, leaf, fixes, frames, depth, tally)
+        if position < 0:
+            return position
+        tally[LEAVES] = leaf + 1
+
+
+@inlined
+def read_key(
+    data: Bytes,
+    position: Integer,
+    end: Integer,
+    path: Integer,
+    path_length: Integer,
+    paths: Matrix,
+    tally: Int64s,
+) -> tuple[Integer, Integer, Integer]:
+    """Behind the name at `position` (or a fault), and where its key lies, which begins with the path."""
+    stop, escaped = text_end(data, position, end)
+    if stop < 0:
+        return stop, np.int64(0), np.int64(0)
+    start, length = position, stop - position
+    if escaped:
+        start, length = open_text(data, position, stop, tally)
+        if start < 0:
+            return start, start, length
+    if path_length < 0:
+        return stop + 1, start, length
+    slot, known = find_path(data, path, start, length, paths)
+    total = path_length + 1 + length
+    if known:
+        return stop + 1, paths[slot, JOINED], total
+    at = tally[ROOM_USED]
+    if at + total > len(data):
+        return fault(position, NO_ROOM), start, length
+    copy_bytes(data, at, data, path, path_length)
+    data[np.uint64(at + path_length)] = 46
+    copy_bytes(data, at + path_length + 1, data, start, length)
+    tally[ROOM_USED] = at + total
+    remember_path(paths, slot, path, start, length, at)
+    return stop + 1, at, total
+
+
+@scanner
+def open_text(data: Bytes, position: Integer, stop: Integer, tally: Int64s) -> tuple[Integer, Integer]:
+    """Where the text between quotes lies without its escapes, and its length; or a fault."""
+    used = tally[ROOM_USED]
+    if used + stop - position > len(data):
+        return fault(position, NO_ROOM), np.int64(0)
+    behind = unescape(data, position, stop, data, used, tally)
+    if behind < 0:
+        return behind, np.int64(0)
+    tally[ROOM_USED] = behind
+    return used, behind - used
+
+
+@inlined
+def read_leaf(
+    data: Bytes,
+    position: Integer,
+    end: Integer,
+    byte: np.uint8,
+    leaves: Matrix,
+    leaf: Integer,
+    fixes: Matrix,
+    frames: Matrix,
+    depth: Integer,
+    tally: Int64s,
+) -> Integer:
+    """Kind and value of what is no object; behind it, or a fault."""
+    if byte == QUOTE:
+        stop, escaped = text_end(data, position + 1, end)
+        if stop < 0:
+            return stop
+        start, length = position + 1, stop - position - 1
+        if escaped:
+            start, length = open_text(data, position + 1, stop, tally)
+            if start < 0:
+                return start
+        leaves[leaf, KIND], leaves[leaf, VALUE], leaves[leaf, VALUE_LENGTH] = STRING, start, length
+        return stop + 1
+    leaves[leaf, VALUE_LENGTH] = 0
+    if byte == 45 or 48 <= byte <= 57:
+        behind, number, is_double, late = number_of(data, position, end, tally)
+        leaves[leaf, KIND], leaves[leaf, VALUE] = DOUBLE if is_double else INT, number
+        if late and behind >= 0 and not note_fix(fixes, tally, -1 - leaf, position, behind):
+            return fault(position, NO_ROOM)
+        return behind
+    if byte in (116, 102):
+        leaves[leaf, KIND], leaves[leaf, VALUE] = BOOL, 1 if byte == 116 else 0
+        return word_behind(data, position, end, TRUE if byte == 116 else FALSE)
+    if byte == OPEN_LIST:
+        start = tally[ROOM_USED]
+        behind, used = put_list(data, position + 1, end, start, fixes, frames, depth, tally)
+        if behind >= 0:
+            tally[ROOM_USED] = used
+        leaves[leaf, KIND], leaves[leaf, VALUE], leaves[leaf, VALUE_LENGTH] = ARRAY, start, used - start
+        return behind
+    leaves[leaf, KIND], leaves[leaf, VALUE] = EMPTY, 0
+    return word_behind(data, position, end, NULL)

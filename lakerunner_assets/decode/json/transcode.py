@@ -1,0 +1,221 @@
+"""OTLP JSON to OTLP protobuf in one pass over the bytes, driven by the table in `schema.py`.
+
+    {"resourceLogs":[{"scopeLogs":[…]}]}  →  0A xx xx xx xx xx 12 xx xx xx xx xx …
+
+The length of a message is known at its end: five bytes are kept for it and written then. A later value of a
+name overrules an earlier one, and null leaves a field out, because both are so on the wire too. What JSON
+spends on a field is never less than a quarter of what the wire needs: the output's size is bounded by that.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakerunner_assets.decode.copying import store_word
+from lakerunner_assets.decode.fields import Int64s, Matrix
+from lakerunner_assets.decode.json.scalars import LENGTH_BYTES, put_length, put_scalar, put_scalars
+from lakerunner_assets.decode.json.schema import (
+    CHILD,
+    MESSAGE,
+    OTHER,
+    REPEATED,
+    RULES,
+    TAG,
+    TAG_SIZE,
+    TYPE,
+    find_name,
+)
+from lakerunner_assets.decode.json.tokens import (
+    CLOSE_LIST,
+    CLOSE_OBJECT,
+    COMMA,
+    EXPECTED_COMMA,
+    EXPECTED_NAME,
+    EXPECTED_OBJECT,
+    FIXES,
+    MAX_DEPTH,
+    NULL,
+    OPEN_LIST,
+    OPEN_OBJECT,
+    OTHER_SIGNAL,
+    QUOTE,
+    SURROGATES,
+    TOO_DEEP,
+    TRUNCATED,
+    WRONG_TYPE,
+    fault,
+    skip_space,
+    text_end,
+    unescape,
+    word_behind,
+)
+from lakerunner_assets.decode.json.values import read_colon, skip_value
+from lakerunner_assets.decode.kernel import Integer, scanner
+from lakerunner_assets.decode.wire import Bytes
+
+GROWTH = 4
+"""Bytes of output for one of input at most: a zero and a comma in a list of fixed64."""
+ROOM = 64
+"""Bytes of output beyond that, for stores of whole words."""
+
+CONTENT, OWNER, LIST, _ = range(4)
+"""Columns of the frames: where the message's content starts, its type, whose list is open (-1: no field's).
+The last belongs to `values.py`."""
+FRAME_WIDTH = 4
+
+AT, USED, PLACE, FIXED, REPLACED = range(2, 7)
+"""Places in the tally, behind those of tokens.py: the last good cut in input and output, where in a document
+that is, and what the counts of tokens.py were there."""
+TALLY_WIDTH = 7
+OUTSIDE = -2
+"""Between documents. Any other place is behind a value in one: the field whose list is open, -1 for none."""
+
+
+@scanner
+def transcode(
+    data: Bytes, root: Integer, out: Bytes, fixes: Matrix, frames: Matrix, tally: Int64s
+) -> Integer:
+    """Documents of message `root` to the end of `data`; its end, or the fault of the first that is broken.
+
+    Starts at the cut in `tally` and moves it on: up to there the output is good even if a fault is returned.
+    """
+    end = len(data)
+    position: Integer = tally[AT]
+    used: Integer = tally[USED]
+    while True:
+        opened = tally[PLACE] == OUTSIDE
+        frames[0, OWNER], frames[0, LIST] = root, max(tally[PLACE], -1)
+        if opened:
+            position = skip_space(data, position, end)
+            tally[AT] = position
+            if position == end:
+                return position
+            if data[np.uint64(position)] != OPEN_OBJECT:
+                return fault(position, EXPECTED_OBJECT)
+            position += 1
+        position, used = put_members(data, position, end, opened, out, used, fixes, frames, tally)
+        if position < 0:
+            return position
+        cut(tally, position, used, OUTSIDE)
+
+
+@scanner
+def cut(tally: Int64s, position: Integer, used: Integer, place: Integer) -> None:
+    tally[AT], tally[USED], tally[PLACE] = position, used, place
+    tally[FIXED], tally[REPLACED] = tally[FIXES], tally[SURROGATES]
+
+
+@scanner
+def put_members(
+    data: Bytes,
+    position: Integer,
+    end: Integer,
+    opened: bool,
+    out: Bytes,
+    used: Integer,
+    fixes: Matrix,
+    frames: Matrix,
+    tally: Int64s,
+) -> tuple[Integer, Integer]:
+    """Everything in a document, with a stack of our own for the messages in it.
+
+    `opened`: nothing was read yet of the innermost list or object. Else a value lies before `position`.
+    """
+    depth = 0
+    while True:
+        position = skip_space(data, position, end)
+        if position >= end:
+            return fault(position, TRUNCATED), used
+        byte = data[np.uint64(position)]
+        field: Integer = frames[depth, LIST]
+        if byte == COMMA and not opened:
+            position = skip_space(data, position + 1, end)
+            if position >= end:
+                return fault(position, TRUNCATED), used
+            byte = data[np.uint64(position)]
+        elif byte == (CLOSE_OBJECT if field < 0 else CLOSE_LIST):
+            position += 1
+            opened = False
+            if field >= 0:
+                frames[depth, LIST] = -1
+                continue
+            if depth == 0:
+                return position, used
+            put_length(out, frames[depth, CONTENT] - LENGTH_BYTES, frames[depth, CONTENT], used)
+            depth -= 1
+            if depth == 0:
+                cut(tally, position, used, frames[0, LIST])
+            continue
+        elif not opened:
+            return fault(position, EXPECTED_COMMA), used
+        if field < 0:
+            if byte != QUOTE:
+                return fault(position, EXPECTED_NAME), used
+            named = position
+            position, field = read_name(data, position + 1, end, out, used, frames[depth, OWNER], tally)
+            if position < 0:
+                return position, used
+            byte = data[np.uint64(position)]
+            opened = False
+            if field < 0:
+                position = skip_value(data, position, end, frames, depth)
+                if position < 0:
+                    return position, used
+                continue
+            if RULES[field, TYPE] == OTHER:
+                return fault(named, OTHER_SIGNAL), used
+            if byte == 110:
+                position = word_behind(data, position, end, NULL)
+                if position < 0:
+                    return position, used
+                continue
+            if RULES[field, REPEATED]:
+                if byte != OPEN_LIST:
+                    return fault(position, WRONG_TYPE), used
+                if RULES[field, TYPE] == MESSAGE:
+                    frames[depth, LIST] = field
+                    position += 1
+                    opened = True
+                    continue
+                position, used = put_scalars(data, position + 1, end, field, out, used, fixes, tally)
+                if position < 0:
+                    return position, used
+                continue
+        store_word(out, used, np.uint64(RULES[field, TAG]))
+        used += RULES[field, TAG_SIZE]
+        if RULES[field, TYPE] == MESSAGE:
+            if byte != OPEN_OBJECT:
+                return fault(position, WRONG_TYPE), used
+            depth += 1
+            if depth >= MAX_DEPTH:
+                return fault(position, TOO_DEEP), used
+            used += LENGTH_BYTES
+            frames[depth, CONTENT] = used
+            frames[depth, OWNER] = RULES[field, CHILD]
+            frames[depth, LIST] = -1
+            position += 1
+            opened = True
+            continue
+        opened = False
+        position, used = put_scalar(data, position, end, field, out, used, fixes, tally)
+        if position < 0:
+            return position, used
+
+
+@scanner
+def read_name(
+    data: Bytes, position: Integer, end: Integer, out: Bytes, used: Integer, owner: Integer, tally: Int64s
+) -> tuple[Integer, Integer]:
+    """Where the value of the name at `position` starts (or a fault), and the name's meaning to `owner`.
+
+    A name with escapes is opened in the unused part of the output.
+    """
+    stop, escaped = text_end(data, position, end)
+    if stop < 0:
+        return stop, np.int64(-1)
+    if not escaped:
+        return read_colon(data, stop + 1, end), find_name(data, position, stop - position, owner)
+    length = unescape(data, position, stop, out, used, tally) - used
+    if length < 0:
+        return length + used, np.int64(-1)
+    return read_colon(data, stop + 1, end), find_name(out, used, length, owner)

@@ -1,0 +1,144 @@
+"""Columns of histograms, exponential histograms and summaries; null at the other points.
+
+Counts are unsigned in OTLP and int64 here: those beyond 2^63 - 1 keep their bits and are counted in the
+notes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakerunner_assets.decode import fields
+from lakerunner_assets.decode.fields import Int64s, Matrix, Spans
+from lakerunner_assets.decode.otlp import scan_metric_distributions as scan
+from lakerunner_assets.decode.otlp.scan_metric_distributions import Numbers
+from lakerunner_assets.decode.otlp.scan_metrics import EXPONENTIAL, HISTOGRAM, SUMMARY
+from lakerunner_assets.decode.text import scatter
+from lakerunner_assets.decode.wire import Bytes, raise_fault
+
+BEYOND = "histogram_counts_beyond_int64"
+
+
+@dataclass(frozen=True, slots=True)
+class Distributions:
+    """The points at `points` (ascending), a row each, and the numbers of all their lists."""
+
+    points: Int64s
+    kinds: Int64s
+    rows: Matrix
+    numbers: Numbers
+    point_count: int
+
+    def scalar(self, values: npt.NDArray[np.generic], present: npt.NDArray[np.bool_]) -> pa.Array:
+        return scatter(values[present], self.points[present], self.point_count)
+
+    def lists(self, which: int, values: pa.Array, present: npt.NDArray[np.bool_]) -> pa.ListArray:
+        """List `which` of every point; rows that are not present have no numbers."""
+        lengths = np.zeros(self.point_count, np.int64)
+        missing = np.ones(self.point_count + 1, np.bool_)
+        width = 2 if which == scan.QUANTILES else 1
+        lengths[self.points] = self.rows[:, scan.LENGTHS + which] // width
+        missing[self.points[present]] = False
+        missing[-1] = False
+        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+        return pa.ListArray.from_arrays(pa.array(offsets, mask=missing), values)
+
+
+def distribution_columns(
+    data: Bytes,
+    spans: Spans,
+    metric_of_point: Int64s,
+    metrics: Matrix,
+    kind_of_point: Int64s,
+    notes: Counter[str],
+) -> Iterator[tuple[str, pa.Array]]:
+    """Nothing when all points are numbers."""
+    points = np.flatnonzero((kind_of_point != 0) & (kind_of_point >= HISTOGRAM))
+    if len(points) == 0:
+        return
+    found = _scanned(data, spans, points, metric_of_point, metrics, kind_of_point)
+    yield from _shared_columns(found, notes)
+    if (found.kinds == HISTOGRAM).any():
+        yield from _histogram_columns(found, notes)
+    if (found.kinds == EXPONENTIAL).any():
+        yield from _exponential_columns(found, notes)
+    if (found.kinds == SUMMARY).any():
+        pairs = found.numbers.quantiles.view(np.float64).reshape(-1, 2)
+        quantiles = pa.StructArray.from_arrays(
+            [pa.array(np.ascontiguousarray(pairs[:, side])) for side in (0, 1)], ["quantile", "value"]
+        )
+        yield "chq_summary_quantiles", found.lists(scan.QUANTILES, quantiles, found.kinds == SUMMARY)
+
+
+def _scanned(
+    data: Bytes,
+    spans: Spans,
+    points: Int64s,
+    metric_of_point: Int64s,
+    metrics: Matrix,
+    kind_of_point: Int64s,
+) -> Distributions:
+    rows = fields.matrix(len(points), scan.DISTRIBUTION_WIDTH)
+    used = np.zeros(scan.LISTS, np.int64)
+    numbers = Numbers(*(np.zeros(0, np.int64) for _ in range(scan.LISTS)))
+    raise_fault(
+        scan.read_distributions(
+            data, spans, points, metric_of_point, metrics, rows, used, numbers, filling=False
+        )
+    )
+    numbers = Numbers(*(np.zeros(size, np.int64) for size in used.tolist()))
+    used[:] = 0
+    raise_fault(
+        scan.read_distributions(
+            data, spans, points, metric_of_point, metrics, rows, used, numbers, filling=True
+        )
+    )
+    return Distributions(points, kind_of_point[points], rows, numbers, len(spans.start))
+
+
+def _shared_columns(found: Distributions, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
+    everywhere = np.ones(len(found.points), np.bool_)
+    count = fields.column(found.rows, scan.COUNT)
+    _note_large(count, notes)
+    yield "chq_hist_count", found.scalar(count, everywhere)
+    for name, sent in (("sum", scan.SUM_SENT), ("min", scan.MIN_SENT), ("max", scan.MAX_SENT)):
+        values = fields.column(found.rows, sent + 1).view(np.float64)
+        yield f"chq_hist_{name}", found.scalar(values, found.rows[:, sent] != 0)
+
+
+def _histogram_columns(found: Distributions, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
+    present = found.kinds == HISTOGRAM
+    bounds, counts = found.numbers.bounds.view(np.float64), found.numbers.counts
+    _note_large(counts, notes)
+    yield "chq_hist_bounds", found.lists(scan.BOUNDS, pa.array(bounds), present)
+    yield "chq_hist_counts", found.lists(scan.COUNTS, pa.array(counts), present)
+
+
+def _exponential_columns(found: Distributions, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
+    present = found.kinds == EXPONENTIAL
+    rows = found.rows
+    zeros = fields.column(rows, scan.ZERO_COUNT)
+    _note_large(zeros, notes)
+    yield "chq_hist_schema", found.scalar(rows[:, scan.SCALE].astype(np.int32), present)
+    yield "chq_hist_zero_count", found.scalar(zeros, present)
+    threshold = fields.column(rows, scan.ZERO_THRESHOLD).view(np.float64)
+    yield "chq_hist_zero_threshold", found.scalar(threshold, present)
+    for name, sent, which in (
+        ("positive", scan.POSITIVE_SENT, scan.POSITIVES),
+        ("negative", scan.NEGATIVE_SENT, scan.NEGATIVES),
+    ):
+        has = rows[:, sent] != 0
+        yield f"chq_hist_{name}_offset", found.scalar(rows[:, sent + 1].astype(np.int32), has)
+        _note_large(found.numbers[which], notes)
+        yield f"chq_hist_{name}_counts", found.lists(which, pa.array(found.numbers[which]), has)
+
+
+def _note_large(counts: Int64s, notes: Counter[str]) -> None:
+    if beyond := int((counts < 0).sum()):
+        notes[BEYOND] += beyond

@@ -1,0 +1,306 @@
+"""What only histograms, exponential histograms and summaries have: one row each, and lists of numbers.
+
+A scan runs twice over the same code: once to count the numbers of all lists, once to copy them. Numbers of
+one list lie end to end in the order of the points; a row says how many of them are its own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from lakerunner_assets.decode.fields import Int64s, Matrix, Spans
+from lakerunner_assets.decode.kernel import Integer, scanner
+from lakerunner_assets.decode.otlp.scan_metrics import EXPONENTIAL, HISTOGRAM, KIND
+from lakerunner_assets.decode.wire import (
+    TRUNCATED,
+    Bytes,
+    fault,
+    read_fixed,
+    read_length,
+    read_tag,
+    read_varint,
+    skip_field,
+)
+
+COUNT, SUM_SENT, TOTAL, MIN_SENT, MIN, MAX_SENT, MAX = range(7)
+SCALE, ZERO_COUNT, ZERO_THRESHOLD = 7, 8, 9
+POSITIVE_SENT, POSITIVE_OFFSET, NEGATIVE_SENT, NEGATIVE_OFFSET = 10, 11, 12, 13
+LENGTHS = 14
+"""From here on: how many numbers of each list in `Numbers` belong to the row."""
+DISTRIBUTION_WIDTH = 19
+
+COUNTS, BOUNDS, POSITIVES, NEGATIVES, QUANTILES = range(5)
+LISTS = 5
+
+
+class Numbers(NamedTuple):
+    """The raw 64 bits of all numbers of each list; quantiles are pairs of quantile and value."""
+
+    counts: Int64s
+    bounds: Int64s
+    positives: Int64s
+    negatives: Int64s
+    quantiles: Int64s
+
+
+@scanner
+def read_distributions(
+    data: Bytes,
+    spans: Spans,
+    rows: Int64s,
+    metric_of_point: Int64s,
+    metrics: Matrix,
+    distributions: Matrix,
+    used: Int64s,
+    numbers: Numbers,
+    filling: bool,
+) -> Integer:
+    """Read the points at `rows`; `used` counts the numbers of each list."""
+    for index in range(len(rows)):
+        row = rows[index]
+        position = spans.start[row]
+        end = position + spans.length[row]
+        kind = metrics[metric_of_point[row], KIND]
+        for each in range(LISTS):
+            distributions[index, LENGTHS + each] = -used[each]
+        if kind == HISTOGRAM:
+            failed = read_histogram(data, position, end, distributions, index, used, numbers, filling)
+        elif kind == EXPONENTIAL:
+            failed = read_exponential(data, position, end, distributions, index, used, numbers, filling)
+        else:
+            failed = read_summary(data, position, end, distributions, index, used, numbers, filling)
+        if failed < 0:
+            return failed
+        for each in range(LISTS):
+            distributions[index, LENGTHS + each] += used[each]
+    return np.int64(0)
+
+
+@scanner
+def read_histogram(
+    data: Bytes,
+    position: Integer,
+    end: Integer,
+    distributions: Matrix,
+    row: Integer,
+    used: Int64s,
+    numbers: Numbers,
+    filling: bool,
+) -> Integer:
+    while position < end:
+        tag, position = read_tag(data, position, end)
+        if position < 0:
+            return position
+        if tag in (49, 50):
+            position = read_fixed64s(data, position, end, tag, numbers.counts, used, COUNTS, filling)
+        elif tag in (57, 58):
+            position = read_fixed64s(data, position, end, tag, numbers.bounds, used, BOUNDS, filling)
+        elif tag == 33:
+            distributions[row, COUNT], position = read_fixed(data, position, end, 8)
+        elif tag in (41, 89, 97):
+            field = SUM_SENT if tag == 41 else MIN_SENT if tag == 89 else MAX_SENT
+            distributions[row, field] = 1
+            distributions[row, field + 1], position = read_fixed(data, position, end, 8)
+        else:
+            position = skip_field(data, position, end, tag)
+        if position < 0:
+            return position
+    return position
+
+
+@scanner
+def read_exponential(
+    data: Bytes,
+    position: Integer,
+    end: Integer,
+    distributions: Matrix,
+    row: Integer,
+    used: Int64s,
+    numbers: Numbers,
+    filling: bool,
+) -> Integer:
+    while position < end:
+        tag, position = read_tag(data, position, end)
+        if position < 0:
+            return position
+        if tag in (66, 74):
+            length, position = read_length(data, position, end)
+            if position < 0:
+                return position
+            field = POSITIVE_SENT if tag == 66 else NEGATIVE_SENT
+            which = POSITIVES if tag == 66 else NEGATIVES
+            target = numbers.positives if tag == 66 else numbers.negatives
+            distributions[row, field] = 1
+            position = read_buckets(
+                data, position, position + length, distributions, row, field + 1, target, used, which, filling
+            )
+        elif tag == 33:
+            distributions[row, COUNT], position = read_fixed(data, position, end, 8)
+        elif tag == 48:
+            number, position = read_varint(data, position, end)
+            distributions[row, SCALE] = signed(number)
+        elif tag == 57:
+            distributions[row, ZERO_COUNT], position = read_fixed(data, position, end, 8)
+        elif tag == 113:
+            distributions[row, ZERO_THRESHOLD], position = read_fixed(data, position, end, 8)
+        elif tag in (41, 97, 105):
+            field = SUM_SENT if tag == 41 else MIN_SENT if tag == 97 else MAX_SENT
+            distributions[row, field] = 1
+            distributions[row, field + 1], position = read_fixed(data, position, end, 8)
+        else:
+            position = skip_field(data, position, end, tag)
+        if position < 0:
+            return position
+    return position
+
+
+@scanner
+def read_buckets(
+    data: Bytes,
+    position: Integer,
+    end: Integer,
+    distributions: Matrix,
+    row: Integer,
+    offset_field: Integer,
+    target: Int64s,
+    used: Int64s,
+    which: Integer,
+    filling: bool,
+) -> Integer:
+    while position < end:
+        tag, position = read_tag(data, position, end)
+        if position < 0:
+            return position
+        if tag in (16, 18):
+            position = read_varints(data, position, end, tag, target, used, which, filling)
+        elif tag == 8:
+            number, position = read_varint(data, position, end)
+            distributions[row, offset_field] = signed(number)
+        else:
+            position = skip_field(data, position, end, tag)
+        if position < 0:
+            return position
+    return position
+
+
+@scanner
+def read_summary(
+    data: Bytes,
+    position: Integer,
+    end: Integer,
+    distributions: Matrix,
+    row: Integer,
+    used: Int64s,
+    numbers: Numbers,
+    filling: bool,
+) -> Integer:
+    distributions[row, SUM_SENT] = 1  # a summary always has a sum
+    while position < end:
+        tag, position = read_tag(data, position, end)
+        if position < 0:
+            return position
+        if tag == 50:
+            length, position = read_length(data, position, end)
+            if position < 0:
+                return position
+            position = read_quantile(data, position, position + length, numbers.quantiles, used, filling)
+        elif tag == 33:
+            distributions[row, COUNT], position = read_fixed(data, position, end, 8)
+        elif tag == 41:
+            distributions[row, TOTAL], position = read_fixed(data, position, end, 8)
+        else:
+            position = skip_field(data, position, end, tag)
+        if position < 0:
+            return position
+    return position
+
+
+@scanner
+def read_quantile(
+    data: Bytes, position: Integer, end: Integer, target: Int64s, used: Int64s, filling: bool
+) -> Integer:
+    while position < end:
+        tag, position = read_tag(data, position, end)
+        if position < 0:
+            return position
+        if tag in (9, 17):
+            number, position = read_fixed(data, position, end, 8)
+            if filling:
+                target[used[QUANTILES] + (tag >> 3) - 1] = number
+        else:
+            position = skip_field(data, position, end, tag)
+        if position < 0:
+            return position
+    used[QUANTILES] += 2
+    return position
+
+
+@scanner
+def read_fixed64s(
+    data: Bytes,
+    position: Integer,
+    end: Integer,
+    tag: Integer,
+    target: Int64s,
+    used: Int64s,
+    which: Integer,
+    filling: bool,
+) -> Integer:
+    """One field of eight bytes, or a packed run of them."""
+    if tag & 7 == 2:
+        length, position = read_length(data, position, end)
+        if position < 0:
+            return position
+        if length % 8 != 0:
+            return fault(position, TRUNCATED)
+        end = position + length
+    elif end - position < 8:
+        return fault(position, TRUNCATED)
+    else:
+        end = position + 8
+    while position < end:
+        number, position = read_fixed(data, position, end, 8)
+        if filling:
+            target[used[which]] = number
+        used[which] += 1
+    return position
+
+
+@scanner
+def read_varints(
+    data: Bytes,
+    position: Integer,
+    end: Integer,
+    tag: Integer,
+    target: Int64s,
+    used: Int64s,
+    which: Integer,
+    filling: bool,
+) -> Integer:
+    """One field of a varint, or a packed run of them."""
+    packed = tag & 7 == 2
+    if packed:
+        length, position = read_length(data, position, end)
+        if position < 0:
+            return position
+        end = position + length
+        if length == 0:
+            return position
+    while True:
+        number, position = read_varint(data, position, end)
+        if position < 0:
+            return position
+        if filling:
+            target[used[which]] = number
+        used[which] += 1
+        if not packed or position >= end:
+            return position
+
+
+@scanner
+def signed(number: Integer) -> Integer:
+    """A sint32 from its zigzag form."""
+    low = number & 0xFFFFFFFF
+    return (low >> 1) ^ -(low & 1)

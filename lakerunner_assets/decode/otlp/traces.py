@@ -1,0 +1,155 @@
+"""OTLP protobuf traces (ExportTraceServiceRequest or TracesData, the same on the wire) to Arrow tables.
+
+One row per span; its position is its ordinal in the whole object, whatever the slicing. Columns of a decoded
+table:
+
+| column | type | what |
+|---|---|---|
+| chq_object, chq_position | int64 | row id: raw object, ordinal in it |
+| span_trace_id; span_id, span_parent_span_id | fixed 16; 8 bytes, null | null when absent, all zero or of a wrong length |
+| span_name | string | as sent, '' when unset |
+| span_kind, span_status_code | dictionary | names of span_words.py; an unknown number as its digits |
+| span_status_message, span_trace_state | string, null | as sent, null when '' |
+| span_start_ns | int64 | as sent, else the end, else arrival |
+| span_end_ns | int64, null | as sent, null when unset |
+| span_duration_ns | int64, null | end minus start; null when one was not sent, is past 2262, or they are the wrong way round |
+| span_flags, chq_dropped_{attributes,events,links} | int64 | as sent |
+| span_events, span_links | lists of structs | see span_lists.py |
+| service_name | dictionary | service.name of the resource, else unknown_service |
+| chq_stream_id, chq_stream | int64, dictionary | id and text of the resource's index labels (text not written to segments) |
+| scope_*, resource_* columns of their own, flat attributes | | as in logs.py |
+
+Text columns are `string` or `dictionary<int32, string>`, whichever fits the values; filter and slice at will.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_assets.decode import fields
+from lakerunner_assets.decode.attributes import attribute_columns
+from lakerunner_assets.decode.distinct import take_spans
+from lakerunner_assets.decode.fields import Int64s, Spans
+from lakerunner_assets.decode.otlp import scan_traces as scan
+from lakerunner_assets.decode.otlp.groups import Groups, find_groups
+from lakerunner_assets.decode.otlp.owners import assemble, ids, nullable, owners, time_in_range
+from lakerunner_assets.decode.otlp.span_lists import event_lists, link_lists
+from lakerunner_assets.decode.otlp.span_words import KIND_NAMES, STATUS_NAMES, words
+from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from lakerunner_assets.decode.stream_labels import ResourceStreams, resource_streams, stream_columns
+from lakerunner_assets.decode.text import column_at
+from lakerunner_assets.decode.wire import Bytes, raise_fault
+
+NO_END, WRONG_WAY = "span_without_end", "span_ends_before_start"
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """A slice as matrices of positions; columns are named in scan_traces.py."""
+
+    data: Bytes
+    groups: Groups
+    found: scan.Found
+
+
+def decode_traces(data: bytes, place: Place, options: DecodeOptions) -> Decoded:
+    """The spans of an ExportTraceServiceRequest."""
+    view = np.frombuffer(data, np.uint8)
+    scanned = scanned_slice(view, 0, len(view))
+    notes: Counter[str] = Counter()
+    count = len(scanned.found.spans)
+    columns = {
+        "chq_object": pa.array(np.full(count, place.object_id, np.int64)),
+        "chq_position": pa.array(np.arange(place.first_position, place.first_position + count)),
+        **dict(_span_columns(scanned, notes)),
+        **_times(scanned.found.spans, place.arrival_ns, notes),
+        "span_events": event_lists(view, scanned.found, notes),
+        "span_links": link_lists(view, scanned.found, notes),
+    }
+    owned = owners(view, scanned.groups, scanned.groups.scope_of_record, notes)
+    # the service names a stream of spans always, whatever the organisation chose for its logs
+    index = ("service.name", *options.index_attributes)
+    streams = resource_streams(owned.resources.attributes, len(owned.resources.fields), index)
+    of_row = owned.resources.of_row.astype(np.int32)
+    columns["chq_stream_id"], columns["chq_stream"] = stream_columns(streams, of_row)
+    columns["service_name"] = _services(streams, columns["chq_stream"])
+    columns |= owned.columns
+    record = attribute_columns(view, fields.attributes_of(scanned.found.attributes), count, "record", notes)
+    flat = [*owned.flat(), *(("record", *pair) for pair in record.columns.items())]
+    if record.overflow is not None:
+        flat.append(("record", None, record.overflow))
+    known = dict(zip(streams.ids, streams.labels, strict=True))
+    return Decoded(assemble(columns, flat), 0, dict(notes), streams=known)
+
+
+def scanned_slice(data: Bytes, start: int, end: int) -> Scanned:
+    """Positions and numbers of every field in `data[start:end]`."""
+    groups = find_groups(data, start, end)
+    counts = np.zeros(5, np.int64)
+    raise_fault(scan.count_spans(data, groups.records, counts))
+    found = scan.room_for(len(groups.records.start), counts)
+    raise_fault(scan.read_spans(data, groups.records, found))
+    return Scanned(data, groups, found)
+
+
+def _span_columns(scanned: Scanned, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
+    data, rows = scanned.data, scanned.found.spans
+    yield "span_trace_id", ids(data, fields.spans_of(rows, scan.TRACE_ID), 16, "invalid_trace_id", notes)
+    yield "span_id", ids(data, fields.spans_of(rows, scan.SPAN_ID), 8, "invalid_span_id", notes)
+    parent = fields.spans_of(rows, scan.PARENT_ID)
+    yield "span_parent_span_id", ids(data, parent, 8, "invalid_parent_span_id", notes)
+    names = fields.spans_of(rows, scan.NAME)
+    yield "span_name", column_at(data, names, np.arange(len(rows)), len(rows), notes)
+    yield "span_kind", words(rows[:, scan.KIND], KIND_NAMES)
+    yield "span_status_code", words(rows[:, scan.STATUS_CODE], STATUS_NAMES)
+    yield "span_status_message", _present(data, fields.spans_of(rows, scan.STATUS_MESSAGE), notes)
+    yield "span_trace_state", _present(data, fields.spans_of(rows, scan.TRACE_STATE), notes)
+    yield "span_flags", pa.array(fields.column(rows, scan.FLAGS))
+    yield "chq_dropped_attributes", pa.array(fields.column(rows, scan.DROPPED_ATTRIBUTES))
+    yield "chq_dropped_events", pa.array(fields.column(rows, scan.DROPPED_EVENTS))
+    yield "chq_dropped_links", pa.array(fields.column(rows, scan.DROPPED_LINKS))
+
+
+def _present(data: Bytes, spans: Spans, notes: Counter[str]) -> pa.Array:
+    """Text where there is any, null elsewhere."""
+    rows = np.flatnonzero(spans.length)
+    return column_at(data, take_spans(spans, rows), rows, len(spans.start), notes)
+
+
+def _times(rows: fields.Matrix, arrival_ns: int, notes: Counter[str]) -> dict[str, pa.Array]:
+    """Start, end and duration; every fallback and every oddity is counted."""
+    sent_start, sent_end = fields.column(rows, scan.START), fields.column(rows, scan.END)
+    start, end = _start(sent_start, sent_end, arrival_ns, notes), time_in_range(sent_end, notes)
+    known = (sent_start > 0) & (sent_end > 0)  # negative: past 2262
+    wrong_way = known & (sent_end < sent_start)
+    for note, rows_with in ((NO_END, sent_end == 0), (WRONG_WAY, wrong_way)):
+        if rows_with.any():
+            notes[note] += int(rows_with.sum())
+    measured = known & ~wrong_way
+    return {
+        "span_start_ns": pa.array(start),
+        "span_end_ns": nullable(end, sent_end == 0),
+        "span_duration_ns": nullable(np.where(measured, sent_end - sent_start, 0), ~measured),
+    }
+
+
+def _start(sent_start: Int64s, sent_end: Int64s, arrival_ns: int, notes: Counter[str]) -> Int64s:
+    start = time_in_range(sent_start, notes)
+    unset = sent_start == 0
+    if not unset.any():
+        return start
+    arrival = unset & (sent_end == 0)
+    notes["time_from_arrival"] += int(arrival.sum())
+    notes["time_from_end"] += int(unset.sum() - arrival.sum())
+    return np.where(arrival, arrival_ns, np.where(unset, time_in_range(sent_end, Counter()), start))
+
+
+def _services(streams: ResourceStreams, of_row: pa.DictionaryArray) -> pa.DictionaryArray:
+    names = pa.array([dict(labels)["service_name"] for labels in streams.labels], pa.string())
+    unique = names.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(unique.indices.take(of_row.indices), unique.dictionary)

@@ -1,0 +1,154 @@
+"""Prometheus remote write (`prometheus.WriteRequest`s behind our marker, see formats.py) to Arrow tables.
+
+    {__name__="http_requests_total", job="web"}  12:00:15  17
+      metric_name http_requests_total | chq_series [["__name__",…],["job","web"]] | chq_timestamp 12:00:15 |
+      chq_value 17 | chq_metric_type sum, if metadata says counter | attr_job web
+
+Labels are the series, verbatim; values are kept to the bit. One row per sample and per native histogram;
+exemplars are in the row of their series and time, or in rows of their own, without a value, where a series
+came with nothing else. Positions count all of these, also those of series without a name, which are rejected.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_assets.decode import fields
+from lakerunner_assets.decode.door import Request
+from lakerunner_assets.decode.errors import DecodeError, TooLargeError
+from lakerunner_assets.decode.fields import Int64s
+from lakerunner_assets.decode.otlp.framing import Slice
+from lakerunner_assets.decode.otlp.owners import assemble
+from lakerunner_assets.decode.payload import Payload
+from lakerunner_assets.decode.push import remote_write_scan as scan
+from lakerunner_assets.decode.push.remote_write_exemplars import exemplar_column
+from lakerunner_assets.decode.push.remote_write_histograms import Histograms, read_histograms
+from lakerunner_assets.decode.push.remote_write_labels import SeriesLabels, series_labels
+from lakerunner_assets.decode.push.remote_write_metadata import Family, families
+from lakerunner_assets.decode.push.remote_write_slices import series_slices
+from lakerunner_assets.decode.push.remote_write_times import in_range
+from lakerunner_assets.decode.push.remote_write_types import type_columns
+from lakerunner_assets.decode.result import Decoded, Place
+from lakerunner_assets.decode.wire import Bytes
+
+STALE = 0x7FF0000000000002
+"""The bits of Prometheus' stale marker; of a native histogram, those of its sum."""
+MAX_BUCKETS_AT_ONCE = 1 << 22
+"""Buckets of native histograms in one table: gaps between spans cost nothing to send."""
+
+
+def decode_remote_write(payload: Payload, request: Request) -> Iterator[Decoded]:
+    """The points of an object, a slice at a time."""
+    notes: Counter[str] = Counter()
+    known = families(payload, request.slice_bytes, notes)
+    place = request.place
+    for part in series_slices(payload, request.slice_bytes):
+        for decoded in _decoded(part, place, known):
+            place = replace(
+                place, first_position=place.first_position + decoded.table.num_rows + decoded.rejected
+            )
+            yield replace(decoded, notes=dict(notes + Counter(decoded.notes)))
+            notes = Counter()
+
+
+def _decoded(part: Slice, place: Place, known: Mapping[str, Family]) -> Iterator[Decoded]:
+    """The points of a slice; one with too many buckets is halved between its series."""
+    try:
+        view = np.frombuffer(part.data, np.uint8)
+        scanned = scan.scan_series(view)
+        histograms = read_histograms(view, scanned.points)
+        many = histograms.buckets > MAX_BUCKETS_AT_ONCE
+        if many and len(scanned.series) == 1:
+            raise TooLargeError(0, f"one series with {histograms.buckets} histogram buckets in one request")
+        if not many:
+            yield _table(view, scanned, histograms, place, known, part.base)
+            return
+    except DecodeError as error:
+        if part.base == 0:
+            raise
+        raise type(error)(error.offset + part.base, error.message) from error
+    middle = int(scanned.series[len(scanned.series) // 2, scan.SERIES_AT])
+    for half in (Slice(part.base, part.data[:middle]), Slice(part.base + middle, part.data[middle:])):
+        for decoded in _decoded(half, place, known):
+            passed = decoded.table.num_rows + decoded.rejected
+            place = replace(place, first_position=place.first_position + passed)
+            yield decoded
+
+
+def _table(
+    data: Bytes,
+    scanned: scan.Scanned,
+    histograms: Histograms,
+    place: Place,
+    known: Mapping[str, Family],
+    base: int,
+) -> Decoded:
+    notes: Counter[str] = Counter()
+    points, count = scanned.points, len(scanned.points)
+    labels = series_labels(scanned, notes)
+    run_of_point = labels.run_of_series[points[:, scan.POINT_SERIES]]
+    of_point = pa.array(run_of_point.astype(np.int32))
+    columns = {
+        "chq_object": pa.array(np.full(count, place.object_id, np.int64)),
+        "chq_position": pa.array(np.arange(place.first_position, place.first_position + count)),
+        "metric_name": labels.names.take(of_point),
+        "chq_tid": pa.array(labels.ids[run_of_point] if count else run_of_point),
+        "chq_series": labels.series.take(of_point),
+        "chq_timestamp": pa.array(in_range(points[:, scan.TIME], notes)),
+        **_value_columns(scanned, histograms),
+        **type_columns(labels.names, run_of_point, histograms, known),
+    }
+    if len(histograms.points):
+        columns |= dict(histograms.columns(notes))
+    exemplars = exemplar_column(data, scanned.exemplars, count, notes)
+    if exemplars is not None:
+        columns["chq_exemplars"] = exemplars
+    table = assemble(columns, labels.flat(run_of_point, notes))
+    return _without(table, _faults(labels, histograms, run_of_point), scanned, notes, base)
+
+
+def _value_columns(scanned: scan.Scanned, histograms: Histograms) -> dict[str, pa.Array]:
+    """Samples as sent; of histograms only the stale marker, so that staleness is told in one way."""
+    kind = scanned.points[:, scan.POINT_KIND]
+    bits = fields.column(scanned.points, scan.POINT_VALUE)
+    stale = histograms.points[histograms.sums == STALE]
+    bits[stale] = STALE
+    missing = kind != scan.SAMPLE
+    codes = pa.array(np.zeros(len(kind), np.int32), mask=missing)
+    missing[stale] = False
+    return {
+        "chq_value": pa.array(bits.view(np.float64), mask=missing, from_pandas=False),
+        "chq_value_kind": pa.DictionaryArray.from_arrays(codes, pa.array(["double"])),
+    }
+
+
+def _faults(labels: SeriesLabels, histograms: Histograms, run_of_point: Int64s) -> dict[int, str]:
+    """Points to reject, and why."""
+    found = histograms.faults()
+    if labels.faults:
+        for point in np.flatnonzero(np.isin(run_of_point, list(labels.faults))).tolist():
+            found[point] = labels.faults[int(run_of_point[point])]
+    return found
+
+
+def _without(
+    table: pa.Table, faults: Mapping[int, str], scanned: scan.Scanned, notes: Counter[str], base: int
+) -> Decoded:
+    if not faults:
+        return Decoded(table, 0, dict(notes))
+    notes.update(Counter(faults.values()))
+    kept = np.ones(table.num_rows, np.bool_)
+    kept[list(faults)] = False
+    first = min(faults)
+    at = base + int(scanned.series[scanned.points[first, scan.POINT_SERIES], scan.SERIES_AT])
+    return Decoded(
+        table.filter(pa.array(kept)),
+        len(faults),
+        dict(notes),
+        f"byte {at}: {faults[first].replace('_', ' ')}",
+    )

@@ -1,0 +1,274 @@
+"""Native histograms: their fields, and bucket counts with the gaps between spans filled.
+
+    spans (offset 2, length 2) (offset 1, length 1), deltas 3 -1 2
+    →  first bucket 2, counts 3 2 0 4
+
+An offset is that of the first bucket for the first span, a number of empty buckets for the others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakerunner_assets.decode.fields import Int64s, Matrix
+from lakerunner_assets.decode.kernel import Integer, inlined, scanner
+from lakerunner_assets.decode.push.remote_write_label_kernels import Flags
+from lakerunner_assets.decode.wire import Bytes, read_fixed, read_length, read_tag, read_varint, skip_field
+
+COUNT_KIND, COUNT, SUM, SCHEMA, THRESHOLD, ZERO_KIND, ZERO_COUNT, RESET_HINT, LENGTHS = range(9)
+NEGATIVE, POSITIVE, CUSTOM = 0, 3, 6
+"""Lists, their lengths in the columns from LENGTHS on: spans, deltas, counts of each side; custom values."""
+SPANS, DELTAS, COUNTS = range(3)
+LISTS = 7
+HISTOGRAM_WIDTH = LENGTHS + LISTS
+ABSENT, INTEGER, FLOAT = range(3)
+"""Kinds of counts; the last one sent counts."""
+CUSTOM_SCHEMA = -53
+
+MAX_BUCKETS = 10_000
+"""On one side of zero, gaps included."""
+TOO_WIDE, NEGATIVE_GAP, MISMATCH, NEGATIVE_COUNT, FAR_OFFSET = range(-1, -6, -1)
+REASONS = {
+    TOO_WIDE: "native_histogram_with_too_many_buckets",
+    NEGATIVE_GAP: "native_histogram_with_overlapping_spans",
+    MISMATCH: "native_histogram_whose_spans_and_counts_differ",
+    NEGATIVE_COUNT: "native_histogram_with_negative_counts",
+    FAR_OFFSET: "native_histogram_with_impossible_offset",
+}
+"""Why the buckets of a side cannot be laid out."""
+_INFINITY = 0x7FF0000000000000
+_FURTHEST = 2**31 - MAX_BUCKETS - 2
+
+
+@inlined
+def zigzag(number: Integer) -> Integer:
+    return np.int64(np.uint64(number) >> np.uint64(1)) ^ -(number & 1)
+
+
+@scanner
+def read_histograms(
+    data: Bytes, starts: Int64s, lengths: Int64s, rows: Matrix, lists: Matrix, numbers: Int64s, filling: bool
+) -> Integer:
+    """Scalars and lengths of every histogram; when `filling` the lists too, end to end, begun at `lists`."""
+    used: Integer = np.int64(0)
+    for row in range(len(starts)):
+        for which in range(LISTS):
+            lists[row, which] = used
+            used += rows[row, LENGTHS + which]
+            rows[row, LENGTHS + which] = 0
+        failed = read_histogram(
+            data, starts[row], starts[row] + lengths[row], rows, row, lists, numbers, filling
+        )
+        if failed < 0:
+            return failed
+    return np.int64(0)
+
+
+@scanner
+def read_histogram(
+    data: Bytes,
+    position: Integer,
+    end: Integer,
+    rows: Matrix,
+    row: Integer,
+    lists: Matrix,
+    numbers: Int64s,
+    filling: bool,
+) -> Integer:
+    while position < end:
+        tag, position = read_tag(data, position, end)
+        if position < 0:
+            return position
+        which = list_of(tag)
+        if which >= 0:
+            at = lists[row, which] + rows[row, LENGTHS + which]
+            count, position = read_list(data, position, end, tag, which, numbers, at, filling)
+            rows[row, LENGTHS + which] += count
+        elif tag in (8, 48):
+            number, position = read_varint(data, position, end)
+            place = COUNT_KIND if tag == 8 else ZERO_KIND
+            rows[row, place], rows[row, place + 1] = INTEGER, number
+        elif tag in (17, 57):
+            number, position = read_fixed(data, position, end, 8)
+            place = COUNT_KIND if tag == 17 else ZERO_KIND
+            rows[row, place], rows[row, place + 1] = FLOAT, number
+        elif tag in (25, 41):
+            number, position = read_fixed(data, position, end, 8)
+            rows[row, SUM if tag == 25 else THRESHOLD] = number
+        elif tag == 32:
+            number, position = read_varint(data, position, end)
+            rows[row, SCHEMA] = np.int64(np.int32(zigzag(number & 0xFFFFFFFF)))
+        elif tag == 112:
+            number, position = read_varint(data, position, end)
+            rows[row, RESET_HINT] = np.int64(np.int32(number))
+        else:
+            position = skip_field(data, position, end, tag)
+        if position < 0:
+            return position
+    return position
+
+
+@scanner
+def list_of(tag: Integer) -> Integer:
+    """The list that a field adds to, packed or not; -1 for none."""
+    number, wire_type = tag >> 3, tag & 7
+    if number == 16:
+        return CUSTOM if wire_type in (1, 2) else -1
+    if number < 8 or number > 13:
+        return -1
+    which = number - 8
+    kind = which % 3
+    if kind == SPANS:
+        return which if wire_type == 2 else -1
+    if kind == DELTAS:
+        return which if wire_type in (0, 2) else -1
+    return which if wire_type in (1, 2) else -1
+
+
+@scanner
+def read_list(
+    data: Bytes,
+    position: Integer,
+    end: Integer,
+    tag: Integer,
+    which: Integer,
+    numbers: Int64s,
+    at: Integer,
+    filling: bool,
+) -> tuple[Integer, Integer]:
+    """(how many numbers, position behind) of one field of a list."""
+    stop = end
+    if tag & 7 == 2:
+        length, position = read_length(data, position, end)
+        if position < 0:
+            return np.int64(0), position
+        stop = position + length
+        if which in (NEGATIVE, POSITIVE):
+            return read_span(data, position, stop, numbers, at, filling)
+    count: Integer = np.int64(0)
+    integers = which in (NEGATIVE + DELTAS, POSITIVE + DELTAS)
+    while position < stop:
+        if integers:
+            number, position = read_varint(data, position, stop)
+            number = zigzag(number)
+        else:
+            number, position = read_fixed(data, position, stop, 8)
+        if position < 0:
+            return count, position
+        if filling:
+            numbers[np.uint64(at + count)] = number
+        count += 1
+        if tag & 7 != 2:
+            break
+    return count, position
+
+
+@scanner
+def read_span(
+    data: Bytes, position: Integer, end: Integer, numbers: Int64s, at: Integer, filling: bool
+) -> tuple[Integer, Integer]:
+    """Offset and length of a BucketSpan."""
+    offset: Integer = np.int64(0)
+    length: Integer = np.int64(0)
+    while position < end:
+        tag, position = read_tag(data, position, end)
+        if position < 0:
+            return np.int64(0), position
+        if tag == 8:
+            number, position = read_varint(data, position, end)
+            offset = np.int64(np.int32(zigzag(number & 0xFFFFFFFF)))
+        elif tag == 16:
+            number, position = read_varint(data, position, end)
+            length = number & 0xFFFFFFFF
+        else:
+            position = skip_field(data, position, end, tag)
+        if position < 0:
+            return np.int64(0), position
+    if filling:
+        numbers[np.uint64(at)] = offset
+        numbers[np.uint64(at + 1)] = length
+    return np.int64(2), position
+
+
+@scanner
+def measure_side(
+    rows: Matrix, lists: Matrix, numbers: Int64s, side: Integer, floats: Flags, first: Int64s, widths: Int64s
+) -> None:
+    """First bucket and number of buckets of every histogram on one side, or the reason why it has none."""
+    for row in range(len(rows)):
+        kind = COUNTS if floats[row] else DELTAS
+        first[row], widths[row] = measure(rows, row, lists, numbers, side, kind)
+
+
+@scanner
+def fill_side(
+    rows: Matrix, lists: Matrix, numbers: Int64s, side: Integer, floats: Flags, widths: Int64s, counts: Int64s
+) -> None:
+    """The counts of what was measured, end to end, doubles as bits; `counts` are zeros before."""
+    end: Integer = np.int64(0)
+    for row in range(len(rows)):
+        if widths[row] < 0:
+            continue
+        used = end
+        end += widths[row]
+        source: Integer = lists[row, side + COUNTS if floats[row] else side + DELTAS]
+        value: Integer = np.int64(0)
+        for span in range(rows[row, LENGTHS + side + SPANS] // 2):
+            at = lists[row, side + SPANS] + 2 * span
+            if span:
+                used += numbers[np.uint64(at)]
+            for _ in range(numbers[np.uint64(at + 1)]):
+                number = numbers[np.uint64(source)]
+                source += 1
+                value = number if floats[row] else value + number
+                counts[np.uint64(used)] = value
+                used += 1
+
+
+@scanner
+def measure(
+    rows: Matrix, row: Integer, lists: Matrix, numbers: Int64s, side: Integer, kind: Integer
+) -> tuple[Integer, Integer]:
+    """(first bucket, number of buckets or reason)."""
+    first: Integer = np.int64(0)
+    width: Integer = np.int64(0)
+    listed: Integer = np.int64(0)
+    spans = rows[row, LENGTHS + side + SPANS] // 2
+    for span in range(spans):
+        at = lists[row, side + SPANS] + 2 * span
+        offset, length = numbers[np.uint64(at)], numbers[np.uint64(at + 1)]
+        if span == 0:
+            first = offset
+        elif offset < 0:
+            return first, np.int64(NEGATIVE_GAP)
+        else:
+            width += offset
+        width += length
+        listed += length
+        if width > MAX_BUCKETS:
+            return first, np.int64(TOO_WIDE)
+    other = DELTAS if kind == COUNTS else COUNTS
+    if listed != rows[row, LENGTHS + side + kind] or rows[row, LENGTHS + side + other] > 0:
+        return first, np.int64(MISMATCH)
+    if has_negative(numbers, lists[row, side + kind], listed, kind):
+        return first, np.int64(NEGATIVE_COUNT)
+    custom = rows[row, SCHEMA] == CUSTOM_SCHEMA
+    highest = rows[row, LENGTHS + CUSTOM] + 1 - width if custom else np.int64(_FURTHEST)
+    lowest = np.int64(0) if custom else np.int64(-_FURTHEST)
+    if spans > 0 and (first < lowest or first > highest):
+        return first, np.int64(FAR_OFFSET)
+    return first, width
+
+
+@scanner
+def has_negative(numbers: Int64s, start: Integer, count: Integer, kind: Integer) -> bool:
+    """Whether a count is below zero; of doubles -0.0 and NaN are not."""
+    value: Integer = np.int64(0)
+    for index in range(start, start + count):
+        number = numbers[np.uint64(index)]
+        value = number if kind == COUNTS else value + number
+        if value < 0:
+            magnitude = value & 0x7FFFFFFFFFFFFFFF
+            if kind == DELTAS or 0 < magnitude <= _INFINITY:
+                return True
+    return False

@@ -1,0 +1,352 @@
+"""Time series in scanned bytes: a row of numbers and positions per series, per point and per exemplar.
+
+    WriteRequest { 1: TimeSeries { 1: Label*, 2: Sample*, 3: Exemplar*, 4: Histogram* }*, 3: MetricMetadata* }
+
+Senders put exemplars into a TimeSeries of their own, without samples: such a series gets a row per exemplar,
+so that what belongs to no sample has a place too. Labels are copied end to end, one run per series: series
+with the same run are the same, and everything about labels is done once per distinct run.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from lakerunner_assets.decode.copying import copy_bytes
+from lakerunner_assets.decode.errors import TooLargeError
+from lakerunner_assets.decode.fields import (
+    KEY,
+    KEY_LENGTH,
+    KIND,
+    OWNER,
+    STRING,
+    VALUE,
+    VALUE_LENGTH,
+    Int64s,
+    Matrix,
+    Spans,
+    matrix,
+)
+from lakerunner_assets.decode.kernel import Integer, scanner
+from lakerunner_assets.decode.wire import (
+    Bytes,
+    raise_fault,
+    read_fixed,
+    read_length,
+    read_tag,
+    read_varint,
+    skip_field,
+)
+
+SERIES_TAG, METADATA_TAG = 10, 26
+LABEL_TAG, SAMPLE_TAG, EXEMPLAR_TAG, HISTOGRAM_TAG = 10, 18, 26, 34
+
+RUN, RUN_LENGTH, SERIES_AT = range(3)  # of the copied labels, and where the series lies
+SERIES_WIDTH = 3
+POINT_SERIES, POINT_KIND, TIME, POINT_VALUE, MESSAGE, MESSAGE_LENGTH = range(6)
+POINT_WIDTH = 6
+EXEMPLAR_ROW, EXEMPLAR_TIME, EXEMPLAR_VALUE, EXEMPLAR_MESSAGE, EXEMPLAR_LENGTH = range(5)
+EXEMPLAR_WIDTH = 5
+SAMPLE, HISTOGRAM, ONLY_EXEMPLAR = range(3)
+"""Kinds of points."""
+METADATA_TYPE, FAMILY, FAMILY_LENGTH, HELP, HELP_LENGTH, UNIT, UNIT_LENGTH = range(7)
+METADATA_WIDTH = 7
+
+SERIES, POINTS, EXEMPLARS, RUN_BYTES = range(4)
+MAX_SLICE_BYTES = 2**30
+"""Arrow's string offsets are 32 bits wide."""
+
+
+class Scanned(NamedTuple):
+    series: Matrix
+    points: Matrix
+    """In sent order."""
+    exemplars: Matrix
+    runs: Bytes
+
+
+def scan_series(data: Bytes) -> Scanned:
+    """All series of a request."""
+    if len(data) > MAX_SLICE_BYTES:
+        raise TooLargeError(0, f"one message of {len(data)} bytes: the limit is {MAX_SLICE_BYTES}")
+    counts = np.zeros(4, np.int64)
+    raise_fault(walk(data, counts, _empty(np.zeros(4, np.int64)), False))
+    found = _empty(counts)
+    raise_fault(walk(data, np.zeros(4, np.int64), found, True))
+    return found
+
+
+def _empty(counts: Int64s) -> Scanned:
+    series, points, exemplars, run_bytes = counts.tolist()
+    return Scanned(
+        matrix(series, SERIES_WIDTH),
+        matrix(points, POINT_WIDTH),
+        matrix(exemplars, EXEMPLAR_WIDTH),
+        np.zeros(run_bytes, np.uint8),
+    )
+
+
+@scanner
+def walk(data: Bytes, counts: Int64s, found: Scanned, filling: bool) -> Integer:
+    """Count, or fill `found` that was sized by that; the end or a fault."""
+    position: Integer = np.int64(0)
+    end = len(data)
+    while position < end:
+        tag_at = position
+        tag, position = read_tag(data, position, end)
+        if position < 0:
+            return position
+        if tag != SERIES_TAG:
+            position = skip_field(data, position, end, tag)
+            if position < 0:
+                return position
+            continue
+        if filling:
+            found.series[counts[SERIES], SERIES_AT] = tag_at
+        length, position = read_length(data, position, end)
+        if position < 0:
+            return position
+        position = walk_series(data, position, position + length, counts, found, filling)
+        if position < 0:
+            return position
+    return position
+
+
+@scanner
+def walk_series(
+    data: Bytes, position: Integer, end: Integer, counts: Int64s, found: Scanned, filling: bool
+) -> Integer:
+    """One TimeSeries."""
+    series, run = counts[SERIES], counts[RUN_BYTES]
+    first_point, first_exemplar = counts[POINTS], counts[EXEMPLARS]
+    while position < end:
+        tag_at = position
+        tag, position = read_tag(data, position, end)
+        if position < 0:
+            return position
+        if tag not in (LABEL_TAG, SAMPLE_TAG, EXEMPLAR_TAG, HISTOGRAM_TAG):
+            position = skip_field(data, position, end, tag)
+            if position < 0:
+                return position
+            continue
+        length, position = read_length(data, position, end)
+        if position < 0:
+            return position
+        stop = position + length
+        if tag == LABEL_TAG:
+            failed = check_label(data, position, stop)
+            if failed < 0:
+                return failed
+            if filling:
+                copy_bytes(found.runs, counts[RUN_BYTES], data, tag_at, stop - tag_at)
+            counts[RUN_BYTES] += stop - tag_at
+        elif tag == EXEMPLAR_TAG:
+            value, time, failed = read_value(data, position, stop, 17, 24)
+            if failed < 0:
+                return failed
+            if filling:
+                row = counts[EXEMPLARS]
+                found.exemplars[row, EXEMPLAR_TIME] = time
+                found.exemplars[row, EXEMPLAR_VALUE] = value
+                found.exemplars[row, EXEMPLAR_MESSAGE] = position
+                found.exemplars[row, EXEMPLAR_LENGTH] = length
+            counts[EXEMPLARS] += 1
+        else:
+            value, time, failed = read_value(
+                data, position, stop, 9 if tag == SAMPLE_TAG else -1, 16 if tag == SAMPLE_TAG else 120
+            )
+            if failed < 0:
+                return failed
+            if filling:
+                row = counts[POINTS]
+                found.points[row, POINT_SERIES] = series
+                found.points[row, POINT_KIND] = SAMPLE if tag == SAMPLE_TAG else HISTOGRAM
+                found.points[row, TIME] = time
+                found.points[row, POINT_VALUE] = value
+                found.points[row, MESSAGE] = position
+                found.points[row, MESSAGE_LENGTH] = length
+            counts[POINTS] += 1
+        position = stop
+    if filling:
+        found.series[series, RUN] = run
+        found.series[series, RUN_LENGTH] = counts[RUN_BYTES] - run
+    place_exemplars(series, first_point, first_exemplar, counts, found, filling)
+    counts[SERIES] += 1
+    return position
+
+
+@scanner
+def place_exemplars(
+    series: Integer,
+    first_point: Integer,
+    first_exemplar: Integer,
+    counts: Int64s,
+    found: Scanned,
+    filling: bool,
+) -> None:
+    """Each to the first point of its series that is not before it, else the last; to a new one if none."""
+    own = counts[POINTS] == first_point
+    for exemplar in range(first_exemplar, counts[EXEMPLARS]):
+        if own:
+            row = counts[POINTS]
+            if filling:
+                found.points[row, POINT_SERIES] = series
+                found.points[row, POINT_KIND] = ONLY_EXEMPLAR
+                found.points[row, TIME] = found.exemplars[exemplar, EXEMPLAR_TIME]
+                found.exemplars[exemplar, EXEMPLAR_ROW] = row
+            counts[POINTS] += 1
+        elif filling:
+            low, high = first_point, counts[POINTS] - 1
+            while low < high:
+                middle = (low + high) // 2
+                if found.points[middle, TIME] < found.exemplars[exemplar, EXEMPLAR_TIME]:
+                    low = middle + 1
+                else:
+                    high = middle
+            found.exemplars[exemplar, EXEMPLAR_ROW] = low
+
+
+@scanner
+def read_value(
+    data: Bytes, position: Integer, end: Integer, value_tag: Integer, time_tag: Integer
+) -> tuple[Integer, Integer, Integer]:
+    """(bits of the value, time, fault or end) of a sample, an exemplar or, without value, a histogram."""
+    value: Integer = np.int64(0)
+    time: Integer = np.int64(0)
+    while position < end:
+        tag, position = read_tag(data, position, end)
+        if position < 0:
+            return value, time, position
+        if tag == value_tag:
+            value, position = read_fixed(data, position, end, 8)
+        elif tag == time_tag:
+            time, position = read_varint(data, position, end)
+        else:
+            position = skip_field(data, position, end, tag)
+        if position < 0:
+            return value, time, position
+    return value, time, position
+
+
+@scanner
+def check_label(data: Bytes, position: Integer, end: Integer) -> Integer:
+    """The end of a Label that can be read, or a fault."""
+    while position < end:
+        tag, position = read_tag(data, position, end)
+        if position < 0:
+            return position
+        position = skip_field(data, position, end, tag)
+        if position < 0:
+            return position
+    return position
+
+
+@scanner
+def count_labels(data: Bytes, spans: Spans) -> Integer:
+    """Labels directly in messages (runs, exemplars), or a fault."""
+    count: Integer = np.int64(0)
+    for index in range(len(spans.start)):
+        position: Integer = spans.start[index]
+        end = position + spans.length[index]
+        while position < end:
+            tag, position = read_tag(data, position, end)
+            if position < 0:
+                return position
+            count += tag == LABEL_TAG
+            position = skip_field(data, position, end, tag)
+            if position < 0:
+                return position
+    return count
+
+
+@scanner
+def read_labels(data: Bytes, spans: Spans, labels: Matrix) -> Integer:
+    """A row per label (columns: fields.ATTRIBUTE_WIDTH) with its message as owner; a fault or 0."""
+    used = 0
+    for index in range(len(spans.start)):
+        position: Integer = spans.start[index]
+        end = position + spans.length[index]
+        while position < end:
+            tag, position = read_tag(data, position, end)
+            if position < 0:
+                return position
+            if tag != LABEL_TAG:
+                position = skip_field(data, position, end, tag)
+                if position < 0:
+                    return position
+                continue
+            length, position = read_length(data, position, end)
+            if position < 0:
+                return position
+            labels[used, OWNER] = index
+            labels[used, KIND] = STRING
+            failed = read_label(data, position, position + length, labels, used)
+            if failed < 0:
+                return failed
+            used += 1
+            position += length
+    return np.int64(0)
+
+
+@scanner
+def read_label(data: Bytes, position: Integer, end: Integer, labels: Matrix, row: Integer) -> Integer:
+    while position < end:
+        tag, position = read_tag(data, position, end)
+        if position < 0:
+            return position
+        if tag not in (10, 18):
+            position = skip_field(data, position, end, tag)
+            if position < 0:
+                return position
+            continue
+        length, position = read_length(data, position, end)
+        if position < 0:
+            return position
+        labels[row, KEY if tag == 10 else VALUE] = position
+        labels[row, KEY_LENGTH if tag == 10 else VALUE_LENGTH] = length
+        position += length
+    return position
+
+
+@scanner
+def read_metadata(data: Bytes, length: Integer, rows: Matrix) -> tuple[Integer, Integer]:
+    """(number of MetricMetadata in `data[:length]`, fault or end); rows are filled while there are some."""
+    count = 0
+    position: Integer = np.int64(0)
+    while position < length:
+        tag, position = read_tag(data, position, length)
+        if position < 0:
+            return count, position
+        if tag != METADATA_TAG:
+            position = skip_field(data, position, length, tag)
+            if position < 0:
+                return count, position
+            continue
+        size, position = read_length(data, position, length)
+        if position < 0:
+            return count, position
+        stop = position + size
+        while position < stop:
+            tag, position = read_tag(data, position, stop)
+            if position < 0:
+                return count, position
+            if tag in (18, 34, 42):
+                size, position = read_length(data, position, stop)
+                if position < 0:
+                    return count, position
+                if count < len(rows):
+                    field = FAMILY if tag == 18 else HELP if tag == 34 else UNIT
+                    rows[count, field] = position
+                    rows[count, field + 1] = size
+                position += size
+            elif tag == 8:
+                number, position = read_varint(data, position, stop)
+                if count < len(rows):
+                    rows[count, METADATA_TYPE] = np.int64(np.int32(number))
+            else:
+                position = skip_field(data, position, stop, tag)
+            if position < 0:
+                return count, position
+        count += 1
+    return count, position

@@ -1,0 +1,111 @@
+"""Kernels of the metric writer: facts about each series, and its values as scaled integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lakerunner_assets.decode.kernel import Integer, inlined, kernel
+from resources.lake.metric_values import MAX_DIGITS
+
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Doubles = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+ROWS, TID, NAME, FIRST_MS, LAST_MS, MIN_NS, MAX_NS, ODD_ROW = range(8)
+SERIES_WIDTH = 8
+
+UNSCALABLE = MAX_DIGITS + 1
+"""Column of `needed_digits`: values that no number of digits gives back."""
+_LOST = 32
+"""A series that began with this many unscalable values is not tried any further."""
+_LARGEST = 2.0**53
+_FARTHEST = 1 << 60
+_MINUS_ZERO = np.uint64(1 << 63)
+
+
+@kernel
+def series_facts(
+    codes: Int32s, tids: Int64s, names: Int32s, times_ms: Int64s, times_ns: Int64s, count: int
+) -> Int64s:
+    """A row per code: its rows, id, name, time bounds, and a row that has another id or name (-1: none)."""
+    facts = np.zeros((count, SERIES_WIDTH), np.int64)
+    facts[:, ODD_ROW] = -1
+    for row in range(len(codes)):
+        fact = facts[np.uint64(codes[row])]
+        ms, ns = times_ms[row], times_ns[row]
+        if fact[ROWS] == 0:
+            fact[TID], fact[NAME] = tids[row], names[row]
+            fact[FIRST_MS] = fact[LAST_MS] = ms
+            fact[MIN_NS] = fact[MAX_NS] = ns
+        elif fact[TID] != tids[row] or fact[NAME] != names[row]:
+            fact[ODD_ROW] = row
+        fact[ROWS] += 1
+        fact[FIRST_MS], fact[LAST_MS] = min(fact[FIRST_MS], ms), max(fact[LAST_MS], ms)
+        fact[MIN_NS], fact[MAX_NS] = min(fact[MIN_NS], ns), max(fact[MAX_NS], ns)
+    return facts
+
+
+@inlined
+def is_lossless(value: float, bits: np.uint64, power: float) -> bool:
+    """Whether the nearest integer to value * power, divided by power, is the same double."""
+    number = np.rint(value * power)
+    held = abs(number) <= _LARGEST and np.float64(np.int64(number)) / power == value
+    return bool(held and bits != _MINUS_ZERO)
+
+
+@kernel
+def needed_digits(
+    values: Doubles, missing: Flags, codes: Int32s, order: Int64s, count: int, powers: Doubles
+) -> Int64s:
+    """Per series, how many values need 0, 1, … digits after the point, and how many cannot be scaled."""
+    bits = values.view(np.uint64)
+    found = np.zeros((count, MAX_DIGITS + 2), np.int64)
+    for row in order:
+        if missing[row]:
+            continue
+        series = found[np.uint64(codes[row])]
+        digits: Integer = 0
+        if series[UNSCALABLE] >= _LOST and series[:UNSCALABLE].sum() == 0:
+            digits = UNSCALABLE
+        while digits < UNSCALABLE and not is_lossless(values[row], bits[row], powers[digits]):
+            digits += 1
+        series[digits] += 1
+    return found
+
+
+@kernel
+def scale(
+    values: Doubles,
+    missing: Flags,
+    codes: Int32s,
+    order: Int64s,
+    digits: Int64s,
+    powers: Doubles,
+    joined: bool,
+) -> tuple[Int64s, Flags, Int64s]:
+    """Scaled values, which rows have none, and the base of each series; rows are taken in `order`.
+
+    `digits` per series, -1 for one that is not scaled. `joined`: whether a series gets a base at all.
+    """
+    bits = values.view(np.uint64)
+    scaled = np.zeros(len(values), np.int64)
+    unscaled = np.ones(len(values), np.bool_)
+    base = np.zeros(len(digits), np.int64)
+    started = np.zeros(len(digits), np.bool_)
+    previous = np.int64(0)
+    for row in order:
+        code = np.uint64(codes[row])
+        places = digits[code]
+        if missing[row] or places < 0 or not is_lossless(values[row], bits[row], powers[np.uint64(places)]):
+            continue
+        number = np.int64(np.rint(values[row] * powers[np.uint64(places)]))
+        if not started[code]:
+            started[code] = True
+            if joined and abs(previous) < _FARTHEST:
+                base[code] = number - previous
+        previous = number - base[code]
+        scaled[row] = previous
+        unscaled[row] = False
+    return scaled, unscaled, base

@@ -1,0 +1,172 @@
+"""Series of a metric segment, the order of its rows, and where its row groups end.
+
+Rows are sorted by metric name, series and time, so the samples of a series lie in one run and their deltas
+are small. Between label sets with one id their text decides, so that neither's run is torn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakerunner_assets.segments.metric_kernels import (
+    MAX_NS,
+    MIN_NS,
+    NAME,
+    ODD_ROW,
+    ROWS,
+    TID,
+    Int32s,
+    Int64s,
+    series_facts,
+)
+from lakerunner_assets.segments.order import MAX_GROUP_BYTES, MAX_GROUP_ROWS, is_ordered, radix_sorted
+from resources.lake.series import NAME_LABEL
+from resources.lake.streams import Labels
+
+NS_PER_MS = 1_000_000
+
+
+class SeriesError(ValueError):
+    """A decoded table contradicts itself about a series."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesRuns:
+    """The series of a table in row order."""
+
+    codes: Int32s
+    """Of each row of the table."""
+    code_of_run: Int64s
+    facts: Int64s
+    """Of each run (columns: metric_kernels)."""
+    labels: tuple[Labels, ...]
+    names: tuple[str, ...]
+    times_ns: Int64s
+    """Of each row of the table."""
+
+    @property
+    def starts(self) -> Int64s:
+        """The row of the file at which each run begins."""
+        rows: Int64s = np.concatenate(([0], np.cumsum(self.facts[:, ROWS])[:-1]))
+        return rows
+
+    @property
+    def bounds_ns(self) -> tuple[int, int]:
+        return int(self.facts[:, MIN_NS].min()), int(self.facts[:, MAX_NS].max())
+
+
+def series_runs(table: pa.Table) -> SeriesRuns:
+    """One run per label set, by name, id, labels."""
+    series, names = coded(table.column("chq_series").chunk(0)), coded(table.column("metric_name").chunk(0))
+    codes, times_ms, tids = (
+        series.indices.to_numpy(),
+        table.column("chq_timestamp").to_numpy(),
+        table.column("chq_tid").to_numpy(),
+    )
+    times_ns = exact_times(table, times_ms)
+    facts = series_facts(codes, tids, names.indices.to_numpy(), times_ms, times_ns, len(series.dictionary))
+    present = np.flatnonzero(facts[:, ROWS])
+    keys = pa.table(
+        {
+            "name": names.dictionary.take(pa.array(facts[present, NAME])),
+            "tid": pa.array(facts[present, TID]),
+            "labels": series.dictionary.take(pa.array(present)),
+        }
+    )
+    ordered = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])
+    keys = keys.take(ordered)
+    code_of_run = present[ordered.to_numpy()]
+    runs = SeriesRuns(
+        codes,
+        code_of_run,
+        facts[code_of_run],
+        _label_sets(keys.column("labels")),
+        tuple(keys.column("name").to_pylist()),
+        times_ns,
+    )
+    _check(table, runs)
+    return runs
+
+
+def row_order(table: pa.Table, runs: SeriesRuns) -> Int64s:
+    """Row numbers in segment order."""
+    rank = np.zeros(int(runs.code_of_run.max()) + 1, np.int64)
+    rank[runs.code_of_run] = np.arange(len(runs.code_of_run))
+    times = runs.times_ns if "chq_tsns" in table.column_names else table.column("chq_timestamp").to_numpy()
+    keys = [times, rank[runs.codes]]
+    objects, positions = (table.column(name).to_numpy() for name in ("chq_object", "chq_position"))
+    if not is_ordered(objects, positions):  # rows usually come in this order, and the sort is stable
+        keys = [positions, objects, *keys]
+    order = np.arange(len(times))
+    for key in keys:
+        order = radix_sorted(order, key.view(np.uint64) - key.min().view(np.uint64))
+    return order
+
+
+def row_groups(starts: Int64s, rows: int, bytes_per_row: float) -> list[tuple[int, int]]:
+    """(first, behind) of each row group: as many whole series as fit, a longer series in pieces."""
+    limit = max(1, min(MAX_GROUP_ROWS, int(MAX_GROUP_BYTES / max(bytes_per_row, 1))))
+    groups: list[tuple[int, int]] = []
+    start = 0
+    while start < rows:
+        end = min(start + limit, rows)
+        if end < rows:
+            border = int(starts[np.searchsorted(starts, end, "right") - 1])
+            end = border if border > start else end
+        groups.append((start, end))
+        start = end
+    return groups
+
+
+def exact_times(table: pa.Table, times_ms: Int64s) -> Int64s:
+    """Nanoseconds: what `chq_tsns` says, else the millisecond; the two must agree."""
+    limit = (2**63 - 1) // NS_PER_MS
+    if (beyond := (times_ms > limit) | (times_ms < -limit)).any():
+        raise SeriesError(f"{_where(table, beyond)}: chq_timestamp outside of 1677 to 2262")
+    whole: Int64s = times_ms * NS_PER_MS
+    if "chq_tsns" not in table.column_names:
+        return whole
+    column = table.column("chq_tsns").chunk(0)
+    sent = column.is_valid().to_numpy(zero_copy_only=False)
+    exact: Int64s = np.where(sent, column.fill_null(0).to_numpy(), whole)
+    if (different := exact // NS_PER_MS != times_ms).any():
+        raise SeriesError(f"{_where(table, different)}: chq_tsns is not in the millisecond of chq_timestamp")
+    return exact
+
+
+def coded(column: pa.Array) -> pa.DictionaryArray:
+    """Every text under one code: two codes of one label set would be two runs."""
+    if not pa.types.is_dictionary(column.type):
+        return column.dictionary_encode()
+    once = pc.count_distinct(column.dictionary).as_py() == len(column.dictionary)
+    return column if once else column.cast(pa.string()).dictionary_encode()
+
+
+def _label_sets(texts: pa.ChunkedArray) -> tuple[Labels, ...]:
+    """All at once: a JSON document per series costs several times as much to open as to read."""
+    whole = "[" + ",".join(texts.to_pylist()) + "]"
+    return tuple(msgspec.json.decode(whole, type=list[tuple[tuple[str, str], ...]]))
+
+
+def _check(table: pa.Table, runs: SeriesRuns) -> None:
+    """A label set has one id and one name, and the name is its `__name__`."""
+    for run, (labels, name) in enumerate(zip(runs.labels, runs.names, strict=True)):
+        odd = int(runs.facts[run, ODD_ROW])
+        if odd >= 0:
+            row = table.slice(odd, 1).select(["chq_object", "chq_position", "metric_name", "chq_tid"])
+            raise SeriesError(
+                f"series {labels}: expected name {name!r} and id {runs.facts[run, TID]} in all its rows, "
+                f"found {row.to_pylist()[0]}"
+            )
+        if dict(labels).get(NAME_LABEL, "") != name:  # a metric may have an empty name
+            raise SeriesError(f"series {labels}: its metric_name is {name!r}, expected that of its labels")
+
+
+def _where(table: pa.Table, rows: np.ndarray) -> str:
+    found = table.slice(int(np.argmax(rows)), 1).select(["chq_object", "chq_position"]).to_pylist()[0]
+    return f"object {found['chq_object']}, position {found['chq_position']}"

@@ -1,0 +1,53 @@
+"""Metrics: sorted by name, series and time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
+from lakerunner_assets.spec import SignalSpec
+from resources.lake.layout import Signal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakerunner_assets.decode.door import Decoders
+
+
+def decoders() -> Decoders:
+    from lakerunner_assets.decode.door import protobuf
+    from lakerunner_assets.decode.foreign.csv import decode_csv
+    from lakerunner_assets.decode.foreign.json_lines import decode_json_lines
+    from lakerunner_assets.decode.foreign.parquet import decode_parquet
+    from lakerunner_assets.decode.formats import Format
+    from lakerunner_assets.decode.json.otlp import decode_otlp_json
+    from lakerunner_assets.decode.otlp.metrics import decode_metrics
+    from lakerunner_assets.decode.push.remote_write import decode_remote_write
+
+    return {
+        Format.OTLP_PROTOBUF: protobuf(decode_metrics),
+        Format.OTLP_JSON: decode_otlp_json(Signal.METRICS, decode_metrics),
+        Format.REMOTE_WRITE: decode_remote_write,
+        Format.JSON_LINES: decode_json_lines(Signal.METRICS),
+        Format.CSV: decode_csv(Signal.METRICS),
+        Format.PARQUET: decode_parquet(Signal.METRICS),
+    }
+
+
+def write(tables: Sequence[pa.Table], path: Path, identity: SegmentIdentity) -> WrittenSegment:
+    from lakerunner_assets.segments.metrics import write_metric_segment
+
+    return write_metric_segment(tables, path, identity)
+
+
+METRICS = SignalSpec(
+    signal=Signal.METRICS,
+    dataset="metrics",
+    time_column="chq_timestamp",
+    time_unit_ns=1_000_000,
+    decoders=decoders,
+    write=write,
+    description="Metric data points: value or distribution, series, exemplars.",
+)

@@ -1,0 +1,89 @@
+"""Loki push: protobuf (snappy) is kept as sent, JSON is translated into it.
+
+A stream whose labels cannot be read is left out and told, the others are kept, as Loki does. A line that is
+not UTF-8 is kept with U+FFFD in place of its odd bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakerunner_ingress.receivers.loki_json import translate
+from lakerunner_ingress.receivers.received import Form, Received
+from lakerunner_ingress.receivers.refusals import BadRequestError, UnsupportedError
+from resources.lake.label_text import LabelTextError, parse_labels
+from resources.lake.layout import Signal
+from resources.proto.loki import PushRequest, RawPushRequest
+from resources.proto.parsing import NotAMessageError, parse
+
+
+def is_json(content_type: str) -> bool:
+    name = content_type.partition(";")[0].strip().lower()
+    if name not in {"application/json", "application/x-protobuf"}:
+        raise UnsupportedError(
+            f"Content-Type {name[:64]!r}: expected application/x-protobuf or application/json"
+        )
+    return name == "application/json"
+
+
+def encoding_of(content_encoding: str, json: bool) -> str:
+    """Protobuf is always a snappy block, whether the header says so or not."""
+    name = content_encoding.strip().lower()
+    return name if json or name not in {"", "identity"} else "snappy"
+
+
+def read_loki(data: bytes, json: bool) -> Received:
+    request = translate(data) if json else None
+    if request is None:
+        request, data = _parsed(data)
+    else:
+        data = request.SerializeToString()
+    bad = _unreadable(request)
+    if bad and len(bad) == len(request.streams):
+        raise BadRequestError(bad[0][1])
+    rejected = sum(len(request.streams[index].entries) for index, _ in bad)
+    if bad:
+        left_out = {index for index, _ in bad}
+        kept = PushRequest(streams=[s for i, s in enumerate(request.streams) if i not in left_out])
+        data = kept.SerializeToString()
+    reason = f"{bad[0][1]}; {rejected} lines were refused, the others were kept" if bad else ""
+    return Received(Signal.LOGS, Form.LOKI_PUSH, data, rejected, reason)
+
+
+def _unreadable(request: Any) -> list[tuple[int, str]]:
+    """The streams whose labels are no labels, with what is wrong."""
+    found: list[tuple[int, str]] = []
+    for index, stream in enumerate(request.streams):
+        try:
+            if not parse_labels(stream.labels):
+                found.append((index, f"streams[{index}]: a stream needs at least one label"))
+        except LabelTextError as error:
+            found.append((index, f"streams[{index}]: {error}"))
+    return found
+
+
+def _parsed(data: bytes) -> tuple[Any, bytes]:
+    try:
+        return parse(PushRequest, data), data
+    except NotAMessageError as error:
+        return _repaired(data, str(error))
+
+
+def _repaired(data: bytes, reason: str) -> tuple[Any, bytes]:
+    """The message with every text made UTF-8; `BadRequestError` if it is damaged otherwise."""
+    try:
+        raw = parse(RawPushRequest, data)
+    except NotAMessageError as error:
+        raise BadRequestError(reason) from error
+    for stream in raw.streams:
+        stream.labels = _utf8(stream.labels)
+        for entry in stream.entries:
+            entry.line = _utf8(entry.line)
+            for pair in (*entry.structured_metadata, *entry.parsed):
+                pair.name, pair.value = _utf8(pair.name), _utf8(pair.value)
+    repaired = raw.SerializeToString()
+    return PushRequest.FromString(repaired), repaired
+
+
+def _utf8(text: bytes) -> bytes:
+    return text.decode(errors="replace").encode()

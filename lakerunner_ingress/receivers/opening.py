@@ -1,0 +1,109 @@
+"""Bodies out of their content encoding; their size is bounded before memory is used."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import zstandard
+
+from lakerunner_ingress.receivers.memory import Hold
+from lakerunner_ingress.receivers.refusals import BadRequestError, TooLargeError, UnsupportedError
+
+PIECE = 1 << 20
+ZSTD_WINDOW = 32 << 20
+"""RFC 9659 says 8 MiB over HTTP, but the highest levels of Go's encoder use more."""
+ZSTD_STEP = 512
+"""Compressed bytes at a time: four of them can stand for 128 KiB."""
+SNAPPY_RATIO = 64
+
+
+def open_body(data: bytes, encoding: str, max_bytes: int, hold: Hold) -> bytes:
+    """`encoding` is the Content-Encoding; `hold` grows by what comes on top of `data` itself."""
+    name = encoding.strip().lower() or "identity"
+    if name == "identity":
+        return data
+    if name == "snappy":
+        return open_snappy(data, max_bytes, hold)
+    if name not in _OPENERS:
+        raise UnsupportedError(
+            f"Content-Encoding {name[:32]!r}: expected identity, {', '.join(_OPENERS)} or snappy"
+        )
+    pieces: list[bytes] = []
+    size = 0
+    for piece in _OPENERS[name](data):
+        size += len(piece)
+        if size > max_bytes:
+            raise TooLargeError(f"more than {max_bytes} bytes once opened")
+        hold.grow(len(piece))
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def open_snappy(data: bytes, max_bytes: int, hold: Hold) -> bytes:
+    """A snappy block (not the framed format): its length stands in front."""
+    size = 0
+    for index in range(5):
+        if index >= len(data):
+            raise BadRequestError("snappy: cut short in the length at byte 0")
+        size |= (data[index] & 127) << (7 * index)
+        if data[index] < 128:
+            break
+    else:
+        raise BadRequestError("snappy: the length at byte 0 is no varint of 32 bits")
+    if size > max_bytes:
+        raise TooLargeError(f"{size} bytes once opened: expected at most {max_bytes}")
+    if size > len(data) * SNAPPY_RATIO:
+        raise BadRequestError(f"snappy: {len(data)} bytes cannot stand for {size}")
+    hold.grow(size)
+    try:
+        return bytes(pa.Codec("snappy").decompress(data, size, asbytes=True))
+    except (OSError, ValueError) as error:
+        raise BadRequestError("snappy: not a valid block (the framed format is not meant here)") from error
+
+
+def _zlib(wbits: int, name: str) -> Callable[[bytes], Iterator[bytes]]:
+    def pieces(data: bytes) -> Iterator[bytes]:
+        rest = data
+        while True:
+            opener = zlib.decompressobj(wbits)
+            while not opener.eof:
+                try:
+                    piece = opener.decompress(rest, PIECE)
+                except zlib.error as error:
+                    at = len(data) - len(opener.unconsumed_tail or rest)
+                    raise BadRequestError(f"{name}: damaged after byte {at}: {error}") from error
+                rest = opener.unconsumed_tail
+                if not piece and not rest and not opener.eof:
+                    raise BadRequestError(f"{name}: cut short at byte {len(data)}")
+                yield piece
+            rest = opener.unused_data
+            if not rest:
+                return
+
+    return pieces
+
+
+def _zstd(data: bytes) -> Iterator[bytes]:
+    view = memoryview(data)
+    position = 0
+    while position < len(data) or not data:
+        opener = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj()
+        while not opener.eof:
+            if position >= len(data):
+                raise BadRequestError(f"zstd: cut short at byte {len(data)}")
+            try:
+                piece = opener.decompress(view[position : position + ZSTD_STEP])
+            except zstandard.ZstdError as error:
+                raise BadRequestError(f"zstd: damaged after byte {position}: {error}") from error
+            position += min(ZSTD_STEP, len(data) - position)
+            yield piece
+        position -= len(opener.unused_data)
+
+
+_OPENERS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
+    "gzip": _zlib(31, "gzip"),
+    "deflate": _zlib(15, "deflate"),
+    "zstd": _zstd,
+}

@@ -1,0 +1,107 @@
+"""OTLP in JSON: checked resource by resource, and written as one line.
+
+A resource that breaks the schema is left out and counted, its neighbours are kept; the text of what is kept
+stays as it was sent (numbers are not rewritten), only white space between tokens goes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from lakerunner_ingress.receivers.otlp_schema import ResourceLogs, ResourceMetrics, ResourceSpans
+from lakerunner_ingress.receivers.received import Form, Received
+from lakerunner_ingress.receivers.refusals import BadRequestError
+from resources.lake.layout import Signal
+from resources.lake.notified import UNREADABLE
+
+_DOCUMENT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_RESOURCES = msgspec.json.Decoder(list[msgspec.Raw] | None)
+MAX_DEPTH = 100
+"""As protobuf's, which decoders keep to; every message is at least one level of JSON."""
+_OTHERS = bytes(set(range(256)) - set(b'[]{}"'))
+_METRICS = frozenset({"metrics", "gauge", "sum", "histogram", "exponentialHistogram", "summary"})
+_CHECKS: dict[Signal, msgspec.json.Decoder[Any]] = {
+    Signal.LOGS: msgspec.json.Decoder(ResourceLogs),
+    Signal.METRICS: msgspec.json.Decoder(ResourceMetrics),
+    Signal.TRACES: msgspec.json.Decoder(ResourceSpans),
+}
+
+
+class TooDeepError(ValueError):
+    """Nested deeper than decoders follow."""
+
+
+def read_json(data: bytes, signal: Signal, key: str) -> Received:
+    """`key` is the one member of the document: resourceLogs, resourceMetrics or resourceSpans."""
+    resources = _resources(data, key)
+    kept: list[bytes] = []
+    rejected, reason = 0, ""
+    for index, raw in enumerate(resources):
+        try:
+            kept.append(_checked(bytes(raw), signal))
+        except (*UNREADABLE, TooDeepError) as error:
+            rejected += _records(raw)
+            reason = reason or f"{key}[{index}]: {error}"
+    if resources and not kept:
+        raise BadRequestError(reason)
+    line = b'{"%b":[%b]}\n' % (key.encode(), b",".join(kept)) if kept else b""
+    return Received(signal, Form.OTLP_JSON, line, rejected, reason)
+
+
+def _resources(data: bytes, key: str) -> list[msgspec.Raw]:
+    try:
+        str(data, "utf-8")  # what is not decoded below is not looked at
+        document = _DOCUMENT.decode(data)
+        if key not in document and document:
+            raise BadRequestError(f"expected {key}, found {', '.join(sorted(document))[:200]}")
+        return (_RESOURCES.decode(document[key]) if document else None) or []
+    except UnicodeDecodeError as error:
+        raise BadRequestError(f"byte {error.start}: not UTF-8") from error
+    except UNREADABLE as error:
+        raise BadRequestError(f"not a JSON document of {key}: {error}") from error
+
+
+def depth(text: bytes) -> int:
+    """How deep JSON is nested, also in members of no schema. A quote that is not escaped ends a text."""
+    plain = text.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in text else text
+    marks = np.frombuffer(plain.translate(None, _OTHERS), np.uint8)
+    outside = np.bitwise_xor.accumulate(marks == ord('"')) == 0
+    opening = (marks == ord("[")) | (marks == ord("{"))
+    closing = (marks == ord("]")) | (marks == ord("}"))
+    steps = (opening & outside).astype(np.int8) - (closing & outside).astype(np.int8)
+    return int(np.cumsum(steps, dtype=np.int32).max(initial=0))
+
+
+def _checked(text: bytes, signal: Signal) -> bytes:
+    """One resource without white space."""
+    if (levels := depth(text)) > MAX_DEPTH:
+        raise TooDeepError(f"nested {levels} levels deep: expected at most {MAX_DEPTH}")
+    _CHECKS[signal].decode(text)
+    return msgspec.json.format(text, indent=-1)
+
+
+def _records(raw: msgspec.Raw) -> int:
+    """How many records a broken resource seems to hold, at least one."""
+    try:
+        found = _count(msgspec.json.decode(raw))
+    except UNREADABLE:
+        found = 0
+    return max(1, found)
+
+
+def _count(value: Any) -> int:
+    """Members of the lists named here, wherever a resource has them."""
+    if isinstance(value, list):
+        return sum(_count(each) for each in value)
+    if not isinstance(value, dict):
+        return 0
+    total = 0
+    for name, inner in value.items():
+        if name in {"logRecords", "spans", "dataPoints"}:
+            total += len(inner) if isinstance(inner, list) else 1
+        elif name.startswith("scope") or name in _METRICS:
+            total += _count(inner)
+    return total
