@@ -24,7 +24,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV)
 	@$(SYNC) || { echo "trying again with this system's certificates"; $(SYNC) --system-certs; }
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
-	@echo "compiling the decoders (half a minute, once per version)"
+	@echo "compiling the decoders (a minute or two, once per version)"
 	@$(BIN)/python -m lakerunner_assets.warm
 	@touch $@
 

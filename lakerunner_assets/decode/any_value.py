@@ -38,12 +38,15 @@ def texts(data: Bytes, values: Values, notes: Counter[str]) -> pa.StringArray:
     kinds = np.flatnonzero(np.bincount(values.kind, minlength=8))
     if len(kinds) <= 1:
         return texts_of_kind(data, int(kinds[0]) if len(kinds) else STRING, values, notes)
-    parts, places = [], []
+    parts = []
+    place = np.empty(len(values.kind), np.int64)
+    done = 0
     for kind in kinds:
         rows = np.flatnonzero(values.kind == kind)
         parts.append(texts_of_kind(data, int(kind), take_values(values, rows), notes))
-        places.append(rows)
-    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
+        place[rows] = np.arange(done, done + len(rows))
+        done += len(rows)
+    return pa.concat_arrays(parts).take(pa.array(place))
 
 
 def texts_of_kind(data: Bytes, kind: int, values: Values, notes: Counter[str]) -> pa.StringArray:

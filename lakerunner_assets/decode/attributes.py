@@ -32,7 +32,7 @@ from lakerunner_assets.decode.fields import (
     Spans,
     Values,
 )
-from lakerunner_assets.decode.kernel import kernel
+from lakerunner_assets.decode.kernel import Integer, kernel
 from lakerunner_assets.decode.naming import MAX_COLUMNS, Attribute
 from lakerunner_assets.decode.text import column_at, scatter, scatter_codes, strings
 from lakerunner_assets.decode.wire import Bytes
@@ -76,15 +76,13 @@ def attribute_columns(
         if attribute in columns:  # two broken keys that became equal when their UTF-8 was repaired
             spilled.append(chosen)
             continue
-        rows = attributes.owner[chosen]
-        repeats = rows[1:] == rows[:-1]
-        if repeats.any():
-            again = np.concatenate(([False], repeats))
-            notes[REPEATED] += int(again.sum())
+        rows, values, repeated = picked(attributes, chosen)
+        if repeated:
+            again = np.concatenate(([False], rows[1:] == rows[:-1]))
+            notes[REPEATED] += int(repeated)
             spilled.append(chosen[again])
-            chosen, rows = chosen[~again], rows[~again]
-        values = take_values(attributes.values, chosen)
-        columns[attribute] = _column(data, code % _KINDS, values, rows.astype(np.int64), owner_count, notes)
+            rows, values, _ = picked(attributes, chosen[~again])
+        columns[attribute] = _column(data, code % _KINDS, values, rows, owner_count, notes)
     return AttributeColumns(columns, _overflow(data, attributes, spilled, owner_count, notes))
 
 
@@ -114,6 +112,23 @@ def group_by_code(codes: Int32s, counts: Int64s) -> tuple[Int64s, Int64s]:
         order[following[code]] = index
         following[code] += 1
     return order, bounds
+
+
+@kernel
+def picked(attributes: Attributes, chosen: Int64s) -> tuple[Int64s, Values, Integer]:
+    """Owners and values of the chosen, which ascend, and how many have the owner of the one before."""
+    count = len(chosen)
+    owners = np.empty(count, np.int64)
+    values = Values(np.empty(count, np.uint8), np.empty(count, np.int64), np.empty(count, np.int32))
+    repeated = 0
+    for row in range(count):
+        index = chosen[row]
+        owners[row] = attributes.owner[index]
+        values.kind[row] = attributes.values.kind[index]
+        values.value[row] = attributes.values.value[index]
+        values.length[row] = attributes.values.length[index]
+        repeated += row > 0 and owners[row] == owners[row - 1]
+    return owners, values, repeated
 
 
 def _column(

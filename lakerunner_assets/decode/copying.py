@@ -1,4 +1,4 @@
-"""What kernels need of memory and numba has no word for: memcpy, an unaligned store, a fetch ahead of use.
+"""What numba has no word for: memcpy, an unaligned store, a fetch ahead of use, eight numbers at once.
 
 A loop over bytes is compiled to checks of overlap before every short run, and an assignment of slices costs
 more than the run itself. What moves bytes checks its bounds always: nothing else would, also in tests.
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -20,6 +21,7 @@ from lakerunner_assets.decode.kernel import Integer, inlined
 from lakerunner_assets.decode.wire import Bytes
 
 Generated = tuple[Any, Callable[..., Any]]
+Words = npt.NDArray[np.uint32]
 
 
 @intrinsic
@@ -61,6 +63,36 @@ def fetch_ahead(_context: Any, source: Any, at: Any) -> Generated:
     return types.void(source, types.int64), generate
 
 
+@intrinsic
+def first_set(_context: Any, bits: Any) -> Generated:
+    """How many zero bits are below the lowest one; 64 when there is none."""
+
+    def generate(_inner: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def _set_eight(_context: Any, words: Any, at: Any, low: Any, salts: Any) -> Generated:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        eight = ir.VectorType(ir.IntType(32), 8)
+        place = builder.bitcast(_address(context, builder, signature, arguments, 0), eight.as_pointer())
+        factors = builder.bitcast(
+            context.make_array(signature.args[3])(context, builder, arguments[3]).data, eight.as_pointer()
+        )
+        undefined = ir.Constant(eight, ir.Undefined)
+        first = ir.Constant(ir.IntType(32), 0)
+        one = builder.insert_element(undefined, arguments[2], first)
+        same = builder.shuffle_vector(one, undefined, ir.Constant(eight, [0] * 8))
+        mixed = builder.mul(same, builder.load(factors, align=4))
+        bits = builder.shl(ir.Constant(eight, [1] * 8), builder.lshr(mixed, ir.Constant(eight, [27] * 8)))
+        builder.store(builder.or_(builder.load(place, align=4), bits), place, align=4)
+        return context.get_dummy_value()
+
+    return types.void(words, types.int64, types.uint32, salts), generate
+
+
 @inlined
 def copy_bytes(target: Bytes, at: Integer, source: Bytes, start: Integer, length: Integer) -> None:
     """`target[at : at + length] = source[start : start + length]` of contiguous arrays."""
@@ -75,6 +107,14 @@ def store_word(target: Bytes, at: Integer, word: np.uint64) -> None:
     if at < 0 or at + 8 > len(target):
         raise IndexError("store of bytes that are not in their array")
     _store(target, at, word)
+
+
+@inlined
+def set_eight_bits(words: Words, at: Integer, low: np.uint32, salts: Words) -> None:
+    """In each of eight words from `at` the bit that the top five bits of `low * salt` count to."""
+    if at < 0 or at + 8 > len(words) or len(salts) < 8:
+        raise IndexError("bits of words that are not in their array")
+    _set_eight(words, at, low, salts)
 
 
 def _address(context: Any, builder: Any, signature: Any, arguments: Any, place: int) -> Any:

@@ -77,6 +77,19 @@ def token_mask(word: np.uint64) -> np.uint64:
 
 
 @inlined
+def same_as(word: np.uint64, byte: int) -> np.uint64:
+    """Mask of the bytes equal to `byte`."""
+    differs = word ^ (_ONES * np.uint64(byte))
+    return ~((differs & ~_TOPS) + ~_TOPS | differs) & _TOPS
+
+
+@inlined
+def bits_of(mask: np.uint64) -> np.uint64:
+    """A mask as eight bits, the first byte's lowest."""
+    return ((mask >> np.uint64(7)) * np.uint64(0x0102040810204080)) >> np.uint64(56)
+
+
+@inlined
 def run_length(mask: np.uint64) -> np.int64:
     """How many bytes from the first on are in the mask."""
     gaps = (~mask & _TOPS) >> np.uint64(7)

@@ -83,8 +83,33 @@ def values_of(rows: Matrix, field: int) -> Values:
     )
 
 
+@kernel
 def attributes_of(rows: Matrix) -> Attributes:
-    return Attributes(rows[:, OWNER].astype(np.int32), spans_of(rows, KEY), values_of(rows, KIND))
+    """A row of the matrix lies in one cache line, so all its columns are taken out of it at once."""
+    count = len(rows)
+    found = Attributes(
+        np.empty(count, np.int32),
+        Spans(np.empty(count, np.int64), np.empty(count, np.int32)),
+        Values(np.empty(count, np.uint8), np.empty(count, np.int64), np.empty(count, np.int32)),
+    )
+    for row in range(count):
+        found.owner[row] = rows[row, OWNER]
+        found.key.start[row] = rows[row, KEY]
+        found.key.length[row] = rows[row, KEY_LENGTH]
+        found.values.kind[row] = rows[row, KIND]
+        found.values.value[row] = rows[row, VALUE]
+        found.values.length[row] = rows[row, VALUE_LENGTH]
+    return found
+
+
+@kernel
+def by_column(rows: Matrix) -> Matrix:
+    """The same matrix, stored column by column: for those that are read so, several times."""
+    stored = np.empty((rows.shape[1], rows.shape[0]), np.int64)
+    for row in range(rows.shape[0]):
+        for field in range(rows.shape[1]):
+            stored[field, row] = rows[row, field]
+    return stored.T
 
 
 @scanner

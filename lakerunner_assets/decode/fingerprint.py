@@ -20,10 +20,11 @@ from lakerunner_assets.decode.eight_bytes import (
     hex_letter_mask,
     load_padded,
     run_length,
+    same_as,
     token_mask,
 )
 from lakerunner_assets.decode.fields import Int32s, Spans
-from lakerunner_assets.decode.kernel import Integer, kernel, scanner
+from lakerunner_assets.decode.kernel import Integer, inlined, kernel, scanner
 from lakerunner_assets.decode.wire import Bytes
 
 FINGERPRINT_VERSION = 1
@@ -100,45 +101,87 @@ def mask_lines(offsets: Int32s, text: Bytes, classes: Bytes) -> tuple[Bytes, Spa
 def mask_line(
     text: Bytes, position: Integer, end: Integer, classes: Bytes, masked: Bytes, used: Integer
 ) -> Integer:
-    after_word = False
+    """Only digits, quotes and dashes can begin something masked: from one to the next bytes are skipped."""
+    begin = position
+    kept = position  # what lies between here and `position` is copied as it is
     open_double = True  # cleared once no closing quote is left, so that a line is searched only once
     open_single = True
     while position < end:
-        byte = text[np.uint64(position)]
-        if classes[byte] != _OTHER:
-            word = load_padded(text, position)
-            length = min(run_length(token_mask(word)), end - position)
-            position, used = mask_word(text, position, end, word, length, classes, masked, used)
-            after_word = True
+        step = run_length(~telling_mask(load_padded(text, position)))
+        position += step
+        if step == 8:
             continue
-        if (byte == 34 and open_double) or (byte == 39 and open_single and not after_word):
-            close = closing_quote(text, position + 1, end, byte)
-            if close < 0:
-                open_double = open_double and byte != 34
-                open_single = open_single and byte != 39
-            elif (
-                close + 1 < end and text[close + 1] == 58 and byte == 34
-            ):  # a JSON key tells the shape: keep it
-                copy_bytes(masked, used, text, position, close + 1 - position)
-                used += close + 1 - position
-                position = close + 1
-                after_word = False
-                continue
-            elif close > position + 1:
-                masked[used] = byte
-                masked[used + 1] = _STAR
-                masked[used + 2] = byte
-                used += 3
-                position = close + 1
-                after_word = False
-                continue
-        sign = (byte in (43, 45)) and not after_word and position + 1 < end
-        if not (sign and classes[text[np.uint64(position + 1)]] == _DIGIT):
-            masked[np.uint64(used)] = byte
-            used += 1
-        after_word = False
-        position += 1
-    return used
+        if position >= end:
+            break
+        byte = text[np.uint64(position)]
+        if byte == 45:
+            first = position - 8  # a UUID whose first eight have no digit
+            if (
+                first >= kept
+                and (first == kept or classes[text[np.uint64(first - 1)]] == _OTHER)
+                and is_uuid(text, first, end, classes)
+            ):
+                copy_bytes(masked, used, text, kept, first - kept)
+                used += first - kept
+                masked[np.uint64(used)] = _STAR
+                used += 1
+                kept = first + 36
+                position = kept
+            else:
+                position += 1
+            continue
+        if byte in (34, 39):
+            after_word = position > begin and classes[text[np.uint64(position - 1)]] != _OTHER
+            if (byte == 34 and open_double) or (byte == 39 and open_single and not after_word):
+                close = closing_quote(text, position + 1, end, byte)
+                if close < 0:
+                    open_double = open_double and byte != 34
+                    open_single = open_single and byte != 39
+                elif (
+                    close + 1 < end and text[close + 1] == 58 and byte == 34
+                ):  # a JSON key tells the shape: keep it
+                    position = close + 1
+                    continue
+                elif close > position + 1:
+                    copy_bytes(masked, used, text, kept, position + 1 - kept)
+                    used += position + 1 - kept
+                    masked[np.uint64(used)] = _STAR
+                    masked[np.uint64(used + 1)] = byte
+                    used += 2
+                    kept = close + 1
+                    position = kept
+                    continue
+            position += 1
+            continue
+        first = position
+        while first > kept and classes[text[np.uint64(first - 1)]] != _OTHER:
+            first -= 1
+        plain = first
+        if first == position and first > kept and is_sign(text, first - 1, begin, classes):
+            plain -= 1
+        copy_bytes(masked, used, text, kept, plain - kept)
+        used += plain - kept
+        word = load_padded(text, first)
+        length = min(run_length(token_mask(word)), end - first)
+        position, used = mask_word(text, first, end, word, length, classes, masked, used)
+        kept = position
+    copy_bytes(masked, used, text, kept, end - kept)
+    return used + end - kept
+
+
+@inlined
+def telling_mask(word: np.uint64) -> np.uint64:
+    """Bytes that a mask may begin at or belong to: digits, both quotes, the dash."""
+    return digit_mask(word) | same_as(word, 34) | same_as(word, 39) | same_as(word, 45)
+
+
+@scanner
+def is_sign(text: Bytes, position: Integer, begin: Integer, classes: Bytes) -> bool:
+    """Whether the byte before a number is its sign and no dash between words."""
+    byte = text[np.uint64(position)]
+    if byte not in (43, 45):
+        return False
+    return position == begin or classes[text[np.uint64(position - 1)]] == _OTHER
 
 
 @scanner

@@ -6,12 +6,13 @@ split into byte streams. Trace and span ids get bloom filters, sized for the lar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 LOG_LEVEL = 1
 METRIC_LEVEL = 3
@@ -24,18 +25,28 @@ BLOOM_FPP = 0.05
 
 _SAMPLE = 4096
 _SAMPLE_DISTINCT = 64
+_SMALL_DICTIONARY = 32
+"""Written whole in every row group: finding out what is used would cost more than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encodings:
     dictionary: tuple[str, ...]
     by_column: dict[str, str]
+    constant: tuple[str, ...] = ()
+    """Columns of one value: a few bytes of runs, which compression would only take time for."""
 
-    def writer_options(self, bloom_rows: dict[str, int], compression_level: int) -> dict[str, Any]:
+    def writer_options(
+        self, schema: pa.Schema, bloom_rows: dict[str, int], compression_level: int
+    ) -> dict[str, Any]:
         """Keyword arguments of `pyarrow.parquet.ParquetWriter`."""
+        leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
+        compression = dict.fromkeys(leaves, "zstd") | dict.fromkeys(self.constant, "none")
         return {
-            "compression": "zstd",
-            "compression_level": compression_level,
+            "compression": compression,
+            "compression_level": {
+                name: compression_level for name, codec in compression.items() if codec == "zstd"
+            },
             "use_dictionary": list(self.dictionary),
             "column_encoding": self.by_column,
             "write_statistics": True,
@@ -57,7 +68,53 @@ def choose(table: pa.Table) -> Encodings:
         for field in table.schema
         if field.name not in dictionary and (encoding := _encoding(field.type)) is not None
     }
-    return Encodings(tuple(dictionary), by_column)
+    constant = [name for name in dictionary if is_constant(table.column(name).chunk(0))]
+    return Encodings(tuple(dictionary), by_column, tuple(constant))
+
+
+def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
+    """Parquet's own columns inside a column, as it spells them."""
+    if pa.types.is_struct(kind):
+        for field in kind:
+            yield from _leaves(f"{path}.{field.name}", field.type)
+    elif pa.types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", kind.key_type)
+        yield from _leaves(f"{path}.key_value.value", kind.item_type)
+    elif pa.types.is_list(kind):
+        yield from _leaves(f"{path}.list.element", kind.value_type)
+    else:
+        yield path
+
+
+def stored(table: pa.Table, encodings: Encodings) -> pa.Table:
+    """The columns as the writer is quickest with: narrow codes, no nulls to note where there are none."""
+    fields: list[pa.Field] = []
+    columns: list[pa.Array] = []
+    for field, whole in zip(table.schema, table.columns, strict=True):
+        column = whole.chunk(0)
+        if pa.types.is_dictionary(field.type):
+            column = _narrow(column) if field.name in encodings.dictionary else column.cast(pa.string())
+        fields.append(pa.field(field.name, column.type, nullable=column.null_count > 0))
+        columns.append(column)
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _narrow(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    size = len(column.dictionary)
+    code = pa.int8() if size < 1 << 7 else pa.int16() if size < 1 << 15 else pa.int32()
+    return pa.DictionaryArray.from_arrays(
+        column.indices.cast(code, safe=False), column.dictionary, safe=False
+    )
+
+
+def is_constant(column: pa.Array) -> bool:
+    """Whether every row of a column with few values has the same one, or none has any."""
+    if column.null_count:
+        return bool(column.null_count == len(column))
+    if pa.types.is_dictionary(column.type):
+        column = column.indices
+    ends = pc.min_max(column).as_py()
+    return bool(ends["min"] == ends["max"])
 
 
 def few_values(column: pa.Array) -> bool:
@@ -98,12 +155,12 @@ def compacted(table: pa.Table) -> pa.Table:
 
 def _compact(column: pa.DictionaryArray) -> pa.DictionaryArray:
     size = len(column.dictionary)
-    if size <= 8:
+    if size <= _SMALL_DICTIONARY:
         return column
     codes = column.indices.fill_null(0).to_numpy()
     used = np.bincount(codes, minlength=size) > 0
     if used.sum() * 2 > size:
         return column
-    code_of = (np.cumsum(used) - 1).astype(np.int32)
+    code_of = (np.cumsum(used) - 1).astype(codes.dtype)
     indices = pa.array(code_of[codes], mask=column.is_null().to_numpy(zero_copy_only=False))
-    return pa.DictionaryArray.from_arrays(indices, column.dictionary.filter(pa.array(used)))
+    return pa.DictionaryArray.from_arrays(indices, column.dictionary.filter(pa.array(used)), safe=False)

@@ -5,7 +5,7 @@ Equal content gives equal bytes, so a retried task writes the same object.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakerunner_assets.segments.encoding import LOG_LEVEL, Encodings, bloom_rows, choose, compacted
+from lakerunner_assets.segments.encoding import LOG_LEVEL, Encodings, bloom_rows, choose, compacted, stored
 from lakerunner_assets.segments.written import WrittenSegment
 from resources.lake.segment_file import MappedColumn, SegmentFacts, file_metadata
 
@@ -76,15 +76,14 @@ def write_file(
 def _write(path: Path, content: Content, facts: SegmentFacts) -> SegmentFacts:
     table = content.table
     encodings = content.encodings or choose(table)
-    for place, column in enumerate(table.schema):
-        if pa.types.is_dictionary(column.type) and column.name not in encodings.dictionary:
-            table = table.set_column(place, column.name, table.column(place).cast(pa.string()))
-    options = encodings.writer_options(bloom_rows(table, content.groups), content.compression_level)
+    table = stored(table, encodings)
+    options = encodings.writer_options(
+        table.schema, bloom_rows(table, content.groups), content.compression_level
+    )
     with pa.OSFile(str(path), "wb") as sink, pq.ParquetWriter(sink, table.schema, **options) as writer:
         for start, end in content.groups:
-            chosen = pc.take(table, pa.array(content.order[start:end]), boundscheck=False)
-            rows = compacted(chosen.combine_chunks())
-            writer.write_table(rows, row_group_size=end - start)
+            rows = _rows(table, encodings.constant, content.order[start:end])
+            writer.write_table(compacted(rows), row_group_size=end - start)
         series_offset = sink.tell()
         sink.write(content.series_table)
         sink.write(content.bloom)
@@ -97,3 +96,14 @@ def _write(path: Path, content: Content, facts: SegmentFacts) -> SegmentFacts:
         )
         writer.add_key_value_metadata({**file_metadata(facts, content.label_map), **content.metadata})
     return facts
+
+
+def _rows(table: pa.Table, constant: Collection[str], order: np.ndarray) -> pa.Table:
+    """These rows in this order; of a column that is the same everywhere, as many from its start."""
+    varying = table.drop_columns(list(constant))
+    chosen = pc.take(varying, pa.array(order), boundscheck=False)
+    columns = [
+        table.column(name).slice(0, len(order)) if name in constant else chosen.column(name)
+        for name in table.column_names
+    ]
+    return pa.Table.from_arrays(columns, schema=table.schema).combine_chunks()

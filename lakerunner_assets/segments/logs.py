@@ -52,13 +52,13 @@ def write_log_segment(
     found = _streams(unified.table)
     order = _order(unified.table, found)
     times = unified.table.column("chq_tsns").to_numpy()
-    objects = np.unique(unified.table.column("chq_object").to_numpy())
+    objects = sorted(unified.table.column("chq_object").unique().to_pylist())
     facts = SegmentFacts(
         **asdict(identity),
         format_version=FORMAT_VERSION,
         sort_version=LOG_SORT_VERSION,
         sort_order=LOG_SORT_ORDER,
-        source_objects=tuple(objects.tolist()),
+        source_objects=tuple(objects),
         rows=len(times),
         min_ns=int(times.min()),
         max_ns=int(times.max()),

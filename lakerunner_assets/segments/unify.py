@@ -21,6 +21,9 @@ from resources.lake.segment_file import OVERFLOW_COLUMNS, MappedColumn
 _MAP = pa.map_(pa.string(), pa.string())
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 
+Keyed = dict[str | Attribute, pa.ChunkedArray]
+"""A table's columns: attributes by what they hold, all others by name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unified:
@@ -32,21 +35,24 @@ class Unified:
 
 def unify(tables: Sequence[pa.Table], max_columns: int = MAX_COLUMNS) -> Unified:
     """System columns in the order of the first table, then attributes by name, then overflow maps."""
+    found = [_keyed(table) for table in tables]
     counts: Counter[Attribute] = Counter()
-    for table in tables:
-        for field, column in zip(table.schema, table.columns, strict=True):
-            if (attribute := attribute_of(field)) is not None:
-                counts[attribute] += len(column) - column.null_count
+    for columns_of in found:
+        for key, column in columns_of.items():
+            if isinstance(key, Attribute):
+                counts[key] += len(column) - column.null_count
     kept, demoted = _split(counts, max_columns)
     names = assign(kept)
     wanted: dict[str | Attribute, str] = {name: name for name in _system_columns(tables)}
     wanted |= {attribute: names[attribute] for attribute in sorted(kept, key=names.__getitem__)}
-    columns = {name: _column(tables, key) for key, name in wanted.items()}
+    columns = {name: _column(tables, found, key) for key, name in wanted.items()}
     for scope, name in OVERFLOW_COLUMNS.items():
         moved = {
-            attribute.key: _column(tables, attribute) for attribute in demoted if attribute.scope == scope
+            attribute.key: _column(tables, found, attribute)
+            for attribute in demoted
+            if attribute.scope == scope
         }
-        overflow = _overflow(tables, name, moved)
+        overflow = _overflow(tables, found, name, moved)
         if overflow is not None:
             columns[name] = overflow
     label_map = tuple(
@@ -76,9 +82,16 @@ def _system_columns(tables: Sequence[pa.Table]) -> list[str]:
 _OVERFLOWS = frozenset(OVERFLOW_COLUMNS.values())
 
 
-def _column(tables: Sequence[pa.Table], key: str | Attribute) -> pa.Array:
+def _keyed(table: pa.Table) -> Keyed:
+    keyed: Keyed = {}
+    for field, column in zip(table.schema, table.columns, strict=True):
+        keyed.setdefault(attribute_of(field) or field.name, column)
+    return keyed
+
+
+def _column(tables: Sequence[pa.Table], found: Sequence[Keyed], key: str | Attribute) -> pa.Array:
     """The column of every table end to end: null where a table lacks it, dictionary only if all have one."""
-    parts = [_find(table, key) for table in tables]
+    parts = [columns.get(key) for columns in found]
     types = [part.type for part in parts if part is not None]
     kind = types[0] if all(found == types[0] for found in types) else pa.string()
     chunks: list[pa.Array] = []
@@ -93,17 +106,11 @@ def _column(tables: Sequence[pa.Table], key: str | Attribute) -> pa.Array:
     return whole.combine_chunks() if whole.num_chunks != 1 else whole.chunk(0)
 
 
-def _find(table: pa.Table, key: str | Attribute) -> pa.ChunkedArray | None:
-    for index, field in enumerate(table.schema):
-        attribute = attribute_of(field)
-        if (attribute or field.name) == key:
-            return table.column(index)
-    return None
-
-
-def _overflow(tables: Sequence[pa.Table], name: str, moved: dict[str, pa.Array]) -> pa.Array | None:
+def _overflow(
+    tables: Sequence[pa.Table], found: Sequence[Keyed], name: str, moved: dict[str, pa.Array]
+) -> pa.Array | None:
     """The overflow maps of the tables, joined by the columns that move into it."""
-    existing = _column(tables, name) if any(name in table.column_names for table in tables) else None
+    existing = _column(tables, found, name) if any(name in columns for columns in found) else None
     if not moved:
         return existing
     rows: list[np.ndarray] = []

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lakerunner_assets.decode.copying import fetch_ahead
 from lakerunner_assets.decode.errors import MalformedError, TooLargeError
 from lakerunner_assets.decode.fields import Int32s, Int64s, Matrix, Spans, matrix
 from lakerunner_assets.decode.kernel import Integer, scanner
@@ -25,6 +26,8 @@ MAX_SLICE_BYTES = 2**30
 """Arrow's string offsets are 32 bits wide."""
 
 RESOURCES, SCOPES, RECORDS = range(3)
+FIRST_LINE, LAST_LINE = 4, 16
+"""Cache lines behind a record that are asked for while it is walked over."""
 
 
 class Groups(NamedTuple):
@@ -133,6 +136,8 @@ def walk_scope(
         if position < 0:
             return position
         if tag == 18:
+            for line in range(FIRST_LINE, LAST_LINE):  # skipping from length to length, nothing else would
+                fetch_ahead(data, position + length + line * 64)
             if filling:
                 record = counts[RECORDS]
                 groups.records.start[record] = position

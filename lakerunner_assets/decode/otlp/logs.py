@@ -37,9 +37,10 @@ from lakerunner_assets.decode.any_value import texts
 from lakerunner_assets.decode.attributes import attribute_columns
 from lakerunner_assets.decode.fields import KINDS, Int64s, Matrix
 from lakerunner_assets.decode.fingerprint import fingerprints
+from lakerunner_assets.decode.kernel import Integer
 from lakerunner_assets.decode.levels import detected_levels, levels
 from lakerunner_assets.decode.otlp import scan_logs as scan
-from lakerunner_assets.decode.otlp.groups import Groups, count_attributes, find_groups
+from lakerunner_assets.decode.otlp.groups import Groups, find_groups
 from lakerunner_assets.decode.otlp.owners import (
     assemble,
     ids,
@@ -52,6 +53,9 @@ from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
 from lakerunner_assets.decode.stream_labels import resource_streams, stream_columns
 from lakerunner_assets.decode.text import coded_strings
 from lakerunner_assets.decode.wire import Bytes, raise_fault
+
+_USUAL_ATTRIBUTES = 8
+"""Of a record: room for so many at first. What is not needed is never touched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +95,17 @@ def decode_logs(data: bytes, place: Place, options: DecodeOptions) -> Decoded:
 def scanned_slice(data: Bytes, start: int, end: int) -> Scanned:
     """Positions and numbers of every field in `data[start:end]`."""
     groups = find_groups(data, start, end)
-    count, failed = count_attributes(data, groups.records, scan.ATTRIBUTE_TAG)
-    raise_fault(failed)
     records = fields.matrix(len(groups.records.start), scan.RECORD_WIDTH)
-    attributes = fields.matrix(int(count), fields.ATTRIBUTE_WIDTH)
-    raise_fault(scan.read_records(data, groups.records, records, attributes))
-    return Scanned(data, groups, records, attributes)
+    attributes = np.empty((_USUAL_ATTRIBUTES * len(records), fields.ATTRIBUTE_WIDTH), np.int64)
+    row: Integer = 0
+    used: Integer = 0
+    while True:
+        failed, row, used = scan.read_records(data, groups.records, row, records, attributes, used)
+        raise_fault(failed)
+        if row == len(records):
+            return Scanned(data, groups, fields.by_column(records), attributes[:used])
+        more = np.empty((max(len(attributes), scan.MIN_ROOM), fields.ATTRIBUTE_WIDTH), np.int64)
+        attributes = np.concatenate((attributes, more))
 
 
 def _record_columns(scanned: Scanned, arrival_ns: int, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_assets.decode.fields import (
+    ATTRIBUTE_WIDTH,
     OWNER,
     Matrix,
     Spans,
@@ -25,18 +26,29 @@ TIME, OBSERVED, SEVERITY, FLAGS, DROPPED, BODY_KIND, BODY, BODY_LENGTH = range(8
 SEVERITY_TEXT, EVENT_NAME, TRACE_ID, SPAN_ID = 8, 10, 12, 14  # each a position and a length
 RECORD_WIDTH = 16
 ATTRIBUTE_TAG = 50
+NO_ROOM = -(2**62)
+"""No fault: those carry the offset of a byte, times 16."""
+MIN_ROOM = 1024
 
 
 @scanner
-def read_records(data: Bytes, spans: Spans, records: Matrix, attributes: Matrix) -> Integer:
-    """Fill a row per LogRecord and per attribute, whose number was counted before; a fault or 0."""
-    used: Integer = 0
-    for row in range(len(spans.start)):
+def read_records(
+    data: Bytes, spans: Spans, row: Integer, records: Matrix, attributes: Matrix, used: Integer
+) -> tuple[Integer, Integer, Integer]:
+    """Fill a row per LogRecord from `row` on, and one per attribute from `used` on.
+
+    A fault or 0, and how far it came: less than all records when `attributes` has no room for the next one's.
+    """
+    while row < len(spans.start):
         start = spans.start[row]
-        failed, used = read_record(data, start, start + spans.length[row], records, row, attributes, used)
+        failed, behind = read_record(data, start, start + spans.length[row], records, row, attributes, used)
+        if failed == NO_ROOM:
+            return np.int64(0), row, used
         if failed < 0:
-            return failed
-    return np.int64(0)
+            return failed, row, used
+        used = behind
+        row += 1
+    return np.int64(0), row, used
 
 
 @scanner
@@ -59,6 +71,10 @@ def read_record(
             if position < 0:
                 return position, used
             if tag == ATTRIBUTE_TAG:
+                if used == len(attributes):
+                    return NO_ROOM, used
+                for place in range(ATTRIBUTE_WIDTH):
+                    attributes[used, place] = 0
                 attributes[used, OWNER] = row
                 failed = read_key_value(data, position, position + length, attributes, used)
                 used += 1

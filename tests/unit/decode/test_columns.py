@@ -48,6 +48,19 @@ def test_a_whole_row() -> None:
     assert row["scope_name"] == "lib"
 
 
+def test_records_may_have_far_more_attributes_than_most() -> None:
+    request, record = one_record()
+    for number in range(900):
+        record.attributes.add(key=f"k{number}").value.int_value = number
+    later = request.resource_logs[0].scope_logs[0].log_records.add()
+    later.attributes.add(key="k7").value.int_value = -7
+    first, second = decode(request).table.to_pylist()
+    assert [first[f"attr_k{number}"] for number in range(900)] == list(range(900))
+    assert {
+        key: value for key, value in second.items() if key.startswith("attr_k") and value is not None
+    } == {"attr_k7": -7}
+
+
 def test_a_scope_attribute_called_name_does_not_take_the_scope_name() -> None:
     table = decode(sample()).table
     fields = {attribute_of(field): field.name for field in table.schema}

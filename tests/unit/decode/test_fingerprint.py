@@ -25,6 +25,10 @@ from tests.unit.decode.messages import CORPORA
         ('an open " quote 5', 'an open " quote *'),
         ("delta -5 or +7 or a-5", "delta * or * or a-*"),
         ("", ""),
+        ("x=deadbeef-1 abcdefab-12", "x=deadbeef-* abcdefab-*"),
+        ("abcdefab-1234-abcd-abcd-abcdefabcdef.", "*."),
+        ("1.5ms2 +x -", "*ms* +x -"),
+        ("say \"\" 'a-1' +5", "say \"\" '*' *"),
         ("größe 10 µs", "größe * µs"),
     ],
 )

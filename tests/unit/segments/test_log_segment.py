@@ -156,6 +156,27 @@ def test_row_groups_do_not_mix_slots_once_there_are_many_rows(path: Path) -> Non
     assert reader.metadata.row_group(0).column(0).has_offset_index
 
 
+def test_codes_of_values_that_a_row_group_lacks_are_left_out(path: Path) -> None:
+    """Two hundred pods, each with rows in one slot only: every row group writes the few it has."""
+    rows, pods = 60_000, 200
+    (table,) = (part.slice(0, 1) for part in decoded()[:1])
+    table = table.take(pa.array([0] * rows))
+    pod = np.arange(rows) * pods // rows
+    names = pa.array([f"pod-{number}" for number in range(pods)])
+    table = table.set_column(
+        table.column_names.index("chq_tsns"),
+        "chq_tsns",
+        pa.array(START + 1 + pod * (11 * MINUTE_NS // pods * 5)),
+    )
+    table = table.set_column(
+        table.column_names.index("chq_position"), "chq_position", pa.array(np.arange(rows))
+    )
+    table = table.append_column("pod", pa.DictionaryArray.from_arrays(pod.astype(np.int32), names))
+    assert write(path, [table]).row_groups > 4
+    found = pq.read_table(path, columns=["chq_position", "pod"]).sort_by("chq_position")
+    assert found["pod"].to_pylist() == [f"pod-{number}" for number in pod]
+
+
 def test_tables_with_different_columns_and_types_become_one(path: Path) -> None:
     first, second = sample(2), sample(2)
     for request, value in ((first, 1), (second, "one")):

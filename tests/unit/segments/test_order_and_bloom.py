@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakerunner_assets.segments import token_bloom
 from lakerunner_assets.segments.order import MAX_GROUP_ROWS, radix_sorted, row_groups, row_order
 from resources.lake.timecut import MINUTE_NS, cut
-from resources.lake.tokens import MAX_BLOCKS, TokenBloom, token_hash, tokens
+from resources.lake.tokens import MAX_BLOCKS, SALTS, TokenBloom, token_hash, tokens
 
 WORDS = st.lists(st.text(max_size=40) | st.binary(max_size=20).map(bytes.hex), min_size=1, max_size=30)
 
@@ -61,6 +61,23 @@ def test_the_kernel_hashes_and_splits_as_the_reader_does(texts: list[str]) -> No
             raw = np.frombuffer(token.encode(), np.uint8)
             assert int(token_bloom.token_hash(raw, 0, len(raw))) == token_hash(token)
             assert bloom.may_contain(token)
+
+
+LONG_WORDS = st.lists(st.tuples(st.sampled_from(["a", "_", "7", "é"]), st.integers(0, 150)), max_size=6)
+
+
+@given(st.lists(LONG_WORDS.map(lambda parts: " ".join(letter * size for letter, size in parts)), min_size=1))
+@settings(deadline=None, max_examples=60)
+def test_the_filter_has_exactly_the_bits_of_all_tokens(texts: list[str]) -> None:
+    """Words of every length, across the borders of what the kernel looks at together; rows without a gap."""
+    words = [0] * (MAX_BLOCKS * 8)
+    for token in {token for text in texts for token in tokens(text)}:
+        value = token_hash(token)
+        block = (value >> 32) & (MAX_BLOCKS - 1)
+        for index, salt in enumerate(SALTS):
+            words[block * 8 + index] |= 1 << (((value & 0xFFFFFFFF) * salt & 0xFFFFFFFF) >> 27)
+    expected = token_bloom.folded(np.array(words, np.uint32))
+    assert token_bloom.build(iter([pa.array(texts, pa.string())])).words.tolist() == expected.tolist()
 
 
 def test_folding_keeps_answers_and_false_positives_are_rare() -> None:
