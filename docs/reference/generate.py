@@ -69,8 +69,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "batch_max_objects": "A batch is full at so many objects.",
         "batch_max_age_s": "A batch that is not full is made when its oldest object has waited so long.",
         "cook_task_bytes": "Raw bytes that one Spark task gets, if there are that many.",
-        "pending_max_bytes": "With so many raw bytes of a signal pending, its topic is not read until some are "
-        "done.",
+        "pending_max_bytes": "With so many raw bytes of a signal pending, its topic is not read until some "
+        "are done.",
         "cook_slice_bytes": "Rows in memory per task before a segment is written; large objects are decoded "
         "in slices of half of it. "
         "Large objects give several segments per hour because of it.",
