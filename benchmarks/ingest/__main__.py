@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.ingest import files, logs, memory, metrics, peers, spans, stages
+from benchmarks.ingest import files, logs, memory, metrics, peers, spans, stages, whole
 from benchmarks.ingest.corpus.logs import loghub_logs, web_logs
 from benchmarks.ingest.corpus.metrics import app_metrics
 from benchmarks.ingest.corpus.spans import shop_spans
@@ -34,10 +34,11 @@ class Size:
     day_resources: int
     large_object_bytes: int
     rounds: int
+    copies: int
 
 
-QUICK = Size(90_000, 40_000, 100, 80_000, 10, 2, 256 * MIB, 3)
-FULL = Size(300_000, 150_000, HOUR_STEPS, 300_000, 40, 10, 2048 * MIB, 7)
+QUICK = Size(90_000, 40_000, 100, 80_000, 10, 2, 256 * MIB, 3, 5)
+FULL = Size(300_000, 150_000, HOUR_STEPS, 300_000, 40, 10, 2048 * MIB, 7, 6)
 TASK_BYTES = 64 * MIB
 Run = Callable[[], list[Record]]
 
@@ -73,6 +74,7 @@ def main() -> None:
 def _targets(size: Size, folder: Path, corpora: Path) -> dict[str, Run]:
     return {
         "P1": lambda: logs.measure_speed(web_logs(size.log_records), size.rounds, folder),
+        "P2": lambda: whole.measure(web_logs(size.log_records), size.copies),
         "P3": lambda: metrics.measure_speed(app_metrics(size.metric_steps), size.rounds, folder),
         "P4": lambda: spans.measure(shop_spans(size.spans), size.rounds),
         "P5": lambda: files.measure(web_twins(size.file_records), size.rounds, folder),
