@@ -68,3 +68,31 @@ def test_an_absent_index_is_one_line_for_a_person() -> None:
         open_desk(Settings(index_dsn=dsn)) as desk,
     ):
         desk.organisations()
+
+
+def test_settings_are_chosen_listed_and_removed_by_command(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = ArgumentParser()
+    admin.configure(parser)
+    with open_desk(settings) as desk:
+        create_org(desk, "acme")
+
+    def run(*arguments: str) -> str:
+        assert admin.run(parser.parse_args(["setting", *arguments]), settings) == 0
+        return capsys.readouterr().out
+
+    run("set", "acme", "metric_naming", "verbatim")
+    run("set", "acme", "fields", '{"message": ["text"], "service": ["app_id"]}')
+    run("set", "acme", "ingest_bytes_per_minute", "2000000000")
+    assert run("list", "acme").splitlines() == [
+        'fields = {"message": ["text"], "service": ["app_id"]}',
+        "ingest_bytes_per_minute = 2000000000",
+        'metric_naming = "verbatim"',
+    ]
+    run("remove", "acme", "metric_naming")
+    assert "metric_naming" not in run("list", "acme")
+    for wrong in (["set", "acme", "metric_naming", "loud"], ["set", "acme", "no_such", "1"],
+                  ["set", "nobody", "metric_naming", "verbatim"], ["remove", "acme", "metric_naming"]):  # fmt: skip
+        with pytest.raises(CommandError):
+            admin.run(parser.parse_args(["setting", *wrong]), settings)
