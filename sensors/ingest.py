@@ -7,6 +7,7 @@ and stops nothing: the reconciler requests what is due.
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -21,7 +22,7 @@ from resources.lake.layout import Signal
 from resources.settings import Settings
 from sensors.intake import arrivals, sort_messages
 from sensors.listing import DROPPED_HOURS, listing_requests
-from sensors.quotas import WINDOW_S, messages_to_read, quotas
+from sensors.quotas import WINDOW_S, Quotas, messages_to_read, quotas
 from sensors.requests import cook_requests
 
 
@@ -59,12 +60,32 @@ def ingest_sensor(
 def plan_batches(index: PipelineIndex, settings: Settings, signal: Signal) -> int:
     """Turn ripe groups of pending objects into batches."""
     bounds = BatchBounds.of(settings)
-    allowed = quotas(index.org_options(), index.batched_bytes(WINDOW_S))
+    held_back: set[str] = set()
+    planned = 0
+    while True:
+        allowed = quotas(index.org_options(), index.batched_bytes(WINDOW_S))
+        held_back |= set(allowed.exhausted())
+        sorted_out = SortedOut(allowed, bounds, time.time_ns())
+        planned += index.plan_batches(signal, sorted_out.group, sorted(held_back))
+        if sorted_out.cut_off <= held_back:
+            return planned
+        held_back |= sorted_out.cut_off  # what they have waiting must not hide the objects of others
 
-    def group(pending: Sequence[PendingObject]) -> list[BatchPlan]:
-        return group_pending(allowed.within(pending), bounds, time.time_ns())
 
-    return index.plan_batches(signal, group, allowed.exhausted())
+@dataclass(slots=True)
+class SortedOut:
+    """One look at pending objects: what may go, and whose objects have to wait for the next minute."""
+
+    allowed: Quotas
+    bounds: BatchBounds
+    now_ns: int
+    cut_off: set[str] = field(default_factory=set)
+
+    def group(self, pending: Sequence[PendingObject]) -> list[BatchPlan]:
+        chosen = self.allowed.within(pending)
+        gone = {obj.object_id for obj in chosen}
+        self.cut_off = {obj.org for obj in pending if obj.object_id not in gone}
+        return group_pending(chosen, self.bounds, self.now_ns)
 
 
 def add_partitions(index: PipelineIndex, instance: dg.DagsterInstance) -> None:

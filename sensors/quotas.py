@@ -1,7 +1,7 @@
 """How much of each organisation may be cooked now, and when reading Kafka pauses: pure decisions.
 
 An organisation with `ingest_bytes_per_minute` gets that much into batches in any minute; the rest stays
-registered and waits. An object larger than a whole minute's share goes when the share is untouched.
+registered and waits. An object larger than a whole share goes as soon as anything of one is left.
 
     limit 100 a minute, 70 used, waiting [20, 20, 5]   →   [20]  (the order is kept, nothing overtakes)
 """
@@ -42,14 +42,14 @@ class Quotas:
     def within(self, pending: Sequence[PendingObject]) -> list[PendingObject]:
         """The objects that may go now, in their order."""
         left = {org: allowance.left for org, allowance in self.allowances.items()}
-        untouched = {org for org, allowance in self.allowances.items() if allowance.used == 0}
         chosen: list[PendingObject] = []
         for obj in pending:
             if obj.org in left:
-                if obj.size > left[obj.org] and obj.org not in untouched:
+                fits = obj.size <= left[obj.org]
+                never_fits = obj.size > self.allowances[obj.org].limit
+                if not fits and not (never_fits and left[obj.org] > 0):
                     left[obj.org] = 0
                     continue
-                untouched.discard(obj.org)
                 left[obj.org] -= obj.size
             chosen.append(obj)
         return chosen

@@ -24,7 +24,8 @@ class Format(StrEnum):
 _MARKED = {b"prometheus.WriteRequest": Format.REMOTE_WRITE, b"logproto.PushRequest": Format.LOKI_PUSH}
 _OTLP_KEY = re.compile(rb'\s*\{\s*"resource_?(?:logs|metrics|spans)"\s*:', re.IGNORECASE)
 _SPACE = b" \t\r\n\xef\xbb\xbf"
-_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]")
+"""What no text has; escape is not among them, because terminals' colours end up in logs."""
 
 
 def sniff(head: bytes, name: str) -> Format:
@@ -57,13 +58,22 @@ def looks_like_otlp(head: bytes) -> bool:
 
     The tag alone is a newline, and a newline and a brace are a tag and a length.
     """
-    if not head.startswith(b"\n"):
+    if not head.startswith(b"\n") or (not _CONTROL.search(head) and _is_text(head)):
         return False
     at = 1
     while at < min(len(head), 11) and head[at] & 128:
         at += 1
     following = head[at + 1 : at + 2]
     return following in {b"\n", b"\x12", b"\x1a"} or (len(head) == 2 and head[1] == 0)
+
+
+def _is_text(head: bytes) -> bool:
+    """Without control characters; a character may be cut off at the end."""
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.start > len(head) - 4
+    return len(head) > 2
 
 
 def _marked(head: bytes) -> Format:

@@ -45,11 +45,10 @@ class Payload:
 def open_payload(source: bytes | Path, max_bytes: int, folder: Path | None = None) -> Iterator[Payload]:
     """The payload of a raw object that was downloaded to `source`; `folder` is for temporary files."""
     if isinstance(source, bytes) and len(source) <= IN_MEMORY_BYTES:
-        data = decompress(source, max_bytes)
-        if not data:
-            raise EmptyObjectError(0, "empty object inside its compression")
-        yield Payload(data, io.BytesIO(data), len(data))
-        return
+        data = _small(source, max_bytes)
+        if data is not None:
+            yield payload_of(data)
+            return
     with _binary(source) as envelope, tempfile.TemporaryFile(dir=folder) as plain:
         kind = sniff(envelope.read(16))
         envelope.seek(0)
@@ -63,6 +62,19 @@ def open_payload(source: bytes | Path, max_bytes: int, folder: Path | None = Non
 def payload_of(data: bytes) -> Payload:
     """Plain bytes as a payload."""
     return Payload(data, io.BytesIO(data), len(data))
+
+
+def _small(source: bytes, max_bytes: int) -> bytes | None:
+    """The content, unless it is more than what is opened in memory."""
+    try:
+        data = decompress(source, min(max_bytes, IN_MEMORY_BYTES))
+    except TooLargeError:
+        if max_bytes <= IN_MEMORY_BYTES:
+            raise
+        return None
+    if not data:
+        raise EmptyObjectError(0, "empty object inside its compression")
+    return data
 
 
 def _binary(source: bytes | Path) -> IO[bytes]:

@@ -112,9 +112,10 @@ def _order(table: pa.Table, found: Sequence[tuple[Stream, int]]) -> np.ndarray:
     codes = table.column(STREAM_COLUMN).chunk(0).indices.to_numpy()
     services = {code: dict(stream.labels).get("service_name", "") for stream, code in found}
     names = sorted(set(services.values()), key=str.encode)
+    rank = {name: place for place, name in enumerate(names)}
     rank_of_code = np.zeros(max(services) + 1, np.int64)
     for code, name in services.items():
-        rank_of_code[code] = names.index(name)
+        rank_of_code[code] = rank[name]
     columns = (table.column(name).to_numpy() for name in ("chq_fingerprint", "chq_object", "chq_position"))
     return row_order(table.column("chq_tsns").to_numpy(), rank_of_code[codes], *columns)
 

@@ -85,7 +85,10 @@ _OVERFLOWS = frozenset(OVERFLOW_COLUMNS.values())
 def _keyed(table: pa.Table) -> Keyed:
     keyed: Keyed = {}
     for field, column in zip(table.schema, table.columns, strict=True):
-        keyed.setdefault(attribute_of(field) or field.name, column)
+        key = attribute_of(field) or field.name
+        if key in keyed:
+            raise ValueError(f"decoded table with two columns of {key}: one of them would be lost")
+        keyed[key] = column
     return keyed
 
 

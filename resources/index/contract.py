@@ -131,7 +131,10 @@ class PipelineIndex(IngressIndex, Protocol):
         """Bytes put into cooking batches in the last `window_s`, by organisation."""
 
     def pending_bytes(self, signal: Signal) -> int:
-        """Bytes of objects that are registered or in a batch and not done."""
+        """Bytes of objects that are registered or in a batch and not done.
+
+        Without what waits because of its organisation's own limit: that may grow for days.
+        """
 
     def set_gauges(self, values: Mapping[str, float]) -> None:
         """Numbers that replace what they were, beside the counters."""

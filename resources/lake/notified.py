@@ -17,7 +17,8 @@ from resources.lake.timecut import from_datetime
 MAX_BUCKET_BYTES = 255
 MAX_KEY_BYTES = 1024
 MAX_TAG_BYTES = 1024
-MAX_SIZE = 2**63 - 1
+MAX_SIZE = 2**43
+"""More than any store holds in one object; sums of many still fit into 64 bits."""
 MAX_TIME_NS = 4_102_444_800 * 1_000_000_000  # 2100-01-01: later is a mistake in units
 
 UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)

@@ -5,10 +5,13 @@ Values only: the index returns them, tasks carry them, decoders obey them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 FIELD_ROLES = (
     "timestamp",
@@ -100,6 +103,25 @@ def options_of(settings: Mapping[str, object]) -> OrgOptions:
     found = {name: _read(name, value) for name, value in settings.items()}
     decode = {f.name: found.pop(f.name) for f in fields(DecodeOptions) if f.name in found}
     return OrgOptions(DecodeOptions(**decode), **found)
+
+
+def readable_options(rows: Mapping[str, Mapping[str, object]]) -> dict[str, OrgOptions]:
+    """By organisation. A setting that this version cannot read stops nobody: it is logged and left out.
+
+    Commands refuse such settings; they come from another version or from SQL.
+    """
+    found: dict[str, OrgOptions] = {}
+    for org, settings in rows.items():
+        readable: dict[str, object] = {}
+        for name, value in settings.items():
+            try:
+                options_of({name: value})
+            except OptionError as error:
+                log.error("organisation %s: %s; the default is used", org, error)  # noqa: TRY400 - says it all
+            else:
+                readable[name] = value
+        found[org] = options_of(readable)
+    return found
 
 
 def _read(name: str, value: object) -> Any:

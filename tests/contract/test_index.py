@@ -538,3 +538,21 @@ def test_gauges_replace_and_counters_add(index: Index) -> None:
         index.set_gauges({"lag": value})
         index.add_counters({"done_total": value})
     assert index.counters() == {"done_total": 5.0, "lag": 2.0}
+
+
+@pytest.mark.integration
+def test_a_setting_that_cannot_be_read_stops_nobody(postgres_index: PostgresIndex, index_dsn: str) -> None:
+    postgres_index.create_organisation("acme")
+    postgres_index.put_org_setting("acme", "metric_naming", "verbatim")
+    with psycopg.connect(index_dsn) as connection:
+        connection.execute(
+            "INSERT INTO lakerunner.org_setting (org_id, name, value) VALUES ('acme', 'from_the_future', '1')"
+        )
+    assert postgres_index.org_options()["acme"].decode.metric_naming is MetricNaming.VERBATIM
+
+
+def test_a_dead_letter_with_a_nul_is_kept(index: Index) -> None:
+    letter = DeadLetter("kafka", "unknown field \x00", b"payload", "t", 0, 1)
+    result = index.take_in(Intake("k", dead_letters=(letter,), offsets=(TopicOffset("t", 0, 2),)))
+    assert result.dead_letters == 1
+    assert index.read_offsets("k", "t") == [TopicOffset("t", 0, 2)]

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_assets.decode import json_text
+from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.text import repaired
 
 
@@ -22,10 +23,22 @@ def json_texts(column: pa.Array, notes: Counter[str]) -> pa.StringArray:
     ['[1,2]', None, '[]']
     """
     try:
-        values = column.to_pylist(maps_as_pydicts="lossy")
+        values = _values(column)
     except UnicodeDecodeError:
-        values = _repaired(column, notes).to_pylist(maps_as_pydicts="lossy")
+        values = _values(_repaired(column, notes))
     return pa.array([None if value is None else _text(value) for value in values], pa.string())
+
+
+def _values(column: pa.Array) -> list[object]:
+    """As Python's own; a value that Python has no word for (a date in year 30,000) fails the object."""
+    try:
+        return list(column.to_pylist(maps_as_pydicts="lossy"))
+    except UnicodeDecodeError:
+        raise
+    except (OverflowError, LookupError, TypeError, ValueError) as error:
+        raise MalformedError(
+            0, f"Parquet: a list of type {column.type} that cannot be read: {error}"
+        ) from error
 
 
 def _repaired(column: pa.Array, notes: Counter[str]) -> pa.Array:

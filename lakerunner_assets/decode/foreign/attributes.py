@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakerunner_assets.decode.attributes import OVERFLOWN
 from lakerunner_assets.decode.foreign.mapping import Fields, Key, valid
@@ -32,7 +33,7 @@ def flat_columns(
     limit: int = MAX_COLUMNS,
 ) -> list[FlatColumn]:
     """Raw columns as attributes of the record."""
-    ranked = sorted(columns, key=lambda pair: (pair[1].null_count, pair[0]))
+    ranked = sorted(_by_attribute(columns), key=lambda pair: (pair[1].null_count, pair[0]))
     flat: list[FlatColumn] = [("record", *_column(key, column)) for key, column in ranked[:limit]]
     if not ranked[limit:]:
         return flat if overflow is None else [*flat, ("record", None, overflow)]
@@ -43,11 +44,19 @@ def flat_columns(
     return [*flat, ("record", None, _map(entries, count))]
 
 
+def _by_attribute(columns: Sequence[tuple[Key, pa.Array]]) -> list[tuple[Key, pa.Array]]:
+    """A column of times and the texts of its values that are no times are one attribute."""
+    found: dict[Key, pa.Array] = {}
+    for (name, kind), column in columns:
+        key = (name, "string") if kind == TIME else (name, kind)
+        values = text_of(kind, column) if kind == TIME else column
+        found[key] = pc.coalesce(plain(found[key]), plain(values)) if key in found else values
+    return list(found.items())
+
+
 def _column(key: Key, column: pa.Array) -> tuple[Attribute, pa.Array]:
-    """A time of Parquet is an attribute by its text; bytes are base64."""
+    """Bytes are base64."""
     name, kind = key
-    if kind == TIME:
-        return Attribute("record", name, "string"), text_of(kind, column)
     if kind == "bytes":
         return Attribute("record", name, kind), coded(text_of(kind, column))
     return Attribute("record", name, kind), column

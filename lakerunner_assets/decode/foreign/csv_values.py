@@ -22,7 +22,7 @@ def value_names(rows: RawRows, own_names: OwnNames) -> tuple[tuple[str, tuple[st
     others = {key for role, keys in roles.items() for key in keys if role != "value"}
     names: list[str] = []
     for key, column in sorted(rows.columns.items(), key=lambda item: item[0]):
-        sample = column.slice(0, SAMPLE_ROWS)
+        sample = column.drop_null().slice(0, SAMPLE_ROWS)
         present = valid(sample)
         numeric = read_numbers(key[1], sample).known
         if key not in others and 2 * numeric.sum() > present.sum():

@@ -119,15 +119,20 @@ def _members(text: str) -> dict[str, str] | None:
         return None
     try:
         members = json.loads(text)
+        return {_clean(key): _member_text(value) for key, value in members.items() if value is not None}
     except (ValueError, RecursionError):
         return None
-    return {key: _member_text(value) for key, value in members.items() if value is not None}
 
 
 def _member_text(value: object) -> str:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()  # a lone surrogate is no text
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _clean(
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    )
+
+
+def _clean(text: str) -> str:
+    """A lone surrogate is no text."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _exploded(

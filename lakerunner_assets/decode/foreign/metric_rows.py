@@ -34,6 +34,8 @@ from lakerunner_assets.decode.otlp.owners import assemble, nullable
 from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
 
 WIDE_STEP = 1 << 40
+FIRST_NS = -9_214_646_400_000 * 1_000_000
+"""The earliest moment of a sample, whole milliseconds that nanoseconds can say: for the quarantine."""
 
 
 def metric_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
@@ -45,6 +47,10 @@ def metric_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded
     points = points_of(fields, refusals)
     row = points.row
     ns = np.where(time.known, time.ns, place.arrival_ns)[row]
+    early = ns < FIRST_NS
+    if early.any():
+        notes["time_before_1678"] += int(early.sum())
+        ns = np.where(early, FIRST_NS, ns)
     milliseconds = ns // 1_000_000
     columns = {
         "chq_object": pa.array(np.full(len(row), place.object_id, np.int64)),

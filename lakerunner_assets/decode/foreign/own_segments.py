@@ -59,6 +59,8 @@ def segment_tables(
         columns["chq_position"] = pa.array(np.arange(start, start + batch.num_rows))
         yield Decoded(_table(columns, attributes), streams=known)
         first += batch.num_rows
+    if first != facts.rows:
+        raise MalformedError(0, f"Parquet: a segment of {facts.rows} rows in which {first} were found")
 
 
 def _facts(metadata: pq.FileMetaData, signal: Signal) -> SegmentFacts:

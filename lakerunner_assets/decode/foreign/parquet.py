@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakerunner_assets.decode.door import Decoder, Request
-from lakerunner_assets.decode.errors import MalformedError
+from lakerunner_assets.decode.errors import DecodeError, MalformedError
 from lakerunner_assets.decode.foreign.arrow_columns import Raw, raw_columns
 from lakerunner_assets.decode.foreign.decoder import decode_rows
 from lakerunner_assets.decode.foreign.mapping import Key
@@ -56,7 +56,8 @@ def decode_parquet(signal: Signal) -> Decoder:
             rows = min(batch_rows(metadata, request.slice_bytes), LONG_BYTES // longest)
             batches = file.iter_batches(max(rows, 1), use_threads=False)
             if is_segment(metadata):
-                yield from segment_tables(payload, metadata, batches, request, signal)
+                with _damaged_segment():
+                    yield from segment_tables(payload, metadata, batches, request, signal)
             else:
                 yield from decode_rows(map(raw_rows, batches), request, signal)
 
@@ -80,6 +81,17 @@ def _faults() -> Iterator[None]:
         if error.errno is not None:
             raise
         raise MalformedError(0, f"Parquet: {error}") from error
+
+
+@contextmanager
+def _damaged_segment() -> Iterator[None]:
+    """A segment of ours whose bytes changed says so in many ways."""
+    try:
+        yield
+    except (DecodeError, pa.ArrowException, UnicodeDecodeError):
+        raise
+    except (LookupError, TypeError, ValueError) as error:
+        raise MalformedError(0, f"Parquet: a damaged segment of Lakerunner: {error!r}") from error
 
 
 def batch_rows(metadata: pq.FileMetaData, slice_bytes: int) -> int:

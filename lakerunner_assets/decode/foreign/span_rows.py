@@ -25,7 +25,7 @@ from lakerunner_assets.decode.foreign.streams import streams_of
 from lakerunner_assets.decode.foreign.times import RoleTimes, role_times
 from lakerunner_assets.decode.foreign.values import coded, plain, role_text, text_of
 from lakerunner_assets.decode.json.lines import RawRows
-from lakerunner_assets.decode.otlp.owners import assemble, nullable
+from lakerunner_assets.decode.otlp.owners import LAST_NS, assemble, nullable
 from lakerunner_assets.decode.otlp.span_words import KIND_NAMES, STATUS_NAMES
 from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
 from lakerunner_assets.decode.stream_labels import UNKNOWN_SERVICE, stream_columns
@@ -83,8 +83,9 @@ def _times(fields: Fields, arrival_ns: int, notes: Counter[str]) -> dict[str, pa
     start = np.where(given.known, given.ns, stamped.ns)
     has_start = given.known | stamped.known
     length, has_length = _durations(fields, start, has_start, ended, notes)
-    has_end = ended.known | (has_start & has_length)
-    end = np.where(ended.known, ended.ns, start + length)
+    fits = has_length & (length <= LAST_NS - np.maximum(start, 0))
+    has_end = ended.known | (has_start & fits)
+    end = np.where(ended.known, ended.ns, start + np.where(fits, length, 0))
     backwards = ~has_start & ended.known
     start = np.where(backwards, ended.ns - length, np.where(has_start, start, arrival_ns))
     wrong_way = has_end & (end < start)

@@ -19,6 +19,7 @@ from lakerunner_assets.decode.errors import DecodeError, MalformedError, TooLarg
 from lakerunner_assets.decode.fields import Int64s, Matrix
 from lakerunner_assets.decode.json import fixes as late
 from lakerunner_assets.decode.json.schema import ROOTS
+from lakerunner_assets.decode.json.spoilt import Refused, is_lines, saved
 from lakerunner_assets.decode.json.tokens import (
     MAX_DEPTH,
     OTHER_SIGNAL,
@@ -56,8 +57,8 @@ def decode_otlp_json(signal: Signal, decode_slice: SliceDecoder) -> Decoder:
     """A decoder of OTLP JSON of any size."""
 
     def decoder(payload: Payload, request: Request) -> Iterator[Decoded]:
-        place, notes = request.place, Counter[str]()
-        for part in requests(payload, signal, request.slice_bytes, notes):
+        place, notes, refused = request.place, Counter[str](), Refused()
+        for part in requests(payload, signal, request.slice_bytes, notes, refused):
             try:
                 decoded = decode_slice(part.data, place, request.options)
             except DecodeError as error:  # its offset is in protobuf that nobody has
@@ -65,14 +66,24 @@ def decode_otlp_json(signal: Signal, decode_slice: SliceDecoder) -> Decoder:
             place = replace(place, first_position=place.first_position + decoded.table.num_rows)
             yield replace(decoded, notes=dict(Counter(decoded.notes) + notes)) if notes else decoded
             notes.clear()
+        if refused.lines:
+            nothing = decode_slice(b"", place, request.options)
+            yield replace(nothing, rejected=refused.lines, first_rejected=refused.first)
 
     return decoder
 
 
-def requests(payload: Payload, signal: Signal, slice_bytes: int, notes: Counter[str]) -> Iterator[Slice]:
+def requests(
+    payload: Payload,
+    signal: Signal,
+    slice_bytes: int,
+    notes: Counter[str],
+    refused: Refused | None = None,
+) -> Iterator[Slice]:
     """Protobuf requests that hold all records of the payload in order; at least one.
 
-    `base` is where the window starts that a request was made of.
+    `base` is where the window starts that a request was made of. With `refused`, lines that cannot be read
+    are counted there, if there are others that can.
     """
     reader = _Reader(signal)
     start, length = len(_MARK) if payload.head(3) == _MARK else 0, slice_bytes
@@ -80,7 +91,17 @@ def requests(payload: Payload, signal: Signal, slice_bytes: int, notes: Counter[
     while start < payload.size or not some:
         window = payload.read(start, length)
         last = start + len(window) == payload.size
-        done, data = reader.read(window, start, last, notes)
+        try:
+            done, data = reader.read(window, start, last, notes)
+        except MalformedError:
+            if refused is None or reader.inside or not is_lines(window, start):
+                raise
+            for part in _saved(payload, start, signal, slice_bytes, notes, refused):
+                yield part
+                some = True
+            if not some:
+                raise
+            return
         if data or last:
             yield Slice(start, data)
             some = True
@@ -88,6 +109,16 @@ def requests(payload: Payload, signal: Signal, slice_bytes: int, notes: Counter[
             length = _larger(start, length, slice_bytes)
             continue
         start, length = start + done, slice_bytes
+
+
+def _saved(
+    payload: Payload, start: int, signal: Signal, slice_bytes: int, notes: Counter[str], refused: Refused
+) -> Iterator[Slice]:
+    def transcode_line(line: bytes, place: int) -> bytes:
+        return _Reader(signal).read(line, place, True, notes)[1]
+
+    most = max(slice_bytes, MAX_GROUP_BYTES)
+    return saved(payload, start, slice_bytes, most, transcode_line, refused)
 
 
 def _larger(start: int, length: int, slice_bytes: int) -> int:
@@ -104,6 +135,11 @@ class _Reader:
         self._signal = signal
         self._place = OUTSIDE
         self._frames: Matrix = np.zeros((MAX_DEPTH, FRAME_WIDTH), np.int64)
+
+    @property
+    def inside(self) -> bool:
+        """Whether the last window ended inside a document."""
+        return self._place != OUTSIDE
 
     def read(self, window: bytes, base: int, last: bool, notes: Counter[str]) -> tuple[int, bytes]:
         """How much of the window was read, and the request made of it; the last must be read whole."""

@@ -8,7 +8,7 @@ from resources.index.types import (
     StorageProfile,
 )
 from resources.lake.layout import PrefixMapping
-from resources.lake.options import OrgOptions, options_of
+from resources.lake.options import OrgOptions, options_of, readable_options
 
 
 class Accounts(Held):
@@ -30,7 +30,7 @@ class Accounts(Held):
         return list(self._state.mappings.values())
 
     def org_options(self) -> dict[str, OrgOptions]:
-        return {org: options_of(found) for org, found in self._state.settings.items() if found}
+        return readable_options({org: found for org, found in self._state.settings.items() if found})
 
     def org_settings(self, org: str) -> dict[str, object]:
         return dict(self._state.settings.get(org, {}))

@@ -30,9 +30,16 @@ class Batches(Held):
         return found
 
     def pending_bytes(self, signal: Signal) -> int:
-        open_states = {ObjectState.REGISTERED, ObjectState.BATCHED}
-        objects = self._state.objects.values()
-        return sum(o.notice.size for o in objects if o.notice.signal is signal and o.state in open_states)
+        limited = {org for org, found in self._state.settings.items() if "ingest_bytes_per_minute" in found}
+        return sum(
+            min(o.notice.size, 2**32)
+            for o in self._state.objects.values()
+            if o.notice.signal is signal
+            and (
+                o.state is ObjectState.BATCHED
+                or (o.state is ObjectState.REGISTERED and o.notice.org not in limited)
+            )
+        )
 
     def plan_batches(self, signal: Signal, group: Grouping, held_back: Sequence[str] = ()) -> int:
         with self._transaction():

@@ -8,7 +8,7 @@ from resources.index.postgres.connections import Connected
 from resources.index.statements import load
 from resources.index.types import ApiKey, StorageProfile
 from resources.lake.layout import PrefixMapping, Signal
-from resources.lake.options import OrgOptions, options_of
+from resources.lake.options import OrgOptions, options_of, readable_options
 from resources.lake.timecut import to_datetime
 
 SQL = load("accounts")
@@ -39,7 +39,7 @@ class Accounts(Connected):
 
     def org_options(self) -> dict[str, OrgOptions]:
         rows = self._rows(SQL["org_options"], {})
-        return {row["org_id"]: options_of(row["settings"]) for row in rows}
+        return readable_options({row["org_id"]: row["settings"] for row in rows})
 
     def org_settings(self, org: str) -> dict[str, object]:
         return {row["name"]: row["value"] for row in self._rows(SQL["org_settings"], {"org": org})}

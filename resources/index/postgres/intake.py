@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from resources.index.postgres.connections import Connected, Connection
+from resources.index.postgres.connections import Connected, Connection, storable
 from resources.index.statements import load
 from resources.index.types import DeadLetter, Intake, IntakeResult, ObjectNotice, TopicOffset
 
@@ -83,7 +83,7 @@ def _keep(connection: Connection, letters: Sequence[DeadLetter]) -> None:
             "topic": letter.topic,
             "partition": letter.partition,
             "offset": letter.offset,
-            "reason": letter.reason,
+            "reason": storable(letter.reason),
             "payload": letter.payload,
         }
         connection.execute(SQL["keep_dead_letter"], values)

@@ -24,15 +24,23 @@ FOR UPDATE SKIP LOCKED;
 -- name: batched_bytes
 SELECT
     org_id,
-    sum(input_bytes)::bigint AS bytes
+    least(sum(input_bytes), 9223372036854775807)::bigint AS bytes
 FROM lakerunner.batch
 WHERE kind = 'cook' AND created_at > now() - make_interval(secs => %(window_s)s)
 GROUP BY org_id;
 
 -- name: pending_bytes
-SELECT coalesce(sum(size), 0)::bigint AS bytes
+-- What an organisation's own limit holds back is no reason to stop reading for the others, nor is one object
+-- that says it is huge.
+SELECT coalesce(sum(least(size, 4294967296)), 0)::bigint AS bytes
 FROM lakerunner.raw_object
-WHERE signal = %(signal)s AND state IN ('registered', 'batched');
+WHERE
+    signal = %(signal)s
+    AND state IN ('registered', 'batched')
+    AND NOT (
+        state = 'registered'
+        AND org_id IN (SELECT s.org_id FROM lakerunner.org_setting AS s WHERE s.name = 'ingest_bytes_per_minute')
+    );
 
 -- name: pending_in_hours
 SELECT

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from resources.index.types import PendingObject
+from collections.abc import Sequence
+
+from resources.index.contract import Grouping
+from resources.index.memory import MemoryIndex
+from resources.index.types import BatchPlan, Intake, ObjectNotice, PendingObject
 from resources.lake.layout import Signal
 from resources.lake.options import OrgOptions
+from resources.settings import Settings
+from sensors.ingest import plan_batches
 from sensors.quotas import Quotas, messages_to_read, quotas
 
 
@@ -30,9 +36,39 @@ def test_what_is_left_of_the_minute_goes_in_order_and_nothing_overtakes() -> Non
     assert sizes(limited(100, 70).within(objects(20, 20, 5))) == [20]
 
 
-def test_an_object_larger_than_a_share_goes_only_when_the_share_is_untouched() -> None:
+def test_an_object_larger_than_a_share_goes_when_anything_of_a_share_is_left() -> None:
     assert sizes(limited(100, 0).within(objects(500, 1))) == [500]
-    assert sizes(limited(100, 1).within(objects(500, 1))) == []
+    assert sizes(limited(100, 99).within(objects(500, 1))) == [500]
+    assert sizes(limited(100, 100).within(objects(500, 1))) == []
+
+
+def test_what_waits_for_its_share_hides_nobody_else() -> None:
+    index = MemoryIndex()
+    for org in ("acme", "good"):
+        index.create_organisation(org)
+    index.put_org_setting("acme", "ingest_bytes_per_minute", 100)
+    sizes_of = {"acme": [60, 60, 60], "good": [5]}
+    for org, found in sizes_of.items():
+        notices = [
+            ObjectNotice("raw", f"{org}/{n}", org, "c", Signal.LOGS, 0, size) for n, size in enumerate(found)
+        ]
+        index.take_in(Intake("k", tuple(notices)))
+    shown: list[list[str]] = []
+    real = index.plan_batches
+
+    def narrow(signal: Signal, group: Grouping, held_back: Sequence[str] = ()) -> int:
+        """As if no more than two objects were looked at."""
+
+        def two(pending: Sequence[PendingObject]) -> Sequence[BatchPlan]:
+            shown.append([obj.org for obj in pending[:2]])
+            return group(pending[:2])
+
+        return real(signal, two, held_back)
+
+    index.plan_batches = narrow  # type: ignore[method-assign]
+    assert plan_batches(index, Settings(), Signal.LOGS) == 2
+    assert shown == [["acme", "acme"], ["good"]]
+    assert index.pending_bytes(Signal.LOGS) == 60 + 5, "what waits for its share is nobody's backlog"
 
 
 def test_a_used_up_share_hides_its_organisation_only() -> None:
