@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+MAX_CHARACTERS = 65_536
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _SPACE = re.compile(r"[ \t\r\n]*")
-_QUOTED = re.compile(r'"((?:[^"\\\n]|\\[^\n])*)"')
+_QUOTED = re.compile(r'"([^"\\\n]*(?:\\[^\n][^"\\\n]*)*)"')
 _BACKQUOTED = re.compile(r"`([^`]*)`")
 _ESCAPE = re.compile(
     r"\\(?:([abfnrtv\\\"])|x([0-9a-fA-F]{2})|([0-7]{3})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.?))"
@@ -40,6 +41,8 @@ class LabelTextError(ValueError):
 
 def parse_labels(text: str) -> dict[str, str]:
     """The labels in the order they stand; an empty set `{}` is a value, a name given twice is an error."""
+    if len(text) > MAX_CHARACTERS:
+        raise LabelTextError(MAX_CHARACTERS, f"expected the end, at most {MAX_CHARACTERS} characters")
     position = _expect(text, 0, "{")
     labels: dict[str, str] = {}
     position = _skip(text, position)

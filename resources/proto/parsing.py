@@ -11,6 +11,8 @@ from typing import Any
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 MAX_DEPTH = 100
+MAX_EXPLAINED_BYTES = 256 << 10
+"""Looking for the place costs many times a parse when a message is broken deep inside."""
 
 
 class NotAMessageError(ValueError):
@@ -35,6 +37,8 @@ def parse(message: Any, data: bytes) -> Any:
 def _explain(message: Any, data: bytes) -> str:
     """Position and reason of the first fault in `data`, which is no `message`."""
     name = message.DESCRIPTOR.name
+    if len(data) > MAX_EXPLAINED_BYTES:
+        return f"{len(data)} bytes that are not a {name}"
     try:
         _walk(message, memoryview(data), 0, name, 0)
     except _BrokenError as found:

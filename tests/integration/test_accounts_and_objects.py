@@ -92,7 +92,11 @@ def test_settings_are_chosen_listed_and_removed_by_command(
     ]
     run("remove", "acme", "metric_naming")
     assert "metric_naming" not in run("list", "acme")
-    for wrong in (["set", "acme", "metric_naming", "loud"], ["set", "acme", "no_such", "1"],
-                  ["set", "nobody", "metric_naming", "verbatim"], ["remove", "acme", "metric_naming"]):  # fmt: skip
+    for wrong in (
+        ["set", "acme", "metric_naming", "loud"],
+        ["set", "acme", "no_such", "1"],
+        ["set", "nobody", "metric_naming", "verbatim"],
+        ["remove", "acme", "metric_naming"],
+    ):
         with pytest.raises(CommandError):
             admin.run(parser.parse_args(["setting", *wrong]), settings)

@@ -39,7 +39,11 @@ WHERE
     AND state IN ('registered', 'batched')
     AND NOT (
         state = 'registered'
-        AND org_id IN (SELECT s.org_id FROM lakerunner.org_setting AS s WHERE s.name = 'ingest_bytes_per_minute')
+        AND org_id IN (
+            SELECT s.org_id
+            FROM lakerunner.org_setting AS s
+            WHERE s.name = 'ingest_bytes_per_minute'
+        )
     );
 
 -- name: pending_in_hours
