@@ -38,28 +38,34 @@ def read_loki(data: bytes, json: bool) -> Received:
         request, data = _parsed(data)
     else:
         data = request.SerializeToString()
-    bad = _unreadable(request)
-    if bad and len(bad) == len(request.streams):
-        raise BadRequestError(bad[0][1])
-    rejected = sum(len(request.streams[index].entries) for index, _ in bad)
-    if bad:
-        left_out = {index for index, _ in bad}
-        kept = PushRequest(streams=[s for i, s in enumerate(request.streams) if i not in left_out])
+    bad, why = _unreadable(request)
+    if bad and all(bad):
+        raise BadRequestError(why)
+    rejected = sum(
+        len(stream.entries) for stream, left_out in zip(request.streams, bad, strict=True) if left_out
+    )
+    if why:
+        kept = PushRequest()
+        kept.streams.extend(
+            stream for stream, left_out in zip(request.streams, bad, strict=True) if not left_out
+        )
         data = kept.SerializeToString()
-    reason = f"{bad[0][1]}; {rejected} lines were refused, the others were kept" if bad else ""
+    reason = f"{why}; {rejected} lines were refused, the others were kept" if why else ""
     return Received(Signal.LOGS, Form.LOKI_PUSH, data, rejected, reason)
 
 
-def _unreadable(request: Any) -> list[tuple[int, str]]:
-    """The streams whose labels are no labels, with what is wrong."""
-    found: list[tuple[int, str]] = []
+def _unreadable(request: Any) -> tuple[bytearray, str]:
+    """A byte per stream, 1 if its labels are no labels, and what is wrong with the first of these."""
+    bad, why = bytearray(len(request.streams)), ""
     for index, stream in enumerate(request.streams):
         try:
-            if not parse_labels(stream.labels):
-                found.append((index, f"streams[{index}]: a stream needs at least one label"))
+            reason = "" if parse_labels(stream.labels) else "a stream needs at least one label"
         except LabelTextError as error:
-            found.append((index, f"streams[{index}]: {error}"))
-    return found
+            reason = str(error)
+        if reason:
+            bad[index] = 1
+            why = why or f"streams[{index}]: {reason}"
+    return bad, why
 
 
 def _parsed(data: bytes) -> tuple[Any, bytes]:

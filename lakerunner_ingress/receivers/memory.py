@@ -57,6 +57,10 @@ class Hold:
             memory.used += size
             self._size += size
 
+    @property
+    def size(self) -> int:
+        return self._size
+
     def shrink_to(self, size: int) -> None:
         """Give back what is beyond `size`."""
         memory = self._memory

@@ -14,8 +14,12 @@ from lakerunner_ingress.receivers.refusals import BadRequestError, TooLargeError
 PIECE = 1 << 20
 ZSTD_WINDOW = 32 << 20
 """RFC 9659 says 8 MiB over HTTP, but the highest levels of Go's encoder use more."""
+ZLIB_STEP = 1 << 16
+"""Compressed bytes at a time: what lies behind the end of a member is copied."""
 ZSTD_STEP = 512
 """Compressed bytes at a time: four of them can stand for 128 KiB."""
+MAX_MEMBERS = 1024
+"""Of one body: encodings may be put one after the other, and each start costs."""
 SNAPPY_RATIO = 64
 
 
@@ -65,22 +69,25 @@ def open_snappy(data: bytes, max_bytes: int, hold: Hold) -> bytes:
 
 def _zlib(wbits: int, name: str) -> Callable[[bytes], Iterator[bytes]]:
     def pieces(data: bytes) -> Iterator[bytes]:
-        rest = data
-        while True:
+        view = memoryview(data)
+        position = 0
+        for _ in range(MAX_MEMBERS):
             opener = zlib.decompressobj(wbits)
             while not opener.eof:
+                fed = opener.unconsumed_tail or view[position : position + ZLIB_STEP]
+                position += 0 if opener.unconsumed_tail else len(fed)
                 try:
-                    piece = opener.decompress(rest, PIECE)
+                    piece = opener.decompress(fed, PIECE)
                 except zlib.error as error:
-                    at = len(data) - len(opener.unconsumed_tail or rest)
+                    at = position - len(fed)
                     raise BadRequestError(f"{name}: damaged after byte {at}: {error}") from error
-                rest = opener.unconsumed_tail
-                if not piece and not rest and not opener.eof:
+                if not piece and not fed:
                     raise BadRequestError(f"{name}: cut short at byte {len(data)}")
                 yield piece
-            rest = opener.unused_data
-            if not rest:
+            position -= len(opener.unused_data)
+            if position == len(data):
                 return
+        raise _members(name)
 
     return pieces
 
@@ -88,7 +95,7 @@ def _zlib(wbits: int, name: str) -> Callable[[bytes], Iterator[bytes]]:
 def _zstd(data: bytes) -> Iterator[bytes]:
     view = memoryview(data)
     position = 0
-    while position < len(data) or not data:
+    for _ in range(MAX_MEMBERS):
         opener = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj()
         while not opener.eof:
             if position >= len(data):
@@ -100,6 +107,13 @@ def _zstd(data: bytes) -> Iterator[bytes]:
             position += min(ZSTD_STEP, len(data) - position)
             yield piece
         position -= len(opener.unused_data)
+        if position == len(data):
+            return
+    raise _members("zstd")
+
+
+def _members(name: str) -> BadRequestError:
+    return BadRequestError(f"{name}: more than {MAX_MEMBERS} members, one after the other")
 
 
 _OPENERS: dict[str, Callable[[bytes], Iterator[bytes]]] = {

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 from lakerunner_ingress.receivers.otlp_json import read_json
-from lakerunner_ingress.receivers.received import Form, Received
+from lakerunner_ingress.receivers.received import MARKER, Form, Received
 from lakerunner_ingress.receivers.refusals import BadRequestError, Refusal, UnsupportedError
 from resources.lake.layout import Signal
 from resources.proto.parsing import NotAMessageError, parse
@@ -75,6 +75,8 @@ def read_otlp(data: bytes, signal: Signal, form: Form) -> Received:
     if form is Form.OTLP_JSON:
         return read_json(data, signal, _NAMES[signal].key)
     names = _NAMES[signal]
+    if data.startswith(MARKER):
+        raise BadRequestError("byte 0: field 15000 is reserved")
     try:
         request = parse(names.request, data)
     except NotAMessageError as error:

@@ -1,19 +1,21 @@
 """OTLP in JSON: checked resource by resource, and written as one line.
 
 A resource that breaks the schema is left out and counted, its neighbours are kept; the text of what is kept
-stays as it was sent (numbers are not rewritten), only white space between tokens goes.
+stays as it was sent (numbers are not rewritten), only white space between tokens goes, and letters and digits
+that were written as escapes stand for themselves: decoders look for digits and names as they are.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from lakerunner_ingress.receivers.otlp_schema import ResourceLogs, ResourceMetrics, ResourceSpans
+from lakerunner_ingress.receivers.otlp_schema import CAMEL_ONLY, NAMED_BOTH_WAYS
 from lakerunner_ingress.receivers.received import Form, Received
-from lakerunner_ingress.receivers.refusals import BadRequestError
+from lakerunner_ingress.receivers.refusals import BadRequestError, TooLargeError
 from resources.lake.layout import Signal
 from resources.lake.notified import UNREADABLE
 
@@ -23,11 +25,9 @@ MAX_DEPTH = 100
 """As protobuf's, which decoders keep to; every message is at least one level of JSON."""
 _OTHERS = bytes(set(range(256)) - set(b'[]{}"'))
 _METRICS = frozenset({"metrics", "gauge", "sum", "histogram", "exponentialHistogram", "summary"})
-_CHECKS: dict[Signal, msgspec.json.Decoder[Any]] = {
-    Signal.LOGS: msgspec.json.Decoder(ResourceLogs),
-    Signal.METRICS: msgspec.json.Decoder(ResourceMetrics),
-    Signal.TRACES: msgspec.json.Decoder(ResourceSpans),
-}
+_SNAKE_CASE = re.compile(rb'"[a-z]+_[a-z_]+"[ \t\r\n]*:')
+_NEEDLESS = re.compile(rb"\\(?:u00(2[bBdDeE]|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF])|.)", re.DOTALL)
+MAX_RESOURCES = 10_000
 
 
 class TooDeepError(ValueError):
@@ -37,6 +37,8 @@ class TooDeepError(ValueError):
 def read_json(data: bytes, signal: Signal, key: str) -> Received:
     """`key` is the one member of the document: resourceLogs, resourceMetrics or resourceSpans."""
     resources = _resources(data, key)
+    if len(resources) > MAX_RESOURCES:
+        raise TooLargeError(f"{len(resources)} elements in {key}: expected at most {MAX_RESOURCES}")
     kept: list[bytes] = []
     rejected, reason = 0, ""
     for index, raw in enumerate(resources):
@@ -77,10 +79,17 @@ def depth(text: bytes) -> int:
 
 def _checked(text: bytes, signal: Signal) -> bytes:
     """One resource without white space."""
+    if rb"\u00" in text:
+        text = _NEEDLESS.sub(_plain, text)
     if (levels := depth(text)) > MAX_DEPTH:
         raise TooDeepError(f"nested {levels} levels deep: expected at most {MAX_DEPTH}")
-    _CHECKS[signal].decode(text)
+    checks = NAMED_BOTH_WAYS if _SNAKE_CASE.search(text) else CAMEL_ONLY
+    checks[signal].decode(text)
     return msgspec.json.format(text, indent=-1)
+
+
+def _plain(escape: re.Match[bytes]) -> bytes:
+    return bytes([int(escape[1], 16)]) if escape[1] else escape[0]
 
 
 def _records(raw: msgspec.Raw) -> int:

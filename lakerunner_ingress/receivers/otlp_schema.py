@@ -1,233 +1,181 @@
-"""The shape of OTLP in JSON, as far as a receiver has to insist on it.
+r"""The shape of OTLP in JSON, exactly as narrow as the decoders of raw objects need it.
 
-Names are lowerCamelCase, 64-bit integers are numbers or texts of digits, ids are hexadecimal, null stands for
-a member left out, and unknown members are ignored: as the protocol's JSON mapping says.
+An object holds the requests of many senders, and one value that its decoder cannot read would cost all of
+them. So whatever is accepted here must be decodable. Names are lowerCamelCase; a resource that has names of
+the .proto files as well is checked by `NAMED_BOTH_WAYS`. 64-bit integers are numbers or texts of digits, ids
+are hexadecimal, null stands for a member left out, unknown members are ignored.
+
+The table lists every field a decoder reads, as `name type`, `[]` for lists; a test compares it with theirs.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from msgspec import Meta, Struct
-
-Digits = Annotated[str, Meta(pattern=r"^-?[0-9]{1,20}$")]
-Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | Digits | None
-Real = float | str | None
-Hex = Annotated[str, Meta(pattern=r"^(?:[0-9a-fA-F]{2})*$")] | None
-Enumeration = int | str | None
-Text = str | None
-
-
-class Message(Struct, rename="camel", gc=False):
-    """Every field may be left out."""
-
-
-class AnyValue(Message):
-    string_value: Text = None
-    bool_value: bool | None = None
-    int_value: Integer = None
-    double_value: Real = None
-    bytes_value: Text = None
-    array_value: ArrayValue | None = None
-    kvlist_value: KeyValueList | None = None
-
-
-class KeyValue(Message):
-    key: Text = None
-    value: AnyValue | None = None
-
-
-Attributes = list[KeyValue] | None
-
-
-class ArrayValue(Message):
-    values: list[AnyValue] | None = None
-
-
-class KeyValueList(Message):
-    values: Attributes = None
-
-
-class Resource(Message):
-    attributes: Attributes = None
-
-
-class Scope(Message):
-    name: Text = None
-    version: Text = None
-    attributes: Attributes = None
-
-
-class LogRecord(Message):
-    time_unix_nano: Integer = None
-    observed_time_unix_nano: Integer = None
-    severity_number: Enumeration = None
-    severity_text: Text = None
-    body: AnyValue | None = None
-    attributes: Attributes = None
-    flags: Integer = None
-    trace_id: Hex = None
-    span_id: Hex = None
-    event_name: Text = None
-
-
-class ScopeLogs(Message):
-    scope: Scope | None = None
-    log_records: list[LogRecord] | None = None
-    schema_url: Text = None
-
-
-class ResourceLogs(Message):
-    resource: Resource | None = None
-    scope_logs: list[ScopeLogs] | None = None
-    schema_url: Text = None
-
-
-class Event(Message):
-    time_unix_nano: Integer = None
-    name: Text = None
-    attributes: Attributes = None
-
-
-class Link(Message):
-    trace_id: Hex = None
-    span_id: Hex = None
-    trace_state: Text = None
-    attributes: Attributes = None
-    flags: Integer = None
-
-
-class SpanStatus(Message):
-    message: Text = None
-    code: Enumeration = None
-
-
-class Span(Message):
-    trace_id: Hex = None
-    span_id: Hex = None
-    parent_span_id: Hex = None
-    trace_state: Text = None
-    flags: Integer = None
-    name: Text = None
-    kind: Enumeration = None
-    start_time_unix_nano: Integer = None
-    end_time_unix_nano: Integer = None
-    attributes: Attributes = None
-    events: list[Event] | None = None
-    links: list[Link] | None = None
-    status: SpanStatus | None = None
-
-
-class ScopeSpans(Message):
-    scope: Scope | None = None
-    spans: list[Span] | None = None
-    schema_url: Text = None
-
-
-class ResourceSpans(Message):
-    resource: Resource | None = None
-    scope_spans: list[ScopeSpans] | None = None
-    schema_url: Text = None
-
-
-class Exemplar(Message):
-    filtered_attributes: Attributes = None
-    time_unix_nano: Integer = None
-    as_double: Real = None
-    as_int: Integer = None
-    span_id: Hex = None
-    trace_id: Hex = None
-
-
-class Point(Message):
-    attributes: Attributes = None
-    start_time_unix_nano: Integer = None
-    time_unix_nano: Integer = None
-    exemplars: list[Exemplar] | None = None
-    flags: Integer = None
-
-
-class NumberPoint(Point):
-    as_double: Real = None
-    as_int: Integer = None
-
-
-class HistogramPoint(Point):
-    count: Integer = None
-    sum: Real = None
-    bucket_counts: list[Integer] | None = None
-    explicit_bounds: list[Real] | None = None
-    min: Real = None
-    max: Real = None
-
-
-class Buckets(Message):
-    offset: Integer = None
-    bucket_counts: list[Integer] | None = None
-
-
-class ExponentialPoint(Point):
-    count: Integer = None
-    sum: Real = None
-    scale: Integer = None
-    zero_count: Integer = None
-    zero_threshold: Real = None
-    positive: Buckets | None = None
-    negative: Buckets | None = None
-    min: Real = None
-    max: Real = None
-
-
-class Quantile(Message):
-    quantile: Real = None
-    value: Real = None
-
-
-class SummaryPoint(Point):
-    count: Integer = None
-    sum: Real = None
-    quantile_values: list[Quantile] | None = None
-
-
-class Numbers(Message):
-    data_points: list[NumberPoint] | None = None
-    aggregation_temporality: Enumeration = None
-    is_monotonic: bool | None = None
-
-
-class Histogram(Message):
-    data_points: list[HistogramPoint] | None = None
-    aggregation_temporality: Enumeration = None
-
-
-class ExponentialHistogram(Message):
-    data_points: list[ExponentialPoint] | None = None
-    aggregation_temporality: Enumeration = None
-
-
-class Summary(Message):
-    data_points: list[SummaryPoint] | None = None
-
-
-class Metric(Message):
-    name: Text = None
-    description: Text = None
-    unit: Text = None
-    gauge: Numbers | None = None
-    sum: Numbers | None = None
-    histogram: Histogram | None = None
-    exponential_histogram: ExponentialHistogram | None = None
-    summary: Summary | None = None
-    metadata: Attributes = None
-
-
-class ScopeMetrics(Message):
-    scope: Scope | None = None
-    metrics: list[Metric] | None = None
-    schema_url: Text = None
-
-
-class ResourceMetrics(Message):
-    resource: Resource | None = None
-    scope_metrics: list[ScopeMetrics] | None = None
-    schema_url: Text = None
+from typing import Annotated, Any, ForwardRef, Literal, Optional
+
+import msgspec
+from msgspec import Meta
+
+from resources.lake.layout import Signal
+
+TABLE = """
+ResourceLogs: resource Resource; scope_logs ScopeLogs[]; schema_url string
+ResourceMetrics: resource Resource; scope_metrics ScopeMetrics[]; schema_url string
+ResourceSpans: resource Resource; scope_spans ScopeSpans[]; schema_url string
+ScopeLogs: scope InstrumentationScope; log_records LogRecord[]; schema_url string
+ScopeMetrics: scope InstrumentationScope; metrics Metric[]; schema_url string
+ScopeSpans: scope InstrumentationScope; spans Span[]; schema_url string
+Resource: attributes KeyValue[]; dropped_attributes_count uint32; entity_refs EntityRef[]
+EntityRef: schema_url string; type string; id_keys string[]; description_keys string[]
+InstrumentationScope: name string; version string; attributes KeyValue[]; dropped_attributes_count uint32
+KeyValue: key string; value AnyValue; key_strindex int32
+AnyValue: string_value string; bool_value bool; int_value int64; double_value double;
+    array_value ArrayValue; kvlist_value KeyValueList; bytes_value bytes; string_value_strindex int32
+ArrayValue: values AnyValue[]
+KeyValueList: values KeyValue[]
+LogRecord: time_unix_nano uint64; observed_time_unix_nano uint64; severity_number SeverityNumber;
+    severity_text string; body AnyValue; attributes KeyValue[]; dropped_attributes_count uint32;
+    flags uint32; trace_id id; span_id id; event_name string
+Metric: name string; description string; unit string; gauge Gauge; sum Sum; histogram Histogram;
+    exponential_histogram ExponentialHistogram; summary Summary; metadata KeyValue[]
+Gauge: data_points NumberDataPoint[]
+Sum: data_points NumberDataPoint[]; aggregation_temporality AggregationTemporality; is_monotonic bool
+Histogram: data_points HistogramDataPoint[]; aggregation_temporality AggregationTemporality
+ExponentialHistogram: data_points ExponentialHistogramDataPoint[];
+    aggregation_temporality AggregationTemporality
+Summary: data_points SummaryDataPoint[]
+NumberDataPoint: attributes KeyValue[]; start_time_unix_nano uint64; time_unix_nano uint64;
+    as_double double; as_int int64; exemplars Exemplar[]; flags uint32
+HistogramDataPoint: attributes KeyValue[]; start_time_unix_nano uint64; time_unix_nano uint64;
+    count uint64; sum double; bucket_counts uint64[]; explicit_bounds double[]; exemplars Exemplar[];
+    flags uint32; min double; max double
+ExponentialHistogramDataPoint: attributes KeyValue[]; start_time_unix_nano uint64; time_unix_nano uint64;
+    count uint64; sum double; scale int32; zero_count uint64; positive Buckets; negative Buckets;
+    flags uint32; exemplars Exemplar[]; min double; max double; zero_threshold double
+Buckets: offset int32; bucket_counts uint64[]
+SummaryDataPoint: attributes KeyValue[]; start_time_unix_nano uint64; time_unix_nano uint64;
+    count uint64; sum double; quantile_values ValueAtQuantile[]; flags uint32
+ValueAtQuantile: quantile double; value double
+Exemplar: filtered_attributes KeyValue[]; time_unix_nano uint64; as_double double; as_int int64;
+    span_id id; trace_id id
+Span: trace_id id; span_id id; trace_state string; parent_span_id id; flags uint32; name string;
+    kind SpanKind; start_time_unix_nano uint64; end_time_unix_nano uint64; attributes KeyValue[];
+    dropped_attributes_count uint32; events Event[]; dropped_events_count uint32; links Link[];
+    dropped_links_count uint32; status Status
+Event: time_unix_nano uint64; name string; attributes KeyValue[]; dropped_attributes_count uint32
+Link: trace_id id; span_id id; trace_state string; attributes KeyValue[]; dropped_attributes_count uint32;
+    flags uint32
+Status: message string; code StatusCode
+"""
+_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+ENUMS: dict[str, tuple[str, ...]] = {
+    "SeverityNumber": (
+        "SEVERITY_NUMBER_UNSPECIFIED",
+        *(f"SEVERITY_NUMBER_{level}{step}" for level in _LEVELS for step in ("", "2", "3", "4")),
+    ),
+    "AggregationTemporality": tuple(
+        f"AGGREGATION_TEMPORALITY_{name}" for name in ("UNSPECIFIED", "DELTA", "CUMULATIVE")
+    ),
+    "SpanKind": tuple(
+        f"SPAN_KIND_{name}"
+        for name in ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
+    ),
+    "StatusCode": ("STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR"),
+}
+_ROOTS = {
+    Signal.LOGS: "ResourceLogs",
+    Signal.METRICS: "ResourceMetrics",
+    Signal.TRACES: "ResourceSpans",
+}
+
+
+def _up_to(most: int) -> str:
+    r"""A pattern of the decimal numbers from 0 to `most`, as JSON writes them.
+
+    >>> _up_to(31)
+    '0|[1-9][0-9]{0,0}|[1-2][0-9]{1}|3[0-0][0-9]{0}|31'
+    """
+    digits = str(most)
+    parts = ["0", f"[1-9][0-9]{{0,{len(digits) - 2}}}"]
+    for at, digit in enumerate(digits):
+        least = 1 if at == 0 else 0
+        if int(digit) > least:
+            parts.append(f"{digits[:at]}[{least}-{int(digit) - 1}][0-9]{{{len(digits) - at - 1}}}")
+    return "|".join([*parts, digits])
+
+
+def _integer(least: int, most: int) -> Any:
+    r"""Numbers beyond int64 are only taken as text; `\Z` because `$` would also match before a newline."""
+    negative = f"|-(?:{_up_to(-least)})" if least else ""
+    text = Meta(pattern=rf"^(?:{_up_to(most)}{negative})\Z")
+    return Annotated[int, Meta(ge=least, le=min(most, 2**63 - 1))] | Annotated[str, text]
+
+
+def _enum(names: tuple[str, ...]) -> Any:
+    known: Any = Literal.__getitem__((*names, *(str(number) for number in range(len(names)))))
+    return Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] | known
+
+
+_DOUBLE = (
+    r"^(?:NaN|-?Infinity|-?(?:0|[1-9][0-9]{0,307})(?:\.[0-9]{1,400})?"
+    r"|-?[0-9](?:\.[0-9]{1,400})?[eE](?:-[0-9]{1,3}|\+?(?:[0-9]{1,2}|[12][0-9]{2}|30[0-7])))\Z"
+)
+"""In text; none of these is too large for a double."""
+
+_TYPES: dict[str, Any] = {
+    "string": str,
+    "bool": bool,
+    "bytes": bytes,
+    "double": float | Annotated[str, Meta(pattern=_DOUBLE)],
+    "id": Annotated[str, Meta(pattern=r"^(?:[0-9a-fA-F]{2}){0,64}\Z")],
+    "int32": _integer(-(2**31), 2**31 - 1),
+    "int64": _integer(-(2**63), 2**63 - 1),
+    "uint32": _integer(0, 2**32 - 1),
+    "uint64": _integer(0, 2**64 - 1),
+} | {name: _enum(names) for name, names in ENUMS.items()}
+
+
+def fields_of(table: str = TABLE) -> dict[str, list[tuple[str, str]]]:
+    """
+    >>> fields_of("Sum: data_points Point[]; is_monotonic bool")
+    {'Sum': [('data_points', 'Point[]'), ('is_monotonic', 'bool')]}
+    """
+    found: dict[str, list[tuple[str, str]]] = {}
+    for line in table.strip().replace("\n    ", " ").splitlines():
+        owner, _, fields = line.partition(": ")
+        found[owner] = [(name, type_) for name, type_ in (field.split() for field in fields.split(";"))]
+    return found
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _decoders(both: bool) -> dict[Signal, msgspec.json.Decoder[Any]]:
+    """`both`: a field may be named in snake_case too, under the same rules."""
+    messages = fields_of()
+    for owner, fields in messages.items():
+        members: list[tuple[str, Any, Any]] = []
+        names: dict[str, str] = {}
+        for name, written in fields:
+            type_ = _annotation(written, both)
+            members.append((name, type_, None))
+            names[name] = _camel(name)
+            if both and "_" in name:
+                members.append((f"{name}_", type_, None))
+                names[f"{name}_"] = name
+        title = f"{owner}_{both}"
+        globals()[title] = msgspec.defstruct(title, members, module=__name__, rename=names, gc=False)
+    return {signal: msgspec.json.Decoder(globals()[f"{root}_{both}"]) for signal, root in _ROOTS.items()}
+
+
+def _annotation(written: str, both: bool) -> Any:
+    """Messages by name, since they hold each other. A list may be null, but not what is in it."""
+    plain = written.removesuffix("[]")
+    inner: Any = _TYPES.get(plain, ForwardRef(f"{plain}_{both}"))
+    return Optional[list[inner] if written.endswith("[]") else inner]  # noqa: UP045 - of a value, not a type
+
+
+CAMEL_ONLY = _decoders(both=False)
+NAMED_BOTH_WAYS = _decoders(both=True)
+"""Structs of twice the size, so only for text in which such names were seen."""

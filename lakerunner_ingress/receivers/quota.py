@@ -50,3 +50,8 @@ class Quota:
             return max(0.001, -bucket.tokens / limit)
         bucket.tokens -= size
         return None
+
+    def charge(self, org: str, size: int) -> None:
+        """More of a request that was let in: it passes, and its organisation waits the longer afterwards."""
+        if bucket := self._buckets.get(org):
+            bucket.tokens -= size

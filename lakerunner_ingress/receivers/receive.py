@@ -17,6 +17,7 @@ from lakerunner_ingress.receivers.batching import Batcher
 from lakerunner_ingress.receivers.limits import PushLimits
 from lakerunner_ingress.receivers.memory import Hold, Memory
 from lakerunner_ingress.receivers.opening import open_body
+from lakerunner_ingress.receivers.parse_cost import parse_cost
 from lakerunner_ingress.receivers.quota import LimitOf, Quota
 from lakerunner_ingress.receivers.received import Lane, Received
 from lakerunner_ingress.receivers.refusals import (
@@ -78,8 +79,7 @@ class Receivers:
         collector = self._collector(request.headers)
         self._charge(org, 0)
         with self._memory.hold() as hold:
-            received = await self._received(request, push, hold)
-            self._charge(org, len(received.data))
+            received = await self._received(request, push, org, hold)
             if received.data:
                 await self._batcher.offer(Lane(org, collector, received.signal, received.form), received.data)
         self.telemetry.kept(push.protocol, len(received.data), received.rejected)
@@ -114,9 +114,18 @@ class Receivers:
         if wait_s is not None:
             raise ThrottledError(f"{org} pushes more than it may; wait {wait_s:.1f} s", wait_s)
 
-    async def _received(self, request: Request[Any, Any, Any], push: Push, hold: Hold) -> Received:
+    async def _received(self, request: Request[Any, Any, Any], push: Push, org: str, hold: Hold) -> Received:
+        """The body is charged also if it will be refused: reading and opening it costs too."""
         body = await self._read(request, hold)
-        return await self._workers.run(lambda: self._open(body, push, hold))
+        self._charge(org, len(body))
+        received = await self._workers.run(lambda: self._open(body, push, hold))
+        self._charge_rest(org, len(received.data) - len(body))
+        return received
+
+    def _charge_rest(self, org: str, size: int) -> None:
+        """What the body turned out to be beyond its size on the wire; it is let in already."""
+        if size > 0:
+            self._quota.charge(org, size)
 
     async def _read(self, request: Request[Any, Any, Any], hold: Hold) -> bytes:
         parts: list[bytes] = []
@@ -132,7 +141,10 @@ class Receivers:
     def _open(self, body: bytes, push: Push, hold: Hold) -> Received:
         """In a worker thread. Afterwards the hold is of what is kept, and no longer of the body."""
         data = open_body(body, push.encoding, self._settings.receiver_body_max_bytes, hold)
+        opened = hold.size
+        hold.grow(parse_cost(data))
         received = push.check(data)
+        hold.shrink_to(opened)
         if received.data is not data:
             hold.grow(len(received.data))
         hold.shrink_to(len(received.data))

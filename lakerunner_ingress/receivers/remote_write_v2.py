@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lakerunner_ingress.receivers.refusals import BadRequestError
+from lakerunner_ingress.receivers.refusals import BadRequestError, TooLargeError
 from resources.proto.prometheus import WriteRequest
+
+MAX_EXPANDED_BYTES = 64 << 20
+"""Two bytes of reference can stand for a symbol of any length."""
+_PER_LABEL = 8
 
 
 def translate(request: Any) -> Any:
@@ -18,16 +22,34 @@ def translate(request: Any) -> Any:
     symbols = list(request.symbols)
     if request.timeseries and (not symbols or symbols[0]):
         raise BadRequestError("symbols[0]: expected the empty text")
-    made = WriteRequest()
-    known: set[str] = set()
+    sizes = [len(symbol.encode()) + _PER_LABEL for symbol in symbols]
+    expanded = 0
     for index, series in enumerate(request.timeseries):
         try:
-            _series(made, series, symbols, known)
+            expanded += _expanded(series, sizes)
         except IndexError as error:
             raise BadRequestError(
                 f"timeseries[{index}]: a name without a value, or outside the {len(symbols)} symbols"
             ) from error
+    if expanded > MAX_EXPANDED_BYTES:
+        raise TooLargeError(
+            f"{expanded} bytes with the symbols in place: expected at most {MAX_EXPANDED_BYTES}"
+        )
+    made = WriteRequest()
+    known: set[str] = set()
+    for series in request.timeseries:
+        _series(made, series, symbols, known)
     return made
+
+
+def _expanded(series: Any, sizes: Sequence[int]) -> int:
+    """Bytes of the texts that a series refers to."""
+    meta = series.metadata
+    references = [series.labels_refs, *(exemplar.labels_refs for exemplar in series.exemplars)]
+    if any(len(found) % 2 for found in references):
+        raise IndexError
+    texts = sum(sizes[at] for found in references for at in found)
+    return int(texts + sizes[meta.help_ref] + sizes[meta.unit_ref])
 
 
 def _series(made: Any, series: Any, symbols: Sequence[str], known: set[str]) -> None:
@@ -55,7 +77,5 @@ def _series(made: Any, series: Any, symbols: Sequence[str], known: set[str]) -> 
 
 
 def _labels(target: Any, references: Sequence[int], symbols: Sequence[str]) -> None:
-    if len(references) % 2:
-        raise IndexError
     for at in range(0, len(references), 2):
         target.labels.add(name=symbols[references[at]], value=symbols[references[at + 1]])

@@ -38,9 +38,10 @@ from resources.settings import Settings, SettingsError
 
 log = logging.getLogger(__name__)
 LEVEL = 1
-PUT_TIMEOUT_S = 8.0
+PUT_TIMEOUT_S = 4.0
 PUT_RETRIES = 1
-"""Senders wait ten seconds or so, and then send again: a put that takes longer would be counted twice."""
+"""Senders wait ten seconds or so, and then send again: a put and its repetition that take longer would be
+counted twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Writer:
     producer: Producer
     registry: RegistryCache
     telemetry: PushTelemetry
-    announcements: Afterwork = field(default_factory=lambda: Afterwork("announce", (UnavailableError,)))
+    announcements: Afterwork = field(default_factory=lambda: Afterwork("announce", (Exception,)))
     withdrawals: Afterwork = field(
         default_factory=lambda: Afterwork("withdraw", (object_store.UnavailableError,))
     )
@@ -68,7 +69,7 @@ class Writer:
         accepted = Accepted(replace(announced.record, etag=etag), replace(announced.notice, etag=etag))
         try:
             self._announce(accepted)
-        except UnavailableError as error:
+        except Exception as error:  # noqa: BLE001 - of any kind: refused, a durable object would come twice
             log.warning("%s is durable and will be announced later: %s", accepted.record.key, error)
             self.announcements.add(accepted.record.key, lambda: self._announce(accepted))
 
