@@ -44,7 +44,7 @@ def unquote(literal: str) -> str:
 
 def quote(value: str) -> str:
     """The canonical literal: double quotes, escapes only where needed."""
-    if _PLAIN.match(value):
+    if _PLAIN.fullmatch(value):
         return f'"{value}"'
     return '"' + "".join(map(_escape, value)) + '"'
 

@@ -145,3 +145,9 @@ queries = st.builds(
 @given(queries)
 def test_printing_then_parsing_gives_the_same_tree(query: LogQuery) -> None:
     assert parse(to_text(query)) == query
+
+
+def test_a_newline_at_the_end_of_a_text_is_escaped() -> None:
+    text = to_text(parse('{a="\\n"}'))
+    assert text == '{a="\\n"}'
+    assert parse(text) == parse('{a="\\n"}')
