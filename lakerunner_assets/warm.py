@@ -13,12 +13,12 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from lakerunner_assets.decode.door import Request, decode
-from lakerunner_assets.decode.kept import MARK, cache_folder
 from lakerunner_assets.decode.payload import open_payload
 from lakerunner_assets.decode.result import DecodeOptions, Place
 from lakerunner_assets.segments.written import SegmentIdentity
 from lakerunner_assets.signals import SIGNALS
 from lakerunner_assets.warm_samples import SAMPLES
+from resources.kept import MARK, cache_folder
 from resources.lake.layout import Signal
 
 PROCESSES = 2

@@ -32,10 +32,10 @@ from lakerunner_assets.decode.fields import (
     Spans,
     Values,
 )
-from lakerunner_assets.decode.kernel import Integer, kernel
 from lakerunner_assets.decode.naming import MAX_COLUMNS, Attribute
 from lakerunner_assets.decode.text import column_at, scatter, scatter_codes, strings
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, kernel
 
 REPEATED = "repeated_attribute_keys"
 OVERFLOWN = "attributes_in_overflow"

@@ -17,8 +17,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from lakerunner_assets.decode.kernel import Integer, inlined
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, inlined
 
 Generated = tuple[Any, Callable[..., Any]]
 Words = npt.NDArray[np.uint32]

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from lakerunner_assets.decode.copying import fetch_ahead
 from lakerunner_assets.decode.eight_bytes import first_bytes, load_padded, load_word
 from lakerunner_assets.decode.fields import Int32s, Int64s, Spans
-from lakerunner_assets.decode.kernel import Integer, kernel, scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, kernel, scanner
 
 AHEAD = 16
 """Values between the one at hand and the one whose bytes are fetched: enough to outrun memory."""

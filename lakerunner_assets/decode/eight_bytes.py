@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_assets.decode.kernel import Integer, inlined, scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, inlined, scanner
 
 _ONES = np.uint64(0x0101010101010101)
 _TOPS = np.uint64(0x8080808080808080)

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_assets.decode.copying import copy_bytes
-from lakerunner_assets.decode.kernel import Integer, kernel, scanner
 from lakerunner_assets.decode.wire import (
     Bytes,
     read_fixed,
@@ -22,6 +21,7 @@ from lakerunner_assets.decode.wire import (
     read_varint,
     skip_field,
 )
+from resources.kernel import Integer, kernel, scanner
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]

@@ -24,8 +24,8 @@ from lakerunner_assets.decode.eight_bytes import (
     token_mask,
 )
 from lakerunner_assets.decode.fields import Int32s, Spans
-from lakerunner_assets.decode.kernel import Integer, inlined, kernel, scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, inlined, kernel, scanner
 
 FINGERPRINT_VERSION = 1
 MAX_BYTES = 4096

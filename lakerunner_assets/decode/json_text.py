@@ -27,7 +27,6 @@ from lakerunner_assets.decode.fields import (
     Spans,
     read_any_value,
 )
-from lakerunner_assets.decode.kernel import Integer, kernel, scanner
 from lakerunner_assets.decode.wire import (
     TOO_DEEP,
     Bytes,
@@ -37,6 +36,7 @@ from lakerunner_assets.decode.wire import (
     read_tag,
     skip_field,
 )
+from resources.kernel import Integer, kernel, scanner
 
 MAX_DEPTH = 100
 _GROWTH = 6

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_assets.decode.fields import Int32s, Int64s
-from lakerunner_assets.decode.kernel import kernel
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import kernel
 
 NAMES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 DETECTED = ("trace", "debug", "info", "warn", "error", "fatal", "critical", "unknown")

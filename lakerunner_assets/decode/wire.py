@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_assets.decode.errors import MalformedError
-from lakerunner_assets.decode.kernel import Integer, inlined, scanner
+from resources.kernel import Integer, inlined, scanner
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_assets.decode.kernel import Integer, inlined, kernel
+from resources.kernel import Integer, inlined, kernel
 from resources.lake.metric_values import MAX_DIGITS
 
 Int64s = npt.NDArray[np.int64]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_assets.decode.kernel import kernel
+from resources.kernel import kernel
 from resources.lake.timecut import MINUTE_NS, cut
 
 Int64s = npt.NDArray[np.int64]

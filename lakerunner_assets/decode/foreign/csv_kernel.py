@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_assets.decode.fields import Int32s, Int64s
-from lakerunner_assets.decode.kernel import Integer, scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, scanner
 
 MAX_ROW_BYTES = 4 << 20
 """A row is not longer; a quote that is open for so long was never meant to be one."""

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_assets.decode.fields import Int32s
-from lakerunner_assets.decode.kernel import Integer, kernel
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, kernel
 
 NOT_AN_ID, ID, PADDED, NONE = range(4)
 """Not an id; one; one that was written shorter; the empty or all-zero text for 'no id'."""

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_assets.decode.fields import Int32s, Int64s
-from lakerunner_assets.decode.kernel import Integer, inlined, kernel, scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, inlined, kernel, scanner
 
 States = npt.NDArray[np.uint8]
 

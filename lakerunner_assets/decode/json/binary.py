@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_assets.decode.json.tokens import BAD_BASE64, BAD_HEX, fault
-from lakerunner_assets.decode.kernel import Integer, scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, scanner
 
 _DIGITS = np.full(256, 255, np.uint8)
 _DIGITS[list(range(48, 58))] = range(10)

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_assets.decode.fields import Matrix, Spans
-from lakerunner_assets.decode.kernel import kernel
 from lakerunner_assets.decode.text import strings
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import kernel
 
 TARGET, START, LENGTH = range(3)
 """Columns of a row: where the double belongs, and its text."""

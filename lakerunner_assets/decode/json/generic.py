@@ -43,8 +43,8 @@ from lakerunner_assets.decode.json.tokens import (
     word_behind,
 )
 from lakerunner_assets.decode.json.values import KIND, read_colon
-from lakerunner_assets.decode.kernel import Integer, scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, scanner
 
 WIDE = 2
 """Place in a tally, behind those of tokens.py: integers beyond 64 bits, which became doubles."""

@@ -16,8 +16,8 @@ from lakerunner_assets.decode.json.tokens import (
     fault,
     trailing_zeros,
 )
-from lakerunner_assets.decode.kernel import Integer, inlined, scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, inlined, scanner
 
 NEGATIVE, FRACTION, INEXACT = 1, 2, 4
 """Shape of a number: has a minus; has a point or an exponent; has more digits than its mantissa keeps."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from lakerunner_assets.decode.distinct import hash_slice, same_slice
 from lakerunner_assets.decode.fields import Matrix
-from lakerunner_assets.decode.kernel import Integer, inlined, scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, inlined, scanner
 
 PARENT, NAME, NAME_LENGTH, JOINED = range(4)
 """Columns of the table: the path and the name that were joined, and where the result lies."""

@@ -51,8 +51,8 @@ from lakerunner_assets.decode.json.tokens import (
     word_behind,
 )
 from lakerunner_assets.decode.json.values import read_colon
-from lakerunner_assets.decode.kernel import Integer, inlined, scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, inlined, scanner
 
 ROOM_USED, LEAVES, ROWS = range(3, 6)
 """Places in the tally, behind those of generic.py: what was written so far."""

@@ -47,8 +47,8 @@ from lakerunner_assets.decode.json.tokens import (
     unescape,
     word_behind,
 )
-from lakerunner_assets.decode.kernel import Integer, inlined, scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, inlined, scanner
 
 LENGTH_BYTES = 5
 """What is kept for a length that is not known yet."""

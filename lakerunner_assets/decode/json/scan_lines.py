@@ -34,8 +34,8 @@ from lakerunner_assets.decode.json.tokens import (
     skip_space,
     trailing_zeros,
 )
-from lakerunner_assets.decode.kernel import Integer, kernel, scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, kernel, scanner
 
 Bools = npt.NDArray[np.bool_]
 MAX_LINE_BYTES = 64 << 20

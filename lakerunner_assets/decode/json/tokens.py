@@ -17,8 +17,8 @@ from lakerunner_assets.decode.copying import copy_bytes, store_word
 from lakerunner_assets.decode.eight_bytes import load_padded, load_word
 from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.fields import Int64s
-from lakerunner_assets.decode.kernel import Integer, inlined, scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, inlined, scanner
 
 TRUNCATED, EXPECTED_NAME, EXPECTED_COLON, EXPECTED_COMMA, WRONG_TYPE = range(5)
 CONTROL, BAD_ESCAPE, BAD_NUMBER, OUT_OF_RANGE, BAD_HEX, BAD_BASE64 = range(5, 11)

@@ -50,8 +50,8 @@ from lakerunner_assets.decode.json.tokens import (
     word_behind,
 )
 from lakerunner_assets.decode.json.values import read_colon, skip_value
-from lakerunner_assets.decode.kernel import Integer, scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, scanner
 
 GROWTH = 4
 """Bytes of output for one of input at most: a zero and a comma in a list of fixed64."""

@@ -28,8 +28,8 @@ from lakerunner_assets.decode.json.tokens import (
     skip_text,
     word_behind,
 )
-from lakerunner_assets.decode.kernel import Integer, scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, scanner
 
 KIND = 3
 """Column of the frames that says what is open: the byte that will close it."""

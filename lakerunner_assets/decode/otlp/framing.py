@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from lakerunner_assets.decode.errors import MalformedError, TooLargeError
-from lakerunner_assets.decode.kernel import Integer, scanner
 from lakerunner_assets.decode.payload import Payload
 from lakerunner_assets.decode.wire import (
     Bytes,
@@ -26,6 +25,7 @@ from lakerunner_assets.decode.wire import (
     read_varint,
     skip_field,
 )
+from resources.kernel import Integer, scanner
 
 CHILD, RECORD = 10, 18
 """Tags: ResourceLogs in a request; ScopeLogs in a ResourceLogs, and records in a ScopeLogs."""

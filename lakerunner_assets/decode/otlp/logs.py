@@ -37,7 +37,6 @@ from lakerunner_assets.decode.any_value import texts
 from lakerunner_assets.decode.attributes import attribute_columns
 from lakerunner_assets.decode.fields import KINDS, Int64s, Matrix
 from lakerunner_assets.decode.fingerprint import fingerprints
-from lakerunner_assets.decode.kernel import Integer
 from lakerunner_assets.decode.levels import detected_levels, levels
 from lakerunner_assets.decode.otlp import scan_logs as scan
 from lakerunner_assets.decode.otlp.groups import Groups, find_groups
@@ -53,6 +52,7 @@ from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
 from lakerunner_assets.decode.stream_labels import resource_streams, stream_columns
 from lakerunner_assets.decode.text import coded_strings
 from lakerunner_assets.decode.wire import Bytes, raise_fault
+from resources.kernel import Integer
 
 _USUAL_ATTRIBUTES = 8
 """Of a record: room for so many at first. What is not needed is never touched."""

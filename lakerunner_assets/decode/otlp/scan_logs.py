@@ -12,7 +12,6 @@ from lakerunner_assets.decode.fields import (
     read_any_value,
     read_key_value,
 )
-from lakerunner_assets.decode.kernel import Integer, scanner
 from lakerunner_assets.decode.wire import (
     Bytes,
     read_fixed,
@@ -21,6 +20,7 @@ from lakerunner_assets.decode.wire import (
     read_varint,
     skip_field,
 )
+from resources.kernel import Integer, scanner
 
 TIME, OBSERVED, SEVERITY, FLAGS, DROPPED, BODY_KIND, BODY, BODY_LENGTH = range(8)
 SEVERITY_TEXT, EVENT_NAME, TRACE_ID, SPAN_ID = 8, 10, 12, 14  # each a position and a length

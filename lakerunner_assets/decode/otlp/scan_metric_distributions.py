@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from lakerunner_assets.decode.fields import Int64s, Matrix, Spans
-from lakerunner_assets.decode.kernel import Integer, scanner
 from lakerunner_assets.decode.otlp.scan_metrics import EXPONENTIAL, HISTOGRAM, KIND
 from lakerunner_assets.decode.wire import (
     TRUNCATED,
@@ -23,6 +22,7 @@ from lakerunner_assets.decode.wire import (
     read_varint,
     skip_field,
 )
+from resources.kernel import Integer, scanner
 
 COUNT, SUM_SENT, TOTAL, MIN_SENT, MIN, MAX_SENT, MAX = range(7)
 SCALE, ZERO_COUNT, ZERO_THRESHOLD = 7, 8, 9

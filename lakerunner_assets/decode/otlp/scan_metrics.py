@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_assets.decode.fields import DOUBLE, INT, Int64s, Matrix, Spans
-from lakerunner_assets.decode.kernel import Integer, scanner
 from lakerunner_assets.decode.wire import (
     Bytes,
     read_fixed,
@@ -19,6 +18,7 @@ from lakerunner_assets.decode.wire import (
     read_varint,
     skip_field,
 )
+from resources.kernel import Integer, scanner
 
 NAME, DESCRIPTION, UNIT = 0, 2, 4  # each a position and a length
 KIND, DATA_FROM, TEMPORALITY, MONOTONIC, POINTS = range(6, 11)

@@ -19,7 +19,6 @@ from lakerunner_assets.decode.fields import (
     matrix,
     read_key_value,
 )
-from lakerunner_assets.decode.kernel import Integer, scanner
 from lakerunner_assets.decode.wire import (
     Bytes,
     read_fixed,
@@ -28,6 +27,7 @@ from lakerunner_assets.decode.wire import (
     read_varint,
     skip_field,
 )
+from resources.kernel import Integer, scanner
 
 START, END, KIND, STATUS_CODE, FLAGS, DROPPED_ATTRIBUTES, DROPPED_EVENTS, DROPPED_LINKS = range(8)
 TRACE_ID, SPAN_ID, PARENT_ID, NAME, TRACE_STATE, STATUS_MESSAGE = 8, 10, 12, 14, 16, 18

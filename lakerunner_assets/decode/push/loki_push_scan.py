@@ -22,8 +22,8 @@ from lakerunner_assets.decode.fields import (
     Matrix,
     matrix,
 )
-from lakerunner_assets.decode.kernel import Integer, scanner
 from lakerunner_assets.decode.wire import Bytes, raise_fault, read_length, read_tag, read_varint, skip_field
+from resources.kernel import Integer, scanner
 
 AT, LABELS, STREAM_WIDTH = 0, 1, 3
 """Of streams: where the message starts; position and length of the label text."""

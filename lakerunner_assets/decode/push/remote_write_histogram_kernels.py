@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_assets.decode.fields import Int64s, Matrix
-from lakerunner_assets.decode.kernel import Integer, inlined, scanner
 from lakerunner_assets.decode.push.remote_write_label_kernels import Flags
 from lakerunner_assets.decode.wire import Bytes, read_fixed, read_length, read_tag, read_varint, skip_field
+from resources.kernel import Integer, inlined, scanner
 
 COUNT_KIND, COUNT, SUM, SCHEMA, THRESHOLD, ZERO_KIND, ZERO_COUNT, RESET_HINT, LENGTHS = range(9)
 NEGATIVE, POSITIVE, CUSTOM = 0, 3, 6

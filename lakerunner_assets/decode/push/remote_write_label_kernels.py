@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from lakerunner_assets.decode.copying import copy_bytes
 from lakerunner_assets.decode.fields import KEY, KEY_LENGTH, OWNER, VALUE, VALUE_LENGTH, Int64s, Matrix
-from lakerunner_assets.decode.kernel import Integer, scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import Integer, scanner
 
 Flags = npt.NDArray[np.bool_]
 NAME = np.frombuffer(b"__name__", np.uint8)

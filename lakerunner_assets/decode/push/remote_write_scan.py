@@ -28,7 +28,6 @@ from lakerunner_assets.decode.fields import (
     Spans,
     matrix,
 )
-from lakerunner_assets.decode.kernel import Integer, scanner
 from lakerunner_assets.decode.wire import (
     Bytes,
     raise_fault,
@@ -38,6 +37,7 @@ from lakerunner_assets.decode.wire import (
     read_varint,
     skip_field,
 )
+from resources.kernel import Integer, scanner
 
 SERIES_TAG, METADATA_TAG = 10, 26
 LABEL_TAG, SAMPLE_TAG, EXEMPLAR_TAG, HISTOGRAM_TAG = 10, 18, 26, 34

@@ -12,12 +12,12 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from lakerunner_assets.decode.kept import is_warm
 from lakerunner_cli.stack.component import Announce, Component
 from lakerunner_cli.stack.errors import StackError
 from lakerunner_cli.stack.ports import HOST
 from lakerunner_cli.stack.probes import tcp
 from lakerunner_cli.stack.site import Site
+from resources.kept import is_warm
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 OPENED = (

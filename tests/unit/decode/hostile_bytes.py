@@ -11,8 +11,8 @@ import sys
 import numpy as np
 
 from lakerunner_assets.decode.errors import MalformedError
-from lakerunner_assets.decode.kernel import scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import scanner
 from tests.decoding import decode_logs
 from tests.unit.decode.messages import sample
 

@@ -24,9 +24,9 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.json.lines import line_windows, scan_lines
 from lakerunner_assets.decode.json.otlp import requests
-from lakerunner_assets.decode.kernel import scanner
 from lakerunner_assets.decode.payload import payload_of
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import scanner
 from resources.lake.layout import Signal
 from tests.unit.decode.messages import sample
 

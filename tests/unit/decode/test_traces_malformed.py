@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from lakerunner_assets.decode.errors import MalformedError
-from lakerunner_assets.decode.kernel import scanner
 from lakerunner_assets.decode.wire import Bytes
+from resources.kernel import scanner
 from tests.unit.decode.span_messages import decode_spans, sample
 
 

@@ -20,10 +20,11 @@ MARK = "complete"
 WARMING = "lakerunner_assets.warm"
 """The module that uses every kernel: its sources are all there are."""
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[1]
 _NO_KERNELS = {Path(__file__).resolve(), _ROOT / "resources" / "settings.py"}
 _IMPORT = re.compile(
-    r"^\s*from ((?:lakerunner_assets|resources)(?:\.\w+)*) import (\([^)]*\)|[^\n]*)", re.MULTILINE
+    r"^\s*from ((?:lakerunner_assets|lakerunner_query|resources)(?:\.\w+)*) import (\([^)]*\)|[^\n]*)",
+    re.MULTILINE,
 )
 _NAME = re.compile(r"(?:^|[(,\s])(\w+)(?: as \w+)?")
 
