@@ -63,6 +63,7 @@ CREATE TABLE lakerunner.raw_object (
     quarantined bigint,
     registered_at timestamptz NOT NULL DEFAULT now(),
     done_at timestamptz,
+    expired_at timestamptz,
     UNIQUE (bucket, key)
 );
 CREATE INDEX raw_object_pending ON lakerunner.raw_object (signal, object_id)
@@ -70,6 +71,8 @@ WHERE state = 'registered';
 CREATE INDEX raw_object_parked ON lakerunner.raw_object (org_id, object_id)
 WHERE state = 'parked' OR overwritten_etag IS NOT NULL;
 CREATE INDEX raw_object_arrival ON lakerunner.raw_object (org_id, signal, arrival_hour_ns);
+CREATE INDEX raw_object_expirable ON lakerunner.raw_object (org_id, signal, arrival_hour_ns)
+WHERE state = 'done' AND expired_at IS NULL;
 
 -- Which event hours hold rows of an object: what a rebuild of an hour must decode again.
 
@@ -87,7 +90,7 @@ CREATE INDEX raw_object_hour_by_hour ON lakerunner.raw_object_hour (org_id, sign
 
 CREATE TABLE lakerunner.batch (
     batch_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    kind text NOT NULL CHECK (kind IN ('cook', 'rebuild')),
+    kind text NOT NULL CHECK (kind IN ('cook', 'rebuild', 'compact', 'seal', 'carve', 'rollup')),
     org_id text NOT NULL REFERENCES lakerunner.organization,
     collector text NOT NULL,
     signal text NOT NULL CHECK (signal IN ('logs', 'metrics', 'traces')),
@@ -105,6 +108,7 @@ CREATE TABLE lakerunner.batch (
     error text,
     created_at timestamptz NOT NULL DEFAULT now(),
     finished_at timestamptz,
+    frequency_ms bigint NOT NULL DEFAULT 0,
     CHECK ((state = 'claimed') = (claim_token IS NOT NULL)),
     CHECK ((state = 'claimed') = (heartbeat_at IS NOT NULL))
 );
@@ -128,8 +132,13 @@ CREATE TABLE lakerunner.partition (
     version bigint NOT NULL DEFAULT 0,
     built_from jsonb NOT NULL DEFAULT '{}',
     updated_at timestamptz NOT NULL DEFAULT now(),
+    due_since timestamptz,
+    expired_at timestamptz,
     PRIMARY KEY (org_id, signal, frequency_ms, start_ns)
 );
+-- A partition is due when what it is built from changed; the first such change is remembered.
+CREATE INDEX partition_due ON lakerunner.partition (signal, frequency_ms, org_id, start_ns)
+WHERE due_since IS NOT NULL;
 
 -- The segments. Live means retired_at IS NULL.
 
@@ -163,6 +172,7 @@ CREATE TABLE lakerunner.segment (
     batch_id bigint NOT NULL REFERENCES lakerunner.batch,
     published_at timestamptz NOT NULL DEFAULT now(),
     retired_at timestamptz,
+    settled boolean NOT NULL DEFAULT FALSE,
     CHECK (min_ns <= max_ns)
 );
 CREATE INDEX segment_live ON lakerunner.segment (org_id, dataset, frequency_ms, max_ns, min_ns)
@@ -170,6 +180,19 @@ WHERE retired_at IS NULL;
 CREATE INDEX segment_hour ON lakerunner.segment (org_id, signal, frequency_ms, hour_ns)
 WHERE retired_at IS NULL;
 CREATE INDEX segment_retired ON lakerunner.segment (retired_at) WHERE retired_at IS NOT NULL;
+-- A settled segment has nothing to be merged with. Only the others are looked at by the planner.
+CREATE INDEX segment_unsettled ON lakerunner.segment (signal, org_id, hour_ns)
+WHERE retired_at IS NULL AND NOT settled;
+
+-- Batches of segments: their inputs are frozen like raw objects are.
+
+CREATE TABLE lakerunner.batch_segment (
+    batch_id bigint NOT NULL REFERENCES lakerunner.batch ON DELETE CASCADE,
+    ordinal integer NOT NULL,
+    segment_id text NOT NULL REFERENCES lakerunner.segment ON DELETE CASCADE,
+    PRIMARY KEY (batch_id, ordinal)
+);
+CREATE INDEX batch_segment_segment ON lakerunner.batch_segment (segment_id);
 
 CREATE TABLE lakerunner.segment_source (
     segment_id text NOT NULL REFERENCES lakerunner.segment ON DELETE CASCADE,
@@ -240,3 +263,25 @@ CREATE INDEX batch_created ON lakerunner.batch (created_at);
 
 CREATE INDEX raw_object_rejects ON lakerunner.raw_object (org_id, object_id)
 WHERE state = 'done' AND rejected > 0;
+
+-- How long things are kept; what has no row is kept for ever.
+
+CREATE TABLE lakerunner.retention (
+    org_id text NOT NULL REFERENCES lakerunner.organization,
+    signal text NOT NULL CHECK (signal IN ('logs', 'metrics', 'traces')),
+    tier text NOT NULL CHECK (tier IN ('raw', 'segments', '10s', '1m', '5m', '1h', '1d')),
+    keep_days integer NOT NULL CHECK (keep_days > 0),
+    updated_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (org_id, signal, tier),
+    CHECK (signal = 'metrics' OR tier IN ('raw', 'segments'))
+);
+
+-- Files in the lake that the index does not know, since when.
+
+CREATE TABLE lakerunner.orphan (
+    key text PRIMARY KEY,
+    org_id text NOT NULL,
+    bytes bigint NOT NULL,
+    found_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX orphan_found ON lakerunner.orphan (found_at);

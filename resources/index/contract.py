@@ -17,8 +17,10 @@ from resources.index.types import (
     Claim,
     DeadLetter,
     DueBatch,
+    DuePartition,
     Intake,
     IntakeResult,
+    LiveSegment,
     ObjectNotice,
     OutboxMessage,
     Partition,
@@ -28,6 +30,7 @@ from resources.index.types import (
     Segment,
     SegmentQuery,
     StorageProfile,
+    TierView,
     TopicOffset,
 )
 from resources.lake.layout import PrefixMapping, Signal
@@ -52,6 +55,21 @@ class QueryIndex(KeyIndex, Protocol):
 
     def count_segments(self, org: str, dataset: str) -> int:
         """Live segments of a dataset, for `EXPLAIN`'s considered/pruned line."""
+
+    def tier_view(
+        self,
+        org: str,
+        signal: Signal,
+        frequencies_ms: Sequence[int],
+        start_ns: int,
+        end_ns: int,
+        dataset: str = "",
+    ) -> TierView:
+        """Partitions that overlap `(start_ns, end_ns]` and live segments whose window does, in one snapshot.
+
+        A rollup may be used only while `resources.lake.currency` says so of the partitions seen with it.
+        Without `dataset`, quarantined rows and side data are not in it.
+        """
 
 
 class StatusIndex(Protocol):
@@ -151,7 +169,10 @@ class PipelineIndex(IngressIndex, Protocol):
         """Claim due batches, oldest first, at least one, until `max_bytes` of input."""
 
     def create_claimed(self, plan: BatchPlan) -> Claim:
-        """A batch that is born claimed (rebuilds); its inputs keep their state."""
+        """A batch that is born claimed (rebuilds, work on segments); its inputs keep their state.
+
+        `PublishConflictError` when an input is gone, or a segment is in another batch that is under way.
+        """
 
     def beat(self, tokens: Sequence[str]) -> int:
         """Heartbeat for claims; the number still held."""
@@ -166,7 +187,10 @@ class PipelineIndex(IngressIndex, Protocol):
         """The attempt crashed without saying which input did it: two halves, or park a single object."""
 
     def publish(self, publication: Publication) -> dict[int, int]:
-        """Apply everything or raise `PublishConflictError`; returns the new version of each hour."""
+        """Apply everything or raise `PublishConflictError`; returns the new version of each partition.
+
+        What is built from a bumped partition becomes due in the same transaction.
+        """
 
     def objects_with_rows_in(self, org: str, signal: Signal, hour_ns: int) -> list[RawObject]:
         """Done objects that hold rows of this event hour."""
@@ -179,7 +203,23 @@ class PipelineIndex(IngressIndex, Protocol):
     def batch_now(self, plans: Sequence[BatchPlan]) -> list[Claim]:
         """Create batches for these registered objects and claim them at once."""
 
-    def live_segments(self, org: str, signal: Signal, frequency_ms: int, hour_ns: int) -> list[Segment]: ...
+    def live_segments(self, org: str, signal: Signal, frequency_ms: int, hour_ns: int) -> list[Segment]:
+        """Of the signal's own dataset, and exactly this window; see `tier_view` for wider ones."""
+
+    def due_partitions(self, signal: Signal, frequency_ms: int, min_due_s: float = 0.0) -> list[DuePartition]:
+        """Partitions whose sources changed at least `min_due_s` ago, the longest due first."""
+
+    def unsettled(self, signal: Signal, org: str = "") -> list[LiveSegment]:
+        """All live segments of every window (hour, day) with one that is not settled, for the planner.
+
+        Without those that are inputs of a batch that is under way.
+        """
+
+    def live_in(self, signal: Signal, org: str, start_ns: int, end_ns: int) -> list[LiveSegment]:
+        """The same for windows that overlap `(start_ns, end_ns]`, settled or not."""
+
+    def settle(self, segment_ids: Sequence[str]) -> int:
+        """These have nothing to be merged with; how many were still live."""
 
     def partitions(self, org: str, signal: Signal, frequency_ms: int) -> list[Partition]: ...
 

@@ -6,6 +6,7 @@ No value here knows SQL, Dagster or Spark.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -15,6 +16,10 @@ from resources.lake.layout import Signal
 class BatchKind(StrEnum):
     COOK = "cook"
     REBUILD = "rebuild"
+    COMPACT = "compact"
+    SEAL = "seal"
+    CARVE = "carve"  # hours are cut out of a sealed day, so that they can be swapped alone
+    ROLLUP = "rollup"
 
 
 class BatchState(StrEnum):
@@ -108,7 +113,10 @@ class BatchPlan:
     collector: str
     signal: Signal
     hour_ns: int
-    object_ids: tuple[int, ...]
+    object_ids: tuple[int, ...] = ()
+    segment_ids: tuple[str, ...] = ()
+    """Of work on segments: they must be live, and in no other batch that is under way."""
+    frequency_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +165,7 @@ class Claim:
     signal: Signal
     hour_ns: int
     inputs: tuple[RawObject, ...]
+    frequency_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +198,28 @@ class Segment:
     bloom_length: int
     object_ids: tuple[int, ...] = field(default=(), compare=False)
     """Raw objects with rows in here (written to `segment_source`, empty when read back)."""
+    settled: bool = False
+    """There is nothing left to merge it with, as far as was known when it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSegment:
+    """What decides about merging a live segment."""
+
+    segment_id: str
+    key: str
+    org: str
+    collector: str
+    signal: Signal
+    dataset: str
+    frequency_ms: int
+    hour_ns: int
+    width_ns: int
+    rows: int
+    bytes: int
+    level: int
+    settled: bool
+    published_at_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +251,17 @@ class OutboxMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class BuiltPartition:
+    """A partition that is built from others, as one build left it."""
+
+    start_ns: int
+    expected_version: int
+    """Its own version when the build was planned; 0 for one that never was."""
+    built_from: Mapping[int, int]
+    """Version of each source partition by its start, as read when the build was planned."""
+
+
+@dataclass(frozen=True, slots=True)
 class Publication:
     """Everything one batch changes, applied in one transaction or not at all."""
 
@@ -237,6 +279,10 @@ class Publication:
     """Rebuild only: objects whose rows of this hour were allowed to be lost; they are no sources any more."""
     max_tries: int = 3
     """A failed object that was alone in its batch is parked at this many tries."""
+    frequency_ms: int = 0
+    """Of the partitions in `hours` and `built`."""
+    built: tuple[BuiltPartition, ...] = ()
+    """Rollups only: their partitions are bumped like `hours`, if they still have the expected versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +292,30 @@ class Partition:
     frequency_ms: int
     start_ns: int
     version: int
-    built_from: dict[str, int] = field(hash=False)
+    built_from: Mapping[int, int] = field(hash=False)
     updated_at_ns: int
+    due: bool = False
+    """What it is built from changed since."""
+    expired: bool = False
+    """Its segments were deleted because of their age; its version still stands for what they held."""
+
+
+@dataclass(frozen=True, slots=True)
+class DuePartition:
+    org: str
+    signal: Signal
+    frequency_ms: int
+    start_ns: int
+    due_s: float
+    """Since when, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierView:
+    """Partitions and live segments of a stretch of time, as they were at one moment."""
+
+    partitions: tuple[Partition, ...]
+    segments: tuple[Segment, ...]
 
 
 @dataclass(frozen=True, slots=True)

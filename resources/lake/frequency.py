@@ -1,6 +1,7 @@
 """The frequencies data exists at: 0 as it was sent, the others as buckets of that width.
 
-Each rollup is built from the one below it, and the lowest from what was sent. Nothing else spells dataset names.
+Each rollup is built from the one below it, and the lowest from what was sent. Nothing else spells the names
+of their datasets.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class Batches(Held):
             if b.state is BatchState.CLAIMED and b.beat_at < self._clock() - lease_s
         ]
         for batch in expired:
-            over = batch.plan.kind is BatchKind.REBUILD
+            over = batch.plan.kind is not BatchKind.COOK
             batch.state = BatchState.DONE if over else BatchState.DUE
             batch.token, batch.attempt = "", batch.attempt + 1
         return len(expired)
@@ -170,6 +170,7 @@ class Batches(Held):
                 raise PublishConflictError(f"object {object_id} is missing or already in another batch")
             if plan.kind is BatchKind.COOK:
                 found.state = ObjectState.BATCHED
+        self._check_segments(plan)
         batch = Batch(len(self._state.batches) + 1, plan, self._clock(), self._clock())
         self._state.batches[batch.batch_id] = batch
         return batch
@@ -180,8 +181,20 @@ class Batches(Held):
         inputs = tuple(raw_of(self._state.objects[object_id]) for object_id in plan.object_ids)
         return Claim(
             batch.batch_id, batch.token, batch.attempt, batch.crashes,
-            plan.kind, plan.org, plan.collector, plan.signal, plan.hour_ns, inputs,
+            plan.kind, plan.org, plan.collector, plan.signal, plan.hour_ns, inputs, plan.frequency_ms,
         )  # fmt: skip
+
+    def _check_segments(self, plan: BatchPlan) -> None:
+        taken = {
+            segment_id
+            for batch in self._state.batches.values()
+            if batch.state is BatchState.CLAIMED
+            for segment_id in batch.plan.segment_ids
+        }
+        for segment_id in plan.segment_ids:
+            kept = self._state.segments.get(segment_id)
+            if kept is None or not kept.live or kept.segment.org != plan.org or segment_id in taken:
+                raise PublishConflictError(f"segment {segment_id} is gone or in another batch")
 
     def _due(self, signal: Signal, kind: BatchKind) -> list[Batch]:
         return [

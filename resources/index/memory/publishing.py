@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from resources.index.contract import Deliver
+from resources.index.dependents import changed_partitions, dependents
 from resources.index.memory.batches import Batches
-from resources.index.memory.reading import Reading
-from resources.index.memory.state import Object
+from resources.index.memory.state import Kept, Object, Version
+from resources.index.memory.tiers import Tiers
 from resources.index.types import (
     BatchState,
+    BuiltPartition,
     Claim,
     ObjectFailed,
     ObjectState,
@@ -18,13 +20,15 @@ from resources.index.types import (
     Publication,
     PublishConflictError,
 )
+from resources.lake.frequency import rollup_of
 
 
-class Publishing(Batches, Reading):
+class Publishing(Batches, Tiers):
     def publish(self, publication: Publication) -> dict[int, int]:
         with self._transaction() as state:
             claim = publication.claim
             self._end(self._held(claim), BatchState.DONE, "")
+            self._check_built(publication)
             self._check_sources(publication)
             self._give_up(publication)
             self._swap(publication)
@@ -35,7 +39,12 @@ class Publishing(Batches, Reading):
             for failed in publication.failed:
                 self._fail(failed, publication)
             state.outbox.extend((self._clock(), message) for message in publication.outbox)
-            return {hour: self._bump(claim, hour) for hour in sorted(publication.hours)}
+            versions = {start: self._bump(publication, start) for start in changed_partitions(publication)}
+            for built in publication.built:
+                self._note_built(publication, built)
+            for frequency_ms, start in dependents(publication):
+                self._mark_due(claim, frequency_ms, start)
+            return versions
 
     def append_outbox(self, messages: Sequence[OutboxMessage]) -> None:
         self._state.outbox.extend((self._clock(), message) for message in messages)
@@ -70,14 +79,14 @@ class Publishing(Batches, Reading):
 
     def _swap(self, publication: Publication) -> None:
         for segment_id in publication.retire:
-            segment, live = self._state.segments.get(segment_id, (None, False))
-            if segment is None or not live or segment.org != publication.claim.org:
+            kept = self._state.segments.get(segment_id)
+            if kept is None or not kept.live or kept.segment.org != publication.claim.org:
                 raise PublishConflictError(f"segment {segment_id} is not live; nothing was published")
-            self._state.segments[segment_id] = (segment, False)
+            kept.retired_at = self._clock()
         for segment in publication.segments:
             if segment.segment_id in self._state.segments:
                 raise PublishConflictError(f"segment {segment.segment_id} exists already")
-            self._state.segments[segment.segment_id] = (segment, True)
+            self._state.segments[segment.segment_id] = Kept(segment, self._clock())
 
     def _fail(self, failed: ObjectFailed, publication: Publication) -> None:
         batched = self._batched(failed.object_id)
@@ -94,7 +103,42 @@ class Publishing(Batches, Reading):
             raise PublishConflictError(f"expected object {object_id} in this batch; nothing was published")
         return found
 
-    def _bump(self, claim: Claim, hour: int) -> int:
-        key = (claim.org, claim.signal, hour)
-        self._state.versions[key] = self._state.versions.get(key, 0) + 1
-        return self._state.versions[key]
+    def _check_built(self, publication: Publication) -> None:
+        for built in publication.built:
+            if self._version(publication, publication.frequency_ms, built.start_ns).version != (
+                built.expected_version
+            ):
+                raise PublishConflictError(
+                    f"partition {built.start_ns} was built by somebody else since planning"
+                )
+
+    def _bump(self, publication: Publication, start: int) -> int:
+        found = self._version(publication, publication.frequency_ms, start)
+        found.version += 1
+        return found.version
+
+    def _note_built(self, publication: Publication, built: BuiltPartition) -> None:
+        rollup = rollup_of(publication.frequency_ms)
+        claim = publication.claim
+        current = {
+            start: found.version
+            for (org, signal, frequency, start), found in self._state.versions.items()
+            if (org, signal, frequency) == (claim.org, claim.signal, rollup.source_ms)
+            and built.start_ns <= start < built.start_ns + rollup.partition_ns
+            and found.version > 0
+        }
+        mine = self._version(publication, publication.frequency_ms, built.start_ns)
+        mine.built_from = dict(built.built_from)
+        if current == mine.built_from:
+            mine.due_at = None
+        elif mine.due_at is None:
+            mine.due_at = self._clock()
+
+    def _mark_due(self, claim: Claim, frequency_ms: int, start: int) -> None:
+        found = self._state.versions.setdefault((claim.org, claim.signal, frequency_ms, start), Version())
+        if found.due_at is None:
+            found.due_at = self._clock()
+
+    def _version(self, publication: Publication, frequency_ms: int, start: int) -> Version:
+        claim = publication.claim
+        return self._state.versions.setdefault((claim.org, claim.signal, frequency_ms, start), Version())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from resources.index.memory.state import Held, raw_of
+from resources.index.memory.state import Held, Version, raw_of
 from resources.index.types import (
     Backlog,
     ObjectState,
@@ -49,9 +49,9 @@ class Reading(Held):
 
     def partitions(self, org: str, signal: Signal, frequency_ms: int) -> list[Partition]:
         return [
-            Partition(org, signal, 0, hour, version, {}, 0)
-            for (o, s, hour), version in sorted(self._state.versions.items())
-            if (o, s) == (org, signal) and frequency_ms == 0
+            partition_of(key, found)
+            for key, found in sorted(self._state.versions.items())
+            if key[:3] == (org, signal, frequency_ms)
         ]
 
     def pipeline_status(self) -> list[Mapping[str, object]]:
@@ -89,4 +89,9 @@ class Reading(Held):
         return Backlog(len(self._state.dead), len(waiting), oldest_s)
 
     def _live(self) -> list[Segment]:
-        return [segment for segment, live in self._state.segments.values() if live]
+        return [kept.segment for kept in self._state.segments.values() if kept.live]
+
+
+def partition_of(key: tuple[str, Signal, int, int], found: Version) -> Partition:
+    due = found.due_at is not None
+    return Partition(*key, found.version, dict(found.built_from), 0, due, found.expired)

@@ -56,6 +56,27 @@ class Batch:
 
 
 @dataclass(slots=True)
+class Version:
+    version: int = 0
+    built_from: dict[int, int] = field(default_factory=dict)
+    due_at: float | None = None
+    expired: bool = False
+
+
+@dataclass(slots=True)
+class Kept:
+    """A segment and what becomes of it."""
+
+    segment: Segment
+    published_at: float
+    retired_at: float | None = None
+
+    @property
+    def live(self) -> bool:
+        return self.retired_at is None
+
+
+@dataclass(slots=True)
 class State:
     organisations: dict[str, bool] = field(default_factory=dict)
     settings: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -64,8 +85,9 @@ class State:
     mappings: dict[tuple[str, str], PrefixMapping] = field(default_factory=dict)
     objects: dict[int, Object] = field(default_factory=dict)
     batches: dict[int, Batch] = field(default_factory=dict)
-    segments: dict[str, tuple[Segment, bool]] = field(default_factory=dict)
-    versions: dict[tuple[str, Signal, int], int] = field(default_factory=dict)
+    segments: dict[str, Kept] = field(default_factory=dict)
+    versions: dict[tuple[str, Signal, int, int], Version] = field(default_factory=dict)
+    """By organisation, signal, frequency and start."""
     offsets: dict[tuple[str, str, int], int] = field(default_factory=dict)
     dead: list[DeadLetter] = field(default_factory=list)
     outbox: list[tuple[float, OutboxMessage]] = field(default_factory=list)

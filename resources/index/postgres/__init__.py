@@ -11,9 +11,10 @@ from resources.index.postgres.intake import IntakeDesk
 from resources.index.postgres.publishing import Publishing
 from resources.index.postgres.reading import Reading
 from resources.index.postgres.runs import Runs
+from resources.index.postgres.tiers import Tiers
 
 
-class PostgresIndex(Accounts, IntakeDesk, Batches, Publishing, Reading, Runs):
+class PostgresIndex(Accounts, IntakeDesk, Batches, Publishing, Reading, Runs, Tiers):
     """Implements every protocol of `resources.index.contract`."""
 
 

@@ -138,6 +138,7 @@ def _create(connection: Connection, plan: BatchPlan, token: str | None) -> int:
         "hour_ns": plan.hour_ns,
         "object_ids": ids,
         "token": token,
+        "frequency_ms": plan.frequency_ms,
     }
     row = connection.execute(SQL["create_batch"], values).fetchone()
     if row is None or row["input_count"] != len(ids):
@@ -150,7 +151,21 @@ def _create(connection: Connection, plan: BatchPlan, token: str | None) -> int:
             raise PublishConflictError(
                 f"{len(ids) - marked} of {len(ids)} objects are already in another batch"
             )
+    if plan.segment_ids:
+        _freeze_segments(connection, batch_id, plan)
     return batch_id
+
+
+def _freeze_segments(connection: Connection, batch_id: int, plan: BatchPlan) -> None:
+    ids = list(plan.segment_ids)
+    rows = connection.execute(SQL["lock_segments"], {"segment_ids": ids, "org": plan.org}).fetchall()
+    if len(rows) != len(ids):
+        raise PublishConflictError(
+            f"{len(ids) - len(rows)} of {len(ids)} segments are gone or in another batch that is under way"
+        )
+    connection.execute(SQL["freeze_segments"], {"batch_id": batch_id, "segment_ids": ids})
+    total = sum(row["bytes"] for row in rows)
+    connection.execute(SQL["note_input_bytes"], {"batch_id": batch_id, "bytes": total, "count": len(ids)})
 
 
 def _create_claimed(connection: Connection, plan: BatchPlan) -> Claim:
@@ -158,7 +173,7 @@ def _create_claimed(connection: Connection, plan: BatchPlan) -> Claim:
     batch_id = _create(connection, plan, token)
     return Claim(
         batch_id, token, 0, 0, plan.kind, plan.org, plan.collector, plan.signal, plan.hour_ns,
-        _inputs(connection, batch_id),
+        _inputs(connection, batch_id), plan.frequency_ms,
     )  # fmt: skip
 
 

@@ -2,11 +2,13 @@
 
 Steps: finish the batch while its token holds; lock the partitions of all changed hours; check that the
 sources are those of the plan; insert segments; retire inputs; settle raw objects; bump versions; append
-notices. A count that is not the expected one raises and rolls everything back.
+notices; mark as due what is built from the changed partitions. A count that is not the expected one raises
+and rolls everything back.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -14,9 +16,17 @@ from typing import Any
 from psycopg import DataError, IntegrityError
 
 from resources.index.contract import Deliver
+from resources.index.dependents import changed_partitions, dependents
 from resources.index.postgres.connections import Connected, Connection, storable
 from resources.index.statements import load
-from resources.index.types import OutboxMessage, Publication, PublishConflictError, Segment
+from resources.index.types import (
+    BuiltPartition,
+    OutboxMessage,
+    Publication,
+    PublishConflictError,
+    Segment,
+)
+from resources.lake.frequency import rollup_of
 from resources.lake.timecut import dateint, hour_of_day
 
 SQL = load("publish")
@@ -54,10 +64,15 @@ def _finish_batch(connection: Connection, publication: Publication) -> None:
 
 
 def _lock_partitions(connection: Connection, publication: Publication) -> None:
-    for hour in sorted(publication.hours):
-        values = _partition(publication, hour)
+    expected = {built.start_ns: built.expected_version for built in publication.built}
+    for start in changed_partitions(publication):
+        values = _partition(publication, start)
         connection.execute(SQL["ensure_partition"], values)
-        connection.execute(SQL["lock_partition"], values)
+        row = connection.execute(SQL["lock_partition"], values).fetchone()
+        if start in expected and (row is None or row["version"] != expected[start]):
+            raise PublishConflictError(
+                f"batch {publication.claim.batch_id}: partition {start} was built by another since planning"
+            )
 
 
 def _check_sources(connection: Connection, publication: Publication) -> None:
@@ -132,16 +147,42 @@ STEPS = (
 
 def _bump(connection: Connection, publication: Publication) -> dict[int, int]:
     versions: dict[int, int] = {}
-    for hour in sorted(publication.hours):
-        row = connection.execute(SQL["bump_partition"], _partition(publication, hour)).fetchone()
+    for start in changed_partitions(publication):
+        row = connection.execute(SQL["bump_partition"], _partition(publication, start)).fetchone()
         if row is None:
-            raise PublishConflictError(f"partition {hour} vanished while it was locked")
-        versions[hour] = row["version"]
+            raise PublishConflictError(f"partition {start} vanished while it was locked")
+        versions[start] = row["version"]
+    for built in publication.built:
+        _note_built(connection, publication, built)
+    for frequency_ms, start in dependents(publication):
+        values = {**_partition(publication, start), "frequency_ms": frequency_ms}
+        connection.execute(SQL["mark_due"], values)
     return versions
 
 
-def _partition(publication: Publication, hour: int) -> dict[str, Any]:
-    return {"org": publication.claim.org, "signal": publication.claim.signal.value, "start_ns": hour}
+def _note_built(connection: Connection, publication: Publication, built: BuiltPartition) -> None:
+    rollup = rollup_of(publication.frequency_ms)
+    scope = _partition(publication, built.start_ns)
+    sources = {
+        **scope,
+        "frequency_ms": rollup.source_ms,
+        "from_ns": built.start_ns,
+        "to_ns": built.start_ns + rollup.partition_ns,
+    }
+    rows = connection.execute(SQL["source_versions"], sources).fetchall()
+    current = {row["start_ns"]: row["version"] for row in rows} == dict(built.built_from)
+    text = json.dumps({str(start): version for start, version in sorted(built.built_from.items())})
+    connection.execute(SQL["note_built"], {**scope, "built_from": text, "current": current})
+
+
+def _partition(publication: Publication, start_ns: int) -> dict[str, Any]:
+    claim = publication.claim
+    return {
+        "org": claim.org,
+        "signal": claim.signal.value,
+        "frequency_ms": publication.frequency_ms,
+        "start_ns": start_ns,
+    }
 
 
 def _append(connection: Connection, messages: Sequence[OutboxMessage]) -> None:

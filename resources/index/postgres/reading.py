@@ -30,14 +30,14 @@ class Reading(Connected):
             values[f"terms_{number}"] = list(alternatives)
             condition = f"WHERE\n    terms && %(terms_{number})s::bigint[]\n    AND ".encode()
             statement = statement.replace(b"WHERE\n    ", condition, 1)
-        return [_segment(row) for row in self._rows(statement, values)]
+        return [segment_of(row) for row in self._rows(statement, values)]
 
     def count_segments(self, org: str, dataset: str) -> int:
         return int(self._rows(SQL["count_segments"], {"org": org, "dataset": dataset})[0]["count"])
 
     def live_segments(self, org: str, signal: Signal, frequency_ms: int, hour_ns: int) -> list[Segment]:
         values = {"org": org, "signal": signal.value, "frequency_ms": frequency_ms, "hour_ns": hour_ns}
-        return [_segment(row) for row in self._rows(SQL["live_segments"], values)]
+        return [segment_of(row) for row in self._rows(SQL["live_segments"], values)]
 
     def objects_with_rows_in(self, org: str, signal: Signal, hour_ns: int) -> list[RawObject]:
         values = {"org": org, "signal": signal.value, "hour_ns": hour_ns}
@@ -45,7 +45,7 @@ class Reading(Connected):
 
     def partitions(self, org: str, signal: Signal, frequency_ms: int) -> list[Partition]:
         values = {"org": org, "signal": signal.value, "frequency_ms": frequency_ms}
-        return [_partition(row) for row in self._rows(SQL["partitions"], values)]
+        return [partition_of(row) for row in self._rows(SQL["partitions"], values)]
 
     def pipeline_status(self) -> list[Mapping[str, object]]:
         rows: list[Mapping[str, object]] = list(self._rows(SQL["pipeline_status"], {}))
@@ -58,18 +58,20 @@ class Reading(Connected):
         return Backlog(**self._rows(SQL["backlog"], {})[0])
 
 
-def _segment(row: dict[str, Any]) -> Segment:
+def segment_of(row: dict[str, Any]) -> Segment:
     values = {name: tuple(row[name]) if name in _TUPLES else row[name] for name in _SEGMENT_FIELDS}
     return Segment(**{**values, "org": row["org_id"], "signal": Signal(row["signal"])})
 
 
-def _partition(row: dict[str, Any]) -> Partition:
+def partition_of(row: dict[str, Any]) -> Partition:
     return Partition(
         row["org_id"],
         Signal(row["signal"]),
         row["frequency_ms"],
         row["start_ns"],
         row["version"],
-        row["built_from"],
+        {int(start): version for start, version in row["built_from"].items()},
         row["updated_at_ns"],
+        row["due"],
+        row["expired"],
     )

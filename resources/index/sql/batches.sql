@@ -69,7 +69,7 @@ ORDER BY object_id;
 INSERT INTO lakerunner.batch
 (
     kind, org_id, collector, signal, hour_ns, input_bytes, input_count,
-    state, claim_token, heartbeat_at
+    frequency_ms, state, claim_token, heartbeat_at
 )
 SELECT
     %(kind)s,
@@ -79,6 +79,7 @@ SELECT
     %(hour_ns)s,
     coalesce(sum(size), 0),
     count(*),
+    %(frequency_ms)s,
     CASE WHEN %(token)s::text IS NULL THEN 'due' ELSE 'claimed' END,
     %(token)s,
     CASE WHEN %(token)s::text IS NULL THEN NULL ELSE now() END
@@ -93,6 +94,37 @@ SELECT
     o.ordinal,
     o.object_id
 FROM unnest(%(object_ids)s::bigint[]) WITH ORDINALITY AS o (object_id, ordinal);
+
+-- name: lock_segments
+-- Live, of this organisation, and in no batch that is under way. Locked, so that of two plans one wins.
+SELECT
+    s.segment_id,
+    s.bytes
+FROM lakerunner.segment AS s
+WHERE
+    s.segment_id = any(%(segment_ids)s)
+    AND s.org_id = %(org)s
+    AND s.retired_at IS NULL
+    AND NOT EXISTS (
+        SELECT 1
+        FROM lakerunner.batch_segment AS i
+        INNER JOIN lakerunner.batch AS b ON i.batch_id = b.batch_id
+        WHERE i.segment_id = s.segment_id AND b.state = 'claimed'
+    )
+ORDER BY s.segment_id
+FOR UPDATE OF s;
+
+-- name: freeze_segments
+INSERT INTO lakerunner.batch_segment (batch_id, ordinal, segment_id)
+SELECT
+    %(batch_id)s,
+    o.ordinal,
+    o.segment_id
+FROM unnest(%(segment_ids)s::text[]) WITH ORDINALITY AS o (segment_id, ordinal);
+
+-- name: note_input_bytes
+UPDATE lakerunner.batch SET input_bytes = %(bytes)s, input_count = %(count)s
+WHERE batch_id = %(batch_id)s;
 
 -- name: mark_batched
 UPDATE lakerunner.raw_object SET state = 'batched'
@@ -159,15 +191,16 @@ WHERE batch_id IN (
 );
 
 -- name: release_expired
--- The holder died (one in the middle of its publication did not: its row is locked). Cooking becomes due again; a rebuild is simply over, nothing of it was published.
+-- The holder died (one in the middle of its publication did not: its row is locked). Cooking becomes due again; all else is
+-- simply over: nothing of it was published, and whoever planned it plans anew.
 UPDATE lakerunner.batch
 SET
-    state = CASE kind WHEN 'rebuild' THEN 'done' ELSE 'due' END,
+    state = CASE kind WHEN 'cook' THEN 'due' ELSE 'done' END,
     claim_token = NULL,
     heartbeat_at = NULL,
     attempt = attempt + 1,
     error = 'the holder of the claim stopped beating',
-    finished_at = CASE kind WHEN 'rebuild' THEN now() END
+    finished_at = CASE WHEN kind <> 'cook' THEN now() END
 WHERE batch_id IN (
     SELECT batch_id FROM lakerunner.batch
     WHERE state = 'claimed' AND heartbeat_at < now() - make_interval(secs => %(lease_s)s)

@@ -7,20 +7,60 @@ WHERE batch_id = %(batch_id)s AND state = 'claimed' AND claim_token = %(token)s;
 
 -- name: ensure_partition
 INSERT INTO lakerunner.partition (org_id, signal, frequency_ms, start_ns)
-VALUES (%(org)s, %(signal)s, 0, %(start_ns)s)
+VALUES (%(org)s, %(signal)s, %(frequency_ms)s, %(start_ns)s)
 ON CONFLICT (org_id, signal, frequency_ms, start_ns) DO NOTHING;
 
 -- name: lock_partition
 -- In key order, so that two publications of the same hours wait instead of deadlocking.
 SELECT version FROM lakerunner.partition
-WHERE org_id = %(org)s AND signal = %(signal)s AND frequency_ms = 0 AND start_ns = %(start_ns)s
+WHERE
+    org_id = %(org)s
+    AND signal = %(signal)s
+    AND frequency_ms = %(frequency_ms)s
+    AND start_ns = %(start_ns)s
 FOR UPDATE;
 
 -- name: bump_partition
 UPDATE lakerunner.partition
 SET version = version + 1, updated_at = now()
-WHERE org_id = %(org)s AND signal = %(signal)s AND frequency_ms = 0 AND start_ns = %(start_ns)s
+WHERE
+    org_id = %(org)s
+    AND signal = %(signal)s
+    AND frequency_ms = %(frequency_ms)s
+    AND start_ns = %(start_ns)s
 RETURNING version;
+
+-- name: source_versions
+-- Read after the partition that is built from them was locked: whoever changes one of them locks that too,
+-- to mark it as due, so either this sees the change or the mark comes after it.
+SELECT
+    start_ns,
+    version
+FROM lakerunner.partition
+WHERE
+    org_id = %(org)s
+    AND signal = %(signal)s
+    AND frequency_ms = %(frequency_ms)s
+    AND start_ns >= %(from_ns)s
+    AND start_ns < %(to_ns)s
+    AND version > 0;
+
+-- name: note_built
+UPDATE lakerunner.partition
+SET
+    built_from = %(built_from)s,
+    due_since = CASE WHEN %(current)s THEN NULL ELSE coalesce(due_since, now()) END
+WHERE
+    org_id = %(org)s
+    AND signal = %(signal)s
+    AND frequency_ms = %(frequency_ms)s
+    AND start_ns = %(start_ns)s;
+
+-- name: mark_due
+INSERT INTO lakerunner.partition AS p (org_id, signal, frequency_ms, start_ns, due_since)
+VALUES (%(org)s, %(signal)s, %(frequency_ms)s, %(start_ns)s, now())
+ON CONFLICT (org_id, signal, frequency_ms, start_ns) DO UPDATE
+    SET due_since = coalesce(p.due_since, now());
 
 -- name: sources_of_hour
 SELECT h.object_id
@@ -42,7 +82,7 @@ INSERT INTO lakerunner.segment
     segment_id, key, org_id, collector, signal, dataset, frequency_ms, dateint, hour,
     hour_ns, width_ns, min_ns, max_ns, rows, bytes, level, origin, format_version, sort_version,
     terms, label_names, metric_names, series_offset, series_length, bloom_offset, bloom_length,
-    batch_id
+    batch_id, settled
 )
 VALUES
 (
@@ -50,7 +90,7 @@ VALUES
     %(frequency_ms)s, %(dateint)s, %(hour)s, %(hour_ns)s, %(width_ns)s, %(min_ns)s,
     %(max_ns)s, %(rows)s, %(bytes)s, %(level)s, %(origin)s, %(format_version)s,
     %(sort_version)s, %(terms)s, %(label_names)s, %(metric_names)s, %(series_offset)s,
-    %(series_length)s, %(bloom_offset)s, %(bloom_length)s, %(batch_id)s
+    %(series_length)s, %(bloom_offset)s, %(bloom_length)s, %(batch_id)s, %(settled)s
 );
 
 -- name: insert_sources

@@ -52,7 +52,9 @@ SELECT
     start_ns,
     version,
     built_from,
-    (extract(EPOCH FROM updated_at) * 1e9)::bigint AS updated_at_ns
+    (extract(EPOCH FROM updated_at) * 1e9)::bigint AS updated_at_ns,
+    due_since IS NOT NULL AS due,
+    expired_at IS NOT NULL AS expired
 FROM lakerunner.partition
 WHERE org_id = %(org)s AND signal = %(signal)s AND frequency_ms = %(frequency_ms)s
 ORDER BY start_ns;

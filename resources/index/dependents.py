@@ -1,0 +1,25 @@
+"""Which partitions a publication changes, and which others are built from those."""
+
+from __future__ import annotations
+
+from resources.index.types import Publication
+from resources.lake.frequency import ROLLUPS
+from resources.lake.layout import Signal
+from resources.lake.timecut import cut
+
+
+def changed_partitions(publication: Publication) -> list[int]:
+    """Starts of the partitions whose content changes, in the order in which they are locked."""
+    return sorted({*publication.hours, *(built.start_ns for built in publication.built)})
+
+
+def dependents(publication: Publication) -> list[tuple[int, int]]:
+    """(frequency, start) of the rollups to be built again, in the order in which they are locked."""
+    if publication.claim.signal is not Signal.METRICS:
+        return []
+    return sorted(
+        (rollup.frequency_ms, start)
+        for rollup in ROLLUPS
+        if rollup.source_ms == publication.frequency_ms
+        for start in {cut(start + 1, rollup.partition_ns) for start in changed_partitions(publication)}
+    )

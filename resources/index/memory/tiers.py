@@ -1,0 +1,115 @@
+"""What tiers are planned by, without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from resources.index.memory.reading import Reading, partition_of
+from resources.index.memory.state import Kept
+from resources.index.types import BatchState, DuePartition, LiveSegment, Segment, TierView
+from resources.lake.frequency import rollup_of
+from resources.lake.layout import Signal
+from resources.lake.timecut import HOUR_NS
+
+
+class Tiers(Reading):
+    def tier_view(
+        self,
+        org: str,
+        signal: Signal,
+        frequencies_ms: Sequence[int],
+        start_ns: int,
+        end_ns: int,
+        dataset: str = "",
+    ) -> TierView:
+        partitions = [
+            partition_of(key, found)
+            for key, found in sorted(self._state.versions.items(), key=lambda item: item[0][2:])
+            if key[:2] == (org, signal)
+            and key[2] in frequencies_ms
+            and key[3] < end_ns
+            and key[3] + _partition_ns(key[2]) > start_ns
+        ]
+        hidden = {f"{signal.value}-quarantine", f"{signal.value}-cardinality"}
+        segments = [
+            s
+            for s in self._live()
+            if (s.org, s.signal) == (org, signal)
+            and s.frequency_ms in frequencies_ms
+            and s.hour_ns < end_ns
+            and s.hour_ns + s.width_ns > start_ns
+            and (s.dataset == dataset if dataset else s.dataset not in hidden)
+        ]
+        segments.sort(key=lambda s: (s.frequency_ms, s.min_ns, s.segment_id))
+        return TierView(tuple(partitions), tuple(segments))
+
+    def due_partitions(self, signal: Signal, frequency_ms: int, min_due_s: float = 0.0) -> list[DuePartition]:
+        found = [
+            DuePartition(org, signal, frequency_ms, start, self._clock() - version.due_at)
+            for (org, s, frequency, start), version in self._state.versions.items()
+            if (s, frequency) == (signal, frequency_ms)
+            and version.due_at is not None
+            and self._clock() - version.due_at >= min_due_s
+            and not version.expired
+        ]
+        return sorted(found, key=lambda due: (-due.due_s, due.org, due.start_ns))
+
+    def unsettled(self, signal: Signal, org: str = "") -> list[LiveSegment]:
+        mine = [
+            kept
+            for kept in self._state.segments.values()
+            if kept.live and kept.segment.signal is signal and (not org or kept.segment.org == org)
+        ]
+        open_ = {
+            (k.segment.org, k.segment.hour_ns, k.segment.hour_ns + k.segment.width_ns)
+            for k in mine
+            if not k.segment.settled
+        }
+        return self._free(
+            kept
+            for kept in mine
+            if any(o == kept.segment.org and _overlaps(kept.segment, start, end) for o, start, end in open_)
+        )
+
+    def live_in(self, signal: Signal, org: str, start_ns: int, end_ns: int) -> list[LiveSegment]:
+        return self._free(
+            kept
+            for kept in self._state.segments.values()
+            if kept.live
+            and (kept.segment.signal, kept.segment.org) == (signal, org)
+            and _overlaps(kept.segment, start_ns, end_ns)
+        )
+
+    def settle(self, segment_ids: Sequence[str]) -> int:
+        found = [self._state.segments.get(segment_id) for segment_id in segment_ids]
+        live = [kept for kept in found if kept is not None and kept.live]
+        for kept in live:
+            kept.segment = replace(kept.segment, settled=True)
+        return len(live)
+
+    def _free(self, found: Iterable[Kept]) -> list[LiveSegment]:
+        taken = {
+            segment_id
+            for batch in self._state.batches.values()
+            if batch.state is BatchState.CLAIMED
+            for segment_id in batch.plan.segment_ids
+        }
+        live = [_live(kept) for kept in found if kept.segment.segment_id not in taken]
+        return sorted(live, key=lambda s: (s.org, s.hour_ns, s.segment_id))
+
+
+def _partition_ns(frequency_ms: int) -> int:
+    return rollup_of(frequency_ms).partition_ns if frequency_ms else HOUR_NS
+
+
+def _overlaps(segment: Segment, start_ns: int, end_ns: int) -> bool:
+    return segment.hour_ns < end_ns and segment.hour_ns + segment.width_ns > start_ns
+
+
+def _live(kept: Kept) -> LiveSegment:
+    s = kept.segment
+    return LiveSegment(
+        s.segment_id, s.key, s.org, s.collector, s.signal, s.dataset, s.frequency_ms, s.hour_ns, s.width_ns,
+        s.rows, s.bytes, s.level, s.settled, int(kept.published_at * 1e9),
+    )  # fmt: skip

@@ -1,0 +1,65 @@
+"""What tiers are planned by: views at one moment, what is due, what is left to merge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from resources.index.postgres.connections import Connected
+from resources.index.postgres.reading import partition_of, segment_of
+from resources.index.statements import load
+from resources.index.types import DuePartition, LiveSegment, TierView
+from resources.lake.layout import Signal
+
+SQL = load("tiers")
+_LIVE_FIELDS = tuple(name for name in LiveSegment.__slots__ if name != "org")
+
+
+class Tiers(Connected):
+    def tier_view(
+        self,
+        org: str,
+        signal: Signal,
+        frequencies_ms: Sequence[int],
+        start_ns: int,
+        end_ns: int,
+        dataset: str = "",
+    ) -> TierView:
+        values = {
+            "org": org,
+            "signal": signal.value,
+            "frequencies_ms": list(frequencies_ms),
+            "start_ns": start_ns,
+            "end_ns": end_ns,
+            "dataset": dataset,
+        }
+        with self._transaction() as connection:
+            # one snapshot for both: a publication changes segments and versions together
+            connection.execute(b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            partitions = connection.execute(SQL["partitions_over"], values).fetchall()
+            segments = connection.execute(SQL["segments_over"], values).fetchall()
+        return TierView(
+            tuple(partition_of(row) for row in partitions), tuple(segment_of(row) for row in segments)
+        )
+
+    def due_partitions(self, signal: Signal, frequency_ms: int, min_due_s: float = 0.0) -> list[DuePartition]:
+        values = {"signal": signal.value, "frequency_ms": frequency_ms, "min_due_s": min_due_s}
+        return [
+            DuePartition(row["org_id"], signal, row["frequency_ms"], row["start_ns"], row["due_s"])
+            for row in self._rows(SQL["due_partitions"], values)
+        ]
+
+    def unsettled(self, signal: Signal, org: str = "") -> list[LiveSegment]:
+        return [_live(row) for row in self._rows(SQL["unsettled"], {"signal": signal.value, "org": org})]
+
+    def live_in(self, signal: Signal, org: str, start_ns: int, end_ns: int) -> list[LiveSegment]:
+        values = {"signal": signal.value, "org": org, "start_ns": start_ns, "end_ns": end_ns}
+        return [_live(row) for row in self._rows(SQL["live_in"], values)]
+
+    def settle(self, segment_ids: Sequence[str]) -> int:
+        return self._change(SQL["settle"], {"segment_ids": list(segment_ids)})
+
+
+def _live(row: dict[str, Any]) -> LiveSegment:
+    values = {name: row[name] for name in _LIVE_FIELDS}
+    return LiveSegment(**{**values, "org": row["org_id"], "signal": Signal(row["signal"])})

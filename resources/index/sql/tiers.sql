@@ -1,0 +1,137 @@
+-- What tiers are planned by: partitions and their versions, live segments and what is left to merge.
+
+-- name: partitions_over
+SELECT
+    org_id,
+    signal,
+    frequency_ms,
+    start_ns,
+    version,
+    built_from,
+    (extract(EPOCH FROM updated_at) * 1e9)::bigint AS updated_at_ns,
+    due_since IS NOT NULL AS due,
+    expired_at IS NOT NULL AS expired
+FROM lakerunner.partition
+WHERE
+    org_id = %(org)s
+    AND signal = %(signal)s
+    AND frequency_ms = any(%(frequencies_ms)s)
+    AND start_ns < %(end_ns)s
+    AND start_ns + CASE WHEN frequency_ms = 86400000 THEN 86400000000000 ELSE 3600000000000 END > %(start_ns)s
+ORDER BY frequency_ms, start_ns;
+
+-- name: segments_over
+-- No window is wider than 31 days: the first condition lets the index find them.
+SELECT * FROM lakerunner.segment
+WHERE
+    org_id = %(org)s
+    AND signal = %(signal)s
+    AND frequency_ms = any(%(frequencies_ms)s)
+    AND hour_ns > %(start_ns)s - 2678400000000000
+    AND hour_ns < %(end_ns)s
+    AND hour_ns + width_ns > %(start_ns)s
+    AND CASE
+        WHEN %(dataset)s <> '' THEN dataset = %(dataset)s
+        ELSE dataset NOT IN (signal || '-quarantine', signal || '-cardinality')
+    END
+    AND retired_at IS NULL
+ORDER BY frequency_ms, min_ns, segment_id;
+
+-- name: due_partitions
+SELECT
+    org_id,
+    signal,
+    frequency_ms,
+    start_ns,
+    extract(EPOCH FROM now() - due_since)::double precision AS due_s
+FROM lakerunner.partition
+WHERE
+    signal = %(signal)s
+    AND frequency_ms = %(frequency_ms)s
+    AND due_since <= now() - make_interval(secs => %(min_due_s)s)
+    AND expired_at IS NULL
+ORDER BY due_since, org_id, start_ns
+LIMIT 20000;
+
+-- name: unsettled
+WITH open_window AS (
+    SELECT DISTINCT
+        org_id,
+        hour_ns,
+        width_ns
+    FROM lakerunner.segment
+    WHERE
+        signal = %(signal)s
+        AND NOT settled
+        AND retired_at IS NULL
+        AND (%(org)s = '' OR org_id = %(org)s)
+)
+
+SELECT DISTINCT
+    s.segment_id,
+    s.key,
+    s.org_id,
+    s.collector,
+    s.signal,
+    s.dataset,
+    s.frequency_ms,
+    s.hour_ns,
+    s.width_ns,
+    s.rows,
+    s.bytes,
+    s.level,
+    s.settled,
+    (extract(EPOCH FROM s.published_at) * 1e9)::bigint AS published_at_ns
+FROM lakerunner.segment AS s
+INNER JOIN open_window AS w
+    ON
+        s.org_id = w.org_id
+        AND s.hour_ns > w.hour_ns - 2678400000000000
+        AND s.hour_ns < w.hour_ns + w.width_ns
+        AND s.hour_ns + s.width_ns > w.hour_ns
+WHERE
+    s.signal = %(signal)s
+    AND s.retired_at IS NULL
+    AND NOT EXISTS (
+        SELECT 1
+        FROM lakerunner.batch_segment AS i
+        INNER JOIN lakerunner.batch AS b ON i.batch_id = b.batch_id
+        WHERE i.segment_id = s.segment_id AND b.state = 'claimed'
+    )
+ORDER BY s.org_id, s.hour_ns, s.segment_id;
+
+-- name: live_in
+SELECT
+    s.segment_id,
+    s.key,
+    s.org_id,
+    s.collector,
+    s.signal,
+    s.dataset,
+    s.frequency_ms,
+    s.hour_ns,
+    s.width_ns,
+    s.rows,
+    s.bytes,
+    s.level,
+    s.settled,
+    (extract(EPOCH FROM s.published_at) * 1e9)::bigint AS published_at_ns
+FROM lakerunner.segment AS s
+WHERE
+    s.org_id = %(org)s
+    AND s.signal = %(signal)s
+    AND s.hour_ns > %(start_ns)s - 2678400000000000
+    AND s.hour_ns < %(end_ns)s
+    AND s.hour_ns + s.width_ns > %(start_ns)s
+    AND s.retired_at IS NULL
+    AND NOT EXISTS (
+        SELECT 1
+        FROM lakerunner.batch_segment AS i
+        INNER JOIN lakerunner.batch AS b ON i.batch_id = b.batch_id
+        WHERE i.segment_id = s.segment_id AND b.state = 'claimed'
+    )
+ORDER BY s.hour_ns, s.segment_id;
+
+-- name: settle
+UPDATE lakerunner.segment SET settled = TRUE
+WHERE segment_id = any(%(segment_ids)s) AND retired_at IS NULL;
