@@ -41,7 +41,7 @@ def cooked_publication(
 ) -> Publication:
     """Everything a cooked batch changes. Segments hold rows of good objects only."""
     _balance(claim, objects, segments)
-    rows = tuple(_segment(claim, answer) for answer in segments)
+    rows = tuple(new_segment(claim, answer) for answer in segments)
     hours = _live_hours(claim, rows)
     return Publication(
         claim=claim,
@@ -62,7 +62,7 @@ def rebuilt_publication(
     given_up: Sequence[int],
 ) -> Publication:
     """One rebuilt hour: the new segments for all of the old ones, if the sources are still the same."""
-    rows = tuple(_segment(claim, answer) for answer in segments)
+    rows = tuple(new_segment(claim, answer) for answer in segments)
     return Publication(
         claim=claim,
         segments=rows,
@@ -85,7 +85,16 @@ def changes(publication: Publication, versions: dict[int, int]) -> list[HourChan
     return found
 
 
-def _segment(claim: Claim, answer: SegmentAnswer) -> Segment:
+def new_segment(
+    claim: Claim,
+    answer: SegmentAnswer,
+    *,
+    frequency_ms: int = 0,
+    width_ns: int = HOUR_NS,
+    level: int = 0,
+    settled: bool = False,
+) -> Segment:
+    """The index row of a written segment."""
     facts = answer.facts
     return Segment(
         segment_id=answer.segment_id,
@@ -94,14 +103,14 @@ def _segment(claim: Claim, answer: SegmentAnswer) -> Segment:
         collector=answer.collector,
         signal=claim.signal,
         dataset=answer.dataset,
-        frequency_ms=0,
+        frequency_ms=frequency_ms,
         hour_ns=answer.hour_ns,
-        width_ns=HOUR_NS,
+        width_ns=width_ns,
         min_ns=facts.min_ns,
         max_ns=facts.max_ns,
         rows=facts.rows,
         bytes=facts.bytes,
-        level=0,
+        level=level,
         origin="",
         format_version=facts.format_version,
         sort_version=facts.sort_version,
@@ -113,6 +122,7 @@ def _segment(claim: Claim, answer: SegmentAnswer) -> Segment:
         bloom_offset=facts.bloom_offset,
         bloom_length=facts.bloom_length,
         object_ids=facts.object_ids,
+        settled=settled,
     )
 
 

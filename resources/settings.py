@@ -84,6 +84,21 @@ class Settings:
     sensor_max_messages: int = 5000
     sensor_interval_s: int = 3
     pending_max_bytes: int = 64 * 1024 * MIB
+    # --- compaction -------------------------------------------------------------------------------
+    merge_target_bytes: int = 1024 * MIB
+    merge_memory_bytes: int = 192 * MIB
+    merge_claim_bytes: int = 4096 * MIB
+    compact_files: int = 32
+    compact_close_s: int = 4500
+    seal_after_s: int = 86_400
+    planner_interval_s: int = 20
+    # --- rollups ----------------------------------------------------------------------------------
+    rollup_interval_s: int = 30
+    rollup_memory_bytes: int = 192 * MIB
+    rollup_overdue_s: int = 120
+    # --- sweeping ---------------------------------------------------------------------------------
+    sweep_grace_s: int = 3600
+    sweep_orphan_s: int = 86_400
     # --- notification queues (`lakerunner notifications`) ------------------------------------------
     sqs_queue_url: str = ""
     sqs_endpoint: str = ""

@@ -89,6 +89,27 @@ MEANINGS: dict[str, dict[str, str]] = {
         "sensor_max_messages": "Kafka messages read per sensor tick.",
         "sensor_interval_s": "Least time between two ticks of an ingest sensor.",
     },
+    "Compaction": {
+        "merge_target_bytes": "A merged segment is ended, and another begun, at this size. Segments of half "
+        "of it and more are left alone.",
+        "merge_memory_bytes": "Decoded rows that one merging task holds; its memory is two to three times that.",
+        "merge_claim_bytes": "Segment bytes that one round of merging takes.",
+        "compact_files": "So many segments of one size class are merged while their hour is still open.",
+        "compact_close_s": "How long after its end an hour counts as closed: the rest of it is then merged.",
+        "seal_after_s": "How long after its end a day (month, for 1d rollups) of metrics is sealed.",
+        "planner_interval_s": "Least time between two looks for segments to merge.",
+    },
+    "Rollups": {
+        "rollup_interval_s": "Least time between two looks for changed partitions: a partition is rolled up "
+        "at most so often.",
+        "rollup_memory_bytes": "Decoded rows that one rollup task holds; its memory is two to three times that.",
+        "rollup_overdue_s": "A rollup that has been due for so long is requested whatever lineage says.",
+    },
+    "Sweeping": {
+        "sweep_grace_s": "Files of retired segments are deleted this long after they were retired; must be "
+        "longer than the longest query.",
+        "sweep_orphan_s": "Files that no segment knows are deleted this long after they were first seen.",
+    },
     "Notification queues": {
         "sqs_queue_url": "Address of the SQS queue that `lakerunner notifications sqs` takes from.",
         "sqs_endpoint": "Endpoint of an SQS look-alike, which gets `s3_access_key_id` and "
