@@ -6,12 +6,15 @@ from enum import StrEnum
 
 from dagster import AssetKey
 
+from resources.lake.frequency import Rollup
 from resources.lake.layout import Signal
 
 
 class Tier(StrEnum):
     RAW = "raw"
     COOKED = "cooked"
+    COMPACTED = "compacted"
+    ROLLUP = "rollup"
 
 
 def asset_key(tier: Tier, signal: Signal) -> AssetKey:
@@ -19,5 +22,17 @@ def asset_key(tier: Tier, signal: Signal) -> AssetKey:
     return AssetKey([tier.value, signal.value])
 
 
+def rollup_key(rollup: Rollup) -> AssetKey:
+    """`rollup/10s`."""
+    return AssetKey([Tier.ROLLUP.value, rollup.label])
+
+
 def cook_job_name(signal: Signal) -> str:
     return f"cook_{signal.value}"
+
+
+def compact_job_name(signal: Signal) -> str:
+    return f"compact_{signal.value}"
+
+
+ROLLUP_JOB, DAY_ROLLUP_JOB = "roll_up_hours", "roll_up_days"

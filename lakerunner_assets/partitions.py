@@ -1,7 +1,8 @@
 """Partitions are organisation by hour; this file is the only one that spells their keys.
 
 The key `2026-01-02-12:00` names the left-open hour `(12:00, 13:00]`. Two hours past the current one exist,
-because telemetry may be stamped up to an hour ahead.
+because telemetry may be stamped up to an hour ahead. Days are named by their date, `2026-01-02`, and hold the
+hours from `2026-01-02-00:00` on.
 """
 
 from __future__ import annotations
@@ -10,17 +11,25 @@ import datetime as dt
 from functools import cache
 
 from dagster import (
+    DailyPartitionsDefinition,
+    DimensionPartitionMapping,
     DynamicPartitionsDefinition,
     HourlyPartitionsDefinition,
+    IdentityPartitionMapping,
     MultiPartitionKey,
+    MultiPartitionMapping,
     MultiPartitionsDefinition,
+    TimeWindowPartitionMapping,
 )
 
-from resources.lake.timecut import from_datetime, to_datetime
+from resources.lake.timecut import DAY_NS, from_datetime, to_datetime
 
 ORGANISATIONS = DynamicPartitionsDefinition(name="org")
 HOUR_FORMAT = "%Y-%m-%d-%H:%M"
 HOURS_AHEAD = 2
+DAY_FORMAT = "%Y-%m-%d"
+DAYS_AHEAD = 2
+"""Today, and tomorrow for what is stamped ahead shortly before midnight."""
 
 
 @cache
@@ -32,6 +41,34 @@ def org_hours(horizon: str) -> MultiPartitionsDefinition:
     start = dt.datetime.fromisoformat(horizon).replace(tzinfo=dt.UTC)
     hours = HourlyPartitionsDefinition(start_date=start, end_offset=HOURS_AHEAD, fmt=HOUR_FORMAT)
     return MultiPartitionsDefinition({"org": ORGANISATIONS, "hour": hours})
+
+
+@cache
+def org_days(horizon: str) -> MultiPartitionsDefinition:
+    """Every (organisation, day) since `horizon`."""
+    start = dt.datetime.fromisoformat(horizon).replace(tzinfo=dt.UTC)
+    days = DailyPartitionsDefinition(start_date=start, end_offset=DAYS_AHEAD, fmt=DAY_FORMAT)
+    return MultiPartitionsDefinition({"org": ORGANISATIONS, "day": days})
+
+
+def hours_of_days() -> MultiPartitionMapping:
+    """From hours to the day they lie in, organisation by organisation; never left to be inferred."""
+    return MultiPartitionMapping(
+        {
+            "org": DimensionPartitionMapping("org", IdentityPartitionMapping()),
+            "hour": DimensionPartitionMapping("day", TimeWindowPartitionMapping()),
+        }
+    )
+
+
+def day_partition_key(org: str, day_ns: int) -> MultiPartitionKey:
+    return MultiPartitionKey({"org": org, "day": to_datetime(day_ns).strftime(DAY_FORMAT)})
+
+
+def parse_day_partition_key(key: str) -> tuple[str, int]:
+    """(organisation, start of the day)."""
+    day, _, org = key.partition("|")
+    return org, from_datetime(dt.datetime.strptime(day, DAY_FORMAT).replace(tzinfo=dt.UTC))
 
 
 def partition_key(org: str, hour_ns: int) -> MultiPartitionKey:
@@ -53,3 +90,7 @@ def in_window(hour_ns: int, horizon: str, now_ns: int) -> bool:
     """Whether an hour has a partition (events for others would be lost to Dagster)."""
     latest = now_ns + (HOURS_AHEAD - 1) * 3600 * 1_000_000_000
     return horizon_ns(horizon) <= hour_ns <= latest
+
+
+def day_in_window(day_ns: int, horizon: str, now_ns: int) -> bool:
+    return horizon_ns(horizon) <= day_ns <= now_ns + (DAYS_AHEAD - 1) * DAY_NS

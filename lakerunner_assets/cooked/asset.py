@@ -19,7 +19,8 @@ from lakerunner_assets.spec import SignalSpec
 from resources.bindings import Lakerunner
 
 if TYPE_CHECKING:
-    from lakerunner_assets.cooked.ingest import Kitchen, Report
+    from lakerunner_assets.cooked.ingest import Report
+    from lakerunner_assets.kitchen import Kitchen
 
 MODE_TAG = "lakerunner/mode"
 INGEST = "ingest"
@@ -101,7 +102,7 @@ def _note(context: dg.AssetExecutionContext, change: HourChange, hours: set[int]
 
 
 def _kitchen(context: dg.AssetExecutionContext, lakerunner: Lakerunner, heart: Heartbeat) -> "Kitchen":
-    from lakerunner_assets.cooked.ingest import Kitchen
+    from lakerunner_assets.kitchen import Kitchen
 
     return Kitchen(
         lakerunner.index, lakerunner.spark_tasks(), lakerunner.settings, heart, context.log.warning

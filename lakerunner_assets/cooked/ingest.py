@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lakerunner_assets.answers import Answer, Fault, ObjectAnswer, SegmentAnswer
 from lakerunner_assets.cooked.plan import Surroundings, plan_units
 from lakerunner_assets.cooked.task import cook
 from lakerunner_assets.cooked.units import decode_answer, encode
-from lakerunner_assets.heartbeat import Heartbeat
+from lakerunner_assets.kitchen import Kitchen, unless_lost
 from lakerunner_assets.publish import HourChange, UnbalancedError, changes, cooked_publication
-from resources.index.contract import PipelineIndex
 from resources.index.types import BatchKind, Claim, PublishConflictError
 from resources.lake.layout import Signal
-from resources.settings import Settings
-from resources.spark import SparkTasks, SparkUnavailableError, TaskCrashError
+from resources.spark import SparkUnavailableError, TaskCrashError
 
 MANY_ATTEMPTS = 5
 """After so many attempts even an innocent-looking batch is split: something in it may kill the server."""
@@ -55,17 +53,6 @@ class Report:
             self.notes.update(dict(answer.notes))
         self.segment_rows += sum(answer.facts.rows for answer in segments)
         self.failed.extend(answer.error for answer in objects if answer.fault is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class Kitchen:
-    """What a run works with."""
-
-    index: PipelineIndex
-    spark: SparkTasks
-    settings: Settings
-    heart: Heartbeat
-    log: Callable[[str], None]
 
 
 def cook_due(kitchen: Kitchen, signal: Signal, report: Report) -> Iterator[HourChange]:
@@ -184,14 +171,6 @@ def _split(kitchen: Kitchen, claim: Claim, error: str) -> None:
     kitchen.log(f"batch {claim.batch_id} is split: {error}")
     max_tries = kitchen.settings.object_max_tries
     unless_lost(kitchen, claim, lambda: kitchen.index.split(claim, error, max_tries))
-
-
-def unless_lost(kitchen: Kitchen, claim: Claim, change: Callable[[], None]) -> None:
-    """A claim that ran out is with another run; that must not end this one and all it holds."""
-    try:
-        change()
-    except PublishConflictError as lost:
-        kitchen.log(f"batch {claim.batch_id} has another holder already: {lost}")
 
 
 def _tag(batch_id: int, attempt: int) -> str:

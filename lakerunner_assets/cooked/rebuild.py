@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from lakerunner_assets.answers import Answer, Fault, ObjectAnswer
-from lakerunner_assets.cooked.ingest import Kitchen, Report, cook_claims, surroundings, unless_lost
+from lakerunner_assets.cooked.ingest import Report, cook_claims, surroundings
 from lakerunner_assets.cooked.plan import plan_all_now, plan_rebuild_units
 from lakerunner_assets.cooked.task import cook
 from lakerunner_assets.cooked.units import decode_answer, encode
+from lakerunner_assets.kitchen import Kitchen, unless_lost
 from lakerunner_assets.publish import HourChange, changes, rebuilt_publication
 from resources.index.types import BatchKind, BatchPlan, Claim, PublishConflictError, RawObject
 from resources.lake.layout import Signal

@@ -26,13 +26,13 @@ from lakerunner_assets.decode.door import Request, decode
 from lakerunner_assets.decode.errors import DecodeError
 from lakerunner_assets.decode.payload import open_payload
 from lakerunner_assets.decode.result import Decoded, Place
+from lakerunner_assets.lake_files import put_segment
 from lakerunner_assets.segments.written import SegmentIdentity
 from lakerunner_assets.signals import SIGNALS
 from lakerunner_assets.spec import SignalSpec
 from resources.lake.layout import hourly_segment_key
 from resources.lake.timecut import HOUR_NS, from_datetime
 from resources.object_store import (
-    AlreadyExistsError,
     ObjectInfo,
     ObjectStore,
     StoreError,
@@ -207,20 +207,11 @@ class Round:
         identity = SegmentIdentity(unit.org, unit.collector, dataset, hour_ns, name)
         facts = self._spec.write(self._buffers.take(dataset, hour_ns), path, identity)
         key = hourly_segment_key(unit.org, unit.collector, dataset, hour_ns, name)
-        self._put(key, path)
+        put_segment(open_store(unit.lake_url, self._settings), key, path)
         path.unlink()
         self._segments.append(
             SegmentAnswer(target.batch_id, name, key, unit.collector, dataset, hour_ns, facts)
         )
-
-    def _put(self, key: str, path: Path) -> None:
-        store = open_store(self._unit.lake_url, self._settings)
-        try:
-            store.put_new(key, path)
-        except AlreadyExistsError:
-            # The same attempt run again by Spark wrote the same bytes; else the batch needs a new attempt.
-            if store.get_bytes(key) != path.read_bytes():
-                raise
 
     def _target(self, hour_ns: int) -> Target:
         return self._unit.target or self._unit.targets[hour_ns]

@@ -54,6 +54,21 @@ def write_file(
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+    return written(
+        path, facts, len(content.groups), terms=terms, label_names=label_names, metric_names=metric_names
+    )
+
+
+def written(
+    path: Path,
+    facts: SegmentFacts,
+    row_groups: int,
+    *,
+    terms: tuple[int, ...],
+    label_names: tuple[str, ...],
+    metric_names: tuple[str, ...],
+) -> WrittenSegment:
+    """What the index must know about a file that is complete."""
     return WrittenSegment(
         rows=facts.rows,
         bytes=path.stat().st_size,
@@ -69,7 +84,7 @@ def write_file(
         bloom_offset=facts.bloom_offset,
         bloom_length=facts.bloom_length,
         object_ids=facts.source_objects,
-        row_groups=len(content.groups),
+        row_groups=row_groups,
     )
 
 
@@ -84,18 +99,23 @@ def _write(path: Path, content: Content, facts: SegmentFacts) -> SegmentFacts:
         for start, end in content.groups:
             rows = _rows(table, encodings.constant, content.order[start:end])
             writer.write_table(compacted(rows), row_group_size=end - start)
-        series_offset = sink.tell()
-        sink.write(content.series_table)
-        sink.write(content.bloom)
-        facts = replace(
-            facts,
-            series_offset=series_offset,
-            series_length=len(content.series_table),
-            bloom_offset=series_offset + len(content.series_table),
-            bloom_length=len(content.bloom),
-        )
+        facts = append_blocks(sink, facts, content.series_table, content.bloom)
         writer.add_key_value_metadata({**file_metadata(facts, content.label_map), **content.metadata})
     return facts
+
+
+def append_blocks(sink: pa.NativeFile, facts: SegmentFacts, series_table: bytes, bloom: bytes) -> SegmentFacts:
+    """Behind the row groups; returns the facts with the offsets."""
+    series_offset = sink.tell()
+    sink.write(series_table)
+    sink.write(bloom)
+    return replace(
+        facts,
+        series_offset=series_offset,
+        series_length=len(series_table),
+        bloom_offset=series_offset + len(series_table),
+        bloom_length=len(bloom),
+    )
 
 
 def _rows(table: pa.Table, constant: Collection[str], order: np.ndarray) -> pa.Table:

@@ -14,7 +14,7 @@ equal bytes, so a retried task writes the same object.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def write_log_segment(
         bloom_length=0,
     )
     stream_table = streams.encode(stream for stream, _ in found)
-    bloom = token_bloom.build(_token_columns(unified.table)).to_bytes()
+    bloom = token_bloom.build(token_columns(unified.table)).to_bytes()
     groups = row_groups(times[order], unified.table.nbytes / len(times))
     content = Content(
         unified.table.drop_columns([STREAM_COLUMN]), order, groups, unified.label_map, stream_table, bloom
@@ -77,7 +77,7 @@ def write_log_segment(
         sink_path,
         content,
         facts,
-        terms=_terms(unified.table, [stream.labels for stream, _ in found]),
+        terms=log_terms(levels_of(unified.table), [stream.labels for stream, _ in found]),
         label_names=tuple(sorted({name for stream, _ in found for name, _ in stream.labels})),
         metric_names=(),
     )
@@ -120,17 +120,22 @@ def _order(table: pa.Table, found: Sequence[tuple[Stream, int]]) -> np.ndarray:
     return row_order(table.column("chq_tsns").to_numpy(), rank_of_code[codes], *columns)
 
 
-def _terms(table: pa.Table, label_sets: Sequence[Labels]) -> tuple[int, ...]:
+def levels_of(table: pa.Table) -> set[str]:
+    return set(table.column("log_level").unique().drop_null().to_pylist())
+
+
+def log_terms(levels: Collection[str], label_sets: Iterable[Labels]) -> tuple[int, ...]:
+    """Index terms of a log segment."""
     values: dict[str, set[str]] = {}
     for labels in label_sets:
         for name, value in labels:
             values.setdefault(name, set()).add(value)
     # added to, never instead of: a stream may have a label of that name
-    values.setdefault("log_level", set()).update(table.column("log_level").unique().drop_null().to_pylist())
+    values.setdefault("log_level", set()).update(levels)
     return terms_of(values)
 
 
-def _token_columns(table: pa.Table) -> Iterator[pa.Array]:
+def token_columns(table: pa.Table) -> Iterator[pa.Array]:
     """Everything a person may look for: message, text attributes, ids."""
     for schema_field, column in zip(table.schema, table.columns, strict=True):
         name, kind = schema_field.name, schema_field.type

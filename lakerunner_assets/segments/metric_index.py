@@ -7,7 +7,7 @@ derived series have (`le`, `quantile`) stand there by their wildcard.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,17 +39,34 @@ def index_terms(
     names: Iterable[str], label_sets: Iterable[Labels], derived_labels: Iterable[str]
 ) -> tuple[int, ...]:
     """`names`: stored and derived. `__name__` itself is no field: names are asked for by `NAME_FIELD`."""
-    values: dict[str, set[str]] = {NAME_FIELD: set(names)}
+    return terms_of_values(names, values_by_label(label_sets), derived_labels)
+
+
+def values_by_label(label_sets: Iterable[Labels]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
     for labels in label_sets:
         for name, value in labels:
-            if name != NAME_LABEL:  # a label called like NAME_FIELD adds to the names, which only widens
-                values.setdefault(name, set()).add(value)
+            found.setdefault(name, set()).add(value)
+    return found
+
+
+def terms_of_values(
+    names: Iterable[str], of_labels: Mapping[str, set[str]], derived_labels: Iterable[str]
+) -> tuple[int, ...]:
+    """The same from the values that each label has."""
+    values: dict[str, set[str]] = {name: found for name, found in of_labels.items() if name != NAME_LABEL}
+    # a label called like NAME_FIELD adds to the names, which only widens
+    values[NAME_FIELD] = values.get(NAME_FIELD, set()).union(names)
     return tuple(sorted({*terms_of(values), *map(wildcard, derived_labels)}))
 
 
 def bloom_columns(table: pa.Table, label_sets: Iterable[Labels]) -> Iterator[pa.Array]:
     """Label values, and the trace and span ids of exemplars."""
     yield pa.array({value for labels in label_sets for _, value in labels}, pa.string())
+    yield from exemplar_ids(table)
+
+
+def exemplar_ids(table: pa.Table) -> Iterator[pa.Array]:
     if "chq_exemplars" in table.column_names:
         exemplars = table.column("chq_exemplars").chunk(0).flatten()
         for name in ("trace_id", "span_id"):

@@ -84,17 +84,18 @@ def scale(
     digits: Int64s,
     powers: Doubles,
     joined: bool,
-) -> tuple[Int64s, Flags, Int64s]:
-    """Scaled values, which rows have none, and the base of each series; rows are taken in `order`.
+    base: Int64s,
+    started: Flags,
+    previous: int,
+) -> tuple[Int64s, Flags, int]:
+    """Scaled values, which rows have none, and the last one of all; rows are taken in `order`.
 
-    `digits` per series, -1 for one that is not scaled. `joined`: whether a series gets a base at all.
+    `digits` per series, -1 for one that is not scaled. `joined`: whether a series gets a base at all. `base` of
+    each series is filled in where it is not `started`; `previous`: the scaled value before the first.
     """
     bits = values.view(np.uint64)
     scaled = np.zeros(len(values), np.int64)
     unscaled = np.ones(len(values), np.bool_)
-    base = np.zeros(len(digits), np.int64)
-    started = np.zeros(len(digits), np.bool_)
-    previous = np.int64(0)
     for row in order:
         code = np.uint64(codes[row])
         places = digits[code]
@@ -108,4 +109,4 @@ def scale(
         previous = number - base[code]
         scaled[row] = previous
         unscaled[row] = False
-    return scaled, unscaled, base
+    return scaled, unscaled, previous

@@ -35,7 +35,8 @@ def split(column: pa.Array, codes: Int32s, order: Int64s, count: int) -> SplitVa
     values = _doubles(column)
     digits = fewest_digits(needed_digits(values, missing, codes, order, count, POWERS))
     joined = len(values) >= JOINED_ROWS * len(np.unique(codes))
-    scaled, unscaled, base = scale(values, missing, codes, order, digits, POWERS, joined)
+    base, started = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    scaled, unscaled, _ = scale(values, missing, codes, order, digits, POWERS, joined, base, started, 0)
     exponent = np.maximum(digits, 0)
     columns = {
         SCALED: pa.array(scaled, mask=unscaled),
@@ -44,6 +45,38 @@ def split(column: pa.Array, codes: Int32s, order: Int64s, count: int) -> SplitVa
         DOUBLE: pa.array(values, mask=missing | ~unscaled, from_pandas=False),
     }
     return SplitValues(columns, base, exponent)
+
+
+class Splitter:
+    """Splits values that come in pieces, in segment order; a series may go on in the next piece."""
+
+    def __init__(self, exponent: Int64s, joined: bool) -> None:
+        """`exponent` of each series; `joined`: whether they get a base."""
+        self._exponent, self._joined = exponent, joined
+        self._previous = 0
+        self._open, self._base = -1, 0
+        """The last series so far, and its base."""
+
+    def split(self, column: pa.Array, series: Int32s, rows: Int64s) -> SplitValues:
+        """`series` in this piece, each with so many `rows`; base and exponent are given for each of these."""
+        values, missing = _doubles(column), column.is_null().to_numpy(zero_copy_only=False)
+        exponent = self._exponent[series]
+        base, started = np.zeros(len(series), np.int64), np.zeros(len(series), np.bool_)
+        if series[0] == self._open:  # rows of it are written: its base stands
+            base[0], started[0] = self._base, True
+        codes = np.repeat(np.arange(len(series), dtype=np.int32), rows)
+        order = np.arange(len(values))
+        scaled, unscaled, previous = scale(
+            values, missing, codes, order, exponent, POWERS, self._joined, base, started, self._previous
+        )
+        self._previous, self._open, self._base = int(previous), int(series[-1]), int(base[-1])
+        columns = {
+            SCALED: pa.array(scaled, mask=unscaled),
+            BASE: pa.array(np.repeat(base, rows)),
+            EXPONENT: pa.array(np.repeat(exponent.astype(np.int32), rows)),
+            DOUBLE: pa.array(values, mask=missing | ~unscaled, from_pandas=False),
+        }
+        return SplitValues(columns, base, exponent)
 
 
 def fewest_digits(needed: Int64s) -> Int64s:

@@ -51,10 +51,15 @@ def ranks(values: Int64s) -> Int64s:
     return place[coded.indices.to_numpy()] if len(values) else values
 
 
+def most_rows(bytes_per_row: float, most_bytes: int = MAX_GROUP_BYTES) -> int:
+    """Of a row group."""
+    return max(1, min(MAX_GROUP_ROWS, int(most_bytes / max(bytes_per_row, 1))))
+
+
 def row_groups(times: Int64s, bytes_per_row: float) -> list[tuple[int, int]]:
     """(first, behind) of each row group over rows in segment order."""
     count = len(times)
-    limit = max(1, min(MAX_GROUP_ROWS, int(MAX_GROUP_BYTES / max(bytes_per_row, 1))))
+    limit = most_rows(bytes_per_row)
     if count < SMALL_SEGMENT_ROWS:
         borders: Sequence[int] = [0, count]
     else:

@@ -24,7 +24,7 @@ from lakerunner_assets.segments.metric_kernels import (
     Int64s,
     series_facts,
 )
-from lakerunner_assets.segments.order import MAX_GROUP_BYTES, MAX_GROUP_ROWS, is_ordered, radix_sorted
+from lakerunner_assets.segments.order import is_ordered, most_rows, radix_sorted
 from resources.lake.series import NAME_LABEL
 from resources.lake.streams import Labels
 
@@ -110,7 +110,7 @@ def row_order(table: pa.Table, runs: SeriesRuns) -> Int64s:
 
 def row_groups(starts: Int64s, rows: int, bytes_per_row: float) -> list[tuple[int, int]]:
     """(first, behind) of each row group: as many whole series as fit, a longer series in pieces."""
-    limit = max(1, min(MAX_GROUP_ROWS, int(MAX_GROUP_BYTES / max(bytes_per_row, 1))))
+    limit = most_rows(bytes_per_row)
     groups: list[tuple[int, int]] = []
     start = 0
     while start < rows:

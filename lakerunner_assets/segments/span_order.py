@@ -14,10 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_assets.segments.order import (
-    MAX_GROUP_BYTES,
-    MAX_GROUP_ROWS,
     Int64s,
     is_ordered,
+    most_rows,
     radix_sorted,
 )
 
@@ -54,6 +53,6 @@ def trace_ranks(trace_id: pa.FixedSizeBinaryArray) -> Int64s:
 
 def span_groups(count: int, bytes_per_row: float) -> list[tuple[int, int]]:
     """(first, behind) of each row group, all of about the same size."""
-    limit = max(1, min(MAX_GROUP_ROWS, int(MAX_GROUP_BYTES / max(bytes_per_row, 1))))
+    limit = most_rows(bytes_per_row)
     pieces = -(-count // limit)
     return list(pairwise(count * piece // pieces for piece in range(pieces + 1)))

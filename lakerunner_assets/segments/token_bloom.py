@@ -7,7 +7,7 @@ bits as building it at that size. Reading and the definition of token and hash a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -33,21 +33,34 @@ _SALTS.flags.writeable = False
 _MULTIPLIER, _MIX_1, _MIX_2 = np.uint64(MULTIPLIER), np.uint64(MIX_1), np.uint64(MIX_2)
 
 
-def build(columns: Iterator[pa.Array]) -> TokenBloom:
+def build(columns: Iterable[pa.Array]) -> TokenBloom:
     """The bloom of all tokens in text columns, and of the hex form of id columns."""
-    words = np.zeros(MAX_BLOCKS * 8, np.uint32)
-    recent = np.zeros(2 * _RECENT, np.uint64)
-    for column in columns:
-        if pa.types.is_fixed_size_binary(column.type):
-            ids = column.drop_null()
-            width = column.type.byte_width
-            raw = np.frombuffer(ids.buffers()[1] or b"", np.uint8)[
-                ids.offset * width : (ids.offset + len(ids)) * width
-            ]
-            add_hex_ids(raw, width, words, recent)
-        else:
-            add_tokens(*string_buffers(_texts(column)), words, recent)
-    return TokenBloom(memoryview(folded(words).tobytes()).cast("I"))
+    builder = Builder()
+    builder.add(columns)
+    return builder.finished()
+
+
+class Builder:
+    """A bloom that is filled column by column; the order they come in does not matter."""
+
+    def __init__(self) -> None:
+        self._words = np.zeros(MAX_BLOCKS * 8, np.uint32)
+        self._recent = np.zeros(2 * _RECENT, np.uint64)
+
+    def add(self, columns: Iterable[pa.Array]) -> None:
+        for column in columns:
+            if pa.types.is_fixed_size_binary(column.type):
+                ids = column.drop_null()
+                width = column.type.byte_width
+                raw = np.frombuffer(ids.buffers()[1] or b"", np.uint8)[
+                    ids.offset * width : (ids.offset + len(ids)) * width
+                ]
+                add_hex_ids(raw, width, self._words, self._recent)
+            else:
+                add_tokens(*string_buffers(_texts(column)), self._words, self._recent)
+
+    def finished(self) -> TokenBloom:
+        return TokenBloom(memoryview(folded(self._words).tobytes()).cast("I"))
 
 
 def _texts(column: pa.Array) -> pa.Array:

@@ -14,7 +14,7 @@ other. Equal inputs give equal bytes, so a retried task writes the same object.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from resources.lake.segment_file import (
     SPAN_SORT_VERSION,
     SegmentFacts,
 )
-from resources.lake.streams import Stream
+from resources.lake.streams import Labels
 from resources.lake.terms import terms_of
 
 TERM_COLUMNS = ("service_name", "span_name", "span_kind", "span_status_code")
@@ -76,31 +76,37 @@ def write_span_segment(
         span_groups(len(start), table.nbytes / len(start)),
         unified.label_map,
         streams.encode(found),
-        token_bloom.build(_token_columns(table)).to_bytes(),
+        token_bloom.build(token_columns(table)).to_bytes(),
     )
     return write_file(
         sink_path,
         content,
         facts,
-        terms=_terms(table, found),
+        terms=span_terms(term_values(table), [stream.labels for stream in found]),
         label_names=tuple(sorted({name for stream in found for name, _ in stream.labels})),
         metric_names=(),
     )
 
 
-def _terms(table: pa.Table, found: Sequence[Stream]) -> tuple[int, ...]:
-    values: dict[str, set[str]] = {}
-    for stream in found:
-        for name, value in stream.labels:
+def term_values(table: pa.Table) -> dict[str, set[str]]:
+    """What the rows have in the columns that make terms; spans that are not OTLP may lack any of them."""
+    return {
+        name: set(table.column(name).unique().drop_null().to_pylist())
+        for name in TERM_COLUMNS
+        if name in table.column_names
+    }
+
+
+def span_terms(of_rows: Mapping[str, set[str]], label_sets: Iterable[Labels]) -> tuple[int, ...]:
+    """Index terms of a span segment."""
+    values = {name: set(texts) for name, texts in of_rows.items()}
+    for labels in label_sets:
+        for name, value in labels:
             values.setdefault(name, set()).add(value)
-    for name in TERM_COLUMNS:
-        if name in table.column_names:  # spans that are not OTLP may lack any of them
-            texts = table.column(name).unique().drop_null().to_pylist()
-            values.setdefault(name, set()).update(texts)
     return terms_of(values)
 
 
-def _token_columns(table: pa.Table) -> Iterator[pa.Array]:
+def token_columns(table: pa.Table) -> Iterator[pa.Array]:
     """Everything a person may look for: names, text attributes, ids, and the same of events and links."""
     for field, column in zip(table.schema, table.columns, strict=True):
         if field.name in OVERFLOW_COLUMNS.values():

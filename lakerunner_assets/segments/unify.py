@@ -7,7 +7,7 @@ Attributes beyond the column limit move to the overflow map, least frequent firs
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +18,7 @@ from lakerunner_assets.decode.any_value import double_text
 from lakerunner_assets.decode.naming import MAX_COLUMNS, PREFIXES, Attribute, assign, attribute_of
 from resources.lake.segment_file import OVERFLOW_COLUMNS, MappedColumn
 
-_MAP = pa.map_(pa.string(), pa.string())
-_TEXT = pa.dictionary(pa.int32(), pa.string())
+MAP = pa.map_(pa.string(), pa.string())
 
 Keyed = dict[str | Attribute, pa.ChunkedArray]
 """A table's columns: attributes by what they hold, all others by name."""
@@ -41,7 +40,7 @@ def unify(tables: Sequence[pa.Table], max_columns: int = MAX_COLUMNS) -> Unified
         for key, column in columns_of.items():
             if isinstance(key, Attribute):
                 counts[key] += len(column) - column.null_count
-    kept, demoted = _split(counts, max_columns)
+    kept, demoted = split_by_frequency(counts, max_columns)
     names = assign(kept)
     wanted: dict[str | Attribute, str] = {name: name for name in _system_columns(tables)}
     wanted |= {attribute: names[attribute] for attribute in sorted(kept, key=names.__getitem__)}
@@ -61,7 +60,10 @@ def unify(tables: Sequence[pa.Table], max_columns: int = MAX_COLUMNS) -> Unified
     return Unified(pa.table(columns), label_map)
 
 
-def _split(counts: Counter[Attribute], limit: int) -> tuple[list[Attribute], list[Attribute]]:
+def split_by_frequency(
+    counts: Counter[Attribute], limit: int
+) -> tuple[list[Attribute], list[Attribute]]:
+    """Those that get a column, at most `limit` of a scope, and those that do not."""
     kept: list[Attribute] = []
     demoted: list[Attribute] = []
     for scope in PREFIXES:
@@ -112,16 +114,17 @@ def _column(tables: Sequence[pa.Table], found: Sequence[Keyed], key: str | Attri
 def _overflow(
     tables: Sequence[pa.Table], found: Sequence[Keyed], name: str, moved: dict[str, pa.Array]
 ) -> pa.Array | None:
-    """The overflow maps of the tables, joined by the columns that move into it."""
     existing = _column(tables, found, name) if any(name in columns for columns in found) else None
-    if not moved:
-        return existing
+    return joined_overflow(sum(table.num_rows for table in tables), existing, moved) if moved else existing
+
+
+def joined_overflow(count: int, existing: pa.MapArray | None, moved: Mapping[str, pa.Array]) -> pa.MapArray:
+    """The overflow maps of `count` rows, joined by the columns that move into them."""
     rows: list[np.ndarray] = []
     keys: list[pa.Array] = []
     values: list[pa.Array] = []
-    count = sum(table.num_rows for table in tables)
     if existing is not None:
-        lengths = pc.fill_null(pc.list_value_length(existing.cast(pa.list_(_MAP.field(0).type))), 0)
+        lengths = pc.fill_null(pc.list_value_length(existing.cast(pa.list_(MAP.field(0).type))), 0)
         rows.append(np.repeat(np.arange(count), lengths.to_numpy()))
         keys.append(existing.keys)
         values.append(existing.items)

@@ -7,8 +7,20 @@ else and their code cannot reach further. Every method is one transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
+from resources.index.sweeping_types import (
+    Aging,
+    LakeFile,
+    Leftovers,
+    OldObject,
+    OldTier,
+    OldWindow,
+    OrphanCount,
+    Remove,
+    Retention,
+)
 from resources.index.types import (
     ApiKey,
     Backlog,
@@ -47,14 +59,8 @@ class KeyIndex(Protocol):
         """The live (not revoked, not expired) key with this sha256, of an enabled organisation."""
 
 
-class QueryIndex(KeyIndex, Protocol):
-    """All that a query may see."""
-
-    def find_segments(self, query: SegmentQuery) -> list[Segment]:
-        """Live segments overlapping `[start_ns, end_ns]`, ordered by (min_ns, segment_id)."""
-
-    def count_segments(self, org: str, dataset: str) -> int:
-        """Live segments of a dataset, for `EXPLAIN`'s considered/pruned line."""
+class TierIndex(Protocol):
+    """Partitions and segments together."""
 
     def tier_view(
         self,
@@ -70,6 +76,16 @@ class QueryIndex(KeyIndex, Protocol):
         A rollup may be used only while `resources.lake.currency` says so of the partitions seen with it.
         Without `dataset`, quarantined rows and side data are not in it.
         """
+
+
+class QueryIndex(KeyIndex, TierIndex, Protocol):
+    """All that a query may see."""
+
+    def find_segments(self, query: SegmentQuery) -> list[Segment]:
+        """Live segments overlapping `[start_ns, end_ns]`, ordered by (min_ns, segment_id)."""
+
+    def count_segments(self, org: str, dataset: str) -> int:
+        """Live segments of a dataset, for `EXPLAIN`'s considered/pruned line."""
 
 
 class StatusIndex(Protocol):
@@ -105,7 +121,14 @@ class IngressIndex(KeyIndex, StatusIndex, Protocol):
     def add_counters(self, amounts: Mapping[str, float]) -> None: ...
 
 
-class AdminIndex(Protocol):
+class RetentionIndex(Protocol):
+    """How long things are kept."""
+
+    def retentions(self) -> list[Retention]:
+        """What has none is kept for ever."""
+
+
+class AdminIndex(RetentionIndex, Protocol):
     """What a person sets up."""
 
     def create_organisation(self, org: str) -> bool:
@@ -130,8 +153,74 @@ class AdminIndex(Protocol):
     def retry_parked(self, org: str, object_ids: Sequence[int] | None) -> int:
         """Parked (None = all of the organisation's) objects become registered again."""
 
+    def put_retention(self, org: str, signal: Signal, tier: str, keep_days: int) -> None: ...
 
-class PipelineIndex(IngressIndex, Protocol):
+    def remove_retention(self, org: str, signal: Signal, tier: str) -> bool:
+        """Whether there was one."""
+
+
+class SweepIndex(IngressIndex, RetentionIndex, Protocol):
+    """All that the sweeper may see and do.
+
+    Whatever deletes judges its rows again, skips what somebody else has locked, and returns what it deleted.
+    """
+
+    def sweep_lock(self) -> AbstractContextManager[bool]:
+        """Whether this is the only sweeper, for as long as the block runs."""
+
+    def all_organisations(self) -> list[str]:
+        """Disabled ones too, sorted: their data ages like any other."""
+
+    def aging(self, tier: OldTier, limit: int) -> Aging:
+        """At most `limit` segments and partitions that start before `ended_by_ns`."""
+
+    def expire(self, tier: OldTier, window: OldWindow) -> bool:
+        """Retire these segments and expire these partitions, if the window still holds exactly them, free."""
+
+    def retired_segments(self, grace_s: float, org: str, limit: int) -> list[LakeFile]:
+        """Retired for longer than the grace and in no batch that is under way, oldest first."""
+
+    def delete_retired(self, keys: Sequence[str], grace_s: float, remove: Remove) -> list[LakeFile]: ...
+
+    def old_objects(
+        self, org: str, signal: Signal, ended_by_ns: int, limit: int, without: Sequence[str] = ()
+    ) -> list[OldObject]:
+        """Done, of an arrival hour that ended by then, bytes still there, in no bucket of `without`."""
+
+    def expire_objects(self, object_ids: Sequence[int], remove: Remove) -> list[OldObject]:
+        """Objects of one bucket: their bytes go, their rows stay."""
+
+    def forgettable_objects(
+        self, org: str, signal: Signal, ended_by_ns: int, expired_s: float, limit: int
+    ) -> list[int]:
+        """Objects whose bytes went `expired_s` ago, and of which no segment holds rows any more."""
+
+    def forget_objects(self, object_ids: Sequence[int]) -> int: ...
+
+    def known_segment_keys(self, keys: Sequence[str]) -> set[str]:
+        """Keys of live and of retired segments."""
+
+    def note_listed(self, org: str, unknown: Mapping[str, int], known: Sequence[str]) -> int:
+        """Files (key → bytes) without a segment are orphans from now on; how many are new."""
+
+    def ripe_orphans(self, age_s: float, org: str, limit: int, without: Sequence[str] = ()) -> list[LakeFile]:
+        """Found longer ago than that, without a batch under way that is older and might publish them."""
+
+    def delete_orphans(self, keys: Sequence[str], age_s: float, remove: Remove) -> list[LakeFile]: ...
+
+    def orphan_counts(self) -> dict[str, OrphanCount]: ...
+
+    def forget_batches(self, batch_s: float, limit: int) -> int:
+        """Done for so long, and nothing that they published is left."""
+
+    def forget_silent_runs(self, run_s: float) -> int: ...
+
+    def set_gauges(self, values: Mapping[str, float]) -> None: ...
+
+    def leftovers(self, batch_s: float, run_s: float, message_s: float) -> Leftovers: ...
+
+
+class PipelineIndex(IngressIndex, TierIndex, RetentionIndex, Protocol):
     """What sensors, runs and singletons do. See design notes in `docs/concepts.md`."""
 
     def read_offsets(self, cluster: str, topic: str) -> list[TopicOffset]: ...

@@ -8,9 +8,10 @@ from resources.index.memory.accounts import Accounts
 from resources.index.memory.intake import IntakeDesk
 from resources.index.memory.publishing import Publishing
 from resources.index.memory.runs import Runs
+from resources.index.memory.sweeping import Sweeping
 
 
-class MemoryIndex(Accounts, IntakeDesk, Publishing, Runs):
+class MemoryIndex(Accounts, IntakeDesk, Publishing, Runs, Sweeping):
     """Implements every protocol of `resources.index.contract`."""
 
 

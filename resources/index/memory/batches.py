@@ -171,7 +171,8 @@ class Batches(Held):
             if plan.kind is BatchKind.COOK:
                 found.state = ObjectState.BATCHED
         self._check_segments(plan)
-        batch = Batch(len(self._state.batches) + 1, plan, self._clock(), self._clock())
+        self._state.last_batch += 1
+        batch = Batch(self._state.last_batch, plan, self._clock(), self._clock())
         self._state.batches[batch.batch_id] = batch
         return batch
 

@@ -68,7 +68,8 @@ class IntakeDesk(Held):
         if notice.org not in self._state.organisations:
             raise ValueError(f"organisation {notice.org!r} does not exist")
         now = self._clock()
-        new = Object(len(self._state.objects) + 1, notice, notice.etag.strip('"'), now, now)
+        self._state.last_object += 1
+        new = Object(self._state.last_object, notice, notice.etag.strip('"'), now, now)
         self._state.objects[new.object_id] = new
         return new
 

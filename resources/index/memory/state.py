@@ -37,6 +37,7 @@ class Object:
     error: str = ""
     overwritten_etag: str = ""
     done: ObjectDone | None = None
+    expired_at: float | None = None
 
 
 @dataclass(slots=True)
@@ -93,6 +94,13 @@ class State:
     outbox: list[tuple[float, OutboxMessage]] = field(default_factory=list)
     counters: dict[str, float] = field(default_factory=dict)
     runs: dict[str, float] = field(default_factory=dict)
+    retention: dict[tuple[str, Signal, str], tuple[int, float]] = field(default_factory=dict)
+    """Days and since when, by organisation, signal and tier."""
+    orphans: dict[str, tuple[str, int, float]] = field(default_factory=dict)
+    """Organisation, bytes and since when, by key."""
+    last_object: int = 0
+    last_batch: int = 0
+    """Numbers are not given twice, like those of the tables."""
 
 
 class Held:

@@ -11,10 +11,11 @@ from resources.index.postgres.intake import IntakeDesk
 from resources.index.postgres.publishing import Publishing
 from resources.index.postgres.reading import Reading
 from resources.index.postgres.runs import Runs
+from resources.index.postgres.sweeping import Sweeping
 from resources.index.postgres.tiers import Tiers
 
 
-class PostgresIndex(Accounts, IntakeDesk, Batches, Publishing, Reading, Runs, Tiers):
+class PostgresIndex(Accounts, IntakeDesk, Batches, Publishing, Reading, Runs, Sweeping, Tiers):
     """Implements every protocol of `resources.index.contract`."""
 
 

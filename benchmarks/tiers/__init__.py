@@ -1,0 +1,1 @@
+"""What compaction, sealing and rollups cost, and how many bytes they leave."""

@@ -1,0 +1,27 @@
+"""Segments on their way between the lake and a worker's disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from resources.object_store import AlreadyExistsError, ObjectStore
+
+
+def fetch_segments(lake: ObjectStore, keys: Sequence[str], folder: Path) -> list[Path]:
+    """Each as a file of its own, in order; segments never change, so there is no version to check."""
+    paths: list[Path] = []
+    for number, key in enumerate(keys):
+        path = folder / f"source-{number}.parquet"
+        lake.fetch_to(key, path)
+        paths.append(path)
+    return paths
+
+
+def put_segment(lake: ObjectStore, key: str, path: Path) -> None:
+    """Create it; what Spark wrote when it ran the same attempt before must be the same bytes."""
+    try:
+        lake.put_new(key, path)
+    except AlreadyExistsError:
+        if lake.get_bytes(key) != path.read_bytes():
+            raise

@@ -1,0 +1,1 @@
+"""Rollups: one row per series and bucket, built from samples or from the rollup below."""

@@ -1,0 +1,168 @@
+"""`rollup/{10s,1m,5m,1h,1d}`: metrics in buckets, each frequency from the one below.
+
+The hourly ones fire together, in one run, whenever cooking changed an hour; the day follows once it has
+closed, and again when late rows change it. Materialising partitions by hand builds those that are not
+current, with the tag `lakerunner/force=true` all of them.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from lakerunner_assets.heartbeat import beating
+from lakerunner_assets.keys import Tier, asset_key, rollup_key
+from lakerunner_assets.partitions import (
+    day_partition_key,
+    hours_of_days,
+    org_days,
+    org_hours,
+    parse_day_partition_key,
+    parse_partition_key,
+    partition_key,
+)
+from resources.bindings import Lakerunner
+from resources.lake.frequency import AS_SENT, DAY, Rollup, rollup_of
+from resources.lake.layout import Signal
+
+if TYPE_CHECKING:
+    from lakerunner_assets.rollup.run import PartitionChange, RollReport
+
+FORCE_TAG = "lakerunner/force"
+BUILT = "built"
+COOKED = asset_key(Tier.COOKED, Signal.METRICS)
+OPEN_DAYS = dt.timedelta(days=2)
+"""Today and the day ahead: the newest partitions of a day asset are not closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """How hours and days differ."""
+
+    definition: dg.MultiPartitionsDefinition
+    parse: Callable[[str], tuple[str, int]]
+    key: Callable[[str, int], dg.MultiPartitionKey]
+
+
+def rollup_asset(rollup: Rollup, horizon: str) -> dg.AssetsDefinition:
+    partitions = _partitioning(rollup, horizon)
+    key = rollup_key(rollup)
+
+    @dg.asset(
+        key=key,
+        deps=_parents(rollup),
+        partitions_def=partitions.definition,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        automation_condition=_condition(rollup),
+        check_specs=[
+            dg.AssetCheckSpec(
+                BUILT,
+                asset=key,
+                description="Every partition was built, or was current; what could not be built is listed.",
+            )
+        ],
+        group_name="metrics",
+        kinds={"parquet", "pyspark"},
+        description=f"Metrics in buckets of {rollup.label}: count, sum, extremes, first and last values, "
+        "resets, a quantile sketch. A partition is swapped whole when what it is built from has changed.",
+    )
+    def rolled(
+        context: dg.AssetExecutionContext, lakerunner: Lakerunner
+    ) -> Iterator[dg.MaterializeResult[None]]:
+        from lakerunner_assets.kitchen import Kitchen
+        from lakerunner_assets.rollup.run import RollReport, by_org, roll_partitions
+
+        if not context.has_partition_key and not context.has_partition_key_range:
+            raise dg.Failure("choose partitions to roll up")
+        report = RollReport()
+        wanted = by_org(partitions.parse(each) for each in context.partition_keys)
+        force = context.run.tags.get(FORCE_TAG) == "true"
+        with beating(lakerunner.index, context.run_id, lakerunner.settings) as heart:
+            kitchen = Kitchen(
+                lakerunner.index, lakerunner.spark_tasks(), lakerunner.settings, heart, context.log.warning
+            )
+            for change in roll_partitions(kitchen, rollup, wanted, report, force=force):
+                context.add_asset_metadata(
+                    _metadata(change), partition_key=partitions.key(change.org, change.start_ns)
+                )
+            _count(lakerunner, rollup, report)
+            yield dg.MaterializeResult(check_results=[_check(report)])
+        if report.failed:
+            raise dg.Failure("\n".join(report.failed))
+
+    return rolled
+
+
+def _partitioning(rollup: Rollup, horizon: str) -> Partitioning:
+    if rollup.frequency_ms == DAY:
+        return Partitioning(org_days(horizon), parse_day_partition_key, day_partition_key)
+    return Partitioning(org_hours(horizon), parse_partition_key, partition_key)
+
+
+def _parents(rollup: Rollup) -> list[dg.AssetKey | dg.AssetDep]:
+    if rollup.frequency_ms == DAY:
+        hours = rollup_key(rollup_of(rollup.source_ms))
+        return [dg.AssetDep(hours, partition_mapping=hours_of_days())]
+    if rollup.source_ms == AS_SENT:
+        return [COOKED]
+    return [rollup_key(rollup_of(rollup.source_ms)), COOKED]
+
+
+def _condition(rollup: Rollup) -> dg.AutomationCondition:  # type: ignore[type-arg]
+    """Changed since it was last requested, and no run under way: no update is lost, none loops.
+
+    All hourly rollups look at `cooked` and nothing else, so that one tick requests them together.
+    """
+    condition = dg.AutomationCondition
+    updated = condition.any_deps_match(condition.newly_updated())
+    if rollup.frequency_ms != DAY:
+        updated = updated.allow(dg.AssetSelection.assets(COOKED))
+    changed = updated.since(condition.newly_requested()) & ~condition.in_progress()
+    if rollup.frequency_ms == DAY:
+        changed &= ~condition.in_latest_time_window(lookback_delta=OPEN_DAYS)
+    return changed.with_label("changed since it was requested")
+
+
+def _metadata(change: "PartitionChange") -> dict[str, int | float]:
+    return {
+        "rows": change.rows,
+        "bytes": change.bytes,
+        "segments": change.segments,
+        "version": change.version,
+        "seconds": round(change.seconds, 3),
+    }
+
+
+def _check(report: "RollReport") -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        check_name=BUILT,
+        passed=not report.failed,
+        metadata={
+            "partitions built": report.built,
+            "partitions current": report.current,
+            "rows": report.rows,
+            "bytes": report.bytes,
+            "source bytes": report.source_bytes,
+            "task seconds": round(report.seconds, 3),
+            "plans out of date": len(report.conflicts),
+            "refused": dg.MetadataValue.json(report.refused[:100]),
+            "failed": dg.MetadataValue.json(report.failed[:100]),
+        },
+    )
+
+
+def _count(lakerunner: Lakerunner, rollup: Rollup, report: "RollReport") -> None:
+    """Counters outlive the run; one exporter serves them all."""
+    totals = {
+        "partitions": report.built,
+        "rows": report.rows,
+        "bytes": report.bytes,
+        "failures": len(report.failed),
+        "publish_conflicts": len(report.conflicts),
+    }
+    label = rollup.label
+    lakerunner.index.add_counters(
+        {f'lakerunner_rollup_{k}_total{{frequency="{label}"}}': float(v) for k, v in totals.items()}
+    )

@@ -1,0 +1,103 @@
+"""From rollup rows to those of wider buckets: the rows inside a bucket are merged in time order.
+
+    end       count  first  last  reset_sum           end       count  first  last  reset_sum
+    12:00:10      2      1     5          0   (1 m)   12:01:00      3      1     2          5
+    12:00:20      1      2     2          0
+
+The drop from 5 to 2 lies on the seam, so only merging can see it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_assets.rollup import columns as place
+from lakerunner_assets.rollup.buckets import Cut, Rolled, carried, rolled
+from lakerunner_assets.rollup.columns import (
+    REAL,
+    Buckets,
+    Doubles,
+    Int32s,
+    Int64s,
+    Statistics,
+    statistics,
+)
+from lakerunner_assets.rollup.ddsketch import build
+from lakerunner_assets.rollup.histograms import folded, nothing, of_rollups
+from lakerunner_assets.rollup.kernels import buckets_of, merge
+from lakerunner_assets.rollup.samples import doubles_of, needs_sketch, spread
+from resources.lake import rollup_columns as rollup
+
+_DOUBLES = {
+    rollup.SUM: place.SUM, rollup.SUM_C: place.SUM_C, rollup.MIN: place.MIN, rollup.MAX: place.MAX,
+    rollup.FIRST: place.FIRST, rollup.LAST: place.LAST, rollup.PREV: place.PREV,
+    rollup.RESET_SUM: place.RESET_SUM, rollup.M2: place.M2,
+}  # fmt: skip
+_NUMBERS = {
+    rollup.COUNT: place.COUNT, rollup.FIRST_TS: place.FIRST_TS, rollup.LAST_TS: place.LAST_TS,
+    rollup.PREV_TS: place.PREV_TS, rollup.RESETS: place.RESETS, rollup.CHANGES: place.CHANGES,
+    rollup.HIST_COUNT: place.HIST_COUNT,
+}  # fmt: skip
+
+
+class RepeatedBucketError(ValueError):
+    """Two rows of one series and bucket: nobody can say which counts, and adding them counts twice."""
+
+
+def roll_rollups(table: pa.Table, codes: Int32s, cut: Cut) -> Rolled:
+    """The rows of a stretch of sorted rollup rows that ends with a bucket."""
+    ends = table.column(rollup.TIMESTAMP).chunk(0).to_numpy()
+    kinds = np.full(len(codes), REAL, np.uint8)
+    buckets = buckets_of(codes, ends, ends, kinds, cut.start_ms, cut.end_ms, cut.width_ms)
+    if buckets.repeated >= 0:
+        row = table.slice(buckets.repeated, 1).select(["metric_name", "chq_tid", rollup.TIMESTAMP])
+        raise RepeatedBucketError(f"two rows of one series and bucket: {row.to_pylist()[0]}")
+    full = rollup.filled(table.select([n for n in table.column_names if n in rollup.STORED]))
+    finer = _statistics(full)
+    found = statistics(len(buckets.ends_ms))
+    merge(finer, buckets, found)
+    identity = carried(table, buckets)
+    histograms = nothing()
+    if (finer.numbers[place.HIST_COUNT] > 0).any():
+        mixed_before = full.column(rollup.HIST_MIXED).to_numpy(zero_copy_only=False)[buckets.rows]
+        mixed = identity.several | np.logical_or.reduceat(mixed_before, buckets.starts[:-1])
+        pool, items = of_rollups(full, buckets)
+        histograms = folded(pool, items, found, mixed)
+    sketches = _sketches(full.column(rollup.SKETCH).chunk(0), finer, buckets, found)
+    return rolled(codes, buckets, identity, found, sketches, histograms)
+
+
+def _statistics(full: pa.Table) -> Statistics:
+    found = statistics(full.num_rows)  # what is not filled here is not merged
+    for name, row in _DOUBLES.items():
+        found.doubles[row] = doubles_of(full.column(name).chunk(0))
+    for name, row in _NUMBERS.items():
+        found.numbers[row] = full.column(name).chunk(0).fill_null(0).to_numpy()
+    found.numbers[place.LAST_STALE] = full.column(rollup.LAST_STALE).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _sketches(stored: pa.Array, finer: Statistics, buckets: Buckets, found: Statistics) -> pa.Array | None:
+    needed = needs_sketch(found.numbers[place.COUNT], found.doubles)
+    if not needed.any():
+        return None
+    bucket_of_row = np.repeat(np.arange(len(needed)), np.diff(buckets.starts))
+    chosen = needed[bucket_of_row]
+    rows, groups = buckets.rows[chosen], (np.cumsum(needed) - 1)[bucket_of_row[chosen]]
+    has = stored.is_valid().to_numpy(zero_copy_only=False)[rows]
+    values, weights, of_value = _following(finer, rows[~has], groups[~has])
+    sketches = stored.take(pa.array(rows[has]))
+    return spread(build(values, weights, of_value, sketches, groups[has], int(needed.sum())), needed)
+
+
+def _following(finer: Statistics, rows: Int64s, groups: Int64s) -> tuple[Doubles, Doubles, Int64s]:
+    """The samples of rows whose sketch follows from them: the last one so many times, or first and last."""
+    count = finer.numbers[place.COUNT][rows]
+    last, first = finer.doubles[place.LAST][rows], finer.doubles[place.FIRST][rows]
+    pair = count == 2
+    values = np.concatenate((last[count > 0], first[pair]))
+    weights = np.concatenate((np.where(pair, 1, count)[count > 0].astype(np.float64), np.ones(pair.sum())))
+    of_value = np.concatenate((groups[count > 0], groups[pair]))
+    order = np.argsort(of_value, kind="stable")
+    return values[order], weights[order], of_value[order]

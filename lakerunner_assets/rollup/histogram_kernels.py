@@ -1,0 +1,171 @@
+"""Kernels over histograms: do they have one layout, did one fall, and what is the sum of a bucket's.
+
+Two histograms have one layout when their schema, bounds and zero threshold are equal. Where the buckets of
+exponential ones begin may differ: they are compared and added by number.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from lakerunner_assets.rollup.columns import Bytes, Doubles, Int32s, Int64s
+from resources.kernel import Integer, inlined, kernel
+
+BOUNDS, COUNTS, POSITIVE, NEGATIVE = range(4)
+LISTS = 4
+EXPLICIT = -(1 << 31)
+"""Schema of explicit buckets."""
+WIDEST = 1 << 14
+"""Buckets on one side of a sum: far more than anyone sends, and few enough to allocate."""
+
+
+class Histograms(NamedTuple):
+    """Histograms as flat arrays: the numbers of all lists end to end."""
+
+    schema: Int32s
+    threshold: Doubles
+    zeros: Doubles
+    counted: Doubles
+    total: Doubles
+    has_total: Bytes
+    offset: Int64s
+    """Two rows: positive, negative."""
+    start: Int64s
+    """A row per list."""
+    length: Int64s
+    numbers: Doubles
+
+
+class Items(NamedTuple):
+    """What is merged, in time order: each item is a run of samples, told by three of the histograms."""
+
+    first: Int64s
+    last: Int64s
+    total: Int64s
+    resets: Int64s
+    starts: Int64s
+    """The first item of each bucket, and one entry more."""
+
+
+class Folded(NamedTuple):
+    """Of each bucket."""
+
+    resets: Int64s
+    mixed: Bytes
+    offset: Int64s
+    """Two rows, of the sums."""
+    length: Int64s
+    """A row per list, of the sums; 0 where there is none."""
+
+
+@inlined
+def same_lists(h: Histograms, which: Integer, a: Integer, b: Integer) -> bool:
+    count = h.length[which, a]
+    if count != h.length[which, b]:
+        return False
+    equal = True
+    for index in range(count):
+        equal &= h.numbers[h.start[which, a] + index] == h.numbers[h.start[which, b] + index]
+    return equal
+
+
+@kernel
+def same_layout(h: Histograms, a: int, b: int) -> bool:
+    return (
+        h.schema[a] == h.schema[b]
+        and h.threshold[a] == h.threshold[b]
+        and h.length[COUNTS, a] == h.length[COUNTS, b]
+        and same_lists(h, BOUNDS, a, b)
+    )
+
+
+@kernel
+def falls(h: Histograms, a: int, b: int) -> bool:
+    """Whether the count or, in one layout, any bucket of `b` is below that of `a`."""
+    if h.counted[b] < h.counted[a]:
+        return True
+    if not same_layout(h, a, b):
+        return False
+    if h.zeros[b] < h.zeros[a]:
+        return True
+    for index in range(h.length[COUNTS, a]):
+        if h.numbers[h.start[COUNTS, b] + index] < h.numbers[h.start[COUNTS, a] + index]:
+            return True
+    for side in range(2):
+        which = POSITIVE + side
+        shift = h.offset[side, a] - h.offset[side, b]
+        for index in range(h.length[which, a]):
+            there = index + shift
+            value = 0.0
+            if 0 <= there < h.length[which, b]:
+                value = h.numbers[h.start[which, b] + there]
+            if value < h.numbers[h.start[which, a] + index]:
+                return True
+    return False
+
+
+@kernel
+def fold(h: Histograms, items: Items, mixed: Bytes, found: Folded) -> None:  # noqa: C901 (one pass)
+    """Resets, whether sums say everything, and how long their lists are. `mixed`: known before."""
+    for bucket in range(len(mixed)):
+        begin, end = items.starts[bucket], items.starts[bucket + 1]
+        odd = mixed[bucket] != 0
+        resets = np.int64(0)
+        for item in range(begin, end):
+            resets += items.resets[item]
+            if item > begin:
+                before, first = items.last[item - 1], items.first[item]
+                resets += falls(h, before, first)
+                odd = odd or not same_layout(h, before, first)
+        found.resets[bucket] = resets
+        if not odd:
+            for side in range(2):
+                low, high = np.int64(0), np.int64(0)
+                for item in range(begin, end):
+                    each = items.total[item]
+                    width = h.length[POSITIVE + side, each]
+                    if width > 0:
+                        offset = h.offset[side, each]
+                        low = min(low, offset) if high > low else offset
+                        high = max(high, offset + width) if high > low else offset + width
+                        if high - low > WIDEST:
+                            odd = True
+                            break
+                found.offset[side, bucket] = low
+                found.length[POSITIVE + side, bucket] = high - low
+            if end > begin:
+                for which in (BOUNDS, COUNTS):
+                    found.length[which, bucket] = h.length[which, items.total[begin]]
+        if odd or end - begin < 2:
+            found.length[:, bucket] = 0
+        found.mixed[bucket] = odd
+
+
+@kernel
+def add(h: Histograms, items: Items, wanted: Int64s, found: Folded, sums: Histograms) -> None:
+    """The sum of each of the wanted buckets, in time order; `sums` has room and says where."""
+    for place in range(len(wanted)):
+        bucket = wanted[place]
+        begin, end = items.starts[bucket], items.starts[bucket + 1]
+        model = items.total[begin]
+        sums.schema[place], sums.threshold[place] = h.schema[model], h.threshold[model]
+        sums.has_total[place] = 1
+        start = sums.start[BOUNDS, place]
+        for index in range(h.length[BOUNDS, model]):
+            sums.numbers[start + index] = h.numbers[h.start[BOUNDS, model] + index]
+        for item in range(begin, end):
+            each = items.total[item]
+            sums.zeros[place] += h.zeros[each]
+            sums.counted[place] += h.counted[each]
+            sums.total[place] += h.total[each]
+            sums.has_total[place] &= h.has_total[each]
+            start = sums.start[COUNTS, place]
+            for index in range(h.length[COUNTS, each]):
+                sums.numbers[start + index] += h.numbers[h.start[COUNTS, each] + index]
+            for side in range(2):
+                which = POSITIVE + side
+                start = sums.start[which, place] + h.offset[side, each] - found.offset[side, bucket]
+                for index in range(h.length[which, each]):
+                    sums.numbers[start + index] += h.numbers[h.start[which, each] + index]

@@ -1,0 +1,287 @@
+"""One pass over sorted rows: which of them count, in which bucket, and what the bucket's numbers are.
+
+Sums are Kahan-Neumaier sums in time order, as Prometheus adds them. What is written is the rounded total and
+what rounding took from it: `sum + sum_c` is the same, and the compensation is mostly zero.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakerunner_assets.rollup.columns import (
+    CHANGES,
+    COUNT,
+    DOUBLES,
+    FIRST,
+    FIRST_TS,
+    HIST_COUNT,
+    LAST,
+    LAST_STALE,
+    LAST_TS,
+    M2,
+    MAX,
+    MIN,
+    NOTHING,
+    NUMBERS,
+    PREV,
+    PREV_TS,
+    REAL,
+    RESET_SUM,
+    RESETS,
+    STALE,
+    SUM,
+    SUM_C,
+    SUMMARIES,
+    SUMMARY,
+    TIMED,
+    Buckets,
+    Bytes,
+    Doubles,
+    Int32s,
+    Int64s,
+    Statistics,
+)
+from resources.kernel import inlined, kernel
+
+BLOCK = 504
+
+
+@kernel
+def buckets_of(
+    codes: Int32s, times_ms: Int64s, times_ns: Int64s, kinds: Bytes, start_ms: int, end_ms: int, width: int
+) -> Buckets:
+    """The rows of `(start, end]` that count: of each series and millisecond the one sent for the latest
+    nanosecond, then the real one before stale markers, then the one of the greatest row id, which is the
+    last."""
+    count = len(codes)
+    rows = np.empty(count, np.int64)
+    starts = np.empty(count + 1, np.int64)
+    ends_ms = np.empty(count, np.int64)
+    used, buckets, repeated = 0, 0, -1
+    code, time, end = np.int32(-1), np.int64(0), np.int64(0)
+    for row in range(count):
+        ms = times_ms[row]
+        if kinds[row] == NOTHING or ms <= start_ms or ms > end_ms:
+            continue
+        if used > 0 and codes[row] == code:
+            if ms == time:
+                repeated = row
+                best = rows[used - 1]
+                same = times_ns[row] == times_ns[best]
+                if not (same and kinds[row] == STALE and kinds[best] != STALE):
+                    rows[used - 1] = row
+                continue
+            new = ms > end
+        else:
+            new = True
+        if new:
+            end = (ms - 1) // width * width + width
+            starts[buckets] = used
+            ends_ms[buckets] = end
+            buckets += 1
+        code, time = codes[row], ms
+        rows[used] = row
+        used += 1
+    starts[buckets] = used
+    return Buckets(rows[:used].copy(), starts[: buckets + 1].copy(), ends_ms[:buckets].copy(), repeated)
+
+
+@inlined
+def added(total: float, compensation: float, value: float) -> tuple[float, float]:
+    """One step of Neumaier's sum."""
+    result = total + value
+    if np.isinf(result):
+        compensation = 0.0
+    elif abs(total) >= abs(value):
+        compensation += (total - result) + value
+    else:
+        compensation += (value - result) + total
+    return result, compensation
+
+
+@inlined
+def settled(total: float, compensation: float) -> tuple[float, float]:
+    """The same sum as its nearest double and the rest."""
+    result = total + compensation
+    if np.isinf(result) or np.isnan(result):
+        return result, 0.0
+    if abs(total) >= abs(compensation):
+        return result, (total - result) + compensation
+    return result, (compensation - result) + total
+
+
+@kernel
+def copy_block(block: Statistics, start: int, end: int, found: Statistics) -> None:
+    """Buckets `[start, end)` into their columns: twenty columns far apart are slow to write one by one."""
+    if start < 0:
+        return
+    for column in range(DOUBLES):
+        for bucket in range(start, end):
+            found.doubles[column, bucket] = block.doubles[column, bucket - start]
+    for column in range(NUMBERS):
+        for bucket in range(start, end):
+            found.numbers[column, bucket] = block.numbers[column, bucket - start]
+
+
+@kernel
+def copy_last(block: Statistics, buckets: int, found: Statistics) -> None:
+    """What is left in the block."""
+    if buckets > 0:
+        copy_block(block, (buckets - 1) // BLOCK * BLOCK, buckets, found)
+
+
+@kernel
+def summarise(  # noqa: C901, PLR0912, PLR0915 (one pass)
+    values: Doubles, times_ms: Int64s, kinds: Bytes, buckets: Buckets, found: Statistics
+) -> None:
+    """The numbers of each bucket of samples."""
+    block = Statistics(np.zeros((DOUBLES, BLOCK)), np.zeros((NUMBERS, BLOCK), np.int64))
+    doubles, numbers = block
+    for bucket_ in range(len(buckets.ends_ms)):
+        bucket = bucket_ % BLOCK
+        if bucket == 0:
+            copy_block(block, bucket_ - BLOCK, bucket_, found)
+        count, first, last, previous = 0, 0.0, 0.0, 0.0
+        last_ts, previous_ts, any_first_ts, any_last_ts, timed = 0, 0, 0, 0, 0
+        total, compensation, least, most, mean, m2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        reset_sum, resets, changes, histograms, summaries = 0.0, 0, 0, 0, 0
+        kind = np.uint8(NOTHING)
+        for place in range(buckets.starts[bucket_], buckets.starts[bucket_ + 1]):
+            row = np.uint64(buckets.rows[place])
+            kind = kinds[row]
+            if kind == STALE:
+                continue
+            any_last_ts = times_ms[row]
+            if timed == 0:
+                any_first_ts = any_last_ts
+            timed += 1
+            if kind != REAL:
+                histograms += 1
+                summaries += kind == SUMMARY
+                continue
+            value = values[row]
+            count += 1
+            if count == 1:
+                first = last = total = least = most = mean = value
+                last_ts = any_last_ts
+                continue
+            total, compensation = added(total, compensation, value)
+            if value < least or np.isnan(least):
+                least = value
+            if value > most or np.isnan(most):
+                most = value
+            if value < last:
+                resets += 1
+                reset_sum += last
+            if value != last and not (np.isnan(value) and np.isnan(last)):
+                changes += 1
+            delta = value - mean
+            mean += delta / count
+            m2 += delta * (value - mean)
+            previous, previous_ts, last, last_ts = last, last_ts, value, any_last_ts
+        if count > 1:
+            total, compensation = settled(total, compensation)
+        if np.isnan(least):
+            least = most = last
+        doubles[SUM, bucket], doubles[SUM_C, bucket] = total, compensation
+        doubles[MIN, bucket], doubles[MAX, bucket] = least, most
+        doubles[FIRST, bucket], doubles[LAST, bucket], doubles[PREV, bucket] = first, last, previous
+        doubles[RESET_SUM, bucket] = reset_sum
+        doubles[M2, bucket] = m2 if np.isfinite(m2 + (total - total)) else np.nan
+        numbers[COUNT, bucket], numbers[PREV_TS, bucket] = count, previous_ts
+        numbers[FIRST_TS, bucket], numbers[LAST_TS, bucket] = any_first_ts, any_last_ts
+        numbers[RESETS, bucket], numbers[CHANGES, bucket] = resets, changes
+        numbers[LAST_STALE, bucket] = kind == STALE
+        numbers[HIST_COUNT, bucket], numbers[SUMMARIES, bucket] = histograms, summaries
+        numbers[TIMED, bucket] = timed
+    copy_last(block, len(buckets.ends_ms), found)
+
+
+@kernel
+def merge(  # noqa: C901, PLR0912, PLR0915 (one pass)
+    finer: Statistics, buckets: Buckets, found: Statistics
+) -> None:
+    """The numbers of each bucket from those of the finer buckets inside it."""
+    block = Statistics(np.zeros((DOUBLES, BLOCK)), np.zeros((NUMBERS, BLOCK), np.int64))
+    doubles, numbers = block
+    inner, counts = finer
+    for bucket_ in range(len(buckets.ends_ms)):
+        bucket = bucket_ % BLOCK
+        if bucket == 0:
+            copy_block(block, bucket_ - BLOCK, bucket_, found)
+        count, first, last, previous = 0, 0.0, 0.0, 0.0
+        last_ts, previous_ts, any_first_ts, any_last_ts, timed = 0, 0, 0, 0, 0
+        total, compensation, least, most, mean, m2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        reset_sum, resets, changes, histograms, stale = 0.0, 0, 0, 0, 0
+        for place in range(buckets.starts[bucket_], buckets.starts[bucket_ + 1]):
+            row = np.uint64(buckets.rows[place])
+            stale = counts[LAST_STALE, row]
+            histograms += counts[HIST_COUNT, row]
+            n = counts[COUNT, row]
+            if n + counts[HIST_COUNT, row] > 0:
+                any_last_ts = counts[LAST_TS, row]
+                if timed == 0:
+                    any_first_ts = counts[FIRST_TS, row]
+                timed += n + counts[HIST_COUNT, row]
+            if n == 0:
+                continue
+            inner_mean = inner[SUM, row] / n + inner[SUM_C, row] / n
+            reset_sum += inner[RESET_SUM, row]
+            resets += counts[RESETS, row]
+            changes += counts[CHANGES, row]
+            if count == 0:
+                first, total, compensation = inner[FIRST, row], inner[SUM, row], inner[SUM_C, row]
+                least, most = inner[MIN, row], inner[MAX, row]
+                mean, m2 = inner_mean, inner[M2, row]
+            else:
+                value = inner[FIRST, row]
+                if value < last:
+                    resets += 1
+                    reset_sum += last
+                if value != last and not (np.isnan(value) and np.isnan(last)):
+                    changes += 1
+                total, compensation = added(total, compensation, inner[SUM, row])
+                if not np.isinf(total):
+                    compensation += inner[SUM_C, row]
+                if inner[MIN, row] < least or np.isnan(least):
+                    least = inner[MIN, row]
+                if inner[MAX, row] > most or np.isnan(most):
+                    most = inner[MAX, row]
+                delta = inner_mean - mean
+                both = count + n
+                m2 += inner[M2, row] + delta * delta * (count * (n / both))
+                mean += delta * (n / both)
+            if n > 1:
+                previous, previous_ts = inner[PREV, row], counts[PREV_TS, row]
+            elif count > 0:
+                previous, previous_ts = last, last_ts
+            last, last_ts = inner[LAST, row], counts[LAST_TS, row]
+            count += n
+        total, compensation = settled(total, compensation) if count > 1 else (total, compensation)
+        if np.isnan(least):
+            least = most = last
+        doubles[SUM, bucket], doubles[SUM_C, bucket] = total, compensation
+        doubles[MIN, bucket], doubles[MAX, bucket] = least, most
+        doubles[FIRST, bucket], doubles[LAST, bucket], doubles[PREV, bucket] = first, last, previous
+        doubles[RESET_SUM, bucket] = reset_sum
+        doubles[M2, bucket] = m2 if np.isfinite(m2 + (total - total)) else np.nan
+        numbers[COUNT, bucket], numbers[PREV_TS, bucket] = count, previous_ts
+        numbers[FIRST_TS, bucket], numbers[LAST_TS, bucket] = any_first_ts, any_last_ts
+        numbers[RESETS, bucket], numbers[CHANGES, bucket] = resets, changes
+        numbers[LAST_STALE, bucket] = stale
+        numbers[HIST_COUNT, bucket], numbers[TIMED, bucket] = histograms, timed
+    copy_last(block, len(buckets.ends_ms), found)
+
+
+@kernel
+def spoken(codes: Int32s, buckets: Buckets, last: Int64s, several: Bytes) -> None:
+    """Of a coded column, negative where null: the newest code of each bucket, and whether it has others."""
+    for bucket in range(len(buckets.ends_ms)):
+        newest = np.int64(-1)
+        for place in range(buckets.starts[bucket], buckets.starts[bucket + 1]):
+            code = np.int64(codes[np.uint64(buckets.rows[place])])
+            if code >= 0:
+                if newest >= 0 and code != newest:
+                    several[bucket] = 1
+                newest = code
+        last[bucket] = newest

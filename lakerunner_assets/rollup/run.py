@@ -1,0 +1,259 @@
+"""Builds partitions of one rollup: plan, one Spark job for many, publish each by itself.
+
+Whatever changes meanwhile is noticed at the publication: a partition that somebody else built is planned
+again, and one whose sources changed is published, stays due, and is not used by queries until it was built
+once more.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from lakerunner_assets.answers import SegmentAnswer
+from lakerunner_assets.kitchen import Kitchen, abandon
+from lakerunner_assets.publish import new_segment
+from lakerunner_assets.rollup.plan import Planned, Roll, plan_rolls
+from lakerunner_assets.rollup.task import COLLECTOR, roll
+from lakerunner_assets.rollup.units import RollAnswer, RollFault, RollUnit, decode_answer, encode
+from resources.index.types import (
+    BatchKind,
+    BatchPlan,
+    BuiltPartition,
+    Claim,
+    OutboxMessage,
+    Publication,
+    PublishConflictError,
+)
+from resources.lake.frequency import CARDINALITY_DATASET, Rollup
+from resources.lake.layout import Signal
+from resources.spark import SparkUnavailableError, TaskCrashError
+
+MAX_PLANS = 5
+"""How often a partition is planned again when others keep building it."""
+MAX_JOB = 64
+"""Partitions of one Spark job."""
+MAX_VIEW = 24 * 8
+"""Hours that are looked at together."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """One built partition, for Dagster's log."""
+
+    org: str
+    start_ns: int
+    version: int
+    rows: int
+    bytes: int
+    segments: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class RollReport:
+    """What a run did, for metadata and checks."""
+
+    built: int = 0
+    current: int = 0
+    source_bytes: int = 0
+    rows: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    conflicts: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+
+def roll_partitions(
+    kitchen: Kitchen,
+    rollup: Rollup,
+    starts_by_org: Mapping[str, Iterable[int]],
+    report: RollReport,
+    *,
+    force: bool = False,
+) -> Iterator[PartitionChange]:
+    """Build those that are not current; yields each after its commit."""
+    for org, starts in starts_by_org.items():
+        for chunk in _near_each_other(sorted(starts), rollup):
+            yield from _roll_org(kitchen, rollup, org, chunk, report, force)
+
+
+def _near_each_other(starts: Sequence[int], rollup: Rollup) -> Iterator[list[int]]:
+    """Neighbours in time: what is looked at together is read from the index in one go."""
+    chunk: list[int] = []
+    for start in starts:
+        if chunk and start - chunk[0] >= MAX_VIEW * rollup.partition_ns:
+            yield chunk
+            chunk = []
+        chunk.append(start)
+    if chunk:
+        yield chunk
+
+
+def _roll_org(
+    kitchen: Kitchen, rollup: Rollup, org: str, starts: Sequence[int], report: RollReport, force: bool
+) -> Iterator[PartitionChange]:
+    todo = list(starts)
+    for _ in range(MAX_PLANS):
+        planned = _plan(kitchen, rollup, org, todo, force)
+        if planned.sealed:
+            from lakerunner_assets.compacted.carve import carve
+
+            dataset = rollup.dataset
+            carve(kitchen, Signal.METRICS, org, rollup.frequency_ms, dataset, planned.sealed)
+        report.current += len(planned.current)
+        for start, why in planned.refused:
+            report.refused.append(f"{org}, {rollup.label} from {start}: {why}")
+        again: list[int] = list(planned.sealed)
+        for first in range(0, len(planned.rolls), MAX_JOB):
+            for change, start in _job(kitchen, planned.rolls[first : first + MAX_JOB], report):
+                if change is None:
+                    again.append(start)
+                else:
+                    yield change
+        if not again:
+            return
+        todo = again
+    report.failed.append(f"{org}, {rollup.label}: {len(todo)} partitions kept changing, they stay due")
+
+
+def _plan(kitchen: Kitchen, rollup: Rollup, org: str, starts: Sequence[int], force: bool) -> Planned:
+    frequencies = (rollup.source_ms, rollup.frequency_ms)
+    window = (min(starts), max(starts) + rollup.partition_ns)
+    view = kitchen.index.tier_view(org, Signal.METRICS, frequencies, *window)
+    side = kitchen.index.tier_view(org, Signal.METRICS, frequencies, *window, CARDINALITY_DATASET)
+    return plan_rolls(org, rollup, starts, view, side.segments, force=force)
+
+
+def _job(
+    kitchen: Kitchen, rolls: Sequence[Roll], report: RollReport
+) -> Iterator[tuple[PartitionChange | None, int]]:
+    """(change, start) of each partition built, (None, start) of each to be planned again."""
+    claims = [(_claim(kitchen, each), each) for each in rolls]
+    open_claims = {claim.batch_id: claim for claim, _ in claims}
+    try:
+        answers = _answers(kitchen, claims)
+        for claim, each in claims:
+            change = _settle(kitchen, claim, each, answers[claim.batch_id], report)
+            del open_claims[claim.batch_id]
+            if change is not _FAILED:
+                yield change, each.start_ns
+    except (SparkUnavailableError, TaskCrashError) as error:
+        for claim in open_claims.values():
+            abandon(kitchen, claim, str(error))
+        open_claims.clear()
+        raise
+    finally:
+        for claim, _ in claims:
+            kitchen.heart.release(claim.token)
+        for claim in open_claims.values():
+            abandon(kitchen, claim, "the run stopped before this partition")
+
+
+_FAILED = PartitionChange("", 0, 0, 0, 0, 0, 0.0)
+"""It cannot be built now: reported, and left as due."""
+
+
+def _claim(kitchen: Kitchen, each: Roll) -> Claim:
+    plan = BatchPlan(
+        BatchKind.ROLLUP,
+        each.org,
+        COLLECTOR,
+        Signal.METRICS,
+        each.start_ns,
+        frequency_ms=each.rollup.frequency_ms,
+    )
+    claim = kitchen.index.create_claimed(plan)
+    kitchen.heart.hold(claim.token)
+    return claim
+
+
+def _answers(kitchen: Kitchen, claims: Sequence[tuple[Claim, Roll]]) -> dict[int, RollAnswer]:
+    units = [encode(_unit(kitchen, claim, each)) for claim, each in claims]
+    tags = [f"batch-{claim.batch_id}-{claim.attempt}" for claim, _ in claims]
+    found = [decode_answer(result) for result in kitchen.spark.run(roll, units, tags)]
+    return {answer.batch_id: answer for answer in found}
+
+
+def _unit(kitchen: Kitchen, claim: Claim, each: Roll) -> RollUnit:
+    settings = kitchen.settings
+    return RollUnit(
+        claim.batch_id,
+        claim.attempt,
+        each.org,
+        each.rollup.source_ms,
+        each.rollup.frequency_ms,
+        each.start_ns,
+        each.rollup.partition_ns,
+        each.sources,
+        each.side,
+        settings.require("lake_url"),
+        settings.merge_target_bytes,
+        settings.rollup_memory_bytes,
+    )
+
+
+def _settle(
+    kitchen: Kitchen, claim: Claim, each: Roll, answer: RollAnswer, report: RollReport
+) -> PartitionChange | None:
+    where = f"{each.org}, {each.rollup.label} from {each.start_ns}"
+    if answer.fault is not None:
+        kitchen.log(f"{where}: {answer.error}")
+        abandon(kitchen, claim, answer.error)
+        if answer.fault is RollFault.GONE:
+            return None
+        report.failed.append(f"{where}: {answer.error}")
+        return _FAILED
+    try:
+        versions = kitchen.index.publish(_publication(claim, each, answer.segments))
+    except PublishConflictError as error:
+        report.conflicts.append(f"{where}: {error}")
+        abandon(kitchen, claim, str(error))
+        return None
+    mine = [s.facts for s in answer.segments if s.dataset == each.rollup.dataset]
+    rows, size = sum(f.rows for f in mine), sum(f.bytes for f in mine)
+    report.built += 1
+    report.rows += rows
+    report.bytes += size
+    report.source_bytes += each.source_bytes
+    report.seconds += answer.seconds
+    version = versions[each.start_ns]
+    return PartitionChange(each.org, each.start_ns, version, rows, size, len(mine), answer.seconds)
+
+
+def _publication(claim: Claim, each: Roll, answers: Sequence[SegmentAnswer]) -> Publication:
+    rollup = each.rollup
+    return Publication(
+        claim,
+        tuple(
+            new_segment(
+                claim,
+                answer,
+                frequency_ms=rollup.frequency_ms,
+                width_ns=rollup.partition_ns,
+                settled=answer.dataset == CARDINALITY_DATASET,
+            )
+            for answer in answers
+        ),
+        retire=each.retire,
+        frequency_ms=rollup.frequency_ms,
+        built=(BuiltPartition(each.start_ns, each.expected_version, each.built_from),),
+        outbox=(_notice(each),),
+    )
+
+
+def _notice(each: Roll) -> OutboxMessage:
+    """A hint for whoever wakes up rollups; lineage and the tables do not need it."""
+    payload = {"org": each.org, "frequency_ms": each.rollup.frequency_ms, "hour_ns": each.start_ns}
+    return OutboxMessage("boxer.metrics.rollup", each.org, msgspec.json.encode(payload))
+
+
+def by_org(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for org, start in partitions:
+        found[org].append(start)
+    return found

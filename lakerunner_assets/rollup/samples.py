@@ -1,0 +1,135 @@
+"""From sorted samples to rollup rows.
+
+    timestamp  value                end       count  last  prev  sum   (10 s)
+    12:00:02       1                12:00:10      2     5     1    6
+    12:00:10       5                12:00:20      1     2  null    2
+    12:00:11       2
+
+Every numeric column comes out of one pass; what belongs to the series is taken from the newest row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_assets.rollup.buckets import Cut, Rolled, carried, rolled
+from lakerunner_assets.rollup.columns import COUNT as COUNTS
+from lakerunner_assets.rollup.columns import (
+    HISTOGRAM,
+    MAX,
+    MIN,
+    NOTHING,
+    REAL,
+    STALE,
+    STALE_BITS,
+    SUM,
+    SUMMARIES,
+    SUMMARY,
+    Buckets,
+    Bytes,
+    Doubles,
+    Int32s,
+    Int64s,
+    statistics,
+)
+from lakerunner_assets.rollup.ddsketch import build
+from lakerunner_assets.rollup.histograms import folded, nothing, of_samples
+from lakerunner_assets.rollup.kernels import buckets_of, summarise
+from resources.lake.rollup_columns import TIMESTAMP
+
+_HISTOGRAMS = (
+    "chq_hist_count", "chq_hist_count_float", "chq_hist_schema", "chq_hist_bounds", "chq_hist_counts",
+)  # fmt: skip
+"""A row with one of them is a histogram, unless it is a stale marker or a summary."""
+_SUMMARY = "summary"
+
+
+def roll_samples(table: pa.Table, codes: Int32s, cut: Cut) -> Rolled:
+    """The rows of a stretch of sorted samples that ends with a bucket; `codes` say whose each row is."""
+    kinds, values = sample_kinds(table)
+    times_ms = table.column(TIMESTAMP).chunk(0).to_numpy()
+    buckets = buckets_of(
+        codes, times_ms, _nanoseconds(table, times_ms), kinds, cut.start_ms, cut.end_ms, cut.width_ms
+    )
+    found = statistics(len(buckets.ends_ms))
+    summarise(values, times_ms, kinds, buckets, found)
+    identity = carried(table, buckets)
+    histograms = nothing()
+    if (kinds >= HISTOGRAM).any():
+        pool, items = of_samples(table, buckets, kinds)
+        mixed = (found.numbers[SUMMARIES] > 0) | identity.several
+        histograms = folded(pool, items, found, mixed)
+    sketches = _sketches(values, kinds, buckets, needs_sketch(found.numbers[COUNTS], found.doubles))
+    return rolled(codes, buckets, identity, found, sketches, histograms)
+
+
+def sample_kinds(table: pa.Table) -> tuple[Bytes, Doubles]:
+    """What each row is, and its value where it has one."""
+    rows = table.num_rows
+    kinds = np.full(rows, NOTHING, np.uint8)
+    for name in _HISTOGRAMS:
+        if name in table.column_names and table.column(name).null_count < rows:
+            kinds[table.column(name).chunk(0).is_valid().to_numpy(zero_copy_only=False)] = HISTOGRAM
+    if (kinds == HISTOGRAM).any() or "chq_summary_quantiles" in table.column_names:
+        kinds[_summaries(table) & (kinds == HISTOGRAM)] = SUMMARY
+    if "chq_value" not in table.column_names:
+        return kinds, np.zeros(rows)
+    column = table.column("chq_value").chunk(0)
+    values = doubles_of(column)
+    present = (
+        column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else np.ones(rows, np.bool_)
+    )
+    kinds[present] = REAL
+    kinds[present & (values.view(np.uint64) == STALE_BITS)] = STALE
+    return kinds, values
+
+
+def needs_sketch(count: Int64s, doubles: Doubles) -> np.ndarray:
+    """Buckets whose sketch does not follow from the row: three samples or more that are not all the same."""
+    least, most = doubles[MIN], doubles[MAX]
+    same = (least.view(np.uint64) == most.view(np.uint64)) & ~np.isnan(doubles[SUM])
+    found: np.ndarray = (count > 2) & ~same
+    return found
+
+
+def doubles_of(column: pa.Array) -> Doubles:
+    """The bits as they are; what stands at nulls does not matter."""
+    raw = np.frombuffer(column.buffers()[1], np.float64)
+    return raw[column.offset : column.offset + len(column)]
+
+
+def _summaries(table: pa.Table) -> np.ndarray:
+    names: np.ndarray = (
+        pa.compute.equal(table.column("chq_metric_type").chunk(0).cast(pa.string()), _SUMMARY)
+        .fill_null(False)
+        .to_numpy(zero_copy_only=False)
+    )
+    return names
+
+
+def _nanoseconds(table: pa.Table, times_ms: Int64s) -> Int64s:
+    """Something that orders rows of one millisecond as their nanoseconds do."""
+    if "chq_tsns" not in table.column_names:
+        return times_ms
+    column = table.column("chq_tsns").chunk(0)
+    sent = column.is_valid().to_numpy(zero_copy_only=False)
+    exact: Int64s = np.where(sent, column.fill_null(0).to_numpy(), times_ms * 1_000_000)
+    return exact
+
+
+def _sketches(values: Doubles, kinds: Bytes, buckets: Buckets, needed: np.ndarray) -> pa.Array | None:
+    if not needed.any():
+        return None
+    bucket_of_row = np.repeat(np.arange(len(needed)), np.diff(buckets.starts))
+    chosen = needed[bucket_of_row] & (kinds[buckets.rows] == REAL)
+    group = (np.cumsum(needed) - 1)[bucket_of_row[chosen]]
+    count = len(group)
+    nothing_given = pa.array([], pa.binary()), np.zeros(0, np.int64)
+    made = build(values[buckets.rows[chosen]], np.ones(count), group, *nothing_given, int(needed.sum()))
+    return spread(made, needed)
+
+
+def spread(made: pa.Array, needed: np.ndarray) -> pa.Array:
+    """The sketches of the buckets that need one, among all buckets."""
+    return made.take(pa.array(np.cumsum(needed) - 1, mask=~needed))

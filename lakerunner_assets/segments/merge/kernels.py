@@ -1,0 +1,197 @@
+"""Kernels of the merge: sort keys are rows of signed 64-bit words, compared from left to right."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from resources.kernel import Integer, inlined, kernel
+
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Keys = npt.NDArray[np.int64]
+"""A row per row, a column per word."""
+
+
+@inlined
+def is_before(keys: Keys, left: Integer, other: Keys, right: Integer) -> bool:
+    """Whether the left key is less than the right one."""
+    less = False
+    for word in range(keys.shape[1]):
+        one, two = keys[np.uint64(left), np.uint64(word)], other[np.uint64(right), np.uint64(word)]
+        if one != two:
+            less = one < two
+            break
+    return less
+
+
+@inlined
+def is_equal(keys: Keys, left: Integer, other: Keys, right: Integer) -> bool:
+    """From the back, where the row id is: that is where keys differ."""
+    same = True
+    for word in range(keys.shape[1] - 1, -1, -1):
+        if keys[np.uint64(left), np.uint64(word)] != other[np.uint64(right), np.uint64(word)]:
+            same = False
+            break
+    return same
+
+
+@kernel
+def first_disorder(keys: Keys, before: Keys) -> int:
+    """The first row that is less than the one before it (`before`: the key above the first, or none); -1: none."""
+    if len(before) and len(keys) and is_before(keys, 0, before, 0):
+        return 0
+    for row in range(1, len(keys)):
+        if is_before(keys, row, keys, row - 1):
+            return row
+    return -1
+
+
+@kernel
+def rows_up_to(keys: Keys, bound: Keys) -> int:
+    """How many rows of sorted keys are not behind the bound."""
+    low, high = 0, len(keys)
+    while low < high:
+        middle = (low + high) // 2
+        if is_before(bound, 0, keys, middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@kernel
+def merged(keys: Keys, borders: Int64s, last: Keys) -> tuple[Int64s, Int64s]:
+    """Row numbers of sorted runs (between `borders`) in one order, and which rows were left out as repeated.
+
+    A row is repeated if the one before it in that order has the same key; `last` is the key before them all,
+    or none. Of equal rows that of the first run stays.
+    """
+    order = np.empty(len(keys), np.int64)
+    repeated = np.empty(len(keys), np.int64)
+    count, left_out = 0, 0
+    row_of = borders[:-1].copy()
+    heap = np.empty(len(row_of), np.int64)
+    size = 0
+    for run in range(len(row_of)):
+        if borders[run] < borders[run + 1]:
+            heap[size] = run
+            size += 1
+    for place in range(size // 2 - 1, -1, -1):
+        sink(keys, row_of, heap, place, size)
+    while size:
+        run = heap[0]
+        row, end = row_of[run], borders[run + 1]
+        rival = np.int64(-1)
+        if size > 1:
+            rival = heap[1]
+            if size > 2 and comes_first(keys, row_of, heap[2], rival):
+                rival = heap[2]
+        while True:
+            if count:
+                again = is_equal(keys, row, keys, order[count - 1])
+            else:
+                again = len(last) > 0 and is_equal(keys, row, last, 0)
+            if again:
+                repeated[left_out] = row
+                left_out += 1
+            else:
+                order[count] = row
+                count += 1
+            row += 1
+            if row == end or (rival >= 0 and not goes_on(keys, row, run, row_of[rival], rival)):
+                break
+        row_of[run] = row
+        if row == end:
+            size -= 1
+            heap[0] = heap[size]
+        sink(keys, row_of, heap, 0, size)
+    return order[:count], repeated[:left_out]
+
+
+@inlined
+def goes_on(keys: Keys, row: Integer, run: Integer, other_row: Integer, other: Integer) -> bool:
+    """Whether the row of this run comes before that of the other; of equal ones the earlier run's."""
+    answer = run < other
+    for word in range(keys.shape[1]):
+        one, two = keys[np.uint64(row), np.uint64(word)], keys[np.uint64(other_row), np.uint64(word)]
+        if one != two:
+            answer = one < two
+            break
+    return answer
+
+
+@inlined
+def comes_first(keys: Keys, row_of: Int64s, one: Integer, other: Integer) -> bool:
+    return goes_on(keys, row_of[one], one, row_of[other], other)
+
+
+@kernel
+def sink(keys: Keys, row_of: Int64s, heap: Int64s, place: int, size: int) -> None:
+    """The run at `place` down to where it belongs."""
+    run = heap[place] if size else 0
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        if child + 1 < size and comes_first(keys, row_of, heap[child + 1], heap[child]):
+            child += 1
+        if not comes_first(keys, row_of, heap[child], run):
+            break
+        heap[place] = heap[child]
+        place = child
+    if size:
+        heap[place] = run
+
+
+@kernel
+def places_of(ids: Int64s, known: Int64s) -> Int32s:
+    """The place of each id in a sorted list, -1 where it is not there; the same id often comes in runs."""
+    found = np.full(len(ids), -1, np.int32)
+    place = np.int64(0)
+    for row in range(len(ids)):
+        wanted = ids[row]
+        if place >= len(known) or known[place] != wanted:
+            place = np.searchsorted(known, wanted)
+        if place < len(known) and known[place] == wanted:
+            found[row] = place
+    return found
+
+
+@kernel
+def add_facts(facts: Int64s, codes: Int32s, times: Int64s) -> None:
+    """Rows, first and last time of each code (columns ROWS, MIN, MAX), added to what is there."""
+    for row in range(len(codes)):
+        fact = facts[np.uint64(codes[row])]
+        time = times[row]
+        if fact[0] == 0:
+            fact[1] = fact[2] = time
+        fact[0] += 1
+        fact[1] = min(fact[1], time)
+        fact[2] = max(fact[2], time)
+
+
+@kernel
+def run_starts(codes: Int32s) -> Int64s:
+    """Rows at which another code begins, the first row too."""
+    starts = np.empty(len(codes), np.int64)
+    count = 0
+    for row in range(len(codes)):
+        if row == 0 or codes[row] != codes[row - 1]:
+            starts[count] = row
+            count += 1
+    return starts[:count].copy()
+
+
+@kernel
+def label_hashes(offsets: Int64s, names: Int32s, values: Int32s, name_hash: Int64s, value_hash: Int64s) -> Int64s:
+    """A hash per label set from those of its names and values, in their order."""
+    found = np.empty(len(offsets) - 1, np.int64)
+    multiplier, mix = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
+    for row in range(len(found)):
+        state = np.uint64(offsets[row + 1] - offsets[row])
+        for entry in range(offsets[row], offsets[row + 1]):
+            for half in (np.uint64(name_hash[names[entry]]), np.uint64(value_hash[values[entry]])):
+                state = (state ^ half) * multiplier
+                state = (state ^ (state >> np.uint64(29))) * mix
+                state ^= state >> np.uint64(32)
+        found[row] = np.int64(state)
+    return found

@@ -1,0 +1,136 @@
+"""Sort keys as rows of 64-bit words, the same order as that of the ordinary writers.
+
+    logs     slot and service, fingerprint, time, object, position
+    traces   without a trace id, both halves of it, start, object, position
+    samples  series, exact time, object, position
+    rollup   series, end of the bucket
+
+Beside the key each row has a code, its stream or series, and the time that says which window it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_assets.segments.merge.kernels import Int32s, Int64s, Keys, places_of
+from lakerunner_assets.segments.merge.series_union import SeriesUnion
+from lakerunner_assets.segments.merge.streams_union import StreamUnion
+from lakerunner_assets.segments.order import SLOT_NS
+from lakerunner_assets.segments.series_order import NS_PER_MS
+from resources.lake.timecut import cut
+
+_SIGN = np.uint64(1 << 63)
+_SERVICE_BITS = 32
+
+Columns = Mapping[str, pa.Array]
+"""Of a batch, by the name of the column in the format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """Of each row of a batch."""
+
+    keys: Keys
+    codes: Int32s
+    times: Int64s
+
+
+class Order(Protocol):
+    """How the rows of one signal are sorted."""
+
+    columns: tuple[str, ...]
+    """What `keyed` looks at; `optional` ones may be missing."""
+    optional: tuple[str, ...]
+
+    def keyed(self, columns: Columns, source: int, start: int) -> Keyed:
+        """Of the rows of that source from `start` on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogOrder:
+    streams: StreamUnion
+    columns = ("chq_stream_id", "chq_tsns", "chq_fingerprint", "chq_object", "chq_position")
+    optional = ()
+
+    def keyed(self, columns: Columns, source: int, start: int) -> Keyed:
+        stream, times, fingerprint, *row_id = (_numbers(columns[name]) for name in self.columns)
+        codes = _stream_codes(stream, self.streams)
+        slot = cut(times, SLOT_NS) // SLOT_NS << _SERVICE_BITS
+        return Keyed(_stacked(slot + self.streams.service_rank[codes], fingerprint, times, *row_id), codes, times)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanOrder:
+    streams: StreamUnion
+    columns = ("chq_stream_id", "span_start_ns", "chq_object", "chq_position", "span_trace_id")
+    optional = ("span_trace_id",)
+
+    def keyed(self, columns: Columns, source: int, start: int) -> Keyed:
+        stream, times, *row_id = (_numbers(columns[name]) for name in self.columns[:-1])
+        trace = columns.get("span_trace_id")
+        if trace is None:
+            trace = pa.nulls(len(times), pa.binary(16))
+        missing = trace.is_null().to_numpy(zero_copy_only=False)
+        halves = np.zeros((len(times), 2), np.int64)
+        if not missing.all():
+            raw = np.frombuffer(trace.buffers()[1], ">u8")[2 * trace.offset : 2 * (trace.offset + len(trace))]
+            halves = (raw.astype(np.uint64) ^ _SIGN).view(np.int64).reshape(-1, 2)
+            if missing.any():
+                halves[missing] = 0
+        keys = _stacked(missing.astype(np.int64), halves[:, 0], halves[:, 1], times, *row_id)
+        return Keyed(keys, _stream_codes(stream, self.streams), times)
+
+
+@dataclass(frozen=True, slots=True)
+class SampleOrder:
+    series: SeriesUnion
+    columns = ("chq_timestamp", "chq_object", "chq_position", "chq_tsns")
+    optional = ("chq_tsns",)
+
+    def keyed(self, columns: Columns, source: int, start: int) -> Keyed:
+        times_ms, *row_id = (_numbers(columns[name]) for name in self.columns[:-1])
+        times = times_ms * NS_PER_MS
+        exact = columns.get("chq_tsns")
+        if exact is not None and exact.null_count < len(exact):
+            sent = exact.is_valid().to_numpy(zero_copy_only=False)
+            times = np.where(sent, exact.fill_null(0).to_numpy(), times)
+        ranks = self.series.of_source[source].ranks(start, len(times))
+        return Keyed(_stacked(ranks, times, *row_id), ranks, times)
+
+
+@dataclass(frozen=True, slots=True)
+class RollupOrder:
+    series: SeriesUnion
+    columns = ("chq_timestamp",)
+    optional = ()
+
+    def keyed(self, columns: Columns, source: int, start: int) -> Keyed:
+        ends_ms = _numbers(columns["chq_timestamp"])
+        ranks = self.series.of_source[source].ranks(start, len(ends_ms))
+        return Keyed(_stacked(ranks, ends_ms), ranks, ends_ms * NS_PER_MS)
+
+
+def _numbers(column: pa.Array) -> Int64s:
+    if column.null_count:
+        raise ValueError(f"{column.null_count} nulls in a column of the sort key")
+    numbers: Int64s = column.to_numpy()
+    return numbers
+
+
+def _stacked(*words: np.ndarray) -> Keys:
+    keys = np.empty((len(words[0]), len(words)), np.int64)
+    for place, word in enumerate(words):
+        keys[:, place] = word
+    return keys
+
+
+def _stream_codes(ids: Int64s, union: StreamUnion) -> Int32s:
+    codes = places_of(ids, union.ids)
+    if (codes < 0).any():
+        raise ValueError(f"stream {ids[codes < 0][0]} is not in the stream table")
+    return codes

@@ -1,0 +1,114 @@
+"""The columns of the result, decided from footers before a row is read.
+
+Attributes are named anew over the union of the label maps; those beyond the limit, least frequent first, go to the
+overflow maps. A text column is merged as codes if its dictionaries are small in every source.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakerunner_assets.decode.naming import MAX_COLUMNS, Attribute, assign
+from lakerunner_assets.segments.merge.request import MergeKind, SourceError
+from lakerunner_assets.segments.merge.source import Key, Source
+from lakerunner_assets.segments.metric_columns import in_order
+from lakerunner_assets.segments.unify import MAP, split_by_frequency
+from resources.lake.metric_values import VALUE_COLUMNS
+from resources.lake.segment_file import OVERFLOW_COLUMNS, MappedColumn
+
+VALUE = "chq_value"
+CODED_SHARE = 3 / 4
+"""Of a column's rows at least have small dictionaries: the others are looked up one by one."""
+_OVERFLOWS = frozenset(OVERFLOW_COLUMNS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    key: Key
+    kind: pa.DataType
+    """Of the values, not of the codes."""
+    is_coded: bool
+    nullable: bool
+
+    @property
+    def field(self) -> pa.Field:
+        kind = pa.dictionary(pa.int32(), self.kind) if self.is_coded else self.kind
+        plain = pa.field(self.name, kind, self.nullable)
+        return plain if isinstance(self.key, str) else self.key.field(self.name, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    columns: tuple[Column, ...]
+    label_map: tuple[MappedColumn, ...]
+    demoted: dict[str, tuple[Attribute, ...]]
+    """By overflow column, the attributes that move into it."""
+
+
+def layout_of(sources: Sequence[Source], kind: MergeKind, max_columns: int = MAX_COLUMNS) -> Layout:
+    kept, demoted = split_by_frequency(_counts(sources), max_columns)
+    names = assign(kept)
+    columns = [
+        _column(sources, name, name) for name in _system_names(sources, kind) if name not in _OVERFLOWS
+    ]
+    ordered = sorted(kept, key=names.__getitem__)
+    columns += [_column(sources, names[attribute], attribute) for attribute in ordered]
+    moved: dict[str, tuple[Attribute, ...]] = {}
+    for scope, name in OVERFLOW_COLUMNS.items():
+        moved[name] = tuple(attribute for attribute in demoted if attribute.scope == scope)
+        if moved[name] or any(name in source.keys for source in sources):
+            columns.append(Column(name, name, MAP, False, True))
+    label_map = tuple(MappedColumn(names[a], a.scope, a.key, a.kind) for a in ordered)
+    return Layout(tuple(columns), label_map, moved)
+
+
+def _counts(sources: Sequence[Source]) -> Counter[Attribute]:
+    """How many rows have each attribute."""
+    counts: Counter[Attribute] = Counter()
+    for source in sources:
+        for name, key in source.keys.items():
+            if isinstance(key, Attribute):
+                leaf = source.leaves[name]
+                counts[key] += leaf.values - leaf.nulls
+    return counts
+
+
+def _system_names(sources: Sequence[Source], kind: MergeKind) -> list[str]:
+    names: dict[str, None] = {}
+    for source in sources:
+        names |= {key: None for key in source.keys.values() if isinstance(key, str)}
+    if kind is not MergeKind.SAMPLES:
+        return list(names)
+    if lacking := [name for name in VALUE_COLUMNS if name not in names]:
+        raise SourceError(sources[0].path, f"expected the columns {lacking}")
+    return in_order([*(name for name in names if name not in VALUE_COLUMNS), VALUE])
+
+
+def _share(found: Sequence[tuple[Source, str]]) -> float:
+    """Of the rows, those of sources with small dictionaries."""
+    small = sum(source.rows for source, place in found if source.leaves[place].small_dictionary)
+    return small / sum(source.rows for source, _ in found)
+
+
+def _column(sources: Sequence[Source], name: str, key: Key) -> Column:
+    if name == VALUE:
+        return Column(name, key, pa.float64(), False, True)
+    found = [(source, place) for source in sources for place, own in source.keys.items() if own == key]
+    kinds = [source.schema.field(place).type for source, place in found]
+    kind = kinds[0]
+    if any(other != kind for other in kinds):
+        if any(pa.types.is_nested(other) for other in kinds):
+            raise SourceError(found[-1][0].path, f"{key} is {kinds[-1]}, elsewhere {kind}")
+        kind = pa.string()
+    is_coded = (
+        pa.types.is_string(kind)
+        and all(pa.types.is_string(other) for other in kinds)
+        and _share(found) >= CODED_SHARE
+    )
+    nullable = len(found) < len(sources) or any(s.schema.field(place).nullable for s, place in found)
+    return Column(name, key, kind, is_coded, nullable)

@@ -1,0 +1,196 @@
+"""The files of one window: rows are gathered to row groups, full files are closed and the next one begun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakerunner_assets.segments.encoding import compacted
+from lakerunner_assets.segments.file import append_blocks, written
+from lakerunner_assets.segments.merge.contents import Contents, source_objects
+from lakerunner_assets.segments.merge.cutting import Cutter
+from lakerunner_assets.segments.merge.format import Format
+from lakerunner_assets.segments.merge.kernels import Keys
+from lakerunner_assets.segments.merge.request import MergedSegment, Window
+from lakerunner_assets.segments.merge.rounds import Rows, joined_rows
+from lakerunner_assets.segments.order import most_rows
+from lakerunner_assets.segments.written import SegmentIdentity
+from resources.lake.segment_file import FORMAT_VERSION, MappedColumn, SegmentFacts, file_metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What all files of a merge have in common."""
+
+    format: Format
+    label_map: tuple[MappedColumn, ...]
+    metadata: Mapping[bytes, bytes]
+    sort_version: int
+    sort_order: tuple[str, ...]
+    objects: tuple[int, ...] | None
+    """Source objects of rollups, whose rows do not say them."""
+    contents: Callable[[], Contents]
+    cutter: Cutter
+    group_bytes: int
+    target_bytes: int
+
+
+class Output:
+    """One window."""
+
+    def __init__(
+        self, shape: Shape, window: Window, folder: Path, identity: Callable[[int], SegmentIdentity]
+    ) -> None:
+        self.finished: list[MergedSegment] = []
+        self._shape, self._window, self._folder, self._identity = shape, window, folder, identity
+        self._pending: list[Rows] = []
+        self._bytes = 0
+        self._file: _File | None = None
+
+    def add(self, rows: Rows) -> None:
+        """More rows, behind those before."""
+        if len(rows):
+            self._pending.append(rows)
+            self._bytes += _bytes(rows.table)
+            self._write(is_end=False)
+
+    def close(self) -> None:
+        self._write(is_end=True)
+        self._end_file()
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        if self._file is not None:
+            self._file.discard()
+        for segment in self.finished:
+            segment.path.unlink(missing_ok=True)
+
+    def _write(self, is_end: bool) -> None:
+        while self._pending:
+            total = sum(map(len, self._pending))
+            most = most_rows(self._bytes / total, self._shape.group_bytes)
+            count = self._shape.cutter(self._pending, most, self._file is not None, is_end)
+            if not count:
+                return
+            if self._file is None:
+                identity = self._identity(len(self.finished))
+                self._file = _File(self._shape, self._folder / f"tbl_{identity.segment_id}.parquet", identity)
+            self._file.write(self._first(count))
+            if self._file.bytes >= self._shape.target_bytes:
+                self._end_file()
+
+    def _first(self, count: int) -> Rows:
+        """That many rows off the front."""
+        taken: list[Rows] = []
+        while count:
+            rows = self._pending[0]
+            if len(rows) > count:
+                self._pending[0] = rows.slice(count, len(rows))
+                rows = rows.slice(0, count)
+            else:
+                del self._pending[0]
+            taken.append(rows)
+            count -= len(rows)
+        self._bytes = sum(_bytes(rows.table) for rows in self._pending)
+        return joined_rows(taken)
+
+    def _end_file(self) -> None:
+        if self._file is not None:
+            self.finished.append(self._file.finish(self._window, len(self.finished)))
+            self._file = None
+
+
+class _File:
+    """One segment while it is written."""
+
+    def __init__(self, shape: Shape, path: Path, identity: SegmentIdentity) -> None:
+        self._shape, self._path, self._identity = shape, path, identity
+        self._contents = shape.contents()
+        self._objects: set[int] = set(shape.objects or ())
+        self._rows = self._groups = 0
+        self._first_key: Keys | None = None
+        self._last_key: Keys | None = None
+        self._sink = pa.OSFile(str(path), "wb")
+        self._writer = pq.ParquetWriter(self._sink, shape.format.schema, **shape.format.options)
+
+    @property
+    def bytes(self) -> int:
+        """So far, of the row groups."""
+        return int(self._sink.tell())
+
+    def write(self, rows: Rows) -> None:
+        table = compacted(self._contents.add(rows))
+        arrays = [table.column(name) for name in self._shape.format.schema.names]
+        self._writer.write_table(
+            pa.Table.from_arrays(arrays, schema=self._shape.format.schema), row_group_size=len(rows)
+        )
+        if self._shape.objects is None:
+            self._objects |= source_objects(table)
+        self._rows += len(rows)
+        self._groups += 1
+        self._first_key = rows.keys[:1].copy() if self._first_key is None else self._first_key
+        self._last_key = rows.keys[-1:].copy()
+
+    def finish(self, window: Window, part: int) -> MergedSegment:
+        found = self._contents.summary()
+        identity, shape = self._identity, self._shape
+        facts = SegmentFacts(
+            segment_id=identity.segment_id,
+            org=identity.org,
+            collector=identity.collector,
+            dataset=identity.dataset,
+            hour_ns=identity.hour_ns,
+            generation=identity.generation,
+            format_version=FORMAT_VERSION,
+            sort_version=shape.sort_version,
+            sort_order=shape.sort_order,
+            source_objects=tuple(sorted(self._objects)),
+            rows=self._rows,
+            min_ns=found.min_ns,
+            max_ns=found.max_ns,
+            series_offset=0,
+            series_length=0,
+            bloom_offset=0,
+            bloom_length=0,
+        )
+        facts = append_blocks(self._sink, facts, found.table, found.bloom)
+        self._writer.add_key_value_metadata({**file_metadata(facts, shape.label_map), **shape.metadata})
+        self._writer.close()
+        self._sink.close()
+        result = written(
+            self._path,
+            facts,
+            self._groups,
+            terms=found.terms,
+            label_names=found.label_names,
+            metric_names=found.metric_names,
+        )
+        return MergedSegment(
+            self._path, window, part, result, printable(self._first_key), printable(self._last_key)
+        )
+
+    def discard(self) -> None:
+        self._writer.close()
+        self._sink.close()
+        self._path.unlink(missing_ok=True)
+
+
+def printable(key: Keys | None) -> str:
+    """Words in hex, least first: as texts they compare like the key. Comparable within one merge."""
+    assert key is not None, "a file without rows"
+    return "-".join(f"{word + (1 << 63):016x}" for word in key[0].tolist())
+
+
+def _bytes(table: pa.Table) -> int:
+    """Of the rows alone: a dictionary is shared by many of them."""
+    return int(
+        sum(
+            (chunk.indices if pa.types.is_dictionary(chunk.type) else chunk).nbytes
+            for column in table.columns
+            for chunk in column.chunks
+        )
+    )

@@ -1,0 +1,127 @@
+"""Batches of one source in the columns of the result, with their sort keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_assets.decode.naming import Attribute
+from lakerunner_assets.segments.merge.kernels import Int32s, Int64s, Keys, first_disorder
+from lakerunner_assets.segments.merge.keys import Order
+from lakerunner_assets.segments.merge.layout import VALUE, Column, Layout
+from lakerunner_assets.segments.merge.request import SourceError
+from lakerunner_assets.segments.merge.source import Source, naming
+from lakerunner_assets.segments.merge.texts import Recoder, Texts
+from lakerunner_assets.segments.unify import MAP, joined_overflow
+from resources.lake import metric_values
+from resources.lake.segment_file import OVERFLOW_COLUMNS
+
+
+@dataclass(slots=True)
+class Batch:
+    """Rows of one source that wait for those of the others."""
+
+    columns: list[pa.Array]
+    """In the order of the layout; coded ones as codes."""
+    keys: Keys
+    codes: Int32s
+    times: Int64s
+    start: int = 0
+    """Rows before this one have been given away."""
+
+    @property
+    def left(self) -> int:
+        return len(self.keys) - self.start
+
+
+class Reader:
+    """Decodes one source as far as it is asked to."""
+
+    def __init__(
+        self,
+        number: int,
+        source: Source,
+        layout: Layout,
+        texts: Mapping[str, Texts],
+        order: Order,
+        budget: int,
+    ) -> None:
+        self.source, self.budget = source, budget
+        self.waiting: list[Batch] = []
+        self.bytes = 0
+        """Of all that waits, as it was read."""
+        self.is_exhausted = False
+        self._number, self._layout, self._order = number, layout, order
+        self._place = {key: name for name, key in source.keys.items()}
+        self._recoders = {name: Recoder(each) for name, each in texts.items()}
+        self._row = 0
+        self._last: Keys = np.empty((0, 0), np.int64)
+        coded = [self._place[c.key] for c in layout.columns if c.is_coded and c.key in self._place]
+        self._batches = source.batches(coded, budget, source.schema.names)
+
+    def fill(self) -> None:
+        """Read on until there is as much as it may hold."""
+        while not self.is_exhausted and (not self.waiting or self.bytes < self.budget):
+            found = next(self._batches, None)
+            if found is None:
+                self.is_exhausted = True
+                if self._row != self.source.rows:
+                    raise SourceError(self.source.path, f"{self._row} rows, expected {self.source.rows}")
+            elif found.num_rows:
+                with naming(self.source.path):
+                    self._add(found)
+
+    def given(self, batch: Batch, rows: int) -> None:
+        """That many rows from its start are no longer needed."""
+        batch.start += rows
+        if not batch.left:
+            self.waiting.remove(batch)
+            self.bytes = sum(_bytes(each) for each in self.waiting)
+
+    def _add(self, found: pa.RecordBatch) -> None:
+        columns = {name: found.column(place) for place, name in enumerate(found.schema.names)}
+        in_format = {
+            name: columns[name] for name in self._order.columns if name not in self._order.optional or name in columns
+        }
+        keyed = self._order.keyed(in_format, self._number, self._row)
+        odd = first_disorder(keyed.keys, self._last if self._last.size else keyed.keys[:0])
+        if odd >= 0:
+            raise ValueError(f"row {self._row + odd} does not follow the one before it")
+        self._last = keyed.keys[-1:].copy()
+        self._row += found.num_rows
+        unified = [self._unified(column, columns, found.num_rows) for column in self._layout.columns]
+        batch = Batch(unified, keyed.keys, keyed.codes, keyed.times)
+        self.waiting.append(batch)
+        self.bytes += _bytes(batch)
+
+    def _unified(self, column: Column, found: Mapping[str, pa.Array], rows: int) -> pa.Array:
+        if column.name == VALUE:
+            return metric_values.values({name: found[name] for name in metric_values.VALUE_COLUMNS})
+        if moved := self._layout.demoted.get(column.name):
+            return self._overflow(column.name, moved, found, rows)
+        place = self._place.get(column.key)
+        if place is None:
+            return pa.nulls(rows, pa.int32() if column.is_coded else column.kind)
+        if column.is_coded:
+            return self._recoders[column.name].recoded(found[place])
+        return found[place] if found[place].type == column.kind else found[place].cast(column.kind)
+
+    def _overflow(
+        self, name: str, moved: Sequence[Attribute], found: Mapping[str, pa.Array], rows: int
+    ) -> pa.Array:
+        columns = {
+            attribute.key: found[self._place[attribute]] for attribute in moved if attribute in self._place
+        }
+        existing = found.get(name)
+        if existing is not None and existing.offset:
+            existing = existing.take(pa.array(np.arange(rows)))
+        if not columns:
+            return pa.nulls(rows, MAP) if existing is None else existing.cast(MAP)
+        return joined_overflow(rows, existing, columns)
+
+
+def _bytes(batch: Batch) -> int:
+    return int(sum(column.nbytes for column in batch.columns)) + batch.keys.nbytes

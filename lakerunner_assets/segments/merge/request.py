@@ -1,0 +1,79 @@
+"""What a merge is asked for and what it answers. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from lakerunner_assets.segments.written import WrittenSegment
+
+
+class MergeKind(StrEnum):
+    """What the rows are: it decides their order and what is computed anew."""
+
+    LOGS = "logs"
+    TRACES = "traces"
+    SAMPLES = "samples"
+    ROLLUP = "rollup"
+
+
+class SourceError(ValueError):
+    """A source of a merge is damaged, or not what the merge is about."""
+
+    def __init__(self, path: Path, what: object) -> None:
+        super().__init__(f"{path}: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A partition rows may go to: those of `(start_ns, start_ns + width_ns]`."""
+
+    start_ns: int
+    width_ns: int
+
+    @property
+    def end_ns(self) -> int:
+        return self.start_ns + self.width_ns
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRequest:
+    kind: MergeKind
+    sources: Sequence[Path]
+    folder: Path
+    """Outputs are written here, as `tbl_<segment id>.parquet`."""
+    org: str
+    collector: str
+    dataset: str
+    target: Window
+    """Where rows go that are in no window of `carve`."""
+    carve: Sequence[Window]
+    """Usually empty."""
+    generation: int
+    target_bytes: int
+    """An output is ended, at the border of a row group, once it has this many."""
+    memory_bytes: int
+    """Budget for decoded rows."""
+    name: Callable[[Window, int], str]
+    """Segment id of part n of a window."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergedSegment:
+    path: Path
+    window: Window
+    part: int
+    facts: WrittenSegment
+    first_key: str
+    last_key: str
+    """Sort keys as text that compares like the keys themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    segments: tuple[MergedSegment, ...]
+    rows_read: int
+    rows_written: int
+    duplicates: int

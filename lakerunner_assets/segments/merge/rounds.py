@@ -1,0 +1,171 @@
+"""Rows of all sources in one order, a round at a time.
+
+A round takes from every source what is not behind the smallest last key that waits in a buffer: nothing that is
+still to be read can come before it.
+
+    source   waiting       last   taken
+    a        1 4 9         9      1 4
+    b        2 5 6         6      2 5 6     the smallest last key of a source that goes on
+    c        3 8           8      3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakerunner_assets.segments.merge.kernels import Int32s, Int64s, Keys, merged, rows_up_to
+from lakerunner_assets.segments.merge.keys import Order
+from lakerunner_assets.segments.merge.layout import Layout
+from lakerunner_assets.segments.merge.reader import Batch, Reader
+from lakerunner_assets.segments.merge.request import SourceError
+from lakerunner_assets.segments.merge.source import Source
+from lakerunner_assets.segments.merge.texts import FULL, Texts
+
+ROUNDS_SHARE = 8
+"""What waits in buffers may take this part of the memory: pages, merged rows and row groups need the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows in the order of a segment."""
+
+    table: pa.Table
+    """One chunk per column."""
+    keys: Keys
+    codes: Int32s
+    """The stream or series of each row, by its place in the union."""
+    times: Int64s
+    """Event time, ns."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def slice(self, start: int, end: int) -> Rows:
+        return Rows(
+            self.table.slice(start, end - start), self.keys[start:end], self.codes[start:end], self.times[start:end]
+        )
+
+    def take(self, chosen: Int64s) -> Rows:
+        table = pa.table([_taken(c.chunk(0), chosen) for c in self.table.columns], schema=self.table.schema)
+        return Rows(table, self.keys[chosen], self.codes[chosen], self.times[chosen])
+
+
+class Rounds:
+    """All rows of the sources, each once."""
+
+    def __init__(
+        self, sources: Sequence[Source], layout: Layout, order: Order, memory_bytes: int, unique: bool
+    ) -> None:
+        """`unique`: rows with one key are an error and not left out."""
+        self.duplicates = 0
+        self._columns = layout.columns
+        self._schema = pa.schema([column.field for column in layout.columns])
+        self._texts = {column.name: Texts() for column in layout.columns if column.is_coded}
+        each = max(1, memory_bytes // max(len(sources), 1))
+        self._readers = [
+            Reader(number, source, layout, self._texts, order, each) for number, source in enumerate(sources)
+        ]
+        self._unique = unique
+        self._last: Keys | None = None
+
+    def __iter__(self) -> Iterator[Rows]:
+        while True:
+            for reader in self._readers:
+                reader.fill()
+            active = [reader for reader in self._readers if reader.waiting]
+            if not active:
+                return
+            rows = self._round(active)
+            if len(rows):
+                yield rows
+            del rows
+            self._forget()
+
+    def _round(self, active: Sequence[Reader]) -> Rows:
+        ends = [reader.waiting[-1].keys[-1:] for reader in active if not reader.is_exhausted]
+        bound = min(ends, key=lambda key: tuple(key[0].tolist()), default=None)
+        pieces: list[tuple[Batch, int, int]] = []
+        borders = [0]
+        for reader in active:
+            taken = 0
+            for batch in list(reader.waiting):
+                start, left = batch.start, batch.left
+                rows = left if bound is None else rows_up_to(batch.keys[start:], bound)
+                if rows:
+                    pieces.append((batch, start, start + rows))
+                    taken += rows
+                    reader.given(batch, rows)
+                if rows < left:
+                    break
+            borders.append(borders[-1] + taken)
+        return self._merged(active, pieces, np.array(borders, np.int64))
+
+    def _merged(
+        self, active: Sequence[Reader], pieces: Sequence[tuple[Batch, int, int]], borders: Int64s
+    ) -> Rows:
+        keys, codes, times = (
+            np.concatenate([getattr(batch, name)[start:end] for batch, start, end in pieces])
+            for name in ("keys", "codes", "times")
+        )
+        order, repeated = merged(keys, borders, keys[:0] if self._last is None else self._last)
+        if len(repeated) and self._unique:
+            raise self._twice(active, keys, borders, int(repeated[0]))
+        self.duplicates += len(repeated)
+        is_sorted = not len(repeated) and int(np.count_nonzero(np.diff(borders))) == 1
+        columns: list[pa.Array] = []
+        for place, column in enumerate(self._columns):
+            parts = [batch.columns[place].slice(start, end - start) for batch, start, end in pieces]
+            if all(part.null_count == len(part) for part in parts):
+                whole = pa.nulls(len(order), parts[0].type)
+            else:
+                whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+                whole = whole if is_sorted else _taken(whole, order)
+            if column.is_coded:
+                whole = pa.DictionaryArray.from_arrays(whole, self._texts[column.name].array(), safe=False)
+            columns.append(whole)
+        table = pa.Table.from_arrays(columns, schema=self._schema)
+        if not is_sorted:
+            keys, codes, times = keys[order], codes[order], times[order]
+        if len(keys):
+            self._last = keys[-1:].copy()
+        return Rows(table, keys, codes, times)
+
+    def _twice(self, active: Sequence[Reader], keys: Keys, borders: Int64s, row: int) -> SourceError:
+        """Names the files of two rows with one key."""
+        rows = np.flatnonzero((keys == keys[row]).all(axis=1))
+        files = [active[int(np.searchsorted(borders, each, "right")) - 1].source.path for each in rows]
+        others = sorted({str(path) for path in files[1:]} or {str(files[0])})
+        return SourceError(files[0], f"a row of the same series and bucket as one in {', '.join(others)}")
+
+    def _forget(self) -> None:
+        """Texts that no waiting row has, where there are many."""
+        for place, column in enumerate(self._columns):
+            if column.is_coded and len(self._texts[column.name]) > FULL:
+                texts = self._texts[column.name]
+                used = np.zeros(len(texts), np.bool_)
+                waiting = [batch for reader in self._readers for batch in reader.waiting]
+                for batch in waiting:
+                    used[batch.columns[place].drop_null().to_numpy()] = True
+                codes = texts.forget(used)
+                for batch in waiting:
+                    batch.columns[place] = codes.take(batch.columns[place])
+
+
+def _taken(column: pa.Array, order: Int64s) -> pa.Array:
+    return pc.take(column, pa.array(order), boundscheck=False)
+
+
+def joined_rows(parts: Sequence[Rows]) -> Rows:
+    """Rows end to end, one chunk per column."""
+    if len(parts) == 1:
+        return parts[0]
+    keys, codes, times = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("keys", "codes", "times")
+    )
+    table = pa.concat_tables([part.table for part in parts]).unify_dictionaries().combine_chunks()
+    return Rows(table, keys, codes, times)

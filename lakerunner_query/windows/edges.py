@@ -1,0 +1,279 @@
+"""Functions that need only the first and last sample of a window, how many there are, and the seams between.
+
+A *run* is a bucket, or a single sample, which is a bucket with one sample in it; runs without a real sample
+are left out beforehand. Between two runs lies a seam: `v < previous` is a drop there as it is inside of runs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from lakerunner_query.windows.functions import Doubles, Function, Int8s, Int64s
+from resources.kernel import Integer, inlined, kernel, scanner
+
+ABSENT, PRESENT, IS_SUM, UNSURE = 0, 1, 2, 3
+"""What a kernel says of a window; `IS_SUM`: all samples are deltas, so the answer is their sum."""
+
+CUMULATIVE, IS_DELTA, MIXED = 0, 1, 2
+"""Temporality of a run."""
+
+
+class Runs(NamedTuple):
+    """Runs by series and time; series s has `[offsets[s], offsets[s + 1])`."""
+
+    offsets: Int64s
+    ends: Int64s
+    first: Doubles
+    last: Doubles
+    first_ts: Int64s
+    last_ts: Int64s
+    kinds: Int8s
+    """Temporality; empty: all cumulative."""
+    counts: Int64s
+    """Samples in the run. This and what follows is empty where every run is one sample."""
+    prev: Doubles
+    prev_ts: Int64s
+    reset_sum: Doubles
+    """Not finite: the sum inside of this run cannot be told."""
+    resets: Int64s
+    changes: Int64s
+
+
+class Windows(NamedTuple):
+    """The windows, without Python's objects."""
+
+    first_end: int
+    step: int
+    steps: int
+    range: int
+
+
+class Scratch(NamedTuple):
+    """Room for what is counted along one series."""
+
+    counted: Int64s
+    """Up to each run: samples; for resets and changes those, seams included."""
+    next_drop: Int64s
+    """From each run on: the next one that has a drop inside or at the seam before it."""
+    deltas: Int64s
+    mixed: Int64s
+
+
+@kernel
+def edges(function: int, runs: Runs, windows: Windows, values: Doubles, states: Int8s) -> None:
+    """Fill values and states, both by series and window."""
+    longest = 0
+    for series in range(len(runs.offsets) - 1):
+        longest = max(longest, runs.offsets[series + 1] - runs.offsets[series])
+    room = Scratch(
+        np.zeros(longest + 1, np.int64),
+        np.zeros(longest + 1, np.int64),
+        np.zeros(longest + 1, np.int64),
+        np.zeros(longest + 1, np.int64),
+    )
+    for series in range(len(runs.offsets) - 1):
+        begin, end = runs.offsets[series], runs.offsets[series + 1]
+        _count_along(function, runs, begin, end, room)
+        low = high = begin
+        for step in range(windows.steps):
+            until = windows.first_end + step * windows.step
+            while high < end and runs.ends[high] <= until:
+                high += 1
+            while low < high and runs.ends[low] <= until - windows.range:
+                low += 1
+            if low < high:
+                state, value = _window(function, runs, begin, low, high, until, windows.range, room)
+                states[series, step] = state
+                values[series, step] = value
+
+
+@inlined
+def _is_drop(runs: Runs, run: Integer) -> bool:
+    return bool(runs.first[run] < runs.last[run - 1])
+
+
+@inlined
+def _is_change(runs: Runs, run: Integer) -> bool:
+    before, after = runs.last[run - 1], runs.first[run]
+    return before != after and not (np.isnan(before) and np.isnan(after))
+
+
+@scanner
+def _inside(function: int, runs: Runs, run: Integer) -> Integer:
+    """What the run itself adds to the count of this function."""
+    if function == Function.RESETS:
+        return runs.resets[run] if len(runs.resets) else 0
+    if function == Function.CHANGES:
+        return runs.changes[run] if len(runs.changes) else 0
+    return runs.counts[run] if len(runs.counts) else 1
+
+
+@scanner
+def _at_seam(function: int, runs: Runs, begin: Integer, run: Integer) -> Integer:
+    """What the seam before the run adds to it."""
+    if run == begin:
+        return 0
+    if function == Function.RESETS:
+        return 1 if _is_drop(runs, run) else 0
+    if function == Function.CHANGES:
+        return 1 if _is_change(runs, run) else 0
+    return 0
+
+
+@scanner
+def _count_along(function: int, runs: Runs, begin: Integer, end: Integer, room: Scratch) -> None:
+    for run in range(begin, end):
+        at = run - begin
+        added = _inside(function, runs, run) + _at_seam(function, runs, begin, run)
+        room.counted[at + 1] = room.counted[at] + added
+        if len(runs.kinds):
+            room.deltas[at + 1] = room.deltas[at] + (runs.kinds[run] == IS_DELTA)
+            room.mixed[at + 1] = room.mixed[at] + (runs.kinds[run] == MIXED)
+    if function == Function.RATE or function == Function.INCREASE:  # noqa: PLR1714 - kernels know no sets
+        room.next_drop[end - begin] = end
+        for run in range(end - 1, begin - 1, -1):
+            inside = len(runs.reset_sum) > 0 and runs.reset_sum[run] != 0.0
+            here = inside or (run > begin and _is_drop(runs, run))
+            room.next_drop[run - begin] = run if here else room.next_drop[run - begin + 1]
+
+
+@scanner
+def _window(
+    function: int,
+    runs: Runs,
+    begin: Integer,
+    low: Integer,
+    high: Integer,
+    until: Integer,
+    width: Integer,
+    room: Scratch,
+) -> tuple[int, float]:
+    """State and value of the window that holds the runs [low, high)."""
+    if function <= Function.PRESENT:
+        return PRESENT, _simple(function, runs, begin, low, high, room)
+    deltas = room.deltas[high - begin] - room.deltas[low - begin]
+    mixed = room.mixed[high - begin] - room.mixed[low - begin]
+    depends = function != Function.DELTA and function != Function.IDELTA and function != Function.CHANGES  # noqa: PLR1714
+    if depends and (mixed > 0 or (deltas > 0 and deltas < high - low)):
+        return UNSURE, np.nan
+    is_delta = depends and deltas > 0
+    if function == Function.IRATE or function == Function.IDELTA:  # noqa: PLR1714 - kernels know no sets
+        return _last_two(function, runs, low, high, is_delta)
+    counted = room.counted[high - begin] - room.counted[low - begin]
+    if function == Function.RESETS or function == Function.CHANGES:  # noqa: PLR1714
+        return PRESENT, 0.0 if is_delta else float(counted - _at_seam(function, runs, begin, low))
+    if is_delta:
+        return IS_SUM, np.nan
+    return _extrapolated(function, runs, begin, low, high, until, width, counted, room)
+
+
+@scanner
+def _simple(function: int, runs: Runs, begin: Integer, low: Integer, high: Integer, room: Scratch) -> float:
+    """What neither seams nor temporality change."""
+    if function == Function.LAST:
+        return float(runs.last[high - 1])
+    if function == Function.FIRST:
+        return float(runs.first[low])
+    if function == Function.COUNT:
+        return float(room.counted[high - begin] - room.counted[low - begin])
+    return 1.0
+
+
+@scanner
+def _last_two(function: int, runs: Runs, low: Integer, high: Integer, delta: bool) -> tuple[int, float]:
+    """`irate` and `idelta`."""
+    newest = high - 1
+    if len(runs.counts) and runs.counts[newest] > 1:
+        before, before_ts = runs.prev[newest], runs.prev_ts[newest]
+    elif high - low > 1:
+        before, before_ts = runs.last[newest - 1], runs.last_ts[newest - 1]
+    else:
+        return ABSENT, np.nan
+    value = runs.last[newest]
+    if function == Function.IDELTA:
+        return PRESENT, value - before
+    if not (delta or value < before):  # after a reset the counter began at zero
+        value -= before
+    return PRESENT, value / (float(runs.last_ts[newest] - before_ts) / 1000)
+
+
+@scanner
+def _growth(runs: Runs, begin: Integer, low: Integer, high: Integer, room: Scratch) -> tuple[bool, float]:
+    """How much a counter grew: at each drop it began again at zero. Not always known from buckets."""
+    growth = runs.last[high - 1] - runs.first[low]
+    run = room.next_drop[low - begin]
+    while run < high:
+        if run > low and _is_drop(runs, run):
+            growth += runs.last[run - 1]
+        if len(runs.reset_sum):
+            if not np.isfinite(runs.reset_sum[run]):
+                return False, np.nan
+            growth += runs.reset_sum[run]
+        run = room.next_drop[run - begin + 1]
+    return True, growth
+
+
+@scanner
+def _extrapolated(
+    function: int,
+    runs: Runs,
+    begin: Integer,
+    low: Integer,
+    high: Integer,
+    until: Integer,
+    width: Integer,
+    counted: Integer,
+    room: Scratch,
+) -> tuple[int, float]:
+    """`rate`, `increase` and `delta`: the growth between the outermost samples, drawn out to the edges."""
+    if counted < 2:
+        return ABSENT, np.nan
+    first = runs.first[low]
+    growth, known = runs.last[high - 1] - first, True
+    if function != Function.DELTA:
+        known, growth = _growth(runs, begin, low, high, room)
+    if not known:
+        return UNSURE, np.nan
+    factor = drawn_out(
+        runs.first_ts[low],
+        runs.last_ts[high - 1],
+        counted,
+        until,
+        width,
+        function != Function.DELTA,
+        first,
+        growth,
+    )
+    if function == Function.RATE:
+        factor /= float(width) / 1000
+    return PRESENT, growth * factor
+
+
+@scanner
+def drawn_out(
+    first_ts: Integer,
+    last_ts: Integer,
+    counted: Integer,
+    until: Integer,
+    width: Integer,
+    is_counter: bool,
+    first: float,
+    growth: float,
+) -> float:
+    """By how much the growth between the outermost samples is to be multiplied to be that of the window."""
+    sampled = float(last_ts - first_ts) / 1000
+    to_start = float(first_ts - (until - width)) / 1000
+    to_end = float(until - last_ts) / 1000
+    average = sampled / float(counted - 1)
+    threshold = average * 1.1  # farther from the edge than this: the series began or ended within the window
+    if to_start >= threshold:
+        to_start = average / 2
+    if is_counter and growth > 0 and first >= 0:
+        to_zero = sampled * (first / growth)  # a counter never was below zero
+        if to_zero < to_start:  # noqa: PLR1730 - min() would let a NaN through
+            to_start = to_zero
+    if to_end >= threshold:
+        to_end = average / 2
+    return (sampled + to_start + to_end) / sampled

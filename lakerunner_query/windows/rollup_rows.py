@@ -1,0 +1,116 @@
+"""Rollup rows as the arrays that windows are merged from.
+
+The table is in logical form (`resources.lake.rollup_columns.filled`), sorted by series and bucket.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakerunner_query.windows.buckets import Columns
+from lakerunner_query.windows.edges import CUMULATIVE, IS_DELTA, MIXED
+from lakerunner_query.windows.functions import Doubles, Flags, Function, Int8s, Int64s
+from resources.lake import rollup_columns as names
+
+TEMPORALITY = "metric_temporality"
+KINDS = {"delta": IS_DELTA, "mixed": MIXED}
+"""Any other word, and none, is cumulative: gauges have no temporality."""
+_TIMES = (names.FIRST_TS, names.LAST_TS)
+_ENDS = (names.FIRST, names.LAST, *_TIMES)
+_SUMS = (names.SUM, names.SUM_C, names.MIN, names.MAX)
+_COUNTER = (*_ENDS, *_SUMS, names.RESET_SUM, names.RESETS)
+_LAST_TWO = (names.FIRST, names.LAST, names.LAST_TS, names.PREV, names.PREV_TS)
+_NEWEST = (names.LAST, names.LAST_TS, names.LAST_STALE)
+_OF_FUNCTION: dict[Function, tuple[str, ...]] = {
+    Function.INSTANT: _NEWEST,
+    Function.TIMESTAMP: _NEWEST,
+    Function.FIRST: (names.FIRST,),
+    Function.LAST: (names.LAST,),
+    Function.COUNT: (),
+    Function.PRESENT: (),
+    Function.MIN: (names.MIN,),
+    Function.MAX: (names.MAX,),
+    Function.SUM: _SUMS,
+    Function.AVG: _SUMS,
+    Function.STDDEV: (*_SUMS, names.M2),
+    Function.STDVAR: (*_SUMS, names.M2),
+    Function.RATE: _COUNTER,
+    Function.INCREASE: _COUNTER,
+    Function.DELTA: _ENDS,
+    Function.RESETS: (names.FIRST, names.LAST, names.RESETS),
+    Function.CHANGES: (names.FIRST, names.LAST, names.CHANGES),
+    Function.IRATE: _LAST_TWO,
+    Function.IDELTA: _LAST_TWO,
+}
+
+
+def columns_needed(function: Function) -> tuple[str, ...]:
+    """The logical columns that the function is answered from, to be read by `filled`."""
+    return (names.COUNT, names.HIST_COUNT, *_OF_FUNCTION[function])
+
+
+def columns_of(table: pa.Table, series: npt.NDArray[np.integer], width_ms: int) -> Columns:
+    """The float columns; `series` has the code of each row. Columns that the table lacks are zero."""
+    return Columns(
+        series=series,
+        end_ms=integers(table, names.TIMESTAMP),
+        width_ms=np.full(table.num_rows, width_ms, np.int64),
+        count=integers(table, names.COUNT),
+        sum=doubles(table, names.SUM),
+        sum_c=doubles(table, names.SUM_C),
+        min=doubles(table, names.MIN),
+        max=doubles(table, names.MAX),
+        first=doubles(table, names.FIRST),
+        first_ts=integers(table, names.FIRST_TS),
+        last=doubles(table, names.LAST),
+        last_ts=integers(table, names.LAST_TS),
+        last_stale=flags(table, names.LAST_STALE),
+        prev=doubles(table, names.PREV),
+        prev_ts=integers(table, names.PREV_TS),
+        reset_sum=doubles(table, names.RESET_SUM),
+        resets=integers(table, names.RESETS),
+        changes=integers(table, names.CHANGES),
+        m2=doubles(table, names.M2),
+        kind=kinds(table),
+        has_others=integers(table, names.HIST_COUNT) > 0,
+    )
+
+
+def integers(table: pa.Table, name: str) -> Int64s:
+    """The column; 0 for null."""
+    if name not in table.column_names:
+        return np.zeros(table.num_rows, np.int64)
+    found: Int64s = one(table.column(name)).fill_null(0).to_numpy(zero_copy_only=False)
+    return found
+
+
+def doubles(table: pa.Table, name: str) -> Doubles:
+    """The column, bits kept; 0 for null, so that no null is taken for a NaN that was sent."""
+    if name not in table.column_names:
+        return np.zeros(table.num_rows)
+    found: Doubles = one(table.column(name)).fill_null(0.0).to_numpy(zero_copy_only=False)
+    return found
+
+
+def flags(table: pa.Table, name: str) -> Flags:
+    if name not in table.column_names:
+        return np.zeros(table.num_rows, np.bool_)
+    found: Flags = one(table.column(name)).fill_null(False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def kinds(table: pa.Table) -> Int8s:
+    """Temporality by row, from the column of words."""
+    found = np.full(table.num_rows, CUMULATIVE, np.int8)
+    if TEMPORALITY in table.column_names:
+        words = one(table.column(TEMPORALITY))
+        for word, kind in KINDS.items():
+            found[pc.equal(words, word).fill_null(False).to_numpy(zero_copy_only=False)] = kind
+    return found
+
+
+def one(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

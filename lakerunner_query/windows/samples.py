@@ -1,0 +1,133 @@
+"""Range functions from samples, as Prometheus 3 computes them.
+
+    rate of a counter over (0 s, 60 s], samples 10, 20, 5 at 15, 30, 45 s:
+
+    growth (5 - 10) + 20 for the reset = 15 over 30 s; one sample each 15 s, so both edges are
+    within 1.1 x 15 s: drawn out by 15 s each side, 15 x 60/30 = 30, by 60 s = 0.5 a second
+
+Delta temporality is a property of samples: their `increase` is the sum of what is in the window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from lakerunner_query.windows.edges import ABSENT, IS_SUM, PRESENT, UNSURE, Runs, Windows, edges
+from lakerunner_query.windows.extremes import extremes
+from lakerunner_query.windows.functions import (
+    BY_EXTREME,
+    BY_SELECTOR,
+    BY_SUM,
+    STALE_BITS,
+    Doubles,
+    Evaluated,
+    Flags,
+    Function,
+    Grid,
+    Int8s,
+    Int64s,
+    MixedTemporalityError,
+)
+from lakerunner_query.windows.newest import newest
+from lakerunner_query.windows.offsets import offsets_of
+from lakerunner_query.windows.sums import sums
+
+NO_INTEGERS, NO_DOUBLES, NO_KINDS = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int8)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples by series and time, one per series and millisecond, stale markers still there."""
+
+    series: npt.NDArray[np.integer]
+    """Codes, in `[0, count)`."""
+    time_ms: Int64s
+    value: Doubles
+    count: int
+    """How many series there are, those without samples too."""
+    is_delta: Flags | None = None
+    """Of delta temporality, by sample; nothing means that none is."""
+
+    @cached_property
+    def is_stale(self) -> Flags:
+        found: Flags = self.value.view(np.int64) == STALE_BITS
+        return found
+
+    @cached_property
+    def offsets(self) -> Int64s:
+        return offsets_of(self.series, self.time_ms, self.count)
+
+    @cached_property
+    def real(self) -> Samples:
+        """Without stale markers, which range functions do not see."""
+        if not self.is_stale.any():
+            return self
+        keep = ~self.is_stale
+        is_delta = None if self.is_delta is None else self.is_delta[keep]
+        return Samples(self.series[keep], self.time_ms[keep], self.value[keep], self.count, is_delta)
+
+    @property
+    def runs(self) -> Runs:
+        """Each sample a run of its own."""
+        return Runs(
+            self.offsets,
+            self.time_ms,
+            self.value,
+            self.value,
+            self.time_ms,
+            self.time_ms,
+            NO_KINDS if self.is_delta is None else self.is_delta.astype(np.int8),
+            NO_INTEGERS,
+            NO_DOUBLES,
+            NO_INTEGERS,
+            NO_DOUBLES,
+            NO_INTEGERS,
+            NO_INTEGERS,
+        )
+
+
+def over_samples(function: Function, samples: Samples, grid: Grid) -> Evaluated:
+    """The function over every window of every series."""
+    values = np.full((samples.count, grid.steps), np.nan)
+    states = np.zeros((samples.count, grid.steps), np.int8)
+    windows = windows_of(grid)
+    if function in BY_SELECTOR:
+        answers = samples.value if function == Function.INSTANT else samples.time_ms / 1000
+        usable = ~samples.is_stale
+        newest(samples.offsets, samples.time_ms, answers, samples.time_ms, usable, windows, values, states)
+    elif function in BY_EXTREME:
+        real = samples.real
+        extremes(int(function), real.offsets, real.time_ms, real.value, windows, values, states)
+    elif function in BY_SUM:
+        real = samples.real
+        sums(int(function), real.offsets, real.time_ms, real.value, windows, values, states)
+    else:
+        edges(int(function), samples.real.runs, windows, values, states)
+        _refuse_mixed(function, states, grid)
+        if (states == IS_SUM).any():
+            sum_up(function, over_samples(Function.SUM, samples, grid).values, grid, values, states)
+    return Evaluated(values, states != ABSENT)
+
+
+def windows_of(grid: Grid) -> Windows:
+    return Windows(grid.first_end_ms, grid.step_ms, grid.steps, grid.range_ms)
+
+
+def sum_up(function: Function, totals: Doubles, grid: Grid, values: Doubles, states: Int8s) -> None:
+    """Where all of a window are deltas, the growth is their sum: nothing is drawn out to the edges."""
+    deltas = states == IS_SUM
+    by = grid.range_ms / 1000 if function == Function.RATE else 1.0
+    with np.errstate(over="ignore"):  # what is too large is infinite, as everywhere in PromQL
+        values[deltas] = totals[deltas] / by
+    states[deltas] = PRESENT
+
+
+def _refuse_mixed(function: Function, states: Int8s, grid: Grid) -> None:
+    found = np.argwhere(states == UNSURE)
+    if len(found):
+        series, step = found[0].tolist()
+        raise MixedTemporalityError(series, grid.first_end_ms + step * grid.step_ms, function)

@@ -1,0 +1,105 @@
+"""Frozen values that travel between the index and the sweeper. See `resources.index.types` for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from resources.lake.layout import Signal
+
+Remove = Callable[[Sequence[str]], None]
+"""Deletes the objects of these keys; when it raises, the rows stay as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """One tier of one organisation's signal is kept for so long."""
+
+    org: str
+    signal: Signal
+    tier: str
+    keep_days: int
+    stood_s: float
+    """Since it was last changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OldTier:
+    """Segments of one frequency, of which windows that ended by `ended_by_ns` may go."""
+
+    org: str
+    signal: Signal
+    frequency_ms: int
+    ended_by_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgingSegment:
+    segment_id: str
+    key: str
+    start_ns: int
+    width_ns: int
+    bytes: int
+    busy: bool
+    """An input of a batch that is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aging:
+    """Live segments and partitions that are not expired, which start before a tier's limit, oldest first."""
+
+    segments: tuple[AgingSegment, ...]
+    partitions: tuple[int, ...]
+    seen_to_ns: int
+    """Whatever starts before this was seen; there may be more."""
+
+
+@dataclass(frozen=True, slots=True)
+class OldWindow:
+    """What expires together or not at all: overlapping segments and all partitions they cover."""
+
+    start_ns: int
+    end_ns: int
+    segments: tuple[AgingSegment, ...]
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFile:
+    """A file of the lake that nothing needs any more."""
+
+    key: str
+    org: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class OldObject:
+    """A raw object whose bytes may go."""
+
+    object_id: int
+    bucket: str
+    key: str
+    org: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanCount:
+    """Files of an organisation that the index does not know, beside those that it does."""
+
+    orphans: int
+    bytes: int
+    segments: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """What has no use any more, and what only a person can judge."""
+
+    batches: int
+    runs: int
+    old_messages: int
+    """In the outbox, for longer than a broker is usually away."""
+    retired: int
+    """Segments whose files wait for the end of the grace."""
