@@ -6,13 +6,24 @@ import warnings
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from sensors.planner import planner_sensor
 
 from lakerunner_assets.graph import build_assets
-from lakerunner_assets.keys import Tier, asset_key, cook_job_name
+from lakerunner_assets.keys import (
+    DAY_ROLLUP_JOB,
+    ROLLUP_JOB,
+    Tier,
+    asset_key,
+    compact_job_name,
+    cook_job_name,
+    rollup_key,
+)
 from lakerunner_assets.signals import SIGNALS
 from resources.bindings import Lakerunner
+from resources.lake.frequency import DAY, ROLLUPS, rollup_of
 from resources.settings import Settings
 from sensors.ingest import ingest_sensor
+from sensors.lineage import lineage_sensor
 from sensors.listing import listing_job_name
 from sensors.outbox import outbox_sensor
 from sensors.reconciler import reconciler_sensor
@@ -25,15 +36,25 @@ warnings.filterwarnings("ignore", category=dg.BetaWarning)
 def build_defs(settings: Settings) -> dg.Definitions:
     cook_jobs = {signal: _job(cook_job_name(signal), asset_key(Tier.COOKED, signal)) for signal in SIGNALS}
     list_jobs = {signal: _job(listing_job_name(signal), asset_key(Tier.RAW, signal)) for signal in SIGNALS}
+    compact_jobs = {s: _job(compact_job_name(s), asset_key(Tier.COMPACTED, s)) for s in SIGNALS}
+    roll_jobs = [
+        _job(ROLLUP_JOB, *(rollup_key(rollup) for rollup in ROLLUPS if rollup.frequency_ms != DAY)),
+        _job(DAY_ROLLUP_JOB, rollup_key(rollup_of(DAY))),
+    ]
     return dg.Definitions(
         assets=build_assets(settings.horizon),
-        jobs=[*cook_jobs.values(), *list_jobs.values()],
+        jobs=[*cook_jobs.values(), *list_jobs.values(), *compact_jobs.values(), *roll_jobs],
         sensors=[
             *(
                 ingest_sensor(signal, [cook_jobs[signal], list_jobs[signal]], settings.sensor_interval_s)
                 for signal in SIGNALS
             ),
-            reconciler_sensor(list(cook_jobs.values())),
+            *(
+                planner_sensor(signal, compact_jobs[signal], settings.planner_interval_s)
+                for signal in SIGNALS
+            ),
+            lineage_sensor(settings.rollup_interval_s),
+            reconciler_sensor([*cook_jobs.values(), *roll_jobs]),
             outbox_sensor,
         ],
         schedules=[listing_schedule(signal) for signal in SIGNALS],
@@ -42,9 +63,9 @@ def build_defs(settings: Settings) -> dg.Definitions:
     )
 
 
-def _job(name: str, key: dg.AssetKey) -> UnresolvedAssetJobDefinition:
+def _job(name: str, *keys: dg.AssetKey) -> UnresolvedAssetJobDefinition:
     return dg.define_asset_job(
-        name, selection=dg.AssetSelection.assets(key), executor_def=dg.in_process_executor
+        name, selection=dg.AssetSelection.assets(*keys), executor_def=dg.in_process_executor
     )
 
 

@@ -11,14 +11,18 @@ from dataclasses import dataclass
 
 from dagster import AssetsDefinition, AssetSpec
 
+from lakerunner_assets.compacted.asset import compacted_asset
 from lakerunner_assets.cooked.asset import cooked_asset
 from lakerunner_assets.keys import Tier
 from lakerunner_assets.raw.asset import raw_asset
+from lakerunner_assets.rollup.asset import rollup_asset
 from lakerunner_assets.signals import SIGNALS
 from lakerunner_assets.spec import SignalSpec
+from resources.lake.frequency import ROLLUPS
 from resources.lake.layout import Signal
 
-Factory = Callable[[SignalSpec, str], AssetsDefinition | AssetSpec]
+Asset = AssetsDefinition | AssetSpec
+Factory = Callable[[SignalSpec, str], Asset]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +36,12 @@ class Link:
 CHAIN: tuple[Link, ...] = (
     Link(Tier.RAW, tuple(SIGNALS), (), raw_asset),
     Link(Tier.COOKED, tuple(SIGNALS), (Tier.RAW,), cooked_asset),
+    Link(Tier.COMPACTED, tuple(SIGNALS), (Tier.COOKED,), compacted_asset),
 )
+"""What every signal has. Metrics have rollups beside it: 10s from cooked, each other from the one before."""
 
 
-def build_assets(horizon: str) -> list[AssetsDefinition | AssetSpec]:
+def build_assets(horizon: str) -> list[Asset]:
     """Every asset of the chain."""
-    return [link.make(SIGNALS[signal], horizon) for link in CHAIN for signal in link.signals]
+    tiers: list[Asset] = [link.make(SIGNALS[signal], horizon) for link in CHAIN for signal in link.signals]
+    return [*tiers, *(rollup_asset(rollup, horizon) for rollup in ROLLUPS)]

@@ -1,6 +1,7 @@
 """The guarantee behind the fast path: whatever the tables say is due is requested, whoever forgot about it.
 
-Needs only Postgres. Releases the claims of dead holders, plans batches for pending objects, requests runs.
+Needs only Postgres. Releases the claims of dead holders, plans batches for pending objects, requests runs for
+them and for rollups that have been due for too long.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from lakerunner_assets.signals import SIGNALS
 from resources.bindings import Lakerunner
 from sensors.ingest import plan_batches
+from sensors.overdue import overdue_requests
 from sensors.requests import cook_requests
 
 INTERVAL_S = 10
@@ -24,7 +26,7 @@ def reconciler_sensor(jobs: Sequence[UnresolvedAssetJobDefinition]) -> dg.Sensor
         jobs=jobs,
         minimum_interval_seconds=INTERVAL_S,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Requests every due batch and releases claims whose holder died.",
+        description="Requests every due batch and every overdue rollup, releases claims whose holder died.",
     )
     def reconciler(
         context: dg.SensorEvaluationContext, lakerunner: Lakerunner
@@ -37,6 +39,7 @@ def reconciler_sensor(jobs: Sequence[UnresolvedAssetJobDefinition]) -> dg.Sensor
         for signal in SIGNALS:
             plan_batches(index, settings, signal)
             requests += cook_requests(index, context.instance, settings, signal, OVERDUE_S)
+        requests += overdue_requests(index, context.instance, settings)
         return dg.SensorResult(run_requests=requests) if requests else dg.SkipReason("nothing is overdue")
 
     return reconciler

@@ -14,8 +14,9 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,9 +35,16 @@ START = 1_768_392_000_000_000_000
 HOUR_NS = 3_600_000_000_000
 STEP_MS = 15_000
 STEPS = 240
+_RESOURCE = {
+    "service.name": 12, "k8s.pod.name": 20, "k8s.node.name": 7, "cloud.region": 1, "host.name": 20,
+    "service.version": 1, "deployment.environment": 1,
+}  # fmt: skip
+"""Attributes of resources, and how many values each has."""
 _DATASETS = {MergeKind.LOGS: "logs", MergeKind.SAMPLES: "metrics"}
 
 Result = dict[str, float]
+Taken = ParamSpec("Taken")
+Given = TypeVar("Given")
 
 
 def measure(rows: int) -> dict[str, Result]:
@@ -53,9 +61,10 @@ def measure(rows: int) -> dict[str, Result]:
     return found
 
 
-def in_child(function, *arguments):  # type: ignore[no-untyped-def]  # whatever the function takes and gives
+def in_child(function: Callable[Taken, Given], *arguments: Taken.args, **named: Taken.kwargs) -> Given:
+    """In a process of its own."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, arguments)
+        return pool.apply(function, arguments, named)
 
 
 def merge_all(folder: Path, warm: Path, kind: MergeKind) -> Result:
@@ -93,7 +102,7 @@ def _merged(folder: Path, kind: MergeKind) -> tuple[int, int, int]:
             generation=1,
             target_bytes=4 << 30,
             memory_bytes=MEMORY,
-            name=lambda window, part: f"merged-{part}",
+            name=lambda _window, part: f"merged-{part}",
         )
         result = merge(request)
         return (
@@ -142,7 +151,10 @@ def _logs(number: int, rows: int) -> pa.Table:
         for u, s, t, r in zip(user.tolist(), status.tolist(), took.tolist(), request.tolist(), strict=True)
     ]
     times = np.sort(rng.integers(START + 1, START + HOUR_NS, rows))
-    labels = [streams.canonical({"service_name": f"svc-{each % 12}", "k8s_pod_name": f"pod-{each}"}) for each in range(20)]
+    labels = [
+        streams.canonical({"service_name": f"svc-{each % 12}", "k8s_pod_name": f"pod-{each}"})
+        for each in range(20)
+    ]
     level = rng.integers(0, 3, rows)
     plain = {
         "chq_tsns": pa.array(times),
@@ -154,8 +166,12 @@ def _logs(number: int, rows: int) -> pa.Table:
         "chq_body_kind": _coded(np.zeros(rows), ["string"]),
         "detected_level": _coded(level, ["info", "warn", "error"]),
         "chq_fingerprint": pa.array(rng.integers(-(2**63), 2**63, 50)[status % 50]),
-        "trace_id": pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), rows, [None, pa.py_buffer(rng.bytes(16 * rows))]),
-        "span_id": pa.FixedSizeBinaryArray.from_buffers(pa.binary(8), rows, [None, pa.py_buffer(rng.bytes(8 * rows))]),
+        "trace_id": pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(16), rows, [None, pa.py_buffer(rng.bytes(16 * rows))]
+        ),
+        "span_id": pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(8), rows, [None, pa.py_buffer(rng.bytes(8 * rows))]
+        ),
         "log_flags": pa.array(np.ones(rows, np.int64)),
         "chq_object": pa.array(np.full(rows, number + 1)),
         "chq_position": pa.array(np.arange(rows)),
@@ -163,11 +179,11 @@ def _logs(number: int, rows: int) -> pa.Table:
         "chq_stream": _coded(pod, [streams.labels_to_text(each) for each in labels]),
         "scope_name": _coded(np.zeros(rows), ["app.logger"]),
     }
+    clients = [f"10.{each % 256}.{each // 256 % 256}.7" for each in user.tolist()]
     attributes = [
         *(
             _attribute("resource", key, _coded(pod % size, [f"{key}-{each}" for each in range(size)]))
-            for key, size in (("service.name", 12), ("k8s.pod.name", 20), ("k8s.node.name", 7), ("cloud.region", 1),
-                              ("host.name", 20), ("service.version", 1), ("deployment.environment", 1))
+            for key, size in _RESOURCE.items()
         ),
         _attribute("record", "http.method", _coded(np.zeros(rows), ["GET"])),
         _attribute("record", "http.route", _coded(np.zeros(rows), ["/api/v1/users/:id/orders"])),
@@ -175,7 +191,7 @@ def _logs(number: int, rows: int) -> pa.Table:
         _attribute("record", "user.id", pa.array([f"u{each}" for each in user.tolist()])),
         _attribute("record", "duration_ms", pa.array(took), "double"),
         _attribute("record", "thread", _coded(user % 16, [f"worker-{each}" for each in range(16)])),
-        _attribute("record", "client.address", pa.array([f"10.{u % 256}.{u // 256 % 256}.7" for u in user.tolist()])),
+        _attribute("record", "client.address", pa.array(clients)),
     ]  # fmt: skip
     fields = [pa.field(name, column.type) for name, column in plain.items()]
     return pa.Table.from_arrays(
@@ -191,13 +207,17 @@ def _metrics(hour: int, count: int, totals: np.ndarray) -> pa.Table:
     instances = [f"10.0.{each // 256}.{each % 256}:9100" for each in range(count // 4 + 1)]
     name, instance = np.arange(count) % 4, np.arange(count) // 4
     label_sets = [
-        streams.canonical({"__name__": names[n], "instance": instances[i], "job": "node", "zone": f"z{i % 3}"})
+        streams.canonical(
+            {"__name__": names[n], "instance": instances[i], "job": "node", "zone": f"z{i % 3}"}
+        )
         for n, i in zip(name.tolist(), instance.tolist(), strict=True)
     ]
     grown = totals + np.cumsum(rng.poisson(30, (STEPS, count)), axis=0)
     totals[:] = grown[-1]
     values = np.where(
-        name < 2, grown, np.where(name == 2, np.round(rng.normal(20, 2, (STEPS, count)), 2), rng.random((STEPS, count)))
+        name < 2,
+        grown,
+        np.where(name == 2, np.round(rng.normal(20, 2, (STEPS, count)), 2), rng.random((STEPS, count))),
     )
     rows = STEPS * count
     series = np.tile(np.arange(count), STEPS)

@@ -86,7 +86,7 @@ def from_samples(path: Path, grid: Grid) -> tuple[Evaluated, np.ndarray]:
 def from_rollups(path: Path, grid: Grid) -> tuple[Evaluated, np.ndarray]:
     """The same from the rows of the 1 h rollup."""
     found = series_table.read_table(*_series_of(path))
-    names = columns_needed(Function.RATE)
+    names = columns_needed(Function.RATE, has_deltas=False)
     file = pq.ParquetFile(path)
     wanted = [TIMESTAMP, TEMPORALITY, *needed(names)]
     stored = file.read([name for name in wanted if name in file.schema_arrow.names], use_threads=False)
@@ -137,8 +137,10 @@ def _codes(found: pa.Table) -> np.ndarray:
 def _groups(found: pa.Table) -> np.ndarray:
     """The number in the label `x` of each series; every series has it."""
     labels = found.column("labels").combine_chunks()
-    is_x = np.asarray(labels.keys.cast(pa.string()).to_pylist()) == "x"
-    return np.asarray(labels.items.cast(pa.string()).to_pylist())[is_x].astype(np.int64)
+    is_x = labels.keys.indices.to_numpy() == labels.keys.dictionary.to_pylist().index("x")
+    codes = labels.items.indices.to_numpy()[is_x]
+    numbers = {int(code): int(labels.items.dictionary[int(code)].as_py()) for code in np.unique(codes)}
+    return np.array([numbers[code] for code in codes.tolist()])
 
 
 def _lake(folder: Path, days: int, series: int) -> tuple[list[Path], list[Path]]:

@@ -1,26 +1,30 @@
 """Cooks hours again from their raw objects, once each, and swaps the result in per hour.
 
-First everything pending of those arrival hours is ingested, then each hour's done objects are decoded
-again and one publication per hour retires all its frequency-0 segments. An hour whose objects changed since
-planning is planned anew. A raw object that is gone stops the rebuild unless loss is allowed.
+First everything pending of those arrival hours is ingested, hours of sealed days are carved out, then each
+hour's done objects are decoded again and one publication per hour retires all its frequency-0 segments. An
+hour whose objects changed since planning, or whose segments were merged meanwhile, is planned anew. A raw
+object that is gone stops the rebuild unless loss is allowed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lakerunner_assets.answers import Answer, Fault, ObjectAnswer
+from lakerunner_assets.compacted.carve import carve, exactly
 from lakerunner_assets.cooked.ingest import Report, cook_claims, surroundings
 from lakerunner_assets.cooked.plan import plan_all_now, plan_rebuild_units
 from lakerunner_assets.cooked.task import cook
 from lakerunner_assets.cooked.units import decode_answer, encode
-from lakerunner_assets.kitchen import Kitchen, unless_lost
+from lakerunner_assets.kitchen import Kitchen, abandon
 from lakerunner_assets.publish import HourChange, changes, rebuilt_publication
-from resources.index.types import BatchKind, BatchPlan, Claim, PublishConflictError, RawObject
+from resources.index.types import BatchKind, BatchPlan, Claim, PublishConflictError, RawObject, Segment
+from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
+from resources.lake.timecut import HOUR_NS
 
 MAX_PLANS = 5
-"""How often an hour is planned again when new objects keep arriving in it."""
+"""How often an hour is planned again when new objects keep arriving in it, or its segments change."""
 
 
 class RebuildRefusedError(RuntimeError):
@@ -48,7 +52,7 @@ def rebuild(
             return
         todo = failed
     raise PublishConflictError(
-        f"{org}: objects kept arriving in hours {todo}; {MAX_PLANS} plans were out of date"
+        f"{org}: objects or segments of the hours {todo} kept changing; {MAX_PLANS} plans were out of date"
     )
 
 
@@ -78,20 +82,21 @@ def _rebuild_once(
     sources = {hour: objects for hour, objects in sources.items() if objects}
     if not sources:
         return
+    rests = carve(kitchen, signal, org, AS_SENT, signal.value, list(sources))
     claims = [_claim(kitchen, org, signal, hour, objects) for hour, objects in sources.items()]
     done: set[int] = set()
     try:
         answers = _decode_again(kitchen, claims, sources)
         lost = _losses(answers, sources, allow_loss)
         for claim in claims:
-            change = _swap(kitchen, claim, sources[claim.hour_ns], answers, lost, report)
+            change = _swap(kitchen, claim, sources[claim.hour_ns], answers, lost, rests, report)
             done.add(claim.batch_id)
             yield change, claim.hour_ns
     finally:
         for claim in claims:
             kitchen.heart.release(claim.token)
             if claim.batch_id not in done:
-                _abandon(kitchen, claim, "the rebuild stopped before this hour")
+                abandon(kitchen, claim, "the rebuild stopped before this hour")
 
 
 def _claim(kitchen: Kitchen, org: str, signal: Signal, hour: int, objects: Sequence[RawObject]) -> Claim:
@@ -157,19 +162,20 @@ def _swap(
     sources: Sequence[RawObject],
     answers: Sequence[Answer],
     lost: set[int],
+    rests: Collection[str],
     report: Report,
 ) -> HourChange | None:
-    old = kitchen.index.live_segments(claim.org, claim.signal, 0, claim.hour_ns)
     segments = [s for answer in answers for s in answer.segments if s.batch_id == claim.batch_id]
     ids = [obj.object_id for obj in sources]
     given_up = [object_id for object_id in ids if object_id in lost]
-    publication = rebuilt_publication(claim, segments, old, ids, given_up)
     try:
+        old = _segments_of_hour(kitchen, claim, rests)
+        publication = rebuilt_publication(claim, segments, old, ids, given_up)
         versions = kitchen.index.publish(publication)
     except PublishConflictError as error:
         kitchen.log(f"hour {claim.hour_ns} is planned again: {error}")
         report.conflicts.append(str(error))
-        _abandon(kitchen, claim, str(error))
+        abandon(kitchen, claim, str(error))
         return None
     report.batches += 1
     report.segment_rows += sum(s.facts.rows for s in segments)
@@ -177,8 +183,13 @@ def _swap(
     return changes(publication, versions)[0]
 
 
-def _abandon(kitchen: Kitchen, claim: Claim, error: str) -> None:
-    unless_lost(kitchen, claim, lambda: kitchen.index.abandon(claim, error))
+def _segments_of_hour(kitchen: Kitchen, claim: Claim, rests: Collection[str]) -> list[Segment]:
+    """All that hold rows of it, cooked or merged. One that changes from now on makes the publication fail."""
+    hour = claim.hour_ns
+    view = kitchen.index.tier_view(
+        claim.org, claim.signal, [AS_SENT], hour, hour + HOUR_NS, claim.signal.value
+    )
+    return exactly(view.segments, hour, HOUR_NS, rests)
 
 
 def _decoded_rows(answers: Sequence[Answer], hour_ns: int) -> int:

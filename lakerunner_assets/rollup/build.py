@@ -54,7 +54,7 @@ def roll_up(request: RollupRequest) -> tuple[RolledUp, ...]:
         return ()
     from_samples = request.source_ms == AS_SENT
     open_sources, roll = (sorted_samples, roll_samples) if from_samples else (sorted_rollups, roll_rollups)
-    stream = open_sources(request.sources, request.memory_bytes // 2)
+    stream = open_sources(request.sources, request.memory_bytes // 4)
     with PartsWriter(_parts(request, stream)) as writer:
         for table, codes in whole_buckets(stream.chunks(), request.target_ms):
             writer.add(roll(table, codes, cut))
@@ -86,7 +86,7 @@ def _parts(request: RollupRequest, stream: SortedSamples) -> Parts:
         identity,
         request.target_ms,
         request.target_bytes,
-        request.memory_bytes // 4,
+        request.memory_bytes // 8,
         lambda: [each.labels for each in stream.series],
         any(column.name.startswith(_HISTOGRAMS) for column in stream.layout.columns),
     )

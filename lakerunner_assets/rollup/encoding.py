@@ -12,10 +12,19 @@ from lakerunner_assets.segments.metric_encoding import ROWS_PER_ENTRY
 from resources.lake import rollup_columns as rollup
 
 ALWAYS_DELTA = frozenset(
-    {rollup.TIMESTAMP, rollup.FIRST_TS, rollup.LAST_TS, rollup.PREV_TS, *rollup.SCALED.values()}
+    {
+        rollup.TIMESTAMP,
+        rollup.FIRST_TS,
+        rollup.LAST_TS,
+        rollup.PREV_TS,
+        *rollup.SCALED.values(),
+        rollup.SQUARES,
+    }
 )
 NEVER_DICTIONARY = frozenset({name for name, kind in rollup.LOGICAL.items() if pa.types.is_floating(kind)})
 """Doubles of which hardly any repeats."""
+SKETCH_LEVEL = 7
+"""Of zstd: a quarter less than level 3, for a tenth of a microsecond per sample."""
 _FEW = 16
 
 
@@ -31,15 +40,13 @@ def rollup_encodings(table: pa.Table) -> Encodings:
             ):
                 dictionary.append(leaf)
             elif encoding is not None:
-                by_column[leaf] = encoding
+                by_column[leaf] = "BYTE_STREAM_SPLIT" if leaf == rollup.SQUARES else encoding
     return Encodings(tuple(dictionary), by_column)
 
 
 def _encoding(kind: pa.DataType) -> str | None:
     if pa.types.is_integer(kind):
         return "DELTA_BINARY_PACKED"
-    if pa.types.is_binary(kind):
-        return "DELTA_BYTE_ARRAY"
     return "BYTE_STREAM_SPLIT" if pa.types.is_floating(kind) else None
 
 

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from lakerunner_assets.decode.naming import attribute_of
 from lakerunner_assets.rollup.buckets import NS_PER_MS
 from lakerunner_assets.rollup.columns import Int32s, Int64s
+from lakerunner_assets.rollup.encoding import SKETCH_LEVEL
 from lakerunner_assets.segments import token_bloom
 from lakerunner_assets.segments.encoding import METRIC_LEVEL, Encodings, compacted
 from lakerunner_assets.segments.metric_index import bloom_columns, derived_names, index_terms
@@ -76,6 +77,8 @@ class SegmentWriter:
         self._schema = _as_stored(schema, encodings)
         self._label_map = label_map(schema)
         options = encodings.writer_options(self._schema, {}, METRIC_LEVEL)
+        if rollup.SKETCH in self._schema.names:
+            options["compression_level"][rollup.SKETCH] = SKETCH_LEVEL
         self._sink = pa.OSFile(str(path), "wb")
         self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
         self._runs = _Runs()

@@ -16,9 +16,23 @@ from lakerunner_assets.rollup.columns import Int32s
 from lakerunner_assets.rollup.samples import doubles_of
 from lakerunner_assets.segments import metric_values
 from resources.lake import metric_values as parts
-from resources.lake.rollup_columns import BASE, COUNT, EXPONENT, FIRST, LAST, SCALED, counted_from
+from resources.lake.rollup_columns import (
+    BASE,
+    COUNT,
+    EXPONENT,
+    FIRST,
+    LAST,
+    M2,
+    SCALED,
+    SQUARES,
+    counted_from,
+    unscaled_squares,
+)
 
 _LARGEST = 2.0**53
+_EPSILON = float(np.finfo(np.float64).eps)
+_NEAR = 1e-12
+"""Of the squared deviations, as a share: what rounding takes from them when they are added up."""
 _MINUS_ZERO = np.uint64(1 << 63)
 
 
@@ -45,6 +59,9 @@ def stored_columns(table: pa.Table, codes: Int32s) -> pa.Table:
                 columns |= {name: doubles, SCALED[name]: integers}
                 if name == FIRST:
                     first = whole + integers.fill_null(0).to_numpy()
+        if M2 in columns:
+            squares, doubles = _squares(columns[M2], scaled, whole / parts.POWERS[exponent], exponent, count)
+            columns |= {M2: doubles, SQUARES: squares}
     return table_of(table.schema, columns)
 
 
@@ -56,6 +73,28 @@ def table_of(schema: pa.Schema, columns: dict[str, pa.Array]) -> pa.Table:
         for name, column in columns.items()
     ]
     return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
+
+
+def _squares(
+    column: pa.Array, last: pa.Array, lasts: np.ndarray, exponent: np.ndarray, count: np.ndarray
+) -> tuple[pa.Array, pa.Array]:
+    """Squares are rounded when they are added up, and the more the farther values are from 0; so the integer
+    need only be as near as that."""
+    present = column.is_valid().to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(present & last.is_valid().to_numpy(zero_copy_only=False))
+    values, counts, exponents = doubles_of(column)[rows], count[rows], exponent[rows]
+    with np.errstate(invalid="ignore", over="ignore"):
+        numbers = np.rint(values * counts * parts.POWERS[exponents] * parts.POWERS[exponents])
+        small = numbers <= _LARGEST
+    integers = np.where(small, numbers, 0.0).astype(np.int64)
+    with np.errstate(invalid="ignore"):
+        rounding = values * _NEAR + 8 * _EPSILON * np.abs(lasts[rows]) * np.sqrt(values * counts)
+        near = np.abs(unscaled_squares(integers, counts, exponents) - values) <= rounding
+    rows = rows[small & near]
+    squares, missing = np.zeros(len(column), np.int64), np.ones(len(column), np.bool_)
+    squares[rows], missing[rows] = integers[small & near], False
+    doubles = pa.array(doubles_of(column), mask=~present | ~missing, from_pandas=False)
+    return pa.array(squares, mask=missing), doubles
 
 
 def _apart(

@@ -104,7 +104,9 @@ def _write(path: Path, content: Content, facts: SegmentFacts) -> SegmentFacts:
     return facts
 
 
-def append_blocks(sink: pa.NativeFile, facts: SegmentFacts, series_table: bytes, bloom: bytes) -> SegmentFacts:
+def append_blocks(
+    sink: pa.NativeFile, facts: SegmentFacts, series_table: bytes, bloom: bytes
+) -> SegmentFacts:
     """Behind the row groups; returns the facts with the offsets."""
     series_offset = sink.tell()
     sink.write(series_table)

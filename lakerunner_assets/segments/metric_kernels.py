@@ -90,8 +90,8 @@ def scale(
 ) -> tuple[Int64s, Flags, int]:
     """Scaled values, which rows have none, and the last one of all; rows are taken in `order`.
 
-    `digits` per series, -1 for one that is not scaled. `joined`: whether a series gets a base at all. `base` of
-    each series is filled in where it is not `started`; `previous`: the scaled value before the first.
+    `digits` per series, -1 for one that is not scaled. `joined`: whether a series gets a base at all. `base`
+    of each series is filled in where it is not `started`; `previous`: the scaled value before the first.
     """
     bits = values.view(np.uint64)
     scaled = np.zeros(len(values), np.int64)

@@ -60,9 +60,7 @@ def unify(tables: Sequence[pa.Table], max_columns: int = MAX_COLUMNS) -> Unified
     return Unified(pa.table(columns), label_map)
 
 
-def split_by_frequency(
-    counts: Counter[Attribute], limit: int
-) -> tuple[list[Attribute], list[Attribute]]:
+def split_by_frequency(counts: Counter[Attribute], limit: int) -> tuple[list[Attribute], list[Attribute]]:
     """Those that get a column, at most `limit` of a scope, and those that do not."""
     kept: list[Attribute] = []
     demoted: list[Attribute] = []

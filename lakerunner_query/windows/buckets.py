@@ -214,10 +214,17 @@ def _with_others(buckets: Buckets, grid: Grid) -> Flags:
     return found
 
 
+def _widths(widths: Int64s) -> list[int]:
+    """Mostly one, which is seen without sorting."""
+    if len(widths) and (widths == widths[0]).all():
+        return [int(widths[0])]
+    return [int(width) for width in np.unique(widths)]
+
+
 def _check_cut(columns: Columns, grid: Grid, *, look_back: bool) -> None:
     """A window must not cut through a bucket: what lies on which side is not known."""
     if grid.steps > 1:
-        for width in np.unique(columns.width_ms).tolist():
+        for width in _widths(columns.width_ms):
             if not grid.is_cut_by(width, look_back=look_back):
                 raise ValueError(f"buckets of {width} ms: {grid} has windows that are no unions of them")
         return

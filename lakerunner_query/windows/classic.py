@@ -75,11 +75,20 @@ def _over_numbers(
     sent = ~np.isnan(numbers[runs.last])
     explicit = np.flatnonzero((rows.pool.schema[runs.last] == EXPLICIT) & ~runs.unclear & sent)
     first, last, total = (place[explicit] for place in (runs.first, runs.last, runs.total))
-    codes = _series_of_runs(rows)[explicit]
-    hidden = (runs.counts[explicit] > 2) & ~_all_positive(rows.pool, first, last) if may_fall else None
-    columns = _columns(rows, explicit, codes, numbers[first], numbers[last], numbers[total], hidden)
-    every = np.arange(rows.count)
-    return _answer(function, rows, grid, every, np.full(rows.count, np.nan), columns)
+    series, codes = np.unique(_series_of_runs(rows)[explicit], return_inverse=True)
+    columns = _columns(rows, explicit, codes, numbers[first], numbers[last], numbers[total])
+    if may_fall:
+        order = np.lexsort((runs.ends[explicit], codes))
+        columns = _falling(columns, _all_positive(rows.pool, first, last)[order])
+    return _answer(function, rows, grid, series, np.full(len(series), np.nan), columns)
+
+
+def _falling(columns: Columns, positive: Flags) -> Columns:
+    """Falls inside of buckets. Between two samples one is seen; among more it takes values below zero."""
+    between_two = np.where(columns.last < columns.first, columns.first, 0.0)
+    known = np.where(columns.count == 2, between_two, 0.0)
+    hidden = (columns.count > 2) & ~positive
+    return replace(columns, reset_sum=np.where(hidden, np.nan, columns.reset_sum + known))
 
 
 def _series_of_runs(rows: HistogramRows) -> Int64s:
@@ -132,15 +141,12 @@ def _columns(
     first: Doubles,
     last: Doubles,
     total: Doubles,
-    hidden: Flags | None = None,
 ) -> Columns:
     """Float rows: run `of_row[i]` gives row i, of the series `codes[i]`."""
     runs = rows.runs()
     keep = np.flatnonzero((rows.counts > 0) | rows.unclear)
     size = len(of_row)
     inside = runs.resets[of_row] > 0
-    if hidden is not None:
-        inside |= hidden
     single = runs.counts[of_row] == 1
     found = Columns(
         series=codes,
@@ -174,7 +180,7 @@ def _answer(
     if function not in CLASSIC:
         raise ValueError(f"{function.name.lower()} of classic histogram series is not kept in rollups")
     unclear = _unclear_windows(rows, grid)
-    columns = _with_stale(rows, series, columns)
+    columns = _with_others(rows, series, columns)
     found = over_buckets(function, Buckets(columns, len(series)), grid)
     needs = found.needs_samples | unclear[series]
     return Classic(series, le, Merged(found.values, found.present & ~needs, needs), unclear)
@@ -191,24 +197,28 @@ def _unclear_windows(rows: HistogramRows, grid: Grid) -> Flags:
     return over_buckets(Function.PRESENT, Buckets(counted, rows.count), grid).present
 
 
-def _with_stale(rows: HistogramRows, series: Int64s, columns: Columns) -> Columns:
-    """A stale marker of a histogram ends all its series, those too that have nothing in its bucket."""
-    stale = np.flatnonzero(rows.last_stale)
-    begin = np.searchsorted(series, rows.series[stale], "left")
-    sizes = np.searchsorted(series, rows.series[stale], "right") - begin
-    codes, ends = _flat(begin, sizes), np.repeat(rows.end_ms[stale], sizes)
+def _with_others(rows: HistogramRows, series: Int64s, columns: Columns) -> Columns:
+    """Rows for series that have nothing in a bucket where their histogram has something.
+
+    A stale marker at its end is theirs too. Else bounds changed: a stale marker may be hidden before them.
+    """
     there = np.zeros(len(columns.series), [("series", np.int64), ("end", np.int64)])
     there["series"], there["end"] = columns.series, columns.end_ms
-    ending = np.zeros(len(codes), there.dtype)
-    ending["series"], ending["end"] = codes, ends
-    missing = ~np.isin(ending, there)
-    widths = np.repeat(rows.width_ms[stale], sizes)[missing]
-    none, zeros = np.zeros(len(widths), np.int64), np.zeros(len(widths))
-    markers = Columns(
-        series=codes[missing], end_ms=ends[missing], width_ms=widths, count=none, sum=zeros, sum_c=zeros,
-        min=zeros, max=zeros, first=zeros, first_ts=none, last=zeros, last_ts=none,
-        last_stale=np.ones(len(widths), np.bool_), prev=zeros, prev_ts=none, reset_sum=zeros, resets=none,
-        changes=none, m2=zeros, kind=np.zeros(len(widths), np.int8),
-        has_others=np.zeros(len(widths), np.bool_),
+    runs = rows.runs()
+    is_explicit = np.zeros(len(rows.end_ms), np.bool_)
+    is_explicit[(rows.counts > 0) | rows.unclear] = (rows.pool.schema[runs.last] == EXPLICIT) & ~runs.unclear
+    at = np.flatnonzero(is_explicit | rows.last_stale)
+    begin = np.searchsorted(series, rows.series[at], "left")
+    sizes = np.searchsorted(series, rows.series[at], "right") - begin
+    other = np.zeros(int(sizes.sum()), there.dtype)
+    other["series"], other["end"] = _flat(begin, sizes), np.repeat(rows.end_ms[at], sizes)
+    missing = ~np.isin(other, there)
+    of_row = np.repeat(at, sizes)[missing]
+    none, zeros, stale = np.zeros(len(of_row), np.int64), np.zeros(len(of_row)), rows.last_stale[of_row]
+    added = Columns(
+        series=other["series"][missing], end_ms=other["end"][missing], width_ms=rows.width_ms[of_row],
+        count=none, sum=zeros, sum_c=zeros, min=zeros, max=zeros, first=zeros, first_ts=none, last=zeros,
+        last_ts=none, last_stale=stale, prev=zeros, prev_ts=none, reset_sum=zeros, resets=none, changes=none,
+        m2=zeros, kind=np.zeros(len(of_row), np.int8), has_others=~stale,
     )  # fmt: skip
-    return together([columns, markers])
+    return together([columns, added]) if len(of_row) else columns

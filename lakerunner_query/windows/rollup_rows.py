@@ -47,13 +47,26 @@ _OF_FUNCTION: dict[Function, tuple[str, ...]] = {
 }
 
 
-def columns_needed(function: Function) -> tuple[str, ...]:
-    """The logical columns that the function is answered from, to be read by `filled`."""
-    return (names.COUNT, names.HIST_COUNT, *_OF_FUNCTION[function])
+def columns_needed(function: Function, *, has_deltas: bool = True) -> tuple[str, ...]:
+    """The logical columns that the function is answered from, to be read by `filled`.
+
+    Sums are needed for rates of deltas only; `columns_of` refuses deltas without them.
+    """
+    wanted = _OF_FUNCTION[function]
+    if wanted is _COUNTER and not has_deltas:
+        wanted = (*_ENDS, names.MIN, names.RESET_SUM, names.RESETS)
+    return (names.COUNT, names.HIST_COUNT, *wanted)
 
 
 def columns_of(table: pa.Table, series: npt.NDArray[np.integer], width_ms: int) -> Columns:
     """The float columns; `series` has the code of each row. Columns that the table lacks are zero."""
+    kind = kinds(table)
+    if (
+        names.RESET_SUM in table.column_names
+        and names.SUM not in table.column_names
+        and (kind != CUMULATIVE).any()
+    ):
+        raise ValueError(f"row {int(np.argmax(kind != CUMULATIVE))}: deltas, and {names.SUM} was not read")
     return Columns(
         series=series,
         end_ms=integers(table, names.TIMESTAMP),
@@ -74,7 +87,7 @@ def columns_of(table: pa.Table, series: npt.NDArray[np.integer], width_ms: int) 
         resets=integers(table, names.RESETS),
         changes=integers(table, names.CHANGES),
         m2=doubles(table, names.M2),
-        kind=kinds(table),
+        kind=kind,
         has_others=integers(table, names.HIST_COUNT) > 0,
     )
 

@@ -21,6 +21,7 @@ from resources.index.sweeping_types import (
     Remove,
     Retention,
 )
+from resources.index.tier_status_types import TierStatus
 from resources.index.types import (
     ApiKey,
     Backlog,
@@ -93,6 +94,9 @@ class StatusIndex(Protocol):
 
     def pipeline_status(self) -> list[Mapping[str, object]]:
         """Per organisation and signal: objects by state, pending bytes, oldest pending, segments, rows."""
+
+    def tier_status(self) -> TierStatus:
+        """Per organisation, signal and dataset: what is live, not settled, due, retired; orphans."""
 
     def counters(self) -> dict[str, float]:
         """What `add_counters` added up; a name may carry labels as in Prometheus text."""

@@ -30,4 +30,4 @@ def ended_by_ns(keep_days: int, now_ns: int) -> int:
 
 def too_old_ns(keep_days: int, now_ns: int) -> int:
     """Rows at or before this, which starts an hour, are not taken in any more."""
-    return cut(now_ns - keep_days * DAY_NS, HOUR_NS)
+    return cut(now_ns - keep_days * DAY_NS + 1, HOUR_NS)

@@ -80,11 +80,13 @@ BASE, EXPONENT = "chq_rollup_base", "chq_rollup_exponent"
 """Of the scaled columns, the same in all rows of a series that were written together; null: 0."""
 SCALED = {name: f"{name}_scaled" for name in (LAST, FIRST, PREV, MIN, MAX, SUM, RESET_SUM)}
 """Column of doubles -> its column of integers."""
+SQUARES = "chq_rollup_m2_scaled"
+"""`M2` times count times 10^(2 exponent): an integer, if all values are integers times 10^-exponent."""
 STORED: dict[str, pa.DataType] = {
     COUNT: LOGICAL[COUNT],
     BASE: pa.int64(),
     EXPONENT: pa.int32(),
-    **dict.fromkeys(SCALED.values(), pa.int64()),
+    **dict.fromkeys((*SCALED.values(), SQUARES), pa.int64()),
     **{name: kind for name, kind in LOGICAL.items() if name != COUNT},
 }
 """What a file may have; only `COUNT` is always there and never null."""
@@ -118,7 +120,7 @@ def needed(names: Iterable[str] = LOGICAL) -> frozenset[str]:
         if name in SCALED:
             wanted |= {SCALED[name], LAST, SCALED[LAST], SCALED[FIRST], BASE, EXPONENT}
         if name == M2:
-            wanted |= needed(FOUR_VALUES)
+            wanted |= {SQUARES, EXPONENT, *needed(FOUR_VALUES)}
     return frozenset(wanted)
 
 
@@ -198,6 +200,13 @@ def counted_from(name: str, last: Int64s, first: Int64s, count: Int64s) -> Int64
     return first if name == MIN else last
 
 
+def unscaled_squares(integers: Int64s, count: Int64s, exponent: Int64s) -> Doubles:
+    """`M2` from what `SQUARES` holds."""
+    power = POWERS[exponent]
+    squares: Doubles = integers / (np.maximum(count, 1) * power * power)
+    return squares
+
+
 def squares_of_few(columns: Mapping[str, npt.NDArray[Any]]) -> Doubles:
     """The sum of squared deviations of up to four samples, by `FOUR_VALUES` and `COUNT`; 0 elsewhere."""
     count, first, last = columns[COUNT], columns[FIRST], columns[LAST]
@@ -214,7 +223,11 @@ def squares_of_few(columns: Mapping[str, npt.NDArray[Any]]) -> Doubles:
 
 
 def _squares(whole: pa.Array, stored: dict[str, pa.Array], rows: int) -> pa.Array:
-    """`M2` where it is null but there are float samples."""
+    """`M2` with what is stored as integers, and what follows from the other columns."""
+    if SQUARES in stored:
+        exponent, count = _numbers(stored.get(EXPONENT), rows, np.int32), _numbers(stored[COUNT], rows)
+        squares = unscaled_squares(_numbers(stored[SQUARES], rows), count, exponent)
+        whole = pc.if_else(stored[SQUARES].is_valid(), pa.array(squares, from_pandas=False), whole)
     if not whole.null_count:
         return whole
     known = _logical(stored, FOUR_VALUES, rows)

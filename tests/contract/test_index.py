@@ -177,12 +177,8 @@ def test_publishing_makes_segments_live_and_objects_done(index: Index) -> None:
     assert versions == {HOUR: 1}
     assert [s.segment_id for s in index.find_segments(everything())] == [f"{1:032x}", f"{2:032x}"]
     status = index.pipeline_status()[0]
-    assert (status["pending_objects"], status["done_objects"], status["rows"], status["segments"]) == (
-        0,
-        2,
-        10,
-        2,
-    )
+    assert (status["pending_objects"], status["pending_bytes"], status["done_objects"]) == (0, 0, 2)
+    assert (status["rows"], status["segments"]) == (10, 2)
     assert [p.version for p in index.partitions("acme", Signal.LOGS, 0)] == [1]
 
 

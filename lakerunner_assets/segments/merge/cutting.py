@@ -3,6 +3,7 @@
 They know how many rows are to come and cut a slot into pieces of one size. Here full groups are taken off the
 front and the rest of a slot is its last group.
 """
+# ruff: noqa: ARG001  all cutters are asked the same way
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from lakerunner_assets.segments.order import SLOT_NS, SMALL_SEGMENT_ROWS
 from resources.lake.timecut import cut
 
 Cutter = Callable[[Sequence[Rows], int, bool, bool], int]
-"""How many of the pending rows are the next row group (0: wait), given the most that one may have, whether the file
-has a group already, and whether these are the last rows."""
+"""How many of the pending rows are the next row group, 0: wait. Given the most that one may have, whether the
+file has a group already, and whether these are the last rows."""
 
 
 def log_cut(pending: Sequence[Rows], most: int, has_groups: bool, is_end: bool) -> int:
@@ -29,11 +30,11 @@ def log_cut(pending: Sequence[Rows], most: int, has_groups: bool, is_end: bool) 
 
 
 def span_cut(pending: Sequence[Rows], most: int, has_groups: bool, is_end: bool) -> int:
-    """Groups of one size; the last two share what is left."""
+    """Full groups; what is left at the end is dealt evenly."""
     total = sum(map(len, pending))
     if is_end:
         return -(-total // -(-total // most)) if total else 0
-    return most if total > 2 * most else 0
+    return most if total > most + most // 4 else 0
 
 
 def series_cut(pending: Sequence[Rows], most: int, has_groups: bool, is_end: bool) -> int:

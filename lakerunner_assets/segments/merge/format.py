@@ -34,7 +34,9 @@ class Format:
 def format_of(sources: Sequence[Source], layout: Layout, kind: MergeKind) -> Format:
     fields: list[pa.Field] = []
     for column in layout.columns:
-        fields += [] if column.name == VALUE else [column.field.remove_metadata().with_nullable(column.nullable)]
+        fields += (
+            [] if column.name == VALUE else [column.field.remove_metadata().with_nullable(column.nullable)]
+        )
         fields += _VALUE_FIELDS if kind is MergeKind.SAMPLES and column.name == "chq_timestamp" else ()
     schema = pa.schema(fields)
     names: dict[Key, str] = {column.key: column.name for column in layout.columns}

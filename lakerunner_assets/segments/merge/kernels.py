@@ -38,7 +38,7 @@ def is_equal(keys: Keys, left: Integer, other: Keys, right: Integer) -> bool:
 
 @kernel
 def first_disorder(keys: Keys, before: Keys) -> int:
-    """The first row that is less than the one before it (`before`: the key above the first, or none); -1: none."""
+    """The first row that is less than the one before it (`before`: that of the first, or none); -1: none."""
     if len(before) and len(keys) and is_before(keys, 0, before, 0):
         return 0
     for row in range(1, len(keys)):
@@ -71,28 +71,18 @@ def merged(keys: Keys, borders: Int64s, last: Keys) -> tuple[Int64s, Int64s]:
     repeated = np.empty(len(keys), np.int64)
     count, left_out = 0, 0
     row_of = borders[:-1].copy()
-    heap = np.empty(len(row_of), np.int64)
-    size = 0
-    for run in range(len(row_of)):
-        if borders[run] < borders[run + 1]:
-            heap[size] = run
-            size += 1
-    for place in range(size // 2 - 1, -1, -1):
-        sink(keys, row_of, heap, place, size)
+    heap = heap_of(keys, borders)
+    size = len(heap)
     while size:
         run = heap[0]
         row, end = row_of[run], borders[run + 1]
-        rival = np.int64(-1)
+        rival: Integer = np.int64(-1)
         if size > 1:
             rival = heap[1]
             if size > 2 and comes_first(keys, row_of, heap[2], rival):
                 rival = heap[2]
         while True:
-            if count:
-                again = is_equal(keys, row, keys, order[count - 1])
-            else:
-                again = len(last) > 0 and is_equal(keys, row, last, 0)
-            if again:
+            if repeats(keys, row, order, count, last):
                 repeated[left_out] = row
                 left_out += 1
             else:
@@ -109,14 +99,33 @@ def merged(keys: Keys, borders: Int64s, last: Keys) -> tuple[Int64s, Int64s]:
     return order[:count], repeated[:left_out]
 
 
+@kernel
+def heap_of(keys: Keys, borders: Int64s) -> Int64s:
+    """The runs that have rows, that with the least one on top."""
+    heap = np.flatnonzero(borders[:-1] < borders[1:]).astype(np.int64)
+    for place in range(len(heap) // 2 - 1, -1, -1):
+        sink(keys, borders, heap, place, len(heap))
+    return heap
+
+
+@inlined
+def repeats(keys: Keys, row: Integer, order: Int64s, count: Integer, last: Keys) -> bool:
+    """Whether the row has the key of the last one in `order`, or if that is empty the key before it."""
+    if count:
+        answer = is_equal(keys, row, keys, order[count - 1])
+    else:
+        answer = len(last) > 0 and is_equal(keys, row, last, 0)
+    return answer
+
+
 @inlined
 def goes_on(keys: Keys, row: Integer, run: Integer, other_row: Integer, other: Integer) -> bool:
     """Whether the row of this run comes before that of the other; of equal ones the earlier run's."""
-    answer = run < other
+    answer = bool(run < other)
     for word in range(keys.shape[1]):
         one, two = keys[np.uint64(row), np.uint64(word)], keys[np.uint64(other_row), np.uint64(word)]
         if one != two:
-            answer = one < two
+            answer = bool(one < two)
             break
     return answer
 
@@ -182,7 +191,9 @@ def run_starts(codes: Int32s) -> Int64s:
 
 
 @kernel
-def label_hashes(offsets: Int64s, names: Int32s, values: Int32s, name_hash: Int64s, value_hash: Int64s) -> Int64s:
+def label_hashes(
+    offsets: Int64s, names: Int32s, values: Int32s, name_hash: Int64s, value_hash: Int64s
+) -> Int64s:
     """A hash per label set from those of its names and values, in their order."""
     found = np.empty(len(offsets) - 1, np.int64)
     multiplier, mix = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)

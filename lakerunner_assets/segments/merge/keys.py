@@ -7,6 +7,7 @@
 
 Beside the key each row has a code, its stream or series, and the time that says which window it is in.
 """
+# ruff: noqa: ARG002  all orders are asked the same way
 
 from __future__ import annotations
 
@@ -43,9 +44,13 @@ class Keyed:
 class Order(Protocol):
     """How the rows of one signal are sorted."""
 
-    columns: tuple[str, ...]
-    """What `keyed` looks at; `optional` ones may be missing."""
-    optional: tuple[str, ...]
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What `keyed` looks at."""
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """Which of them may be missing."""
 
     def keyed(self, columns: Columns, source: int, start: int) -> Keyed:
         """Of the rows of that source from `start` on."""
@@ -61,7 +66,9 @@ class LogOrder:
         stream, times, fingerprint, *row_id = (_numbers(columns[name]) for name in self.columns)
         codes = _stream_codes(stream, self.streams)
         slot = cut(times, SLOT_NS) // SLOT_NS << _SERVICE_BITS
-        return Keyed(_stacked(slot + self.streams.service_rank[codes], fingerprint, times, *row_id), codes, times)
+        return Keyed(
+            _stacked(slot + self.streams.service_rank[codes], fingerprint, times, *row_id), codes, times
+        )
 
 
 @dataclass(frozen=True, slots=True)

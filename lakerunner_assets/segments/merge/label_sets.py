@@ -1,7 +1,7 @@
 """Many label sets as a few arrays: what a series table holds, without an object per label.
 
-    {__name__="up", job="a"}     offsets 0 2 3     names  0 1 0    of  __name__ job
-    {__name__="up"}                                values 0 1 0    of  up a
+{__name__="up", job="a"}     offsets 0 2 3     names  0 1 0    of  __name__ job
+{__name__="up"}                                values 0 1 0    of  up a
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -55,9 +56,11 @@ class LabelSets:
 
     def labels(self) -> list[Labels]:
         names, values = self.name_texts, self.value_texts
-        pairs = [(names[n], values[v]) for n, v in zip(self.names.tolist(), self.values.tolist(), strict=True)]
+        pairs = [
+            (names[n], values[v]) for n, v in zip(self.names.tolist(), self.values.tolist(), strict=True)
+        ]
         borders = self.offsets.tolist()
-        return [tuple(pairs[start:end]) for start, end in zip(borders, borders[1:], strict=False)]
+        return [tuple(pairs[start:end]) for start, end in pairwise(borders)]
 
     def texts(self) -> pa.StringArray:
         """As `streams.labels_to_text` spells them."""

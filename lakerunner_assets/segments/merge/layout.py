@@ -1,7 +1,7 @@
 """The columns of the result, decided from footers before a row is read.
 
-Attributes are named anew over the union of the label maps; those beyond the limit, least frequent first, go to the
-overflow maps. A text column is merged as codes if its dictionaries are small in every source.
+Attributes are named anew over the union of the label maps; those beyond the limit, least frequent first,
+go to the overflow maps. A text column is merged as codes if its dictionaries are small in every source.
 """
 
 from __future__ import annotations

@@ -112,10 +112,13 @@ class _File:
         self._contents = shape.contents()
         self._objects: set[int] = set(shape.objects or ())
         self._rows = self._groups = 0
-        self._first_key: Keys | None = None
-        self._last_key: Keys | None = None
+        self._first_key = self._last_key = ""
         self._sink = pa.OSFile(str(path), "wb")
-        self._writer = pq.ParquetWriter(self._sink, shape.format.schema, **shape.format.options)
+        try:
+            self._writer = pq.ParquetWriter(self._sink, shape.format.schema, **shape.format.options)
+        except BaseException:
+            path.unlink()
+            raise
 
     @property
     def bytes(self) -> int:
@@ -132,8 +135,8 @@ class _File:
             self._objects |= source_objects(table)
         self._rows += len(rows)
         self._groups += 1
-        self._first_key = rows.keys[:1].copy() if self._first_key is None else self._first_key
-        self._last_key = rows.keys[-1:].copy()
+        self._first_key = self._first_key or printable(rows.keys[0])
+        self._last_key = printable(rows.keys[-1])
 
     def finish(self, window: Window, part: int) -> MergedSegment:
         found = self._contents.summary()
@@ -169,9 +172,7 @@ class _File:
             label_names=found.label_names,
             metric_names=found.metric_names,
         )
-        return MergedSegment(
-            self._path, window, part, result, printable(self._first_key), printable(self._last_key)
-        )
+        return MergedSegment(self._path, window, part, result, self._first_key, self._last_key)
 
     def discard(self) -> None:
         self._writer.close()
@@ -179,10 +180,9 @@ class _File:
         self._path.unlink(missing_ok=True)
 
 
-def printable(key: Keys | None) -> str:
+def printable(key: Keys) -> str:
     """Words in hex, least first: as texts they compare like the key. Comparable within one merge."""
-    assert key is not None, "a file without rows"
-    return "-".join(f"{word + (1 << 63):016x}" for word in key[0].tolist())
+    return "-".join(f"{word + (1 << 63):016x}" for word in key.tolist())
 
 
 def _bytes(table: pa.Table) -> int:

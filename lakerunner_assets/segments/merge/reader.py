@@ -17,10 +17,9 @@ from lakerunner_assets.segments.merge.source import Source, naming
 from lakerunner_assets.segments.merge.texts import Recoder, Texts
 from lakerunner_assets.segments.unify import MAP, joined_overflow
 from resources.lake import metric_values
-from resources.lake.segment_file import OVERFLOW_COLUMNS
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Batch:
     """Rows of one source that wait for those of the others."""
 
@@ -29,6 +28,8 @@ class Batch:
     keys: Keys
     codes: Int32s
     times: Int64s
+    bytes: int
+    """As it was read."""
     start: int = 0
     """Rows before this one have been given away."""
 
@@ -52,7 +53,7 @@ class Reader:
         self.source, self.budget = source, budget
         self.waiting: list[Batch] = []
         self.bytes = 0
-        """Of all that waits, as it was read."""
+        """Of all that waits."""
         self.is_exhausted = False
         self._number, self._layout, self._order = number, layout, order
         self._place = {key: name for name, key in source.keys.items()}
@@ -79,12 +80,14 @@ class Reader:
         batch.start += rows
         if not batch.left:
             self.waiting.remove(batch)
-            self.bytes = sum(_bytes(each) for each in self.waiting)
+            self.bytes = sum(each.bytes for each in self.waiting)
 
     def _add(self, found: pa.RecordBatch) -> None:
         columns = {name: found.column(place) for place, name in enumerate(found.schema.names)}
         in_format = {
-            name: columns[name] for name in self._order.columns if name not in self._order.optional or name in columns
+            name: columns[name]
+            for name in self._order.columns
+            if name not in self._order.optional or name in columns
         }
         keyed = self._order.keyed(in_format, self._number, self._row)
         odd = first_disorder(keyed.keys, self._last if self._last.size else keyed.keys[:0])
@@ -93,9 +96,9 @@ class Reader:
         self._last = keyed.keys[-1:].copy()
         self._row += found.num_rows
         unified = [self._unified(column, columns, found.num_rows) for column in self._layout.columns]
-        batch = Batch(unified, keyed.keys, keyed.codes, keyed.times)
+        batch = Batch(unified, keyed.keys, keyed.codes, keyed.times, found.nbytes + keyed.keys.nbytes)
         self.waiting.append(batch)
-        self.bytes += _bytes(batch)
+        self.bytes += batch.bytes
 
     def _unified(self, column: Column, found: Mapping[str, pa.Array], rows: int) -> pa.Array:
         if column.name == VALUE:
@@ -121,7 +124,3 @@ class Reader:
         if not columns:
             return pa.nulls(rows, MAP) if existing is None else existing.cast(MAP)
         return joined_overflow(rows, existing, columns)
-
-
-def _bytes(batch: Batch) -> int:
-    return int(sum(column.nbytes for column in batch.columns)) + batch.keys.nbytes

@@ -1,7 +1,7 @@
 """Rows of all sources in one order, a round at a time.
 
-A round takes from every source what is not behind the smallest last key that waits in a buffer: nothing that is
-still to be read can come before it.
+A round takes from every source what is not behind the smallest last key that waits in a buffer: nothing
+that is still to be read can come before it.
 
     source   waiting       last   taken
     a        1 4 9         9      1 4
@@ -26,7 +26,7 @@ from lakerunner_assets.segments.merge.request import SourceError
 from lakerunner_assets.segments.merge.source import Source
 from lakerunner_assets.segments.merge.texts import FULL, Texts
 
-ROUNDS_SHARE = 8
+ROUNDS_SHARE = 16
 """What waits in buffers may take this part of the memory: pages, merged rows and row groups need the rest."""
 
 
@@ -47,7 +47,10 @@ class Rows:
 
     def slice(self, start: int, end: int) -> Rows:
         return Rows(
-            self.table.slice(start, end - start), self.keys[start:end], self.codes[start:end], self.times[start:end]
+            self.table.slice(start, end - start),
+            self.keys[start:end],
+            self.codes[start:end],
+            self.times[start:end],
         )
 
     def take(self, chosen: Int64s) -> Rows:

@@ -5,8 +5,8 @@
     b: 2 api F1, 3 web F2        2 api F1
                                  3 web F2     the row that both have, once
 
-Rows are told from each other by their whole sort key, which ends with the row id: the same record in two sources is
-the same row. Of rollups two rows of one series and bucket cannot both be right and are an error.
+Rows are told from each other by their whole sort key, which ends with the row id: the same record in two
+sources is the same row. Of rollups two rows of one series and bucket cannot both be right and are an error.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from lakerunner_assets.segments.merge.layout import Layout, layout_of
 from lakerunner_assets.segments.merge.output import Output, Shape
 from lakerunner_assets.segments.merge.request import (
     Merged,
+    MergedSegment,
     MergeKind,
     MergeRequest,
     SourceError,
@@ -39,7 +40,7 @@ from lakerunner_assets.segments.written import SegmentIdentity
 from resources.lake.frequency import ROLLUPS
 from resources.lake.metric_values import VALUE_SQL, VALUE_SQL_KEY
 
-_SPLIT = {MergeKind.LOGS: LogOrder, MergeKind.TRACES: SpanOrder}
+_WITH_STREAMS = (MergeKind.LOGS, MergeKind.TRACES)
 
 
 def merge(request: MergeRequest, max_columns: int = MAX_COLUMNS) -> Merged:
@@ -49,9 +50,13 @@ def merge(request: MergeRequest, max_columns: int = MAX_COLUMNS) -> Merged:
     sources = [opened(path, request.kind) for path in request.sources]
     _check(request, sources)
     layout = layout_of(sources, request.kind, max_columns)
-    union = (stream_union if request.kind in _SPLIT else series_union)(sources)
+    union = (stream_union if request.kind in _WITH_STREAMS else series_union)(sources)
     rounds = Rounds(
-        sources, layout, _order(request.kind, union), request.memory_bytes // ROUNDS_SHARE, request.kind is MergeKind.ROLLUP
+        sources,
+        layout,
+        _order(request.kind, union),
+        request.memory_bytes // ROUNDS_SHARE,
+        request.kind is MergeKind.ROLLUP,
     )
     shape = _shape(request, sources, layout, union)
     outputs = {window: _output(request, shape, window) for window in (*request.carve, request.target)}
@@ -61,17 +66,20 @@ def merge(request: MergeRequest, max_columns: int = MAX_COLUMNS) -> Merged:
                 outputs[window].add(own)
         for output in outputs.values():
             output.close()
+        segments = tuple(segment for output in outputs.values() for segment in output.finished)
+        return _counted(sources, segments, rounds.duplicates)
     except BaseException:
         for output in outputs.values():
             output.abandon()
         raise
-    segments = tuple(segment for output in outputs.values() for segment in output.finished)
-    return Merged(
-        segments,
-        rows_read=sum(source.rows for source in sources),
-        rows_written=sum(segment.facts.rows for segment in segments),
-        duplicates=rounds.duplicates,
-    )
+
+
+def _counted(sources: Sequence[Source], segments: tuple[MergedSegment, ...], duplicates: int) -> Merged:
+    read = sum(source.rows for source in sources)
+    written = sum(segment.facts.rows for segment in segments)
+    if written + duplicates != read:
+        raise RuntimeError(f"{read} rows read, {written} written and {duplicates} left out")
+    return Merged(segments, read, written, duplicates)
 
 
 def _check(request: MergeRequest, sources: Sequence[Source]) -> None:
@@ -90,7 +98,7 @@ def _check(request: MergeRequest, sources: Sequence[Source]) -> None:
 
 def _order(kind: MergeKind, union: StreamUnion | SeriesUnion) -> Order:
     if isinstance(union, StreamUnion):
-        return _SPLIT[kind](union)
+        return LogOrder(union) if kind is MergeKind.LOGS else SpanOrder(union)
     return SampleOrder(union) if kind is MergeKind.SAMPLES else RollupOrder(union)
 
 
@@ -124,7 +132,9 @@ def _width_ms(dataset: str) -> int:
     for rollup in ROLLUPS:
         if rollup.dataset == dataset:
             return rollup.frequency_ms
-    raise ValueError(f"{dataset} is no dataset of rollups: expected one of {[each.dataset for each in ROLLUPS]}")
+    raise ValueError(
+        f"{dataset} is no dataset of rollups: expected one of {[each.dataset for each in ROLLUPS]}"
+    )
 
 
 def _output(request: MergeRequest, shape: Shape, window: Window) -> Output:

@@ -1,7 +1,8 @@
 """The series of several segments in one order: by name, id and label text, as a segment has them.
 
-Row ranges of the series tables say which series a row is of; label columns are never asked. A series is told
-from others by its id and a second hash of its labels; only where one id has several label sets their text decides.
+Row ranges of the series tables say which series a row is of; label columns are never asked. A series is
+told from others by its id and a second hash of its labels; where one id has several label sets, their text
+decides which comes first.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def series_union(sources: Sequence[Source]) -> SeriesUnion:
 
 def _read(source: Source, numbers: dict[str, int]) -> _Table:
     with naming(source.path):
-        table = series.read_table(source.table, source.rows)
+        table = series.read_table(source.block, source.rows)
     labels = from_map(table.column("labels").chunk(0))
     codes = labels.metric_names()
     number_of = np.zeros(len(labels.value_texts) + 1, np.int32)

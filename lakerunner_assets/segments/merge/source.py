@@ -66,18 +66,19 @@ class Source:
     keys: dict[str, Key]
     """What each column holds."""
     leaves: dict[str, Leaf]
-    bytes: int
     bytes_per_row: float
     """Of the row group with the largest rows, before compression."""
     largest_group: int
-    table: bytes
+    block: bytes
     """Series or stream table."""
 
     @property
     def rows(self) -> int:
         return self.facts.rows
 
-    def batches(self, dictionaries: Sequence[str], budget: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, dictionaries: Sequence[str], budget: int, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
         """All rows; about `budget` bytes at a time, the texts of `dictionaries` coded."""
         rows = int(min(_MAX_BATCH_ROWS, max(_MIN_BATCH_ROWS, budget / max(self.bytes_per_row, 1) / 2)))
         buffer = min(_MAX_BUFFER, max(_MIN_BUFFER, budget // (2 * len(self.schema))))
@@ -102,7 +103,8 @@ def opened(path: Path, kind: MergeKind) -> Source:
         if len(table) != facts.series_length or not table:
             raise SourceError(path, f"expected a series or stream table of {facts.series_length} bytes")
         attributes: dict[str, Key] = {
-            column.column: Attribute(column.scope, column.key, column.kind) for column in read_label_map(metadata)
+            column.column: Attribute(column.scope, column.key, column.kind)
+            for column in read_label_map(metadata)
         }
         schema = file.schema_arrow.remove_metadata()
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
@@ -112,7 +114,6 @@ def opened(path: Path, kind: MergeKind) -> Source:
             schema,
             {name: attributes.get(name, name) for name in schema.names},
             _leaves(groups),
-            path.stat().st_size,
             max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=1.0),
             max((group.num_rows for group in groups), default=0),
             table,

@@ -1,8 +1,8 @@
 """The rows of several metric segments in one order, for whoever computes from them (rollups).
 
-    found = sorted_samples(paths, 256 << 20)
-    for table, codes in found.chunks():        # codes: each row's place in found.series
-        ...
+found = sorted_samples(paths, 256 << 20)
+for table, codes in found.chunks():        # codes: each row's place in found.series
+    ...
 """
 
 from __future__ import annotations

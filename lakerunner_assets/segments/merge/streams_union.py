@@ -30,7 +30,7 @@ def stream_union(sources: Sequence[Source]) -> StreamUnion:
     found: dict[int, Labels] = {}
     for source in sources:
         with naming(source.path):
-            table = streams.decode(source.table)
+            table = streams.decode(source.block)
         for stream in table:
             known = found.setdefault(stream.stream_id, stream.labels)
             if known != stream.labels:

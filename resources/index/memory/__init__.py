@@ -9,9 +9,10 @@ from resources.index.memory.intake import IntakeDesk
 from resources.index.memory.publishing import Publishing
 from resources.index.memory.runs import Runs
 from resources.index.memory.sweeping import Sweeping
+from resources.index.memory.tier_status import TierStatusDesk
 
 
-class MemoryIndex(Accounts, IntakeDesk, Publishing, Runs, Sweeping):
+class MemoryIndex(Accounts, IntakeDesk, Publishing, Runs, Sweeping, TierStatusDesk):
     """Implements every protocol of `resources.index.contract`."""
 
 

@@ -12,10 +12,13 @@ from resources.index.postgres.publishing import Publishing
 from resources.index.postgres.reading import Reading
 from resources.index.postgres.runs import Runs
 from resources.index.postgres.sweeping import Sweeping
+from resources.index.postgres.tier_status import TierStatusDesk
 from resources.index.postgres.tiers import Tiers
 
 
-class PostgresIndex(Accounts, IntakeDesk, Batches, Publishing, Reading, Runs, Sweeping, Tiers):
+class PostgresIndex(
+    Accounts, IntakeDesk, Batches, Publishing, Reading, Runs, Sweeping, Tiers, TierStatusDesk
+):
     """Implements every protocol of `resources.index.contract`."""
 
 

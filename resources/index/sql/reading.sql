@@ -78,7 +78,7 @@ SELECT
     org_id AS org,
     signal,
     count(*) FILTER (WHERE state IN ('registered', 'batched')) AS pending_objects,
-    coalesce(least(sum(size) FILTER (WHERE state IN ('registered', 'batched')), 9223372036854775807), 0)::bigint
+    least(coalesce(sum(size) FILTER (WHERE state IN ('registered', 'batched')), 0), 9223372036854775807)::bigint
         AS pending_bytes,
     coalesce(
         extract(EPOCH FROM now() - min(registered_at) FILTER (WHERE state IN ('registered', 'batched'))),

@@ -120,7 +120,7 @@ def cells(column: pa.Array) -> list[Any]:
         return [
             {name: values[row] for name, values in members} if ok else None for row, ok in enumerate(valid)
         ]
-    return column.to_pylist()
+    return list(column.to_pylist())
 
 
 def blocks_of(path: Path) -> tuple[list[Any], bytes]:

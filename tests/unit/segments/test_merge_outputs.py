@@ -75,12 +75,16 @@ def test_metric_row_groups_end_with_a_series(tmp_path: Path) -> None:
         written(MergeKind.SAMPLES, tmp_path / f"s{number}", [samples(values, 100, object_id=number + 1)])
     result = merged(MergeKind.SAMPLES, tmp_path / "out", [tmp_path / "s0", tmp_path / "s1"])
     metadata = pq.read_metadata(only(result))
-    assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == [2 * rows, 2 * rows, rows]
+    assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == [
+        2 * rows,
+        2 * rows,
+        rows,
+    ]
 
 
 def test_a_series_longer_than_a_row_group_keeps_one_base_and_its_values(tmp_path: Path) -> None:
     values = np.arange(300_000) / 4 + 1000
-    values[: 250_000] = 0.1 + 0.2 + np.arange(250_000) / 7  # first row group: nothing that can be scaled
+    values[:250_000] = 0.1 + 0.2 + np.arange(250_000) / 7  # first row group: nothing that can be scaled
     other = {"a": np.full(300_000, 5.0), "b": values}
     source = samples(other, 10)
     written(MergeKind.SAMPLES, tmp_path / "s", [source])
@@ -139,7 +143,11 @@ def test_carving_hours_out_of_a_day(tmp_path: Path) -> None:
         assert (times > segment.window.start_ns).all()
         assert (times <= segment.window.end_ns).all()
         facts = read_facts(pq.read_metadata(segment.path))
-        assert (facts.hour_ns, facts.min_ns, facts.max_ns) == (segment.window.start_ns, times.min(), times.max())
+        assert (facts.hour_ns, facts.min_ns, facts.max_ns) == (
+            segment.window.start_ns,
+            times.min(),
+            times.max(),
+        )
     for segment, hour in zip(result.segments, (1, 3), strict=False):
         assert rows_of(segment.path) == rows_of(sources[hour])
     assert result.rows_written == result.rows_read == 5 * 7 * 240
@@ -212,10 +220,21 @@ def test_attributes_beyond_the_limit_move_to_the_overflow_map_least_frequent_fir
 def test_many_distinct_texts_are_forgotten_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakerunner_assets.segments.merge.rounds.FULL", 3)
     tables = [
-        table([row(n, {"__name__": f"m{n:03}", "instance": f"{s}{n}"}, s, 1.0, chq_object=s, metric_unit=f"u{n}")
-               for n in range(200)])
+        table(
+            [
+                row(
+                    n,
+                    {"__name__": f"m{n:03}", "instance": f"{s}{n}"},
+                    s,
+                    1.0,
+                    chq_object=s,
+                    metric_unit=f"u{n}",
+                )
+                for n in range(200)
+            ]
+        )
         for s in range(3)
-    ]  # fmt: skip
+    ]
     for number, each in enumerate(tables):
         written(MergeKind.SAMPLES, tmp_path / f"s{number}", [each])
     sources = [tmp_path / f"s{number}" for number in range(3)]
@@ -226,7 +245,10 @@ def test_many_distinct_texts_are_forgotten_again(tmp_path: Path, monkeypatch: py
 
 def test_two_label_sets_with_one_id_stay_two_series(tmp_path: Path) -> None:
     rows = [
-        {**row(n, {"__name__": "up", "instance": "ab"[n % 2]}, n, float(n), chq_object=n // 10), "chq_tid": 42}
+        {
+            **row(n, {"__name__": "up", "instance": "ab"[n % 2]}, n, float(n), chq_object=n // 10),
+            "chq_tid": 42,
+        }
         for n in range(40)
     ]
     for number in range(4):

@@ -26,7 +26,8 @@ SAMPLE_ROWS = st.lists(
         st.sampled_from(["up", "a", "é"]),
         st.sampled_from(["1", "2", "long " * 9, ""]),
         st.integers(0, 3),
-        st.sampled_from([0.0, -0.0, 1.5, 0.1 + 0.2, 1e300, 17.25, double(STALE), double(OTHER_NAN)]) | st.none(),
+        st.sampled_from([0.0, -0.0, 1.5, 0.1 + 0.2, 1e300, 17.25, double(STALE), double(OTHER_NAN)])
+        | st.none(),
         st.booleans(),
     ),
     min_size=1,
@@ -38,9 +39,7 @@ def log_tables(number: int, request: Any) -> list[pa.Table]:
     payload = request.SerializeToString()
     if not payload:
         return []
-    found = decode_logs(
-        payload, object_id=number, arrival_ns=1, max_bytes=1 << 20, slice_bytes=1 << 20
-    )
+    found = decode_logs(payload, object_id=number, arrival_ns=1, max_bytes=1 << 20, slice_bytes=1 << 20)
     return [piece.table for piece in found if piece.table.num_rows]
 
 
@@ -79,7 +78,10 @@ def test_any_grouping_gives_what_the_ordinary_writer_gives(
     data: st.DataObject,
 ) -> None:
     folder = tmp_path_factory.mktemp("m")
-    objects = [decode(number, each) for number, each in enumerate(data.draw(st.lists(payloads, min_size=1, max_size=5)))]
+    objects = [
+        decode(number, each)
+        for number, each in enumerate(data.draw(st.lists(payloads, min_size=1, max_size=5)))
+    ]
     objects = [tables for tables in objects if tables]
     assume(objects)
     sources = []
@@ -100,7 +102,9 @@ def test_any_grouping_gives_what_the_ordinary_writer_gives(
     while len(waiting) > 1 or not read:  # some of them into one, again and again; repeats are dropped
         size = data.draw(st.integers(min(2, len(waiting)), len(waiting)))
         again = data.draw(st.sampled_from(sources))
-        result = merged(kind, folder / f"g{next(step)}", [*waiting[:size], again], memory_bytes=data.draw(MEMORY))
+        result = merged(
+            kind, folder / f"g{next(step)}", [*waiting[:size], again], memory_bytes=data.draw(MEMORY)
+        )
         assert result.rows_read == result.rows_written + result.duplicates
         read += 1
         waiting = data.draw(st.permutations([*waiting[size:], only(result)]))

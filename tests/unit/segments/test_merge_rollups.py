@@ -1,4 +1,4 @@
-"""Rollup segments are merged as they are; two rows of one bucket are a contradiction. And the sorted streams."""
+"""Rollups are merged as they are; two rows of one bucket are a contradiction. And the sorted streams."""
 
 from __future__ import annotations
 
@@ -55,11 +55,15 @@ def rollup_file(path: Path, buckets: Sequence[Bucket]) -> Path:
         }
     )
     ends = [end for _, end, _ in ranked]
-    with pa.OSFile(str(path), "wb") as sink, pq.ParquetWriter(sink, rows.schema, store_schema=False) as writer:
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pq.ParquetWriter(sink, rows.schema, store_schema=False) as writer,
+    ):
         writer.write_table(rows)
         facts = SegmentFacts(
-            path.stem, "acme", "eu", "metrics-1m", START, 0, 1, 1, METRIC_SORT_ORDER[:4], (len(ranked),), len(ranked),
-            (min(ends) - MINUTE_MS + 1) * 1_000_000, max(ends) * 1_000_000, sink.tell(), len(block), sink.tell(), 0,
+            path.stem, "acme", "eu", "metrics-1m", START, 0, 1, 1, METRIC_SORT_ORDER[:4], (len(ranked),),
+            len(ranked), (min(ends) - MINUTE_MS + 1) * 1_000_000, max(ends) * 1_000_000,
+            sink.tell(), len(block), sink.tell() + len(block), 0,
         )  # fmt: skip
         sink.write(block)
         writer.add_key_value_metadata(file_metadata(facts, []))
@@ -74,7 +78,9 @@ def bucket_key(each: Mapping[str, object]) -> tuple[object, ...]:
 def test_rollups_are_copied_as_they_are(tmp_path: Path, memory_bytes: int) -> None:
     values = [1.5, -0.0, double(STALE), 0.1 + 0.2]
     sources = [
-        rollup_file(tmp_path / f"s{n}", [(i, (n + 4 * k) * MINUTE_MS, values[n]) for i in "abc" for k in range(3)])
+        rollup_file(
+            tmp_path / f"s{n}", [(i, (n + 4 * k) * MINUTE_MS, values[n]) for i in "abc" for k in range(3)]
+        )
         for n in range(4)
     ]
     result = merged(MergeKind.ROLLUP, tmp_path / "out", sources, memory_bytes=memory_bytes)
@@ -117,7 +123,9 @@ def test_a_dataset_without_a_frequency_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("memory_bytes", [1, 1 << 22, 1 << 26])
-def test_sorted_samples_are_the_rows_of_all_sources_with_their_series(tmp_path: Path, memory_bytes: int) -> None:
+def test_sorted_samples_are_the_rows_of_all_sources_with_their_series(
+    tmp_path: Path, memory_bytes: int
+) -> None:
     paths = [tmp_path / f"s{number}" for number in range(4)]
     for number, path in enumerate(paths[:3]):
         rng = np.random.default_rng(number)
@@ -137,7 +145,7 @@ def test_sorted_samples_are_the_rows_of_all_sources_with_their_series(tmp_path: 
         assert [found.series[code].tid for code in codes.tolist()] == chunk["chq_tid"].to_pylist()
         assert [found.series[code].name for code in codes.tolist()] == chunk["metric_name"].to_pylist()
         for name, column in parts.items():
-            column += cells(chunk[name].combine_chunks())
+            column.extend(cells(chunk[name].combine_chunks()))
         if memory_bytes > 1:
             assert int(codes[0]) > previous, "a series that fits in memory is not cut"
         previous = int(codes[-1])

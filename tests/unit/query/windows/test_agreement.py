@@ -28,7 +28,7 @@ def rolled_up(all_points: Sequence[Sequence[Point]], width: int, orders: Sequenc
 
 
 @pytest.mark.parametrize("width", [TEN_SECONDS, MINUTE, FIVE_MINUTES])
-@settings(max_examples=70)
+@settings(max_examples=40)
 @given(all_points=many, orders=ORDERS, data=st.data())
 def test_windows_of_buckets_are_what_samples_give(
     width: int, all_points: list[list[Point]], orders: list[int], data: st.DataObject
@@ -37,7 +37,7 @@ def test_windows_of_buckets_are_what_samples_give(
     check(rolled_up(all_points, width, orders), all_points, grid)
 
 
-@settings(max_examples=50)
+@settings(max_examples=35)
 @given(
     all_points=many,
     orders=ORDERS,
@@ -69,7 +69,7 @@ def test_a_single_window_of_coarse_and_fine_buckets_and_samples(
     check(Buckets(together(pieces), len(all_points)), all_points, window)
 
 
-@settings(max_examples=50)
+@settings(max_examples=35)
 @given(before=series(), after=series(), data=st.data())
 def test_windows_of_both_temporalities_go_to_the_samples(
     before: list[Point], after: list[Point], data: st.DataObject

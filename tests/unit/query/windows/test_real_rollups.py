@@ -14,12 +14,12 @@ import pytest
 from lakerunner_assets.rollup.build import RollupRequest, roll_up
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_assets.segments.written import SegmentIdentity
-from lakerunner_query.windows.buckets import Buckets, together
+from lakerunner_query.windows.buckets import Buckets, over_buckets, together
 from lakerunner_query.windows.functions import Function, Grid
-from lakerunner_query.windows.rollup_rows import columns_of
+from lakerunner_query.windows.rollup_rows import columns_needed, columns_of
 from resources.lake import series as series_table
 from resources.lake.frequency import ROLLUPS
-from resources.lake.rollup_columns import filled
+from resources.lake.rollup_columns import LOGICAL, filled
 from resources.lake.segment_file import read_facts
 from tests.unit.query.windows.agreeing import check, may_ask
 from tests.unit.query.windows.oracle import STALE, Point, is_stale
@@ -94,8 +94,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[list[Point]], d
     return all_points, segments
 
 
-def read(path: Path, width_ms: int) -> Buckets:
-    table = filled(pq.read_table(path))
+def read(path: Path, width_ms: int, names: Sequence[str] = tuple(LOGICAL)) -> Buckets:
+    table = filled(pq.read_table(path), names)
     facts = read_facts(pq.read_metadata(path))
     raw = path.read_bytes()[facts.series_offset : facts.series_offset + facts.series_length]
     found = series_table.decode(raw, facts.rows)
@@ -148,3 +148,17 @@ def test_the_series_are_what_they_should_be(lake: tuple[list[list[Point]], dict[
     assert sum(is_stale(point.value) for point in counter) > 3
     assert may_ask(Function.SUM, odd)
     assert not may_ask(Function.SUM, [point for point in counter if not is_stale(point.value)])
+
+
+@pytest.mark.parametrize("function", Function)
+def test_the_columns_of_a_function_are_enough(
+    lake: tuple[list[list[Point]], dict[int, Path]], function: Function
+) -> None:
+    path, width = lake[1][300_000], 300_000
+    grid = Grid(DAY + DAY_MS, width, 12, 3 * width)
+    whole = over_buckets(function, read(path, width), grid)
+    some = over_buckets(function, read(path, width, columns_needed(function)), grid)
+    assert whole.present.any()
+    np.testing.assert_array_equal(some.needs_samples, whole.needs_samples)
+    np.testing.assert_array_equal(some.present, whole.present)
+    np.testing.assert_array_equal(some.values[some.present], whole.values[some.present])

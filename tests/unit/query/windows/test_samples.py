@@ -18,7 +18,7 @@ F = Function
 MINUTE = 60_000
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(many, grids())
 def test_every_function_is_what_plain_python_gives_to_the_bit(
     all_points: list[list[Point]], grid: Grid

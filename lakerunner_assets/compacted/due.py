@@ -1,0 +1,74 @@
+"""What there is to merge at this moment: the index read, the pure plan asked.
+
+The planner sensor and the runs it requests look through the same two functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lakerunner_assets.compacted.held import held
+from lakerunner_assets.compacted.plan import plan_merges
+from lakerunner_assets.compacted.policy import Merge, Plans, Policy, day_of
+from resources.index.contract import PipelineIndex
+from resources.index.types import DuePartition, LiveSegment
+from resources.lake.frequency import DAY, ROLLUPS
+from resources.lake.layout import Signal
+from resources.lake.timecut import HOUR_NS
+from resources.settings import Settings
+
+Hours = Mapping[str, frozenset[int]]
+"""By organisation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which hours a run was asked for; without any it takes whatever is due."""
+
+    hours: Hours | None = None
+    patient: bool = False
+    """The hours were asked for by lineage: late rows that still come in are waited for."""
+
+
+def due_now(index: PipelineIndex, settings: Settings, signal: Signal, now_ns: int, scope: Scope) -> Plans:
+    """Merges, and segments to settle, without those that are left alone for a while."""
+    policy = Policy.of(settings)
+    left_alone = held(index, signal, now_ns / 1e9)
+    if scope.hours is None:
+        live = index.unsettled(signal)
+    else:
+        policy = policy if scope.patient else replace(policy, closed=True)
+        live = _live_in(index, signal, scope.hours)
+    free = [segment for segment in live if segment.segment_id not in left_alone]
+    plans = plan_merges(free, now_ns, policy, due_rollups(index, signal))
+    return plans if scope.hours is None else _within(plans, free, scope.hours)
+
+
+def due_rollups(index: PipelineIndex, signal: Signal) -> list[DuePartition]:
+    if signal is not Signal.METRICS:
+        return []
+    return [due for rollup in ROLLUPS for due in index.due_partitions(signal, rollup.frequency_ms)]
+
+
+def _live_in(index: PipelineIndex, signal: Signal, hours: Hours) -> list[LiveSegment]:
+    """Whole days, since one that is over is planned as a whole; months are left to the planner."""
+    found: dict[str, LiveSegment] = {}
+    for org, wanted in hours.items():
+        for start, width in sorted({day_of(hour) for hour in wanted}):
+            found |= {s.segment_id: s for s in index.live_in(signal, org, start, start + width)}
+    return [segment for segment in found.values() if segment.frequency_ms != DAY]
+
+
+def _within(plans: Plans, live: Sequence[LiveSegment], hours: Hours) -> Plans:
+    by_id = {segment.segment_id: segment for segment in live}
+    settle = [by_id[segment_id] for segment_id in plans.settle]
+    return Plans(
+        tuple(m for m in plans.merges if _asked_for(m, m.start_ns, hours)),
+        tuple(s.segment_id for s in settle if _asked_for(s, s.hour_ns, hours)),
+    )
+
+
+def _asked_for(what: Merge | LiveSegment, start_ns: int, hours: Hours) -> bool:
+    wanted = hours.get(what.org, frozenset())
+    return any(hour in wanted for hour in range(start_ns, start_ns + what.width_ns, HOUR_NS))

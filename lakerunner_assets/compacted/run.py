@@ -1,0 +1,221 @@
+"""Merges everything that is due: plan, claim, one Spark job per round, publish each merge by itself.
+
+Nothing of a round is lost with one of its merges: what fails is given up and planned anew, what somebody else
+has is left to them. A segment that cannot be read is left alone for a while, its neighbours go on without it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lakerunner_assets.answers import Fault
+from lakerunner_assets.compacted.due import Scope, due_now
+from lakerunner_assets.compacted.held import hold
+from lakerunner_assets.compacted.policy import Merge
+from lakerunner_assets.compacted.publication import merged_publication
+from lakerunner_assets.compacted.report import Report
+from lakerunner_assets.compacted.task import compact as compact_task
+from lakerunner_assets.compacted.units import (
+    MergeAnswer,
+    MergeUnit,
+    Source,
+    decode_answer,
+    encode,
+    job_tag,
+    merge_kind,
+)
+from lakerunner_assets.kitchen import Kitchen, abandon
+from lakerunner_assets.publish import UnbalancedError
+from lakerunner_assets.segments.merge.request import Window
+from resources.index.types import BatchPlan, Claim, PublishConflictError, Segment
+from resources.lake.layout import Signal
+from resources.spark import TaskCrashError
+
+MAX_IDLE_ROUNDS = 3
+"""Rounds in a row in which others had everything, or everything failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeChange:
+    """One published merge, for Dagster's log."""
+
+    signal: Signal
+    org: str
+    start_ns: int
+    width_ns: int
+    hours: tuple[int, ...]
+    """Starts of the windows its inputs had."""
+    segments_before: int
+    segments_after: int
+    rows: int
+    bytes_before: int
+    bytes_after: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A merge that is ours."""
+
+    merge: Merge
+    claim: Claim
+    unit: MergeUnit
+
+
+def compact(kitchen: Kitchen, signal: Signal, report: Report, scope: Scope) -> Iterator[MergeChange]:
+    """Rounds until nothing is due any more, the store fails, or the run has lasted long enough."""
+    kitchen.spark.connect()  # before claiming: without Spark nothing should look attempted
+    ends = time.monotonic() + kitchen.settings.cook_run_max_s
+    idle = 0
+    while time.monotonic() < ends and idle < MAX_IDLE_ROUNDS and not report.outage:
+        plans = due_now(kitchen.index, kitchen.settings, signal, time.time_ns(), scope)
+        if plans.settle:
+            report.settled += kitchen.index.settle(plans.settle)
+        if not plans.merges:
+            return
+        changes = 0
+        for change in _round(kitchen, plans.merges, report):
+            changes += 1
+            yield change
+        idle = 0 if changes else idle + 1
+
+
+def _round(kitchen: Kitchen, merges: Sequence[Merge], report: Report) -> Iterator[MergeChange]:
+    jobs = _claimed(kitchen, merges, report)
+    open_ = {job.claim.batch_id: job for job in jobs}
+    try:
+        for job, answer in answers(kitchen, jobs):
+            change = _settle(kitchen, job, answer, report)
+            kitchen.heart.release(open_.pop(job.claim.batch_id).claim.token)
+            if change is not None:
+                yield change
+    finally:
+        for job in open_.values():
+            abandon(kitchen, job.claim, "the run stopped before this merge")
+            kitchen.heart.release(job.claim.token)
+
+
+def _claimed(kitchen: Kitchen, merges: Sequence[Merge], report: Report) -> list[Job]:
+    """As many as one round may hold; of two runs that want the same segments one gets them."""
+    jobs: list[Job] = []
+    size = 0
+    for merge in merges:
+        size += merge.bytes
+        if jobs and size > kitchen.settings.merge_claim_bytes:
+            break
+        job = claim_merge(kitchen, merge)
+        if isinstance(job, Job):
+            jobs.append(job)
+        else:
+            report.conflicts.append(job)
+    return jobs
+
+
+def claim_merge(kitchen: Kitchen, merge: Merge, carve: Sequence[Window] = ()) -> Job | str:
+    """The claim, or why there is none."""
+    ids = tuple(segment.segment_id for segment in merge.inputs)
+    plan = BatchPlan(
+        merge.kind, merge.org, merge.collector, merge.signal, merge.start_ns,
+        segment_ids=ids, frequency_ms=merge.frequency_ms,
+    )  # fmt: skip
+    try:
+        claim = kitchen.index.create_claimed(plan)
+    except PublishConflictError as error:
+        return f"{merge.dataset} {merge.start_ns}: {error}"
+    kitchen.heart.hold(claim.token)
+    return Job(merge, claim, _unit(kitchen, merge, claim, tuple(carve)))
+
+
+def answers(kitchen: Kitchen, jobs: Sequence[Job]) -> Iterator[tuple[Job, MergeAnswer]]:
+    """One Spark job for all. If a task dies, each shows alone whether it was the one."""
+    if not jobs:
+        return
+    payloads = [encode(job.unit) for job in jobs]
+    try:
+        results = kitchen.spark.run(compact_task, payloads, [job_tag(job.claim) for job in jobs])
+    except TaskCrashError as error:
+        if len(jobs) == 1:
+            ids = tuple(source.segment_id for source in jobs[0].unit.sources)
+            yield jobs[0], MergeAnswer(fault=Fault.OBJECT, error=f"the task died: {error}", damaged=ids)
+            return
+        for job in jobs:
+            yield from answers(kitchen, [job])
+        return
+    for job, result in zip(jobs, results, strict=True):
+        yield job, decode_answer(result)
+
+
+def publish_merge(
+    kitchen: Kitchen, job: Job, answer: MergeAnswer, *, settled: bool = False
+) -> tuple[Segment, ...]:
+    """The new segments, live. `PublishConflictError` and `UnbalancedError` leave everything as it was."""
+    publication = merged_publication(job.claim, job.unit, answer, settled=settled)
+    kitchen.index.publish(publication)
+    return publication.segments
+
+
+def _settle(kitchen: Kitchen, job: Job, answer: MergeAnswer, report: Report) -> MergeChange | None:
+    if answer.fault is not None:
+        _fail(kitchen, job, answer.error, answer.damaged, report)
+        if answer.fault is Fault.STORE:
+            report.outage = answer.error
+        return None
+    try:
+        publish_merge(kitchen, job, answer)
+    except PublishConflictError as error:
+        report.conflicts.append(str(error))
+        kitchen.log(f"batch {job.claim.batch_id} is planned anew: {error}")
+        abandon(kitchen, job.claim, str(error))
+        return None
+    except UnbalancedError as error:
+        _fail(kitchen, job, str(error), tuple(s.segment_id for s in job.unit.sources), report)
+        return None
+    report.add(job.unit, answer)
+    report.reasons[job.merge.kind.value] += 1
+    return _change(job, answer)
+
+
+def _fail(kitchen: Kitchen, job: Job, error: str, damaged: Sequence[str], report: Report) -> None:
+    where = f"{job.merge.org} {job.merge.dataset}, {len(job.unit.sources)} segments"
+    report.failed.append(f"{where}: {error}")
+    kitchen.log(f"batch {job.claim.batch_id} is given up: {error}")
+    abandon(kitchen, job.claim, error)
+    hold(kitchen.index, job.merge.signal, damaged, time.time())
+
+
+def _unit(kitchen: Kitchen, merge: Merge, claim: Claim, carve: tuple[Window, ...]) -> MergeUnit:
+    settings = kitchen.settings
+    return MergeUnit(
+        batch_id=claim.batch_id,
+        attempt=claim.attempt,
+        kind=merge_kind(merge.signal, merge.frequency_ms),
+        org=merge.org,
+        collector=merge.collector,
+        dataset=merge.dataset,
+        sources=tuple(Source(s.segment_id, s.key, s.rows, s.bytes) for s in merge.inputs),
+        target=Window(merge.start_ns, merge.width_ns),
+        carve=carve,
+        generation=merge.level,
+        target_bytes=max(settings.merge_target_bytes, merge.bytes * 11 // 10),
+        memory_bytes=settings.merge_memory_bytes,
+        lake_url=settings.require("lake_url"),
+    )
+
+
+def _change(job: Job, answer: MergeAnswer) -> MergeChange:
+    merge = job.merge
+    return MergeChange(
+        signal=merge.signal,
+        org=merge.org,
+        start_ns=merge.start_ns,
+        width_ns=merge.width_ns,
+        hours=tuple(sorted({segment.hour_ns for segment in merge.inputs})),
+        segments_before=len(merge.inputs),
+        segments_after=len(answer.outputs),
+        rows=answer.rows_written,
+        bytes_before=merge.bytes,
+        bytes_after=sum(output.segment.facts.bytes for output in answer.outputs),
+        reason=merge.reason,
+    )

@@ -1,0 +1,115 @@
+"""What a sweep did, or would do: counted by kind and organisation, for people and for `/metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from resources.exposition import series
+
+FIRST = 3
+"""Names shown of each kind."""
+
+
+class Kind(StrEnum):
+    """In the order in which a sweep gets to them."""
+
+    EXPIRED = "segments past their retention, retired"
+    FILE = "files of retired segments, deleted"
+    RAW = "raw objects past their retention, deleted"
+    ORPHAN = "orphans, deleted"
+    ROW = "rows of deleted raw objects, forgotten"
+    BATCH = "finished batches, forgotten"
+    RUN = "heartbeats of runs long gone, forgotten"
+    FOUND = "files that the index does not know, noted as orphans"
+
+
+LABELS = {Kind.FILE: "segment", Kind.RAW: "raw", Kind.ORPHAN: "orphan"}
+FORGOTTEN = {Kind.ROW: "raw_object", Kind.BATCH: "batch", Kind.RUN: "run"}
+"""Values of the label `what`."""
+
+
+@dataclass(slots=True)
+class Tally:
+    count: int = 0
+    bytes: int = 0
+    first: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Report:
+    """`problems` are what kept the sweep from its work, `notes` what only a person can judge."""
+
+    dry_run: bool = False
+    busy: bool = False
+    """Another sweep was running: this one did nothing."""
+    tallies: dict[tuple[Kind, str], Tally] = field(default_factory=dict)
+    gauges: dict[str, float] = field(default_factory=dict)
+    partitions: int = 0
+    """Expired together with the segments."""
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    unfinished: bool = False
+    """It reached its limits; the next sweep goes on."""
+
+    def add(self, kind: Kind, org: str, things: Iterable[tuple[str, int]]) -> None:
+        """Things are (name, bytes)."""
+        for name, size in things:
+            tally = self.tallies.setdefault((kind, org), Tally())
+            tally.count += 1
+            tally.bytes += size
+            if len(tally.first) < FIRST:
+                tally.first.append(name)
+
+    def add_rows(self, kind: Kind, org: str, count: int) -> None:
+        if count:
+            self.tallies.setdefault((kind, org), Tally()).count += count
+
+    def count(self, kind: Kind) -> int:
+        return sum(tally.count for (found, _), tally in self.tallies.items() if found is kind)
+
+    def counters(self) -> dict[str, float]:
+        """For `add_counters`."""
+        found: dict[str, float] = {"lakerunner_sweeps_total": 1.0}
+        for kind, what in LABELS.items():
+            mine = [tally for (k, _), tally in self.tallies.items() if k is kind]
+            objects = series("lakerunner_sweep_deleted_objects_total", what=what)
+            found[objects] = float(sum(tally.count for tally in mine))
+            size = series("lakerunner_sweep_deleted_bytes_total", what=what)
+            found[size] = float(sum(tally.bytes for tally in mine))
+        for kind, what in FORGOTTEN.items():
+            found[series("lakerunner_sweep_forgotten_rows_total", what=what)] = float(self.count(kind))
+        found["lakerunner_sweep_expired_segments_total"] = float(self.count(Kind.EXPIRED))
+        found["lakerunner_sweep_expired_partitions_total"] = float(self.partitions)
+        return found
+
+    def summary(self) -> str:
+        """One line, for a sensor's tick."""
+        if self.busy:
+            return "another sweep is running: this one did nothing"
+        parts = [f"{self.count(kind)} {kind.value}" for kind in Kind if self.count(kind)]
+        text = "; ".join(parts) or "nothing to sweep"
+        return "; ".join([text, *self.problems, *self.notes])
+
+    def lines(self) -> list[str]:
+        """For a person."""
+        if self.busy:
+            return ["another sweep is running: this one did nothing"]
+        lines = [line for kind in Kind for line in self._kind(kind)] or ["nothing to sweep"]
+        lines += [f"! {problem}" for problem in self.problems]
+        lines += [f"note: {note}" for note in self.notes]
+        if self.unfinished:
+            lines.append("there is more; the next sweep goes on")
+        return ["this is what a sweep would do; nothing was changed", *lines] if self.dry_run else lines
+
+    def _kind(self, kind: Kind) -> list[str]:
+        mine = {org: tally for (k, org), tally in sorted(self.tallies.items()) if k is kind}
+        lines: list[str] = []
+        for org, tally in mine.items():
+            size = f", {tally.bytes:,} bytes" if tally.bytes else ""
+            lines.append(f"{org + ': ' if org else ''}{tally.count:,} {kind.value}{size}")
+            lines += [f"    {name}" for name in tally.first]
+            if tally.first and tally.count > len(tally.first):
+                lines.append(f"    … and {tally.count - len(tally.first):,} more")
+        return lines
