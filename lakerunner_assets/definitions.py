@@ -6,7 +6,6 @@ import warnings
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
-from sensors.planner import planner_sensor
 
 from lakerunner_assets.graph import build_assets
 from lakerunner_assets.keys import (
@@ -26,8 +25,10 @@ from sensors.ingest import ingest_sensor
 from sensors.lineage import lineage_sensor
 from sensors.listing import listing_job_name
 from sensors.outbox import outbox_sensor
+from sensors.planner import planner_sensor
 from sensors.reconciler import reconciler_sensor
 from sensors.schedules import listing_schedule
+from sensors.sweeping import sweeping_sensor
 
 # Back-fill policies are beta in Dagster and warn once per asset at every load; we mean to use them.
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
@@ -56,6 +57,7 @@ def build_defs(settings: Settings) -> dg.Definitions:
             lineage_sensor(settings.rollup_interval_s),
             reconciler_sensor([*cook_jobs.values(), *roll_jobs]),
             outbox_sensor,
+            sweeping_sensor,
         ],
         schedules=[listing_schedule(signal) for signal in SIGNALS],
         resources={"lakerunner": Lakerunner()},

@@ -10,6 +10,7 @@ import psycopg
 
 from lakerunner_cli.accounts import Desk, create_key, create_org
 from lakerunner_cli.command import CommandError
+from lakerunner_cli.retention_actions import RETENTION_ACTIONS
 from resources.index.types import StorageProfile
 from resources.lake.layout import NAME, PrefixMapping, Signal, valid_name
 from resources.lake.options import OptionError
@@ -153,4 +154,5 @@ ACTIONS: dict[str, Callable[[Desk, Namespace], int]] = {
     "setting set": setting_set,
     "setting remove": setting_remove,
     "setting list": setting_list,
+    **RETENTION_ACTIONS,
 }

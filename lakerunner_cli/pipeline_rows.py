@@ -14,6 +14,7 @@ import psycopg
 
 from lakerunner_cli.stack.view import duration
 from resources.index.postgres import IndexUnavailableError, PostgresIndex
+from resources.index.tier_status_types import TierStatus
 from resources.settings import Settings, SettingsError
 
 WAIT_S = 3.0
@@ -23,18 +24,19 @@ HEADER = (
     f"{'done':>9} {'parked':>7} {'rows':>13} {'segments':>8} {'bytes':>9}"
 )
 RARE = {"rejected": "rows rejected", "quarantined": "rows quarantined", "overwritten_objects": "overwritten"}
+NO_TIERS = TierStatus((), ())
 
 
-def read_rows(settings: Settings) -> tuple[list[Row], str]:
-    """The rows, or why there are none; never raises for an index that is away, empty or unknown."""
+def read_rows(settings: Settings) -> tuple[list[Row], TierStatus, str]:
+    """Rows and tiers, or why there are none; never raises for an index that is away, empty or unknown."""
     logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # it would tell of every attempt
     try:
         with PostgresIndex(settings.require("index_dsn"), max_connections=1, wait_s=WAIT_S) as index:
-            return index.pipeline_status(), ""
+            return index.pipeline_status(), index.tier_status(), ""
     except (IndexUnavailableError, SettingsError) as error:
-        return [], str(error).splitlines()[0]
+        return [], NO_TIERS, str(error).splitlines()[0]
     except psycopg.Error as error:
-        return [], f"the segment index cannot be read: {str(error).splitlines()[0]}"
+        return [], NO_TIERS, f"the segment index cannot be read: {str(error).splitlines()[0]}"
 
 
 def table(rows: Sequence[Row], problem: str) -> list[str]:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+from lakerunner_ingress.tier_metrics import tier_families
 from resources.exposition import Family, families, render, series
 from resources.index.contract import StatusIndex
 from resources.index.postgres.connections import IndexUnavailableError
@@ -80,7 +81,8 @@ class PipelineMetrics:
 
 def _read(index: StatusIndex) -> str:
     try:
-        rows, backlog, counters = index.pipeline_status(), index.backlog(), index.counters()
+        rows, tiers = index.pipeline_status(), index.tier_status()
+        backlog, counters = index.backlog(), index.counters()
     except IndexUnavailableError:
         return UNANSWERED
     waiting = {
@@ -89,7 +91,7 @@ def _read(index: StatusIndex) -> str:
         "lakerunner_outbox_oldest_seconds": backlog.outbox_oldest_s,
     }
     gauges = [_gauge(column, rows) for column in GAUGES]
-    return render([_up(1), *gauges, *families(waiting), *families(counters)])
+    return render([_up(1), *gauges, *tier_families(tiers), *families(waiting), *families(counters)])
 
 
 def _gauge(column: str, rows: list[Mapping[str, object]]) -> Family:

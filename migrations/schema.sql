@@ -285,3 +285,14 @@ CREATE TABLE lakerunner.orphan (
     found_at timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX orphan_found ON lakerunner.orphan (found_at);
+
+-- Batches are forgotten when no segment came from them.
+
+CREATE INDEX segment_batch ON lakerunner.segment (batch_id);
+
+-- What the sweeper looks for.
+
+CREATE INDEX partition_unexpired ON lakerunner.partition (org_id, signal, frequency_ms, start_ns)
+WHERE expired_at IS NULL;
+CREATE INDEX raw_object_expired ON lakerunner.raw_object (org_id, signal, arrival_hour_ns)
+WHERE expired_at IS NOT NULL;

@@ -20,6 +20,7 @@ from lakerunner_assets.kitchen import Kitchen, unless_lost
 from lakerunner_assets.publish import HourChange, UnbalancedError, changes, cooked_publication
 from resources.index.types import BatchKind, Claim, PublishConflictError
 from resources.lake.layout import Signal
+from resources.lake.retention import SEGMENTS, too_old_ns
 from resources.spark import SparkUnavailableError, TaskCrashError
 
 MANY_ATTEMPTS = 5
@@ -128,7 +129,11 @@ def _run(kitchen: Kitchen, claims: Sequence[Claim]) -> list[tuple[Claim, list[An
 
 def surroundings(kitchen: Kitchen) -> Surroundings:
     index = kitchen.index
-    return Surroundings(index.storage_profiles(), index.org_options(), kitchen.settings)
+    now = time.time_ns()
+    oldest = {
+        (r.org, r.signal): too_old_ns(r.keep_days, now) for r in index.retentions() if r.tier == SEGMENTS
+    }
+    return Surroundings(index.storage_profiles(), index.org_options(), kitchen.settings, oldest)
 
 
 def _settle(

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakerunner_assets.cooked.units import Target, Unit, UnitObject
 from lakerunner_assets.partitions import horizon_ns
 from resources.index.types import BatchKind, BatchPlan, Claim, PendingObject, RawObject, StorageProfile
+from resources.lake.layout import Signal
 from resources.lake.options import OrgOptions
 from resources.settings import Settings
 
@@ -58,6 +59,8 @@ class Surroundings:
     options: Mapping[str, OrgOptions]
     """By organisation; one without settings is not in it."""
     settings: Settings
+    oldest: Mapping[tuple[str, Signal], int] = field(default_factory=dict)
+    """Where segments have a retention: rows at or before this are too old to be taken in."""
 
 
 def plan_units(claim: Claim, around: Surroundings) -> list[Unit]:
@@ -141,6 +144,7 @@ def _unit(
     collector: str = "",
 ) -> Unit:
     settings = around.settings
+    horizon = horizon_ns(settings.horizon)
     return Unit(
         signal=claim.signal,
         org=claim.org,
@@ -151,7 +155,7 @@ def _unit(
         targets=targets,
         buckets=_places({obj.bucket for obj in objects}, around.profiles),
         lake_url=settings.require("lake_url"),
-        horizon_ns=horizon_ns(settings.horizon),
+        horizon_ns=max(horizon, around.oldest.get((claim.org, claim.signal), horizon)),
         future_tolerance_ns=settings.future_tolerance_s * SECOND_NS,
         object_max_bytes=settings.object_max_bytes,
         slice_bytes=settings.cook_slice_bytes,

@@ -1,9 +1,9 @@
 """Cooks hours again from their raw objects, once each, and swaps the result in per hour.
 
-First everything pending of those arrival hours is ingested, hours of sealed days are carved out, then each
-hour's done objects are decoded again and one publication per hour retires all its frequency-0 segments. An
-hour whose objects changed since planning, or whose segments were merged meanwhile, is planned anew. A raw
-object that is gone stops the rebuild unless loss is allowed.
+First everything pending of those arrival hours is ingested. Of hours that had rows before, what lies in
+sealed days is carved out; then their done objects are decoded again and one publication per hour retires all
+its frequency-0 segments. An hour whose objects changed since planning, or whose segments were merged
+meanwhile, is planned anew. A raw object that is gone stops the rebuild unless loss is allowed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from lakerunner_assets.cooked.task import cook
 from lakerunner_assets.cooked.units import decode_answer, encode
 from lakerunner_assets.kitchen import Kitchen, abandon
 from lakerunner_assets.publish import HourChange, changes, rebuilt_publication
-from resources.index.types import BatchKind, BatchPlan, Claim, PublishConflictError, RawObject, Segment
+from resources.index.types import (
+    BatchKind,
+    BatchPlan,
+    Claim,
+    PendingObject,
+    PublishConflictError,
+    RawObject,
+    Segment,
+    within_bytes,
+)
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
@@ -38,9 +47,36 @@ class StoreOutageError(RuntimeError):
 def rebuild(
     kitchen: Kitchen, signal: Signal, org: str, hours: Sequence[int], allow_loss: bool, report: Report
 ) -> Iterator[HourChange]:
-    """Rebuild these event hours of one organisation; yields each changed hour after its commit."""
+    """Rebuild these event hours of one organisation; yields each changed hour after its commit.
+
+    Hours that had no rows before are complete once what was pending is ingested: nothing is decoded twice.
+    """
+    sources = {hour: kitchen.index.objects_with_rows_in(org, signal, hour) for hour in sorted(hours)}
     yield from _ingest_pending(kitchen, signal, org, hours, report)
-    todo = sorted(hours)
+    for chunk in _chunks(sources, kitchen.settings.cook_claim_bytes):
+        yield from _rebuild_chunk(kitchen, signal, org, chunk, allow_loss, report)
+
+
+def _chunks(sources: Mapping[int, Sequence[RawObject]], max_bytes: int) -> Iterator[list[int]]:
+    """Hours to be decoded in one job: as many as fit, at least one."""
+    chunk: list[int] = []
+    size = 0
+    for hour, objects in sources.items():
+        wanted = sum(obj.size for obj in objects)
+        if chunk and size + wanted > max_bytes:
+            yield chunk
+            chunk, size = [], 0
+        if objects:
+            chunk.append(hour)
+            size += wanted
+    if chunk:
+        yield chunk
+
+
+def _rebuild_chunk(
+    kitchen: Kitchen, signal: Signal, org: str, hours: Sequence[int], allow_loss: bool, report: Report
+) -> Iterator[HourChange]:
+    todo = list(hours)
     for _ in range(MAX_PLANS):
         failed: list[int] = []
         for change, hour in _rebuild_once(kitchen, signal, org, todo, allow_loss, report):
@@ -59,19 +95,37 @@ def rebuild(
 def _ingest_pending(
     kitchen: Kitchen, signal: Signal, org: str, hours: Sequence[int], report: Report
 ) -> Iterator[HourChange]:
-    yield from cook_claims(kitchen, _claim_pending(kitchen, signal, org, hours), report)
+    """In rounds of as many bytes as one job may have; an object that fails has one try here."""
+    tried: set[int] = set()
+    while claims := _claim_pending(kitchen, signal, org, hours, tried):
+        tried.update(obj.object_id for claim in claims for obj in claim.inputs)
+        yield from cook_claims(kitchen, claims, report)
 
 
-def _claim_pending(kitchen: Kitchen, signal: Signal, org: str, hours: Sequence[int]) -> list[Claim]:
+def _claim_pending(
+    kitchen: Kitchen, signal: Signal, org: str, hours: Sequence[int], tried: Collection[int]
+) -> list[Claim]:
     """Sensors put pending objects into batches all the time: what is in one already is left to its run."""
+    settings = kitchen.settings
     for _ in range(MAX_PLANS):
         pending = kitchen.index.pending_objects(org, signal, min(hours), max(hours))
-        wanted = [obj for obj in pending if obj.arrival_hour_ns in set(hours)]
+        wanted = {
+            obj.object_id: obj
+            for obj in pending
+            if obj.arrival_hour_ns in set(hours) and obj.object_id not in tried
+        }
+        plans = plan_all_now(list(wanted.values()), settings)
+        sizes = [(number, _bytes(plan, wanted)) for number, plan in enumerate(plans)]
+        chosen = [plans[number] for number in within_bytes(sizes, settings.cook_claim_bytes)]
         try:
-            return kitchen.index.batch_now(plan_all_now(wanted, kitchen.settings)) if wanted else []
+            return kitchen.index.batch_now(chosen) if chosen else []
         except PublishConflictError as error:
             kitchen.log(f"pending objects are looked at again: {error}")
     return []
+
+
+def _bytes(plan: BatchPlan, objects: Mapping[int, PendingObject]) -> int:
+    return sum(objects[object_id].size for object_id in plan.object_ids)
 
 
 def _rebuild_once(

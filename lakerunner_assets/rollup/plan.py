@@ -7,7 +7,7 @@ samples 12:00 deleted because of their age     →  refused: half of its rows ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from resources.index.types import Partition, Segment, TierView
@@ -43,9 +43,19 @@ class Planned:
 
 
 def plan_rolls(
-    org: str, rollup: Rollup, starts: Sequence[int], view: TierView, side: Sequence[Segment], *, force: bool
+    org: str,
+    rollup: Rollup,
+    starts: Sequence[int],
+    view: TierView,
+    side: Sequence[Segment],
+    *,
+    force: bool,
+    rests: Collection[str] = (),
 ) -> Planned:
-    """`side` are live segments of side data, which are swapped together with the rollup."""
+    """`side` are live segments of side data, which are swapped together with the rollup.
+
+    `rests` are ids of wider segments that are known to hold no row of these partitions.
+    """
     mine = {p.start_ns: p for p in view.partitions if p.frequency_ms == rollup.frequency_ms}
     rolls: list[Roll] = []
     current: list[int] = []
@@ -60,7 +70,9 @@ def plan_rolls(
             if p.frequency_ms == rollup.source_ms and start <= p.start_ns < end and p.version > 0
         ]
         versions = {p.start_ns: p.version for p in sources}
-        written = _within(view.segments, rollup.frequency_ms, start, end)
+        written = [
+            s for s in _within(view.segments, rollup.frequency_ms, start, end) if s.segment_id not in rests
+        ]
         if not versions and own.version == 0:
             continue
         if dict(own.built_from) == versions and not force:

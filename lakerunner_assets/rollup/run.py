@@ -8,12 +8,13 @@ once more.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from lakerunner_assets.answers import SegmentAnswer
+from lakerunner_assets.compacted.carve import carve
 from lakerunner_assets.kitchen import Kitchen, abandon
 from lakerunner_assets.publish import new_segment
 from lakerunner_assets.rollup.plan import Planned, Roll, plan_rolls
@@ -98,16 +99,16 @@ def _roll_org(
     kitchen: Kitchen, rollup: Rollup, org: str, starts: Sequence[int], report: RollReport, force: bool
 ) -> Iterator[PartitionChange]:
     todo = list(starts)
+    rests: set[str] = set()
     for _ in range(MAX_PLANS):
-        planned = _plan(kitchen, rollup, org, todo, force)
+        planned = _plan(kitchen, rollup, org, todo, force, rests)
         if planned.sealed:
-            from lakerunner_assets.compacted.carve import carve
-
             dataset = rollup.dataset
-            carve(kitchen, Signal.METRICS, org, rollup.frequency_ms, dataset, planned.sealed)
+            rests |= carve(kitchen, Signal.METRICS, org, rollup.frequency_ms, dataset, planned.sealed)
         report.current += len(planned.current)
         for start, why in planned.refused:
             report.refused.append(f"{org}, {rollup.label} from {start}: {why}")
+        _put_off(kitchen, rollup, org, [start for start, _ in planned.refused], ever=True)
         again: list[int] = list(planned.sealed)
         for first in range(0, len(planned.rolls), MAX_JOB):
             for change, start in _job(kitchen, planned.rolls[first : first + MAX_JOB], report):
@@ -121,12 +122,25 @@ def _roll_org(
     report.failed.append(f"{org}, {rollup.label}: {len(todo)} partitions kept changing, they stay due")
 
 
-def _plan(kitchen: Kitchen, rollup: Rollup, org: str, starts: Sequence[int], force: bool) -> Planned:
+def _put_off(kitchen: Kitchen, rollup: Rollup, org: str, starts: Sequence[int], *, ever: bool) -> None:
+    """What cannot be built must not be asked for again at every tick."""
+    if starts:
+        kitchen.index.put_off(org, Signal.METRICS, rollup.frequency_ms, starts, ever=ever)
+
+
+def _plan(
+    kitchen: Kitchen,
+    rollup: Rollup,
+    org: str,
+    starts: Sequence[int],
+    force: bool,
+    rests: Collection[str] = (),
+) -> Planned:
     frequencies = (rollup.source_ms, rollup.frequency_ms)
     window = (min(starts), max(starts) + rollup.partition_ns)
     view = kitchen.index.tier_view(org, Signal.METRICS, frequencies, *window)
     side = kitchen.index.tier_view(org, Signal.METRICS, frequencies, *window, CARDINALITY_DATASET)
-    return plan_rolls(org, rollup, starts, view, side.segments, force=force)
+    return plan_rolls(org, rollup, starts, view, side.segments, force=force, rests=rests)
 
 
 def _job(
@@ -207,6 +221,7 @@ def _settle(
         if answer.fault is RollFault.GONE:
             return None
         report.failed.append(f"{where}: {answer.error}")
+        _put_off(kitchen, each.rollup, each.org, [each.start_ns], ever=False)
         return _FAILED
     try:
         versions = kitchen.index.publish(_publication(claim, each, answer.segments))

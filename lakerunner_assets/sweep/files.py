@@ -48,7 +48,8 @@ def delete_orphans(job: Sweep) -> None:
 def list_lake(job: Sweep) -> None:
     """Files under `db/` against the index, some organisations in each sweep; last, as it takes longest."""
     orgs = job.index.all_organisations()
-    listed_at = {org: job.index.counters().get(series(LISTED_AT, org=org), 0.0) for org in orgs}
+    kept = job.index.counters()
+    listed_at = {org: kept.get(series(LISTED_AT, org=org), 0.0) for org in orgs}
     turn = [job.org] if job.org else to_list(orgs, listed_at, job.now_ns / 1e9)
     with job.reported("listing of the lake"):
         store = job.lake()

@@ -22,6 +22,7 @@ NOUNS = {
     "parked": "objects given up on",
     "rejected": "records that could not be read, of objects whose other records could",
     "setting": "what an organisation chose about its telemetry",
+    "retention": "how long telemetry is kept",
 }
 
 
@@ -34,6 +35,7 @@ def configure(parser: ArgumentParser) -> None:
     _configure_parked(verbs["parked"])
     _verb(verbs["rejected"], "rejected list", "objects with such records").add_argument("--org", default="")
     _configure_setting(verbs["setting"])
+    _configure_retention(verbs["retention"])
 
 
 def run(args: Namespace, settings: Settings) -> int:
@@ -113,3 +115,16 @@ def _configure_setting(verbs: Verbs) -> None:
     remove.add_argument("org", metavar="ORG")
     remove.add_argument("name", metavar="NAME", help=names)
     _verb(verbs, "setting list", "what was chosen").add_argument("org", metavar="ORG")
+
+
+def _configure_retention(verbs: Verbs) -> None:
+    tiers = "raw, segments (as sent), and of metrics 10s, 1m, 5m, 1h, 1d"
+    change = _verb(verbs, "retention set", "keep a tier for so many days; deletes from two hours later on")
+    remove = _verb(verbs, "retention remove", "keep it for ever again")
+    for parser in (change, remove):
+        parser.add_argument("org", metavar="ORG")
+        parser.add_argument("signal", metavar="SIGNAL", choices=("logs", "metrics", "traces"))
+        parser.add_argument("tier", metavar="TIER", help=tiers)
+    change.add_argument("days", metavar="DAYS", type=int)
+    listed = _verb(verbs, "retention list", "what is kept for how long; all else is kept for ever")
+    listed.add_argument("--org", default="")

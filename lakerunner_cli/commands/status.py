@@ -1,7 +1,7 @@
 """`lakerunner status`: what runs where, and how the pipeline is doing.
 
 The first table comes from the supervisor's state file and is there even if everything else is broken; the
-rows about the pipeline come from the index, if it answers.
+rows about the pipeline and its tiers come from the index, if it answers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def run(args: Namespace, settings: Settings) -> int:
 
 def show(settings: Settings, as_json: bool) -> bool:
     """Print; whether the stack runs and every component is ready."""
-    from lakerunner_cli import pipeline_rows
+    from lakerunner_cli import pipeline_rows, tier_rows
     from lakerunner_cli.stack import view
     from lakerunner_cli.stack.orphans import find_orphans
     from lakerunner_cli.stack.paths import StackPaths
@@ -38,7 +38,9 @@ def show(settings: Settings, as_json: bool) -> bool:
         if state is not None:
             shown = view.as_json(state, running)
         if running:
-            shown["pipeline"] = pipeline_rows.as_json(*pipeline_rows.read_rows(settings))
+            rows, tiers, problem = pipeline_rows.read_rows(settings)
+            shown["pipeline"] = pipeline_rows.as_json(rows, problem)
+            shown["tiers"] = tier_rows.as_json(tiers, problem)
         print(json.dumps(shown))
     elif state is None or not running:
         print(f"no stack is running on {paths.root}; start one with `lakerunner up`")
@@ -46,5 +48,7 @@ def show(settings: Settings, as_json: bool) -> bool:
             names = ", ".join(orphans.values())
             print(f"! left behind by a killed supervisor: {names}; `lakerunner down` stops them")
     else:
-        print("\n".join([*view.table(state), *pipeline_rows.table(*pipeline_rows.read_rows(settings))]))
+        rows, tiers, problem = pipeline_rows.read_rows(settings)
+        lines = [*view.table(state), *pipeline_rows.table(rows, problem), *tier_rows.table(tiers)]
+        print("\n".join(lines))
     return running and state is not None and state.ready

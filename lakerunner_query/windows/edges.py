@@ -75,18 +75,33 @@ def edges(function: int, runs: Runs, windows: Windows, values: Doubles, states: 
     )
     for series in range(len(runs.offsets) - 1):
         begin, end = runs.offsets[series], runs.offsets[series + 1]
-        _count_along(function, runs, begin, end, room)
-        low = high = begin
-        for step in range(windows.steps):
-            until = windows.first_end + step * windows.step
-            while high < end and runs.ends[high] <= until:
-                high += 1
-            while low < high and runs.ends[low] <= until - windows.range:
-                low += 1
-            if low < high:
-                state, value = _window(function, runs, begin, low, high, until, windows.range, room)
-                states[series, step] = state
-                values[series, step] = value
+        _along(function, runs, begin, end, windows, room, values[series], states[series])
+
+
+@scanner
+def _along(
+    function: int,
+    runs: Runs,
+    begin: Integer,
+    end: Integer,
+    windows: Windows,
+    room: Scratch,
+    values: Doubles,
+    states: Int8s,
+) -> None:
+    """The windows of one series."""
+    _count_along(function, runs, begin, end, room)
+    low = high = begin
+    for step in range(windows.steps):
+        until = windows.first_end + step * windows.step
+        while high < end and runs.ends[high] <= until:
+            high += 1
+        while low < high and runs.ends[low] <= until - windows.range:
+            low += 1
+        if low < high:
+            state, value = _window(function, runs, begin, low, high, until, windows.range, room)
+            states[step] = state
+            values[step] = value
 
 
 @inlined
@@ -100,7 +115,7 @@ def _is_change(runs: Runs, run: Integer) -> bool:
     return before != after and not (np.isnan(before) and np.isnan(after))
 
 
-@scanner
+@inlined
 def _inside(function: int, runs: Runs, run: Integer) -> Integer:
     """What the run itself adds to the count of this function."""
     if function == Function.RESETS:
@@ -110,7 +125,7 @@ def _inside(function: int, runs: Runs, run: Integer) -> Integer:
     return runs.counts[run] if len(runs.counts) else 1
 
 
-@scanner
+@inlined
 def _at_seam(function: int, runs: Runs, begin: Integer, run: Integer) -> Integer:
     """What the seam before the run adds to it."""
     if run == begin:
@@ -122,7 +137,7 @@ def _at_seam(function: int, runs: Runs, begin: Integer, run: Integer) -> Integer
     return 0
 
 
-@scanner
+@inlined
 def _count_along(function: int, runs: Runs, begin: Integer, end: Integer, room: Scratch) -> None:
     for run in range(begin, end):
         at = run - begin
@@ -139,7 +154,7 @@ def _count_along(function: int, runs: Runs, begin: Integer, end: Integer, room: 
             room.next_drop[run - begin] = run if here else room.next_drop[run - begin + 1]
 
 
-@scanner
+@inlined
 def _window(
     function: int,
     runs: Runs,
@@ -169,7 +184,7 @@ def _window(
     return _extrapolated(function, runs, begin, low, high, until, width, counted, room)
 
 
-@scanner
+@inlined
 def _simple(function: int, runs: Runs, begin: Integer, low: Integer, high: Integer, room: Scratch) -> float:
     """What neither seams nor temporality change."""
     if function == Function.LAST:
@@ -181,7 +196,7 @@ def _simple(function: int, runs: Runs, begin: Integer, low: Integer, high: Integ
     return 1.0
 
 
-@scanner
+@inlined
 def _last_two(function: int, runs: Runs, low: Integer, high: Integer, delta: bool) -> tuple[int, float]:
     """`irate` and `idelta`."""
     newest = high - 1
@@ -199,7 +214,7 @@ def _last_two(function: int, runs: Runs, low: Integer, high: Integer, delta: boo
     return PRESENT, value / (float(runs.last_ts[newest] - before_ts) / 1000)
 
 
-@scanner
+@inlined
 def _growth(runs: Runs, begin: Integer, low: Integer, high: Integer, room: Scratch) -> tuple[bool, float]:
     """How much a counter grew: at each drop it began again at zero. Not always known from buckets."""
     growth = runs.last[high - 1] - runs.first[low]
@@ -215,7 +230,7 @@ def _growth(runs: Runs, begin: Integer, low: Integer, high: Integer, room: Scrat
     return True, growth
 
 
-@scanner
+@inlined
 def _extrapolated(
     function: int,
     runs: Runs,

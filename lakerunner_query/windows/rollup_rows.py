@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakerunner_query.windows.buckets import Columns
 from lakerunner_query.windows.edges import CUMULATIVE, IS_DELTA, MIXED
@@ -120,8 +119,13 @@ def kinds(table: pa.Table) -> Int8s:
     found = np.full(table.num_rows, CUMULATIVE, np.int8)
     if TEMPORALITY in table.column_names:
         words = one(table.column(TEMPORALITY))
-        for word, kind in KINDS.items():
-            found[pc.equal(words, word).fill_null(False).to_numpy(zero_copy_only=False)] = kind
+        if not pa.types.is_dictionary(words.type):
+            words = words.dictionary_encode()
+        known = words.dictionary.to_pylist()
+        if not KINDS.keys() & set(known):
+            return found
+        of_code = np.array([*(KINDS.get(word, CUMULATIVE) for word in known), CUMULATIVE], np.int8)
+        found = of_code[words.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)]
     return found
 
 

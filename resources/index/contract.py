@@ -302,6 +302,11 @@ class PipelineIndex(IngressIndex, TierIndex, RetentionIndex, Protocol):
     def due_partitions(self, signal: Signal, frequency_ms: int, min_due_s: float = 0.0) -> list[DuePartition]:
         """Partitions whose sources changed at least `min_due_s` ago, the longest due first."""
 
+    def put_off(
+        self, org: str, signal: Signal, frequency_ms: int, starts: Sequence[int], *, ever: bool
+    ) -> None:
+        """Due partitions that cannot be built: due since now, or (`ever`) not due until a source changes."""
+
     def unsettled(self, signal: Signal, org: str = "") -> list[LiveSegment]:
         """All live segments of every window (hour, day) with one that is not settled, for the planner.
 

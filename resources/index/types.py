@@ -6,7 +6,7 @@ No value here knows SQL, Dagster or Spark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -360,3 +360,15 @@ class Backlog:
     dead_letters: int
     outbox_messages: int
     outbox_oldest_s: float
+
+
+def within_bytes(batches: Sequence[tuple[int, int]], max_bytes: int) -> list[int]:
+    """The first batches that fit together, and at least one however large it is."""
+    taken: list[int] = []
+    total = 0
+    for batch_id, size in batches:
+        if taken and total + size > max_bytes:
+            break
+        taken.append(batch_id)
+        total += size
+    return taken

@@ -21,6 +21,8 @@ from resources.lake.timecut import HOUR_NS, cut
 def current_partitions(partitions: Iterable[Partition]) -> dict[int, set[int]]:
     """Starts of usable partitions by frequency, of one organisation and signal.
 
+    What was deleted because of its age is not usable itself; what was built from it before still is.
+
     `partitions` must hold every source of the rollups asked about: all hours of a day.
     """
     by_frequency: dict[int, dict[int, Partition]] = defaultdict(dict)
@@ -43,7 +45,10 @@ def current_partitions(partitions: Iterable[Partition]) -> dict[int, set[int]]:
         }
         if rollup.partition_ns == HOUR_NS:
             beginnings |= set(by_frequency[rollup.frequency_ms])
-    return current
+    return {
+        frequency: {start for start in starts if not by_frequency[frequency][start].expired}
+        for frequency, starts in current.items()
+    }
 
 
 def _same(built_from: Mapping[int, int], versions: Mapping[int, int]) -> bool:

@@ -167,24 +167,36 @@ def _logical(stored: dict[str, pa.Array], names: Collection[str], rows: int) -> 
 
 def _values(stored: dict[str, pa.Array], names: Collection[str], rows: int) -> dict[str, pa.Array]:
     """Columns of doubles with what is stored as integers."""
-    wanted = {name for name in names if name in SCALED} | ({LAST} if BY_LAST.keys() & set(names) else set())
-    wanted = {name for name in wanted if SCALED[name] in stored}
+    wanted = {BY_LAST.get(name, name) for name in names} | set(names)
+    wanted = {name for name in wanted if SCALED.get(name) in stored}
     if not wanted:
         return {}
-    exponent = _numbers(stored.get(EXPONENT), rows, np.int32)
+    power = _powers(stored.get(EXPONENT), rows)
     last = _numbers(stored.get(SCALED[LAST]), rows) + _numbers(stored.get(BASE), rows)
-    first = last + _numbers(stored.get(SCALED[FIRST]), rows)
-    count = _numbers(stored[COUNT], rows)
+    first, count = last, _numbers(stored[COUNT], rows)
+    if wanted & {FIRST, MIN, SUM}:
+        first = last + _numbers(stored.get(SCALED[FIRST]), rows)
     found: dict[str, pa.Array] = {}
     for name in sorted(wanted):
-        scaled = stored[SCALED[name]]
-        numbers = last
-        if name != LAST:
+        scaled, numbers = stored[SCALED[name]], last
+        if name == FIRST:
+            numbers = first
+        elif name != LAST:
             numbers = _numbers(scaled, rows) + counted_from(name, last, first, count)
-        decimal = pa.array(numbers.astype(np.float64) / POWERS[exponent], from_pandas=False)
-        doubles = stored.get(name, pa.nulls(rows, _DOUBLE))
-        found[name] = pc.if_else(scaled.is_valid(), decimal, doubles)
+        decimal = pa.array(numbers / power, from_pandas=False)
+        if scaled.null_count:
+            decimal = pc.if_else(scaled.is_valid(), decimal, stored.get(name, pa.nulls(rows, _DOUBLE)))
+        found[name] = decimal
     return found
+
+
+def _powers(exponent: pa.Array | None, rows: int) -> Doubles | np.float64:
+    """What integers are divided by: one number, if it is the same in all rows."""
+    exponents = _numbers(exponent, rows, np.int32)
+    if len(exponents) and (exponents == exponents[0]).all():
+        return np.float64(POWERS[exponents[0]])
+    powers: Doubles = POWERS[exponents]
+    return powers
 
 
 def counted_from(name: str, last: Int64s, first: Int64s, count: Int64s) -> Int64s:

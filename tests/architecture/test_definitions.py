@@ -64,6 +64,7 @@ def test_the_asset_graph_is_the_one_somebody_saw(loaded: dict[str, object]) -> N
 
 def test_the_snapshot_matches_the_chain() -> None:
     from lakerunner_assets.graph import CHAIN
+    from resources.lake.frequency import ROLLUPS
 
     told = {
         f"{link.tier.value}/{signal.value}": sorted(
@@ -72,4 +73,10 @@ def test_the_snapshot_matches_the_chain() -> None:
         for link in CHAIN
         for signal in link.signals
     }
+    below = "cooked/metrics"
+    for rollup in ROLLUPS:
+        told[f"rollup/{rollup.label}"] = (
+            [below] if rollup.label in {"10s", "1d"} else ["cooked/metrics", below]
+        )
+        below = f"rollup/{rollup.label}"
     assert told == json.loads(SNAPSHOT.read_text())

@@ -139,6 +139,16 @@ def test_cooking_makes_the_lowest_rollup_due_and_each_build_the_next(index: Inde
     assert due(index) == {}
 
 
+def test_what_cannot_be_built_is_put_off_until_later_or_until_a_source_changes(index: Index) -> None:
+    cook(index, 1)
+    index.put_off("acme", Signal.METRICS, TEN_SECONDS, [HOUR], ever=False)
+    assert due(index) == {TEN_SECONDS: [HOUR]}
+    index.put_off("acme", Signal.METRICS, TEN_SECONDS, [HOUR], ever=True)
+    assert due(index) == {}
+    cook(index, 2)
+    assert due(index) == {TEN_SECONDS: [HOUR]}
+
+
 def test_logs_have_no_rollups(index: Index) -> None:
     index.take_in(Intake("k", (ObjectNotice("raw", "l", "acme", "c", Signal.LOGS, HOUR, 10, "e"),)))
     index.plan_batches(

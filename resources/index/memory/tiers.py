@@ -55,6 +55,14 @@ class Tiers(Reading):
         ]
         return sorted(found, key=lambda due: (-due.due_s, due.org, due.start_ns))
 
+    def put_off(
+        self, org: str, signal: Signal, frequency_ms: int, starts: Sequence[int], *, ever: bool
+    ) -> None:
+        for start in starts:
+            found = self._state.versions.get((org, signal, frequency_ms, start))
+            if found is not None and found.due_at is not None:
+                found.due_at = None if ever else self._clock()
+
     def unsettled(self, signal: Signal, org: str = "") -> list[LiveSegment]:
         mine = [
             kept

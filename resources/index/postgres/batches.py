@@ -21,6 +21,7 @@ from resources.index.types import (
     PendingObject,
     PublishConflictError,
     RawObject,
+    within_bytes,
 )
 from resources.lake.layout import Signal
 
@@ -116,18 +117,6 @@ class Batches(Connected):
         return self._change(SQL["retry_parked"], {"org": org, "object_ids": ids})
 
 
-def within_bytes(batches: Sequence[tuple[int, int]], max_bytes: int) -> list[int]:
-    """The first batches that fit together, and at least one however large it is."""
-    taken: list[int] = []
-    total = 0
-    for batch_id, size in batches:
-        if taken and total + size > max_bytes:
-            break
-        taken.append(batch_id)
-        total += size
-    return taken
-
-
 def _create(connection: Connection, plan: BatchPlan, token: str | None) -> int:
     ids = list(plan.object_ids)
     values = {
@@ -159,9 +148,10 @@ def _create(connection: Connection, plan: BatchPlan, token: str | None) -> int:
 def _freeze_segments(connection: Connection, batch_id: int, plan: BatchPlan) -> None:
     ids = list(plan.segment_ids)
     rows = connection.execute(SQL["lock_segments"], {"segment_ids": ids, "org": plan.org}).fetchall()
-    if len(rows) != len(ids):
+    busy = connection.execute(SQL["busy_segments"], {"segment_ids": ids}).fetchall()
+    if len(rows) != len(ids) or busy:
         raise PublishConflictError(
-            f"{len(ids) - len(rows)} of {len(ids)} segments are gone or in another batch that is under way"
+            f"of {len(ids)} segments {len(ids) - len(rows)} are gone and {len(busy)} are in another batch"
         )
     connection.execute(SQL["freeze_segments"], {"batch_id": batch_id, "segment_ids": ids})
     total = sum(row["bytes"] for row in rows)

@@ -49,6 +49,12 @@ class Tiers(Connected):
             for row in self._rows(SQL["due_partitions"], values)
         ]
 
+    def put_off(
+        self, org: str, signal: Signal, frequency_ms: int, starts: Sequence[int], *, ever: bool
+    ) -> None:
+        scope = {"org": org, "signal": signal.value, "frequency_ms": frequency_ms}
+        self._change(SQL["put_off"], {**scope, "starts": list(starts), "ever": ever})
+
     def unsettled(self, signal: Signal, org: str = "") -> list[LiveSegment]:
         return [_live(row) for row in self._rows(SQL["unsettled"], {"signal": signal.value, "org": org})]
 

@@ -96,7 +96,7 @@ SELECT
 FROM unnest(%(object_ids)s::bigint[]) WITH ORDINALITY AS o (object_id, ordinal);
 
 -- name: lock_segments
--- Live, of this organisation, and in no batch that is under way. Locked, so that of two plans one wins.
+-- Live and of this organisation. Locked, so that of two plans one waits for the other.
 SELECT
     s.segment_id,
     s.bytes
@@ -105,14 +105,15 @@ WHERE
     s.segment_id = any(%(segment_ids)s)
     AND s.org_id = %(org)s
     AND s.retired_at IS NULL
-    AND NOT EXISTS (
-        SELECT 1
-        FROM lakerunner.batch_segment AS i
-        INNER JOIN lakerunner.batch AS b ON i.batch_id = b.batch_id
-        WHERE i.segment_id = s.segment_id AND b.state = 'claimed'
-    )
 ORDER BY s.segment_id
 FOR UPDATE OF s;
+
+-- name: busy_segments
+-- A statement of its own, after the locks: it has to see what whoever held them before has committed.
+SELECT DISTINCT i.segment_id
+FROM lakerunner.batch_segment AS i
+INNER JOIN lakerunner.batch AS b ON i.batch_id = b.batch_id
+WHERE i.segment_id = any(%(segment_ids)s) AND b.state = 'claimed';
 
 -- name: freeze_segments
 INSERT INTO lakerunner.batch_segment (batch_id, ordinal, segment_id)

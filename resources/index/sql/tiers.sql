@@ -53,6 +53,16 @@ WHERE
 ORDER BY due_since, org_id, start_ns
 LIMIT 20000;
 
+-- name: put_off
+UPDATE lakerunner.partition
+SET due_since = CASE WHEN %(ever)s THEN NULL ELSE now() END
+WHERE
+    org_id = %(org)s
+    AND signal = %(signal)s
+    AND frequency_ms = %(frequency_ms)s
+    AND start_ns = any(%(starts)s)
+    AND due_since IS NOT NULL;
+
 -- name: unsettled
 WITH open_window AS (
     SELECT DISTINCT

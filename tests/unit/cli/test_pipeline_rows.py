@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakerunner_cli.pipeline_rows import HEADER, as_json, read_rows, table
+from lakerunner_cli.pipeline_rows import HEADER, NO_TIERS, as_json, read_rows, table
 from resources.index.postgres import PostgresIndex
 from resources.index.types import Intake, ObjectNotice
 from resources.lake.layout import Signal
@@ -51,8 +51,8 @@ def test_an_index_that_is_away_is_one_line(
     dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("lakerunner_cli.pipeline_rows.WAIT_S", 0.5)
-    rows, problem = read_rows(Settings(index_dsn=dsn, data_dir=tmp_path))
-    assert rows == []
+    rows, tiers, problem = read_rows(Settings(index_dsn=dsn, data_dir=tmp_path))
+    assert (rows, tiers) == ([], NO_TIERS)
     assert problem
     assert "\n" not in problem
     assert table(rows, problem) == ["", f"pipeline: {problem}"]
@@ -65,14 +65,14 @@ def test_rows_of_a_real_index(index_dsn: str, postgres_index: PostgresIndex) -> 
     postgres_index.create_organisation("acme")
     notice = ObjectNotice("raw", "otel-raw/acme/c/logs/a", "acme", "c", Signal.LOGS, 0, 10, "e")
     postgres_index.take_in(Intake("k", (notice,)))
-    rows, problem = read_rows(Settings(index_dsn=index_dsn))
-    assert problem == ""
+    rows, tiers, problem = read_rows(Settings(index_dsn=index_dsn))
+    assert (tiers, problem) == (NO_TIERS, "")
     assert table(rows, problem)[2].split()[:5] == ["acme", "logs", "1", "10", "B"]
     assert json.loads(json.dumps(as_json(rows, problem)))["rows"][0]["pending_bytes"] == 10
 
 
 @pytest.mark.integration
 def test_a_database_without_the_schema_is_one_line(empty_database: str) -> None:
-    rows, problem = read_rows(Settings(index_dsn=empty_database))
+    rows, _, problem = read_rows(Settings(index_dsn=empty_database))
     assert rows == []
     assert problem.startswith("the segment index cannot be read: relation")

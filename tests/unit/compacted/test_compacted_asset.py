@@ -58,10 +58,10 @@ def definitions() -> list[Any]:
 
 
 @pytest.fixture
-def instance() -> dg.DagsterInstance:
-    made = dg.DagsterInstance.ephemeral()
-    made.add_dynamic_partitions(str(ORGANISATIONS.name), ["acme", "beta"])
-    return made
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as made:
+        made.add_dynamic_partitions(str(ORGANISATIONS.name), ["acme", "beta"])
+        yield made
 
 
 def hour(number: int, org: str = "acme", day: int = TODAY) -> str:

@@ -105,7 +105,7 @@ def grouped(rng: np.random.Generator, folder: Path, rows: list[Row]) -> list[Pat
     return [sample_segment(folder, f"s{n}", part) for n, part in enumerate(chosen) if part]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1 << 16, 64 << 20]))
 def test_every_way_up_ends_in_what_the_definitions_say(seed: int, memory_bytes: int) -> None:
     rng = np.random.default_rng(seed)

@@ -110,7 +110,7 @@ def _stdvar(real: Sequence[Point]) -> float:
 
 def _stddev(real: Sequence[Point]) -> float:
     variance = _stdvar(real)
-    return variance if math.isnan(variance) else math.sqrt(variance)
+    return math.sqrt(variance) if variance >= 0 else math.nan  # overflow can leave it below zero
 
 
 def _min(real: Sequence[Point]) -> float:

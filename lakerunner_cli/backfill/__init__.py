@@ -1,0 +1,1 @@
+"""Rebuilding stretches of time through Dagster: what is wanted, how it is said, watching it happen."""

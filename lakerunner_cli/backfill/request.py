@@ -1,0 +1,166 @@
+"""What is to be rebuilt: a person's words become assets and partitions. Pure decisions.
+
+    acme metrics 2026-01-02T05 2026-01-02T07 --tiers rollups
+    →  rollup/10s … rollup/1d of 2026-01-02-05:00|acme and 2026-01-02-06:00|acme
+
+Days are not named: Dagster takes the days that the hours lie in, and builds them after the hours.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakerunner_assets.keys import Tier, asset_key, rollup_key
+from lakerunner_assets.partitions import partition_key
+from lakerunner_cli.command import CommandError
+from resources.lake.frequency import ROLLUPS
+from resources.lake.layout import Signal
+from resources.lake.timecut import HOUR_NS, from_datetime, to_datetime
+
+EVERYONE = "all"
+ROLLUPS_TIER = "rollups"
+TIERS = (Tier.RAW.value, Tier.COOKED.value, Tier.COMPACTED.value, ROLLUPS_TIER)
+FORMATS = ("%Y-%m-%dT%H", "%Y-%m-%d")
+ALLOW_LOSS_TAG, FORCE_TAG = "lakerunner/allow_loss", "lakerunner/force"
+AssetPath = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person asked for, before anybody knows whether it exists."""
+
+    orgs: tuple[str, ...]
+    signal: Signal
+    start_ns: int
+    end_ns: int
+    tiers: tuple[str, ...]
+    allow_loss: bool
+    force: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What Dagster has partitions for."""
+
+    orgs: tuple[str, ...]
+    first_ns: int
+    """The horizon."""
+    last_ns: int
+    """Start of the newest hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One asset back-fill."""
+
+    assets: tuple[AssetPath, ...]
+    partitions: tuple[str, ...]
+    tags: dict[str, str]
+    title: str
+
+
+def parse_wanted(
+    orgs: str, signal: str, start: str, end: str, tiers: str, *, allow_loss: bool, force: bool
+) -> Wanted:
+    chosen = Signal(signal)
+    wanted = Wanted(
+        tuple(dict.fromkeys(name.strip() for name in orgs.split(",") if name.strip())),
+        chosen,
+        parse_hour(start),
+        parse_hour(end),
+        parse_tiers(tiers, chosen),
+        allow_loss,
+        force,
+    )
+    if not wanted.orgs:
+        raise CommandError(f"no organisation given; a name, several with commas, or `{EVERYONE}`")
+    if wanted.end_ns <= wanted.start_ns:
+        raise CommandError(f"TO ({spell(wanted.end_ns)}) must be later than FROM ({spell(wanted.start_ns)})")
+    if allow_loss and Tier.COOKED.value not in wanted.tiers:
+        raise CommandError("--allow-loss says how `cooked` is rebuilt, and that tier is not among --tiers")
+    if force and ROLLUPS_TIER not in wanted.tiers:
+        raise CommandError("--force says how `rollups` are rebuilt, and that tier is not among those chosen")
+    return wanted
+
+
+def parse_hour(text: str) -> int:
+    """
+    >>> parse_hour("2026-01-02T05") - parse_hour("2026-01-02") == 5 * HOUR_NS
+    True
+    """
+    for form in FORMATS:
+        try:
+            return from_datetime(dt.datetime.strptime(text, form).replace(tzinfo=dt.UTC))
+        except ValueError:
+            continue
+    raise CommandError(f"{text!r} is no hour: expected 2026-01-02T05 or 2026-01-02, in UTC")
+
+
+def spell(hour_ns: int) -> str:
+    """
+    >>> spell(parse_hour("2026-01-02"))
+    '2026-01-02T00'
+    """
+    return to_datetime(hour_ns).strftime(FORMATS[0])
+
+
+def parse_tiers(text: str, signal: Signal) -> tuple[str, ...]:
+    """In the order in which they are built, whatever the order they were given in; empty means all."""
+    available = tuple(tier for tier in TIERS if tier != ROLLUPS_TIER or signal is Signal.METRICS)
+    given = {name.strip() for name in text.split(",") if name.strip()} or set(available)
+    unknown = sorted(given - set(available))
+    if unknown:
+        raise CommandError(
+            f"{signal.value} have no tier {', '.join(unknown)}: expected some of {','.join(available)}"
+        )
+    return tuple(tier for tier in available if tier in given)
+
+
+def plan_launch(wanted: Wanted, known: Known) -> Launch:
+    orgs = _orgs(wanted, known)
+    _check_range(wanted, known)
+    hours = range(wanted.start_ns, wanted.end_ns, HOUR_NS)
+    whose = orgs[0] if len(orgs) == 1 else f"{len(orgs)} organisations"
+    tags = {ALLOW_LOSS_TAG: wanted.allow_loss, FORCE_TAG: wanted.force}
+    return Launch(
+        assets_of(wanted.signal, wanted.tiers),
+        tuple(str(partition_key(org, hour)) for org in orgs for hour in hours),
+        {name: "true" for name, chosen in tags.items() if chosen},
+        f"{wanted.signal.value} of {whose}, {spell(wanted.start_ns)} to {spell(wanted.end_ns)}"[:100],
+    )
+
+
+def assets_of(signal: Signal, tiers: Sequence[str]) -> tuple[AssetPath, ...]:
+    found = [asset_key(Tier(tier), signal) for tier in tiers if tier != ROLLUPS_TIER]
+    if ROLLUPS_TIER in tiers:
+        found += [rollup_key(rollup) for rollup in ROLLUPS]
+    return tuple(tuple(key.path) for key in found)
+
+
+def _orgs(wanted: Wanted, known: Known) -> tuple[str, ...]:
+    if wanted.orgs == (EVERYONE,):
+        if not known.orgs:
+            raise CommandError("there is nothing to rebuild: no organisation has sent anything yet")
+        return known.orgs
+    unknown = [org for org in wanted.orgs if org not in known.orgs]
+    if unknown:
+        raise CommandError(
+            f"no partitions of {', '.join(unknown)}; there are some of: {', '.join(known.orgs) or 'nobody'} "
+            "(an organisation has partitions from its first object on)"
+        )
+    return wanted.orgs
+
+
+def _check_range(wanted: Wanted, known: Known) -> None:
+    end_ns = known.last_ns + HOUR_NS
+    if wanted.start_ns < known.first_ns:
+        raise CommandError(
+            f"{spell(wanted.start_ns)} is before the horizon: partitions begin at {spell(known.first_ns)} "
+            "(setting `horizon`)"
+        )
+    if wanted.end_ns > end_ns:
+        raise CommandError(
+            f"TO ({spell(wanted.end_ns)}) is past the newest partition: TO may be {spell(end_ns)} at most"
+        )

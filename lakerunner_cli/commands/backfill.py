@@ -1,0 +1,133 @@
+"""`lakerunner backfill ORG SIGNAL FROM TO`: rebuild hours, tier by tier, as one back-fill of Dagster.
+
+The command starts it and watches; ^C ends the watching only. Exit code 0: every partition was built; 1: some
+were not; 130: nobody watches any more.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from lakerunner_cli.command import CommandError
+from resources.settings import Settings
+
+if TYPE_CHECKING:
+    from lakerunner_cli.backfill.dagster_api import Dagster
+
+NAME = "backfill"
+HELP = "Rebuild hours of an organisation, tier by tier (exit code 1 if a partition was not built)."
+POSITIONAL = ("org", "signal", "from", "to")
+INTERRUPTED = 130
+
+
+def configure(parser: ArgumentParser) -> None:
+    hour = "2026-01-02T05 or 2026-01-02 (UTC); the hour named 05 holds (05:00, 06:00]"
+    parser.add_argument("org", nargs="?", metavar="ORG", help="a name, several with commas, or `all`")
+    parser.add_argument("signal", nargs="?", metavar="SIGNAL", choices=("logs", "metrics", "traces"))
+    parser.add_argument("from", nargs="?", metavar="FROM", help=f"first hour: {hour}")
+    parser.add_argument("to", nargs="?", metavar="TO", help="the hour after the last one")
+    parser.add_argument(
+        "--tiers", default="", help="some of raw,cooked,compacted,rollups; default: all of the signal"
+    )
+    parser.add_argument(
+        "--allow-loss", action="store_true", help="cook what is left where raw objects are gone"
+    )
+    parser.add_argument("--force", action="store_true", help="build rollups that are current, too")
+    parser.add_argument("--detach", action="store_true", help="start it and return")
+    parser.add_argument(
+        "--dagster-url", default="", metavar="URL", help="Dagster's webserver; default: the local stack's"
+    )
+    parser.add_argument(
+        "--follow", default="", metavar="ID", help="watch a back-fill that was started before"
+    )
+    parser.add_argument("--cancel", default="", metavar="ID", help="end a back-fill and its runs")
+
+
+def run(args: Namespace, settings: Settings) -> int:
+    from lakerunner_cli.backfill.dagster_api import Dagster
+
+    if args.follow or args.cancel:
+        if args.org or (args.follow and args.cancel):
+            raise CommandError("--follow and --cancel take the id of one back-fill and nothing else")
+        dagster = Dagster(args.dagster_url or webserver_url(settings))
+        return _cancel(dagster, args.cancel) if args.cancel else _follow(dagster, args.follow)
+    missing = [name.upper() for name in POSITIONAL if not getattr(args, name)]
+    if missing:
+        raise CommandError(
+            f"{' and '.join(missing)} missing; as in `lakerunner backfill acme logs 2026-01-02 2026-01-03`"
+        )
+    return _start(args, settings)
+
+
+def webserver_url(settings: Settings) -> str:
+    """Of the stack that runs on the data directory."""
+    from lakerunner_cli.stack.paths import StackPaths
+    from lakerunner_cli.stack.state import Phase, is_running, read_state
+
+    paths = StackPaths(settings.data_dir)
+    state = read_state(paths.state)
+    if state is None or not is_running(paths):
+        raise CommandError(
+            f"no stack is running on {paths.root}; start one with `lakerunner up`, "
+            "or name Dagster's webserver with --dagster-url"
+        )
+    webserver = state.components.get("webserver")
+    if webserver is None:
+        raise CommandError("this stack runs without Dagster's webserver; `lakerunner up` starts everything")
+    if webserver.phase is not Phase.READY:
+        raise CommandError(f"Dagster's webserver is {webserver.phase.value}; `lakerunner status` says more")
+    return webserver.address
+
+
+def _start(args: Namespace, settings: Settings) -> int:
+    from lakerunner_cli.backfill.dagster_api import Dagster
+    from lakerunner_cli.backfill.request import assets_of, parse_wanted, plan_launch
+
+    wanted = parse_wanted(
+        args.org,
+        args.signal,
+        getattr(args, "from"),
+        args.to,
+        args.tiers,
+        allow_loss=args.allow_loss,
+        force=args.force,
+    )
+    dagster = Dagster(args.dagster_url or webserver_url(settings))
+    launch = plan_launch(wanted, dagster.known(assets_of(wanted.signal, wanted.tiers)[0]))
+    backfill_id = dagster.launch(launch)
+    print(f"back-fill {backfill_id}: {launch.title}; {len(launch.partitions):,} hours of each asset")
+    print(dagster.backfill_url(backfill_id))
+    if args.detach:
+        print(_how_to(dagster, backfill_id))
+        return 0
+    return _follow(dagster, backfill_id)
+
+
+def _follow(dagster: Dagster, backfill_id: str) -> int:
+    from lakerunner_cli.backfill.bars import Bars
+    from lakerunner_cli.backfill.follow import follow, summary
+
+    try:
+        state = follow(dagster, backfill_id, Bars())
+    except KeyboardInterrupt:
+        print(
+            f"\nthe back-fill goes on: {dagster.backfill_url(backfill_id)}\n{_how_to(dagster, backfill_id)}"
+        )
+        return INTERRUPTED
+    print("\n".join(summary(dagster, backfill_id, state)))
+    return 0 if state.succeeded else 1
+
+
+def _cancel(dagster: Dagster, backfill_id: str) -> int:
+    dagster.cancel(backfill_id)
+    print(f"back-fill {backfill_id} ends, with its runs: {dagster.backfill_url(backfill_id)}")
+    return 0
+
+
+def _how_to(dagster: Dagster, backfill_id: str) -> str:
+    where = f" --dagster-url {dagster.url}"
+    return (
+        f"watch it:  lakerunner backfill --follow {backfill_id}{where}\n"
+        f"cancel it: lakerunner backfill --cancel {backfill_id}{where}"
+    )
