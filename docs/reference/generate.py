@@ -92,7 +92,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "Compaction": {
         "merge_target_bytes": "A merged segment is ended, and another begun, at this size. Segments of half "
         "of it and more are left alone.",
-        "merge_memory_bytes": "Decoded rows that a merging task holds; its memory is two to three times that.",
+        "merge_memory_bytes": "Decoded rows in a merging task; its memory is two to three times that.",
         "merge_claim_bytes": "Segment bytes that one round of merging takes.",
         "compact_files": "So many segments of one size class are merged while their hour is still open.",
         "compact_close_s": "How long after its end an hour counts as closed: the rest of it is then merged.",
@@ -102,7 +102,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "Rollups": {
         "rollup_interval_s": "Least time between two looks for changed partitions: a partition is rolled up "
         "at most so often.",
-        "rollup_memory_bytes": "Decoded rows that a rollup task holds; its memory is two to three times that.",
+        "rollup_memory_bytes": "Decoded rows in a rollup task; its memory is two to three times that.",
         "rollup_overdue_s": "A rollup that has been due for so long is requested whatever lineage says.",
     },
     "Sweeping": {
