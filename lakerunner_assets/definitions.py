@@ -7,6 +7,7 @@ import warnings
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+from lakerunner_assets.freshness import freshness_checks
 from lakerunner_assets.graph import build_assets
 from lakerunner_assets.keys import (
     DAY_ROLLUP_JOB,
@@ -21,6 +22,7 @@ from lakerunner_assets.signals import SIGNALS
 from resources.bindings import Lakerunner
 from resources.lake.frequency import DAY, ROLLUPS, rollup_of
 from resources.settings import Settings
+from sensors.freshness import freshness_sensor
 from sensors.ingest import ingest_sensor
 from sensors.lineage import lineage_sensor
 from sensors.listing import listing_job_name
@@ -44,6 +46,7 @@ def build_defs(settings: Settings) -> dg.Definitions:
     ]
     return dg.Definitions(
         assets=build_assets(settings.horizon),
+        asset_checks=freshness_checks(),
         jobs=[*cook_jobs.values(), *list_jobs.values(), *compact_jobs.values(), *roll_jobs],
         sensors=[
             *(
@@ -57,6 +60,7 @@ def build_defs(settings: Settings) -> dg.Definitions:
             lineage_sensor(settings.rollup_interval_s),
             reconciler_sensor([*cook_jobs.values(), *roll_jobs]),
             outbox_sensor,
+            freshness_sensor,
             sweeping_sensor,
         ],
         schedules=[listing_schedule(signal) for signal in SIGNALS],

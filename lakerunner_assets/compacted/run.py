@@ -83,10 +83,11 @@ def compact(kitchen: Kitchen, signal: Signal, report: Report, scope: Scope) -> I
 
 
 def _round(kitchen: Kitchen, merges: Sequence[Merge], report: Report) -> Iterator[MergeChange]:
-    jobs = _claimed(kitchen, merges, report)
-    open_ = {job.claim.batch_id: job for job in jobs}
+    open_: dict[int, Job] = {}
     try:
-        for job, answer in answers(kitchen, jobs):
+        for job in _claimed(kitchen, merges, report):
+            open_[job.claim.batch_id] = job
+        for job, answer in answers(kitchen, list(open_.values())):
             change = _settle(kitchen, job, answer, report)
             kitchen.heart.release(open_.pop(job.claim.batch_id).claim.token)
             if change is not None:
@@ -97,20 +98,18 @@ def _round(kitchen: Kitchen, merges: Sequence[Merge], report: Report) -> Iterato
             kitchen.heart.release(job.claim.token)
 
 
-def _claimed(kitchen: Kitchen, merges: Sequence[Merge], report: Report) -> list[Job]:
+def _claimed(kitchen: Kitchen, merges: Sequence[Merge], report: Report) -> Iterator[Job]:
     """As many as one round may hold; of two runs that want the same segments one gets them."""
-    jobs: list[Job] = []
     size = 0
     for merge in merges:
-        size += merge.bytes
-        if jobs and size > kitchen.settings.merge_claim_bytes:
-            break
+        if size and size + merge.bytes > kitchen.settings.merge_claim_bytes:
+            return
         job = claim_merge(kitchen, merge)
         if isinstance(job, Job):
-            jobs.append(job)
+            size += merge.bytes
+            yield job
         else:
             report.conflicts.append(job)
-    return jobs
 
 
 def claim_merge(kitchen: Kitchen, merge: Merge, carve: Sequence[Window] = ()) -> Job | str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakerunner_assets.rollup.run import PartitionChange, RollReport
 
 FORCE_TAG = "lakerunner/force"
-BUILT = "built"
+BUILT, CONSERVED = "built", "samples_and_sums_conserved"
 COOKED = asset_key(Tier.COOKED, Signal.METRICS)
 OPEN_DAYS = dt.timedelta(days=2)
 """Today and the day ahead: the newest partitions of a day asset are not closed."""
@@ -61,7 +61,10 @@ def rollup_asset(rollup: Rollup, horizon: str) -> dg.AssetsDefinition:
                 BUILT,
                 asset=key,
                 description="Every partition was built, or was current; what could not be built is listed.",
-            )
+            ),
+            dg.AssetCheckSpec(
+                CONSERVED, asset=key, description="Samples and sums are those of the frequency below."
+            ),
         ],
         group_name="metrics",
         kinds={"parquet", "pyspark"},
@@ -88,7 +91,7 @@ def rollup_asset(rollup: Rollup, horizon: str) -> dg.AssetsDefinition:
                     _metadata(change), partition_key=partitions.key(change.org, change.start_ns)
                 )
             _count(lakerunner, rollup, report)
-            yield dg.MaterializeResult(check_results=[_check(report)])
+            yield dg.MaterializeResult(check_results=_checks(report))
         if report.failed:
             raise dg.Failure("\n".join(report.failed))
 
@@ -135,8 +138,13 @@ def _metadata(change: "PartitionChange") -> dict[str, int | float]:
     }
 
 
-def _check(report: "RollReport") -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
+def _checks(report: "RollReport") -> list[dg.AssetCheckResult]:
+    conserved = dg.AssetCheckResult(
+        check_name=CONSERVED,
+        passed=not report.unequal,
+        metadata={"unequal": dg.MetadataValue.json(report.unequal[:100])},
+    )
+    built = dg.AssetCheckResult(
         check_name=BUILT,
         passed=not report.failed,
         metadata={
@@ -149,8 +157,10 @@ def _check(report: "RollReport") -> dg.AssetCheckResult:
             "plans out of date": len(report.conflicts),
             "refused": dg.MetadataValue.json(report.refused[:100]),
             "failed": dg.MetadataValue.json(report.failed[:100]),
+            "bytes per source byte": round(report.bytes / max(1, report.source_bytes), 4),
         },
     )
+    return [built, conserved]
 
 
 def _count(lakerunner: Lakerunner, rollup: Rollup, report: "RollReport") -> None:

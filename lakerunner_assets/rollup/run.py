@@ -67,6 +67,8 @@ class RollReport:
     conflicts: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    unequal: list[str] = field(default_factory=list)
+    """Partitions whose samples or sums are not those of their sources."""
 
 
 def roll_partitions(
@@ -223,6 +225,8 @@ def _settle(
         report.failed.append(f"{where}: {answer.error}")
         _put_off(kitchen, each.rollup, each.org, [each.start_ns], ever=False)
         return _FAILED
+    if answer.unequal:
+        report.unequal.append(f"{where}: {answer.unequal}")
     try:
         versions = kitchen.index.publish(_publication(claim, each, answer.segments))
     except PublishConflictError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,11 +17,12 @@ from lakerunner_assets.answers import SegmentAnswer
 from lakerunner_assets.lake_files import fetch_segments, put_segment
 from lakerunner_assets.rollup import cardinality
 from lakerunner_assets.rollup.build import RolledUp, RollupRequest, roll_up
+from lakerunner_assets.rollup.conserved import totals
 from lakerunner_assets.rollup.units import RollAnswer, RollFault, RollUnit, decode_unit, encode, roll_id
 from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.lake import series
 from resources.lake.cardinality import read
-from resources.lake.frequency import CARDINALITY_DATASET, DAY, HOUR, rollup_of
+from resources.lake.frequency import AS_SENT, CARDINALITY_DATASET, DAY, HOUR, rollup_of
 from resources.lake.layout import segment_key
 from resources.lake.timecut import DAY_NS, hour_of_day
 from resources.object_store import NotFoundError, ObjectStore, StoreError, open_store
@@ -37,14 +39,15 @@ def roll(payload: bytes) -> bytes:
     started = time.monotonic()
     try:
         with tempfile.TemporaryDirectory(prefix="lakerunner-roll-") as folder:
-            segments = Round(unit, Path(folder)).run()
+            segments, unequal = Round(unit, Path(folder)).run()
     except NotFoundError as error:
         return encode(RollAnswer(unit.batch_id, fault=RollFault.GONE, error=str(error)))
     except StoreError as error:
         return encode(RollAnswer(unit.batch_id, fault=RollFault.STORE, error=str(error)))
     except (ValueError, OSError, pa.ArrowException) as error:
         return encode(RollAnswer(unit.batch_id, fault=RollFault.SOURCE, error=str(error)))
-    return encode(RollAnswer(unit.batch_id, tuple(segments), seconds=time.monotonic() - started))
+    seconds = time.monotonic() - started
+    return encode(RollAnswer(unit.batch_id, tuple(segments), seconds=seconds, unequal=unequal))
 
 
 class Round:
@@ -56,11 +59,13 @@ class Round:
         self._lake: ObjectStore = open_store(unit.lake_url, Settings.load())
         self._dataset = rollup_of(unit.target_ms).dataset
 
-    def run(self) -> list[SegmentAnswer]:
+    def run(self) -> tuple[list[SegmentAnswer], str]:
+        """The segments, and how they differ from their sources, if they do."""
         unit = self._unit
+        sources = fetch_segments(self._lake, unit.sources, self._folder)
         written = roll_up(
             RollupRequest(
-                sources=fetch_segments(self._lake, unit.sources, self._folder),
+                sources=sources,
                 source_ms=unit.source_ms,
                 target_ms=unit.target_ms,
                 start_ns=unit.start_ns,
@@ -74,8 +79,16 @@ class Round:
                 name=lambda part: roll_id(unit, self._dataset, part),
             )
         )
+        unequal = self._compare(sources, written) if unit.source_ms != AS_SENT else ""
         side = self._cardinality(written) if unit.target_ms in (HOUR, DAY) and written else []
-        return [*(self._put(self._dataset, each.part, each.path, each.facts) for each in written), *side]
+        mine = [self._put(self._dataset, each.part, each.path, each.facts) for each in written]
+        return [*mine, *side], unequal
+
+    def _compare(self, sources: Sequence[Path], written: Sequence[RolledUp]) -> str:
+        """Of samples the rule of one per millisecond decides how many count, so only rollups are compared."""
+        start, end = self._unit.start_ns, self._unit.start_ns + self._unit.width_ns
+        below, mine = totals(sources, start, end), totals([each.path for each in written], start, end)
+        return "" if mine.agrees(below) else f"{mine} built from {below}"
 
     def _cardinality(self, written: tuple[RolledUp, ...]) -> list[SegmentAnswer]:
         end_ms = (self._unit.start_ns + self._unit.width_ns) // NS_PER_MS

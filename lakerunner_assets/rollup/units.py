@@ -41,6 +41,8 @@ class RollAnswer:
     fault: RollFault | None = None
     error: str = ""
     seconds: float = 0.0
+    unequal: str = ""
+    """How the samples or sums differ from those of the sources, which they never should."""
 
 
 def roll_id(unit: RollUnit, dataset: str, part: int) -> str:

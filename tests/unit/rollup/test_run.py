@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakerunner_assets.rollup import run
+from lakerunner_assets.rollup.conserved import Totals, totals
 from lakerunner_assets.rollup.run import RollReport
 from resources.index.types import BatchKind, BatchPlan, PublishConflictError, SegmentQuery
 from resources.lake.cardinality import read
@@ -82,6 +83,29 @@ def test_many_hours_are_one_job(lake: Lake) -> None:
     lake.tasks.jobs.clear()
     assert len(roll(lake, TEN_SECONDS, *(HOUR + hour * HOUR_NS for hour in range(7)))) == 5
     assert lake.tasks.jobs == [5]
+
+
+def test_a_rollup_that_holds_other_samples_than_its_source_is_reported(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cook(lake)
+    roll(lake, TEN_SECONDS)
+    report = RollReport()
+    roll(lake, MINUTE, report=report)
+    assert report.unequal == []
+    found = [Totals(240, 28_680.0, 28_680.0), Totals(240, 28_679.0, 28_680.0)]
+    monkeypatch.setattr("lakerunner_assets.rollup.task.totals", lambda *_: found.pop())
+    roll(lake, FIVE_MINUTES, report=report)
+    assert "28679.0" in report.unequal[0]
+
+
+def test_totals_are_those_of_the_rows_in_the_window(lake: Lake) -> None:
+    cook(lake)
+    roll_hours(lake)
+    for dataset in ("metrics-10s", "metrics-1h"):
+        paths = [lake.folder / "lake" / path for path in files(lake) if f"/{dataset}/" in str(path)]
+        assert totals(paths, HOUR, HOUR + HOUR_NS) == Totals(240, 28_680.0, 28_680.0)
+        assert totals(paths, HOUR + HOUR_NS, HOUR + 2 * HOUR_NS) == Totals()
 
 
 def test_cardinality_lies_beside_hours_and_days(lake: Lake) -> None:

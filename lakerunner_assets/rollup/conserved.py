@@ -1,0 +1,61 @@
+"""Does a rollup hold what it was built from: samples and sums of both sides, for a check people see."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from resources.lake.rollup_columns import filled, needed
+
+COLUMNS = ("chq_rollup_count", "chq_rollup_sum", "chq_rollup_sum_c")
+TOLERANCE = 1e-12
+NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    samples: int = 0
+    total: float = 0.0
+    magnitude: float = 0.0
+    """Sum of the absolute sums of all rows: what rounding is measured against."""
+
+    def agrees(self, other: Totals) -> bool:
+        if self.samples != other.samples:
+            return False
+        if not (math.isfinite(self.total) and math.isfinite(other.total)):
+            return True  # infinities and NaN have no sum to compare
+        return abs(self.total - other.total) <= TOLERANCE * max(self.magnitude, other.magnitude)
+
+
+def totals(paths: Iterable[Path], start_ns: int, end_ns: int) -> Totals:
+    """Of the rows whose bucket ends in `(start, end]`."""
+    samples, sums, magnitude = 0, [0.0], 0.0
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            present = set(file.schema_arrow.names)
+            wanted = [name for name in (*needed(COLUMNS), "chq_timestamp") if name in present]
+            table = filled(_within(file.read(wanted), start_ns, end_ns), COLUMNS)
+        values = np.nan_to_num(_doubles(table, "chq_rollup_sum"), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        values = values + _doubles(table, "chq_rollup_sum_c")
+        samples += pc.sum(table.column("chq_rollup_count")).as_py() or 0
+        sums.append(math.fsum(values) if np.isfinite(values).all() else math.nan)
+        magnitude += float(np.abs(values).sum())
+    return Totals(samples, math.fsum(sums), magnitude)
+
+
+def _within(table: pa.Table, start_ns: int, end_ns: int) -> pa.Table:
+    ends = table.column("chq_timestamp")
+    inside = pc.and_(pc.greater(ends, start_ns // NS_PER_MS), pc.less_equal(ends, end_ns // NS_PER_MS))
+    return table.filter(inside)
+
+
+def _doubles(table: pa.Table, name: str) -> np.ndarray:
+    values: np.ndarray = table.column(name).fill_null(0.0).to_numpy()
+    return values
