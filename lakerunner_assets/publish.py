@@ -30,6 +30,8 @@ class HourChange:
     rows: int
     bytes: int
     segments: int
+    newest_ns: int
+    """Of the events that were added."""
 
 
 class UnbalancedError(RuntimeError):
@@ -80,7 +82,8 @@ def changes(publication: Publication, versions: dict[int, int]) -> list[HourChan
     found: list[HourChange] = []
     for hour, version in versions.items():
         mine = [s for s in publication.segments if s.hour_ns == hour and s.dataset == claim.signal.value]
-        totals = (sum(s.rows for s in mine), sum(s.bytes for s in mine), len(mine))
+        newest = max((s.max_ns for s in mine), default=hour)
+        totals = (sum(s.rows for s in mine), sum(s.bytes for s in mine), len(mine), newest)
         found.append(HourChange(claim.org, claim.signal, hour, version, *totals))
     return found
 

@@ -122,8 +122,11 @@ def _materialization(key: dg.AssetKey, change: HourChange) -> dg.AssetMaterializ
     return dg.AssetMaterialization(key, partition=partition, metadata=_metadata(change))
 
 
-def _metadata(change: HourChange) -> dict[str, int]:
+def _metadata(change: HourChange) -> dict[str, int | float]:
+    """Numbers, so that Dagster plots them over time."""
     return {
+        "bytes per row": round(change.bytes / max(1, change.rows), 2),
+        "seconds behind the newest event": round((time.time_ns() - change.newest_ns) / 1e9, 1),
         "rows added": change.rows,
         "bytes added": change.bytes,
         "segments added": change.segments,
@@ -144,6 +147,8 @@ def _conserved(report: "Report") -> dg.AssetCheckResult:
             "rows quarantined": report.quarantined,
             "rows in segments": report.segment_rows,
             "raw bytes": report.raw_bytes,
+            "segment bytes": report.segment_bytes,
+            "raw bytes per segment byte": round(report.raw_bytes / max(1, report.segment_bytes), 3),
             "task seconds": report.task_seconds,
             "odd records": dg.MetadataValue.json(dict(report.notes)),
             "objects failed": dg.MetadataValue.json(report.failed[:100]),

@@ -37,6 +37,7 @@ class Report:
     rejected: int = 0
     quarantined: int = 0
     segment_rows: int = 0
+    segment_bytes: int = 0
     raw_bytes: int = 0
     task_seconds: float = 0.0
     notes: Counter[str] = field(default_factory=Counter)
@@ -53,6 +54,7 @@ class Report:
         for answer in good:
             self.notes.update(dict(answer.notes))
         self.segment_rows += sum(answer.facts.rows for answer in segments)
+        self.segment_bytes += sum(answer.facts.bytes for answer in segments)
         self.failed.extend(answer.error for answer in objects if answer.fault is not None)
 
 

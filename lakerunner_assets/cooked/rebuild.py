@@ -233,6 +233,7 @@ def _swap(
         return None
     report.batches += 1
     report.segment_rows += sum(s.facts.rows for s in segments)
+    report.segment_bytes += sum(s.facts.bytes for s in segments)
     report.rows += _decoded_rows(answers, claim.hour_ns)
     return changes(publication, versions)[0]
 

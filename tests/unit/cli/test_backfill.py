@@ -23,7 +23,16 @@ from lakerunner_cli.backfill.dagster_api import (
     over_http,
 )
 from lakerunner_cli.backfill.follow import PATIENCE, follow, summary
-from lakerunner_cli.backfill.request import Known, Wanted, assets_of, parse_hour, parse_wanted, plan_launch
+from lakerunner_cli.backfill.request import (
+    Known,
+    Launch,
+    Wanted,
+    assets_of,
+    parse_hour,
+    parse_wanted,
+    plan_launches,
+    spell,
+)
 from lakerunner_cli.command import CommandError
 from lakerunner_cli.commands import backfill
 from lakerunner_cli.main import main
@@ -46,6 +55,11 @@ def wanted(
 ) -> Wanted:
     given = {"tiers": "", "allow_loss": False, "force": False, **more}
     return parse_wanted(orgs, signal, start, end, **given)
+
+
+def plan_launch(wanted: Wanted, known: Known) -> Launch:
+    (launch,) = plan_launches(wanted, known)
+    return launch
 
 
 def paths(signal: Signal, *tiers: str) -> list[str]:
@@ -76,6 +90,24 @@ def test_all_tiers_of_the_signal_unless_some_are_named() -> None:
     assert paths(Signal.METRICS, *wanted(signal="metrics").tiers) == [*HOURLY_METRICS, "rollup/1d"]
     assert paths(Signal.TRACES, "cooked") == ["cooked/traces"]
     assert paths(Signal.METRICS, "rollups")[0] == "rollup/10s"
+
+
+def test_hours_of_a_day_that_is_not_over_go_without_the_day() -> None:
+    whole, rest = plan_launches(wanted(signal="metrics", start="2026-01-02T20", end="2026-01-03T03"), KNOWN)
+    assert ("rollup", "1d") in whole.assets
+    assert (whole.partitions[0], whole.partitions[-1]) == ("2026-01-02-20:00|acme", "2026-01-02-23:00|acme")
+    assert rest.assets == tuple(path for path in whole.assets if path != ("rollup", "1d"))
+    assert (rest.partitions[0], rest.partitions[-1]) == ("2026-01-03-00:00|acme", "2026-01-03-02:00|acme")
+    today = plan_launch(wanted(signal="metrics", start="2026-01-03T01", end="2026-01-03T03"), KNOWN)
+    assert ("rollup", "1d") not in today.assets
+    over = Known(KNOWN.orgs, KNOWN.first_ns, parse_hour("2026-01-03T23"))
+    assert ("rollup", "1d") in plan_launch(
+        wanted(signal="metrics", start="2026-01-02T20", end="2026-01-04"), over
+    ).assets
+    assert len(plan_launch(wanted(start="2026-01-02T20", end="2026-01-03T03"), KNOWN).partitions) == 7
+    assert (
+        len(plan_launch(wanted(signal="metrics", tiers="raw,cooked", end="2026-01-03T03"), KNOWN).assets) == 2
+    )
 
 
 def test_several_organisations_and_all_of_them() -> None:
@@ -139,7 +171,7 @@ def test_the_tags_are_the_ones_that_assets_read() -> None:
 # --- Dagster itself ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["PARTITIONS", "LAUNCH", "STATE", "CANCEL"])
+@pytest.mark.parametrize("name", ["PARTITIONS", "LAUNCH", "STATE", "CANCEL", "FAILURES"])
 def test_the_webserver_knows_what_is_said_to_it(name: str) -> None:
     from dagster_graphql.schema import create_schema
     from graphql import parse, validate
@@ -205,6 +237,30 @@ def test_dagster_takes_a_back_fill_of_hours_and_adds_the_days(real: tuple[Dagste
     assert dagster.state(backfill_id).status == "CANCELING"
 
 
+def test_dagster_takes_hours_up_to_the_newest_one(real: tuple[Dagster, Any]) -> None:
+    """It refuses a day of which hours are no partitions yet; so what is planned must never name one."""
+    dagster, _ = real
+    known = dagster.known(("rollup", "10s"))
+    whole, rest = plan_launches(
+        wanted(
+            "acme",
+            "metrics",
+            spell(known.last_ns - 30 * HOUR_NS),
+            spell(known.last_ns + HOUR_NS),
+            tiers="rollups",
+        ),
+        Known(known.orgs, known.first_ns, known.last_ns),
+    )
+    totals = []
+    for launch in (whole, rest):
+        backfill_id = dagster.launch(launch)
+        totals.append({asset.asset: asset.total for asset in dagster.state(backfill_id).assets})
+        dagster.cancel(backfill_id)
+    assert totals[0]["rollup/1d"] in {1, 2}
+    assert "rollup/1d" not in totals[1]
+    assert totals[0]["rollup/1h"] + totals[1]["rollup/1h"] == 31
+
+
 def test_hours_of_an_organisation_become_one_run_of_all_hourly_tiers(real: tuple[Dagster, Any]) -> None:
     from dagster._daemon.backfill import execute_backfill_iteration
 
@@ -253,6 +309,9 @@ class Scripted(Dagster):
     def __init__(self, *states: BackfillState | BaseException) -> None:
         super().__init__("http://user:secret@dagster:3000/", lambda document, variables: {})
         self.states = list(states)
+
+    def failures(self, run_id: str) -> list[str]:
+        return [f"cooked__logs: why {run_id} failed"]
 
     def state(self, backfill_id: str) -> BackfillState:
         found = self.states.pop(0)
@@ -319,7 +378,46 @@ def test_the_summary_names_what_is_missing_and_where_to_look() -> None:
         "back-fill b did not succeed (completed_failed): 5 of 8 partitions, 2 runs",
         "compacted/logs: 3 of 4 missing",
         "run r2 failure: http://dagster:3000/runs/r2",
+        "cooked__logs: why r2 failed",
     ]
+
+
+def test_what_failed_steps_said_is_found_on_any_page() -> None:
+    def step(key: str, **more: Any) -> dict[str, Any]:
+        nothing = {"error": None, "failureMetadata": None}
+        return {"__typename": "ExecutionStepFailureEvent", "stepKey": key, **nothing, **more}
+
+    wrapped = {
+        "message": "DagsterExecutionStepExecutionError",
+        "cause": {"message": "LossError: 3 objects\n"},
+    }
+    pages = {
+        None: {"cursor": "c1", "hasMore": True, "events": [{"__typename": "LogMessageEvent"}]},
+        "c1": {
+            "cursor": "c2",
+            "hasMore": False,
+            "events": [
+                step("a", error=wrapped),
+                step("b", failureMetadata={"description": "choose partitions"}),
+                step("c", error={"message": "boom", "cause": None}),
+                step("d"),
+            ],
+        },
+    }
+
+    def ask(document: str, variables: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"logsForRun": {"__typename": "EventConnection", **pages[variables["cursor"]]}}
+
+    assert Dagster("http://dagster", ask).failures("r") == [
+        "a: LossError: 3 objects",
+        "b: choose partitions",
+        "c: boom",
+        "d: no reason given",
+    ]
+    assert (
+        Dagster("http://dagster", lambda *_: {"logsForRun": {"__typename": "RunNotFoundError"}}).failures("r")
+        == []
+    )
 
 
 def test_bars_are_drawn_in_place_on_a_terminal() -> None:
@@ -429,7 +527,7 @@ class Pretend(Scripted):
         ((state("COMPLETED_SUCCESS", AssetProgress("a", 1, done=1)),), [], 0, "back-fill bbbb succeeded"),
         ((state("COMPLETED_FAILED", AssetProgress("a", 1, failed=1)),), [], 1, "a: 1 of 1 missing"),
         ((KeyboardInterrupt(),), [], 130, "lakerunner backfill --cancel bbbb"),
-        ((), ["--detach"], 0, "lakerunner backfill --follow bbbb"),
+        ((), ["--detach"], 0, "lakerunner backfill --follow bbbb --dagster-url http://dagster:3000"),
     ],
 )
 def test_the_command_ends_as_the_back_fill_does(
