@@ -1,7 +1,8 @@
 """Objects with known rows sent into a running stack, and the proof that each row is there exactly once.
 
 Shared by the latency and chaos measurements and by the acceptance tests. A sender behaves as an object store
-does: it puts an object and repeats its notification until somebody takes it.
+does: it puts an object and repeats its notification until somebody takes it. Rows may be late: of an event
+time long before the object arrives. What samples must look like afterwards is in `benchmarks/samples.py`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import duckdb
 import psycopg
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
+from benchmarks.samples import Oracle, Point, points, samples_object
 from lakerunner_cli.accounts import LOCAL_BUCKET, bucket_profile, create_org, open_desk, replace_key
 from resources.index.types import SegmentQuery
 from resources.lake.layout import Signal, raw_key
@@ -35,6 +37,9 @@ class Sent:
     org: str
     number: int
     put_at: float
+    key: str = ""
+    at_ns: int = 0
+    """Of its newest row."""
 
 
 @dataclass(slots=True)
@@ -47,6 +52,9 @@ class Traffic:
     service: str = field(default_factory=lambda: f"traffic-{time.time_ns():x}")
     """Tells the rows of this sender from those of an earlier one on the same stack."""
     sent: list[Sent] = field(default_factory=list)
+    """Objects of logs; whatever is in it was announced."""
+    samples: Oracle = field(default_factory=Oracle)
+    """What the objects of metrics hold."""
 
     def prepare(self) -> None:
         with open_desk(self.settings) as desk:
@@ -55,17 +63,28 @@ class Traffic:
                 create_org(desk, org)
                 self.keys[org] = replace_key(desk, org, "admin", "traffic")
 
-    def send(self, number: int) -> None:
-        """One object of `ROWS` rows, announced until the ingress takes it."""
+    def send(self, number: int, at_ns: int | None = None) -> None:
+        """One object of `ROWS` log rows, announced until the ingress takes it."""
         org = self.orgs[number % len(self.orgs)]
-        data = object_bytes(self.service, number, time.time_ns())
-        key = raw_key(
-            org, "bench", Signal.LOGS, to_datetime(time.time_ns()), f"{self.service}-{number:05}.binpb"
-        )
+        moment = at_ns or time.time_ns()
         put_at = time.time()
+        key = self._put(org, Signal.LOGS, number, object_bytes(self.service, number, moment))
+        self.sent.append(Sent(org, number, put_at, key, moment))
+
+    def send_samples(self, number: int, at_ns: int | None = None) -> str:
+        """One object of metrics, announced like those of logs; its key. No two may share a millisecond."""
+        org = self.orgs[number % len(self.orgs)]
+        made: list[Point] = points(org, number, at_ns or time.time_ns())
+        key = self._put(org, Signal.METRICS, number, samples_object(self.service, made))
+        self.samples.add(made)
+        return key
+
+    def _put(self, org: str, signal: Signal, number: int, data: bytes) -> str:
+        arrival = to_datetime(time.time_ns())
+        key = raw_key(org, "bench", signal, arrival, f"{self.service}-{number:05}.binpb")
         etag = raw_store(self.settings).put(key, data)
         self.announce(key, len(data), etag)
-        self.sent.append(Sent(org, number, put_at))
+        return key
 
     def announce(self, key: str, size: int, etag: str, patience_s: float = 180.0) -> None:
         deadline = time.monotonic() + patience_s
@@ -96,7 +115,7 @@ def object_bytes(service: str, number: int, now_ns: int) -> bytes:
     for row in range(ROWS):
         record = records.add(time_unix_nano=now_ns - row, severity_text="INFO")
         record.body.string_value = row_text(number, row)
-    return request.SerializeToString()
+    return bytes(request.SerializeToString())
 
 
 def row_text(number: int, row: int) -> str:

@@ -9,6 +9,9 @@ from dagster import AssetKey
 from resources.lake.frequency import Rollup
 from resources.lake.layout import Signal
 
+MODE_TAG = "lakerunner/mode"
+"""Of runs that take what is due instead of the partitions they are shown under."""
+
 
 class Tier(StrEnum):
     RAW = "raw"

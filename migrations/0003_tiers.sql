@@ -77,3 +77,8 @@ CREATE INDEX partition_unexpired ON lakerunner.partition (org_id, signal, freque
 WHERE expired_at IS NULL;
 CREATE INDEX raw_object_expired ON lakerunner.raw_object (org_id, signal, arrival_hour_ns)
 WHERE expired_at IS NOT NULL;
+
+-- What `status` and `/metrics` add up.
+
+CREATE INDEX segment_tier ON lakerunner.segment (org_id, signal, dataset)
+INCLUDE (bytes, rows, settled, max_ns) WHERE retired_at IS NULL;

@@ -15,9 +15,10 @@ import dagster as dg
 import xxhash
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from lakerunner_assets.compacted.asset import MODE_TAG, PLANNED
+from lakerunner_assets.compacted.asset import PLANNED
 from lakerunner_assets.compacted.due import Scope, due_now
 from lakerunner_assets.compacted.policy import Merge
+from lakerunner_assets.keys import MODE_TAG
 from lakerunner_assets.partitions import in_window, partition_key
 from resources.bindings import Lakerunner
 from resources.lake.layout import Signal

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import dagster as dg
 import xxhash
 
-from lakerunner_assets.cooked.asset import INGEST, MODE_TAG
-from lakerunner_assets.keys import cook_job_name
+from lakerunner_assets.cooked.asset import INGEST
+from lakerunner_assets.keys import MODE_TAG, cook_job_name
 from lakerunner_assets.partitions import in_window, partition_key
 from resources.index.contract import PipelineIndex
 from resources.index.types import BatchKind, DueBatch

@@ -12,7 +12,7 @@ import threading
 import time
 
 import psycopg
-from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
+from dagster import DagsterInstance, DagsterRunStatus, RunRecord, RunsFilter
 
 from resources.index.postgres import IndexUnavailableError, PostgresIndex
 from resources.settings import Settings
@@ -47,10 +47,7 @@ def bury(instance: DagsterInstance, index: PostgresIndex, patience: Patience) ->
     filters = RunsFilter(statuses=[DagsterRunStatus.STARTED, DagsterRunStatus.STARTING])
     records = {record.dagster_run.run_id: record for record in instance.get_run_records(filters)}
     now = time.time()
-    states = [
-        RunState(run_id, now - (record.start_time or record.create_timestamp.timestamp()))
-        for run_id, record in records.items()
-    ]
+    states = [RunState(run_id, now - launched_at(record)) for run_id, record in records.items()]
     beats = index.run_heartbeats()
     dead = dead_runs(states, beats, patience)
     for run_id, reason in dead.items():
@@ -61,6 +58,11 @@ def bury(instance: DagsterInstance, index: PostgresIndex, patience: Patience) ->
     for run_id in [r for r, silent in beats.items() if r not in records and silent > patience.silent_s]:
         index.forget_run(run_id)  # it ended without a chance to say so
     return sorted(dead)
+
+
+def launched_at(record: RunRecord) -> float:
+    """When its status last changed; a run that waited in the queue before was not silent."""
+    return record.start_time or record.update_timestamp.timestamp()
 
 
 def _holds_lock(connection: psycopg.Connection[tuple[object, ...]]) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from lakerunner_assets.heartbeat import Heartbeat, beating
-from lakerunner_assets.keys import Tier, asset_key
+from lakerunner_assets.keys import MODE_TAG, Tier, asset_key
 from lakerunner_assets.partitions import in_window, org_hours, parse_partition_key, partition_key
 from lakerunner_assets.spec import SignalSpec
 from resources.bindings import Lakerunner
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from lakerunner_assets.compacted.report import Report
     from lakerunner_assets.compacted.run import MergeChange
 
-MODE_TAG = "lakerunner/mode"
 PLANNED = "planned"
 BY_LINEAGE_TAG = "dagster/from_automation_condition"
 ROWS_CONSERVED = "rows_conserved"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from lakerunner_assets.heartbeat import Heartbeat, beating
-from lakerunner_assets.keys import Tier, asset_key
+from lakerunner_assets.keys import MODE_TAG, Tier, asset_key
 from lakerunner_assets.partitions import in_window, org_hours, parse_partition_key, partition_key
 from lakerunner_assets.publish import HourChange
 from lakerunner_assets.spec import SignalSpec
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lakerunner_assets.cooked.ingest import Report
     from lakerunner_assets.kitchen import Kitchen
 
-MODE_TAG = "lakerunner/mode"
 INGEST = "ingest"
 ALLOW_LOSS_TAG = "lakerunner/allow_loss"
 ROWS_CONSERVED = "rows_conserved"

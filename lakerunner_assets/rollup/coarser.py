@@ -17,7 +17,6 @@ from lakerunner_assets.rollup.buckets import Cut, Rolled, carried, rolled
 from lakerunner_assets.rollup.columns import (
     REAL,
     Buckets,
-    Doubles,
     Int32s,
     Int64s,
     Statistics,
@@ -26,8 +25,10 @@ from lakerunner_assets.rollup.columns import (
 from lakerunner_assets.rollup.ddsketch import build
 from lakerunner_assets.rollup.histograms import folded, nothing, of_rollups
 from lakerunner_assets.rollup.kernels import buckets_of, merge
-from lakerunner_assets.rollup.samples import doubles_of, needs_sketch, spread
+from lakerunner_assets.rollup.samples import columns_of, doubles_of, needs_sketch, spread
 from resources.lake import rollup_columns as rollup
+from resources.lake.ddsketch import WeightedValues
+from resources.lake.few_samples import samples_of
 
 _DOUBLES = {
     rollup.SUM: place.SUM, rollup.SUM_C: place.SUM_C, rollup.MIN: place.MIN, rollup.MAX: place.MAX,
@@ -79,25 +80,20 @@ def _statistics(full: pa.Table) -> Statistics:
 
 
 def _sketches(stored: pa.Array, finer: Statistics, buckets: Buckets, found: Statistics) -> pa.Array | None:
-    needed = needs_sketch(found.numbers[place.COUNT], found.doubles)
+    needed = needs_sketch(found)
     if not needed.any():
         return None
     bucket_of_row = np.repeat(np.arange(len(needed)), np.diff(buckets.starts))
     chosen = needed[bucket_of_row]
     rows, groups = buckets.rows[chosen], (np.cumsum(needed) - 1)[bucket_of_row[chosen]]
     has = stored.is_valid().to_numpy(zero_copy_only=False)[rows]
-    values, weights, of_value = _following(finer, rows[~has], groups[~has])
+    said = _following(finer, rows[~has], groups[~has])
     sketches = stored.take(pa.array(rows[has]))
-    return spread(build(values, weights, of_value, sketches, groups[has], int(needed.sum())), needed)
+    made = build(said.values, said.weights, said.group, sketches, groups[has], int(needed.sum()))
+    return spread(made, needed)
 
 
-def _following(finer: Statistics, rows: Int64s, groups: Int64s) -> tuple[Doubles, Doubles, Int64s]:
-    """The samples of rows whose sketch follows from them: the last one so many times, or first and last."""
-    count = finer.numbers[place.COUNT][rows]
-    last, first = finer.doubles[place.LAST][rows], finer.doubles[place.FIRST][rows]
-    pair = count == 2
-    values = np.concatenate((last[count > 0], first[pair]))
-    weights = np.concatenate((np.where(pair, 1, count)[count > 0].astype(np.float64), np.ones(pair.sum())))
-    of_value = np.concatenate((groups[count > 0], groups[pair]))
-    order = np.argsort(of_value, kind="stable")
-    return values[order], weights[order], of_value[order]
+def _following(finer: Statistics, rows: Int64s, groups: Int64s) -> WeightedValues:
+    """The samples of rows that say all of them."""
+    found = samples_of({name: column[rows] for name, column in columns_of(finer).items()})
+    return WeightedValues(found.values, found.weights, groups[found.group])

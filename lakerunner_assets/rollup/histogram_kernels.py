@@ -17,6 +17,8 @@ BOUNDS, COUNTS, POSITIVE, NEGATIVE = range(4)
 LISTS = 4
 EXPLICIT = -(1 << 31)
 """Schema of explicit buckets."""
+UNSAID, IS_RESET, NO_RESET = range(3)
+"""Hints, as remote write numbers them; others, like that of gauges, say nothing of resets."""
 WIDEST = 1 << 14
 """Buckets on one side of a sum: far more than anyone sends, and few enough to allocate."""
 
@@ -45,6 +47,8 @@ class Items(NamedTuple):
     last: Int64s
     total: Int64s
     resets: Int64s
+    hints: Bytes
+    """What the sender said of the first of them: that it is a reset, that it is none, or nothing."""
     starts: Int64s
     """The first item of each bucket, and one entry more."""
 
@@ -83,7 +87,7 @@ def same_layout(h: Histograms, a: int, b: int) -> bool:
 
 @kernel
 def falls(h: Histograms, a: int, b: int) -> bool:
-    """Whether the count or, in one layout, any bucket of `b` is below that of `a`."""
+    """Whether the count or, in one layout, any bucket of `b` is below that of `a`; the sum is no count."""
     if h.counted[b] < h.counted[a]:
         return True
     if not same_layout(h, a, b):
@@ -106,6 +110,12 @@ def falls(h: Histograms, a: int, b: int) -> bool:
     return False
 
 
+@inlined
+def sum_falls(h: Histograms, a: Integer, b: Integer) -> bool:
+    """Values below zero let a sum fall where no count does."""
+    return bool(h.has_total[a] != 0 and h.has_total[b] != 0 and h.total[b] < h.total[a])
+
+
 @kernel
 def fold(h: Histograms, items: Items, mixed: Bytes, found: Folded) -> None:  # noqa: C901 (one pass)
     """Resets, whether sums say everything, and how long their lists are. `mixed`: known before."""
@@ -115,10 +125,14 @@ def fold(h: Histograms, items: Items, mixed: Bytes, found: Folded) -> None:  # n
         resets = np.int64(0)
         for item in range(begin, end):
             resets += items.resets[item]
-            if item > begin:
-                before, first = items.last[item - 1], items.first[item]
-                resets += falls(h, before, first)
-                odd = odd or not same_layout(h, before, first)
+            hint = items.hints[item]
+            if item == begin:
+                odd = odd or hint == IS_RESET  # the one before is in another bucket
+                continue
+            before, first = items.last[item - 1], items.first[item]
+            fell = falls(h, before, first)
+            resets += fell or sum_falls(h, before, first)
+            odd = odd or hint == (NO_RESET if fell else IS_RESET) or not same_layout(h, before, first)
         found.resets[bucket] = resets
         if not odd:
             for side in range(2):

@@ -5,8 +5,8 @@
     12:00:05         2    3     4
     12:00:09         0    1     1
 
-Where a sum cannot say it (layouts change, floats or summaries are in between), the bucket is `mixed` and
-readers go to the samples.
+Where a sum cannot say it (layouts change, floats or summaries are in between, the sender says otherwise of a
+reset than the counts), the bucket is `mixed` and readers go to the samples.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from lakerunner_assets.rollup.histogram_kernels import (
     LISTS,
     NEGATIVE,
     POSITIVE,
+    UNSAID,
     Folded,
     Histograms,
     Items,
@@ -36,6 +37,7 @@ from resources.lake.rollup_columns import HIST
 
 CUSTOM_SCHEMA = -53
 _DOUBLES = pa.list_(pa.float64())
+_HINT = "chq_hist_reset_hint"
 _LISTS = {
     "bounds": BOUNDS, "counts": COUNTS, "positive_counts": POSITIVE, "negative_counts": NEGATIVE,
 }  # fmt: skip
@@ -52,7 +54,8 @@ def of_samples(table: pa.Table, buckets: Buckets, kinds: Bytes) -> tuple[pa.Stru
     rows = buckets.rows[chosen]
     each = np.arange(len(rows))
     ends = np.concatenate(([0], np.cumsum(chosen)))[buckets.starts]
-    return _from_samples(table, pa.array(rows)), Items(each, each, each, np.zeros(len(rows), np.int64), ends)
+    resets = np.zeros(len(rows), np.int64)
+    return _from_samples(table, pa.array(rows)), Items(each, each, each, resets, _hints(table, rows), ends)
 
 
 def of_rollups(full: pa.Table, buckets: Buckets) -> tuple[pa.StructArray, Items]:
@@ -64,7 +67,8 @@ def of_rollups(full: pa.Table, buckets: Buckets) -> tuple[pa.StructArray, Items]
     resets = full.column(rollup.HIST_RESETS).to_numpy()[rows]
     first, last_, total = (np.arange(len(rows)) + len(rows) * part for part in range(3))
     ends = np.concatenate(([0], np.cumsum(chosen)))[buckets.starts]
-    return pa.concat_arrays(parts), Items(first, last_, total, resets, ends)
+    unsaid = np.full(len(rows), UNSAID, np.uint8)  # of samples; buckets of contradictions are mixed
+    return pa.concat_arrays(parts), Items(first, last_, total, resets, unsaid, ends)
 
 
 _PARTS = (rollup.HIST_FIRST, rollup.HIST_LAST, rollup.HIST_SUM)
@@ -215,6 +219,13 @@ def _from_samples(table: pa.Table, rows: pa.Array) -> pa.StructArray:
         "sum": column("chq_hist_sum", pa.float64()),
     }
     return _struct(whole)
+
+
+def _hints(table: pa.Table, rows: Int64s) -> Bytes:
+    if _HINT not in table.column_names:
+        return np.full(len(rows), UNSAID, np.uint8)
+    sent: Bytes = table.column(_HINT).chunk(0).fill_null(UNSAID).to_numpy()[rows].astype(np.uint8)
+    return sent
 
 
 def _unsigned(integers: npt.NDArray[np.int64]) -> pa.Array:

@@ -16,14 +16,17 @@ import pyarrow as pa
 from lakerunner_assets.rollup.buckets import Cut, Rolled, carried, rolled
 from lakerunner_assets.rollup.columns import COUNT as COUNTS
 from lakerunner_assets.rollup.columns import (
+    CHANGES,
+    FIRST,
     HISTOGRAM,
-    MAX,
-    MIN,
+    LAST,
     NOTHING,
+    PREV,
     REAL,
     STALE,
     STALE_BITS,
     SUM,
+    SUM_C,
     SUMMARIES,
     SUMMARY,
     Buckets,
@@ -31,11 +34,14 @@ from lakerunner_assets.rollup.columns import (
     Doubles,
     Int32s,
     Int64s,
+    Statistics,
     statistics,
 )
 from lakerunner_assets.rollup.ddsketch import build
 from lakerunner_assets.rollup.histograms import folded, nothing, of_samples
 from lakerunner_assets.rollup.kernels import buckets_of, summarise
+from resources.lake import rollup_columns as rollup
+from resources.lake.few_samples import say_all
 from resources.lake.rollup_columns import TIMESTAMP
 
 _HISTOGRAMS = (
@@ -60,7 +66,7 @@ def roll_samples(table: pa.Table, codes: Int32s, cut: Cut) -> Rolled:
         pool, items = of_samples(table, buckets, kinds)
         mixed = (found.numbers[SUMMARIES] > 0) | identity.several
         histograms = folded(pool, items, found, mixed)
-    sketches = _sketches(values, kinds, buckets, needs_sketch(found.numbers[COUNTS], found.doubles))
+    sketches = _sketches(values, kinds, buckets, needs_sketch(found))
     return rolled(codes, buckets, identity, found, sketches, histograms)
 
 
@@ -85,12 +91,20 @@ def sample_kinds(table: pa.Table) -> tuple[Bytes, Doubles]:
     return kinds, values
 
 
-def needs_sketch(count: Int64s, doubles: Doubles) -> np.ndarray:
-    """Buckets whose sketch does not follow from the row: three samples or more that are not all the same."""
-    least, most = doubles[MIN], doubles[MAX]
-    same = (least.view(np.uint64) == most.view(np.uint64)) & ~np.isnan(doubles[SUM])
-    found: np.ndarray = (count > 2) & ~same
-    return found
+def needs_sketch(found: Statistics) -> np.ndarray:
+    """Buckets whose samples do not follow from the row."""
+    return np.logical_not(say_all(columns_of(found)))
+
+
+def columns_of(found: Statistics) -> dict[str, np.ndarray]:
+    """What says the samples of few."""
+    columns: dict[str, np.ndarray] = {name: found.doubles[row] for name, row in _SAYING.items()}
+    return columns | {rollup.COUNT: found.numbers[COUNTS], rollup.CHANGES: found.numbers[CHANGES]}
+
+
+_SAYING = {
+    rollup.FIRST: FIRST, rollup.PREV: PREV, rollup.LAST: LAST, rollup.SUM: SUM, rollup.SUM_C: SUM_C,
+}  # fmt: skip
 
 
 def doubles_of(column: pa.Array) -> Doubles:

@@ -105,6 +105,23 @@ class Dagster:
             tuple(RunState(run["id"], run["status"]) for run in found["runs"]),
         )
 
+    def failures(self, run_id: str) -> list[str]:
+        """What the failed steps of a run said. Its events come page by page, failures among the last."""
+        found: list[str] = []
+        cursor: str | None = None
+        while True:
+            page = self._ask(documents.FAILURES, {"run": run_id, "cursor": cursor})["logsForRun"]
+            if page["__typename"] != "EventConnection":
+                return found
+            found += [
+                f"{event['stepKey']}: {_why(event)}"
+                for event in page["events"]
+                if event["__typename"] == "ExecutionStepFailureEvent"
+            ]
+            if not page["hasMore"]:
+                return found
+            cursor = page["cursor"]
+
     def cancel(self, backfill_id: str) -> None:
         self.state(backfill_id)  # an unknown one is a plain sentence there
         found = self._ask(documents.CANCEL, {"id": backfill_id})["cancelPartitionBackfill"]
@@ -154,6 +171,14 @@ def _progress(each: Mapping[str, Any]) -> AssetProgress:
         each["numPartitionsMaterialized"],
         each["numPartitionsFailed"],
     )
+
+
+def _why(event: Mapping[str, Any]) -> str:
+    """Dagster wraps what a step raised; a step that says why it fails says it in the description."""
+    error = event["error"] or {}
+    cause = error.get("cause") or error
+    described = (event["failureMetadata"] or {}).get("description")
+    return str(described or cause.get("message") or "no reason given").strip()
 
 
 def _reason(found: Mapping[str, Any]) -> str:

@@ -57,3 +57,24 @@ mutation Cancel($id: String!) {
   }
 }
 """
+
+FAILURES = """
+query Failures($run: ID!, $cursor: String) {
+  logsForRun(runId: $run, afterCursor: $cursor, limit: 1000) {
+    __typename
+    ... on EventConnection {
+      cursor
+      hasMore
+      events {
+        __typename
+        ... on ExecutionStepFailureEvent {
+          stepKey
+          error { message cause { message } }
+          failureMetadata { description }
+        }
+      }
+    }
+    ... on Error { message }
+  }
+}
+"""

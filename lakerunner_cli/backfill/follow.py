@@ -12,6 +12,8 @@ PAUSE_S = 2.0
 PATIENCE = 60
 """How many questions in a row may stay without an answer: a webserver takes a minute to start again."""
 BAD = frozenset({"FAILURE", "CANCELED"})
+MAX_EXPLAINED = 5
+"""Failed runs whose errors are shown; the others fail for the same reasons, as a rule."""
 
 
 def follow(
@@ -49,9 +51,10 @@ def summary(dagster: Dagster, backfill_id: str, state: BackfillState) -> list[st
     lines += [
         f"{a.asset}: {a.total - a.done:,} of {a.total:,} missing" for a in state.assets if a.done < a.total
     ]
-    lines += [
-        f"run {run.run_id} {run.status.lower()}: {dagster.run_url(run.run_id)}"
-        for run in state.runs
-        if run.status in BAD
-    ]
+    bad = [run for run in state.runs if run.status in BAD]
+    for run in bad[:MAX_EXPLAINED]:
+        lines.append(f"run {run.run_id} {run.status.lower()}: {dagster.run_url(run.run_id)}")
+        lines += dagster.failures(run.run_id)
+    if len(bad) > MAX_EXPLAINED:
+        lines.append(f"and {len(bad) - MAX_EXPLAINED:,} more runs that failed")
     return [*lines, *state.error.splitlines()[:1]]

@@ -3,7 +3,9 @@
     acme metrics 2026-01-02T05 2026-01-02T07 --tiers rollups
     →  rollup/10s … rollup/1d of 2026-01-02-05:00|acme and 2026-01-02-06:00|acme
 
-Days are not named: Dagster takes the days that the hours lie in, and builds them after the hours.
+Days are not named: Dagster takes the days that the hours lie in, and builds them after the hours. It refuses
+a day of which hours have no partition yet, so hours of such a day go by themselves; lineage builds the day
+when it is over.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from dataclasses import dataclass
 from lakerunner_assets.keys import Tier, asset_key, rollup_key
 from lakerunner_assets.partitions import partition_key
 from lakerunner_cli.command import CommandError
-from resources.lake.frequency import ROLLUPS
+from resources.lake.frequency import DAY, ROLLUPS, rollup_of
 from resources.lake.layout import Signal
-from resources.lake.timecut import HOUR_NS, from_datetime, to_datetime
+from resources.lake.timecut import DAY_NS, HOUR_NS, from_datetime, to_datetime
 
 EVERYONE = "all"
 ROLLUPS_TIER = "rollups"
@@ -25,6 +27,7 @@ TIERS = (Tier.RAW.value, Tier.COOKED.value, Tier.COMPACTED.value, ROLLUPS_TIER)
 FORMATS = ("%Y-%m-%dT%H", "%Y-%m-%d")
 ALLOW_LOSS_TAG, FORCE_TAG = "lakerunner/allow_loss", "lakerunner/force"
 AssetPath = tuple[str, ...]
+DAY_ROLLUP: AssetPath = tuple(rollup_key(rollup_of(DAY)).path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +121,29 @@ def parse_tiers(text: str, signal: Signal) -> tuple[str, ...]:
     return tuple(tier for tier in available if tier in given)
 
 
-def plan_launch(wanted: Wanted, known: Known) -> Launch:
+def plan_launches(wanted: Wanted, known: Known) -> tuple[Launch, ...]:
+    """One, or two when the range reaches from days that are over into one that is not."""
     orgs = _orgs(wanted, known)
     _check_range(wanted, known)
-    hours = range(wanted.start_ns, wanted.end_ns, HOUR_NS)
+    assets = assets_of(wanted.signal, wanted.tiers)
+    hourly = tuple(path for path in assets if path != DAY_ROLLUP)
+    over_ns = (known.last_ns + HOUR_NS) // DAY_NS * DAY_NS if hourly != assets else wanted.end_ns
+    middle = min(max(over_ns, wanted.start_ns), wanted.end_ns)
+    parts = ((assets, wanted.start_ns, middle), (hourly, middle, wanted.end_ns))
+    return tuple(_launch(wanted, orgs, *part) for part in parts if part[1] < part[2])
+
+
+def _launch(
+    wanted: Wanted, orgs: Sequence[str], assets: tuple[AssetPath, ...], start_ns: int, end_ns: int
+) -> Launch:
+    hours = range(start_ns, end_ns, HOUR_NS)
     whose = orgs[0] if len(orgs) == 1 else f"{len(orgs)} organisations"
     tags = {ALLOW_LOSS_TAG: wanted.allow_loss, FORCE_TAG: wanted.force}
     return Launch(
-        assets_of(wanted.signal, wanted.tiers),
+        assets,
         tuple(str(partition_key(org, hour)) for org in orgs for hour in hours),
         {name: "true" for name, chosen in tags.items() if chosen},
-        f"{wanted.signal.value} of {whose}, {spell(wanted.start_ns)} to {spell(wanted.end_ns)}"[:100],
+        f"{wanted.signal.value} of {whose}, {spell(start_ns)} to {spell(end_ns)}"[:100],
     )
 
 

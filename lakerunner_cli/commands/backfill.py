@@ -7,6 +7,7 @@ were not; 130: nobody watches any more.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakerunner_cli.command import CommandError
@@ -38,10 +39,8 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--dagster-url", default="", metavar="URL", help="Dagster's webserver; default: the local stack's"
     )
-    parser.add_argument(
-        "--follow", default="", metavar="ID", help="watch a back-fill that was started before"
-    )
-    parser.add_argument("--cancel", default="", metavar="ID", help="end a back-fill and its runs")
+    parser.add_argument("--follow", default="", metavar="IDS", help="watch what was started before")
+    parser.add_argument("--cancel", default="", metavar="IDS", help="end back-fills and their runs")
 
 
 def run(args: Namespace, settings: Settings) -> int:
@@ -49,9 +48,10 @@ def run(args: Namespace, settings: Settings) -> int:
 
     if args.follow or args.cancel:
         if args.org or (args.follow and args.cancel):
-            raise CommandError("--follow and --cancel take the id of one back-fill and nothing else")
+            raise CommandError("--follow and --cancel take ids of back-fills and nothing else")
         dagster = Dagster(args.dagster_url or webserver_url(settings))
-        return _cancel(dagster, args.cancel) if args.cancel else _follow(dagster, args.follow)
+        ids = [each for each in (args.cancel or args.follow).split(",") if each]
+        return _cancel(dagster, ids) if args.cancel else _follow(dagster, ids)
     missing = [name.upper() for name in POSITIONAL if not getattr(args, name)]
     if missing:
         raise CommandError(
@@ -82,7 +82,7 @@ def webserver_url(settings: Settings) -> str:
 
 def _start(args: Namespace, settings: Settings) -> int:
     from lakerunner_cli.backfill.dagster_api import Dagster
-    from lakerunner_cli.backfill.request import assets_of, parse_wanted, plan_launch
+    from lakerunner_cli.backfill.request import assets_of, parse_wanted, plan_launches
 
     wanted = parse_wanted(
         args.org,
@@ -94,40 +94,42 @@ def _start(args: Namespace, settings: Settings) -> int:
         force=args.force,
     )
     dagster = Dagster(args.dagster_url or webserver_url(settings))
-    launch = plan_launch(wanted, dagster.known(assets_of(wanted.signal, wanted.tiers)[0]))
-    backfill_id = dagster.launch(launch)
-    print(f"back-fill {backfill_id}: {launch.title}; {len(launch.partitions):,} hours of each asset")
-    print(dagster.backfill_url(backfill_id))
+    ids = []
+    for launch in plan_launches(wanted, dagster.known(assets_of(wanted.signal, wanted.tiers)[0])):
+        ids.append(dagster.launch(launch))
+        print(f"back-fill {ids[-1]}: {launch.title}; {len(launch.partitions):,} hours of each asset")
+        print(dagster.backfill_url(ids[-1]))
     if args.detach:
-        print(_how_to(dagster, backfill_id))
+        print(_how_to(dagster, ids))
         return 0
-    return _follow(dagster, backfill_id)
+    return _follow(dagster, ids)
 
 
-def _follow(dagster: Dagster, backfill_id: str) -> int:
+def _follow(dagster: Dagster, ids: Sequence[str]) -> int:
+    """One after the other; they run side by side."""
     from lakerunner_cli.backfill.bars import Bars
     from lakerunner_cli.backfill.follow import follow, summary
 
+    succeeded = True
     try:
-        state = follow(dagster, backfill_id, Bars())
+        for backfill_id in ids:
+            state = follow(dagster, backfill_id, Bars())
+            print("\n".join(summary(dagster, backfill_id, state)))
+            succeeded = succeeded and state.succeeded
     except KeyboardInterrupt:
-        print(
-            f"\nthe back-fill goes on: {dagster.backfill_url(backfill_id)}\n{_how_to(dagster, backfill_id)}"
-        )
+        print("\nit goes on: " + " ".join(dagster.backfill_url(each) for each in ids))
+        print(_how_to(dagster, ids))
         return INTERRUPTED
-    print("\n".join(summary(dagster, backfill_id, state)))
-    return 0 if state.succeeded else 1
+    return 0 if succeeded else 1
 
 
-def _cancel(dagster: Dagster, backfill_id: str) -> int:
-    dagster.cancel(backfill_id)
-    print(f"back-fill {backfill_id} ends, with its runs: {dagster.backfill_url(backfill_id)}")
+def _cancel(dagster: Dagster, ids: Sequence[str]) -> int:
+    for backfill_id in ids:
+        dagster.cancel(backfill_id)
+        print(f"back-fill {backfill_id} ends, with its runs: {dagster.backfill_url(backfill_id)}")
     return 0
 
 
-def _how_to(dagster: Dagster, backfill_id: str) -> str:
-    where = f" --dagster-url {dagster.url}"
-    return (
-        f"watch it:  lakerunner backfill --follow {backfill_id}{where}\n"
-        f"cancel it: lakerunner backfill --cancel {backfill_id}{where}"
-    )
+def _how_to(dagster: Dagster, ids: Sequence[str]) -> str:
+    which = f"{','.join(ids)} --dagster-url {dagster.url}"
+    return f"watch it:  lakerunner backfill --follow {which}\ncancel it: lakerunner backfill --cancel {which}"

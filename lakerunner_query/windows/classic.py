@@ -64,47 +64,23 @@ def over_classic_counts(function: Function, rows: HistogramRows, grid: Grid) -> 
 
 
 def over_classic_sums(function: Function, rows: HistogramRows, grid: Grid) -> Classic:
-    """The `_sum` series. Values below zero let a sum fall without a reset: only samples tell where."""
-    return _over_numbers(function, rows, grid, rows.pool.sum, may_fall=True)
+    """The `_sum` series; values below zero let it fall, which is a reset like others."""
+    return _over_numbers(function, rows, grid, rows.pool.sum)
 
 
-def _over_numbers(
-    function: Function, rows: HistogramRows, grid: Grid, numbers: Doubles, *, may_fall: bool = False
-) -> Classic:
+def _over_numbers(function: Function, rows: HistogramRows, grid: Grid, numbers: Doubles) -> Classic:
     runs = rows.runs()
     sent = ~np.isnan(numbers[runs.last])
     explicit = np.flatnonzero((rows.pool.schema[runs.last] == EXPLICIT) & ~runs.unclear & sent)
     first, last, total = (place[explicit] for place in (runs.first, runs.last, runs.total))
     series, codes = np.unique(_series_of_runs(rows)[explicit], return_inverse=True)
     columns = _columns(rows, explicit, codes, numbers[first], numbers[last], numbers[total])
-    if may_fall:
-        order = np.lexsort((runs.ends[explicit], codes))
-        columns = _falling(columns, _all_positive(rows.pool, first, last)[order])
     return _answer(function, rows, grid, series, np.full(len(series), np.nan), columns)
-
-
-def _falling(columns: Columns, positive: Flags) -> Columns:
-    """Falls inside of buckets. Between two samples one is seen; among more it takes values below zero."""
-    between_two = np.where(columns.last < columns.first, columns.first, 0.0)
-    known = np.where(columns.count == 2, between_two, 0.0)
-    hidden = (columns.count > 2) & ~positive
-    return replace(columns, reset_sum=np.where(hidden, np.nan, columns.reset_sum + known))
 
 
 def _series_of_runs(rows: HistogramRows) -> Int64s:
     runs = rows.runs()
     found: Int64s = np.repeat(np.arange(rows.count), np.diff(runs.offsets))
-    return found
-
-
-def _all_positive(pool: Pool, first: Int64s, last: Int64s) -> Flags:
-    """Whether nothing below zero was observed in between: the bucket up to there is as it was."""
-    has_bounds = pool.length[BOUNDS, last] > 0
-    found: Flags = np.zeros(len(last), np.bool_)
-    a, b = first[has_bounds], last[has_bounds]
-    lowest = pool.numbers[pool.start[BOUNDS, b]]
-    grew = pool.numbers[pool.start[POSITIVE, b]] != pool.numbers[pool.start[POSITIVE, a]]
-    found[has_bounds] = (lowest >= 0) & ~grew
     return found
 
 
@@ -146,7 +122,9 @@ def _columns(
     runs = rows.runs()
     keep = np.flatnonzero((rows.counts > 0) | rows.unclear)
     size = len(of_row)
-    inside = runs.resets[of_row] > 0
+    # between two samples a fall is seen; among more something fell, and nobody knows what and from where
+    hidden = (runs.resets[of_row] > 0) & (runs.counts[of_row] > 2)
+    fallen = np.where((last < first) & (runs.counts[of_row] == 2), first, 0.0)
     single = runs.counts[of_row] == 1
     found = Columns(
         series=codes,
@@ -164,7 +142,7 @@ def _columns(
         last_stale=rows.last_stale[keep][of_row],
         prev=np.zeros(size),
         prev_ts=np.zeros(size, np.int64),
-        reset_sum=np.where(inside, np.nan, 0.0),
+        reset_sum=np.where(hidden, np.nan, fallen),
         resets=np.zeros(size, np.int64),
         changes=np.zeros(size, np.int64),
         m2=np.full(size, np.nan),

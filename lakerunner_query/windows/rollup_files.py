@@ -1,15 +1,16 @@
 """Rollup rows of a file, read as what a function needs; what the footer already says is not read.
 
-    column               footer, all row groups                  read
-    metric_temporality   least = greatest = "cumulative"         no: no deltas, so sums are not wanted either
-    chq_rollup_count     least = greatest = 240, no nulls        no: 240 in all rows
-    chq_rollup_resets    greatest = 1                            yes, but then the least values are not wanted
+column               footer, all row groups                  read
+metric_temporality   least = greatest = "cumulative"         no: no deltas, so sums are not wanted either
+chq_rollup_count     least = greatest = 240, no nulls        no: 240 in all rows
+chq_rollup_resets    greatest = 1                            no: what one drop adds does not depend on order
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,10 @@ from resources.lake import rollup_columns as names
 
 CODED = (TEMPORALITY,)
 """To be opened as dictionaries: `pq.ParquetFile(path, read_dictionary=CODED)`."""
+_TOLD = frozenset({names.COUNT, names.RESETS, names.EXPONENT, TEMPORALITY})
+_GROWING = (Function.RATE, Function.INCREASE)
+_SEVERAL_DROPS = (names.RESETS, names.MIN)
+"""Say whether the order in which several drops were added matters; one drop has no order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +47,12 @@ def rows_of(
     file: pq.ParquetFile, function: Function, series: npt.NDArray[np.integer], width_ms: int
 ) -> Columns:
     """All rows of the file; `series` has the code of each."""
-    told = ranges(file.metadata, (names.COUNT, names.RESETS, names.EXPONENT, TEMPORALITY))
-    wanted = _wanted(function, told, file.schema_arrow.names)
-    present = [
-        name
-        for name in (names.TIMESTAMP, TEMPORALITY, *names.needed(wanted))
-        if name in file.schema_arrow.names and not (name == TEMPORALITY and _no_deltas(told, [TEMPORALITY]))
-    ]
+    stored = set(file.schema_arrow.names)
+    told = ranges(file.metadata, _TOLD)
+    if _no_deltas(told, stored):
+        stored.discard(TEMPORALITY)
+    wanted = _wanted(function, told, stored)
+    present = [name for name in (names.TIMESTAMP, TEMPORALITY, *names.needed(wanted)) if name in stored]
     constant = {name: told[name].least for name in present if name in told and told[name].is_one}
     table = file.read([name for name in present if name not in constant], use_threads=False)
     for name, value in constant.items():
@@ -73,7 +77,7 @@ def ranges(footer: pq.FileMetaData, wanted: Collection[str]) -> dict[str, Range]
     return found
 
 
-def _range(told: pq.Statistics | None, rows: int) -> Range | None:
+def _range(told: Any, rows: int) -> Range | None:
     if told is None or not told.has_min_max or not told.has_null_count:
         return None
     if not isinstance(told.min, int | str):
@@ -82,15 +86,14 @@ def _range(told: pq.Statistics | None, rows: int) -> Range | None:
 
 
 def _wanted(function: Function, told: dict[str, Range], present: Collection[str]) -> tuple[str, ...]:
-    wanted = columns_needed(function, has_deltas=not _no_deltas(told, present))
+    wanted = columns_needed(function, has_deltas=TEMPORALITY in present)
     resets = told.get(names.RESETS)
-    once = names.RESETS not in present or (resets is not None and int(resets.greatest) <= 1)
-    if once and names.RESETS in wanted and names.SUM not in wanted:
-        wanted = tuple(name for name in wanted if name != names.MIN)  # told only what several drops add up to
+    if function in _GROWING and resets is not None and int(resets.greatest) <= 1:
+        wanted = tuple(name for name in wanted if name not in _SEVERAL_DROPS or names.SUM in wanted)
     return wanted
 
 
-def _no_deltas(told: dict[str, Range], present: Iterable[str]) -> bool:
+def _no_deltas(told: dict[str, Range], present: Collection[str]) -> bool:
     if TEMPORALITY not in present:
         return True
     words = told.get(TEMPORALITY)

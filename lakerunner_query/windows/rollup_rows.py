@@ -60,34 +60,40 @@ def columns_needed(function: Function, *, has_deltas: bool = True) -> tuple[str,
 def columns_of(table: pa.Table, series: npt.NDArray[np.integer], width_ms: int) -> Columns:
     """The float columns; `series` has the code of each row. Columns that the table lacks are zero."""
     kind = kinds(table)
-    if (
-        names.RESET_SUM in table.column_names
-        and names.SUM not in table.column_names
-        and (kind != CUMULATIVE).any()
-    ):
+    lacks_sums = names.RESET_SUM in table.column_names and names.SUM not in table.column_names
+    if lacks_sums and (kind != CUMULATIVE).any():
         raise ValueError(f"row {int(np.argmax(kind != CUMULATIVE))}: deltas, and {names.SUM} was not read")
+    present = set(table.column_names)
+    no_integers, no_doubles = np.zeros(table.num_rows, np.int64), np.zeros(table.num_rows)
+
+    def whole(name: str) -> Int64s:
+        return integers(table, name) if name in present else no_integers
+
+    def real(name: str) -> Doubles:
+        return doubles(table, name) if name in present else no_doubles
+
     return Columns(
         series=series,
-        end_ms=integers(table, names.TIMESTAMP),
+        end_ms=whole(names.TIMESTAMP),
         width_ms=np.full(table.num_rows, width_ms, np.int64),
-        count=integers(table, names.COUNT),
-        sum=doubles(table, names.SUM),
-        sum_c=doubles(table, names.SUM_C),
-        min=doubles(table, names.MIN),
-        max=doubles(table, names.MAX),
-        first=doubles(table, names.FIRST),
-        first_ts=integers(table, names.FIRST_TS),
-        last=doubles(table, names.LAST),
-        last_ts=integers(table, names.LAST_TS),
+        count=whole(names.COUNT),
+        sum=real(names.SUM),
+        sum_c=real(names.SUM_C),
+        min=real(names.MIN),
+        max=real(names.MAX),
+        first=real(names.FIRST),
+        first_ts=whole(names.FIRST_TS),
+        last=real(names.LAST),
+        last_ts=whole(names.LAST_TS),
         last_stale=flags(table, names.LAST_STALE),
-        prev=doubles(table, names.PREV),
-        prev_ts=integers(table, names.PREV_TS),
-        reset_sum=doubles(table, names.RESET_SUM),
-        resets=integers(table, names.RESETS),
-        changes=integers(table, names.CHANGES),
-        m2=doubles(table, names.M2),
+        prev=real(names.PREV),
+        prev_ts=whole(names.PREV_TS),
+        reset_sum=real(names.RESET_SUM),
+        resets=whole(names.RESETS),
+        changes=whole(names.CHANGES),
+        m2=real(names.M2),
         kind=kind,
-        has_others=integers(table, names.HIST_COUNT) > 0,
+        has_others=whole(names.HIST_COUNT) > 0,
     )
 
 
@@ -95,7 +101,7 @@ def integers(table: pa.Table, name: str) -> Int64s:
     """The column; 0 for null."""
     if name not in table.column_names:
         return np.zeros(table.num_rows, np.int64)
-    found: Int64s = one(table.column(name)).fill_null(0).to_numpy(zero_copy_only=False)
+    found: Int64s = names.without_nulls(one(table.column(name)), 0).to_numpy(zero_copy_only=False)
     return found
 
 
@@ -103,14 +109,14 @@ def doubles(table: pa.Table, name: str) -> Doubles:
     """The column, bits kept; 0 for null, so that no null is taken for a NaN that was sent."""
     if name not in table.column_names:
         return np.zeros(table.num_rows)
-    found: Doubles = one(table.column(name)).fill_null(0.0).to_numpy(zero_copy_only=False)
+    found: Doubles = names.without_nulls(one(table.column(name)), 0.0).to_numpy(zero_copy_only=False)
     return found
 
 
 def flags(table: pa.Table, name: str) -> Flags:
     if name not in table.column_names:
         return np.zeros(table.num_rows, np.bool_)
-    found: Flags = one(table.column(name)).fill_null(False).to_numpy(zero_copy_only=False)
+    found: Flags = names.without_nulls(one(table.column(name)), False).to_numpy(zero_copy_only=False)
     return found
 
 
@@ -125,7 +131,7 @@ def kinds(table: pa.Table) -> Int8s:
         if not KINDS.keys() & set(known):
             return found
         of_code = np.array([*(KINDS.get(word, CUMULATIVE) for word in known), CUMULATIVE], np.int8)
-        found = of_code[words.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)]
+        found = of_code[names.without_nulls(words.indices, len(known)).to_numpy(zero_copy_only=False)]
     return found
 
 

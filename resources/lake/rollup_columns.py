@@ -128,8 +128,7 @@ def filled(table: pa.Table, names: Collection[str] = tuple(LOGICAL)) -> pa.Table
     """The logical form: these columns, complete and of their types, behind all others of the table.
 
     In rows without float samples (count 0) values and times of them stay null. `SKETCH` stays as stored: null
-    means the sketch follows from the row: of `{first, last}` for two samples, else count times the last one
-    (finite values only).
+    means that the row says all its samples (`few_samples.sketch_points`).
     """
     if COUNT not in table.column_names:
         raise RollupColumnsError(f"no column {COUNT} among {table.column_names}: not of a rollup segment")
@@ -158,9 +157,9 @@ def _logical(stored: dict[str, pa.Array], names: Collection[str], rows: int) -> 
         elif name == M2:
             whole = _squares(whole, stored, rows)
         elif name in ZEROS:
-            whole = whole.fill_null(ZEROS[name])
+            whole = without_nulls(whole, ZEROS[name])
         elif name in FALSE:
-            whole = whole.fill_null(False)
+            whole = without_nulls(whole, False)
         found[name] = whole
     return found
 
@@ -251,8 +250,13 @@ def _squares(whole: pa.Array, stored: dict[str, pa.Array], rows: int) -> pa.Arra
 def _numbers(column: pa.Array | None, rows: int, kind: type[np.integer] = np.int64) -> Int64s:
     if column is None:
         return np.zeros(rows, kind)
-    numbers: Int64s = column.fill_null(0).to_numpy(zero_copy_only=False)
+    numbers: Int64s = without_nulls(column, 0).to_numpy(zero_copy_only=False)
     return numbers
+
+
+def without_nulls(column: pa.Array, default: float | bool) -> pa.Array:
+    """Filling copies even what has no nulls."""
+    return column.fill_null(default) if column.null_count else column
 
 
 def _or(whole: pa.Array, default: pa.Array) -> pa.Array:

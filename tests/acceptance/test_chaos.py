@@ -1,4 +1,4 @@
-"""The quick form of `benchmarks.chaos`: a run, Spark and at last the whole stack die under load."""
+"""The quick form of `benchmarks.chaos`: runs, Spark, a query worker and the whole stack die under load."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.chaos import ORGS, QUICK, storm
-from benchmarks.traffic import lake_content, unfinished
-from tests.stack_fixture import stack_settings, start_stack, stop_stack
+from benchmarks.chaos_stack import CHAOS_SETTINGS, QUICK_DECK
+from benchmarks.chaos_storm import plan_of, storm
+from benchmarks.chaos_verdict import judge, records
+from benchmarks.report import tell
+from tests.stack_fixture import start_stack, stop_stack
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -20,19 +22,21 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 def data_dir() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="lakerunner-chaos-"))
     try:
-        start_stack(folder, ())
+        start_stack(folder, (), CHAOS_SETTINGS)
         yield folder
     finally:
         stop_stack(folder)
         shutil.rmtree(folder)
 
 
-def test_every_row_is_there_exactly_once_after_three_kills(data_dir: Path) -> None:
-    traffic, killed, _ = storm(data_dir, QUICK)
-    settings = stack_settings(data_dir)
-    content = lake_content(settings, ORGS, traffic.service)
-    assert len(killed) == len(QUICK)
-    assert content.messages == traffic.expected()
-    assert content.rows == content.distinct_row_ids
-    left = unfinished(settings)
-    assert (left["objects"], left["parked"]) == (0, 0)
+def test_every_tier_holds_exactly_what_was_sent_after_five_kills(data_dir: Path) -> None:
+    found = storm(data_dir, plan_of(quick=True))
+    verdict = judge(found)
+    figures = records(found, verdict)
+    tell("chaos", figures, None)  # shown when the test fails
+    assert len(found.killed) == len(QUICK_DECK)
+    assert [figure for figure in figures if figure.ok is False] == []
+    assert verdict.log_rows_lost == verdict.log_rows_doubled == 0
+    assert verdict.samples_lost == verdict.samples_doubled == verdict.same_ids == 0
+    assert found.left.settled
+    assert found.left.parked == 0

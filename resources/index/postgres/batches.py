@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from resources.index.contract import Grouping
-from resources.index.postgres.connections import Connected, Connection, storable
+from resources.index.postgres.connections import Connected, Connection, IndexDeadlockError, storable
 from resources.index.statements import load
 from resources.index.types import (
     BatchKind,
@@ -50,8 +50,11 @@ class Batches(Connected):
             return [_create_claimed(connection, plan) for plan in plans]
 
     def create_claimed(self, plan: BatchPlan) -> Claim:
-        with self._transaction() as connection:
-            return _create_claimed(connection, plan)
+        try:
+            with self._transaction() as connection:
+                return _create_claimed(connection, plan)
+        except IndexDeadlockError as error:
+            raise PublishConflictError(str(error)) from error
 
     def due_batches(self, signal: Signal, kind: BatchKind) -> list[DueBatch]:
         rows = self._rows(SQL["due_batches"], {"signal": signal.value, "kind": kind.value})

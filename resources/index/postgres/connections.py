@@ -21,6 +21,10 @@ class IndexUnavailableError(RuntimeError):
     """PostgreSQL did not answer. The call changed all or nothing: its commit may have arrived unheard."""
 
 
+class IndexDeadlockError(IndexUnavailableError):
+    """Two transactions waited for each other and this one was given up: nothing was changed."""
+
+
 def storable(text: str) -> str:
     r"""Errors quote what they choked on; PostgreSQL's text holds neither NUL nor half a surrogate pair.
 
@@ -53,6 +57,8 @@ class Connected:
         try:
             with self._pool.connection(timeout=self._wait_s) as connection:
                 yield connection
+        except psycopg.errors.DeadlockDetected as error:
+            raise IndexDeadlockError(f"the segment index gave this transaction up: {error}") from error
         except (PoolTimeout, PoolClosed, psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise IndexUnavailableError(f"the segment index does not answer: {error}") from error
 

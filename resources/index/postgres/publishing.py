@@ -17,7 +17,7 @@ from psycopg import DataError, IntegrityError
 
 from resources.index.contract import Deliver
 from resources.index.dependents import changed_partitions, dependents
-from resources.index.postgres.connections import Connected, Connection, storable
+from resources.index.postgres.connections import Connected, Connection, IndexDeadlockError, storable
 from resources.index.statements import load
 from resources.index.types import (
     BuiltPartition,
@@ -40,7 +40,7 @@ class Publishing(Connected):
                 for step in STEPS:
                     step(connection, publication)
                 return _bump(connection, publication)
-        except (IntegrityError, DataError) as error:
+        except (IntegrityError, DataError, IndexDeadlockError) as error:
             # What the tables refuse of one batch must not end the run and all else it has claimed.
             raise PublishConflictError(f"batch {publication.claim.batch_id}: {error}") from error
 

@@ -101,8 +101,14 @@ SELECT
 FROM unnest(%(object_ids)s::bigint[]) AS o (object_id);
 
 -- name: retire
+-- Locked in order of id, like everywhere: whoever locks the same segments waits instead of deadlocking.
 UPDATE lakerunner.segment SET retired_at = now()
-WHERE segment_id = any(%(segment_ids)s) AND org_id = %(org)s AND retired_at IS NULL;
+WHERE segment_id IN (
+    SELECT segment_id FROM lakerunner.segment
+    WHERE segment_id = any(%(segment_ids)s) AND org_id = %(org)s AND retired_at IS NULL
+    ORDER BY segment_id
+    FOR UPDATE
+);
 
 -- name: object_done
 UPDATE lakerunner.raw_object

@@ -1,8 +1,7 @@
 -- Tiers in numbers, one statement per concern. `lakerunner status` and every reading of `/metrics` ask them all.
 
 -- name: live
--- All live segments are counted, so this is the one that costs: `segment_tier` answers it without the table,
--- whose rows are wide.
+-- All live segments are counted, from an index that holds what is added up.
 SELECT
     org_id AS org,
     signal,

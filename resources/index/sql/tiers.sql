@@ -144,4 +144,9 @@ ORDER BY s.hour_ns, s.segment_id;
 
 -- name: settle
 UPDATE lakerunner.segment SET settled = TRUE
-WHERE segment_id = any(%(segment_ids)s) AND retired_at IS NULL;
+WHERE segment_id IN (
+    SELECT segment_id FROM lakerunner.segment
+    WHERE segment_id = any(%(segment_ids)s) AND retired_at IS NULL
+    ORDER BY segment_id
+    FOR UPDATE
+);

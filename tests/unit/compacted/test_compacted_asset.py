@@ -11,9 +11,9 @@ import dagster as dg
 import pytest
 
 from lakerunner_assets.compacted import asset as asset_module
-from lakerunner_assets.compacted.asset import KEYS_APART, MODE_TAG, PLANNED, ROWS_CONSERVED, compacted_asset
+from lakerunner_assets.compacted.asset import KEYS_APART, PLANNED, ROWS_CONSERVED, compacted_asset
 from lakerunner_assets.cooked.asset import cooked_asset
-from lakerunner_assets.keys import Tier, asset_key
+from lakerunner_assets.keys import MODE_TAG, Tier, asset_key
 from lakerunner_assets.partitions import ORGANISATIONS, partition_key
 from lakerunner_assets.raw.asset import raw_asset
 from lakerunner_assets.signals import SIGNALS

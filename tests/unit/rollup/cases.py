@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +137,16 @@ def told_sketch(values: dict[str, Any]) -> bytes | None:
     """The sketch of a row, also if it follows from the others."""
     if values[rollup.SKETCH] is not None:
         return values[rollup.SKETCH]  # type: ignore[no-any-return]
-    count, last = values[rollup.COUNT], values[rollup.LAST]
-    return sketch_of([values[rollup.FIRST], last] if count == 2 else [last] * count)
+    count, first, last, prev = (
+        values[name] for name in (rollup.COUNT, rollup.FIRST, rollup.LAST, rollup.PREV)
+    )
+    if values[rollup.CHANGES] == 0 or count > 4:
+        return sketch_of([last] * count)
+    said = [first, last, prev][:count]
+    if count == 4:
+        rest = sum(map(Fraction, (values[rollup.SUM], values[rollup.SUM_C]))) - sum(map(Fraction, said))
+        said.append(float(rest))
+    return sketch_of(said)
 
 
 def same_number(found: float | None, wanted: float | None, within: float) -> bool:

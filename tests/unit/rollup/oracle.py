@@ -132,6 +132,7 @@ def histogram(row: Row) -> Histogram:
         "negative": side("negative"),
         "count": unsigned("chq_hist_count"),
         "sum": row.get("chq_hist_sum"),
+        "hint": row.get("chq_hist_reset_hint"),
     }
 
 
@@ -167,17 +168,29 @@ def _falls(a: Histogram, b: Histogram) -> bool:
     return any(after < before for before, after in pairs)
 
 
+def _sum_falls(a: Histogram, b: Histogram) -> bool:
+    return a["sum"] is not None and b["sum"] is not None and b["sum"] < a["sum"]
+
+
+def _contradicted(samples: list[Histogram]) -> bool:
+    """1: a reset, 2: none. Of the first one of a bucket a reset cannot be seen."""
+    said = any(after["hint"] == (2 if _falls(before, after) else 1) for before, after in pairwise(samples))
+    return said or any(each["hint"] == 1 for each in samples[:1])
+
+
 def _histograms(samples: list[Histogram], others: int, odd: bool) -> dict[str, Any]:
     count = len(samples) + others
     pairs = list(pairwise(samples))
+    odd = odd or _contradicted(samples)
     mixed = count > 0 and (odd or any(_layout(a) != _layout(b) for a, b in pairs))
+    plain = [{name: cell for name, cell in each.items() if name != "hint"} for each in samples]
     return {
         "hist_count": count,
         "hist_mixed": mixed,
-        "hist_resets": sum(_falls(a, b) for a, b in pairs),
-        "hist_first": samples[0] if samples else None,
-        "hist_last": samples[-1] if samples else None,
-        "hist_sum": None if (mixed and count > 1) or not samples else _sum(samples),
+        "hist_resets": sum(_falls(a, b) or _sum_falls(a, b) for a, b in pairs),
+        "hist_first": plain[0] if plain else None,
+        "hist_last": plain[-1] if plain else None,
+        "hist_sum": None if (mixed and count > 1) or not plain else _sum(plain),
     }
 
 

@@ -67,6 +67,54 @@ def test_a_bucket_that_falls_is_a_reset_though_the_count_rises(tmp_path: Path, w
 
 
 @BOTH
+def test_a_sum_that_falls_alone_is_a_reset(tmp_path: Path, widths: list[int]) -> None:
+    rows = [explicit(0, 1, [5, 0, 0], 4.0), explicit(1, 11_000, [6, 0, 0], 3.5)]
+    found = single(stepped(tmp_path, rows, widths))
+    assert (found[rollup.HIST_RESETS], found[rollup.HIST_MIXED]) == (1, False)
+    unsaid = [explicit(0, 1, [5, 0, 0], None), explicit(1, 11_000, [6, 0, 0], 3.5)]
+    assert single(stepped(tmp_path, unsaid, widths))[rollup.HIST_RESETS] == 0
+
+
+UNSAID, IS_RESET, NO_RESET, GAUGE = range(4)
+
+
+@pytest.mark.parametrize(
+    ("hint", "counts", "total", "mixed"),
+    [
+        (UNSAID, [1, 1], 1.0, False),
+        (UNSAID, [2, 4], 3.0, False),
+        (IS_RESET, [1, 1], 1.0, False),
+        (IS_RESET, [2, 4], 3.0, True),
+        (NO_RESET, [1, 1], 1.0, True),
+        (NO_RESET, [2, 4], 3.0, False),
+        (NO_RESET, [2, 4], -3.0, False),
+        (GAUGE, [1, 1], 1.0, False),
+        (GAUGE, [2, 4], 3.0, False),
+    ],
+)
+def test_a_hint_that_the_counts_contradict_is_mixed(
+    tmp_path: Path, hint: int, counts: list[int], total: float, mixed: bool
+) -> None:
+    rows = [
+        exponential(0, 1, 0, [2, 3], chq_hist_sum=2.0),
+        exponential(1, 9_000, 0, counts, chq_hist_reset_hint=hint, chq_hist_sum=total),
+    ]
+    for widths in ([10_000], [60_000], [10_000, 60_000]):
+        found = single(stepped(tmp_path, rows, widths))
+        assert found[rollup.HIST_MIXED] == mixed, widths
+        assert (found["chq_hist_sum"] is None) == mixed
+        assert found[rollup.HIST_RESETS] == (counts == [1, 1] or total < 0)
+
+
+def test_a_reset_said_of_the_first_of_a_bucket_cannot_be_checked(tmp_path: Path) -> None:
+    rows = [
+        exponential(0, 9_000, 0, [2, 3], chq_hist_reset_hint=NO_RESET),
+        exponential(1, 11_000, 0, [1, 1], chq_hist_reset_hint=IS_RESET),
+    ]
+    assert [found[rollup.HIST_MIXED] for found in of_rows(tmp_path, rows).values()] == [False, True]
+
+
+@BOTH
 def test_exponential_buckets_are_added_by_their_number(tmp_path: Path, widths: list[int]) -> None:
     rows = [
         exponential(0, 1, -1, [1, 2], chq_hist_negative_offset=4, chq_hist_negative_counts=[7]),

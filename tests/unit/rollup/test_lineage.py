@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 
 import dagster as dg
 import pytest
@@ -64,12 +65,12 @@ class Graph:
 
 
 @pytest.fixture
-def graph() -> Graph:
-    instance = dg.DagsterInstance.ephemeral()
-    instance.add_dynamic_partitions(str(ORGANISATIONS.name), ["acme", "beta"])
-    made = Graph(instance)
-    assert made.tick() == set()
-    return made
+def graph() -> Iterator[Graph]:
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions(str(ORGANISATIONS.name), ["acme", "beta"])
+        made = Graph(instance)
+        assert made.tick() == set()
+        yield made
 
 
 def hour(number: int, org: str = "acme", day: int = TODAY) -> str:

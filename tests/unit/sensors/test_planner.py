@@ -10,10 +10,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lakerunner_assets.compacted.asset import MODE_TAG, PLANNED, compacted_asset
+from lakerunner_assets.compacted.asset import PLANNED, compacted_asset
 from lakerunner_assets.compacted.held import hold
 from lakerunner_assets.compacted.plan import plan_merges
-from lakerunner_assets.keys import Tier, asset_key, compact_job_name
+from lakerunner_assets.keys import MODE_TAG, Tier, asset_key, compact_job_name
 from lakerunner_assets.partitions import ORGANISATIONS, parse_partition_key
 from lakerunner_assets.signals import SIGNALS
 from resources.lake.layout import Signal

@@ -196,7 +196,11 @@ def may_ask(
     if len({point.layout for point in real}) > 1:
         return True
     is_rate = function in (F.RATE, F.INCREASE) and not real[0].delta
-    return is_rate and not are_samples and any(fell(a, b) for a, b in pairwise(real))
+    return (
+        is_rate
+        and not are_samples
+        and any(fell(a, b) or b.numbers["sum"] < a.numbers["sum"] for a, b in pairwise(real))
+    )
 
 
 def told(found: Any) -> Histogram:

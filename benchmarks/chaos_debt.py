@@ -1,0 +1,133 @@
+"""What is left to do in a stack, and what was done: read from the index."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+
+from benchmarks.chaos_stack import hurry
+from lakerunner_assets.compacted.due import Scope, due_now
+from lakerunner_assets.compacted.held import held
+from lakerunner_cli.accounts import open_desk
+from resources.index.types import BatchKind
+from resources.lake.frequency import DAY
+from resources.lake.layout import Signal
+from resources.lake.timecut import DAY_NS
+from resources.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Debt:
+    """Nothing of it should be left after a storm. Days that are not over are not due yet."""
+
+    pending: int = 0
+    parked: int = 0
+    batches: int = 0
+    """Due or claimed."""
+    rollups: int = 0
+    merges: int = 0
+    held: int = 0
+    """Segments that a merge failed on, so that compaction leaves them alone."""
+    detail: list[str] = field(default_factory=list)
+
+    @property
+    def settled(self) -> bool:
+        return not (self.pending or self.batches or self.rollups or self.merges)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.pending} objects pending, {self.parked} parked, {self.batches} batches open, "
+            f"{self.rollups} rollups due, {self.merges} merges due, {self.held} segments held"
+        )
+
+
+def debt(settings: Settings) -> Debt:
+    now = time.time_ns()
+    hurry(settings)
+    with open_desk(settings) as desk, psycopg.connect(settings.index_dsn) as connection:
+        objects: dict[str, int] = dict(
+            connection.execute("SELECT state, count(*) FROM lakerunner.raw_object GROUP BY 1").fetchall()
+        )
+        batches = connection.execute(
+            "SELECT kind, org_id, hour_ns, state, heartbeat_at FROM lakerunner.batch "
+            "WHERE state IN ('due', 'claimed')"
+        ).fetchall()
+        due = connection.execute(
+            "SELECT org_id, frequency_ms, start_ns, due_since FROM lakerunner.partition "
+            "WHERE due_since IS NOT NULL AND NOT (frequency_ms = %s AND start_ns + %s > %s)",
+            (DAY, DAY_NS, now),
+        ).fetchall()
+        plans = {signal: due_now(desk, settings, signal, now, Scope()).merges for signal in Signal}
+        left_alone = [segment for signal in Signal for segment in held(desk, signal, now / 1e9)]
+    merges = [merge for mine in plans.values() for merge in mine]
+    return Debt(
+        objects.get("registered", 0) + objects.get("batched", 0),
+        objects.get("parked", 0),
+        len(batches),
+        len(due),
+        len(merges),
+        len(left_alone),
+        [f"batch {row}" for row in batches[:20]]
+        + [f"due {row}" for row in due[:20]]
+        + [f"merge {m.kind} {m.org} {m.dataset} {m.start_ns} {m.reason}" for m in merges[:20]],
+    )
+
+
+def settle(settings: Settings, patience_s: float) -> tuple[float, Debt]:
+    """(seconds until nothing was left to do, what was left if it took too long)."""
+    started = time.monotonic()
+    shown = started
+    while not (left := debt(settings)).settled and time.monotonic() - started < patience_s:
+        if time.monotonic() - shown > 15:
+            shown = time.monotonic()
+            print(f"settling: {left}", flush=True)
+        time.sleep(1)
+    return time.monotonic() - started, left
+
+
+def published_batches(settings: Settings) -> dict[str, int]:
+    """Batches that published something, by kind."""
+    with psycopg.connect(settings.index_dsn) as connection:
+        rows = connection.execute(
+            "SELECT kind, count(*) FROM lakerunner.batch WHERE state = 'done' AND error IS NULL GROUP BY 1"
+        ).fetchall()
+    return {BatchKind(kind).value: count for kind, count in rows}
+
+
+def abandoned_batches(settings: Settings) -> dict[str, int]:
+    """Batches that ended without having published anything, by kind and the beginning of the reason."""
+    with psycopg.connect(settings.index_dsn) as connection:
+        rows = connection.execute(
+            "SELECT kind || ': ' || left(error, 60), count(*) FROM lakerunner.batch "
+            "WHERE error IS NOT NULL GROUP BY 1 ORDER BY 2 DESC LIMIT 15"
+        ).fetchall()
+    return dict(rows)
+
+
+def is_sealed(settings: Settings, day_ns: int, keys: Sequence[str]) -> bool:
+    """Whether these objects are published, the day's samples lie in day-wide segments, and nothing is due."""
+    with psycopg.connect(settings.index_dsn, connect_timeout=3) as connection:
+        row = connection.execute(
+            """
+            SELECT
+                count(*) FILTER (WHERE width_ns = %(width)s AND settled),
+                count(*) FILTER (WHERE width_ns < %(width)s OR NOT settled),
+                (
+                    SELECT count(*) FROM lakerunner.partition
+                    WHERE due_since IS NOT NULL AND start_ns >= %(day)s AND start_ns < %(day)s + %(width)s
+                ),
+                (SELECT count(*) FROM lakerunner.raw_object WHERE key = any(%(keys)s) AND state = 'done')
+            FROM lakerunner.segment
+            WHERE
+                dataset = 'metrics' AND retired_at IS NULL
+                AND hour_ns >= %(day)s AND hour_ns < %(day)s + %(width)s
+            """,
+            {"day": day_ns, "width": DAY_NS, "keys": list(keys)},
+        ).fetchone()
+    if row is None:
+        return False
+    sealed, hourly, due, done = row
+    return bool(sealed) and not hourly and not due and done == len(keys)

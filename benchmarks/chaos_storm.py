@@ -1,0 +1,117 @@
+"""The storm itself: who works beside whom, and what is killed when."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from benchmarks.chaos_debt import Debt, settle
+from benchmarks.chaos_queries import Asker
+from benchmarks.chaos_sender import Sender
+from benchmarks.chaos_stack import DECK, EVERYTHING, QUICK_DECK, Kill, chaos_settings, shuffled
+from benchmarks.chaos_sweeps import Sweeper
+from benchmarks.traffic import Traffic
+
+ORGS = ("north", "south", "west")
+SETTLE_S = 600.0
+EVIDENCE_S = 180.0
+FIRST_S, PAUSE_S = 10.0, (6.0, 18.0)
+"""Before the first kill, and between kills: sometimes long enough to come back, sometimes not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long, and what dies: at least one whole deck."""
+
+    seconds: float
+    deck: tuple[Kill, ...]
+    seed: int
+
+
+@dataclass(slots=True)
+class Storm:
+    """What was done to a stack."""
+
+    data_dir: Path
+    traffic: Traffic
+    sender: Sender
+    asker: Asker
+    sweeper: Sweeper
+    killed: list[str] = field(default_factory=list)
+    settled_s: float = 0.0
+    left: Debt = field(default_factory=Debt)
+
+
+def storm(data_dir: Path, plan: Plan) -> Storm:
+    """Returns when nothing is left to do, or it takes too long."""
+    print(f"seed {plan.seed}", flush=True)
+    chance = random.Random(plan.seed)
+    settings = partial(chaos_settings, data_dir)
+    traffic = Traffic(settings(), ORGS)
+    traffic.prepare()
+    sender = Sender(traffic, settings, random.Random(plan.seed + 1))
+    asker = Asker(traffic, settings, sender.old_day_ns, [])
+    found = Storm(data_dir, traffic, sender, asker, Sweeper(data_dir))
+    with _beside(asker, found.sweeper):
+        with _beside(sender):
+            _kill(found, plan, chance)
+            _wait(lambda: sender.reopened > 0 and not sender.bursting, "the old day is sealed")
+        print(f"{len(traffic.sent)} objects of each signal sent; settling", flush=True)
+        found.settled_s, found.left = settle(settings(), SETTLE_S)
+        _wait(lambda: found.sweeper.deleted > 0, "files of retired segments are deleted")
+    return found
+
+
+def _wait(happened: Callable[[], bool], what: str) -> None:
+    """What a storm is to show may come late on a slow machine; what never comes is told by the figures."""
+    began = time.monotonic()
+    while not happened() and time.monotonic() - began < EVIDENCE_S:
+        time.sleep(1)
+    if (waited := time.monotonic() - began) > 1:
+        print(f"waited {waited:.0f} s until {what}", flush=True)
+
+
+@contextmanager
+def _beside(*parts: Sender | Asker | Sweeper) -> Iterator[None]:
+    """Run in threads while the block does; what went wrong in them is raised here."""
+    stop = threading.Event()
+    threads = [threading.Thread(target=part.run, args=(stop,)) for part in parts]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    for part in parts:
+        if part.failures:
+            raise part.failures[0]
+
+
+def _kill(found: Storm, plan: Plan, chance: random.Random) -> None:
+    began = time.monotonic()
+    time.sleep(FIRST_S)
+    for number, kill in zip(count(1), shuffled(plan.deck, chance), strict=False):
+        if kill is EVERYTHING:
+            found.asker.api_killed_at.append(time.monotonic())
+        found.killed.append(kill(found.data_dir, chance))
+        if kill is EVERYTHING:
+            found.asker.api_killed_at.append(time.monotonic())
+        print(f"{time.monotonic() - began:4.0f} s: killed {found.killed[-1]}", flush=True)
+        time.sleep(chance.uniform(*PAUSE_S))
+        if number >= len(plan.deck) and time.monotonic() - began >= plan.seconds:
+            return
+
+
+def plan_of(quick: bool, minutes: float | None = None, seed: int | None = None) -> Plan:
+    default = 1.0 if quick else 10.0
+    seconds = 60.0 * (default if minutes is None else minutes)
+    return Plan(seconds, QUICK_DECK if quick else DECK, time.time_ns() % 10**6 if seed is None else seed)

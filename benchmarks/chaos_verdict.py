@@ -1,0 +1,129 @@
+"""What a stack holds after a storm, compared with what was sent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from benchmarks.chaos_debt import abandoned_batches, published_batches
+from benchmarks.chaos_lake import RollupFindings, metric_rows, rollups
+from benchmarks.chaos_stack import chaos_settings
+from benchmarks.chaos_storm import ORGS, Storm
+from benchmarks.chaos_sweeps import Orphans, sweep_orphans
+from benchmarks.report import Record
+from benchmarks.traffic import lake_content, run_counts
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Everything that must be right in the end, compared with what was sent."""
+
+    log_rows_lost: int
+    log_rows_doubled: int
+    samples_lost: int
+    samples_doubled: int
+    same_ids: int
+    """Rows of either signal whose id another one has."""
+    rollups: dict[str, RollupFindings]
+    orphans: Orphans
+    sweeps_failed: list[str]
+    batches: dict[str, int]
+    abandoned: dict[str, int]
+    runs: dict[str, int]
+
+
+def judge(found: Storm) -> Verdict:
+    settings = chaos_settings(found.data_dir)
+    traffic = found.traffic
+    logs, expected = lake_content(settings, ORGS, traffic.service), traffic.expected()
+    samples, same_ids = metric_rows(settings, ORGS, traffic.service)
+    sent = traffic.samples.rows()
+    orphans = sweep_orphans(found.data_dir, ORGS)
+    return Verdict(
+        (expected - logs.messages).total(),
+        (logs.messages - expected).total(),
+        (sent - samples).total(),
+        (samples - sent).total(),
+        logs.rows - logs.distinct_row_ids + same_ids,
+        rollups(settings, ORGS, traffic.samples, time.time_ns()),
+        orphans,
+        [*found.sweeper.problems, *orphans.faults],
+        published_batches(settings),
+        abandoned_batches(settings),
+        run_counts(settings),
+    )
+
+
+def records(found: Storm, verdict: Verdict) -> list[Record]:
+    """The figures; `ok` of all of them is what the storm is about."""
+    killed = {str(number): what for number, what in enumerate(found.killed, 1)}
+    return [
+        Record("killed", "parts killed with -9", len(found.killed), "kills", counters=killed),
+        Record("sent", "objects sent of each signal", len(found.traffic.sent), "objects"),
+        Record("late", "of them late", found.sender.late, "objects"),
+        *_happened(found, verdict),
+        *_content(verdict),
+        *_answers(found),
+        Record("runs", "Dagster runs", sum(verdict.runs.values()), "runs", counters=verdict.runs),
+        Record("settled", "from the last object to nothing left to do", found.settled_s, "s"),
+    ]
+
+
+def _happened(found: Storm, verdict: Verdict) -> list[Record]:
+    """A storm in which nothing of this happened proved nothing."""
+    asked, done, sweeper = found.asker.findings, verdict.batches, found.sweeper
+    compared = {k: f"{f.partitions} partitions, {f.buckets} buckets" for k, f in verdict.rollups.items()}
+    questions = {"asked": asked.asked, "rows": asked.rows, "slowest, s": round(asked.slowest_s, 2)}
+    answered = {**questions, "given up, API killed": asked.explained, **asked.failures}
+    return [
+        _some("answers", "whole answers", asked.whole, answered),
+        _some("compacted", "merges of hours", done.get("compact", 0), verdict.abandoned),
+        _some("sealed", "merges of days", done.get("seal", 0)),
+        _some("carved", "carvings", done.get("carve", 0), {"rows for a sealed day": found.sender.reopened}),
+        _some("rolled", "rollup partitions built", done.get("rollup", 0), compared),
+        _some("swept", "files of retired segments deleted", sweeper.deleted, sweeper.outcomes),
+    ]
+
+
+def _content(verdict: Verdict) -> list[Record]:
+    before, after = verdict.orphans.before, verdict.orphans.after
+    wrong = [text for each in verdict.rollups.values() for text in each.wrong]
+    unlisted = sorted(verdict.orphans.unlisted)
+    return [
+        _none("lost", "log rows lost", verdict.log_rows_lost),
+        _none("doubled", "log rows counted twice", verdict.log_rows_doubled),
+        _none("samples-lost", "samples lost", verdict.samples_lost),
+        _none("samples-doubled", "samples counted twice", verdict.samples_doubled),
+        _none("ids", "rows whose id is not unique", verdict.same_ids),
+        _none("rollups", "rollups not current or not what was sent", len(wrong), wrong),
+        _none("missing", "live segments without their file", len(before.missing), before.missing),
+        _none(
+            "unlisted", "unknown files not listed by a sweep", len(unlisted), unlisted, len(before.orphans)
+        ),
+        _none("sweeps", "sweeps that failed", len(verdict.sweeps_failed), verdict.sweeps_failed),
+        _none(
+            "unswept", "unknown files left by a sweep of orphans", len(after.unknown), sorted(after.unknown)
+        ),
+    ]
+
+
+def _answers(found: Storm) -> list[Record]:
+    asked, left = found.asker.findings, found.left
+    stuck = left.pending + left.parked + left.batches + left.rollups + left.merges + left.held
+    return [
+        _none("short", "answers short of rows published before", len(asked.short), asked.short),
+        _none("twice", "answers with a row twice", len(asked.doubled), asked.doubled),
+        _none("errors", "questions failed, the API being alive", len(asked.unexplained), asked.unexplained),
+        _none("stuck", "left to do at the end", stuck, [str(left), *left.detail]),
+    ]
+
+
+def _none(name: str, what: str, value: int, detail: object = None, orphans: int | None = None) -> Record:
+    counters = {"detail": detail} if value and detail else {}
+    counters |= {} if orphans is None else {"orphans listed": orphans}
+    return Record(name, what, value, "", must=0, ok=value == 0, counters=counters)
+
+
+def _some(name: str, what: str, value: int, counters: Mapping[str, object] | None = None) -> Record:
+    return Record(name, what, value, "", must=1, ok=value >= 1, counters=dict(counters or {}))
