@@ -31,6 +31,7 @@ from sensors.planner import planner_sensor
 from sensors.reconciler import reconciler_sensor
 from sensors.schedules import listing_schedule
 from sensors.sweeping import sweeping_sensor
+from sensors.wakeup import wake_up_sensor
 
 # Back-fill policies are beta in Dagster and warn once per asset at every load; we mean to use them.
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
@@ -59,6 +60,7 @@ def build_defs(settings: Settings) -> dg.Definitions:
             ),
             lineage_sensor(settings.rollup_interval_s),
             reconciler_sensor([*cook_jobs.values(), *roll_jobs]),
+            wake_up_sensor([*compact_jobs.values(), *roll_jobs]),
             outbox_sensor,
             freshness_sensor,
             sweeping_sensor,

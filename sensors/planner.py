@@ -18,7 +18,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from lakerunner_assets.compacted.asset import PLANNED
 from lakerunner_assets.compacted.due import Scope, due_now
 from lakerunner_assets.compacted.policy import Merge
-from lakerunner_assets.keys import MODE_TAG
+from lakerunner_assets.keys import MODE_TAG, compact_job_name
 from lakerunner_assets.partitions import in_window, partition_key
 from resources.bindings import Lakerunner
 from resources.lake.layout import Signal
@@ -62,31 +62,42 @@ def planner_sensor(signal: Signal, job: UnresolvedAssetJobDefinition, interval_s
     def planner(
         context: dg.SensorEvaluationContext, lakerunner: Lakerunner
     ) -> dg.SensorResult | dg.SkipReason:
-        index, settings = lakerunner.index, lakerunner.settings
-        orgs = context.instance.get_dynamic_partitions("org")
-        sights = _sights(context.instance, job.name)
-        if in_flight(sights, index.run_heartbeats(), settings.lease_s):
-            return dg.SkipReason("a run is under way and takes whatever is due")
-        now = time.time_ns()
-        plans = due_now(index, settings, signal, now, Scope())
-        settled = index.settle(plans.settle) if plans.settle else 0
-        known = [merge for merge in plans.merges if merge.org in orgs]
-        if not known:
-            return dg.SkipReason(f"nothing to merge, {settled} segments settled")
         last = LastRequest.of(context.cursor)
-        name = plan_name(known)
-        waited = now / 1e9 - last.at_s
-        if waited < last.pause_s(name, interval_s):
-            return dg.SkipReason(f"{summary(known)}: asked for {last.times} times, {waited:.0f} s ago")
-        following = last.following(name, now / 1e9)
-        tags = {MODE_TAG: PLANNED, "lakerunner/merges": str(len(known))}
-        request = dg.RunRequest(
-            run_key=f"compact-{signal.value}-{name}-{now // 1_000_000}",
-            tags={**tags, **shown_under(known, orgs, settings.horizon, now)},
-        )
+        found = look(context.instance, lakerunner, signal, last, interval_s)
+        if isinstance(found, str):
+            return dg.SkipReason(found)
+        request, following = found
         return dg.SensorResult(run_requests=[request], cursor=following.cursor())
 
     return planner
+
+
+def look(
+    instance: dg.DagsterInstance, lakerunner: Lakerunner, signal: Signal, last: LastRequest, interval_s: int
+) -> tuple[dg.RunRequest, LastRequest] | str:
+    """A request for what is to be merged, or why there is none."""
+    index, settings = lakerunner.index, lakerunner.settings
+    orgs = instance.get_dynamic_partitions("org")
+    job = compact_job_name(signal)
+    if in_flight(_sights(instance, job), index.run_heartbeats(), settings.lease_s):
+        return "a run is under way and takes whatever is due"
+    now = time.time_ns()
+    plans = due_now(index, settings, signal, now, Scope())
+    settled = index.settle(plans.settle) if plans.settle else 0
+    known = [merge for merge in plans.merges if merge.org in orgs]
+    if not known:
+        return f"nothing to merge, {settled} segments settled"
+    name = plan_name(known)
+    waited = now / 1e9 - last.at_s
+    if waited < last.pause_s(name, interval_s):
+        return f"{summary(known)}: asked for {last.times} times, {waited:.0f} s ago"
+    tags = {MODE_TAG: PLANNED, "lakerunner/merges": str(len(known))}
+    request = dg.RunRequest(
+        run_key=f"compact-{signal.value}-{name}-{now // 1_000_000}",
+        job_name=job,
+        tags={**tags, **shown_under(known, orgs, settings.horizon, now)},
+    )
+    return request, last.following(name, now / 1e9)
 
 
 def plan_name(merges: Sequence[Merge]) -> str:
