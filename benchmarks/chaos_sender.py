@@ -24,9 +24,9 @@ from resources.settings import Settings
 
 LATE = 0.35
 """Share of late objects."""
-HOURS_LATE = (2, 3)
-OLD_DAY, OLD_HOURS = 2, (5, 17)
-"""So many days ago, and the hours of it that get rows."""
+HOURS_LATE = (1, 2)
+OLD_DAY, OLD_HOURS = 2, (5, 6)
+"""So many days ago, and the hours of it that get rows; neighbours are rolled up in one run."""
 BURST = 6
 LOOK_S = 2.0
 

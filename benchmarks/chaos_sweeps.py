@@ -13,7 +13,7 @@ from benchmarks.chaos_lake import Files, lake_files
 from benchmarks.chaos_stack import CHAOS_SETTINGS, chaos_settings
 from tests.stack_fixture import lakerunner
 
-PAUSE_S = 8.0
+PAUSE_S = 12.0
 DELETED = re.compile(r"([\d,]+) files of retired segments, deleted")
 DONE, IN_THE_WAY, BUSY = 0, 1, 3
 

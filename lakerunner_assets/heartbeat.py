@@ -16,6 +16,8 @@ from resources.index.postgres import IndexUnavailableError
 from resources.settings import Settings
 
 LOG = logging.getLogger(__name__)
+BETWEEN_STEPS_S = 180.0
+"""Dagster stores an event per partition before the next step begins, which takes minutes for thousands."""
 
 
 class Heartbeat:
@@ -55,7 +57,7 @@ class Heartbeat:
 
 @contextmanager
 def beating(index: PipelineIndex, run_id: str, settings: Settings) -> Iterator[Heartbeat]:
-    """Beats while the block runs; the run is forgotten when it ends by itself."""
+    """Beats while the block runs. A run may have another step: it is not dead because this one is over."""
     heart = Heartbeat(index, run_id, settings.heartbeat_s)
     heart.beat()
     thread = threading.Thread(target=heart.loop, name="heartbeat", daemon=True)
@@ -65,4 +67,4 @@ def beating(index: PipelineIndex, run_id: str, settings: Settings) -> Iterator[H
     finally:
         heart.stop()
         thread.join(timeout=settings.heartbeat_s)
-        index.forget_run(run_id)
+        index.rest_run(run_id, BETWEEN_STEPS_S)

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.tiers [--quick] [--json OUT] [--only P12,tick,bytes,P20-write,P20-growth,P7,hour,history]`."""
+"""`python -m benchmarks.tiers [--quick] [--json OUT] [--only ID,…]`; ids: see `benchmarks/README.md`."""
 
 from __future__ import annotations
 

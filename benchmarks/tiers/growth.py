@@ -165,7 +165,8 @@ def _record(
     grown = max(1e-9, medians[-1] / medians[0]) ** (1 / (len(medians) - 1))
     must, aim = (INGEST_MUST, INGEST_AIM) if ingest else (MUST, AIM)
     return Record(
-        identity, f"growth per 10x of stored data: {what}", grown, "times", must=must, aim=aim, ok=grown <= must,
+        identity, f"growth per 10x of stored data: {what}", grown, "times",
+        must=must, aim=aim, ok=grown <= must,
         counters={
             **counts,
             "median_ms": [round(each, 3) for each in medians],
@@ -253,7 +254,8 @@ FROM
     generate_series(1, %(hours)s) AS h,
     generate_series(0, %(per_hour)s - 1) AS k;
 
-INSERT INTO lakerunner.batch (kind, org_id, collector, signal, hour_ns, state, input_bytes, input_count, finished_at)
+INSERT INTO lakerunner.batch
+(kind, org_id, collector, signal, hour_ns, state, input_bytes, input_count, finished_at)
 SELECT 'cook', org_id, 'c', signal, hour_ns, 'done', 1000, 1, now() FROM placed ORDER BY n;
 
 INSERT INTO lakerunner.raw_object
@@ -273,8 +275,9 @@ INSERT INTO lakerunner.segment
     series_offset, series_length, bloom_offset, bloom_length, batch_id, settled
 )
 SELECT
-    lpad(to_hex(p.n), 32, '0'), 'history/' || p.n, p.org_id, 'c', p.signal, p.signal || p.suffix, p.frequency_ms,
-    s.dateint, s.hour, p.hour_ns, %(hour)s, p.hour_ns + 1, p.hour_ns + %(hour)s, 1000, 100000, 1,
+    lpad(to_hex(p.n), 32, '0'), 'history/' || p.n, p.org_id, 'c', p.signal, p.signal || p.suffix,
+    p.frequency_ms, s.dateint, s.hour, p.hour_ns, %(hour)s, p.hour_ns + 1, p.hour_ns + %(hour)s,
+    1000, 100000, 1,
     s.format_version, s.sort_version, s.terms, s.label_names, '{}', s.series_offset, s.series_length,
     s.bloom_offset, s.bloom_length, f.batch + p.n, TRUE
 FROM placed AS p, offsets AS f, (SELECT * FROM lakerunner.segment ORDER BY key LIMIT 1) AS s;

@@ -47,6 +47,8 @@ class Put:
     log_rows: int = 0
     objects: int = 0
     samples: dict[str, Sums] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+    """Back-fills that did not succeed."""
 
     @property
     def hours(self) -> list[int]:
@@ -97,12 +99,15 @@ def _backfill(settings: Settings, put: Put, signal: Signal) -> float:
     first, last = (f"{to_datetime(at):%Y-%m-%dT%H}" for at in (put.hours[0], put.hours[-1] + HOUR_NS))
     kept = {k: v for k, v in process_environment().items() if not k.startswith("LAKERUNNER_")}
     command = [
-        sys.executable, "-m", "lakerunner_cli.main", "backfill", ",".join(put.orgs), signal.value, first, last,
+        sys.executable, "-m", "lakerunner_cli.main", "backfill",
+        ",".join(put.orgs), signal.value, first, last,
         "--data-dir", str(settings.data_dir),
     ]  # fmt: skip
     began = time.monotonic()
     done = subprocess.run(command, env=kept, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     print(f"{signal.value}: {time.monotonic() - began:.0f} s\n{done.stdout}{done.stderr[-3000:]}", flush=True)
+    if done.returncode:
+        put.refused.append(f"the back-fill of {signal.value} ended with exit code {done.returncode}")
     return time.monotonic() - began
 
 
@@ -114,7 +119,8 @@ def _records(settings: Settings, put: Put, seconds: dict[str, float]) -> list[Re
     errors = stack.complaints(settings)
     return [
         Record(
-            "history", f"back-fill of {put.days} days of {len(put.orgs)} organisations, all tiers, two signals",
+            "history",
+            f"back-fill of {put.days} days of {len(put.orgs)} organisations, all tiers, two signals",
             total, "s",
             counters={
                 **{f"{signal}_s": round(took, 1) for signal, took in seconds.items()},
@@ -139,14 +145,14 @@ def _records(settings: Settings, put: Put, seconds: dict[str, float]) -> list[Re
 
 
 def _facts(settings: Settings, put: Put) -> dict[str, Any]:
-    problems: list[str] = []
+    problems = list(put.refused)
     with open_desk(settings) as desk:
         logs = [s for org in put.orgs for s in desk.find_segments(SegmentQuery(org, "logs", 0, *stack.EVER))]
         samples = [
             s for org in put.orgs for s in desk.find_segments(SegmentQuery(org, "metrics", 0, *stack.EVER))
         ]
     with psycopg.connect(settings.index_dsn) as connection:
-        states = dict(
+        states: dict[str, int] = dict(
             connection.execute("SELECT state, count(*) FROM lakerunner.raw_object GROUP BY 1").fetchall()
         )
         widths = connection.execute(
@@ -158,7 +164,7 @@ def _facts(settings: Settings, put: Put) -> dict[str, Any]:
             "FROM lakerunner.partition GROUP BY 1 ORDER BY 1"
         ).fetchall()
         kinds = connection.execute(
-            "SELECT kind || ' ' || signal || ' ' || state, count(*) FROM lakerunner.batch GROUP BY 1 ORDER BY 1"
+            "SELECT concat_ws(' ', kind, signal, state), count(*) FROM lakerunner.batch GROUP BY 1 ORDER BY 1"
         ).fetchall()
     if states != {"done": put.objects}:
         problems.append(f"{put.objects} objects were put, their states are {states}")

@@ -1,7 +1,7 @@
 """Rollups of one event hour that ten organisations send to: how soon they are there, and what that costs.
 
-A stack of its own. Every organisation puts a metrics object every few seconds for some minutes, all samples in
-one event hour. The clock runs from the last object until that hour of rollup/1h, and of all below it, is
+A stack of its own. Every organisation puts a metrics object every few seconds for some minutes, all samples
+in one event hour. The clock runs from the last object until that hour of rollup/1h, and of all below it, is
 current for everybody; then sums are compared with what was sent.
 """
 

@@ -49,10 +49,10 @@ def measure(total_bytes: int) -> list[Record]:
 def main() -> None:
     folder = Path(sys.argv[1])
     settings = Settings.load({"LAKERUNNER_DATA_DIR": str(folder)})
-    _merge(folder, "warm", settings)
+    _merge(folder, "warm", 1, settings)
     before = _memory_mib("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
-    answer_rows, written, sources, seconds = _merge(folder, "full", settings)
+    answer_rows, written, sources, seconds = _merge(folder, "full", 2, settings)
     peak = _memory_mib("VmHWM")
     print(
         json.dumps(
@@ -70,12 +70,12 @@ def main() -> None:
     )
 
 
-def _merge(folder: Path, name: str, settings: Settings) -> tuple[int, int, int, float]:
+def _merge(folder: Path, name: str, batch_id: int, settings: Settings) -> tuple[int, int, int, float]:
     """As the task of a Spark worker does it, with the lake's files fetched and put."""
     sources = _sources(folder / "lake", sorted((folder / "lake" / name).glob("*.parquet")))
     total = sum(source.bytes for source in sources)
     unit = MergeUnit(
-        batch_id=1, attempt=0, kind=MergeKind.LOGS, org="acme", collector="eu", dataset="logs",
+        batch_id=batch_id, attempt=0, kind=MergeKind.LOGS, org="acme", collector="eu", dataset="logs",
         sources=tuple(sources), target=Window(START, HOUR_NS), carve=(), generation=1,
         target_bytes=max(settings.merge_target_bytes, total * 11 // 10),
         memory_bytes=settings.merge_memory_bytes, lake_url=f"file://{folder}/lake",
@@ -89,9 +89,14 @@ def _merge(folder: Path, name: str, settings: Settings) -> tuple[int, int, int, 
 
 def _sources(lake: Path, paths: Sequence[Path]) -> list[Source]:
     return [
-        Source(f"{number:032x}", str(path.relative_to(lake)), pq.read_metadata(path).num_rows, path.stat().st_size)
+        Source(f"{number:032x}", str(path.relative_to(lake)), _rows(path), path.stat().st_size)
         for number, path in enumerate(paths)
-    ]  # fmt: skip
+    ]
+
+
+def _rows(path: Path) -> int:
+    rows: int = pq.read_metadata(path).num_rows
+    return rows
 
 
 def _memory_mib(name: str) -> float:

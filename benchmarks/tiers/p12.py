@@ -146,7 +146,8 @@ def _groups(found: pa.Table) -> np.ndarray:
     numbers = np.zeros(len(labels.items.dictionary), np.int64)
     used = np.unique(codes)
     numbers[used] = labels.items.dictionary.take(pa.array(used)).cast(pa.int64()).to_numpy()
-    return numbers[codes]
+    groups: np.ndarray = numbers[codes]
+    return groups
 
 
 def _lake(folder: Path, days: int, series: int) -> tuple[list[Path], list[Path]]:
@@ -171,7 +172,7 @@ def _lake(folder: Path, days: int, series: int) -> tuple[list[Path], list[Path]]
         (part,) = roll_up(
             RollupRequest(
                 [path], AS_SENT, HOUR, start_ns, DAY * NS_PER_MS, folder, "acme", "eu", "metrics-1h",
-                1 << 30, 512 << 20, lambda number, day=day: f"1h-{day}-{number}",
+                1 << 30, 512 << 20, f"1h-{day}-{{}}".format,
             )
         )  # fmt: skip
         samples.append(path)

@@ -133,7 +133,9 @@ def carried(table: pa.Table, buckets: Buckets) -> Identity:
         if field.name not in LEFT_BEHIND and not field.name.startswith(LEFT_BEHIND_PREFIXES)
     ]
     newest = pa.array(buckets.rows[buckets.starts[1:] - 1])
-    found = pa.compute.take(table.select(names), newest, boundscheck=False)
+    found = table.select(names)
+    if len(newest) < table.num_rows:  # else each row is a bucket
+        found = pa.compute.take(found, newest, boundscheck=False)
     several = np.zeros(len(newest), np.bool_)
     if TEMPORALITY in names:
         column, several = _temporality(table.column(TEMPORALITY).chunk(0), buckets)

@@ -105,7 +105,8 @@ class PartsWriter:
             writer = self._open
             if writer is None:
                 writer = self._open = self._started(table.slice(start), is_last)
-            writer.write(self._complete(table.slice(start, end - start)), codes[start:end])
+            rows = _with(table.slice(start, end - start), writer.columns)
+            writer.write(rows, codes[start:end])
             if writer.bytes >= self._parts.target_bytes:
                 self._end_part(writer)
 
@@ -114,18 +115,11 @@ class PartsWriter:
         if is_last:
             table = table.select([n for n in table.column_names if table.column(n).null_count < len(table)])
         else:
-            table = self._complete(table)
+            histograms = self._parts.with_histograms
+            table = _with(table, [n for n in rollup.STORED if histograms or not n.startswith("chq_hist_")])
         table = table.select(in_file_order(table.column_names)).combine_chunks()
         path = self._parts.folder / f"tbl_{self._identity().segment_id}.parquet"
         return SegmentWriter(path, table.schema, rollup_encodings(table))
-
-    def _complete(self, table: pa.Table) -> pa.Table:
-        """With all columns of rollups, whether anything stands in them or not."""
-        for name, kind in rollup.STORED.items():
-            wanted = self._parts.with_histograms or not name.startswith("chq_hist_")
-            if wanted and name not in table.column_names:
-                table = table.append_column(name, pa.nulls(table.num_rows, kind))
-        return table
 
     def _end_part(self, writer: SegmentWriter) -> None:
         facts = writer.finish(self._identity(), self._parts.width_ms, self._parts.labels_of())
@@ -134,3 +128,11 @@ class PartsWriter:
 
     def _identity(self) -> SegmentIdentity:
         return self._parts.identity(len(self._done))
+
+
+def _with(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Also with these columns of rollups, whether anything stands in them or not."""
+    for name, kind in rollup.STORED.items():
+        if name in names and name not in table.column_names:
+            table = table.append_column(name, pa.nulls(table.num_rows, kind))
+    return table

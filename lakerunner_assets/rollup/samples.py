@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_assets.rollup.buckets import Cut, Rolled, carried, rolled
-from lakerunner_assets.rollup.columns import COUNT as COUNTS
 from lakerunner_assets.rollup.columns import (
     CHANGES,
     FIRST,
@@ -37,6 +36,7 @@ from lakerunner_assets.rollup.columns import (
     Statistics,
     statistics,
 )
+from lakerunner_assets.rollup.columns import COUNT as COUNTS
 from lakerunner_assets.rollup.ddsketch import build
 from lakerunner_assets.rollup.histograms import folded, nothing, of_samples
 from lakerunner_assets.rollup.kernels import buckets_of, summarise

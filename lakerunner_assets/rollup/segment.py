@@ -101,6 +101,10 @@ class SegmentWriter:
     def bytes(self) -> int:
         return int(self._sink.tell())
 
+    @property
+    def columns(self) -> Sequence[str]:
+        return tuple(self._schema.names)
+
     def write(self, table: pa.Table, codes: Int32s) -> None:
         """One row group."""
         columns = [_narrowed(table.column(f.name), f.type) for f in self._schema]

@@ -69,15 +69,15 @@ def ranges(footer: pq.FileMetaData, wanted: Collection[str]) -> dict[str, Range]
         return found
     for index in range(footer.num_columns):
         if (name := footer.schema.column(index).path) in wanted:
-            parts = [_range(group.column(index).statistics, group.num_rows) for group in groups]
+            parts = [_range(group.column(index).statistics) for group in groups]
             known = [part for part in parts if part is not None]
             if len(known) == len(parts):
-                least, greatest = min(part.least for part in known), max(part.greatest for part in known)  # type: ignore[type-var]
+                least, greatest = min(part.least for part in known), max(part.greatest for part in known)
                 found[name] = Range(least, greatest, any(part.has_nulls for part in known))
     return found
 
 
-def _range(told: Any, rows: int) -> Range | None:
+def _range(told: Any) -> Range | None:
     if told is None or not told.has_min_max or not told.has_null_count:
         return None
     if not isinstance(told.min, int | str):
@@ -88,7 +88,8 @@ def _range(told: Any, rows: int) -> Range | None:
 def _wanted(function: Function, told: dict[str, Range], present: Collection[str]) -> tuple[str, ...]:
     wanted = columns_needed(function, has_deltas=TEMPORALITY in present)
     resets = told.get(names.RESETS)
-    if function in _GROWING and resets is not None and int(resets.greatest) <= 1:
+    once = names.RESETS not in present or (resets is not None and int(resets.greatest) <= 1)
+    if function in _GROWING and once:
         wanted = tuple(name for name in wanted if name not in _SEVERAL_DROPS or names.SUM in wanted)
     return wanted
 

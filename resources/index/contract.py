@@ -331,6 +331,9 @@ class PipelineIndex(IngressIndex, TierIndex, RetentionIndex, Protocol):
 
     def beat_run(self, run_id: str) -> None: ...
 
+    def rest_run(self, run_id: str, seconds: float) -> None:
+        """A sign of life in advance, for a run whose next step is yet to begin."""
+
     def forget_run(self, run_id: str) -> None: ...
 
     def run_heartbeats(self) -> dict[str, float]:

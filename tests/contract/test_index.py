@@ -400,6 +400,8 @@ def test_runs_beat_and_are_forgotten(index: Index) -> None:
     index.beat_run("r1")
     index.beat_run("r1")
     assert 0 <= index.run_heartbeats()["r1"] < 5
+    index.rest_run("r1", 60.0)
+    assert -61 < index.run_heartbeats()["r1"] < -50
     index.forget_run("r1")
     assert index.run_heartbeats() == {}
 

@@ -9,6 +9,9 @@ class Runs(Held):
     def beat_run(self, run_id: str) -> None:
         self._state.runs[run_id] = self._clock()
 
+    def rest_run(self, run_id: str, seconds: float) -> None:
+        self._state.runs[run_id] = self._clock() + seconds
+
     def forget_run(self, run_id: str) -> None:
         self._state.runs.pop(run_id, None)
 

@@ -12,6 +12,9 @@ class Runs(Connected):
     def beat_run(self, run_id: str) -> None:
         self._change(SQL["beat_run"], {"run_id": run_id})
 
+    def rest_run(self, run_id: str, seconds: float) -> None:
+        self._change(SQL["rest_run"], {"run_id": run_id, "seconds": seconds})
+
     def forget_run(self, run_id: str) -> None:
         self._change(SQL["forget_run"], {"run_id": run_id})
 

@@ -63,6 +63,11 @@ ORDER BY start_ns;
 INSERT INTO lakerunner.run_heartbeat (run_id) VALUES (%(run_id)s)
 ON CONFLICT (run_id) DO UPDATE SET beat_at = now();
 
+-- name: rest_run
+INSERT INTO lakerunner.run_heartbeat (run_id, beat_at)
+VALUES (%(run_id)s, now() + make_interval(secs => %(seconds)s))
+ON CONFLICT (run_id) DO UPDATE SET beat_at = excluded.beat_at;
+
 -- name: forget_run
 DELETE FROM lakerunner.run_heartbeat
 WHERE run_id = %(run_id)s;

@@ -316,10 +316,9 @@ def test_an_increase_by_hand() -> None:
     )
 
 
-def test_a_sum_that_may_have_fallen_in_between_is_left_to_the_samples(tmp_path: Path) -> None:
-    """Values below zero: the sum falls while no bucket does."""
-    totals = [5.0, 2.0, 9.0, 9.5]
-    points = [
+def falling(totals: list[float]) -> list[HistogramPoint]:
+    """A sample a second; values below zero: the sum falls while no bucket does."""
+    return [
         HistogramPoint(
             NOON + 1_000 * n,
             {"count": float(n), "sum": total, "zeros": 0.0, ("p", 0): float(n), ("p", 1): 0.0},
@@ -327,11 +326,25 @@ def test_a_sum_that_may_have_fallen_in_between_is_left_to_the_samples(tmp_path: 
         )
         for n, total in enumerate(totals, 1)
     ]  # fmt: skip
-    rows = rolled_up(tmp_path, [points])[10_000]
+
+
+def test_a_sum_that_fell_in_between_is_left_to_the_samples(tmp_path: Path) -> None:
+    rows = rolled_up(tmp_path, [falling([5.0, 2.0, 9.0, 9.5])])[10_000]
     grid = Grid(NOON + 10_000, 0, 1, 10_000)
     assert over_classic_sums(F.RATE, rows, grid).found.needs_samples.tolist() == [[True]]
     assert over_classic_sums(F.DELTA, rows, grid).found.present.tolist() == [[True]]
-    assert over_classic_counts(F.RATE, rows, grid).found.present.tolist() == [[True]]
+    # what fell is not kept, so it may have been the count as well
+    assert over_classic_counts(F.RATE, rows, grid).found.needs_samples.tolist() == [[True]]
+
+
+def test_a_sum_that_falls_between_two_samples_or_not_at_all_is_answered(tmp_path: Path) -> None:
+    grid = Grid(NOON + 10_000, 0, 1, 10_000)
+    for totals in ([5.0, 2.0], [-5.0, -4.0, -4.0, 3.0]):
+        points = falling(totals)
+        rows = rolled_up(tmp_path, [points])[10_000]
+        for over in (over_classic_sums, over_classic_counts):
+            assert not over(F.RATE, rows, grid).found.needs_samples.any()
+        assert check_classic(rows, [points], grid) == 4 * len(CLASSIC)
 
 
 def test_functions_that_give_no_histogram_are_refused() -> None:
