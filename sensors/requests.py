@@ -23,6 +23,7 @@ from resources.lake.timecut import hour_start
 from resources.settings import Settings
 
 MAX_PAUSE_S = 60.0
+PRIORITY_TAG = "dagster/priority"
 WAITING = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING)
 
 
@@ -99,7 +100,7 @@ def cook_requests(
         dg.RunRequest(
             run_key=run_key(signal, due),
             job_name=cook_job_name(signal),
-            tags={MODE_TAG: INGEST, "lakerunner/batches": str(len(due)), **shown},
+            tags={MODE_TAG: INGEST, PRIORITY_TAG: "10", "lakerunner/batches": str(len(due)), **shown},
         )
     ]
 

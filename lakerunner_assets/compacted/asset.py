@@ -64,9 +64,13 @@ def compacted_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
 
 
 def when_hour_is_over() -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey]:
-    """Rows were added to an hour that is over. Open hours are the planner sensor's."""
-    added = dg.AutomationCondition.any_deps_match(dg.AutomationCondition.newly_updated())
-    waiting = added.since(dg.AutomationCondition.newly_requested())
+    """Rows were added to an hour that is over. Open hours are the planner sensor's.
+
+    So is an hour that got rows while it was compacted; what was just compacted is not asked for once more.
+    """
+    updated = dg.AutomationCondition.newly_updated()
+    added = dg.AutomationCondition.any_deps_match(updated)
+    waiting = added.since(dg.AutomationCondition.newly_requested() | updated)
     open_hour = dg.AutomationCondition.in_latest_time_window(OVER_SINCE)
     return waiting & ~dg.AutomationCondition.in_progress() & ~open_hour
 
