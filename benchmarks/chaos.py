@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.chaos_stack import CHAOS_SETTINGS, run_processes
+from benchmarks.chaos_stack import CHAOS_SETTINGS, COMPONENTS, run_processes
 from benchmarks.chaos_storm import plan_of, storm
 from benchmarks.chaos_verdict import judge, records
 from benchmarks.report import tell
@@ -42,7 +42,7 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lakerunner-chaos-") as folder:
         data_dir: Path = args.data_dir or Path(folder)
-        start_stack(data_dir, (), CHAOS_SETTINGS)
+        start_stack(data_dir, COMPONENTS, CHAOS_SETTINGS)
         try:
             found = storm(data_dir, plan_of(args.quick, args.minutes, args.seed))
             verdict = judge(found)

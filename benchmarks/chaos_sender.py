@@ -1,4 +1,4 @@
-"""Who sends while everything dies: every second an object of logs and one of metrics, some of them late.
+"""Who sends while everything dies: an object of logs and one of metrics every other second, some late.
 
 Late rows are for hours of today that are over, and for a day that is long over. That day's first rows come at
 the beginning; as soon as it is sealed a few more come, so that hours have to be carved out of it, again and
@@ -28,7 +28,7 @@ HOURS_LATE = (1, 2)
 OLD_DAY, OLD_HOURS = 2, (5, 6)
 """So many days ago, and the hours of it that get rows; neighbours are rolled up in one run."""
 BURST = 6
-LOOK_S = 2.0
+PAUSE_S, LOOK_S = 1.5, 3.0
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Sender:
             while not stop.is_set():
                 self._send()
                 self._look()
-                stop.wait(1.0)
+                stop.wait(PAUSE_S)
         except BaseException as error:  # noqa: BLE001 - handed to the main thread, which raises it
             self.failures.append(error)
 

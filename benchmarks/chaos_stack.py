@@ -21,6 +21,7 @@ from tests.stack_fixture import lakerunner, stack_state
 
 QUERY_TIMEOUT_S = 20
 CHAOS_SETTINGS = {
+    "LAKERUNNER_BATCH_MAX_AGE_S": "3",
     "LAKERUNNER_COMPACT_FILES": "8",
     "LAKERUNNER_COMPACT_CLOSE_S": "30",
     "LAKERUNNER_SEAL_AFTER_S": "60",
@@ -30,6 +31,10 @@ CHAOS_SETTINGS = {
     "LAKERUNNER_QUERY_TIMEOUT_S": str(QUERY_TIMEOUT_S),
     "LAKERUNNER_SWEEP_GRACE_S": str(QUERY_TIMEOUT_S + 61),
 }
+COMPONENTS = (
+    "ingress", "spark", "daemon", "watchdog", "query_api", "query_worker_1", "query_worker_2",
+)  # fmt: skip
+"""And what they need. Nobody looks at the web server."""
 Kill = Callable[[Path, random.Random], str]
 
 
@@ -108,7 +113,7 @@ def kill_everything(data_dir: Path, _chance: random.Random) -> str:
             process.kill()
         except psutil.NoSuchProcess:
             continue  # it died with its parent
-    done = lakerunner(data_dir, "up", "--detach", "--only=", extra=CHAOS_SETTINGS)
+    done = lakerunner(data_dir, "up", "--detach", f"--only={','.join(COMPONENTS)}", extra=CHAOS_SETTINGS)
     if done.returncode:
         raise RuntimeError(f"the stack did not come back:\n{done.stdout}\n{done.stderr}")
     return f"the whole stack ({len(victims)} processes)"

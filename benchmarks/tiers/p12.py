@@ -27,7 +27,7 @@ from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_assets.segments.written import SegmentIdentity
 from lakerunner_query.windows.buckets import Buckets, over_buckets
 from lakerunner_query.windows.functions import Evaluated, Function, Grid
-from lakerunner_query.windows.rollup_files import CODED, rows_of
+from lakerunner_query.windows.rollup_files import rows_of
 from lakerunner_query.windows.samples import Samples, over_samples
 from resources.lake import metric_values, streams
 from resources.lake import series as series_table
@@ -86,7 +86,7 @@ def from_samples(path: Path, grid: Grid) -> tuple[Evaluated, np.ndarray]:
 
 def from_rollups(path: Path, grid: Grid) -> tuple[Evaluated, np.ndarray]:
     """The same from the rows of the 1 h rollup."""
-    file = pq.ParquetFile(path, read_dictionary=CODED)
+    file = pq.ParquetFile(path)
     found = _series_of(path, file)
     rows = rows_of(file, Function.RATE, _codes(found), HOUR)
     merged = over_buckets(Function.RATE, Buckets(rows, found.num_rows), grid)

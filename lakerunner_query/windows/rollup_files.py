@@ -22,8 +22,6 @@ from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.rollup_rows import KINDS, TEMPORALITY, columns_needed, columns_of
 from resources.lake import rollup_columns as names
 
-CODED = (TEMPORALITY,)
-"""To be opened as dictionaries: `pq.ParquetFile(path, read_dictionary=CODED)`."""
 _TOLD = frozenset({names.COUNT, names.RESETS, names.EXPONENT, TEMPORALITY})
 _GROWING = (Function.RATE, Function.INCREASE)
 _SEVERAL_DROPS = (names.RESETS, names.MIN)

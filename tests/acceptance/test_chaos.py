@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.chaos_stack import CHAOS_SETTINGS, QUICK_DECK
+from benchmarks.chaos_stack import CHAOS_SETTINGS, COMPONENTS, QUICK_DECK
 from benchmarks.chaos_storm import plan_of, storm
 from benchmarks.chaos_verdict import judge, records
 from benchmarks.report import tell
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 def data_dir() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="lakerunner-chaos-"))
     try:
-        start_stack(folder, (), CHAOS_SETTINGS)
+        start_stack(folder, COMPONENTS, CHAOS_SETTINGS)
         yield folder
     finally:
         stop_stack(folder)
