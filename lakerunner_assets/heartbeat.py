@@ -16,7 +16,7 @@ from resources.index.postgres import IndexUnavailableError
 from resources.settings import Settings
 
 LOG = logging.getLogger(__name__)
-BETWEEN_STEPS_S = 180.0
+BETWEEN_STEPS_S = 120.0
 """Dagster stores an event per partition before the next step begins, which takes minutes for thousands."""
 
 

@@ -21,7 +21,7 @@ from sensors.deaths import Patience, RunState, dead_runs
 LOG = logging.getLogger(__name__)
 LOCK_KEY = 4_380_002
 INTERVAL_S = 5.0
-FIRST_BEAT_S = 180.0
+FIRST_BEAT_S = 120.0
 
 
 def serve(settings: Settings) -> int:
