@@ -18,6 +18,8 @@ from resources.lake.layout import Signal
 from resources.lake.timecut import DAY_NS
 from resources.settings import Settings
 
+SHOWN_EVERY_S = 30.0
+
 
 @dataclass(frozen=True, slots=True)
 class Debt:
@@ -77,15 +79,19 @@ def debt(settings: Settings) -> Debt:
 
 
 def settle(settings: Settings, patience_s: float) -> tuple[float, Debt]:
-    """(seconds until nothing was left to do, what was left if it took too long)."""
-    started = time.monotonic()
-    shown = started
-    while not (left := debt(settings)).settled and time.monotonic() - started < patience_s:
-        if time.monotonic() - shown > 15:
-            shown = time.monotonic()
-            print(f"settling: {left}", flush=True)
+    """(seconds until nothing was left to do, what was left if nothing of it changed for so long)."""
+    started = changed = shown = time.monotonic()
+    left = Debt()
+    while True:
+        before, left = str(left), debt(settings)
+        now = time.monotonic()
+        changed = now if str(left) != before else changed
+        if left.settled or now - changed > patience_s or now - started > 4 * patience_s:
+            return now - started, left
+        if now - shown > SHOWN_EVERY_S:
+            shown = now
+            print(f"{now - started:4.0f} s: settling: {left}", flush=True)
         time.sleep(1)
-    return time.monotonic() - started, left
 
 
 def published_batches(settings: Settings) -> dict[str, int]:
@@ -108,13 +114,16 @@ def abandoned_batches(settings: Settings) -> dict[str, int]:
 
 
 def is_sealed(settings: Settings, day_ns: int, keys: Sequence[str]) -> bool:
-    """Whether these objects are published, the day's samples lie in day-wide segments, and nothing is due."""
+    """Whether these objects are published, rollups of the day lie in day-wide segments, and nothing is due.
+
+    Rows that come for it now make hours be carved out of these segments.
+    """
     with psycopg.connect(settings.index_dsn, connect_timeout=3) as connection:
         row = connection.execute(
             """
             SELECT
-                count(*) FILTER (WHERE width_ns = %(width)s AND settled),
-                count(*) FILTER (WHERE width_ns < %(width)s OR NOT settled),
+                count(*) FILTER (WHERE dataset = 'metrics-10s' AND width_ns = %(width)s),
+                count(*) FILTER (WHERE NOT settled),
                 (
                     SELECT count(*) FROM lakerunner.partition
                     WHERE due_since IS NOT NULL AND start_ns >= %(day)s AND start_ns < %(day)s + %(width)s
@@ -122,12 +131,12 @@ def is_sealed(settings: Settings, day_ns: int, keys: Sequence[str]) -> bool:
                 (SELECT count(*) FROM lakerunner.raw_object WHERE key = any(%(keys)s) AND state = 'done')
             FROM lakerunner.segment
             WHERE
-                dataset = 'metrics' AND retired_at IS NULL
+                signal = 'metrics' AND retired_at IS NULL AND width_ns <= %(width)s
                 AND hour_ns >= %(day)s AND hour_ns < %(day)s + %(width)s
             """,
             {"day": day_ns, "width": DAY_NS, "keys": list(keys)},
         ).fetchone()
     if row is None:
         return False
-    sealed, hourly, due, done = row
-    return bool(sealed) and not hourly and not due and done == len(keys)
+    sealed, unsettled, due, done = row
+    return bool(sealed) and not unsettled and not due and done == len(keys)

@@ -25,9 +25,13 @@ from resources.settings import Settings
 LATE = 0.35
 """Share of late objects."""
 HOURS_LATE = (1, 2)
-OLD_DAY, OLD_HOURS = 2, (5, 6)
-"""So many days ago, and the hours of it that get rows; neighbours are rolled up in one run."""
-BURST = 6
+OLD_DAY, OLD_HOURS = 2, (5, 6, 7)
+"""So many days ago, and the hours of it that get rows: neighbours, which are rolled up in one run.
+
+Three, because a day with two small segments of a kind has few enough and stays as it is.
+"""
+BURST = tuple(hour for hour in OLD_HOURS for _ in range(3))
+"""Organisations take turns, so each gets rows of every hour."""
 PAUSE_S, LOOK_S = 1.5, 3.0
 
 
@@ -42,7 +46,7 @@ class Sender:
     failures: list[BaseException] = field(default_factory=list)
     began_ns: int = field(default_factory=time.time_ns)
     _number: int = 0
-    _burst: deque[int] = field(default_factory=lambda: deque(OLD_HOURS * (BURST // 2)))
+    _burst: deque[int] = field(default_factory=lambda: deque(BURST))
     """Hours of the old day that rows are to be sent for now."""
     _keys: list[str] = field(default_factory=list)
     _looked: float = 0.0
@@ -96,5 +100,5 @@ class Sender:
             return  # killed; the next look will do
         if sealed:
             self.reopened += 1
-            self._burst.extend(OLD_HOURS * (BURST // 2))
+            self._burst.extend(BURST)
             print(f"the old day is sealed; late rows for it, number {self.reopened}", flush=True)

@@ -35,6 +35,8 @@ COMPONENTS = (
     "ingress", "spark", "daemon", "watchdog", "query_api", "query_worker_1", "query_worker_2",
 )  # fmt: skip
 """And what they need. Nobody looks at the web server."""
+WAIT_S = 400.0
+"""For something to kill. A run that was killed while it started holds its signal up for three minutes."""
 Kill = Callable[[Path, random.Random], str]
 
 
@@ -45,7 +47,7 @@ def chaos_settings(data_dir: Path) -> Settings:
 
 def kill_run(data_dir: Path, chance: random.Random) -> str:
     """The process of any run, cooking or other; waits for one."""
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         for process in chance.sample(found := run_processes(data_dir), len(found)):
             try:
@@ -55,13 +57,13 @@ def kill_run(data_dir: Path, chance: random.Random) -> str:
                 continue  # it ended by itself just now
             return f"run process {process.pid}, {age_s:.0f} s old"
         time.sleep(0.2)
-    raise RuntimeError("no run was working for 90 s")
+    raise RuntimeError(f"no run was working for {WAIT_S:.0f} s")
 
 
 def kill_working(data_dir: Path, chance: random.Random) -> str:
     """The run that holds a claim: all young ones may still be starting, so it is the oldest."""
     settings = chaos_settings(data_dir)
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         kinds = _claimed(settings)
         if kinds:
@@ -74,7 +76,7 @@ def kill_working(data_dir: Path, chance: random.Random) -> str:
                     break  # it ended by itself just now
                 return f"run process {process.pid}, claimed: {kinds}"
         time.sleep(0.1)
-    raise RuntimeError("nothing was claimed for 90 s")
+    raise RuntimeError(f"nothing was claimed for {WAIT_S:.0f} s")
 
 
 def _claimed(settings: Settings) -> dict[str, int]:
@@ -91,14 +93,14 @@ def kill_component(*names: str) -> Kill:
 
     def kill(data_dir: Path, chance: random.Random) -> str:
         name = chance.choice(names)
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:  # it may still be coming back from an earlier kill
             state = stack_state(data_dir).components[name]
             if state.phase is Phase.READY and state.process is not None:
                 os.kill(state.process.pid, signal.SIGKILL)
                 return f"{name} {state.process.pid}"
             time.sleep(0.2)
-        raise RuntimeError(f"{name} was not ready for 90 s")
+        raise RuntimeError(f"{name} was not ready for {WAIT_S:.0f} s")
 
     return kill
 

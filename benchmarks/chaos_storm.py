@@ -20,7 +20,8 @@ from benchmarks.chaos_sweeps import Sweeper
 from benchmarks.traffic import Traffic
 
 ORGS = ("north", "south", "west")
-SETTLE_S = 1200.0
+SETTLE_S = 450.0
+"""Without any progress. Runs that died while they started are given up after three minutes."""
 EVIDENCE_S = 180.0
 FIRST_S, PAUSE_S = 10.0, (6.0, 18.0)
 """Before the first kill, and between kills: sometimes long enough to come back, sometimes not."""

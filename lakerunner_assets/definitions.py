@@ -7,7 +7,7 @@ import warnings
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from lakerunner_assets.freshness import freshness_checks
+from lakerunner_assets.freshness import fresh_check_keys, freshness_checks
 from lakerunner_assets.graph import build_assets
 from lakerunner_assets.keys import (
     DAY_ROLLUP_JOB,
@@ -73,7 +73,9 @@ def build_defs(settings: Settings) -> dg.Definitions:
 
 def _job(name: str, *keys: dg.AssetKey) -> UnresolvedAssetJobDefinition:
     return dg.define_asset_job(
-        name, selection=dg.AssetSelection.assets(*keys), executor_def=dg.in_process_executor
+        name,
+        selection=dg.AssetSelection.assets(*keys) - dg.AssetSelection.checks(*fresh_check_keys()),
+        executor_def=dg.in_process_executor,
     )
 
 

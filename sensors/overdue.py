@@ -25,6 +25,9 @@ from sensors.requests import WAITING
 OVERDUE_TAG = "lakerunner/overdue"
 MAX_REQUESTS = 4
 MAX_STRETCH = 48
+PATIENCE = 5
+"""Times the usual wait; a run of lineage that died is no reason to wait for ever."""
+LINEAGE_TAG = "dagster/from_automation_condition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,27 +64,28 @@ Stretch(org='b', first_ns=0, last_ns=0)]
 def overdue_requests(
     index: PipelineIndex, instance: dg.DagsterInstance, settings: Settings
 ) -> list[dg.RunRequest]:
-    """For hours first: days are built from them."""
+    """For hours first: days are built from them. Lineage gets more time while runs of it are under way."""
     now = time.time_ns()
+    waited_s = settings.rollup_overdue_s * (PATIENCE if _lineage_works(instance) else 1)
     orgs = set(instance.get_dynamic_partitions("org"))
     requests: list[dg.RunRequest] = []
     if not _under_way(instance, ROLLUP_JOB):
-        hours = [d for d in _due(index, settings, days=False) if in_window(d.start_ns, settings.horizon, now)]
+        hours = [d for d in _due(index, waited_s, days=False) if in_window(d.start_ns, settings.horizon, now)]
         requests += _requests(ROLLUP_JOB, [d for d in hours if d.org in orgs], HOUR_NS)
     if not requests and not _under_way(instance, DAY_ROLLUP_JOB):
         days = [
             d
-            for d in _due(index, settings, days=True)
+            for d in _due(index, waited_s, days=True)
             if d.start_ns + DAY_NS <= now and day_in_window(d.start_ns, settings.horizon, now)
         ]
         requests += _requests(DAY_ROLLUP_JOB, [d for d in days if d.org in orgs], DAY_NS)
     return requests
 
 
-def _due(index: PipelineIndex, settings: Settings, *, days: bool) -> Iterator[DuePartition]:
+def _due(index: PipelineIndex, waited_s: float, *, days: bool) -> Iterator[DuePartition]:
     for rollup in ROLLUPS:
         if (rollup.frequency_ms == DAY) == days:
-            yield from index.due_partitions(Signal.METRICS, rollup.frequency_ms, settings.rollup_overdue_s)
+            yield from index.due_partitions(Signal.METRICS, rollup.frequency_ms, waited_s)
 
 
 def _requests(job: str, due: Sequence[DuePartition], width_ns: int) -> list[dg.RunRequest]:
@@ -101,4 +105,9 @@ def _requests(job: str, due: Sequence[DuePartition], width_ns: int) -> list[dg.R
 
 def _under_way(instance: dg.DagsterInstance, job: str) -> bool:
     wanted = dg.RunsFilter(job_name=job, statuses=[*WAITING, dg.DagsterRunStatus.STARTED])
+    return bool(instance.get_runs(filters=wanted, limit=1))
+
+
+def _lineage_works(instance: dg.DagsterInstance) -> bool:
+    wanted = dg.RunsFilter(tags={LINEAGE_TAG: "true"}, statuses=[*WAITING, dg.DagsterRunStatus.STARTED])
     return bool(instance.get_runs(filters=wanted, limit=1))

@@ -163,9 +163,11 @@ def complaints(settings: Settings) -> dict[str, int]:
     return dict(Counter(f"{kind}: {(message or '')[:160]}" for kind, message in rows))
 
 
-def failed_checks(settings: Settings) -> int:
+def failed_checks(settings: Settings) -> dict[str, int]:
+    """By name."""
     with dagster(settings) as connection:
         rows = connection.execute(
-            "SELECT count(*) FROM asset_check_executions WHERE execution_status = 'FAILED'"
-        ).fetchone()
-    return int(rows[0]) if rows else 0
+            "SELECT concat_ws(' ', asset_key, check_name), count(*) FROM asset_check_executions "
+            "WHERE execution_status = 'FAILED' GROUP BY 1"
+        ).fetchall()
+    return {f"check {name} failed": count for name, count in rows}
