@@ -129,6 +129,7 @@ DECK: tuple[Kill, ...] = (
     kill_component("daemon"), kill_component("kafka"), EVERYTHING,
 )  # fmt: skip
 QUICK_DECK: tuple[Kill, ...] = (WORKING, SPARK, WORKER, WORKING, EVERYTHING)
+SHORT_DECK: tuple[Kill, ...] = (WORKING, SPARK, EVERYTHING)
 
 
 def shuffled(deck: tuple[Kill, ...], chance: random.Random) -> Iterator[Kill]:

@@ -34,6 +34,8 @@ class Plan:
     seconds: float
     deck: tuple[Kill, ...]
     seed: int
+    evidence_s: float = EVIDENCE_S
+    """How long to wait for a seal and for a deletion, which come late on a slow machine."""
 
 
 @dataclass(slots=True)
@@ -63,17 +65,18 @@ def storm(data_dir: Path, plan: Plan) -> Storm:
     with _beside(asker, found.sweeper):
         with _beside(sender):
             _kill(found, plan, chance)
-            _wait(lambda: sender.reopened > 0 and not sender.bursting, "the old day is sealed")
+            sealed = lambda: sender.reopened > 0 and not sender.bursting  # noqa: E731
+            _wait(sealed, "the old day is sealed", plan.evidence_s)
         print(f"{len(traffic.sent)} objects of each signal sent; settling", flush=True)
         found.settled_s, found.left = settle(settings(), SETTLE_S)
-        _wait(lambda: found.sweeper.deleted > 0, "files of retired segments are deleted")
+        _wait(lambda: found.sweeper.deleted > 0, "files of retired segments are deleted", plan.evidence_s)
     return found
 
 
-def _wait(happened: Callable[[], bool], what: str) -> None:
+def _wait(happened: Callable[[], bool], what: str, longest_s: float) -> None:
     """What a storm is to show may come late on a slow machine; what never comes is told by the figures."""
     began = time.monotonic()
-    while not happened() and time.monotonic() - began < EVIDENCE_S:
+    while not happened() and time.monotonic() - began < longest_s:
         time.sleep(1)
     if (waited := time.monotonic() - began) > 1:
         print(f"waited {waited:.0f} s until {what}", flush=True)

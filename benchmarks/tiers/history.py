@@ -59,8 +59,8 @@ def measure(days: int, organisations: int, keep: Path | None = None) -> list[Rec
     """`keep`: a data directory that stays, and the stack on it stopped."""
     with tempfile.TemporaryDirectory(prefix="lakerunner-history-") as scratch:
         folder = keep or Path(scratch)
-        settings = start_stack(folder, ())
         try:
+            settings = start_stack(folder, ())
             put = _fill(settings, tuple(f"org-{number}" for number in range(organisations)), days)
             stack.wait_for_orgs(settings, put.orgs)
             seconds = {

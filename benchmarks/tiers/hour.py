@@ -37,8 +37,8 @@ PATIENCE_S = 900.0
 def measure(minutes: float, pace_s: float = 5.0) -> list[Record]:
     """`pace_s`: seconds between two objects of one organisation."""
     with tempfile.TemporaryDirectory(prefix="lakerunner-hour-") as folder:
-        settings = start_stack(Path(folder), ())
         try:
+            settings = start_stack(Path(folder), ())
             traffic = Traffic(settings, ORGS)
             traffic.prepare()
             stack.wait_for_orgs(settings, ORGS)
