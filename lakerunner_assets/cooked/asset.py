@@ -88,7 +88,7 @@ def _rebuild(
     allow_loss = context.run.tags.get(ALLOW_LOSS_TAG) == "true"
     for org, hours in _hours_by_org(context.partition_keys).items():
         for change in rebuild(kitchen, spec.signal, org, sorted(hours), allow_loss, report):
-            _note(context, change, hours)
+            _note(context, change, hours if change.org == org else set())
     yield dg.MaterializeResult(check_results=[_conserved(report)])
 
 

@@ -8,6 +8,7 @@ meanwhile, is planned anew. A raw object that is gone stops the rebuild unless l
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lakerunner_assets.answers import Answer, Fault, ObjectAnswer
@@ -51,6 +52,7 @@ def rebuild(
 
     Hours that had no rows before are complete once what was pending is ingested: nothing is decoded twice.
     """
+    kitchen.spark.connect()  # before claiming: without Spark nothing should look attempted
     sources = {hour: kitchen.index.objects_with_rows_in(org, signal, hour) for hour in sorted(hours)}
     yield from _ingest_pending(kitchen, signal, org, hours, report)
     for chunk in _chunks(sources, kitchen.settings.cook_claim_bytes):
@@ -95,11 +97,28 @@ def _rebuild_chunk(
 def _ingest_pending(
     kitchen: Kitchen, signal: Signal, org: str, hours: Sequence[int], report: Report
 ) -> Iterator[HourChange]:
-    """In rounds of as many bytes as one job may have; an object that fails has one try here."""
+    """In rounds of as many bytes as one job may have; an object that fails has one try here.
+
+    Sensors batch what is registered all the time: what they took is cooked here, or waited for, because these
+    hours are not complete without it.
+    """
     tried: set[int] = set()
-    while claims := _claim_pending(kitchen, signal, org, hours, tried):
-        tried.update(obj.object_id for claim in claims for obj in claim.inputs)
-        yield from cook_claims(kitchen, claims, report)
+    index, settings = kitchen.index, kitchen.settings
+    ends = time.monotonic() + settings.cook_run_max_s
+    while True:
+        while claims := _claim_pending(kitchen, signal, org, hours, tried):
+            tried.update(obj.object_id for claim in claims for obj in claim.inputs)
+            yield from cook_claims(kitchen, claims, report)
+        if claims := index.claim_due(signal, BatchKind.COOK, settings.cook_claim_bytes):
+            yield from cook_claims(kitchen, claims, report)
+            continue
+        if not index.batched_objects(org, signal, min(hours), max(hours)):
+            return
+        if time.monotonic() > ends:
+            raise RebuildRefusedError(
+                f"{org}: other runs still cook objects of these hours; start again when they are done"
+            )
+        time.sleep(settings.cook_poll_s)
 
 
 def _claim_pending(

@@ -293,6 +293,9 @@ class PipelineIndex(IngressIndex, TierIndex, RetentionIndex, Protocol):
     ) -> list[PendingObject]:
         """Registered objects whose arrival hour lies in the range (both inclusive)."""
 
+    def batched_objects(self, org: str, signal: Signal, from_hour_ns: int, to_hour_ns: int) -> int:
+        """How many objects of these arrival hours (both inclusive) are in batches that are not done."""
+
     def batch_now(self, plans: Sequence[BatchPlan]) -> list[Claim]:
         """Create batches for these registered objects and claim them at once."""
 

@@ -151,6 +151,14 @@ class Batches(Held):
             and from_hour_ns <= o.notice.arrival_hour_ns <= to_hour_ns
         ]
 
+    def batched_objects(self, org: str, signal: Signal, from_hour_ns: int, to_hour_ns: int) -> int:
+        return sum(
+            o.state is ObjectState.BATCHED
+            and (o.notice.org, o.notice.signal) == (org, signal)
+            and from_hour_ns <= o.notice.arrival_hour_ns <= to_hour_ns
+            for o in self._state.objects.values()
+        )
+
     def retry_parked(self, org: str, object_ids: Sequence[int] | None) -> int:
         found = [
             o

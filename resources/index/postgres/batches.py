@@ -115,6 +115,10 @@ class Batches(Connected):
         values = {"org": org, "signal": signal.value, "from_hour_ns": from_hour_ns, "to_hour_ns": to_hour_ns}
         return [_pending(row) for row in self._rows(SQL["pending_in_hours"], values)]
 
+    def batched_objects(self, org: str, signal: Signal, from_hour_ns: int, to_hour_ns: int) -> int:
+        values = {"org": org, "signal": signal.value, "from_hour_ns": from_hour_ns, "to_hour_ns": to_hour_ns}
+        return int(self._rows(SQL["batched_in_hours"], values)[0]["objects"])
+
     def retry_parked(self, org: str, object_ids: Sequence[int] | None) -> int:
         ids = None if object_ids is None else list(object_ids)
         return self._change(SQL["retry_parked"], {"org": org, "object_ids": ids})

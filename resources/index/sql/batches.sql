@@ -64,6 +64,15 @@ WHERE
     AND arrival_hour_ns BETWEEN %(from_hour_ns)s AND %(to_hour_ns)s
 ORDER BY object_id;
 
+-- name: batched_in_hours
+SELECT count(*) AS objects
+FROM lakerunner.raw_object
+WHERE
+    state = 'batched'
+    AND signal = %(signal)s
+    AND org_id = %(org)s
+    AND arrival_hour_ns BETWEEN %(from_hour_ns)s AND %(to_hour_ns)s;
+
 -- name: create_batch
 -- A token makes the batch born claimed.
 INSERT INTO lakerunner.batch
