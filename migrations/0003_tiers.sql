@@ -82,3 +82,8 @@ WHERE expired_at IS NOT NULL;
 
 CREATE INDEX segment_tier ON lakerunner.segment (org_id, signal, dataset)
 INCLUDE (bytes, rows, settled, max_ns) WHERE retired_at IS NULL;
+
+-- Sealed days and months, which may hold an hour without beginning near it.
+
+CREATE INDEX segment_wide ON lakerunner.segment (org_id, signal, frequency_ms, hour_ns)
+WHERE retired_at IS NULL AND width_ns > 3600000000000;

@@ -21,15 +21,18 @@ WHERE
 ORDER BY frequency_ms, start_ns;
 
 -- name: segments_over
--- No window is wider than 31 days: the first condition lets the index find them.
+-- Nearly all windows are hours; the few wider ones (31 days at most) have an index of their own.
 SELECT * FROM lakerunner.segment
 WHERE
     org_id = %(org)s
     AND signal = %(signal)s
     AND frequency_ms = any(%(frequencies_ms)s)
-    AND hour_ns > %(start_ns)s - 2678400000000000
     AND hour_ns < %(end_ns)s
     AND hour_ns + width_ns > %(start_ns)s
+    AND (
+        hour_ns > %(start_ns)s - 3600000000000
+        OR (width_ns > 3600000000000 AND hour_ns > %(start_ns)s - 2678400000000000)
+    )
     AND CASE
         WHEN %(dataset)s <> '' THEN dataset = %(dataset)s
         ELSE dataset NOT IN (signal || '-quarantine', signal || '-cardinality')
@@ -130,9 +133,12 @@ FROM lakerunner.segment AS s
 WHERE
     s.org_id = %(org)s
     AND s.signal = %(signal)s
-    AND s.hour_ns > %(start_ns)s - 2678400000000000
     AND s.hour_ns < %(end_ns)s
     AND s.hour_ns + s.width_ns > %(start_ns)s
+    AND (
+        s.hour_ns > %(start_ns)s - 3600000000000
+        OR (s.width_ns > 3600000000000 AND s.hour_ns > %(start_ns)s - 2678400000000000)
+    )
     AND s.retired_at IS NULL
     AND NOT EXISTS (
         SELECT 1
