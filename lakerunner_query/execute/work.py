@@ -11,7 +11,8 @@ from typing import cast
 import msgspec
 import pyarrow as pa
 
-from lakerunner_query.lang.logql.ast import LineFilter, Matcher
+from lakerunner_query.lang.logql.ast import LineFilter
+from lakerunner_query.lang.matcher import Matcher
 from resources.index.types import Segment
 
 TOKEN_HEADER = "x-lakerunner-internal-token"  # noqa: S105 -- the name of a header, not a secret

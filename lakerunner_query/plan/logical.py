@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakerunner_query.lang.logql.ast import LineFilter, Matcher
+from lakerunner_query.lang.logql.ast import LineFilter
+from lakerunner_query.lang.matcher import Matcher
 
 LOGS = "logs"
 

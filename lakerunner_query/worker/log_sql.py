@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from lakerunner_query.execute.work import LogUnit
 from lakerunner_query.lang.logql.ast import LineFilter
-from lakerunner_query.lang.logql.regex import for_duckdb
+from lakerunner_query.lang.regex import for_duckdb
 
 ORDER = ("l.chq_tsns", "s.rank", "l.chq_object", "l.chq_position")
 LINE = "coalesce(l.log_message, '')"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lakerunner_query.lang.logql import regex
-from lakerunner_query.lang.logql.ast import Matcher
+from lakerunner_query.lang import regex
+from lakerunner_query.lang.matcher import Matcher
 from resources.lake.streams import Stream
 
 

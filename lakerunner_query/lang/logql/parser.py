@@ -7,11 +7,12 @@ and refused with its name, because a stage that is silently skipped would answer
 from __future__ import annotations
 
 from lakerunner_query.errors import ParseError, Position, UnsupportedError
-from lakerunner_query.lang.logql import regex
-from lakerunner_query.lang.logql.ast import FilterOp, LineFilter, LogQuery, Matcher, MatchOp
+from lakerunner_query.lang import regex
+from lakerunner_query.lang.logql.ast import FilterOp, LineFilter, LogQuery
 from lakerunner_query.lang.logql.lexer import tokenize
 from lakerunner_query.lang.logql.tokens import DURATION, END, IDENTIFIER, NUMBER, STRING, Token
 from lakerunner_query.lang.logql.vocabulary import AGGREGATIONS, STAGES
+from lakerunner_query.lang.matcher import Matcher, MatchOp
 
 MAX_TEXT = 131_072
 """Loki's own bound on a query text; keeps hostile input cheap."""

@@ -6,8 +6,9 @@ double quotes.
 
 from __future__ import annotations
 
-from lakerunner_query.lang.logql.ast import LineFilter, LogQuery, Matcher
+from lakerunner_query.lang.logql.ast import LineFilter, LogQuery
 from lakerunner_query.lang.logql.strings import quote
+from lakerunner_query.lang.matcher import Matcher
 
 
 def to_text(query: LogQuery) -> str:

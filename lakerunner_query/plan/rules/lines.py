@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakerunner_query.lang.logql import regex
+from lakerunner_query.lang import regex
 from lakerunner_query.lang.logql.ast import FilterOp, LineFilter
 from lakerunner_query.plan.logical import LogPlan, Nothing, TakeRows
 

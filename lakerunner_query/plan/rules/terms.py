@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakerunner_query.lang.logql import regex
-from lakerunner_query.lang.logql.ast import Matcher, MatchOp
+from lakerunner_query.lang import regex
+from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.plan.logical import LogPlan, TakeRows
 from resources.lake.terms import alternatives
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakerunner_query.errors import ParseError, Position, UnsupportedError
 from lakerunner_query.lang.logql import FilterOp, LineFilter, LogQuery, Matcher, MatchOp, parse, to_text
-from lakerunner_query.lang.logql.regex import for_duckdb, full_matches
+from lakerunner_query.lang.regex import for_duckdb, full_matches
 
 
 @pytest.mark.parametrize(
