@@ -1,0 +1,108 @@
+"""What expressions give, columnar: series by steps.
+
+    sum by (job) (up) at three steps
+
+    labels            values        present
+    (("job", "a"),)   [2, 2, 3]     [yes, yes, yes]
+    (("job", "b"),)   [1, ?, 1]     [yes, no,  yes]
+
+A cell is a float or a histogram. Histograms are rare and large, so they are objects beside the floats; a
+vector without any has `histograms = None` and no code path looks for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from lakerunner_query.windows.functions import Doubles, Flags, Int64s
+
+Labels = tuple[tuple[str, str], ...]
+"""Sorted by name, without empty values; `__name__` is one of them."""
+Objects = npt.NDArray[np.object_]
+NAME = "__name__"
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Evaluation times."""
+
+    start_ms: int
+    step_ms: int
+    count: int
+
+    @property
+    def times_ms(self) -> Int64s:
+        return self.start_ms + self.step_ms * np.arange(self.count, dtype=np.int64)
+
+    @property
+    def end_ms(self) -> int:
+        return self.start_ms + self.step_ms * (self.count - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """An instant vector at every step; two rows may have equal labels as long as they share no step."""
+
+    labels: list[Labels]
+    values: Doubles
+    """(series, steps); where a histogram stands, or nothing, anything."""
+    present: Flags
+    histograms: Objects | None = None
+    """(series, steps) of `Histogram`, None where a float stands or nothing."""
+    drop_name: Flags | None = None
+    """By series: its metric name goes once the whole query is answered. None: no series."""
+
+    def take(self, rows: npt.NDArray[np.generic]) -> Vector:
+        """Some of the series."""
+        index = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        return Vector(
+            [self.labels[i] for i in index.tolist()],
+            self.values[index],
+            self.present[index],
+            None if self.histograms is None else self.histograms[index],
+            None if self.drop_name is None else self.drop_name[index],
+        )
+
+    def with_labels(self, labels: list[Labels]) -> Vector:
+        return replace(self, labels=labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    values: Doubles
+    """By step."""
+
+
+@dataclass(frozen=True, slots=True)
+class String:
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Samples of many series, end to end; series s has `[offsets[s], offsets[s + 1])`, times ascending."""
+
+    labels: list[Labels]
+    offsets: Int64s
+    time_ms: Int64s
+    value: Doubles
+    """Stale markers are NaN with the bits `STALE_BITS`."""
+    histograms: Objects | None = None
+    """By sample: a `Histogram`, or None for floats."""
+    is_delta: Flags | None = None
+    """By sample: of delta temporality; None: none is."""
+    start_ms: Int64s | None = None
+    """By sample: when counting began, 0 where unknown; None: not looked at."""
+    drop_name: Flags | None = None
+    """By series, as in `Vector` (samples of a subquery)."""
+
+    @property
+    def count(self) -> int:
+        return len(self.labels)
+
+
+Value = Scalar | String | Vector | Series
+"""`Series` only as an argument, or as the answer to an instant query for a range vector."""
