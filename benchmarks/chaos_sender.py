@@ -30,8 +30,6 @@ OLD_DAY, OLD_HOURS = 2, (5, 6, 7)
 
 Three, because a day with two small segments of a kind has few enough and stays as it is.
 """
-BURST = tuple(hour for hour in OLD_HOURS for _ in range(3))
-"""Organisations take turns, so each gets rows of every hour."""
 PAUSE_S, LOOK_S = 1.5, 3.0
 
 
@@ -46,10 +44,17 @@ class Sender:
     failures: list[BaseException] = field(default_factory=list)
     began_ns: int = field(default_factory=time.time_ns)
     _number: int = 0
-    _burst: deque[int] = field(default_factory=lambda: deque(BURST))
+    _burst: deque[int] = field(default_factory=deque)
     """Hours of the old day that rows are to be sent for now."""
     _keys: list[str] = field(default_factory=list)
     _looked: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._fill()
+
+    def _fill(self) -> None:
+        """Organisations take turns, so each gets rows of every hour."""
+        self._burst.extend(hour for hour in OLD_HOURS for _ in self.traffic.orgs)
 
     @property
     def old_day_ns(self) -> int:
@@ -100,5 +105,5 @@ class Sender:
             return  # killed; the next look will do
         if sealed:
             self.reopened += 1
-            self._burst.extend(BURST)
+            self._fill()
             print(f"the old day is sealed; late rows for it, number {self.reopened}", flush=True)

@@ -36,6 +36,7 @@ class Plan:
     seed: int
     evidence_s: float = EVIDENCE_S
     """How long to wait for a seal and for a deletion, which come late on a slow machine."""
+    orgs: tuple[str, ...] = ORGS
 
 
 @dataclass(slots=True)
@@ -57,7 +58,7 @@ def storm(data_dir: Path, plan: Plan) -> Storm:
     print(f"seed {plan.seed}", flush=True)
     chance = random.Random(plan.seed)
     settings = partial(chaos_settings, data_dir)
-    traffic = Traffic(settings(), ORGS)
+    traffic = Traffic(settings(), plan.orgs)
     traffic.prepare()
     sender = Sender(traffic, settings, random.Random(plan.seed + 1))
     asker = Asker(traffic, settings, sender.old_day_ns, [])

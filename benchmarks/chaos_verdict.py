@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from benchmarks.chaos_debt import abandoned_batches, published_batches
 from benchmarks.chaos_lake import RollupFindings, metric_rows, rollups
 from benchmarks.chaos_stack import chaos_settings
-from benchmarks.chaos_storm import ORGS, Storm
+from benchmarks.chaos_storm import Storm
 from benchmarks.chaos_sweeps import Orphans, sweep_orphans
 from benchmarks.report import Record
 from benchmarks.traffic import lake_content, run_counts
@@ -36,17 +36,17 @@ class Verdict:
 def judge(found: Storm) -> Verdict:
     settings = chaos_settings(found.data_dir)
     traffic = found.traffic
-    logs, expected = lake_content(settings, ORGS, traffic.service), traffic.expected()
-    samples, same_ids = metric_rows(settings, ORGS, traffic.service)
+    logs, expected = lake_content(settings, traffic.orgs, traffic.service), traffic.expected()
+    samples, same_ids = metric_rows(settings, traffic.orgs, traffic.service)
     sent = traffic.samples.rows()
-    orphans = sweep_orphans(found.data_dir, ORGS)
+    orphans = sweep_orphans(found.data_dir, traffic.orgs)
     return Verdict(
         (expected - logs.messages).total(),
         (logs.messages - expected).total(),
         (sent - samples).total(),
         (samples - sent).total(),
         logs.rows - logs.distinct_row_ids + same_ids,
-        rollups(settings, ORGS, traffic.samples, time.time_ns()),
+        rollups(settings, traffic.orgs, traffic.samples, time.time_ns()),
         orphans,
         [*found.sweeper.problems, *orphans.faults],
         published_batches(settings),
