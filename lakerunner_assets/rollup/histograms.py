@@ -14,7 +14,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakerunner_assets.rollup import columns as place
 from lakerunner_assets.rollup.columns import HISTOGRAM, Buckets, Bytes, Int64s, Statistics
@@ -33,7 +32,7 @@ from lakerunner_assets.rollup.histogram_kernels import (
     fold,
 )
 from resources.lake import rollup_columns as rollup
-from resources.lake.rollup_columns import HIST
+from resources.lake.sample_histograms import histogram_struct, histograms_of_samples
 
 CUSTOM_SCHEMA = -53
 _DOUBLES = pa.list_(pa.float64())
@@ -55,7 +54,9 @@ def of_samples(table: pa.Table, buckets: Buckets, kinds: Bytes) -> tuple[pa.Stru
     each = np.arange(len(rows))
     ends = np.concatenate(([0], np.cumsum(chosen)))[buckets.starts]
     resets = np.zeros(len(rows), np.int64)
-    return _from_samples(table, pa.array(rows)), Items(each, each, each, resets, _hints(table, rows), ends)
+    return histograms_of_samples(table, pa.array(rows)), Items(
+        each, each, each, resets, _hints(table, rows), ends
+    )
 
 
 def of_rollups(full: pa.Table, buckets: Buckets) -> tuple[pa.StructArray, Items]:
@@ -171,7 +172,7 @@ def _sums(views: Histograms, items: Items, wanted: Int64s, seen: Folded) -> pa.S
         "count": pa.array(sums.counted, from_pandas=False),
         "sum": pa.array(sums.total, mask=sums.has_total == 0, from_pandas=False),
     }
-    return _struct(columns)
+    return histogram_struct(columns)
 
 
 def _lists(found: Histograms, which: int, present: npt.NDArray[np.bool_]) -> pa.ListArray:
@@ -184,60 +185,8 @@ def _lists(found: Histograms, which: int, present: npt.NDArray[np.bool_]) -> pa.
     return pa.ListArray.from_arrays(pa.array(offsets, mask=np.append(~present, False)), values)
 
 
-def _from_samples(table: pa.Table, rows: pa.Array) -> pa.StructArray:
-    """The rows as histograms; counts beyond 2^63 are negative there and as sent here."""
-
-    def column(name: str, kind: pa.DataType) -> pa.Array:
-        if name not in table.column_names:
-            return pa.nulls(len(rows), kind)
-        return table.column(name).chunk(0).take(rows).cast(kind)
-
-    def numbers(name: str) -> pa.Array:
-        integers = column(name, pa.int64())
-        doubles = _unsigned(integers.fill_null(0).to_numpy(zero_copy_only=False))
-        return pc.if_else(integers.is_valid(), doubles, column(f"{name}_float", pa.float64()))
-
-    def lists(name: str) -> pa.Array:
-        integers = column(name, pa.list_(pa.int64()))
-        doubles = pa.ListArray.from_arrays(
-            _offsets(integers), _unsigned(integers.values.to_numpy(zero_copy_only=False))
-        )
-        floats = f"{name}_float"
-        return pc.coalesce(doubles, column(floats, _DOUBLES)) if floats in table.column_names else doubles
-
-    whole = {
-        "schema": column("chq_hist_schema", pa.int32()),
-        "bounds": column("chq_hist_bounds", _DOUBLES),
-        "counts": lists("chq_hist_counts"),
-        "zero_threshold": column("chq_hist_zero_threshold", pa.float64()),
-        "zero_count": numbers("chq_hist_zero_count"),
-        "positive_offset": column("chq_hist_positive_offset", pa.int32()),
-        "positive_counts": lists("chq_hist_positive_counts"),
-        "negative_offset": column("chq_hist_negative_offset", pa.int32()),
-        "negative_counts": lists("chq_hist_negative_counts"),
-        "count": numbers("chq_hist_count"),
-        "sum": column("chq_hist_sum", pa.float64()),
-    }
-    return _struct(whole)
-
-
 def _hints(table: pa.Table, rows: Int64s) -> Bytes:
     if _HINT not in table.column_names:
         return np.full(len(rows), UNSAID, np.uint8)
     sent: Bytes = table.column(_HINT).chunk(0).fill_null(UNSAID).to_numpy()[rows].astype(np.uint8)
     return sent
-
-
-def _unsigned(integers: npt.NDArray[np.int64]) -> pa.Array:
-    return pa.array(np.ascontiguousarray(integers).view(np.uint64).astype(np.float64), from_pandas=False)
-
-
-def _offsets(lists: pa.ListArray) -> pa.Array:
-    """With a null where the list is null."""
-    valid = lists.is_valid().to_numpy(zero_copy_only=False)
-    return pa.array(lists.offsets.to_numpy(), mask=np.append(~valid, False))
-
-
-def _struct(columns: dict[str, pa.Array]) -> pa.StructArray:
-    arrays = [columns[field.name].cast(field.type) for field in HIST]
-    return pa.StructArray.from_arrays(arrays, fields=list(HIST))
