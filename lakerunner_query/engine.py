@@ -21,7 +21,7 @@ from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.merge import Collected
 from lakerunner_query.execute.slices import cut_slices
 from lakerunner_query.execute.units import log_units
-from lakerunner_query.execute.work import UnitReport
+from lakerunner_query.execute.work import UnitReport, decode_answer
 from lakerunner_query.lang.logql.parser import parse
 from lakerunner_query.plan.build import LogRange, build
 from lakerunner_query.plan.explain import explain
@@ -98,7 +98,7 @@ class Engine:
         plan = query.planned.plan
         if not isinstance(plan, Nothing) and query.segments:
             async with self._admission.admit(query.org, query.deadline):
-                answers = self._dispatcher.run(log_units(plan, query.segments))
+                answers = self._dispatcher.run(log_units(plan, query.segments), decode_answer)
                 async with aclosing(answers):
                     while not collected.full:
                         answer = await self._next(answers, query.deadline)

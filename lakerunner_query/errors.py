@@ -43,6 +43,25 @@ class ParseError(QueryError):
         super().__init__(where + message, position)
 
 
+class PromParseError(ParseError):
+    """The text is not PromQL; spelled the way Prometheus spells it: `1:5: parse error: ...`."""
+
+    def __init__(self, reason: str, place: str, span: tuple[int, int], position: Position) -> None:
+        QueryError.__init__(self, f"{place}: parse error: {reason}", position)
+        self.reason = reason
+        self.span = span
+        """Characters of the text, from and to."""
+
+
+class PromDurationError(ParseError):
+    """A duration expression has no usable value at this query's times; spelled as Prometheus does."""
+
+    def __init__(self, reason: str, span: tuple[int, int]) -> None:
+        QueryError.__init__(self, f"{span[0]}:{span[1]}: {reason}")
+        self.reason = reason
+        self.span = span
+
+
 class UnsupportedError(ParseError):
     """Valid in the language, not built yet: said aloud, never skipped."""
 

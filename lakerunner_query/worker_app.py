@@ -31,9 +31,13 @@ from lakerunner_query.errors import (
     UnauthorizedError,
     WorkFailedError,
 )
-from lakerunner_query.execute.work import TOKEN_HEADER, Unit, encode_answer
+from lakerunner_query.execute.metric_answer import encode_metric_answer, encode_series_answer
+from lakerunner_query.execute.work import TOKEN_HEADER, MetricUnit, SeriesUnit, Unit, encode_answer
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.log_scan import LogScanner
+from lakerunner_query.worker.metrics.listing import SeriesLister
+from lakerunner_query.worker.metrics.opening import MetricOpener
+from lakerunner_query.worker.metrics.scan import MetricScanner
 from lakerunner_query.worker.opening import SegmentOpener, SegmentStore
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
 from resources.object_store import open_store, render_store_metrics
@@ -49,6 +53,8 @@ class Worker:
 
     token: str
     scanner: LogScanner
+    metrics: MetricScanner
+    lister: SeriesLister
     cache: SegmentCache
     session: DuckSession
     threads: anyio.CapacityLimiter
@@ -68,6 +74,13 @@ class Worker:
             watcher.cancel()
 
     def _scan(self, unit: Unit, cancellation: Cancellation) -> bytes:
+        if isinstance(unit, MetricUnit):
+            found = self.metrics.run(unit, cancellation)
+            self.counters.add("lakerunner_worker_samples_total", found.report.rows_considered)
+            self.counters.add("lakerunner_worker_bytes_fetched_total", found.report.bytes_fetched)
+            return encode_metric_answer(found)
+        if isinstance(unit, SeriesUnit):
+            return encode_series_answer(self.lister.run(unit, cancellation))
         try:
             rows, report = self.scanner.run(unit, cancellation)
         except duckdb.OutOfMemoryException as error:
@@ -160,8 +173,11 @@ def _open_worker(settings: Settings, token: str, store: SegmentStore) -> Worker:
     limits = DuckLimits(settings.worker_memory_mb, settings.worker_threads, home / "spill", (home / "cache",))
     session = DuckSession(limits)
     scanner = LogScanner(SegmentOpener(cache, store), session)
+    opener = MetricOpener(cache, store, settings.worker_memory_mb * 1024 * 1024 // 3)
     threads = anyio.CapacityLimiter(max(2, settings.worker_threads))
-    return Worker(token, scanner, cache, session, threads, Counters())
+    return Worker(
+        token, scanner, MetricScanner(opener), SeriesLister(opener), cache, session, threads, Counters()
+    )
 
 
 def _worker(state: State) -> Worker:
@@ -171,9 +187,10 @@ def _worker(state: State) -> Worker:
 
 def _decode(body: bytes) -> Unit:
     try:
-        return msgspec.json.decode(body, type=Unit)
+        found: Unit = msgspec.json.decode(body, type=Unit)
     except msgspec.MsgspecError as error:
         raise InvalidRequestError(f"not a unit of work: {error}") from error
+    return found
 
 
 def _probe(session: DuckSession) -> None:

@@ -10,17 +10,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Coroutine, Iterable
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from typing import Any, TypeVar
 
 import httpx
 import msgspec
-import pyarrow as pa
 import xxhash
 
 from lakerunner_query.errors import LimitExceededError, QueryError, WorkerUnavailableError, WorkFailedError
-from lakerunner_query.execute.work import TOKEN_HEADER, Unit, UnitReport, decode_answer
+from lakerunner_query.execute.work import TOKEN_HEADER, Unit
 
+Answer = TypeVar("Answer")
 ATTEMPTS = 4
 ASK_ALIVE_S = 5.0
 AVOID_S = 30.0
@@ -39,16 +39,22 @@ class Dispatcher:
         timeout = httpx.Timeout(None, connect=2.0)  # the query's own deadline bounds the rest
         self._client = httpx.AsyncClient(headers={TOKEN_HEADER: token}, limits=limits, timeout=timeout)
 
+    @property
+    def count(self) -> int:
+        """Workers that there are."""
+        return len(self._workers)
+
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def run(self, units: Iterable[Unit]) -> AsyncGenerator[tuple[pa.Table, UnitReport], None]:
-        """Answers in the order of `units`."""
-        running: deque[asyncio.Task[tuple[pa.Table, UnitReport]]] = deque()
-        ahead = 1
+    async def run(
+        self, units: Iterable[Unit], decode: Callable[[bytes], Answer], *, ahead: int = 1
+    ) -> AsyncGenerator[Answer, None]:
+        """Answers in the order of `units`; `ahead` of them at once from the start, more as it goes on."""
+        running: deque[asyncio.Task[Answer]] = deque()
         try:
             for unit in units:
-                running.append(asyncio.create_task(self._one(unit)))
+                running.append(asyncio.create_task(self._one(unit, decode)))
                 if len(running) >= ahead:
                     yield await running[0]
                     running.popleft()
@@ -72,24 +78,24 @@ class Dispatcher:
         except httpx.HTTPError:
             return False
 
-    async def _one(self, unit: Unit) -> tuple[pa.Table, UnitReport]:
+    async def _one(self, unit: Unit, decode: Callable[[bytes], Answer]) -> Answer:
         body = msgspec.json.encode(unit)
         failures: list[str] = []
         async with self._slots:
             for attempt in range(ATTEMPTS):
                 worker = self._choose(unit.affinity, attempt)
                 try:
-                    return await self._ask(worker, body)
+                    return await self._ask(worker, body, decode)
                 except (httpx.TransportError, _UnfinishedError) as error:
                     self._avoid[worker] = time.monotonic() + AVOID_S
                     failures.append(f"{worker}: {type(error).__name__} {error}".strip())
                     await asyncio.sleep(0.1 * attempt)
         raise WorkerUnavailableError("no query worker finished a unit of work; tried " + "; ".join(failures))
 
-    async def _ask(self, worker: str, body: bytes) -> tuple[pa.Table, UnitReport]:
+    async def _ask(self, worker: str, body: bytes, decode: Callable[[bytes], Answer]) -> Answer:
         response = await self._while_alive(worker, self._client.post(f"{worker}/work", content=body))
         if response.status_code == 200:
-            return await asyncio.to_thread(decode_answer, response.content)
+            return await asyncio.to_thread(decode, response.content)
         raise _refusal(response)
 
     async def _while_alive(self, worker: str, asked: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:

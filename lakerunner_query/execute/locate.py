@@ -14,11 +14,13 @@ from anyio.to_thread import run_sync
 
 from lakerunner_query.errors import IndexUnavailableError
 from lakerunner_query.plan.logical import ReadStreams
+from lakerunner_query.plan.metrics import Reads
 from resources.index import postgres
 from resources.index.contract import QueryIndex
 from resources.index.types import ApiKey, Segment, SegmentQuery
 
 Answer = TypeVar("Answer")
+NS_PER_MS = 1_000_000
 LOST = (postgres.IndexUnavailableError, OSError)
 
 
@@ -38,6 +40,18 @@ class Locator:
             start_ns=streams.start_ns,
             end_ns=streams.end_ns - 1,  # the index takes both ends as inclusive
             terms=streams.terms,
+        )
+        return await self._ask(partial(self._index.find_segments, question))
+
+    async def metric_segments(self, org: str, dataset: str, wanted: Reads) -> list[Segment]:
+        """Live segments that may hold samples in `(from_ms, to_ms]` of what matches, oldest first."""
+        question = SegmentQuery(
+            org=org,
+            dataset=dataset,
+            frequency_ms=0,
+            start_ns=wanted.from_ms * NS_PER_MS + 1,
+            end_ns=wanted.to_ms * NS_PER_MS + NS_PER_MS - 1,
+            terms=wanted.terms,
         )
         return await self._ask(partial(self._index.find_segments, question))
 

@@ -6,7 +6,7 @@ An answer is a table of finished fragments in the final order, with its report i
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Literal, cast
 
 import msgspec
 import pyarrow as pa
@@ -40,6 +40,7 @@ class SegmentRef(msgspec.Struct, frozen=True):
     max_ns: int
     series_offset: int
     series_length: int
+    rows: int = 0
 
 
 class LogUnit(msgspec.Struct, frozen=True, tag="logs"):
@@ -56,7 +57,45 @@ class LogUnit(msgspec.Struct, frozen=True, tag="logs"):
     distinct: bool
 
 
-Unit = LogUnit
+class MetricUnit(msgspec.Struct, frozen=True, tag="metrics"):
+    """Some steps of a PromQL query: the whole expression, over all segments that it may need for them."""
+
+    affinity: str
+    text: str
+    start_ms: int
+    end_ms: int
+    step_ms: int
+    """Of the whole query, which `start()`, `range()` and the like tell; a step of 0: an instant query."""
+    first_ms: int
+    steps: int
+    """What is to be computed here."""
+    lookback_ms: int
+    segments: tuple[SegmentRef, ...]
+    features: tuple[str, ...] = ()
+    start_timestamps: bool = False
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """Series that satisfy all matchers and have samples in `(from_ms, to_ms]`."""
+
+    matchers: tuple[Matcher, ...]
+    from_ms: int
+    to_ms: int
+
+
+class SeriesUnit(msgspec.Struct, frozen=True, tag="series"):
+    """Which series there are, from series tables alone; an empty `label` asks for whole label sets."""
+
+    affinity: str
+    selections: tuple[Selection, ...]
+    segments: tuple[SegmentRef, ...]
+    want: Literal["series", "names", "values"]
+    label: str = ""
+    limit: int = 0
+    """At most so many; 0: all."""
+
+
+Unit = LogUnit | MetricUnit | SeriesUnit
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -85,6 +124,7 @@ def segment_ref(segment: Segment) -> SegmentRef:
         segment.max_ns,
         segment.series_offset,
         segment.series_length,
+        segment.rows,
     )
 
 

@@ -13,7 +13,7 @@ from lakerunner_query.api.sse import event, with_heartbeats
 from lakerunner_query.errors import TooManyQueriesError
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.merge import Collected
-from lakerunner_query.execute.work import (
+from lakerunner_query.execute.work import (, decode_answer
     ROWS,
     LogUnit,
     Missing,
@@ -89,7 +89,7 @@ class Slow(Dispatcher):
 
     started: list[str]
 
-    async def _one(self, unit: LogUnit) -> tuple[pa.Table, UnitReport]:
+    async def _one(self, unit: LogUnit, decode: object) -> tuple[pa.Table, UnitReport]:  # type: ignore[override]
         self.started.append(unit.affinity)
         await asyncio.sleep(0.05 / (1 + int(unit.affinity)))
         return ROWS.empty_table(), UnitReport(segments_opened=int(unit.affinity))
@@ -99,7 +99,7 @@ def test_answers_come_in_order_and_little_runs_ahead() -> None:
     async def scenario(take: int) -> tuple[list[int], list[str]]:
         dispatcher = Slow(("a", "b"), "t")
         dispatcher.started = []
-        answers = dispatcher.run(map(unit, range(100)))
+        answers = dispatcher.run(map(unit, range(100)), decode_answer)
         found = [(await anext(answers))[1].segments_opened for _ in range(take)]
         await answers.aclose()
         await dispatcher.close()

@@ -1,0 +1,120 @@
+"""Parts of dates, in UTC, proleptic Gregorian, from seconds since 1970.
+
+month(vector(1136239445))  ->  1       2006-01-02T22:04:05Z
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from lakerunner_query.evaluate.context import Context
+from lakerunner_query.evaluate.functions.arguments import vector_of
+from lakerunner_query.evaluate.functions.results import single, without_names
+from lakerunner_query.evaluate.functions.simple import Implementation
+from lakerunner_query.evaluate.rows import has_float
+from lakerunner_query.evaluate.vectors import Value
+from lakerunner_query.lang.promql.ast import Call
+from lakerunner_query.windows.functions import Doubles, Int64s
+
+DAY = 86_400
+_THURSDAY = 4
+"""1970 began with one; Sunday is 0."""
+_FARTHEST = 2**62
+"""Seconds beyond this, and NaN, are all the same time."""
+_NO_TIME = -(2**63)
+
+
+def of_dates(part: Callable[[Int64s], Int64s]) -> Implementation:
+    """Without argument the time of evaluation is asked for."""
+
+    def apply(context: Context, call: Call) -> Value:
+        if not call.arguments:
+            return single(part(context.steps.times_ms // 1000).astype(np.float64))
+        vector = vector_of(context, call)
+        values = part(_seconds(vector.values)).astype(np.float64)
+        return without_names(vector.labels, values, has_float(vector))
+
+    return apply
+
+
+def _seconds(values: Doubles) -> Int64s:
+    """Whole seconds, towards zero; what is no time at all is put where Go's conversion puts it."""
+    is_time = np.abs(values) < _FARTHEST
+    found: Int64s = np.where(is_time, values, 0).astype(np.int64)
+    found[~is_time] = _NO_TIME
+    return found
+
+
+def civil(seconds: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """Year, month and day: 400 years are a whole number of days, counted from a 1 March.
+
+    >>> [part.tolist() for part in civil(np.array([0, 951_782_399, 951_782_400]))]
+    [[1970, 2000, 2000], [1, 2, 2], [1, 28, 29]]
+    """
+    days = seconds // DAY + 719_468
+    era = days // 146_097
+    of_era = days - era * 146_097
+    year_of_era = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month = (5 * of_year + 2) // 153
+    day = of_year - (153 * month + 2) // 5 + 1
+    month = np.where(month < 10, month + 3, month - 9)
+    year = year_of_era + era * 400 + (month <= 2)
+    return year, month, day
+
+
+def _is_leap(year: Int64s) -> Int64s:
+    found: Int64s = ((year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))).astype(np.int64)
+    return found
+
+
+def year(seconds: Int64s) -> Int64s:
+    return civil(seconds)[0]
+
+
+def month(seconds: Int64s) -> Int64s:
+    return civil(seconds)[1]
+
+
+def day_of_month(seconds: Int64s) -> Int64s:
+    return civil(seconds)[2]
+
+
+def day_of_year(seconds: Int64s) -> Int64s:
+    of_year, of_month, day = civil(seconds)
+    before = np.array([0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334])
+    found: Int64s = before[of_month - 1] + day + ((of_month > 2) & (_is_leap(of_year) == 1))
+    return found
+
+
+def days_in_month(seconds: Int64s) -> Int64s:
+    of_year, of_month, _ = civil(seconds)
+    days = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+    found: Int64s = days[of_month - 1] + ((of_month == 2) & (_is_leap(of_year) == 1))
+    return found
+
+
+def day_of_week(seconds: Int64s) -> Int64s:
+    return (seconds // DAY + _THURSDAY) % 7
+
+
+def hour(seconds: Int64s) -> Int64s:
+    return seconds % DAY // 3_600
+
+
+def minute(seconds: Int64s) -> Int64s:
+    return seconds % 3_600 // 60
+
+
+DATES: dict[str, Implementation] = {
+    "year": of_dates(year),
+    "month": of_dates(month),
+    "day_of_month": of_dates(day_of_month),
+    "day_of_year": of_dates(day_of_year),
+    "days_in_month": of_dates(days_in_month),
+    "day_of_week": of_dates(day_of_week),
+    "hour": of_dates(hour),
+    "minute": of_dates(minute),
+}

@@ -1,0 +1,21 @@
+"""Matchers applied to values at hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.lang.regex import full_matches
+from lakerunner_query.windows.functions import Flags
+
+
+def matches(matcher: Matcher, values: list[str]) -> Flags:
+    """
+    >>> matches(Matcher("job", MatchOp.NOT_REGEX, "a.*"), ["ab", "b", ""]).tolist()
+    [False, True, True]
+    """
+    if matcher.op.is_regex:
+        found = np.array(full_matches(matcher.value, values), np.bool_)
+    else:
+        found = np.array([value == matcher.value for value in values], np.bool_)
+    return ~found if matcher.op.is_negative else found

@@ -1,0 +1,57 @@
+"""`absent` and `absent_over_time`: 1 where nothing is, with the labels that the selector tells for sure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakerunner_query.evaluate.context import Context
+from lakerunner_query.evaluate.functions.arguments import vector_of
+from lakerunner_query.evaluate.functions.over_time import of_all
+from lakerunner_query.evaluate.rows import occupied
+from lakerunner_query.evaluate.selecting import bare
+from lakerunner_query.evaluate.vectors import NAME, Labels, Value, Vector
+from lakerunner_query.lang.matcher import MatchOp
+from lakerunner_query.lang.promql.ast import Call, Expr, Matrix, Selector
+from lakerunner_query.windows.functions import Flags, Function
+from lakerunner_query.windows.functions import absent as absent_at
+
+_count = of_all(Function.PRESENT)
+
+
+def absent(context: Context, call: Call) -> Value:
+    return _missing(call, vector_of(context, call).present)
+
+
+def absent_over_time(context: Context, call: Call) -> Value:
+    found = _count(context, call)
+    if not isinstance(found, Vector):
+        raise TypeError(f"expected an instant vector, found {type(found).__name__} for {call}")
+    return _missing(call, found.present)
+
+
+def _missing(call: Call, present: Flags) -> Value:
+    missing = absent_at(present).reshape(1, -1)
+    labels = told_labels(bare(call.arguments[0]))
+    return occupied(Vector([labels], np.ones(missing.shape), missing))
+
+
+def told_labels(expr: Expr) -> Labels:
+    """Labels of a selector that have to equal something, and only once; of other expressions none.
+
+    absent(up{job="a", env=~"x|y", dc="1", dc="2"})  ->  {job="a"}
+    """
+    if isinstance(expr, Matrix):
+        expr = expr.selector
+    if not isinstance(expr, Selector):
+        return ()
+    told: dict[str, str] = {}
+    seen: set[str] = set()
+    for matcher in expr.matchers:
+        if matcher.name == NAME:
+            continue
+        if matcher.op == MatchOp.EQUAL and matcher.name not in seen:
+            told[matcher.name] = matcher.value
+            seen.add(matcher.name)
+        else:
+            told.pop(matcher.name, None)
+    return tuple(sorted((name, value) for name, value in told.items() if value))

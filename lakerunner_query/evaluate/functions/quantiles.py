@@ -1,0 +1,155 @@
+"""`histogram_quantile`, `histogram_quantiles` and `histogram_fraction`, of classic and native histograms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from lakerunner_query.evaluate.context import Context, Forced
+from lakerunner_query.evaluate.functions.arguments import notes_at, scalar_of, vector_of
+from lakerunner_query.evaluate.functions.bucketed import Bucketed, Classic, bucketed, with_label
+from lakerunner_query.evaluate.functions.messages import Notes
+from lakerunner_query.evaluate.functions.results import without_names
+from lakerunner_query.evaluate.histogram import (
+    ClassicQuantile,
+    Histogram,
+    NanFact,
+    bucket_fraction,
+    bucket_quantile,
+    fraction,
+    quantile,
+)
+from lakerunner_query.evaluate.labels import value_of
+from lakerunner_query.evaluate.rows import merged, stacked
+from lakerunner_query.evaluate.spelling import general
+from lakerunner_query.evaluate.vectors import NAME, Labels, Value, Vector
+from lakerunner_query.lang.promql.ast import Call
+from lakerunner_query.windows.functions import Doubles, Flags
+
+
+def histogram_quantile(context: Context, call: Call) -> Value:
+    """What is said of native histograms is placed at the quantile, of classic ones at the vector."""
+    quantiles = scalar_of(context, call, 0)
+    at_quantile, at_vector = notes_at(context, call, 0), notes_at(context, call, 1)
+    _check(quantiles, at_quantile)
+    found = bucketed(vector_of(context, call, 1), at_vector)
+    return _quantiles(context, found, quantiles, at_quantile, at_vector)
+
+
+def histogram_quantiles(context: Context, call: Call) -> Value:
+    """Every quantile a series of its own, told apart by a label."""
+    label = context.text(call.arguments[1])
+    notes = notes_at(context, call, 0)
+    wanted = []
+    for index in range(2, len(call.arguments)):
+        quantiles = scalar_of(context, call, index)
+        _check(quantiles, notes_at(context, call, index))
+        wanted.append(quantiles)
+    found = bucketed(vector_of(context, call), notes)
+    parts = []
+    for quantiles in wanted:
+        answer = _quantiles(context, found, quantiles, notes, notes)
+        for value, steps in distinct(quantiles):
+            present = answer.present & steps
+            labels = with_label(answer.labels, label, open_metrics(value))
+            parts.append(without_names(labels, answer.values, present))
+    return merged(stacked(parts))
+
+
+def _check(quantiles: Doubles, notes: Notes) -> None:
+    with np.errstate(invalid="ignore"):
+        is_invalid = ~((quantiles >= 0) & (quantiles <= 1))
+    for value in dict.fromkeys(quantiles[is_invalid].tolist()):
+        notes.invalid_quantile(value)
+
+
+def _quantiles(
+    context: Context, found: Bucketed, quantiles: Doubles, at_native: Notes, at_classic: Notes
+) -> Vector:
+    values = np.full(found.natives.shape, np.nan)
+    vector = found.vector
+    for row, step, histogram in _natives(found):
+        answer = quantile(float(quantiles[step]), histogram)
+        values[row, step] = answer.value
+        if answer.nan == NanFact.RESULT:
+            at_native.no_quantile_with_nan(value_of(vector.labels[row], NAME))
+        elif answer.nan == NanFact.SKEW:
+            at_native.quantile_skewed_by_nan(value_of(vector.labels[row], NAME))
+    times = context.steps.times_ms.tolist()
+    rows: list[tuple[Labels, Doubles, Flags]] = []
+    for classic in found.classics:
+        answers = bucket_quantile(quantiles, classic.le, classic.counts, classic.present)
+        present: Flags = np.asarray(classic.present.any(axis=0))
+        rows.append((classic.labels, answers.value, present))
+        _tell_forced(classic, answers, present, times, at_classic)
+    return _together(vector, values, found.natives, rows)
+
+
+def _tell_forced(
+    classic: Classic, answers: ClassicQuantile, present: Flags, times: list[int], notes: Notes
+) -> None:
+    for step in np.flatnonzero(answers.forced & present).tolist():
+        bounds = float(answers.lowest[step]), float(answers.highest[step])
+        forced = Forced(*bounds, float(answers.difference[step]), times[step], times[step])
+        notes.forced_monotonic(value_of(classic.labels, NAME), forced)
+
+
+def histogram_fraction(context: Context, call: Call) -> Value:
+    lower, upper = scalar_of(context, call, 0), scalar_of(context, call, 1)
+    at_native = notes_at(context, call, 0)
+    found = bucketed(vector_of(context, call, 2), notes_at(context, call, 2))
+    values = np.full(found.natives.shape, np.nan)
+    for row, step, histogram in _natives(found):
+        answer = fraction(float(lower[step]), float(upper[step]), histogram)
+        values[row, step] = answer.value
+        if answer.has_nans:
+            at_native.fraction_without_nan(value_of(found.vector.labels[row], NAME))
+    rows = [
+        (
+            classic.labels,
+            bucket_fraction(lower, upper, classic.le, classic.counts, classic.present),
+            np.asarray(classic.present.any(axis=0)),
+        )
+        for classic in found.classics
+    ]
+    return _together(found.vector, values, found.natives, rows)
+
+
+def _natives(found: Bucketed) -> Iterator[tuple[int, int, Histogram]]:
+    if found.vector.histograms is not None:
+        for row, step in np.argwhere(found.natives).tolist():
+            yield row, step, found.vector.histograms[row, step]
+
+
+def _together(
+    vector: Vector, values: Doubles, natives: Flags, classics: list[tuple[Labels, Doubles, Flags]]
+) -> Vector:
+    parts = [without_names(vector.labels, values, natives)]
+    if classics:
+        parts.append(
+            without_names(
+                [labels for labels, _, _ in classics],
+                np.array([found for _, found, _ in classics]),
+                np.array([present for _, _, present in classics]),
+            )
+        )
+    return stacked(parts)
+
+
+def distinct(values: Doubles) -> Iterator[tuple[float, Flags]]:
+    """Each value that there is, NaN once, and the steps that have it."""
+    is_nan = np.isnan(values)
+    for value in dict.fromkeys(values[~is_nan].tolist()):
+        yield value, values == value
+    if is_nan.any():
+        yield float("nan"), is_nan
+
+
+def open_metrics(value: float) -> str:
+    """
+    >>> open_metrics(1.0), open_metrics(0.25), open_metrics(1e9), open_metrics(float("inf"))
+    ('1.0', '0.25', '1e+09', '+Inf')
+    """
+    text = general(value)
+    return text if any(one in text for one in ".eIN") else f"{text}.0"

@@ -1,0 +1,150 @@
+"""`rate`, `increase` and `delta`: what the samples of a window grew by, drawn out to the window's edges.
+
+Floats go to kernels. A series with histograms is asked about window by window; where a window holds both
+kinds there is no answer. `anchored` and `smoothed` windows take the values at the edges
+instead of drawing out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lakerunner_query.evaluate.context import Context
+from lakerunner_query.evaluate.functions.arguments import notes_at
+from lakerunner_query.evaluate.functions.deltas import delta_rows, summed_deltas
+from lakerunner_query.evaluate.functions.float_windows import over_floats, room
+from lakerunner_query.evaluate.functions.growing import grown, told
+from lakerunner_query.evaluate.functions.kernels_reach import reaching
+from lakerunner_query.evaluate.functions.kernels_starts import since_starts
+from lakerunner_query.evaluate.functions.messages import Notes
+from lakerunner_query.evaluate.functions.ranged import Mixture, Ranged, ranged
+from lakerunner_query.evaluate.functions.reaching_histograms import grown_between_edges
+from lakerunner_query.evaluate.functions.simple import Implementation
+from lakerunner_query.evaluate.functions.sourced import answered
+from lakerunner_query.evaluate.histogram import Histogram
+from lakerunner_query.evaluate.labels import value_of
+from lakerunner_query.evaluate.rows import has_float, no_objects
+from lakerunner_query.evaluate.vectors import NAME, Labels, Objects, Value, Vector
+from lakerunner_query.lang.promql.ast import Call, Reach
+from lakerunner_query.windows.functions import Doubles, Flags, Function
+
+_COUNTER_ENDINGS = ("_total", "_sum", "_count", "_bucket")
+_COUNTER_TYPES = frozenset({"counter", "histogram"})
+
+
+def growing(function: Function) -> Implementation:
+    def apply(context: Context, call: Call) -> Value:
+        found = answered(context, call, function)
+        if found is None:
+            windows = ranged(context, call)
+            values, present = _floats(windows, function)
+            histograms = _histograms(windows, function, values, present)
+            found = windows.answer(values, present, histograms)
+        if function != Function.DELTA:
+            _doubt_names(context, found, notes_at(context, call, 0))
+        return found
+
+    return apply
+
+
+def _doubt_names(context: Context, found: Vector, notes: Notes) -> None:
+    """Floats under a name, or of a type, that no counter should have."""
+    floats: Flags = np.asarray(has_float(found).any(axis=1))
+    doubted: dict[str, Labels] = {}
+    for labels, is_float in zip(found.labels, floats.tolist(), strict=True):
+        name = value_of(labels, NAME)
+        if name and is_float:
+            doubted.setdefault(name, labels)
+            if context.options.type_and_unit_labels and value_of(labels, "__type__") not in _COUNTER_TYPES:
+                notes.maybe_no_counter_by_label(name, value_of(labels, "__type__"))
+    if not context.options.type_and_unit_labels:
+        for name in doubted:
+            if not name.endswith(_COUNTER_ENDINGS):
+                notes.maybe_no_counter(name)
+
+
+def _floats(windows: Ranged, function: Function) -> tuple[Doubles, Flags]:
+    samples = windows.floats
+    if windows.window.reach != Reach.PLAIN:
+        return _reaching(windows, function)
+    if windows.looks_at_starts and function != Function.DELTA and samples.is_delta is None:
+        values, states = room(windows, windows.windows.steps)
+        overlapping = np.zeros(windows.series.count, np.bool_)
+        since_starts(
+            int(function),
+            samples.offsets,
+            samples.time_ms,
+            samples.value,
+            windows.float_starts,
+            windows.windows,
+            values,
+            states,
+            overlapping,
+        )
+        for row in np.flatnonzero(overlapping).tolist():
+            windows.notes.overlapping_starts(windows.name(row))
+        return values, states != 0
+    found = over_floats(windows, function)
+    return found.values, found.present
+
+
+def _reaching(windows: Ranged, function: Function) -> tuple[Doubles, Flags]:
+    values, states = room(windows, windows.windows.steps)
+    samples = windows.floats
+    reaching(
+        int(function),
+        windows.window.reach == Reach.SMOOTHED,
+        windows.context.options.lookback_ms,
+        samples.offsets,
+        samples.time_ms,
+        samples.value,
+        windows.windows,
+        values,
+        states,
+    )
+    present = states != 0
+    deltas = delta_rows(windows)
+    if deltas.any():
+        plain = over_floats(windows, function)
+        values[deltas], present[deltas] = plain.values[deltas], plain.present[deltas]
+    return values, present
+
+
+def _histograms(windows: Ranged, function: Function, values: Doubles, present: Flags) -> Objects | None:
+    """Fills what series with histograms have; `present` is corrected where both kinds stand in a window."""
+    histograms: Objects | None = None
+    for mixture in windows.mixtures():
+        both = mixture.has_floats & mixture.has_histograms
+        if both.any():
+            windows.notes.mixed_samples(mixture.name)
+        present[mixture.row, both] = False
+        for step in np.flatnonzero(mixture.has_histograms & ~both).tolist():
+            found = _one(Growing(windows, mixture, function), step)
+            if found is not None:
+                histograms = no_objects(values.shape) if histograms is None else histograms
+                histograms[mixture.row, step] = found
+                present[mixture.row, step] = True
+    return histograms
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    windows: Ranged
+    mixture: Mixture
+    function: Function
+
+
+def _one(growing_: Growing, step: int) -> Histogram | None:
+    windows, mixture = growing_.windows, growing_.mixture
+    place = mixture.of_window(step)
+    until = windows.windows.first_end + step * windows.windows.step
+    if mixture.is_delta[place].any():
+        return summed_deltas(windows, mixture, growing_.function, step)
+    if windows.window.reach != Reach.PLAIN:
+        growth = grown_between_edges(mixture, growing_.function, place, until, windows)
+    else:
+        growth = grown(mixture, growing_.function, place, until, windows)
+    told(growth.notes, mixture.name, windows.notes)
+    return growth.histogram

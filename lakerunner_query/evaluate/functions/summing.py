@@ -1,0 +1,69 @@
+"""`sum_over_time` and `avg_over_time`; histograms are added as floats are, rounding kept."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakerunner_query.evaluate.context import Context
+from lakerunner_query.evaluate.functions.messages import AGGREGATION, Notes
+from lakerunner_query.evaluate.functions.ranged import ranged
+from lakerunner_query.evaluate.functions.simple import Implementation
+from lakerunner_query.evaluate.functions.sourced import answered
+from lakerunner_query.evaluate.histogram import (
+    Histogram,
+    IncompatibleHistogramsError,
+    KahanMean,
+    KahanSum,
+)
+from lakerunner_query.evaluate.rows import no_objects
+from lakerunner_query.evaluate.vectors import Objects, Value
+from lakerunner_query.lang.promql.ast import Call
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.samples import over_samples
+
+
+def summing(function: Function) -> Implementation:
+    def apply(context: Context, call: Call) -> Value:
+        found = answered(context, call, function)
+        if found is not None:
+            return found
+        windows = ranged(context, call)
+        evaluated = over_samples(function, windows.floats, windows.window.grid)
+        values, present = evaluated.values, evaluated.present
+        histograms: Objects | None = None
+        for mixture in windows.mixtures():
+            both = mixture.has_floats & mixture.has_histograms
+            if both.any():
+                windows.notes.mixed_samples(mixture.name)
+            present[mixture.row, both] = False
+            histograms = no_objects(values.shape) if histograms is None else histograms
+            for step in np.flatnonzero(mixture.has_histograms & ~both).tolist():
+                window = list(mixture.histograms[mixture.of_window(step)])
+                total = total_of(window, mixture.name, windows.notes, AGGREGATION, function)
+                histograms[mixture.row, step] = total
+                present[mixture.row, step] = total is not None
+        return windows.answer(values, present, histograms)
+
+    return apply
+
+
+def total_of(
+    histograms: list[Histogram],
+    name: str,
+    notes: Notes,
+    operation: str,
+    function: Function = Function.SUM,
+) -> Histogram | None:
+    """None if exponential and custom buckets are mixed."""
+    total = (KahanMean if function == Function.AVG else KahanSum)(histograms[0])
+    try:
+        for histogram in histograms[1:]:
+            total.add(histogram)
+    except IncompatibleHistogramsError:
+        notes.mixed_layouts(name)
+        return None
+    if total.hint_conflict:
+        notes.conflicting_resets(operation)
+    if total.bounds_reconciled:
+        notes.reconciled_bounds(operation)
+    return total.result()

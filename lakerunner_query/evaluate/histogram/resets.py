@@ -1,0 +1,87 @@
+"""Whether a counter began anew between two histograms of a series.
+
+    count 5, [1, 1, 3]  after  count 4, [1, 2, 1]   yes: the second bucket went down
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lakerunner_query.evaluate.histogram.layout import beyond, common_bounds, mapped, reduced
+from lakerunner_query.evaluate.histogram.model import Buckets, Hint, Histogram
+from lakerunner_query.evaluate.histogram.zero import widened
+
+
+def detect_reset(current: Histogram, previous: Histogram) -> bool:
+    """By the hint where it says so, else by any count that went down.
+
+    A finer schema or a narrower zero bucket comes only with a reset; a coarser one is compared on the
+    coarser layout. The sum may go down without a reset.
+    """
+    if current.hint in (Hint.RESET, Hint.NO_RESET):
+        return current.hint == Hint.RESET
+    if current.count < previous.count:
+        return True
+    if current.is_custom and (not previous.is_custom or current.bounds != previous.bounds):
+        return not previous.is_custom or _custom_fell(current, previous)
+    if current.schema > previous.schema or current.zero_threshold < previous.zero_threshold:
+        return True
+    return _zero_fell(current, previous) or _any_fell(current, previous)
+
+
+def _custom_fell(current: Histogram, previous: Histogram) -> bool:
+    bounds = common_bounds(current.bounds, previous.bounds)
+    now = mapped(current.positive, current.bounds, bounds)
+    before = mapped(previous.positive, previous.bounds, bounds)
+    return bool((now < before).any())
+
+
+def _zero_fell(current: Histogram, previous: Histogram) -> bool:
+    zero = widened(previous, current.zero_threshold)
+    return zero.threshold != current.zero_threshold or current.zero_count < zero.zero_count
+
+
+def _any_fell(current: Histogram, previous: Histogram) -> bool:
+    sides = ((current.positive, previous.positive), (current.negative, previous.negative))
+    for now, before in sides:
+        if not current.is_custom:
+            now = beyond(now, current.schema, current.zero_threshold)
+            before = reduced(before, previous.schema, current.schema)
+            before = beyond(before, current.schema, current.zero_threshold)
+        if _fell(now, before):
+            return True
+    return False
+
+
+def _fell(now: Buckets, before: Buckets) -> bool:
+    """Whether a bucket went down, or one that counted something is not there any more."""
+    if not before.size:
+        return False
+    if not now.size:
+        return bool((before.count != 0).any())
+    at = np.minimum(np.searchsorted(now.index, before.index), now.size - 1)
+    is_there = now.index[at] == before.index
+    fell = np.where(is_there, now.count[at] < before.count, before.count != 0)
+    return bool(fell.any())
+
+
+def with_found_hints(histograms: Sequence[Histogram | None]) -> list[Histogram | None]:
+    """A series read one sample after the other, its unknown hints replaced by what is found.
+
+    This is how `histogram_count`, `histogram_sum` and `histogram_avg` read their selectors. What is None
+    or stale is passed over.
+    """
+    found: list[Histogram | None] = []
+    previous: Histogram | None = None
+    for histogram in histograms:
+        if histogram is None or histogram.is_stale:
+            found.append(histogram)
+            continue
+        hint = histogram.hint
+        if hint == Hint.UNKNOWN and previous is not None:
+            hint = Hint.RESET if detect_reset(histogram, previous) else Hint.NO_RESET
+        found.append(histogram.with_hint(hint))
+        previous = histogram
+    return found

@@ -1,0 +1,82 @@
+"""Label sets of series: what groups and matches them, worked out once per series, never per step.
+
+>>> series = [(("__name__", "up"), ("job", "a")), (("job", "b"),), (("job", "a"),)]
+>>> groups = grouped(series, ("job",), is_without=False)
+>>> groups.codes.tolist(), groups.labels
+([0, 1, 0], [(('job', 'a'),), (('job', 'b'),)])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from lakerunner_query.evaluate.vectors import NAME, Labels
+from lakerunner_query.windows.functions import Int64s
+
+Key = TypeVar("Key")
+
+METADATA = frozenset({NAME, "__type__", "__unit__"})
+"""What a function's result is no longer: named, typed and measured as its argument."""
+
+
+def without_metadata(labels: Labels) -> Labels:
+    return tuple(label for label in labels if label[0] not in METADATA)
+
+
+def kept(labels: Labels, names: Collection[str]) -> Labels:
+    return tuple(label for label in labels if label[0] in names)
+
+
+def without(labels: Labels, names: Collection[str]) -> Labels:
+    return tuple(label for label in labels if label[0] not in names)
+
+
+def value_of(labels: Labels, name: str) -> str:
+    return next((value for one, value in labels if one == name), "")
+
+
+def replaced(labels: Labels, name: str, value: str) -> Labels:
+    """With `name` set, or taken away by an empty value."""
+    others = [label for label in labels if label[0] != name]
+    return tuple(sorted([*others, (name, value)])) if value else tuple(others)
+
+
+def key_of(names: Iterable[str], *, is_without: bool) -> Callable[[Labels], Labels]:
+    """`by` and `on` keep labels, `without` and `ignoring` all but some and the name."""
+    chosen = frozenset(names)
+    if is_without:
+        chosen |= {NAME}
+        return lambda labels: without(labels, chosen)
+    return lambda labels: kept(labels, chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    codes: Int64s
+    """By series: its group."""
+    labels: list[Labels]
+    """By group, in the order in which series have them."""
+
+    @property
+    def count(self) -> int:
+        return len(self.labels)
+
+    def by_group(self) -> tuple[Int64s, Int64s]:
+        """Series group by group, and where each group begins."""
+        order = np.argsort(self.codes, kind="stable").astype(np.int64)
+        return order, np.searchsorted(self.codes[order], np.arange(len(self.labels) + 1)).astype(np.int64)
+
+
+def grouped(labels: list[Labels], names: Iterable[str], *, is_without: bool) -> Groups:
+    key = key_of(names, is_without=is_without)
+    codes: dict[Labels, int] = {}
+    return Groups(coded((key(one) for one in labels), codes), list(codes))
+
+
+def coded(keys: Iterable[Key], codes: dict[Key, int]) -> Int64s:
+    """Numbers of keys, new ones after those that `codes` has."""
+    return np.fromiter((codes.setdefault(key, len(codes)) for key in keys), np.int64)

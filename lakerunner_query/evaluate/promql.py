@@ -1,0 +1,125 @@
+"""PromQL over a source: the one way in.
+
+    evaluate(expr, Steps(0, 60_000, 3), source, Options())   for these steps, names still to be dropped
+    settle([first, second])                                  for all steps, as people see it
+
+An expression is evaluated for runs of steps that know nothing of each other; whatever needs all of them, that
+is the dropping of names and the merging of series that are the same then, is done when they are together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lakerunner_query.evaluate.context import Annotation, Annotations, Context, Options
+from lakerunner_query.evaluate.labels import without_metadata
+from lakerunner_query.evaluate.operators import ARITHMETIC, COMPARISONS
+from lakerunner_query.evaluate.ranges import dropped, trimmed
+from lakerunner_query.evaluate.remembered import Remembered
+from lakerunner_query.evaluate.rows import beside, drops, merged, occupied, stacked
+from lakerunner_query.evaluate.selecting import bare
+from lakerunner_query.evaluate.source import Source
+from lakerunner_query.evaluate.vectors import Labels, Scalar, Series, Steps, Value, Vector
+from lakerunner_query.evaluate.walk import EVALUATOR
+from lakerunner_query.lang.promql.ast import Aggregate, Binary, Call, Expr, Matrix, Unary
+
+_ORDERING_CALLS = frozenset({"sort", "sort_desc", "sort_by_label", "sort_by_label_desc"})
+_ORDERING_AGGREGATIONS = frozenset({"topk", "bottomk"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    value: Value
+    annotations: tuple[Annotation, ...] = ()
+    is_ordered: bool = False
+    """Of an instant query: the order of series was asked for."""
+
+
+def evaluate(expr: Expr, steps: Steps, source: Source, options: Options) -> Answer:
+    """The answer at these steps; the expression is bound already."""
+    notes = Annotations()
+    context = Context(steps, Remembered(source), options, notes, EVALUATOR)
+    value = EVALUATOR.evaluate(context, expr)
+    if isinstance(value, Vector):
+        value = merged(value)
+    elif isinstance(value, Series) and isinstance(bare(expr), Matrix):
+        value = trimmed(value, EVALUATOR.window(context, expr))
+    return Answer(value, notes.all(), steps.count == 1 and _is_ordered(expr))
+
+
+def settle(parts: Sequence[Answer]) -> Answer:
+    """Answers of runs of steps, first to last, as one: names dropped, equal series merged, in order."""
+    notes = Annotations(annotation for part in parts for annotation in part.annotations)
+    values = [part.value for part in parts]
+    is_ordered = len(parts) == 1 and parts[0].is_ordered
+    return Answer(_settled(values), notes.all(), is_ordered)
+
+
+def _settled(values: list[Value]) -> Value:
+    vectors = [value for value in values if isinstance(value, Vector)]
+    if len(vectors) == len(values):
+        return _vector(vectors)
+    scalars = [value for value in values if isinstance(value, Scalar)]
+    if len(scalars) == len(values):
+        return Scalar(np.concatenate([scalar.values for scalar in scalars]))
+    if len(values) > 1:
+        raise TypeError(
+            f"expected vectors or scalars of several runs, found {[type(v).__name__ for v in values]}"
+        )
+    value = values[0]
+    return dropped(value) if isinstance(value, Series) else value
+
+
+def _vector(parts: list[Vector]) -> Vector:
+    vector = occupied(merged(_joined(parts)))
+    if vector.drop_name is not None:
+        labels = [
+            without_metadata(labels) if drop else labels
+            for labels, drop in zip(vector.labels, drops(vector).tolist(), strict=True)
+        ]
+        vector = replace(merged(vector, labels), drop_name=None)
+    if vector.present.shape[1] == 1:
+        return vector
+    return vector.take(np.array(_sorted(vector.labels), np.int64))
+
+
+def _joined(parts: list[Vector]) -> Vector:
+    """Rows of all parts, each at its own steps."""
+    if len(parts) == 1:
+        return parts[0]
+    widths = [part.present.shape[1] for part in parts]
+    found, before = [], 0
+    for part, width in zip(parts, widths, strict=True):
+        rows = len(part.labels)
+        blanks = [_blank(part, rows, before), part, _blank(part, rows, sum(widths) - before - width)]
+        found.append(beside(blanks))
+        before += width
+    return stacked(found)
+
+
+def _blank(part: Vector, rows: int, steps: int) -> Vector:
+    return replace(
+        part, values=np.zeros((rows, steps)), present=np.zeros((rows, steps), np.bool_), histograms=None
+    )
+
+
+def _sorted(labels: list[Labels]) -> list[int]:
+    return sorted(range(len(labels)), key=labels.__getitem__)
+
+
+def _is_ordered(expr: Expr) -> bool:
+    """Whether what orders is outermost, or only looked through."""
+    match bare(expr):
+        case Call(function=function):
+            return function in _ORDERING_CALLS
+        case Aggregate(op=op):
+            return op in _ORDERING_AGGREGATIONS
+        case Unary(expr=inner):
+            return _is_ordered(inner)
+        case Binary(op=op, matching=None, left=left, right=right) if op in ARITHMETIC or op in COMPARISONS:
+            return _is_ordered(left) or _is_ordered(right)
+        case _:
+            return False

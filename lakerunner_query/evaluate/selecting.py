@@ -1,0 +1,166 @@
+"""Selectors: where they look, what is there, and what an instant selector takes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from lakerunner_query.errors import LimitExceededError
+from lakerunner_query.evaluate.context import Context, Hints, Ranged, Window
+from lakerunner_query.evaluate.histogram import with_found_hints
+from lakerunner_query.evaluate.rows import nothing, occupied, spread
+from lakerunner_query.evaluate.vectors import Objects, Series, Vector, some
+from lakerunner_query.lang.promql.ast import (
+    Duration,
+    Edge,
+    Expr,
+    Matrix,
+    Paren,
+    Reach,
+    Selector,
+    Shift,
+    Subquery,
+)
+from lakerunner_query.windows.functions import STALE_BITS, Flags, Function, Grid
+from lakerunner_query.windows.newest import newest
+from lakerunner_query.windows.samples import windows_of
+
+
+def bare(expr: Expr) -> Expr:
+    """What is inside of all parentheses."""
+    while isinstance(expr, Paren):
+        expr = expr.expr
+    return expr
+
+
+def ranged(expr: Expr) -> Ranged:
+    inner = bare(expr)
+    if not isinstance(inner, Selector | Matrix | Subquery):
+        raise TypeError(f"expected a selector or a range vector, found {type(inner).__name__}")
+    return inner
+
+
+def milliseconds(duration: Duration) -> int:
+    if not isinstance(duration, int):
+        raise TypeError(f"{duration}: expected milliseconds; the expression is not bound to times")
+    return duration
+
+
+def window(context: Context, expr: Expr) -> Window:
+    match ranged(expr):
+        case Selector() as selector:
+            return _window(context, selector.shift, context.options.lookback_ms, selector.reach)
+        case Matrix(selector=selector, range=length):
+            return _window(context, selector.shift, milliseconds(length), selector.reach)
+        case Subquery(range=length, shift=shift):
+            return _window(context, shift, milliseconds(length), Reach.PLAIN)
+
+
+def _window(context: Context, shift: Shift, range_ms: int, reach: Reach) -> Window:
+    offset, steps = milliseconds(shift.offset), context.steps
+    if isinstance(shift.at, Edge):
+        raise TypeError(f"@ {shift.at}(): expected milliseconds; the expression is not bound to times")
+    if shift.at is not None:
+        return Window(Grid(shift.at, 0, 1, range_ms, offset), is_fixed=True, reach=reach)
+    return Window(
+        Grid(steps.start_ms, steps.step_ms, steps.count, range_ms, offset), is_fixed=False, reach=reach
+    )
+
+
+def selected(context: Context, expr: Selector | Matrix) -> Series:
+    """All samples that the windows of a selector or range selector can need."""
+    selector = expr.selector if isinstance(expr, Matrix) else expr
+    grid, lookback = window(context, expr).grid, context.options.lookback_ms
+    from_ms, to_ms = grid.from_ms, grid.to_ms
+    if selector.reach != Reach.PLAIN and isinstance(expr, Matrix):
+        from_ms -= lookback
+    if selector.reach == Reach.SMOOTHED:
+        to_ms += lookback
+    series = context.source.select(selector.matchers, from_ms, to_ms)
+    check_size(context, len(series.time_ms))
+    return _with_found_hints(series) if context.hints is Hints.FOUND else series
+
+
+def _with_found_hints(series: Series) -> Series:
+    if series.histograms is None:
+        return series
+    found = series.histograms.copy()
+    for low, high in pairwise(series.offsets.tolist()):
+        found[low:high] = with_found_hints(found[low:high].tolist())
+    return replace(series, histograms=found)
+
+
+def check_size(context: Context, cells: int) -> None:
+    limit = context.options.max_cells
+    if cells > limit:
+        raise LimitExceededError(
+            f"the query needs {cells} samples at once, more than {limit}: select fewer series or less time"
+        )
+
+
+def is_stale(series: Series) -> Flags:
+    found: Flags = series.value.view(np.int64) == STALE_BITS
+    if series.histograms is None:
+        return found
+    rows = np.flatnonzero(some(series.histograms))
+    found[rows] = [series.histograms[row].is_stale for row in rows.tolist()]
+    return found
+
+
+def without_stale(series: Series) -> Series:
+    """Range functions do not see that a series ended."""
+    stale = is_stale(series)
+    return taken(series, ~stale) if stale.any() else series
+
+
+def taken(series: Series, keep: Flags) -> Series:
+    """Some of the samples, all of the series."""
+    before = np.concatenate(([0], np.cumsum(keep)))
+    return replace(
+        series,
+        offsets=before[series.offsets].astype(np.int64),
+        time_ms=series.time_ms[keep],
+        value=series.value[keep],
+        histograms=None if series.histograms is None else series.histograms[keep],
+        is_delta=None if series.is_delta is None else series.is_delta[keep],
+        start_ms=None if series.start_ms is None else series.start_ms[keep],
+    )
+
+
+def instant(context: Context, selector: Selector) -> Vector:
+    """The newest sample of the look-back at each step, unless it says that the series ended."""
+    where = window(context, selector)
+    answered = context.source.over_windows(Function.INSTANT, selector.matchers, where.grid)
+    if answered is not None:
+        vector = Vector(answered.labels, answered.found.values, answered.found.present)
+    else:
+        vector = newest_of(selected(context, selector), where.grid)
+    vector = occupied(vector)
+    check_size(context, len(vector.labels) * context.steps.count)
+    return spread(vector, context.steps) if where.is_fixed else vector
+
+
+def newest_of(series: Series, grid: Grid) -> Vector:
+    if not series.labels:
+        return nothing(grid.steps)
+    shape = (series.count, grid.steps)
+    values, states = np.full(shape, np.nan), np.zeros(shape, np.int8)
+    usable, windows = ~is_stale(series), windows_of(grid)
+    if series.histograms is None:
+        newest(series.offsets, series.time_ms, series.value, series.time_ms, usable, windows, values, states)
+        return Vector(series.labels, values, states != 0)
+    rows = np.arange(len(series.value), dtype=np.float64)
+    newest(series.offsets, series.time_ms, rows, series.time_ms, usable, windows, values, states)
+    found = states != 0
+    at = values[found].astype(np.int64)
+    values[found] = series.value[at]
+    return Vector(series.labels, values, found, _placed(series.histograms[at], found))
+
+
+def _placed(histograms: Objects, at: Flags) -> Objects:
+    cells: npt.NDArray[np.object_] = np.full(at.shape, None, np.object_)
+    cells[at] = histograms
+    return cells

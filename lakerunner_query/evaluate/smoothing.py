@@ -1,0 +1,112 @@
+"""`x smoothed`: between the samples around each step, on the straight line from one to the other.
+
+    samples 1 at 0 s and 4 at 30 s, step at 10 s: 1 + (4 - 1) x 10/30 = 2
+
+After the newest sample its value goes on until the look-back ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from lakerunner_query.evaluate.context import Context
+from lakerunner_query.evaluate.histogram import Histogram, interpolated
+from lakerunner_query.evaluate.labels import value_of
+from lakerunner_query.evaluate.rows import no_objects, nothing, occupied, spread
+from lakerunner_query.evaluate.selecting import selected, window, without_stale
+from lakerunner_query.evaluate.spelling import quoted
+from lakerunner_query.evaluate.vectors import NAME, Objects, Vector, some
+from lakerunner_query.lang.promql.ast import Selector
+from lakerunner_query.windows.functions import Doubles, Flags, Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """By step: samples of one series, by number."""
+
+    before: Int64s
+    """At or before the step."""
+    after: Int64s
+    """The next one; the same where one is at the step, or none follows."""
+    found: Flags
+    begin: Int64s
+    end: Int64s
+    """Of the look-back to both sides."""
+
+
+def smoothed(context: Context, selector: Selector) -> Vector:
+    where, lookback = window(context, selector), context.options.lookback_ms
+    series = without_stale(selected(context, selector))
+    if not series.labels:
+        return nothing(context.steps.count)
+    grid = where.grid
+    times = grid.first_end_ms + grid.step_ms * np.arange(grid.steps, dtype=np.int64)
+    shape = (series.count, grid.steps)
+    values, present, histograms = np.full(shape, np.nan), np.zeros(shape, np.bool_), no_objects(shape)
+    for row, (low, high) in enumerate(pairwise(series.offsets.tolist())):
+        if low == high:
+            continue
+        time_ms, value = series.time_ms[low:high], series.value[low:high]
+        around = _around(time_ms, times, lookback)
+        values[row], present[row] = _lines(value, time_ms, times, around), around.found
+        if series.histograms is not None and some(series.histograms[low:high]).any():
+            name = quoted(value_of(series.labels[row], NAME))
+            cells = series.histograms[low:high]
+            histograms[row], present[row] = _curves(context, selector, name, cells, time_ms, times, around)
+    vector = occupied(Vector(series.labels, values, present, histograms))
+    return spread(vector, context.steps) if where.is_fixed else vector
+
+
+def _around(time_ms: Int64s, times: Int64s, lookback: int) -> _Around:
+    begin = np.searchsorted(time_ms, times - lookback, side="right")
+    end = np.searchsorted(time_ms, times + lookback, side="right")
+    before = np.searchsorted(time_ms, times, side="right") - 1
+    found = before >= begin
+    before = np.maximum(before, 0)
+    after = np.where((time_ms[before] == times) | (before + 1 >= end), before, before + 1)
+    return _Around(before, after, found, begin, end)
+
+
+def _lines(value: Doubles, time_ms: Int64s, times: Int64s, around: _Around) -> Doubles:
+    first, last = value[around.before], value[around.after]
+    span = (time_ms[around.after] - time_ms[around.before]).astype(np.float64)
+    since = (times - time_ms[around.before]).astype(np.float64)
+    with np.errstate(all="ignore"):
+        return np.where(span > 0, first + (last - first) * since / span, first)
+
+
+def _curves(
+    context: Context,
+    selector: Selector,
+    name: str,
+    cells: Objects,
+    time_ms: Int64s,
+    times: Int64s,
+    around: _Around,
+) -> tuple[Objects, Flags]:
+    """Histograms of a series that has any, and where it has something; nothing where floats are near."""
+    notes, found, histograms = context.annotations, around.found.copy(), no_objects(times.shape)
+    counted = np.concatenate(([0], np.cumsum(some(cells))))
+    counts = counted[around.end] - counted[around.begin]
+    mixed = found & (counts > 0) & (counts < around.end - around.begin)
+    if mixed.any():
+        notes.warn(f"encountered a mix of histograms and floats for metric name {name}", selector.span)
+    found &= ~mixed
+    for step in np.flatnonzero(found & (counts > 0)).tolist():
+        at, to = int(around.before[step]), int(around.after[step])
+        first: Histogram = cells[at]
+        histograms[step] = first
+        if to != at:
+            line = interpolated(first, int(time_ms[at]), cells[to], int(time_ms[to]), int(times[step]), False)
+            histograms[step] = line.histogram
+        if histograms[step] is None:
+            found[step] = False
+            notes.warn(
+                "vector contains a mix of histograms with exponential and custom buckets schemas for metric "
+                f"name {name}",
+                selector.span,
+            )
+    return histograms, found

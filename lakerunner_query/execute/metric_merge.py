@@ -1,0 +1,138 @@
+"""Joining the slices of a metric query: equal series end to end, then names dropped, then all in order.
+
+    slice 1  up{job="a"} pending drop  [1,"1"]      {job="a"}  [1,"1"],[2,"1"]
+    slice 2  up{job="a"} pending drop  [2,"1"]   ->
+
+Only when all slices are in can two series turn out to be one: they are, unless both have a sample at one
+time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from lakerunner_query.evaluate.failures import SAME_LABELS, EvaluationError
+from lakerunner_query.evaluate.notes import Annotation, Annotations, Forced
+from lakerunner_query.evaluate.vectors import NAME, Labels
+from lakerunner_query.execute.metric_answer import Kind, MetricAnswer, Note, RenderedSeries
+from lakerunner_query.execute.work import Missing
+from lakerunner_query.lang.promql.ast import Span
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedSeries:
+    labels: Labels
+    floats: bytes
+    histograms: bytes
+    points: int
+
+
+@dataclass(slots=True)
+class Joined:
+    """A whole answer."""
+
+    kind: Kind
+    series: list[JoinedSeries]
+    string: str
+    annotations: tuple[Annotation, ...]
+    missing: dict[str, Missing]
+    samples: int
+    segments_opened: int = 0
+    rows_considered: int = 0
+    bytes_fetched: int = 0
+    is_ordered: bool = False
+
+
+@dataclass(slots=True)
+class Collector:
+    """What of a query is there so far; slices come in order of time."""
+
+    kind: Kind = "vector"
+    string: str = ""
+    is_ordered: bool = False
+    points: int = 0
+    missing: dict[str, Missing] = field(default_factory=dict)
+    segments_opened: int = 0
+    rows_considered: int = 0
+    bytes_fetched: int = 0
+    _rows: dict[tuple[Labels, bool], list[RenderedSeries]] = field(default_factory=dict)
+    _notes: Annotations = field(default_factory=Annotations)
+
+    def add(self, answer: MetricAnswer) -> None:
+        self.kind, self.string, self.is_ordered = answer.kind, answer.string, answer.is_ordered
+        for series in answer.series:
+            self._rows.setdefault((series.labels, series.drop_name), []).append(series)
+        for note in answer.notes:
+            self._notes.add(_annotation(note))
+        self.points += answer.samples
+        self.missing.update((lost.segment_id, lost) for lost in answer.report.missing)
+        self.segments_opened += answer.report.segments_opened
+        self.rows_considered += answer.report.rows_considered
+        self.bytes_fetched += answer.report.bytes_fetched
+
+    def joined(self) -> Joined:
+        series = list(_without_names(_end_to_end(self._rows)))
+        if not self.is_ordered:
+            series.sort(key=lambda one: one.labels)
+        return Joined(
+            self.kind,
+            series,
+            self.string,
+            self._notes.all(),
+            self.missing,
+            self.points,
+            self.segments_opened,
+            self.rows_considered,
+            self.bytes_fetched,
+            self.is_ordered,
+        )
+
+
+def _end_to_end(
+    rows: dict[tuple[Labels, bool], list[RenderedSeries]],
+) -> Iterator[tuple[Labels, bool, JoinedSeries]]:
+    for (labels, drop_name), parts in rows.items():
+        floats = b",".join(part.floats for part in parts if part.floats)
+        histograms = b",".join(part.histograms for part in parts if part.histograms)
+        points = sum(part.points for part in parts)
+        yield labels, drop_name, JoinedSeries(labels, floats, histograms, points)
+
+
+def _without_names(rows: Iterable[tuple[Labels, bool, JoinedSeries]]) -> Iterable[JoinedSeries]:
+    found: dict[Labels, JoinedSeries] = {}
+    for labels, drop_name, series in rows:
+        final = tuple(pair for pair in labels if pair[0] != NAME) if drop_name else labels
+        known, renamed = found.get(final), replace(series, labels=final)
+        found[final] = renamed if known is None else _one(known, renamed)
+    return found.values()
+
+
+def _one(first: JoinedSeries, second: JoinedSeries) -> JoinedSeries:
+    """Two series that are the same without their names."""
+    floats, histograms = _samples(first.floats, second.floats), _samples(first.histograms, second.histograms)
+    times = [time for time, _ in (*floats, *histograms)]
+    if len(set(times)) < len(times):
+        raise EvaluationError(SAME_LABELS)
+    return JoinedSeries(first.labels, _text(floats), _text(histograms), first.points + second.points)
+
+
+def _samples(*texts: bytes) -> list[tuple[float, bytes]]:
+    found: list[tuple[float, bytes]] = []
+    for text in texts:
+        for raw in msgspec.json.decode(b"[" + text + b"]", type=list[msgspec.Raw]):
+            time = msgspec.json.decode(raw, type=tuple[float, msgspec.Raw])[0]
+            found.append((time, bytes(raw)))
+    return sorted(found)
+
+
+def _text(samples: Sequence[tuple[float, bytes]]) -> bytes:
+    return b",".join(raw for _, raw in samples)
+
+
+def _annotation(note: Note) -> Annotation:
+    message = note.key.removeprefix(f"PromQL {note.kind}: ")
+    forced = None if note.forced is None else Forced(*note.forced)
+    return Annotation(note.kind, message, Span(*note.place), forced)

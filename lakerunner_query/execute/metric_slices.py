@@ -1,0 +1,77 @@
+"""Cutting a metric query along its evaluation times: each part runs the whole expression for its steps.
+
+A part reads what its steps need, so cutting repeats what windows of neighbouring parts share: parts are not
+cut smaller than the widest window, unless what they read would be too much at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lakerunner_query.evaluate.vectors import Steps
+from lakerunner_query.plan.metrics import Reads
+from resources.index.types import Segment
+
+NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SliceSizes:
+    rows: int = 8_000_000
+    """About as many rows are read for one part."""
+    at_least: int = 1_500_000
+    """Not worth cutting for the sake of more workers."""
+
+
+def cut_steps(
+    steps: Steps, loads: Sequence[tuple[Reads, Sequence[Segment]]], workers: int, sizes: SliceSizes
+) -> list[Steps]:
+    """Runs of steps, in order."""
+    rows = sum(_rows(read, segments) for read, segments in loads)
+    parts = max(1, -(-rows // sizes.rows))
+    if rows > sizes.at_least:
+        parts = max(parts, workers)
+    if steps.count == 1 or parts == 1:
+        return [steps]
+    width = max((read.to_ms - read.from_ms for read, _ in loads), default=0)
+    span = steps.end_ms - steps.start_ms
+    window = max(1, width - span)
+    parts = min(parts, steps.count, max(workers if rows > sizes.at_least else 1, span // window, 1))
+    return list(even_parts(steps, parts))
+
+
+def even_parts(steps: Steps, parts: int) -> Iterator[Steps]:
+    """
+    >>> [(s.start_ms, s.count) for s in even_parts(Steps(0, 10, 5), 2)]
+    [(0, 3), (30, 2)]
+    """
+    size, rest = divmod(steps.count, parts)
+    at = 0
+    for number in range(parts):
+        count = size + (number < rest)
+        if count:
+            yield Steps(steps.start_ms + at * steps.step_ms, steps.step_ms, count)
+            at += count
+
+
+def needed(reads: Sequence[Reads], segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """Those that overlap any of the stretches."""
+    return tuple(
+        segment
+        for segment in segments
+        if any(
+            segment.min_ns < (read.to_ms + 1) * NS_PER_MS and segment.max_ns > read.from_ms * NS_PER_MS
+            for read in reads
+        )
+    )
+
+
+def _rows(read: Reads, segments: Sequence[Segment]) -> int:
+    total = 0.0
+    for segment in segments:
+        low = max(segment.min_ns, read.from_ms * NS_PER_MS)
+        high = min(segment.max_ns, read.to_ms * NS_PER_MS)
+        share = (high - low + 1) / (segment.max_ns - segment.min_ns + 1)
+        total += segment.rows * min(1.0, max(0.0, share))
+    return int(total)

@@ -1,0 +1,217 @@
+"""Whether a tree makes sense: types of operands and arguments, and what modifiers may go together.
+
+Errors come in the order in which Prometheus finds them, and only the first is raised. The check gives the tree
+back without `matching` where an operator has a scalar side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from lakerunner_query.errors import PromParseError
+from lakerunner_query.lang import regex
+from lakerunner_query.lang.matcher import Matcher, MatchOp
+from lakerunner_query.lang.promql.ast import (
+    Aggregate,
+    Binary,
+    Call,
+    Cardinality,
+    Expr,
+    Matching,
+    Matrix,
+    Paren,
+    Selector,
+    Span,
+    Subquery,
+    Type,
+    Unary,
+)
+from lakerunner_query.lang.promql.functions import SIGNATURES, Signature
+from lakerunner_query.lang.promql.positions import failure
+from lakerunner_query.lang.promql.strings import quote
+from lakerunner_query.lang.promql.tokens import COMPARISONS, SET_OPERATORS
+from lakerunner_query.lang.promql.types import leaf_type, type_of
+from lakerunner_query.lang.promql.unwinding import Task, unwind
+
+_INTERNAL = {Type.VECTOR: "vector", Type.MATRIX: "matrix"}
+_OPERANDS = {Type.SCALAR, Type.VECTOR}
+_NO_ARGUMENT: tuple[Expr, ...] = ()
+
+
+def checked(text: str, expr: Expr) -> Expr:
+    """The tree to evaluate; raises `PromParseError` about `text`."""
+    tree, _ = unwind(_Check(text).any(expr))
+    return tree
+
+
+Checked = tuple[Expr, Type]
+
+
+class _Check:
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def _error(self, reason: str, span: Span) -> PromParseError:
+        return failure(self._text, reason, span)
+
+    def any(self, expr: Expr) -> Task[Checked]:
+        found: Checked = (expr, Type.SCALAR)
+        match expr:
+            case Selector():
+                self._selector(expr)
+            case Matrix():
+                self._selector(expr.selector)
+            case Paren():
+                inner, kind = yield self.any(expr.expr)
+                return (expr if inner is expr.expr else replace(expr, expr=inner)), kind
+            case Unary():
+                found = yield self._unary(expr)
+                return found
+            case Subquery():
+                found = yield self._subquery(expr)
+                return found
+            case Aggregate():
+                found = yield self._aggregate(expr)
+                return found
+            case Binary():
+                found = yield self._binary(expr)
+                return found
+            case Call():
+                found = yield self._call(expr)
+                return found
+        return expr, leaf_type(expr)
+
+    def _unary(self, expr: Unary) -> Task[Checked]:
+        inner, kind = yield self.any(expr.expr)
+        if kind not in _OPERANDS:
+            allowed = "expressions of type scalar or instant vector"
+            raise self._error(f'unary expression only allowed on {allowed}, got "{kind}"', expr.span)
+        return replace(expr, expr=inner), kind
+
+    def _subquery(self, expr: Subquery) -> Task[Checked]:
+        inner, kind = yield self.any(expr.expr)
+        if kind != Type.VECTOR:
+            shown = _INTERNAL.get(kind, str(kind))
+            raise self._error(f"subquery is only allowed on instant vector, got {shown} instead", expr.span)
+        return replace(expr, expr=inner), Type.MATRIX
+
+    def _aggregate(self, expr: Aggregate) -> Task[Checked]:
+        inner, kind = yield self.any(expr.expr)
+        self._require(kind, Type.VECTOR, "aggregation expression", inner.span)
+        parameter = expr.parameter
+        if parameter is not None:
+            parameter, kind = yield self.any(parameter)
+            wanted = Type.STRING if expr.op == "count_values" else Type.SCALAR
+            self._require(kind, wanted, "aggregation parameter", parameter.span)
+        return replace(expr, expr=inner, parameter=parameter), Type.VECTOR
+
+    def _require(self, found: Type, wanted: Type, where: str, span: Span) -> None:
+        if found != wanted:
+            raise self._error(f"expected type {wanted} in {where}, got {found}", span)
+
+    def _selector(self, expr: Selector) -> None:
+        if expr.name:
+            for matcher in expr.matchers[:-1]:
+                if matcher.name == "__name__":
+                    names = f"{quote(expr.name)} or {quote(matcher.value)}"
+                    raise self._error(f"metric name must not be set twice: {names}", expr.span)
+        elif all(map(_takes_empty, expr.matchers)):
+            raise self._error("vector selector must contain at least one non-empty matcher", expr.span)
+
+    def _binary(self, expr: Binary) -> Task[Checked]:
+        left, left_type = yield self.any(expr.left)
+        right, right_type = yield self.any(expr.right)
+        matching = expr.matching or Matching()
+        is_scalar = left_type == right_type == Type.SCALAR
+        self._operator(expr, matching, is_scalar)
+        for side, kind in ((left, left_type), (right, right_type)):
+            if kind not in _OPERANDS:
+                reason = "binary expression must contain only scalar and instant vector types"
+                raise self._error(reason, side.span)
+        if Type.SCALAR in {left_type, right_type}:
+            self._without_matching(expr, matching)
+            return replace(expr, left=left, right=right, matching=None), Type.SCALAR if is_scalar else Type.VECTOR
+        if expr.op in SET_OPERATORS:
+            self._set_matching(expr, matching)
+        return replace(expr, left=left, right=right), Type.VECTOR
+
+    def _operator(self, expr: Binary, matching: Matching, is_scalar: bool) -> None:
+        if expr.return_bool and expr.op not in COMPARISONS:
+            raise self._error("bool modifier can only be used on comparison operators", self._operator_span(expr))
+        if expr.op in COMPARISONS and not expr.return_bool and is_scalar:
+            raise self._error("comparisons between scalars must use BOOL modifier", self._operator_span(expr))
+        for label in matching.labels:
+            if matching.on and label in matching.include:
+                reason = f"label {quote(label)} must not occur in ON and GROUP clause at once"
+                raise self._error(reason, self._operator_span(expr))
+
+    def _operator_span(self, expr: Binary) -> Span:
+        start = expr.left.span.end
+        while self._text[start] in " \t\n\r":
+            start += 1
+        return Span(start, expr.right.span.start)
+
+    def _without_matching(self, expr: Binary, matching: Matching) -> None:
+        if matching.labels:
+            raise self._error("vector matching only allowed between instant vectors", expr.span)
+        if (matching.fill_left, matching.fill_right) != (None, None):
+            raise self._error("filling in missing series only allowed between instant vectors", expr.span)
+        if expr.op in SET_OPERATORS:
+            reason = f"set operator {quote(expr.op)} not allowed in binary scalar expression"
+            raise self._error(reason, expr.span)
+
+    def _set_matching(self, expr: Binary, matching: Matching) -> None:
+        if matching.cardinality != Cardinality.MANY_TO_MANY:
+            raise self._error(f"no grouping allowed for {quote(expr.op)} operation", expr.span)
+        if (matching.fill_left, matching.fill_right) != (None, None):
+            raise self._error("filling in missing series not allowed for set operators", expr.span)
+
+    def _call(self, expr: Call) -> Task[Checked]:
+        signature = SIGNATURES[expr.function]
+        self._count_arguments(expr, signature)
+        if expr.function == "info":
+            self._info(expr)
+        arguments: list[Expr] = []
+        for index, argument in enumerate(expr.arguments):
+            if expr.function == "info" and index == 1:
+                # `{job="a"}` alone may match everything here
+                arguments.append(argument)
+                continue
+            inner, kind = yield self.any(argument)
+            wanted = signature.type_of_argument(index)
+            if wanted is not None:
+                self._require(kind, wanted, f"call to function {quote(expr.function)}", argument.span)
+            arguments.append(inner)
+        return replace(expr, arguments=tuple(arguments)), signature.returns
+
+    def _count_arguments(self, expr: Call, signature: Signature) -> None:
+        count, found = len(signature.arguments), len(expr.arguments)
+        lowest = count - 1 if signature.variadic else count
+        highest = None if signature.variadic < 0 else lowest + signature.variadic
+        wanted = ""
+        if signature.variadic == 0 and found != count:
+            wanted = str(count)
+        elif found < lowest:
+            wanted = f"at least {lowest}"
+        elif highest is not None and found > highest:
+            wanted = f"at most {highest}"
+        if wanted:
+            called = f"in call to {quote(expr.function)}, got {found}"
+            raise self._error(f"expected {wanted} argument(s) {called}", expr.span)
+
+    def _info(self, expr: Call) -> None:
+        for selector in expr.arguments[1:2]:
+            if (kind := type_of(selector)) != Type.VECTOR:
+                reason = f'expected type instant vector in call to function "info", got {kind}'
+                raise self._error(reason, expr.span)
+            if not isinstance(selector, Selector):
+                raise self._error("expected label selectors only", selector.span)
+            if selector.name:
+                reason = "expected label selectors only, got vector selector instead"
+                raise self._error(reason, selector.span)
+
+
+def _takes_empty(matcher: Matcher) -> bool:
+    matches = regex.full_matches(matcher.value, [""])[0] if matcher.op.is_regex else matcher.value == ""
+    return matches != matcher.op.is_negative

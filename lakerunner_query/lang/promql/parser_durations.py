@@ -1,0 +1,143 @@
+"""Durations and arithmetic on them: in square brackets and after `offset`.
+
+    [5m]   [step() * 2]   [1h:5m]   offset -(1h / 2)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from lakerunner_query.lang.promql import durations, numbers
+from lakerunner_query.lang.promql.ast import Duration, DurationCall, DurationExpr, DurationNumber, Span
+from lakerunner_query.lang.promql.cursor import Cursor, merged
+from lakerunner_query.lang.promql.features import Features
+from lakerunner_query.lang.promql.tokens import DURATION, NUMBER, Token
+from lakerunner_query.lang.promql.unwinding import Task
+
+LITERALS = frozenset({NUMBER, DURATION})
+SIGNS = frozenset("+-")
+_ADDITION, _PRODUCT, _POWER = 1, 2, 3
+_LEVELS = {"+": _ADDITION, "-": _ADDITION, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT, "^": _POWER}
+_NAMES = {"max_of": "max", "min_of": "min"}
+_STARTS = LITERALS | SIGNS | {"step", "range", "max_of", "min_of", "("}
+
+
+def literal(cursor: Cursor) -> tuple[float, Token]:
+    """The value of a number or of a duration in seconds."""
+    token = cursor.expect(LITERALS)
+    try:
+        return (numbers.number if token.kind == NUMBER else durations.seconds)(token.text), token
+    except numbers.InvalidNumberError as error:
+        raise cursor.failure(f"error parsing number: {error}", token.span) from error
+    except durations.InvalidDurationError as error:
+        raise cursor.failure(str(error), token.span) from error
+
+
+def settled(expr: DurationExpr) -> Duration:
+    """Milliseconds, where no times of the query are needed."""
+    return durations.from_seconds(expr.seconds) if isinstance(expr, DurationNumber) else expr
+
+
+class DurationParser:
+    def __init__(self, cursor: Cursor, features: Features) -> None:
+        self._cursor = cursor
+        self._features = features
+
+    def positive(self) -> Task[DurationExpr]:
+        """A whole duration expression; a plain number has to be above zero."""
+        expr: DurationExpr = yield self._expression(_ADDITION)
+        _ = self._cursor.next
+        if isinstance(expr, DurationNumber) and expr.seconds <= 0:
+            raise self._cursor.failure("duration must be greater than 0", expr.span)
+        return expr
+
+    def offset(self) -> Task[DurationExpr]:
+        """What follows `offset`: one signed operand, so that `foo offset 5m - bar` subtracts bar.
+
+        Only what starts with a parenthesis or two signs takes operators, as Prometheus' grammar has it.
+        """
+        cursor = self._cursor
+        sign = cursor.take_if(*SIGNS)
+        if cursor.next.kind == "(" and sign:
+            opening = cursor.take()
+            inner: DurationExpr = yield self._expression(_ADDITION)
+            closing = cursor.expect({")"})
+            return self._signed(sign, _wrapped(inner, merged(opening.span, closing.span)))
+        if cursor.next.kind in LITERALS or cursor.next.kind in {"step", "range", "max_of", "min_of"}:
+            operand: DurationExpr = yield self._operand()
+            return self._signed(sign, operand) if sign else operand
+        if sign:
+            operand = yield self._expression(_PRODUCT + 1)
+            operand = self._signed(sign, operand)
+            return (yield self._operators(operand, _ADDITION))
+        return (yield self._expression(_ADDITION))
+
+    def _expression(self, floor: int) -> Task[DurationExpr]:
+        operand: DurationExpr = yield self._operand()
+        return (yield self._operators(operand, floor))
+
+    def _operators(self, left: DurationExpr, floor: int) -> Task[DurationExpr]:
+        while (level := _LEVELS.get(self._cursor.next.kind, 0)) >= floor:
+            op = self._cursor.take()
+            right: DurationExpr = yield self._expression(level if level == _POWER else level + 1)
+            left = self._operation(op, left, right)
+        return left
+
+    def _operand(self) -> Task[DurationExpr]:
+        cursor = self._cursor
+        token = cursor.next
+        if token.kind in LITERALS:
+            return self._number()
+        cursor.expect(_STARTS)
+        if token.kind in SIGNS:
+            operand: DurationExpr = yield self._expression(_PRODUCT + 1)
+            return self._signed(token, operand)
+        if token.kind == "(":
+            inner: DurationExpr = yield self._expression(_ADDITION)
+            closing = cursor.expect({")"})
+            self._require_feature(inner.span)
+            return _wrapped(inner, merged(token.span, closing.span))
+        cursor.expect({"("})
+        arguments: list[DurationExpr] = []
+        if token.kind in _NAMES:
+            arguments.append((yield self._expression(_ADDITION)))
+            cursor.expect({","})
+            arguments.append((yield self._expression(_ADDITION)))
+        span = merged(token.span, cursor.expect({")"}).span)
+        self._require_feature(span)
+        return DurationCall(_NAMES.get(token.kind, token.kind), tuple(arguments), span)
+
+    def _number(self) -> DurationNumber:
+        value, token = literal(self._cursor)
+        return self._in_range(DurationNumber(value, token.kind == DURATION, token.span), token.span)
+
+    def _signed(self, sign: Token, operand: DurationExpr) -> DurationExpr:
+        span = merged(sign.span, operand.span)
+        if isinstance(operand, DurationNumber):
+            value = -operand.seconds if sign.kind == "-" else operand.seconds
+            return self._in_range(replace(operand, seconds=value, span=span), sign.span)
+        return DurationCall("neg", (operand,), span) if sign.kind == "-" else operand
+
+    def _in_range(self, number: DurationNumber, blamed: Span) -> DurationNumber:
+        if durations.is_out_of_range(number.seconds) or math.isnan(number.seconds):
+            raise self._cursor.failure("duration out of range", blamed)
+        return number
+
+    def _operation(self, op: Token, left: DurationExpr, right: DurationExpr) -> DurationExpr:
+        self._require_feature(left.span)
+        if op.kind in {"/", "%"} and isinstance(right, DurationNumber) and right.seconds == 0:
+            name = "division" if op.kind == "/" else "modulo"
+            raise self._cursor.failure(f"{name} by zero", op.span)
+        return DurationCall(op.kind, (left, right), merged(left.span, right.span))
+
+    def _require_feature(self, blamed: Span) -> None:
+        if not self._features.duration_expressions:
+            raise self._cursor.failure("experimental duration expression is not enabled", blamed)
+
+
+def _wrapped(inner: DurationExpr, span: Span) -> DurationExpr:
+    """Numbers need no parentheses to be printed again."""
+    if isinstance(inner, DurationNumber) or inner.op == "paren":
+        return inner
+    return DurationCall("paren", (inner,), span)

@@ -1,0 +1,179 @@
+"""Tree to text, as Prometheus writes it.
+
+    sum(rate(foo[1h30m]))by(job)      becomes      sum by (job) (rate(foo[1h30m]))
+
+`parse(to_text(tree)) == tree`: parentheses are part of the tree, so none have to be found again.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lakerunner_query.lang.matcher import Matcher, MatchOp
+from lakerunner_query.lang.promql import durations, numbers
+from lakerunner_query.lang.promql.ast import (
+    Aggregate,
+    Binary,
+    Call,
+    Cardinality,
+    Duration,
+    DurationExpr,
+    DurationNumber,
+    Edge,
+    Expr,
+    Matching,
+    Matrix,
+    Number,
+    Paren,
+    Selector,
+    Shift,
+    Subquery,
+    Text,
+    Unary,
+    children,
+)
+from lakerunner_query.lang.promql.strings import quote
+from lakerunner_query.lang.promql.unwinding import Task, unwind
+
+_NAME = "__name__"
+_PLAIN_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+def to_text(expr: Expr) -> str:
+    return unwind(_printed(expr))
+
+
+def _printed(expr: Expr) -> Task[str]:
+    below: list[str] = []
+    for child in children(expr):
+        below.append((yield _printed(child)))
+    return own_text(expr, below)
+
+
+def own_text(expr: Expr, below: list[str]) -> str:
+    """The text of an expression whose `children` have these texts."""
+    match expr:
+        case Number():
+            return _number(expr)
+        case Text():
+            return quote(expr.value)
+        case Selector():
+            return selected(expr) + _at(expr.shift) + _reach(expr) + _offset(expr.shift)
+        case Matrix():
+            return selected(expr.selector) + range_suffix(expr)
+        case Subquery():
+            return below[0] + subquery_suffix(expr)
+        case Paren():
+            return f"({below[0]})"
+        case Unary():
+            return expr.op + below[0]
+        case Binary():
+            return f"{below[0]} {operator(expr)} {below[1]}"
+        case Call():
+            return f"{expr.function}({', '.join(below)})"
+        case Aggregate():
+            return f"{aggregator(expr)}({', '.join(below)})"
+
+
+def selected(expr: Selector) -> str:
+    """Name and matchers, nothing behind them."""
+    shown = sorted(matcher_text(m) for m in expr.matchers if not _is_name(m, expr.name))
+    return expr.name + (f"{{{','.join(shown)}}}" if shown else "")
+
+
+def matcher_text(matcher: Matcher) -> str:
+    return f"{_label(matcher.name)}{matcher.op}{quote(matcher.value)}"
+
+
+def range_suffix(expr: Matrix) -> str:
+    shift = expr.selector.shift
+    return f"[{_duration(expr.range)}]{_reach(expr.selector)}{_at(shift)}{_offset(shift)}"
+
+
+def subquery_suffix(expr: Subquery) -> str:
+    step = "" if expr.step is None else _duration(expr.step)
+    return f"[{_duration(expr.range)}:{step}]{_at(expr.shift)}{_offset(expr.shift)}"
+
+
+def aggregator(expr: Aggregate) -> str:
+    """Everything before the parenthesis of the arguments."""
+    if expr.without:
+        return f"{expr.op} without ({_labels(expr.grouping)}) "
+    return f"{expr.op} by ({_labels(expr.grouping)}) " if expr.grouping else expr.op
+
+
+def operator(expr: Binary) -> str:
+    """Everything between the operands."""
+    return_bool = " bool" if expr.return_bool else ""
+    return f"{expr.op}{return_bool}{_matching(expr.matching) if expr.matching else ''}"
+
+
+def _matching(matching: Matching) -> str:
+    shown = ""
+    is_grouped = matching.cardinality in {Cardinality.MANY_TO_ONE, Cardinality.ONE_TO_MANY}
+    if matching.labels or matching.on or is_grouped:
+        shown += f" {'on' if matching.on else 'ignoring'} ({_labels(matching.labels)})"
+    if is_grouped:
+        side = "left" if matching.cardinality == Cardinality.MANY_TO_ONE else "right"
+        shown += f" group_{side} ({_labels(matching.include)})"
+    left, right = matching.fill_left, matching.fill_right
+    if left is not None and left == right:
+        return f"{shown} fill ({numbers.general_text(left)})"
+    shown += "" if left is None else f" fill_left ({numbers.general_text(left)})"
+    return shown + ("" if right is None else f" fill_right ({numbers.general_text(right)})")
+
+
+def _is_name(matcher: Matcher, name: str) -> bool:
+    return matcher.name == _NAME and matcher.op == MatchOp.EQUAL and matcher.value == name != ""
+
+
+def _labels(names: tuple[str, ...]) -> str:
+    return ", ".join(map(_label, names))
+
+
+def _label(name: str) -> str:
+    return name if _PLAIN_LABEL.fullmatch(name) else quote(name)
+
+
+def _number(expr: Number) -> str:
+    return _seconds(expr.value) if expr.is_duration else numbers.text(expr.value)
+
+
+def _seconds(value: float) -> str:
+    return durations.text(int(value * 1e9 / 1e6))
+
+
+def _at(shift: Shift) -> str:
+    if shift.at is None:
+        return ""
+    return f" @ {shift.at}()" if isinstance(shift.at, Edge) else f" @ {shift.at / 1000:.3f}"
+
+
+def _offset(shift: Shift) -> str:
+    return f" offset {_duration(shift.offset)}" if shift.offset != 0 else ""
+
+
+def _reach(expr: Selector) -> str:
+    return f" {expr.reach}" if expr.reach else ""
+
+
+def _duration(duration: Duration) -> str:
+    return durations.text(duration) if isinstance(duration, int) else unwind(_duration_text(duration))
+
+
+def _duration_text(expr: DurationExpr) -> Task[str]:
+    if isinstance(expr, DurationNumber):
+        return _seconds(expr.seconds) if expr.is_duration else numbers.text(expr.seconds)
+    below: list[str] = []
+    for argument in expr.arguments:
+        below.append((yield _duration_text(argument)))
+    match expr.op:
+        case "step" | "range":
+            return f"{expr.op}()"
+        case "min" | "max":
+            return f"{expr.op}_of({below[0]}, {below[1]})"
+        case "neg":
+            return f"-{below[0]}"
+        case "paren":
+            return f"({below[0]})"
+    return f"{below[0]} {expr.op} {below[1]}"

@@ -1,0 +1,33 @@
+"""Recursion over deep trees without Python's stack: a task yields the tasks it needs and is sent their results.
+
+    def depth(expr: Expr) -> Task[int]:
+        below: int = yield depth(expr.left)
+        return below + 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Task = Generator[Generator[Any, Any, Any], Any, T]
+"""Only the results of the tasks are typed; say at the `yield` what comes back."""
+
+
+def unwind(task: Task[T], at_depth: Callable[[int], None] | None = None) -> T:
+    """Run a task to its result; `at_depth` hears how many tasks wait for each other and may raise."""
+    waiting: list[Task[Any]] = [task]
+    result: Any = None
+    while waiting:
+        try:
+            waiting.append(waiting[-1].send(result))
+            result = None
+        except StopIteration as finished:
+            waiting.pop()
+            result = finished.value
+        else:
+            if at_depth is not None:
+                at_depth(len(waiting))
+    final: T = result
+    return final

@@ -1,0 +1,181 @@
+"""A metric query from text to series: the counterpart of `engine.py`.
+
+parse → bind → what it reads → locate → slices → dispatch → join. Everything up to `locate` happens in
+`prepare`, so that its errors keep their status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from anyio.to_thread import run_sync
+
+from lakerunner_query.admission import Admission
+from lakerunner_query.errors import InvalidRequestError, LimitExceededError, QueryTimeoutError
+from lakerunner_query.evaluate.vectors import Steps
+from lakerunner_query.execute.dispatch import Dispatcher
+from lakerunner_query.execute.locate import Locator
+from lakerunner_query.execute.metric_answer import MetricAnswer, decode_metric_answer
+from lakerunner_query.execute.metric_merge import Collector, Joined
+from lakerunner_query.execute.metric_slices import SliceSizes, cut_steps, needed
+from lakerunner_query.execute.work import MetricUnit, segment_ref
+from lakerunner_query.lang.promql.ast import Expr
+from lakerunner_query.lang.promql.bound import bind
+from lakerunner_query.lang.promql.features import Features
+from lakerunner_query.lang.promql.parser import parse
+from lakerunner_query.plan.metrics import Reads, reads
+from resources.index.types import Segment
+
+METRICS = "metrics"
+MAX_STEPS = 11_000
+FLAGS = (
+    "promql-experimental-functions", "promql-duration-expr", "promql-extended-range-selectors",
+    "promql-binop-fill-modifiers",
+)  # fmt: skip
+SLOW = "narrow the time range, use a larger step, or select fewer series"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRange:
+    """What a request says beside the query text; a step of 0 is an instant query at `end_ms`."""
+
+    org: str
+    start_ms: int
+    end_ms: int
+    step_ms: int = 0
+    lookback_ms: int = 300_000
+    timeout_s: float = 0.0
+    """0: the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricLimits:
+    timeout_s: float
+    max_points: int = 50_000_000
+    features: tuple[str, ...] = FLAGS
+    """Optional parts of the language, by their names in Prometheus."""
+    default_subquery_step_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedMetrics:
+    org: str
+    text: str
+    asked: MetricRange
+    steps: Steps
+    expr: Expr
+    reads: tuple[Reads, ...]
+    segments: tuple[tuple[Segment, ...], ...]
+    """By `reads`."""
+    deadline: float
+    timeout_s: float
+
+
+class MetricEngine:
+    """Answers PromQL; knows nothing of HTTP."""
+
+    def __init__(
+        self,
+        locator: Locator,
+        dispatcher: Dispatcher,
+        admission: Admission,
+        limits: MetricLimits,
+        sizes: SliceSizes | None = None,
+    ) -> None:
+        self._locator = locator
+        self._dispatcher = dispatcher
+        self._admission = admission
+        self.limits = limits
+        self._sizes = sizes or SliceSizes()
+
+    async def prepare(self, text: str, asked: MetricRange) -> PreparedMetrics:
+        timeout = min(asked.timeout_s or self.limits.timeout_s, self.limits.timeout_s)
+        deadline = asyncio.get_running_loop().time() + timeout
+        steps = steps_of(asked)
+        expr = await run_sync(lambda: self._bound(text, asked))
+        wanted = reads(expr, steps, asked.lookback_ms, self.limits.default_subquery_step_ms)
+        located = [await self._locator.metric_segments(asked.org, METRICS, read) for read in wanted]
+        segments = tuple(tuple(each) for each in located)
+        return PreparedMetrics(asked.org, text, asked, steps, expr, wanted, segments, deadline, timeout)
+
+    async def run(self, query: PreparedMetrics) -> AsyncGenerator[MetricAnswer, None]:
+        """The answers of the slices, in order of time."""
+        async with self._admission.admit(query.org, query.deadline):
+            units = list(self.units(query))
+            answers = self._dispatcher.run(units, decode_metric_answer, ahead=len(units))
+            async with aclosing(answers):
+                while True:
+                    try:
+                        async with asyncio.timeout_at(query.deadline):
+                            answer = await anext(answers, None)
+                    except TimeoutError as error:
+                        raise QueryTimeoutError(f"no answer after {query.timeout_s:g} s: {SLOW}") from error
+                    if answer is None:
+                        return
+                    yield answer
+
+    async def collect(self, query: PreparedMetrics) -> Joined:
+        """The whole answer."""
+        collector = Collector()
+        async with aclosing(self.run(query)) as answers:
+            async for answer in answers:
+                collector.add(answer)
+                if collector.points > self.limits.max_points:
+                    raise LimitExceededError(
+                        f"the answer has more than {self.limits.max_points} points: aggregate, {SLOW}"
+                    )
+        return await asyncio.to_thread(collector.joined)
+
+    def units(self, query: PreparedMetrics) -> Iterator[MetricUnit]:
+        asked = query.asked
+        loads = list(zip(query.reads, query.segments, strict=True))
+        for part in cut_steps(query.steps, loads, self._dispatcher.count, self._sizes):
+            mine = reads(query.expr, part, asked.lookback_ms, self.limits.default_subquery_step_ms)
+            segments = needed(mine, _distinct(query.segments))
+            yield MetricUnit(
+                affinity=_affinity(query.org, segments, part),
+                text=query.text,
+                start_ms=query.steps.start_ms,
+                end_ms=asked.end_ms,
+                step_ms=asked.step_ms,
+                first_ms=part.start_ms,
+                steps=part.count,
+                lookback_ms=asked.lookback_ms,
+                segments=tuple(map(segment_ref, segments)),
+                features=self.limits.features,
+            )
+
+    def _bound(self, text: str, asked: MetricRange) -> Expr:
+        return bind(
+            parse(text, Features.named(self.limits.features)), asked.start_ms, asked.end_ms, asked.step_ms
+        )
+
+
+def steps_of(asked: MetricRange) -> Steps:
+    """The evaluation times; refused where there are more than anybody can look at."""
+    if not asked.step_ms:
+        return Steps(asked.end_ms, 0, 1)
+    if asked.end_ms < asked.start_ms:
+        raise InvalidRequestError("end timestamp must not be before start time")
+    count = (asked.end_ms - asked.start_ms) // asked.step_ms + 1
+    if count > MAX_STEPS:
+        raise InvalidRequestError(
+            "exceeded maximum resolution of 11,000 points per timeseries. "
+            "Try decreasing the query resolution (?step=XX)"
+        )
+    return Steps(asked.start_ms, asked.step_ms, count)
+
+
+def _distinct(segments: Sequence[Sequence[Segment]]) -> list[Segment]:
+    found = {segment.segment_id: segment for each in segments for segment in each}
+    return sorted(found.values(), key=lambda segment: (segment.min_ns, segment.segment_id))
+
+
+def _affinity(org: str, segments: Sequence[Segment], part: Steps) -> str:
+    if not segments:
+        return f"{org}/{METRICS}/{part.start_ms}"
+    heaviest = max(segments, key=lambda s: (s.bytes, s.segment_id))
+    return f"{org}/{METRICS}/{heaviest.hour_ns}"

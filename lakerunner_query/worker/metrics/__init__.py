@@ -1,0 +1,11 @@
+"""Metric queries on a worker: from segments to samples, and from samples to finished text.
+
+| file | what |
+|---|---|
+| `series_table.py` | label sets of a segment, and which of them matchers want |
+| `derived.py` | classic series (`_bucket`, `_sum`, `_count`, quantiles) of histogram and summary rows |
+| `row_groups.py` | decoded columns of row groups, kept in memory |
+| `rows.py` | the rows of some series of one segment |
+| `joined.py` | rows of several segments as one run per series, one sample per millisecond |
+| `lake_source.py` | all of it as the source that evaluation reads from |
+"""

@@ -1,0 +1,177 @@
+"""Rows of many row groups as one run per series, one sample per series and millisecond.
+
+    segment A: series 0 at 1 2 3, series 1 at 1 2        0: 1 2 3 4 5
+    segment B: series 0 at 4 5                      ->   1: 1 2
+
+Runs that do not overlap in time are laid behind each other, which is nearly always so; only where they do are
+rows sorted. Of several samples of one millisecond the one with the greatest nanoseconds counts, a real one
+before a stale marker, then the one with the greatest row id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakerunner_query.worker.metrics.kernels import copy_runs, cut_runs
+from lakerunner_query.worker.metrics.row_groups import RowGroup, is_stale, read_order
+
+Int64s = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
+Bytes = npt.NDArray[np.uint8]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Rows of some series in one row group: of series `codes[i]` rows `[begin[i], end[i])`."""
+
+    group: RowGroup
+    path: Path
+    number: int
+    codes: Int64s
+    begin: Int64s
+    end: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """By series and time; `offsets` has one entry per code and one more."""
+
+    offsets: Int64s
+    time_ms: Int64s
+    value: Doubles
+    kind: Bytes | None
+    is_delta: Flags | None
+    derives: Bytes | None
+    start_ns: Int64s | None
+    others: pa.Table | None
+    """Columns of histograms and summaries; `place` says where in it a row is."""
+    place: Int64s | None
+
+    @property
+    def series(self) -> Int64s:
+        found: Int64s = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        return found
+
+
+def cut(runs: Runs, from_ms: int, to_ms: int) -> Runs:
+    """Only what lies in `(from_ms, to_ms]`; runs without any are left out."""
+    begin, end = runs.begin.copy(), runs.end.copy()
+    cut_runs(runs.group.time_ms, begin, end, from_ms, to_ms)
+    keep = end > begin
+    return Runs(runs.group, runs.path, runs.number, runs.codes[keep], begin[keep], end[keep])
+
+
+def join(parts: Sequence[Runs], count: int) -> Rows:
+    """All rows of `count` series."""
+    parts = [part for part in parts if len(part.codes)]
+    if not parts:
+        none = np.zeros(0, np.int64)
+        return Rows(np.zeros(count + 1, np.int64), none, np.zeros(0), None, None, None, None, None, None)
+    codes = np.concatenate([part.codes for part in parts])
+    sizes = np.concatenate([part.end - part.begin for part in parts])
+    first = np.concatenate([part.group.time_ms[part.begin] for part in parts])
+    last = np.concatenate([part.group.time_ms[part.end - 1] for part in parts])
+    order = np.lexsort((first, codes))
+    target = np.empty(len(order), np.int64)
+    target[order] = np.concatenate(([0], np.cumsum(sizes[order])[:-1]))
+    offsets = np.zeros(count + 1, np.int64)
+    np.add.at(offsets, codes + 1, sizes)
+    np.cumsum(offsets, out=offsets)
+    same = codes[order][1:] == codes[order][:-1]
+    overlap = bool((same & (first[order][1:] <= last[order][:-1])).any())
+    rows = _laid_out(parts, offsets, target)
+    if overlap or _repeats(rows).any():
+        rows = _sorted(rows, parts, target)
+    return rows
+
+
+def _laid_out(parts: Sequence[Runs], offsets: Int64s, target: Int64s) -> Rows:
+    total = int(offsets[-1])
+    groups = [part.group for part in parts]
+    time_ms, value = np.empty(total, np.int64), np.empty(total, np.float64)
+    kind = np.zeros(total, np.uint8) if any(g.kind is not None for g in groups) else None
+    is_delta = np.zeros(total, np.bool_) if any(g.is_delta is not None for g in groups) else None
+    derives = np.zeros(total, np.uint8) if any(g.derives is not None for g in groups) else None
+    start_ns = np.zeros(total, np.int64) if any(g.start_ns is not None for g in groups) else None
+    place = np.full(total, -1, np.int64) if derives is not None else None
+    tables: list[pa.Table] = []
+    before = at = 0
+    for part in parts:
+        group, to = part.group, target[at : at + len(part.codes)]
+        at += len(part.codes)
+        copy_runs(group.time_ms, part.begin, part.end, to, time_ms)
+        copy_runs(group.value, part.begin, part.end, to, value)
+        if kind is not None and group.kind is not None:
+            copy_runs(group.kind, part.begin, part.end, to, kind)
+        if is_delta is not None and group.is_delta is not None:
+            copy_runs(group.is_delta, part.begin, part.end, to, is_delta)
+        if derives is not None and group.derives is not None:
+            copy_runs(group.derives, part.begin, part.end, to, derives)
+        if start_ns is not None and group.start_ns is not None:
+            copy_runs(group.start_ns, part.begin, part.end, to, start_ns)
+        if place is not None and group.others is not None:
+            copy_runs(np.arange(before, before + len(group.time_ms)), part.begin, part.end, to, place)
+            tables.append(group.others)
+            before += group.others.num_rows
+    others = pa.concat_tables(tables, promote_options="permissive") if tables else None
+    return Rows(offsets, time_ms, value, kind, is_delta, derives, start_ns, others, place)
+
+
+def _repeats(rows: Rows) -> Flags:
+    """Where a row has the time of the one before it, in the same series."""
+    found = np.zeros(max(0, len(rows.time_ms) - 1), np.bool_)
+    if len(found):
+        found[:] = rows.time_ms[1:] <= rows.time_ms[:-1]
+        borders = rows.offsets[1:-1]
+        borders = borders[(borders > 0) & (borders < len(rows.time_ms))]
+        found[borders - 1] = False
+    return found
+
+
+def _sorted(rows: Rows, parts: Sequence[Runs], target: Int64s) -> Rows:
+    exact, objects, positions = _row_order(parts, target, len(rows.time_ms))
+    real = ~is_stale(rows.value) if rows.kind is None else ~(is_stale(rows.value) & (rows.kind == 0))
+    series = rows.series
+    order = np.lexsort((positions, objects, real, exact, rows.time_ms, series))
+    codes, times = series[order], rows.time_ms[order]
+    keep = np.ones(len(order), np.bool_)
+    keep[:-1] = (codes[1:] != codes[:-1]) | (times[1:] != times[:-1])
+    chosen = order[keep]
+    offsets = np.zeros_like(rows.offsets)
+    np.add.at(offsets, codes[keep] + 1, 1)
+    np.cumsum(offsets, out=offsets)
+
+    def taken(column: npt.NDArray[np.generic] | None) -> npt.NDArray[np.generic] | None:
+        return None if column is None else column[chosen]
+
+    return Rows(
+        offsets,
+        rows.time_ms[chosen],
+        rows.value[chosen],
+        taken(rows.kind),  # type: ignore[arg-type]
+        taken(rows.is_delta),  # type: ignore[arg-type]
+        taken(rows.derives),  # type: ignore[arg-type]
+        taken(rows.start_ns),  # type: ignore[arg-type]
+        rows.others,
+        taken(rows.place),  # type: ignore[arg-type]
+    )
+
+
+def _row_order(parts: Sequence[Runs], target: Int64s, total: int) -> tuple[Int64s, Int64s, Int64s]:
+    """What orders samples of one millisecond; read only where there are some."""
+    found = tuple(np.empty(total, np.int64) for _ in range(3))
+    at = 0
+    for part in parts:
+        to = target[at : at + len(part.codes)]
+        at += len(part.codes)
+        columns = read_order(part.path, [part.number])[part.number]
+        for column, out in zip(columns, found, strict=True):
+            copy_runs(column, part.begin, part.end, to, out)
+    return found[0], found[1], found[2]

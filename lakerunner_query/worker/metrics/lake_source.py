@@ -1,0 +1,313 @@
+"""Segments of the lake as the source that evaluation reads samples from.
+
+    {__name__="http_seconds_bucket", le="0.5"}
+
+    which series tables say `http_seconds` -> rows of those series -> the classic series asked for
+
+A histogram with explicit buckets answers by its bare name as a native histogram with custom buckets, but only
+where the name was given exactly; a pattern that happens to match it does not mean that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakerunner_query.evaluate.histogram import Hint, of_struct
+from lakerunner_query.evaluate.source import Answered
+from lakerunner_query.evaluate.vectors import Labels, Objects, Series
+from lakerunner_query.execute.work import SegmentRef
+from lakerunner_query.lang.matcher import Matcher, MatchOp
+from lakerunner_query.windows.functions import Function, Grid
+from lakerunner_query.worker.metrics.derived import (
+    LE,
+    QUANTILE,
+    QUANTILE_LABEL,
+    SUFFIXES,
+    Block,
+    derived,
+    united,
+)
+from lakerunner_query.worker.metrics.interning import Numbering
+from lakerunner_query.worker.metrics.joined import Rows, Runs, cut, join
+from lakerunner_query.worker.metrics.opening import Reading
+from lakerunner_query.worker.metrics.row_groups import FLOAT, HINT, HISTOGRAM, SUMMARIES
+from lakerunner_query.worker.metrics.series_table import SeriesTable
+from resources.lake.sample_histograms import histograms_of_samples
+from resources.lake.series import NAME_LABEL
+
+NS_PER_MS = 1_000_000
+Int64s = npt.NDArray[np.int64]
+DISTRIBUTIONS = frozenset({"chq_hist_count", "chq_hist_count_float", "chq_hist_schema", SUMMARIES})
+"""Columns that a file has if it has rows of histograms or summaries."""
+NAMES = (*SUFFIXES, QUANTILE)
+"""What stands behind a stored name in the names of its classic series."""
+
+
+class LakeSource:
+    """Samples of the segments of one unit of work."""
+
+    def __init__(
+        self, reading: Reading, segments: Sequence[SegmentRef], numbering: Numbering, *, starts: bool = False
+    ) -> None:
+        self._reading = reading
+        self._segments = segments
+        self._numbering = numbering
+        self._starts = starts
+
+    def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> Answered | None:  # noqa: ARG002 - samples only
+        return None
+
+    def select(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> Series:
+        """Stored series, and the classic series of those that match with another name."""
+        return self._selected(self._tables(from_ms, to_ms), matchers, from_ms, to_ms)
+
+    def series(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> set[Labels]:
+        """Label sets alone; rows are read only of segments with histograms, whose buckets no table lists."""
+        found: set[Labels] = set()
+        with_rows: list[tuple[SegmentRef, SeriesTable]] = []
+        for segment, table in self._tables(from_ms, to_ms):
+            overlapping = table.overlapping(from_ms, to_ms)
+            possible = any((table.matching(_stored_only(matchers), s) & overlapping).any() for s in NAMES)
+            if possible and self._has_distributions(segment):
+                with_rows.append((segment, table))
+                continue
+            wanted = np.flatnonzero(table.matching(matchers) & overlapping)
+            found.update(table.labels(number) for number in wanted.tolist())
+        if with_rows:
+            found.update(self._selected(with_rows, matchers, from_ms, to_ms).labels)
+        return found
+
+    def _tables(self, from_ms: int, to_ms: int) -> list[tuple[SegmentRef, SeriesTable]]:
+        overlapping = [
+            segment
+            for segment in self._segments
+            if segment.min_ns < (to_ms + 1) * NS_PER_MS and segment.max_ns > from_ms * NS_PER_MS
+        ]
+        return self._reading.tables(overlapping)
+
+    def _has_distributions(self, segment: SegmentRef) -> bool:
+        path = self._reading.paths([segment]).get(segment.segment_id)
+        shape = None if path is None else self._reading.shape(segment, path)
+        return shape is not None and bool(shape.columns & DISTRIBUTIONS)
+
+    def _selected(
+        self,
+        tables: Sequence[tuple[SegmentRef, SeriesTable]],
+        matchers: Sequence[Matcher],
+        from_ms: int,
+        to_ms: int,
+    ) -> Series:
+        found = self._stored(tables, matchers, from_ms, to_ms)
+        own = [m for m in matchers if m.name in {LE, QUANTILE_LABEL}]
+        blocks: list[Block] = []
+        for suffix in NAMES:
+            rows, labels = self._rows(
+                tables, _stored_only(matchers), suffix, from_ms, to_ms, only_derived=True
+            )
+            blocks += derived(rows, labels, suffix, own)
+        blocks = [block for block in blocks if len(block.code)]
+        return _with(found, blocks) if blocks else found
+
+    def _stored(
+        self,
+        tables: Sequence[tuple[SegmentRef, SeriesTable]],
+        matchers: Sequence[Matcher],
+        from_ms: int,
+        to_ms: int,
+    ) -> Series:
+        rows, labels = self._rows(tables, matchers, "", from_ms, to_ms, only_derived=False)
+        keep, histograms = _answering(rows, exact=_names_exactly(matchers))
+        if keep is not None:
+            rows = _kept(rows, keep)
+            histograms = None if histograms is None else histograms[keep]
+        return _ordered(rows, labels, histograms, starts=self._starts)
+
+    def _rows(
+        self,
+        tables: Sequence[tuple[SegmentRef, SeriesTable]],
+        matchers: Sequence[Matcher],
+        suffix: str,
+        from_ms: int,
+        to_ms: int,
+        *,
+        only_derived: bool,
+    ) -> tuple[Rows, list[Labels]]:
+        """Rows of the matching series, and their label sets."""
+        chosen: list[tuple[SegmentRef, SeriesTable, Int64s]] = []
+        for segment, table in tables:
+            wanted = np.flatnonzero(table.matching(matchers, suffix) & table.overlapping(from_ms, to_ms))
+            if len(wanted):
+                chosen.append((segment, table, wanted))
+        paths = self._reading.paths([segment for segment, _, _ in chosen])
+        parts: list[tuple[Runs, Int64s]] = []
+        for segment, table, wanted in chosen:
+            if segment.segment_id not in paths:
+                continue
+            shape = self._reading.shape(segment, paths[segment.segment_id])
+            if shape is None or (only_derived and not shape.columns & DISTRIBUTIONS):
+                continue
+            parts += self._runs(segment, table, wanted, shape.starts, paths, from_ms, to_ms)
+        numbers = np.unique(np.concatenate([n for _, n in parts])) if parts else np.zeros(0, np.int64)
+        labels = [self._numbering.labels[number] for number in numbers.tolist()]
+        runs = [
+            Runs(r.group, r.path, r.number, np.searchsorted(numbers, n), r.begin, r.end) for r, n in parts
+        ]
+        return join(runs, len(labels)), labels
+
+    def _runs(
+        self,
+        segment: SegmentRef,
+        table: SeriesTable,
+        wanted: Int64s,
+        starts: Int64s,
+        paths: dict[str, Path],
+        from_ms: int,
+        to_ms: int,
+    ) -> list[tuple[Runs, Int64s]]:
+        path = paths[segment.segment_id]
+        begin, end = table.row[wanted], table.row[wanted] + table.rows[wanted]
+        first = np.searchsorted(starts, begin, "right") - 1
+        last = np.searchsorted(starts, end, "left") - 1
+        needed = np.unique(np.concatenate([first, last])).tolist()
+        if (last - first > 1).any():
+            needed = sorted(
+                {n for a, b in zip(first.tolist(), last.tolist(), strict=True) for n in range(a, b + 1)}
+            )
+        groups = self._reading.groups(segment, path, needed)
+        if groups is None:
+            return []
+        numbers = self._numbering.of(table, wanted)
+        found: list[tuple[Runs, Int64s]] = []
+        for number in needed:
+            here = np.flatnonzero((first <= number) & (last >= number))
+            low = np.maximum(begin[here] - starts[number], 0)
+            high = np.minimum(end[here], starts[number + 1]) - starts[number]
+            part = Runs(groups[number], path, number, here, low, high)
+            part = cut(part, from_ms, to_ms)
+            if len(part.codes):
+                self._reading.rows_considered += int((part.end - part.begin).sum())
+                found.append((part, numbers[part.codes]))
+        return found
+
+
+def _stored_only(matchers: Sequence[Matcher]) -> list[Matcher]:
+    """Those that the stored series decides."""
+    return [matcher for matcher in matchers if matcher.name not in {LE, QUANTILE_LABEL}]
+
+
+def _names_exactly(matchers: Sequence[Matcher]) -> bool:
+    return any(m.name == NAME_LABEL and m.op is MatchOp.EQUAL for m in matchers)
+
+
+def _answering(rows: Rows, *, exact: bool) -> tuple[npt.NDArray[np.bool_] | None, Objects | None]:
+    """Which rows are samples of the stored name itself, and the histograms among them."""
+    if rows.kind is None:
+        return None, None
+    keep = rows.kind == FLOAT
+    at = np.flatnonzero(rows.kind == HISTOGRAM)
+    if not len(at) or rows.others is None or rows.place is None:
+        return keep, None
+    table = rows.others.combine_chunks()
+    structs = histograms_of_samples(table, pa.array(rows.place[at]))
+    if not exact:
+        native = structs.field("schema").is_valid().to_numpy(zero_copy_only=False)
+        at, structs = at[native], structs.filter(pa.array(native))
+    histograms = np.full(len(rows.kind), None, object)
+    found = of_struct(structs)
+    if HINT in table.column_names:
+        hints = table.column(HINT).chunk(0).take(pa.array(rows.place[at])).to_pylist()
+        found = [
+            h if h is None or hint is None else h.with_hint(Hint(hint))
+            for h, hint in zip(found, hints, strict=True)
+        ]
+    histograms[at] = found
+    keep[at] = True
+    return keep, histograms
+
+
+def _kept(rows: Rows, keep: npt.NDArray[np.bool_]) -> Rows:
+    counts = np.concatenate(([0], np.cumsum(keep)))
+    return Rows(
+        counts[rows.offsets],
+        rows.time_ms[keep],
+        rows.value[keep],
+        None if rows.kind is None else rows.kind[keep],
+        None if rows.is_delta is None else rows.is_delta[keep],
+        None,
+        None if rows.start_ns is None else rows.start_ns[keep],
+        None,
+        None,
+    )
+
+
+def _ordered(rows: Rows, labels: list[Labels], histograms: Objects | None, *, starts: bool) -> Series:
+    """Series without any row left out, the others in order of their labels."""
+    sizes = np.diff(rows.offsets)
+    order = sorted(np.flatnonzero(sizes).tolist(), key=labels.__getitem__)
+    start_ms = rows.start_ns // NS_PER_MS if starts and rows.start_ns is not None else None
+    in_place = order == list(range(len(labels)))
+    if in_place:
+        return Series(labels, rows.offsets, rows.time_ms, rows.value, histograms, rows.is_delta, start_ms)
+    chosen = np.array(order, np.int64)
+    offsets = np.concatenate(([0], np.cumsum(sizes[chosen]))).astype(np.int64)
+    index = np.arange(int(offsets[-1])) + np.repeat(rows.offsets[chosen] - offsets[:-1], sizes[chosen])
+    return Series(
+        [labels[place] for place in order],
+        offsets,
+        rows.time_ms[index],
+        rows.value[index],
+        None if histograms is None else histograms[index],
+        None if rows.is_delta is None else rows.is_delta[index],
+        None if start_ms is None else start_ms[index],
+    )
+
+
+def _with(found: Series, blocks: list[Block]) -> Series:
+    """Stored and derived series together."""
+    more = united(blocks)
+    if not found.labels:
+        return more
+    if found.histograms is None:
+        codes = np.repeat(np.arange(found.count), np.diff(found.offsets))
+        stored = Block(found.labels, codes, found.time_ms, found.value, found.is_delta)
+        return united([*blocks, stored])
+    clash = set(found.labels) & set(more.labels)
+    if clash:
+        at = next(iter(clash))
+        raise ValueError(f"{dict(at)}: histogram samples and classic ones of the same series")
+    return _side_by_side(found, more)
+
+
+def _side_by_side(first: Series, second: Series) -> Series:
+    labels = [*first.labels, *second.labels]
+    order = sorted(range(len(labels)), key=labels.__getitem__)
+    sizes = np.concatenate([np.diff(first.offsets), np.diff(second.offsets)])
+    begins = np.concatenate([first.offsets[:-1], second.offsets[:-1] + len(first.time_ms)])
+    chosen = np.array(order, np.int64)
+    offsets = np.concatenate(([0], np.cumsum(sizes[chosen]))).astype(np.int64)
+    index = np.arange(int(offsets[-1])) + np.repeat(begins[chosen] - offsets[:-1], sizes[chosen])
+
+    def both(
+        a: npt.NDArray[np.generic] | None, b: npt.NDArray[np.generic] | None, nothing: object
+    ) -> npt.NDArray[np.generic] | None:
+        if a is None and b is None:
+            return None
+        kind = a.dtype if a is not None else b.dtype  # type: ignore[union-attr]
+        left = np.full(len(first.time_ms), nothing, kind) if a is None else a
+        right = np.full(len(second.time_ms), nothing, kind) if b is None else b
+        return np.concatenate([left, right])[index]
+
+    return Series(
+        [labels[place] for place in order],
+        offsets,
+        np.concatenate([first.time_ms, second.time_ms])[index],
+        np.concatenate([first.value, second.value])[index],
+        both(first.histograms, second.histograms, None),  # type: ignore[arg-type]
+        both(first.is_delta, second.is_delta, False),  # type: ignore[arg-type]
+        both(first.start_ms, second.start_ms, 0),  # type: ignore[arg-type]
+    )

@@ -1,0 +1,181 @@
+"""Metric segments as a query needs them: series tables first, files only where a series matches.
+
+What cannot be read is noted and the others answer; whoever asked is told which segments are missing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakerunner_query.execute.work import Missing, SegmentRef
+from lakerunner_query.worker.cache import SegmentCache, SegmentUnreadableError
+from lakerunner_query.worker.metrics.interning import Interner
+from lakerunner_query.worker.metrics.row_groups import RowGroup, RowGroupCache, read_row_groups
+from lakerunner_query.worker.metrics.series_table import SeriesTable
+from lakerunner_query.worker.opening import WHOLE_BELOW, SegmentStore
+from lakerunner_query.worker.segment_facts import Recent
+from resources.duckdb import Cancellation
+from resources.lake import series
+from resources.store.errors import StoreError
+
+Found = TypeVar("Found")
+DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the footer says: where row groups begin, and which columns there are."""
+
+    starts: npt.NDArray[np.int64]
+    """One entry per row group and one more."""
+    columns: frozenset[str]
+
+
+@dataclass(slots=True)
+class Reading:
+    """The segments of one unit of work: pinned as they are used, missing ones noted."""
+
+    shared: MetricOpener
+    cancellation: Cancellation
+    missing: dict[str, Missing] = field(default_factory=dict)
+    bytes_fetched: int = 0
+    rows_considered: int = 0
+    opened: dict[str, Path] = field(default_factory=dict)
+    skipped: set[str] = field(default_factory=set)
+    _pinned: list[SegmentRef] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def tables(self, segments: Sequence[SegmentRef]) -> list[tuple[SegmentRef, SeriesTable]]:
+        """The series tables of those that can be read."""
+        self.cancellation.check()
+        found = self.shared.each(self._table, [s for s in segments if s.segment_id not in self.missing])
+        return [(segment, table) for segment, table in found if table is not None]
+
+    def paths(self, segments: Sequence[SegmentRef]) -> dict[str, Path]:
+        """Local files by segment id, fetched now if they are not here; missing ones are left out."""
+        self.cancellation.check()
+        found = self.shared.each(self._path, list(segments))
+        return {segment.segment_id: path for segment, path in found if path is not None}
+
+    def shape(self, segment: SegmentRef, path: Path) -> Shape | None:
+        try:
+            return self.shared.shapes.get(segment.key, lambda: _shape(path))
+        except DAMAGE as error:
+            self.damaged(segment, f"damaged footer: {error}")
+            return None
+
+    def groups(self, segment: SegmentRef, path: Path, numbers: Sequence[int]) -> dict[int, RowGroup] | None:
+        """These row groups, from memory where they are there."""
+        cache = self.shared.row_groups
+        found = {number: group for number in numbers if (group := cache.get(segment.key, number))}
+        wanted = [number for number in numbers if number not in found]
+        try:
+            for number in wanted:  # one at a time: what is decoded is the large part of the memory
+                self.cancellation.check()
+                found[number] = read_row_groups(path, [number])[0]
+                cache.put(segment.key, number, found[number])
+        except DAMAGE as error:
+            self.damaged(segment, str(error))
+            return None
+        return found
+
+    def damaged(self, segment: SegmentRef, reason: str) -> None:
+        self.shared.forget(segment)
+        self._note(segment, f"unreadable: {reason}")
+
+    def release(self) -> None:
+        for segment in self._pinned:
+            self.shared.cache.release(segment)
+        self._pinned.clear()
+
+    def _note(self, segment: SegmentRef, reason: str) -> None:
+        with self._lock:
+            self.missing[segment.segment_id] = Missing(segment.segment_id, reason)
+
+    def _table(self, segment: SegmentRef) -> SeriesTable | None:
+        try:
+            return self.shared.series.get(segment.key, lambda: self._read_table(segment))
+        except (SegmentUnreadableError, StoreError, series.SeriesTableError) as error:
+            self._note(segment, str(error))
+            return None
+
+    def _read_table(self, segment: SegmentRef) -> SeriesTable:
+        if segment.bytes >= WHOLE_BELOW and not self.shared.cache.holds(segment):
+            raw = self.shared.store.get_range(segment.key, segment.series_offset, segment.series_length)
+        else:
+            path = self._acquired(segment)
+            with path.open("rb") as file:
+                file.seek(segment.series_offset)
+                raw = file.read(segment.series_length)
+        return SeriesTable.of(series.read_table(raw, segment.rows))
+
+    def _path(self, segment: SegmentRef) -> Path | None:
+        try:
+            return self._acquired(segment)
+        except (SegmentUnreadableError, StoreError) as error:
+            self._note(segment, str(error))
+            return None
+
+    def _acquired(self, segment: SegmentRef) -> Path:
+        with self._lock:
+            if segment.segment_id in self.opened:
+                return self.opened[segment.segment_id]
+        path, fetched = self.shared.cache.acquire(segment)
+        with self._lock:
+            self._pinned.append(segment)
+            self.opened[segment.segment_id] = path
+            self.bytes_fetched += fetched
+        return path
+
+
+class MetricOpener:
+    """Shared by all metric queries of a worker process."""
+
+    def __init__(self, cache: SegmentCache, store: SegmentStore, memory_bytes: int) -> None:
+        self.cache = cache
+        self.store = store
+        self.interner = Interner()
+        self.row_groups = RowGroupCache(memory_bytes)
+        self.series: Recent[SeriesTable] = Recent(2048)
+        self.shapes: Recent[Shape] = Recent(4096)
+        self._fetchers = ThreadPoolExecutor(8, thread_name_prefix="metrics")
+
+    @contextmanager
+    def reading(self, cancellation: Cancellation) -> Iterator[Reading]:
+        found = Reading(self, cancellation)
+        try:
+            yield found
+        finally:
+            found.release()
+
+    def each(
+        self, work: Callable[[SegmentRef], Found], segments: Iterable[SegmentRef]
+    ) -> list[tuple[SegmentRef, Found]]:
+        """Side by side, since most of the time is waiting for the object store."""
+        asked = list(segments)
+        return list(zip(asked, self._fetchers.map(work, asked), strict=True))
+
+    def forget(self, segment: SegmentRef) -> None:
+        """The local copy is bad: the next query fetches it again."""
+        self.cache.forget(segment)
+        self.series.forget(segment.key)
+        self.shapes.forget(segment.key)
+        self.row_groups.forget(segment.key)
+
+
+def _shape(path: Path) -> Shape:
+    metadata = pq.read_metadata(path)
+    sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    names = frozenset(metadata.schema.to_arrow_schema().names)
+    return Shape(np.concatenate(([0], np.cumsum(sizes))).astype(np.int64), names)

@@ -1,0 +1,144 @@
+"""Values as the JSON text that Prometheus' API has for them, a column at a time.
+
+[1735689600,"0.5"],[1735689660.25,"1e-07"],[1735689720,"+Inf"]
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakerunner_query.evaluate.histogram import Histogram, json_form
+from lakerunner_query.evaluate.vectors import Labels, Objects, Series, Vector
+from lakerunner_query.execute.metric_answer import RenderedSeries
+
+Doubles = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+SMALLEST_PLAIN, LARGEST_PLAIN = 1e-6, 1e21
+
+
+def number_texts(values: Doubles) -> pa.Array:
+    """Each number as Prometheus spells it.
+
+    >>> number_texts(np.array([0.5, 1e16, 1e21, 1e-7, float("nan"), float("-inf"), -0.0])).to_pylist()
+    ['0.5', '10000000000000000', '1e+21', '1e-07', 'NaN', '-Inf', '-0']
+    """
+    texts = pa.array(values, from_pandas=False).cast(pa.string())
+    sizes = np.abs(values)
+    with np.errstate(invalid="ignore"):
+        odd = ~(sizes < 1e15) | ((sizes < 1e-3) & (sizes > 0))
+    whole = pc.ends_with(texts, ".0").to_numpy(zero_copy_only=False)
+    if whole.any():
+        texts = pc.if_else(pa.array(whole), pc.utf8_slice_codeunits(texts, 0, -2), texts)
+    places = np.flatnonzero(odd)
+    if len(places):
+        spelled = pa.array([number_text(value) for value in values[places].tolist()], pa.string())
+        texts = pc.replace_with_mask(texts, pa.array(odd), spelled)
+    return texts
+
+
+def number_text(value: float) -> str:
+    """One of them."""
+    if not np.isfinite(value):
+        return "NaN" if value != value else "+Inf" if value > 0 else "-Inf"  # noqa: PLR0124 - is it NaN?
+    if value and not SMALLEST_PLAIN <= abs(value) < LARGEST_PLAIN:
+        mantissa, exponent = np.format_float_scientific(value, trim="-").split("e")
+        return f"{mantissa}e{exponent[0]}{int(exponent[1:]):02d}"
+    return str(np.format_float_positional(value, trim="-"))
+
+
+def time_texts(times_ms: Int64s) -> pa.Array:
+    """Seconds, with milliseconds only where there are some.
+
+    >>> time_texts(np.array([1000, 1500, -1, 0])).to_pylist()
+    ['1', '1.500', '-0.001', '0']
+    """
+    if len(times_ms) and (times_ms % 1000 == 0).all():
+        return pa.array(times_ms // 1000).cast(pa.string())
+    return pa.array([time_text(time) for time in times_ms.tolist()], pa.string())
+
+
+def time_text(time_ms: int) -> str:
+    seconds, rest = divmod(abs(time_ms), 1000)
+    sign = "-" if time_ms < 0 else ""
+    return f"{sign}{seconds}.{rest:03d}" if rest else f"{sign}{seconds}"
+
+
+def pairs(times: pa.Array, values: Doubles) -> pa.Array:
+    """`[time,"value"]` of each."""
+    return pc.binary_join_element_wise("[", times, ',"', number_texts(values), '"]', "")
+
+
+def vector_series(vector: Vector, times_ms: Int64s) -> tuple[RenderedSeries, ...]:
+    """Every series of a vector over steps, those without any sample left out."""
+    floats = vector.present
+    if vector.histograms is not None:
+        floats = vector.present & _is_none(vector.histograms)
+    counts = floats.sum(axis=1)
+    rows, steps = np.nonzero(floats)
+    texts = pairs(time_texts(times_ms).take(pa.array(steps)), vector.values[rows, steps])
+    blocks = _blocks(texts, counts)
+    histograms = _histograms(vector, times_ms)
+    drop = np.zeros(len(vector.labels), np.bool_) if vector.drop_name is None else vector.drop_name
+    found = zip(vector.labels, drop.tolist(), blocks, histograms, counts.tolist(), strict=True)
+    return tuple(
+        RenderedSeries(labels, dropped, block, others, points + others_count)
+        for labels, dropped, block, (others, others_count), points in found
+        if points or others_count
+    )
+
+
+def samples_series(series: Series) -> tuple[RenderedSeries, ...]:
+    """The samples of an instant query for a range vector."""
+    is_float = np.ones(len(series.time_ms), np.bool_)
+    if series.histograms is not None:
+        is_float = _is_none(series.histograms)
+    before = np.concatenate(([0], np.cumsum(is_float)))
+    counts = np.diff(before[series.offsets])
+    texts = pairs(time_texts(series.time_ms[is_float]), series.value[is_float])
+    found: list[RenderedSeries] = []
+    for number, (labels, block) in enumerate(zip(series.labels, _blocks(texts, counts), strict=True)):
+        rows = range(int(series.offsets[number]), int(series.offsets[number + 1]))
+        others = [] if series.histograms is None else [r for r in rows if series.histograms[r] is not None]
+        rendered = b",".join(_pair(int(series.time_ms[r]), series.histograms[r]) for r in others)  # type: ignore[index]
+        dropped = bool(series.drop_name is not None and series.drop_name[number])
+        found.append(RenderedSeries(labels, dropped, block, rendered, len(rows)))
+    return tuple(found)
+
+
+def scalar_series(values: Doubles, times_ms: Int64s) -> tuple[RenderedSeries, ...]:
+    no_labels: Labels = ()
+    texts = pairs(time_texts(times_ms), values)
+    block = _blocks(texts, np.array([len(values)]))[0]
+    return (RenderedSeries(no_labels, False, block, b"", len(values)),)
+
+
+def _is_none(cells: Objects) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = np.equal(cells, np.array(None, object)).astype(np.bool_)
+    return found
+
+
+def _blocks(texts: pa.Array, counts: Int64s) -> list[bytes]:
+    """Neighbours joined with commas, so many each."""
+    offsets = np.concatenate(([0], np.cumsum(counts)))
+    lists = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), texts.cast(pa.large_string()))
+    joined = pc.binary_join(lists, ",")
+    return [text.encode() for text in joined.to_pylist()]
+
+
+def _histograms(vector: Vector, times_ms: Int64s) -> list[tuple[bytes, int]]:
+    if vector.histograms is None:
+        return [(b"", 0)] * len(vector.labels)
+    found: list[tuple[bytes, int]] = []
+    for series in range(len(vector.labels)):
+        row = vector.histograms[series]
+        steps = [s for s in np.flatnonzero(vector.present[series]).tolist() if row[s] is not None]
+        found.append((b",".join(_pair(int(times_ms[step]), row[step]) for step in steps), len(steps)))
+    return found
+
+
+def _pair(time_ms: int, histogram: Histogram) -> bytes:
+    return b"[%s,%s]" % (time_text(time_ms).encode(), msgspec.json.encode(json_form(histogram)))

@@ -1,0 +1,203 @@
+"""Decoded columns of row groups, kept in memory between queries: a hot query reads no file.
+
+Times and values are what nearly every query needs, so they are decoded once for a whole row group and cut by
+series afterwards. Histogram columns are kept as Arrow has them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakerunner_query.windows.functions import STALE_BITS
+from resources.lake import metric_values
+from resources.lake.sample_histograms import HISTOGRAM_COLUMNS
+
+TIMESTAMP, TSNS, START, TYPE, TEMPORALITY = (
+    "chq_timestamp", "chq_tsns", "chq_start_tsns", "chq_metric_type", "metric_temporality",
+)  # fmt: skip
+SUMMARIES, HINT = "chq_summary_quantiles", "chq_hist_reset_hint"
+OBJECTS = ("chq_object", "chq_position")
+FLOAT, HISTOGRAM, SUMMARY, NOTHING = range(4)
+"""What a row is; a stale marker is a float."""
+_IS_HISTOGRAM = ("chq_hist_count", "chq_hist_count_float", "chq_hist_schema", "chq_hist_bounds")
+Doubles = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Columns of one row group; None stands for a column in which all rows are the same."""
+
+    time_ms: Int64s
+    value: Doubles
+    kind: Bytes | None
+    """None: all floats."""
+    is_delta: Flags | None
+    """None: none is."""
+    derives: Bytes | None
+    """HISTOGRAM or SUMMARY where the row is of such a metric, stale markers too. None: none is."""
+    others: pa.Table | None
+    """Columns of histograms and summaries."""
+    start_ns: Int64s | None
+    """When counting began, 0 where it was not said; None: nowhere."""
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.time_ms, self.value, self.kind, self.is_delta, self.derives, self.start_ns)
+        size = sum(array.nbytes for array in arrays if array is not None)
+        return size + (self.others.nbytes if self.others is not None else 0)
+
+
+class RowGroupCache:
+    """The most recently used row groups, up to so many bytes."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._groups: OrderedDict[tuple[str, int], RowGroup] = OrderedDict()
+        self._bytes = 0
+
+    @property
+    def used_bytes(self) -> int:
+        with self._lock:
+            return self._bytes
+
+    def get(self, key: str, number: int) -> RowGroup | None:
+        with self._lock:
+            found = self._groups.get((key, number))
+            if found is not None:
+                self._groups.move_to_end((key, number))
+            return found
+
+    def put(self, key: str, number: int, group: RowGroup) -> None:
+        with self._lock:
+            old = self._groups.pop((key, number), None)
+            self._bytes += group.nbytes - (old.nbytes if old else 0)
+            self._groups[key, number] = group
+            while self._bytes > self._max_bytes and len(self._groups) > 1:
+                _, gone = self._groups.popitem(last=False)
+                self._bytes -= gone.nbytes
+
+    def forget(self, key: str) -> None:
+        with self._lock:
+            for place in [place for place in self._groups if place[0] == key]:
+                self._bytes -= self._groups.pop(place).nbytes
+
+
+def read_row_groups(path: Path, numbers: Sequence[int]) -> list[RowGroup]:
+    """Decode these; `pa.ArrowException` or `OSError` when the file is damaged."""
+    with pq.ParquetFile(path) as file:
+        stored = set(file.schema_arrow.names)
+        wanted = [
+            name
+            for name in (
+                TIMESTAMP, *metric_values.VALUE_COLUMNS, TYPE, TEMPORALITY, START, SUMMARIES, HINT,
+                *HISTOGRAM_COLUMNS,
+            )
+            if name in stored
+        ]  # fmt: skip
+        return [_decoded(file.read_row_group(number, wanted, use_threads=False)) for number in numbers]
+
+
+def read_order(path: Path, numbers: Sequence[int]) -> dict[int, tuple[Int64s, Int64s, Int64s]]:
+    """(nanoseconds, object, position) of rows, to tell which of two samples of one millisecond counts."""
+    found: dict[int, tuple[Int64s, Int64s, Int64s]] = {}
+    with pq.ParquetFile(path) as file:
+        stored = set(file.schema_arrow.names)
+        for number in numbers:
+            table = file.read_row_group(number, [TIMESTAMP, *OBJECTS, *({TSNS} & stored)], use_threads=False)
+            columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+            exact = pc.multiply(columns[TIMESTAMP], 1_000_000)
+            if TSNS in columns:
+                exact = pc.coalesce(columns[TSNS], exact)
+            found[number] = (exact.to_numpy(), *(columns[name].to_numpy() for name in OBJECTS))
+    return found
+
+
+def _decoded(table: pa.Table) -> RowGroup:
+    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+    values = metric_values.values({name: columns[name] for name in metric_values.VALUE_COLUMNS})
+    derives = _derives(columns)
+    others = None
+    if derives is not None:
+        names = [name for name in (*HISTOGRAM_COLUMNS, SUMMARIES, HINT) if name in columns]
+        others = pa.table({name: columns[name] for name in names})
+    numbers = np.frombuffer(values.buffers()[1], np.float64)[values.offset : values.offset + len(values)]
+    return RowGroup(
+        time_ms=columns[TIMESTAMP].to_numpy(),
+        value=numbers,
+        kind=_kinds(columns, values),
+        is_delta=_deltas(columns),
+        derives=derives,
+        others=others,
+        start_ns=_starts(columns),
+    )
+
+
+def _kinds(columns: dict[str, pa.Array], values: pa.Array) -> Bytes | None:
+    if values.null_count == 0:
+        return None
+    found = np.full(len(values), NOTHING, np.uint8)
+    for name in _IS_HISTOGRAM:
+        if name in columns:
+            found[columns[name].is_valid().to_numpy(zero_copy_only=False)] = HISTOGRAM
+    if SUMMARIES in columns:
+        found[_words(columns, TYPE, "summary")] = SUMMARY
+    found[values.is_valid().to_numpy(zero_copy_only=False)] = FLOAT
+    return found
+
+
+def _derives(columns: dict[str, pa.Array]) -> Bytes | None:
+    found = np.zeros(len(columns[TIMESTAMP]), np.uint8)
+    if any(name in columns for name in _IS_HISTOGRAM):
+        found[_words(columns, TYPE, "histogram")] = HISTOGRAM
+        found[_words(columns, TYPE, "exponential_histogram")] = HISTOGRAM
+    if SUMMARIES in columns:
+        found[_words(columns, TYPE, "summary")] = SUMMARY
+    return found if found.any() else None
+
+
+def _deltas(columns: dict[str, pa.Array]) -> Flags | None:
+    if TEMPORALITY not in columns:
+        return None
+    found = _words(columns, TEMPORALITY, "delta")
+    return found if found.any() else None
+
+
+def _starts(columns: dict[str, pa.Array]) -> Int64s | None:
+    if START not in columns or columns[START].null_count == len(columns[START]):
+        return None
+    found: Int64s = columns[START].fill_null(0).to_numpy()
+    return found
+
+
+def _words(columns: dict[str, pa.Array], name: str, word: str) -> Flags:
+    """Where the column says this; columns of words are dictionaries or plain."""
+    column = columns[name]
+    if pa.types.is_dictionary(column.type):
+        words = column.dictionary.to_pylist()
+        if word not in words:
+            return np.zeros(len(column), np.bool_)
+        found: Flags = (column.indices.fill_null(-1) if column.null_count else column.indices).to_numpy(
+            zero_copy_only=False
+        ) == words.index(word)
+        return found
+    plain: Flags = pc.equal(column, word).fill_null(False).to_numpy(zero_copy_only=False)
+    return plain
+
+
+def is_stale(value: Doubles) -> Flags:
+    found: Flags = value.view(np.int64) == STALE_BITS
+    return found

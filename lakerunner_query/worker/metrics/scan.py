@@ -1,0 +1,92 @@
+"""One unit of a metric query on one worker: the expression over its steps, as finished text."""
+
+from __future__ import annotations
+
+from lakerunner_query.errors import LimitExceededError
+from lakerunner_query.evaluate.context import Options
+from lakerunner_query.evaluate.promql import Answer, evaluate
+from lakerunner_query.evaluate.vectors import Scalar, Steps, String, Vector
+from lakerunner_query.execute.metric_answer import Kind, MetricAnswer, Note, RenderedSeries
+from lakerunner_query.execute.work import MetricUnit, UnitReport
+from lakerunner_query.lang.promql.ast import Expr
+from lakerunner_query.lang.promql.bound import bind
+from lakerunner_query.lang.promql.features import Features
+from lakerunner_query.lang.promql.parser import parse
+from lakerunner_query.worker.metrics.lake_source import LakeSource
+from lakerunner_query.worker.metrics.opening import MetricOpener, Reading
+from lakerunner_query.worker.metrics.rendering import samples_series, scalar_series, vector_series
+from resources.duckdb import Cancellation
+
+
+class MetricScanner:
+    """Everything a worker process shares between metric queries."""
+
+    def __init__(self, opener: MetricOpener) -> None:
+        self._opener = opener
+
+    def run(self, unit: MetricUnit, cancellation: Cancellation) -> MetricAnswer:
+        with self._opener.reading(cancellation) as reading:
+            source = LakeSource(
+                reading, unit.segments, self._opener.interner.numbering(), starts=unit.start_timestamps
+            )
+            try:
+                found = evaluate(_bound(unit), _steps(unit), source, _options(unit))
+            except MemoryError as error:
+                raise LimitExceededError(
+                    "this part of the query needs more memory than a worker has: narrow the time range, "
+                    "use a larger step, or select fewer series"
+                ) from error
+            return rendered(found, unit, _report(reading))
+
+
+def rendered(found: Answer, unit: MetricUnit, report: UnitReport) -> MetricAnswer:
+    """An answer as text."""
+    times = _steps(unit).times_ms
+    value = found.value
+    kind: Kind
+    series: tuple[RenderedSeries, ...] = ()
+    string = ""
+    if isinstance(value, String):
+        kind, string = "string", value.value
+    elif isinstance(value, Scalar):
+        kind, series = "scalar", scalar_series(value.values, times)
+    elif isinstance(value, Vector):
+        kind, series = "vector", vector_series(value, times)
+    else:
+        kind, series = "matrix", samples_series(value)
+    notes = tuple(
+        Note(
+            note.kind,
+            note.base,
+            note.render(unit.text),
+            None if note.forced is None else (
+                note.forced.lowest, note.forced.highest, note.forced.largest_difference,
+                note.forced.from_ms, note.forced.to_ms, note.forced.samples,
+            ),
+            (note.span.start, note.span.end),
+        )
+        for note in found.annotations
+    )  # fmt: skip
+    points = sum(each.points for each in series)
+    return MetricAnswer(kind, series, string, notes, found.is_ordered, points, report)
+
+
+def _bound(unit: MetricUnit) -> Expr:
+    return bind(parse(unit.text, Features.named(unit.features)), unit.start_ms, unit.end_ms, unit.step_ms)
+
+
+def _steps(unit: MetricUnit) -> Steps:
+    return Steps(unit.first_ms, unit.step_ms, unit.steps)
+
+
+def _options(unit: MetricUnit) -> Options:
+    return Options(lookback_ms=unit.lookback_ms, start_timestamps=unit.start_timestamps)
+
+
+def _report(reading: Reading) -> UnitReport:
+    return UnitReport(
+        missing=tuple(reading.missing.values()),
+        segments_opened=len(reading.opened),
+        rows_considered=reading.rows_considered,
+        bytes_fetched=reading.bytes_fetched,
+    )
