@@ -20,14 +20,15 @@ from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.metric_answer import MetricAnswer, decode_metric_answer
 from lakerunner_query.execute.metric_merge import Collector, Joined
-from lakerunner_query.execute.metric_slices import SliceSizes, cut_steps, needed
+from lakerunner_query.execute.metric_slices import SliceSizes, cut_steps, needed, rollup_refs
 from lakerunner_query.execute.work import MetricUnit, segment_ref
 from lakerunner_query.lang.promql.ast import Expr
 from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.features import Features
 from lakerunner_query.lang.promql.parser import parse
 from lakerunner_query.plan.metrics import Reads, reads
-from resources.index.types import Segment
+from lakerunner_query.plan.rollups import rollups_for
+from resources.index.types import Segment, TierView
 
 METRICS = "metrics"
 MAX_STEPS = 11_000
@@ -70,6 +71,8 @@ class PreparedMetrics:
     reads: tuple[Reads, ...]
     segments: tuple[tuple[Segment, ...], ...]
     """By `reads`."""
+    tiers: TierView
+    """Rollups of all that is read, and what of them is current; empty where none can serve."""
     deadline: float
     timeout_s: float
 
@@ -99,7 +102,10 @@ class MetricEngine:
         wanted = reads(expr, steps, asked.lookback_ms, self.limits.default_subquery_step_ms)
         located = [await self._locator.metric_segments(asked.org, METRICS, read) for read in wanted]
         segments = tuple(tuple(each) for each in located)
-        return PreparedMetrics(asked.org, text, asked, steps, expr, wanted, segments, deadline, timeout)
+        tiers = await self._tiers(asked.org, expr, steps, wanted, asked.lookback_ms)
+        return PreparedMetrics(
+            asked.org, text, asked, steps, expr, wanted, segments, tiers, deadline, timeout
+        )
 
     async def run(self, query: PreparedMetrics) -> AsyncGenerator[MetricAnswer, None]:
         """The answers of the slices, in order of time."""
@@ -145,8 +151,18 @@ class MetricEngine:
                 steps=part.count,
                 lookback_ms=asked.lookback_ms,
                 segments=tuple(map(segment_ref, segments)),
+                rollups=rollup_refs(query.tiers, mine),
                 features=self.limits.features,
             )
+
+    async def _tiers(
+        self, org: str, expr: Expr, steps: Steps, wanted: Sequence[Reads], lookback_ms: int
+    ) -> TierView:
+        frequencies = rollups_for(expr, steps, lookback_ms)
+        if not frequencies or not wanted:
+            return TierView((), ())
+        from_ms, to_ms = min(read.from_ms for read in wanted), max(read.to_ms for read in wanted)
+        return await self._locator.tiers(org, frequencies, from_ms, to_ms)
 
     def _bound(self, text: str, asked: MetricRange) -> Expr:
         return bind(

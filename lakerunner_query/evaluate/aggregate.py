@@ -49,7 +49,7 @@ def aggregate(context: Context, expr: Aggregate) -> Vector:
     """Parameter first, so that annotations come in the order of the text."""
     if expr.op == "count_values":
         name = context.text(_parameter(expr))
-        return count_values(context.vector(expr.expr), name, expr)
+        return count_values(context, context.vector(expr.expr), name, expr)
     wanted = None if expr.parameter is None else context.scalar(expr.parameter).values
     vector = context.vector(expr.expr)
     groups = grouped(vector.labels, expr.grouping, is_without=expr.without)
@@ -96,10 +96,8 @@ def _reduce(context: Context, expr: Aggregate, vector: Vector, groups: Groups, f
 
 
 def _warn_of_quantiles(quantiles: Doubles, span: Span, notes: Annotations) -> None:
-    numbers = quantiles[~np.isnan(quantiles)]
-    wrong = [] if len(numbers) == len(quantiles) else [float("nan")]
-    if len(numbers):
-        wrong += [one for one in (float(numbers.max()),) if one > 1]
-        wrong += [one for one in (float(numbers.min()),) if one < 0]
-    for one in wrong:
-        notes.warn(f"quantile value should be between 0 and 1, got {general(one)}", span)
+    """NaN is larger than 1 and hides whatever else is wrong."""
+    largest, smallest = float(quantiles.max()), float(quantiles.min())
+    for one, is_wrong in ((largest, not largest <= 1), (smallest, smallest < 0)):
+        if is_wrong:
+            notes.warn(f"quantile value should be between 0 and 1, got {general(one)}", span)

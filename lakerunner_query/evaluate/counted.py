@@ -6,58 +6,70 @@ count_values by (job) ("v", x)   x{job="a"} 1, 1, 2   ->   {job="a", v="1"} 2   
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
+from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.failures import EvaluationError
 from lakerunner_query.evaluate.histogram import text
-from lakerunner_query.evaluate.labels import grouped, replaced
-from lakerunner_query.evaluate.rows import has_float, is_histogram, nothing
+from lakerunner_query.evaluate.labels import coded, grouped, replaced
+from lakerunner_query.evaluate.rows import has_float, histograms_of, is_histogram, nothing
+from lakerunner_query.evaluate.selecting import check_size
 from lakerunner_query.evaluate.spelling import plain, quoted
 from lakerunner_query.evaluate.vectors import NAME, Labels, Vector
 from lakerunner_query.lang.promql.ast import Aggregate
+from lakerunner_query.windows.functions import Int64s
 
 
-def count_values(vector: Vector, name: str, expr: Aggregate) -> Vector:
+def count_values(context: Context, vector: Vector, name: str, expr: Aggregate) -> Vector:
     if not name or not _is_text(name):
         raise EvaluationError(f"invalid label name {quoted(name)}")
-    groups = grouped(vector.labels, [*expr.grouping, *_hidden(name, expr)], is_without=expr.without)
-    is_shown = not expr.without or not (name in expr.grouping or name == NAME)
-    found: dict[Labels, npt.NDArray[np.float64]] = {}
-    texts, codes = _texts(vector)
     steps = vector.present.shape[1]
-    rows, columns = np.nonzero(vector.present)
-    keys = groups.codes[rows] * len(texts) + codes[rows, columns]
-    chosen, places = np.unique(keys, return_inverse=True)
-    counts = np.bincount(places.ravel() * steps + columns, minlength=len(chosen) * steps).reshape(-1, steps)
-    for key, count in zip(chosen.tolist(), counts, strict=True):
-        group, value = divmod(key, len(texts))
-        base = groups.labels[group]
-        labels = replaced(base, name, texts[value]) if is_shown else base
-        found[labels] = found[labels] + count if labels in found else count.astype(np.float64)
-    if not found:
+    if not vector.present.any():
         return nothing(steps)
-    values = np.array(list(found.values()))
-    return Vector(list(found), values, values > 0)
+    groups = grouped(vector.labels, _grouping(name, expr), is_without=expr.without)
+    texts, codes = _texts(vector)
+    rows, columns = np.nonzero(vector.present)
+    keys, places = _numbered(groups.codes[rows] * len(texts) + codes[rows, columns])
+    is_shown = not expr.without or not (name in expr.grouping or name == NAME)
+    found: dict[Labels, int] = {}
+    named = [
+        replaced(groups.labels[key // len(texts)], name, texts[key % len(texts)])
+        if is_shown
+        else groups.labels[key // len(texts)]
+        for key in keys.tolist()
+    ]
+    cells = coded(named, found)[places] * steps + columns
+    check_size(context, len(found) * steps)
+    counts = np.bincount(cells, minlength=len(found) * steps).reshape(-1, steps)
+    return Vector(list(found), counts.astype(np.float64), counts > 0)
 
 
-def _hidden(name: str, expr: Aggregate) -> tuple[str, ...]:
-    """A label that series have already is as if it was not there: the value takes its place."""
-    return (name,) if expr.without else ()
+def _grouping(name: str, expr: Aggregate) -> list[str]:
+    """The value takes the place of a label of this name, so what series have there groups nothing."""
+    if expr.without:
+        return [*expr.grouping, name]
+    return [one for one in expr.grouping if one != name]
 
 
 def _is_text(name: str) -> bool:
     return not any(0xD800 <= ord(one) <= 0xDFFF for one in name)
 
 
-def _texts(vector: Vector) -> tuple[list[str], npt.NDArray[np.int64]]:
+def _texts(vector: Vector) -> tuple[list[str], Int64s]:
     """What values are called, and by cell which one it is."""
     codes = np.zeros(vector.present.shape, np.int64)
     numbers: dict[str, int] = {}
     floats = has_float(vector)
-    bits, places = np.unique(vector.values[floats].view(np.int64), return_inverse=True)
-    names = [numbers.setdefault(plain(value), len(numbers)) for value in bits.view(np.float64).tolist()]
-    codes[floats] = np.array(names, np.int64)[places.ravel()] if names else 0
-    if vector.histograms is not None:
-        for row, step in np.argwhere(is_histogram(vector) & vector.present).tolist():
-            codes[row, step] = numbers.setdefault(text(vector.histograms[row, step]), len(numbers))
+    bits, places = _numbered(vector.values[floats].view(np.int64))
+    if len(bits):
+        codes[floats] = coded(map(plain, bits.view(np.float64).tolist()), numbers)[places]
+    histograms = histograms_of(vector)
+    for cell in np.argwhere(is_histogram(vector) & vector.present).tolist():
+        codes[tuple(cell)] = numbers.setdefault(text(histograms[tuple(cell)]), len(numbers))
     return list(numbers), codes
+
+
+def _numbered(values: Int64s) -> tuple[Int64s, Int64s]:
+    """Distinct values as they come, and which one each is."""
+    encoded = pa.array(values).dictionary_encode()
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy().astype(np.int64)

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+_LONE_BYTES = (0xDC80, 0xDCFF)
+"""How Python spells bytes that are no UTF-8, as the parser hands them on."""
 _SHORT = {"\a": "a", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", "\v": "v", "\\": "\\", '"': '"'}
 
 
@@ -61,6 +63,6 @@ def _character(one: str) -> str:
     if one.isprintable():
         return one
     code = ord(one)
-    if code < 0x80:
-        return f"\\x{code:02x}"
+    if code < 0x80 or _LONE_BYTES[0] <= code <= _LONE_BYTES[1]:
+        return f"\\x{code & 0xFF:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

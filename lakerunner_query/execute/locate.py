@@ -6,6 +6,7 @@ query is refused with 503.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -17,7 +18,10 @@ from lakerunner_query.plan.logical import ReadStreams
 from lakerunner_query.plan.metrics import Reads
 from resources.index import postgres
 from resources.index.contract import QueryIndex
-from resources.index.types import ApiKey, Segment, SegmentQuery
+from resources.index.types import ApiKey, Segment, SegmentQuery, TierView
+from resources.lake.frequency import AS_SENT
+from resources.lake.layout import Signal
+from resources.lake.timecut import DAY_NS, cut
 
 Answer = TypeVar("Answer")
 NS_PER_MS = 1_000_000
@@ -54,6 +58,14 @@ class Locator:
             terms=wanted.terms,
         )
         return await self._ask(partial(self._index.find_segments, question))
+
+    async def tiers(self, org: str, frequencies_ms: Sequence[int], from_ms: int, to_ms: int) -> TierView:
+        """Partitions and rollup segments of the days that `(from_ms, to_ms]` touches."""
+        start = cut(from_ms * NS_PER_MS + 1, DAY_NS)
+        end = cut(to_ms * NS_PER_MS, DAY_NS) + DAY_NS
+        return await self._ask(
+            partial(self._index.tier_view, org, Signal.METRICS, (AS_SENT, *frequencies_ms), start, end)
+        )
 
     async def api_key(self, key_hash: bytes) -> ApiKey | None:
         return await self._ask(partial(self._index.find_api_key, key_hash))

@@ -10,8 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lakerunner_query.evaluate.vectors import Steps
+from lakerunner_query.execute.work import RollupRef, segment_ref
 from lakerunner_query.plan.metrics import Reads
-from resources.index.types import Segment
+from resources.index.types import Segment, TierView
+from resources.lake.currency import current_partitions
+from resources.lake.frequency import AS_SENT, rollup_of
 
 NS_PER_MS = 1_000_000
 
@@ -65,6 +68,28 @@ def needed(reads: Sequence[Reads], segments: Sequence[Segment]) -> tuple[Segment
             for read in reads
         )
     )
+
+
+def rollup_refs(tiers: TierView, reads: Sequence[Reads]) -> tuple[RollupRef, ...]:
+    """What of the rollups may be used for these stretches."""
+    if not tiers.partitions or not reads:
+        return ()
+    from_ns = min(read.from_ms for read in reads) * NS_PER_MS
+    to_ns = max(read.to_ms for read in reads) * NS_PER_MS
+    found: list[RollupRef] = []
+    for frequency, starts in current_partitions(tiers.partitions).items():
+        if frequency == AS_SENT:
+            continue
+        width = rollup_of(frequency).partition_ns
+        usable = tuple(sorted(start for start in starts if start + width > from_ns and start < to_ns))
+        segments = tuple(
+            segment_ref(segment)
+            for segment in tiers.segments
+            if segment.frequency_ms == frequency and segment.max_ns > from_ns and segment.min_ns <= to_ns
+        )
+        if usable:
+            found.append(RollupRef(frequency, usable, segments))
+    return tuple(found)
 
 
 def _rows(read: Reads, segments: Sequence[Segment]) -> int:

@@ -57,6 +57,14 @@ class LogUnit(msgspec.Struct, frozen=True, tag="logs"):
     distinct: bool
 
 
+class RollupRef(msgspec.Struct, frozen=True):
+    """Segments of one frequency, and the beginnings (ns) of the partitions that may be used."""
+
+    frequency_ms: int
+    starts: tuple[int, ...]
+    segments: tuple[SegmentRef, ...]
+
+
 class MetricUnit(msgspec.Struct, frozen=True, tag="metrics"):
     """Some steps of a PromQL query: the whole expression, over all segments that it may need for them."""
 
@@ -71,6 +79,7 @@ class MetricUnit(msgspec.Struct, frozen=True, tag="metrics"):
     """What is to be computed here."""
     lookback_ms: int
     segments: tuple[SegmentRef, ...]
+    rollups: tuple[RollupRef, ...] = ()
     features: tuple[str, ...] = ()
     start_timestamps: bool = False
 
@@ -112,6 +121,8 @@ class UnitReport(msgspec.Struct, frozen=True):
     rows_considered: int = 0
     bytes_considered: int = 0
     bytes_fetched: int = 0
+    rollup_rows: dict[int, int] = {}
+    """Rows read of rollups, by frequency."""
     truncated: bool = False
 
 

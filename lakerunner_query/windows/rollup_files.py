@@ -41,6 +41,17 @@ class Range:
         return self.least == self.greatest and not self.has_nulls
 
 
+def wanted_columns(file: pq.ParquetFile, function: Function) -> tuple[list[str], tuple[str, ...]]:
+    """The stored columns to read for a function, and the logical ones that `filled` is to make of them."""
+    stored = set(file.schema_arrow.names)
+    told = ranges(file.metadata, _TOLD)
+    if _no_deltas(told, stored):
+        stored.discard(TEMPORALITY)
+    wanted = _wanted(function, told, stored)
+    present = [name for name in (names.TIMESTAMP, TEMPORALITY, *names.needed(wanted)) if name in stored]
+    return present, wanted
+
+
 def rows_of(
     file: pq.ParquetFile, function: Function, series: npt.NDArray[np.integer], width_ms: int
 ) -> Columns:

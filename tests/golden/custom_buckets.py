@@ -1,6 +1,6 @@
 """Classic histograms as histograms with custom buckets, as `load_with_nhcb` adds them.
 
-    h_bucket{le="1"} 2, h_bucket{le="+Inf"} 5, h_sum 7   ->   h {bounds [1], buckets [2, 3], count 5, sum 7}
+h_bucket{le="1"} 2, h_bucket{le="+Inf"} 5, h_sum 7   ->   h {bounds [1], buckets [2, 3], count 5, sum 7}
 """
 
 from __future__ import annotations

@@ -53,7 +53,10 @@ class MemorySource:
             self._append(one.labels, _samples(one.values, load, offsets))
         if load.with_custom_buckets:
             classic = [
-                (one.labels, [(i * load.step_ms, v.number) for i, v in enumerate(one.values) if v.number is not None])
+                (
+                    one.labels,
+                    [(i * load.step_ms, v.number) for i, v in enumerate(one.values) if v.number is not None],
+                )
                 for one in load.series
             ]
             for labels, histograms in with_custom_buckets(classic).items():
@@ -117,9 +120,7 @@ def hinted(samples: Sequence[Sample]) -> list[Sample]:
             and not detect_reset(bare, previous)
         )
         hint = Hint.GAUGE if is_gauge else Hint.NO_RESET if goes_on else Hint.UNKNOWN
-        found.append(
-            Sample(sample.time_ms, sample.number, sample.histogram.with_hint(hint), sample.start_ms)
-        )
+        found.append(Sample(sample.time_ms, sample.number, sample.histogram.with_hint(hint), sample.start_ms))
         previous = None if is_gauge else bare
     return found
 

@@ -1,7 +1,8 @@
 """Run promqltest scripts: python -m tests.golden.promqltest PATH… [--json OUT] [--stack memory] [--verbose]
 
-Each `eval` counts once; the last line is `passed N/M`. Every instant query is also asked as a range query around
-its time, and with `@ time` at other times: what goes wrong only there is listed as `also`, and not counted.
+Each `eval` counts once; the last line is `passed N/M`. Every instant query is also asked as a range query
+around its time, and with `@ time` at other times: what goes wrong only there is listed as `also`, and not
+counted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.golden.promqltest_compare import Mismatch, Outcome, check, check_value
+from tests.golden.promqltest_compare import MismatchError, Outcome, check, check_value
 from tests.golden.promqltest_script import Clear, Eval, Load, Times, commands
 from tests.golden.promqltest_stacks import Stack, stack_named
 from tests.golden.promqltest_variants import RANGE_CALLS, at_variants
@@ -60,17 +61,15 @@ def _asked(stack: Stack, text: str, times: Times, is_range: bool) -> Outcome | s
     """The outcome, or what broke: only errors that are meant for callers are outcomes."""
     try:
         return stack.ask(text, times, is_range)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  (one broken query must not hide the others)
         frame = traceback.extract_tb(error.__traceback__)[-1]
         return f"BROKEN {type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
 
 
-def _mismatch(
-    command: Eval, outcome: Outcome, points: Times, with_annotations: bool = True
-) -> str | None:
+def _mismatch(command: Eval, outcome: Outcome, points: Times, with_annotations: bool = True) -> str | None:
     try:
         (check if with_annotations else check_value)(command, outcome, points)
-    except Mismatch as mismatch:
+    except MismatchError as mismatch:
         return str(mismatch)
     return None
 
@@ -126,11 +125,11 @@ def main() -> int:
                 print(f"  also, line {one.line}: {one.query}\n    {also}")
     if options.json:
         Path(options.json).write_text(json.dumps([_row(one) for one in results], indent=1))
-    passed, also = sum(one.problem is None for one in results), sum(bool(one.also) for one in results)
-    if also:
-        print(f"{also} passed, but not in all variants")
-    print(f"passed {passed}/{len(results)}")
-    return 0 if passed == len(results) else 1
+    total, partly = sum(one.problem is None for one in results), sum(bool(one.also) for one in results)
+    if partly:
+        print(f"{partly} passed, but not in all variants")
+    print(f"passed {total}/{len(results)}")
+    return 0 if total == len(results) else 1
 
 
 def _row(one: Result) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Whether an answer is what a script expects, by the rules of Prometheus' promqltest.
 
-Floats may differ by a millionth of their sum; times, labels, bucket layouts and annotations may not differ at all.
+Floats may differ by a millionth of their sum; times, labels, bucket layouts and annotations may not differ
+at all.
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ class Outcome:
         return Outcome(rows=found)
 
 
-class Mismatch(Exception):
+class MismatchError(Exception):
     """The answer is not the expected one."""
 
 
 def check(expected: Eval, outcome: Outcome, times: Times) -> None:
-    """Raise `Mismatch` unless the outcome fits; `times` are those at which points may be."""
+    """Raise `MismatchError` unless the outcome fits; `times` are those at which points may be."""
     fails = expected.words.get("fail")
     if fails is not None or outcome.failure is not None:
         _check_failure(fails, outcome.failure)
@@ -82,7 +83,7 @@ def check_value(expected: Eval, outcome: Outcome, times: Times) -> None:
 
 def _expect(holds: bool, otherwise: str) -> None:
     if not holds:
-        raise Mismatch(otherwise)
+        raise MismatchError(otherwise)
 
 
 def _check_failure(fails: list[Said] | None, failure: str | None) -> None:
@@ -125,7 +126,9 @@ def _check_vector(expected: Eval, rows: Sequence[Row]) -> None:
 def _check_matrix(expected: Eval, rows: Sequence[Row], times: Times) -> None:
     _expect("ordered" not in expected.words, "a matrix, expected an ordered vector")
     _expect(expected.number is None, f"a matrix, expected the scalar {expected.number}")
-    _expect([row.labels for row in rows] == sorted(row.labels for row in rows), "series are not sorted by labels")
+    _expect(
+        [row.labels for row in rows] == sorted(row.labels for row in rows), "series are not sorted by labels"
+    )
     wanted = {one.labels: one.values for one in expected.series}
     found = set()
     for row in rows:

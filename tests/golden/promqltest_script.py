@@ -1,10 +1,10 @@
 r"""Scripts of Prometheus' promqltest as plain values.
 
-    load 1m
-      up 1+1x3
-                                     Load(60000 ms, one series of four values)
-    eval instant at 2m up            Eval("up", at 120000 ms, expected: up 3)
-      up 3
+load 1m
+  up 1+1x3
+                                 Load(60000 ms, one series of four values)
+eval instant at 2m up            Eval("up", at 120000 ms, expected: up 3)
+  up 3
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
+from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.lang.promql.durations import milliseconds
 from lakerunner_query.lang.promql.numbers import number
-from lakerunner_query.evaluate.vectors import Labels
 from tests.golden.series_notation import (
     NotationError,
     SeriesLine,
@@ -164,7 +164,7 @@ def _eval(block: list[str], line: int) -> tuple[Eval, int]:
     else:
         raise ScriptError("expected eval instant at T EXPR or eval range from A to B step S EXPR")
     if mode:
-        found.words[mode] = [Said(pattern="")]
+        found.words[cast("Word", mode)] = [Said(pattern="")]
     for used, text in enumerate(block[1:], start=2):
         if _expectation(found, text):
             continue
@@ -190,14 +190,14 @@ def _expectation(command: Eval, text: str) -> bool:
     if text.startswith(_EXPECT_STRING):
         command.string = _go_string(text.removeprefix(_EXPECT_STRING))
         return True
-    if text.split(" ")[0] != "expect":
+    if text.split(" ", maxsplit=1)[0] != "expect":
         return False
     expected = _EXPECT.fullmatch(text)
     if not expected:
         raise ScriptError(f"{text!r}: expected a known expectation")
     word, kind, value = expected.groups()
     said = Said(message=value.strip()) if kind == "msg" else Said(pattern=(value or "").strip())
-    command.words.setdefault(word, []).append(said)  # type: ignore[arg-type]
+    command.words.setdefault(cast("Word", word), []).append(said)
     return True
 
 

@@ -30,9 +30,11 @@ class Stack(Protocol):
     def ask(self, text: str, times: Times, is_range: bool) -> Outcome: ...
 
 
-class MemoryStack:
-    def __init__(self) -> None:
-        self._source = MemorySource()
+class SourceStack:
+    """Evaluates over any source that keeps what scripts load."""
+
+    def __init__(self, source: MemorySource) -> None:
+        self._source = source
 
     def clear(self) -> None:
         self._source.clear()
@@ -103,5 +105,5 @@ def _sample(series: Series, place: int) -> Point:
 
 def stack_named(name: str) -> Stack:
     if name == "memory":
-        return MemoryStack()
+        return SourceStack(MemorySource())
     raise SystemExit(f"--stack {name}: expected memory (the lake's stacks are not there yet)")

@@ -1,6 +1,7 @@
-"""The same question asked otherwise: an instant query with `@ time` at every selector says the same at any time.
+"""The same question asked otherwise: with `@ time` at every selector an instant query says the same whenever
+it is asked.
 
-    rate(x[5m]) at 10 m   ->   rate(x[5m] @ 600.000) at 0, 2 m, 100 m, …
+rate(x[5m]) at 10 m   ->   rate(x[5m] @ 600.000) at 0, 2 m, 100 m, …
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import fields, is_dataclass, replace
 
 from lakerunner_query.lang.promql.ast import Call, Expr, Matrix, Selector, Subquery, walk
 from lakerunner_query.lang.promql.parser import parse
+from lakerunner_query.lang.promql.printer import to_text
 
 RANGE_CALLS = re.compile(r"(start|end|range|step)\(\)")
 """These say something else when asked over a range."""
@@ -34,8 +36,6 @@ def at_variants(text: str, at_ms: int) -> list[tuple[str, int]]:
         raise
     if any(isinstance(one, Call) and one.function in _OF_THE_STEP for one in walk(expr)):
         return []
-    from lakerunner_query.lang.promql.printer import to_text
-
     pinned = to_text(_pinned(expr, at_ms))
     times = [-10 * at_ms, 0, at_ms // 5, at_ms, 10 * at_ms] if at_ms else [-1_000, 0, 1_000]
     return [(pinned, time_ms) for time_ms in times]

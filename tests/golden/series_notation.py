@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from lakerunner_query.evaluate.histogram import (
     CUSTOM,
-    Histogram,
     Hint,
+    Histogram,
     add,
     buckets_at,
     sub,
@@ -35,7 +35,9 @@ _HISTOGRAM = re.compile(r"\{\{(.*?)\}\}(?:([+-])\{\{(.*?)\}\})?(?:x(\d+))?(?=\s|
 _FIELD = re.compile(r"\s*(\w+)\s*:\s*(\[[^\]]*\]|[^\s\]]+)")
 _HINTS = {"unknown": Hint.UNKNOWN, "reset": Hint.RESET, "not_reset": Hint.NO_RESET, "gauge": Hint.GAUGE}
 _DURATION = re.compile(r"[+-]?\d+[a-wyzA-WYZ]*")
-_START = re.compile(rf"(\*|({_DURATION.pattern})(?:([+-]\d+[a-wyzA-WYZ]*|[+-][+-]\d+[a-wyzA-WYZ]*))?)(?:x(\d+))?")
+_START = re.compile(
+    rf"(\*|({_DURATION.pattern})(?:([+-]\d+[a-wyzA-WYZ]*|[+-][+-]\d+[a-wyzA-WYZ]*))?)(?:x(\d+))?"
+)
 
 
 class NotationError(ValueError):
@@ -176,7 +178,7 @@ def _histogram(text: str, line: str) -> tuple[Histogram, bool]:
 
 @dataclass(frozen=True, slots=True)
 class StartLine:
-    """`metric{…}@st _ -1m+5sx3`: when counting began, as offsets from each sample's time; or for all series."""
+    """`metric{…}@st _ -1m+5sx3`: when counting began, as offsets from the samples' times."""
 
     labels: Labels
     """Empty: for all series that have no line of their own."""

@@ -1,7 +1,8 @@
 """Native and classic histograms as PromQL computes with them; nothing here knows of queries or series.
 
-`model` is the value, `arithmetic` and `kahan` add, `growth` is the middle of `rate`, `quantiles`, `fractions`,
-`moments` and `trim` answer, `texts` prints, `stored` reads the lake, `classic` is for series with `le`.
+`model` is the value, `arithmetic` and `kahan` add, `growth` is the middle of `rate`, `quantiles`,
+`fractions`, `moments` and `trim` answer, `texts` prints, `stored` reads the lake, `classic` is for series
+with `le`.
 """
 
 from lakerunner_query.evaluate.histogram.arithmetic import (

@@ -1,7 +1,7 @@
 """Sums, differences and multiples of histograms.
 
-    {schema 1, count 4} + {schema 0, count 3}   = {schema 0, count 7}
-    bounds [2, 4, 6]    + bounds [1, 2, 6]      = bounds [2, 6]
+{schema 1, count 4} + {schema 0, count 3}   = {schema 0, count 7}
+bounds [2, 4, 6]    + bounds [1, 2, 6]      = bounds [2, 6]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where buckets end.
 
-    schema 1, index 3:  2^(3 / 2) = 2.83          custom bounds [5, 10], index 2:  +Inf
+schema 1, index 3:  2^(3 / 2) = 2.83          custom bounds [5, 10], index 2:  +Inf
 """
 
 from __future__ import annotations

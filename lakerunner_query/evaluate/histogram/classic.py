@@ -50,9 +50,7 @@ def bucket_quantile(q: Doubles, le: Doubles, counts: Doubles, present: Flags) ->
     value = np.where(q < 0, -np.inf, np.where(q > 1, np.inf, value))
     low, high, most = forced
     is_forced = is_asked & (low <= high)
-    return ClassicQuantile(
-        np.broadcast_to(value, steps).astype(np.float64), is_forced, low, high, most
-    )
+    return ClassicQuantile(np.broadcast_to(value, steps).astype(np.float64), is_forced, low, high, most)
 
 
 def bucket_fraction(lower: Doubles, upper: Doubles, le: Doubles, counts: Doubles, present: Flags) -> Doubles:
@@ -81,7 +79,8 @@ def _ordered(le: Doubles, counts: Doubles, present: Flags) -> Counts:
 def _has_infinity(counts: Counts) -> Flags:
     if len(counts.le) == 0 or counts.le[-1] != np.inf:
         return np.zeros(counts.count.shape[1], np.bool_)
-    return counts.present[-1]
+    found: Flags = counts.present[-1]
+    return found
 
 
 def _nearly(first: Doubles, second: Doubles) -> Flags:
@@ -90,7 +89,8 @@ def _nearly(first: Doubles, second: Doubles) -> Flags:
     total, gap = np.abs(first) + np.abs(second), np.abs(first - second)
     is_tiny = (first == 0) | (second == 0) | (total < smallest)
     close = np.where(is_tiny, gap < TOLERANCE * smallest, gap / np.minimum(total, largest) < TOLERANCE)
-    return close | (first == second) | (np.isnan(first) & np.isnan(second))
+    found: Flags = close | (first == second) | (np.isnan(first) & np.isnan(second))
+    return found
 
 
 def _monotonic(raw: Counts) -> tuple[Counts, tuple[Doubles, Doubles, Doubles]]:
@@ -105,7 +105,10 @@ def _monotonic(raw: Counts) -> tuple[Counts, tuple[Doubles, Doubles, Doubles]]:
             later = there & seen
             is_same = later & _nearly(reached, here)
             fell = later & ~is_same & (here < reached)
-            low, high = np.where(fell, np.minimum(low, bound), low), np.where(fell, np.maximum(high, bound), high)
+            low, high = (
+                np.where(fell, np.minimum(low, bound), low),
+                np.where(fell, np.maximum(high, bound), high),
+            )
             most = np.where(fell, np.maximum(most, reached - here), most)
             fixed[row] = np.where(is_same | fell, reached, here)
             reached = np.where(there, fixed[row], reached)

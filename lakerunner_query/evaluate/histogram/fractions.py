@@ -1,6 +1,6 @@
 """Which part of a histogram's observations lies between two values.
 
-    schema 0: (0.5, 1] 1, (1, 2] 2, (2, 4] 1    between 1 and 2: a half
+schema 0: (0.5, 1] 1, (1, 2] 2, (2, 4] 1    between 1 and 2: a half
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ def fraction(lower: float, upper: float, histogram: Histogram) -> Fraction:
     return Fraction(float(np.divide(high - low, histogram.count)), has_nans)
 
 
-def _ranks(
-    lower: float, upper: float, histogram: Histogram
-) -> tuple[float | None, float | None, float]:
+def _ranks(lower: float, upper: float, histogram: Histogram) -> tuple[float | None, float | None, float]:
     """How many observations are below each value, None if all are, and how many there are in buckets."""
     low: float | None = None
     high: float | None = None

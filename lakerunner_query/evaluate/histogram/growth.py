@@ -48,7 +48,9 @@ def growth(
             start = Histogram(schema=histograms[1].schema, bounds=histograms[1].bounds)
     schema = _joint_schema(histograms, start, is_counter)
     if schema is None:
-        return Growth(None, frozenset(notes | {Note.MIXED_SCHEMAS}) if _ends_differ(start, last) else MIXED.notes)
+        return Growth(
+            None, frozenset(notes | {Note.MIXED_SCHEMAS}) if _ends_differ(start, last) else MIXED.notes
+        )
     if is_counter:
         notes |= {Note.NOT_COUNTER for one in histograms[1:-1] if one.hint == Hint.GAUGE}
     elif any(end.hint != Hint.GAUGE for end in (histograms[0], last)):

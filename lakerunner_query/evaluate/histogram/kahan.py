@@ -96,17 +96,19 @@ def _wider(total: Histogram, lost: Histogram, threshold: float) -> Pair:
     threshold = threshold_over(sides, threshold)
     zero, zero_lost = total.zero_count, lost.zero_count
     kept = []
-    for one, mine, gone in zip(sides, (total.positive, total.negative), (lost.positive, lost.negative), strict=True):
+    for one, mine, gone in zip(
+        sides, (total.positive, total.negative), (lost.positive, lost.negative), strict=True
+    ):
         inside = one.lower < threshold
         for number, loss in zip(mine.count[inside].tolist(), gone.count[inside].tolist(), strict=True):
             zero, zero_lost = plus_one(number, zero, zero_lost)
             zero, zero_lost = plus_one(loss, zero, zero_lost)
         keep = ~inside & ((mine.count != 0) | (gone.count != 0))
-        kept.append((Buckets(mine.index[keep], mine.count[keep]), Buckets(mine.index[keep], gone.count[keep])))
+        kept.append(
+            (Buckets(mine.index[keep], mine.count[keep]), Buckets(mine.index[keep], gone.count[keep]))
+        )
     return (
-        replace(
-            total, zero_threshold=threshold, zero_count=zero, positive=kept[0][0], negative=kept[1][0]
-        ),
+        replace(total, zero_threshold=threshold, zero_count=zero, positive=kept[0][0], negative=kept[1][0]),
         replace(
             lost, zero_threshold=threshold, zero_count=zero_lost, positive=kept[0][1], negative=kept[1][1]
         ),
@@ -127,8 +129,8 @@ def _plus_exponential(total: Histogram, lost: Histogram, other: Histogram) -> Pa
         (total.positive, lost.positive, other.positive),
         (total.negative, lost.negative, other.negative),
     ):
-        mine, gone = _reduced(mine, gone, total.schema, schema)
-        sides.append(_summed(mine, gone, beyond(reduced(new, other.schema, schema), schema, threshold)))
+        coarser = _reduced(mine, gone, total.schema, schema)
+        sides.append(_summed(*coarser, beyond(reduced(new, other.schema, schema), schema, threshold)))
     zero_total, zero_lost = plus_one(zero_count, total.zero_count, lost.zero_count)
     return (
         replace(total, schema=schema, zero_count=zero_total, positive=sides[0][0], negative=sides[1][0]),

@@ -1,7 +1,7 @@
 """Buckets put on a common layout.
 
-    schema 1: [1:3, 2:1, 3:5]   as schema 0: [1:4, 2:5]
-    bounds [1, 2, 3]: [2, 3, 4, 1]   as bounds [2]: [5, 5]
+schema 1: [1:3, 2:1, 3:5]   as schema 0: [1:4, 2:5]
+bounds [1, 2, 3]: [2, 3, 4, 1]   as bounds [2]: [5, 5]
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def common_bounds(first: tuple[float, ...], second: tuple[float, ...]) -> tuple[
 
 
 def place_in(index: Int64s, bounds: tuple[float, ...], target: tuple[float, ...]) -> Int64s:
-    """The custom buckets of `target` that hold the buckets `index` of `bounds`; `target` is part of `bounds`."""
+    """The buckets of `target` that hold these of `bounds`; all bounds of `target` are among `bounds`."""
     upper = np.array((*bounds, np.inf))[np.minimum(index, len(bounds))]
     return np.searchsorted(np.array(target), upper, side="left").astype(np.int64)
 

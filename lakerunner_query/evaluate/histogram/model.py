@@ -36,7 +36,9 @@ class IncompatibleHistogramsError(ValueError):
     """One histogram has exponential buckets, the other custom ones; nothing of theirs can be added."""
 
     def __init__(self, first: int, second: int) -> None:
-        super().__init__(f"histograms of schema {first} and {second}: expected both custom or both exponential")
+        super().__init__(
+            f"histograms of schema {first} and {second}: expected both custom or both exponential"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

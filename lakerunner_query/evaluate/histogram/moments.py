@@ -1,6 +1,6 @@
 """Mean and spread of a histogram's observations, each bucket taken as one value.
 
-    custom (2, 4] -> 3      exponential (2, 8] -> 4      zero bucket -> 0
+custom (2, 4] -> 3      exponential (2, 8] -> 4      zero bucket -> 0
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -69,7 +69,7 @@ def _within(
         if bucket.lower == -math.inf:
             if bucket.upper <= 0:
                 return Quantile(bucket.upper)
-            bucket = bucket._replace(lower=0.0)
+            bucket = replace(bucket, lower=0.0)
         elif bucket.upper == math.inf:
             return Quantile(bucket.lower)
     elif bucket.lower < 0 < bucket.upper:

@@ -1,6 +1,6 @@
 """Whether a counter began anew between two histograms of a series.
 
-    count 5, [1, 1, 3]  after  count 4, [1, 2, 1]   yes: the second bucket went down
+count 5, [1, 1, 3]  after  count 4, [1, 2, 1]   yes: the second bucket went down
 """
 
 from __future__ import annotations
@@ -45,14 +45,16 @@ def _zero_fell(current: Histogram, previous: Histogram) -> bool:
 
 def _any_fell(current: Histogram, previous: Histogram) -> bool:
     sides = ((current.positive, previous.positive), (current.negative, previous.negative))
-    for now, before in sides:
-        if not current.is_custom:
-            now = beyond(now, current.schema, current.zero_threshold)
-            before = reduced(before, previous.schema, current.schema)
-            before = beyond(before, current.schema, current.zero_threshold)
-        if _fell(now, before):
-            return True
-    return False
+    return any(
+        _fell(_outside(now, current, current), _outside(before, previous, current)) for now, before in sides
+    )
+
+
+def _outside(buckets: Buckets, owner: Histogram, target: Histogram) -> Buckets:
+    """One side of `owner` on the layout of `target`, without what is in the zero bucket there."""
+    if target.is_custom:
+        return buckets
+    return beyond(reduced(buckets, owner.schema, target.schema), target.schema, target.zero_threshold)
 
 
 def _fell(now: Buckets, before: Buckets) -> bool:

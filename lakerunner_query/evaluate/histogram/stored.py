@@ -1,6 +1,6 @@
 """Histograms out of the lake's columns.
 
-    explicit bounds [1, 5], counts [2, 3, 1]   ->   schema -53, buckets [2, 3, 1]
+explicit bounds [1, 5], counts [2, 3, 1]   ->   schema -53, buckets [2, 3, 1]
 """
 
 from __future__ import annotations
@@ -48,9 +48,7 @@ def _histogram(row: dict[str, Any], place: int) -> Histogram:
             raise StoredHistogramError(
                 f"row {place}: {len(counts)} counts from {first}, expected at most {len(bounds) + 1}"
             )
-        return Histogram(
-            CUSTOM, count, total, positive=_populated(buckets_at(first, counts)), bounds=bounds
-        )
+        return Histogram(CUSTOM, count, total, positive=_populated(buckets_at(first, counts)), bounds=bounds)
     if schema < LOWEST:
         raise StoredHistogramError(f"row {place}: schema {schema}, expected one from {LOWEST}")
     target = min(schema, HIGHEST)

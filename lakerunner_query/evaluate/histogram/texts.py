@@ -1,8 +1,8 @@
 """Histograms as texts: for people, for the scripts of promqltest, and for the API.
 
-    {count:4, sum:5, (0.5,1]:1, (1,2]:3}
-    {{count:4 sum:5 buckets:[1 3]}}
-    {"count": "4", "sum": "5", "buckets": [[0, "0.5", "1", "1"], [0, "1", "2", "3"]]}
+{count:4, sum:5, (0.5,1]:1, (1,2]:3}
+{{count:4 sum:5 buckets:[1 3]}}
+{"count": "4", "sum": "5", "buckets": [[0, "0.5", "1", "1"], [0, "1", "2", "3"]]}
 """
 
 from __future__ import annotations

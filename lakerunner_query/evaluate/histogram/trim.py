@@ -62,9 +62,7 @@ def _trimmed(histogram: Histogram, cut: Cut) -> Histogram:
     if zero[0] == histogram.zero_count and _same(histogram, sides):
         return histogram
     return compact(
-        replace(
-            histogram, count=count, sum=total, zero_count=zero[0], positive=sides[0], negative=sides[1]
-        )
+        replace(histogram, count=count, sum=total, zero_count=zero[0], positive=sides[0], negative=sides[1])
     )
 
 

@@ -1,18 +1,19 @@
 """The buckets of a histogram from lowest to highest, the zero bucket among them.
 
-    negative [-2, -1) 1   zero [-0.5, 0.5] 4   positive (1, 2] 3
+negative [-2, -1) 1   zero [-0.5, 0.5] 4   positive (1, 2] 3
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from lakerunner_query.evaluate.histogram.bounds import ends
 from lakerunner_query.evaluate.histogram.model import Histogram
 
 
-class Bucket(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Bucket:
     lower: float
     upper: float
     lower_inclusive: bool
@@ -74,9 +75,9 @@ def _zero(histogram: Histogram) -> Iterator[Bucket]:
 def _cut(bucket: Bucket, histogram: Histogram) -> Bucket:
     width = histogram.zero_threshold
     if bucket.upper < 0 and bucket.upper > -width:
-        return bucket._replace(upper=-width)
+        return replace(bucket, upper=-width)
     if bucket.lower > 0 and bucket.lower < width:
-        return bucket._replace(lower=width)
+        return replace(bucket, lower=width)
     return bucket
 
 
@@ -84,7 +85,7 @@ def natural_zero(bucket: Bucket, histogram: Histogram) -> Bucket:
     """The zero bucket of a histogram with one side only ends at zero on the other."""
     has_negative, has_positive = histogram.negative.size > 0, histogram.positive.size > 0
     if has_positive and not has_negative:
-        return bucket._replace(lower=0.0)
+        return replace(bucket, lower=0.0)
     if has_negative and not has_positive:
-        return bucket._replace(upper=0.0)
+        return replace(bucket, upper=0.0)
     return bucket

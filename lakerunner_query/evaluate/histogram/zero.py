@@ -70,9 +70,7 @@ def widened(histogram: Histogram, threshold: float) -> Widened:
 def with_zero(histogram: Histogram, zero: Widened) -> Histogram:
     """With the wider zero bucket, and without the buckets it took in."""
     emptied = [
-        buckets.having(
-            np.where(side(buckets, histogram.schema).lower < zero.threshold, 0.0, buckets.count)
-        )
+        buckets.having(np.where(side(buckets, histogram.schema).lower < zero.threshold, 0.0, buckets.count))
         for buckets in (histogram.positive, histogram.negative)
     ]
     wide = replace(

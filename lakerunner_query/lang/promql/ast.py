@@ -54,7 +54,7 @@ class Reach(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DurationCall:
-    """`step()`, `range()`, and `min_of`-like calls of duration expressions; also `+ - * / % ^` and signs."""
+    """`step()`, `range()`, `min_of(a, b)`, `max_of(a, b)`; also `+ - * / % ^`, the sign and parentheses."""
 
     op: str
     """`step`, `range`, `min`, `max`, `+`, `-`, `*`, `/`, `%`, `^`, `neg`, `paren`."""
@@ -106,7 +106,7 @@ class Selector:
     """An instant vector selector. `matchers` has the one for `__name__` too, where there is one."""
 
     name: str
-    """The metric name if written in front of (or bare in) the braces, else empty."""
+    """The metric name if written in front of the braces, else empty; its matcher is the last one."""
     matchers: tuple[Matcher, ...]
     shift: Shift = NO_SHIFT
     reach: Reach = Reach.PLAIN
@@ -225,6 +225,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """The expression and all below it, parents first."""
-    yield expr
-    for child in children(expr):
-        yield from walk(child)
+    waiting = [expr]
+    while waiting:
+        yield (one := waiting.pop())
+        waiting += reversed(children(one))

@@ -1,8 +1,8 @@
 """The tree for one query's times: nothing in it depends on start, end or step any more.
 
-    rate(up[step() * 2] @ end())      start 0, end 600 s, step 15 s
+rate(up[step() * 2] @ end())      start 0, end 600 s, step 15 s
 
-    rate(up[30s] @ 600)
+rate(up[30s] @ 600)
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class _Times:
     def _milliseconds(self, duration: Duration, may_be_negative: bool) -> int:
         if isinstance(duration, int):
             return duration
-        seconds = self._seconds(duration)
+        seconds = unwind(self._seconds(duration))
         if not math.isfinite(seconds):
             raise PromDurationError("duration is NaN or infinite", duration.span)
         if seconds <= 0 and not may_be_negative:
@@ -113,12 +113,14 @@ class _Times:
             raise PromDurationError("duration is out of range", duration.span)
         return int(seconds * 1000)
 
-    def _seconds(self, expr: DurationExpr) -> float:
+    def _seconds(self, expr: DurationExpr) -> Task[float]:
         if isinstance(expr, DurationNumber):
             return expr.seconds
         if expr.op in {"step", "range"}:
             return self._of_query(expr.op) or 0.0
-        values = [self._seconds(argument) for argument in expr.arguments]
+        values: list[float] = []
+        for argument in expr.arguments:
+            values.append((yield self._seconds(argument)))
         if expr.op in {"neg", "paren"}:
             return -values[0] if expr.op == "neg" else values[0]
         return _computed(expr, *values)

@@ -131,14 +131,18 @@ class _Check:
                 raise self._error(reason, side.span)
         if Type.SCALAR in {left_type, right_type}:
             self._without_matching(expr, matching)
-            return replace(expr, left=left, right=right, matching=None), Type.SCALAR if is_scalar else Type.VECTOR
+            return replace(
+                expr, left=left, right=right, matching=None
+            ), Type.SCALAR if is_scalar else Type.VECTOR
         if expr.op in SET_OPERATORS:
             self._set_matching(expr, matching)
         return replace(expr, left=left, right=right), Type.VECTOR
 
     def _operator(self, expr: Binary, matching: Matching, is_scalar: bool) -> None:
         if expr.return_bool and expr.op not in COMPARISONS:
-            raise self._error("bool modifier can only be used on comparison operators", self._operator_span(expr))
+            raise self._error(
+                "bool modifier can only be used on comparison operators", self._operator_span(expr)
+            )
         if expr.op in COMPARISONS and not expr.return_bool and is_scalar:
             raise self._error("comparisons between scalars must use BOOL modifier", self._operator_span(expr))
         for label in matching.labels:

@@ -30,6 +30,8 @@ class InvalidDurationError(ValueError):
 def milliseconds(literal: str) -> int:
     """The value of a literal such as `1h30m`."""
     total, last = 0, -1
+    if not literal[:1].isdigit():
+        raise InvalidDurationError(f"not a valid duration string: {quote(literal)}")
     for part in _PART.finditer(literal):
         count, unit = int(part[1]), part[2]
         if count >= 2**64:

@@ -1,8 +1,8 @@
 """Every function's arguments and result.
 
-    round(v instant-vector, to_nearest=1 scalar)
+round(v instant-vector, to_nearest=1 scalar)
 
-    Signature((VECTOR, SCALAR), variadic=1, returns=VECTOR)
+Signature((VECTOR, SCALAR), variadic=1, returns=VECTOR)
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ _OF_MATRIX = (
     "absent_over_time avg_over_time changes count_over_time delta deriv idelta increase irate last_over_time "
     "max_over_time min_over_time present_over_time rate resets stddev_over_time stdvar_over_time sum_over_time"
 )
-_OF_MATRIX_EXPERIMENTAL = (
-    "first_over_time mad_over_time ts_of_first_over_time ts_of_last_over_time ts_of_max_over_time ts_of_min_over_time"
-)
+_OF_MATRIX_EXPERIMENTAL = "first_over_time mad_over_time ts_of_first_over_time ts_of_last_over_time ts_of_max_over_time ts_of_min_over_time"
 _OF_TIME = "day_of_month day_of_week day_of_year days_in_month hour minute month year"
 _OF_QUERY = "end range start step"
 

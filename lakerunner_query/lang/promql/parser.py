@@ -242,7 +242,7 @@ class _Parser:
         if token.kind == "offset":
             with self._cursor.inside(*_OFFSET):
                 offset: parser_durations.DurationExpr = yield self._durations.offset()
-            return parser_shifts.with_offset(self._cursor, expr, settled(offset), offset.span.end)
+            return parser_shifts.with_offset(self._cursor, expr, settled(offset), self._cursor.end)
         if token.kind == "@":
             return self._at(expr)
         is_enabled = self._features.extended_range_selectors

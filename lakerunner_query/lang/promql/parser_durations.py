@@ -1,6 +1,6 @@
 """Durations and arithmetic on them: in square brackets and after `offset`.
 
-    [5m]   [step() * 2]   [1h:5m]   offset -(1h / 2)
+[5m]   [step() * 2]   [1h:5m]   offset -(1h / 2)
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lakerunner_query.lang.promql import durations, numbers
 from lakerunner_query.lang.promql.ast import Duration, DurationCall, DurationExpr, DurationNumber, Span
 from lakerunner_query.lang.promql.cursor import Cursor, merged
 from lakerunner_query.lang.promql.features import Features
-from lakerunner_query.lang.promql.tokens import DURATION, NUMBER, Token
+from lakerunner_query.lang.promql.tokens import DURATION, NUMBER, OF_DURATIONS, Token
 from lakerunner_query.lang.promql.unwinding import Task
 
 LITERALS = frozenset({NUMBER, DURATION})
@@ -20,7 +20,6 @@ SIGNS = frozenset("+-")
 _ADDITION, _PRODUCT, _POWER = 1, 2, 3
 _LEVELS = {"+": _ADDITION, "-": _ADDITION, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT, "^": _POWER}
 _NAMES = {"max_of": "max", "min_of": "min"}
-_STARTS = LITERALS | SIGNS | {"step", "range", "max_of", "min_of", "("}
 
 
 def literal(cursor: Cursor) -> tuple[float, Token]:
@@ -64,8 +63,10 @@ class DurationParser:
             inner: DurationExpr = yield self._expression(_ADDITION)
             closing = cursor.expect({")"})
             return self._signed(sign, _wrapped(inner, merged(opening.span, closing.span)))
-        if cursor.next.kind in LITERALS or cursor.next.kind in {"step", "range", "max_of", "min_of"}:
-            operand: DurationExpr = yield self._operand()
+        if cursor.next.kind in LITERALS:
+            return self._signed(sign, self._number()) if sign else self._number()
+        if cursor.next.kind in OF_DURATIONS:
+            operand: DurationExpr = yield self._call(sign)
             return self._signed(sign, operand) if sign else operand
         if sign:
             operand = yield self._expression(_PRODUCT + 1)
@@ -89,15 +90,22 @@ class DurationParser:
         token = cursor.next
         if token.kind in LITERALS:
             return self._number()
-        cursor.expect(_STARTS)
+        if token.kind in OF_DURATIONS:
+            call: DurationExpr = yield self._call()
+            return call
+        cursor.expect({*SIGNS, "("})
         if token.kind in SIGNS:
             operand: DurationExpr = yield self._expression(_PRODUCT + 1)
             return self._signed(token, operand)
-        if token.kind == "(":
-            inner: DurationExpr = yield self._expression(_ADDITION)
-            closing = cursor.expect({")"})
-            self._require_feature(inner.span)
-            return _wrapped(inner, merged(token.span, closing.span))
+        inner: DurationExpr = yield self._expression(_ADDITION)
+        closing = cursor.expect({")"})
+        self._require_feature(inner.span)
+        return _wrapped(inner, merged(token.span, closing.span))
+
+    def _call(self, sign: Token | None = None) -> Task[DurationExpr]:
+        """`step()` and its like; a sign in front of it is blamed with it."""
+        cursor = self._cursor
+        token = cursor.take()
         cursor.expect({"("})
         arguments: list[DurationExpr] = []
         if token.kind in _NAMES:
@@ -105,7 +113,7 @@ class DurationParser:
             cursor.expect({","})
             arguments.append((yield self._expression(_ADDITION)))
         span = merged(token.span, cursor.expect({")"}).span)
-        self._require_feature(span)
+        self._require_feature(merged((sign or token).span, span))
         return DurationCall(_NAMES.get(token.kind, token.kind), tuple(arguments), span)
 
     def _number(self) -> DurationNumber:

@@ -1,6 +1,6 @@
 """Matchers in braces and label lists in parentheses.
 
-    {job="api", "http.path"=~"/v1/.*"}      by (job, "http.path")
+{job="api", "http.path"=~"/v1/.*"}      by (job, "http.path")
 """
 
 from __future__ import annotations

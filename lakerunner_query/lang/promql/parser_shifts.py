@@ -6,7 +6,17 @@ import math
 from dataclasses import replace
 from typing import NoReturn
 
-from lakerunner_query.lang.promql.ast import Duration, Edge, Expr, Matrix, Reach, Selector, Shift, Span, Subquery
+from lakerunner_query.lang.promql.ast import (
+    Duration,
+    Edge,
+    Expr,
+    Matrix,
+    Reach,
+    Selector,
+    Shift,
+    Span,
+    Subquery,
+)
 from lakerunner_query.lang.promql.cursor import Cursor
 
 _SHIFTABLE = "an instant vector selector or range vector selector or a subquery"

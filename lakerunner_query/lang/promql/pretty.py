@@ -1,8 +1,8 @@
 """Tree to text in lines of about a hundred characters, as `format_query` shows it.
 
-    sum by (job) (
-      rate(errors_total{...}[5m])
-    )
+sum by (job) (
+  rate(errors_total{...}[5m])
+)
 """
 
 from __future__ import annotations

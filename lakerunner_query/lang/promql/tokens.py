@@ -26,7 +26,18 @@ EXPERIMENTAL_AGGREGATORS = frozenset({"limitk", "limit_ratio"})
 AGGREGATORS = PARAMETRIC | {"sum", "avg", "count", "min", "max", "group", "stddev", "stdvar"}
 FILLS = frozenset({"fill", "fill_left", "fill_right"})
 MODIFIERS = FILLS | {
-    *("offset", "smoothed", "anchored", "by", "without", "on", "ignoring", "group_left", "group_right", "bool")
+    *(
+        "offset",
+        "smoothed",
+        "anchored",
+        "by",
+        "without",
+        "on",
+        "ignoring",
+        "group_left",
+        "group_right",
+        "bool",
+    )
 }
 OF_DURATIONS = frozenset({"step", "range", "max_of", "min_of"})
 CONTEXT_CALLS = OF_DURATIONS | {"start", "end"}

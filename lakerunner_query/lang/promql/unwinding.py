@@ -1,8 +1,8 @@
 """Recursion over deep trees without Python's stack: a task yields the tasks it needs and is sent their results.
 
-    def depth(expr: Expr) -> Task[int]:
-        below: int = yield depth(expr.left)
-        return below + 1
+def depth(expr: Expr) -> Task[int]:
+    below: int = yield depth(expr.left)
+    return below + 1
 """
 
 from __future__ import annotations

@@ -20,9 +20,10 @@ import pyarrow as pa
 from lakerunner_query.evaluate.histogram import Hint, of_struct
 from lakerunner_query.evaluate.source import Answered
 from lakerunner_query.evaluate.vectors import Labels, Objects, Series
-from lakerunner_query.execute.work import SegmentRef
+from lakerunner_query.execute.work import RollupRef, SegmentRef
 from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.windows.functions import Function, Grid
+from lakerunner_query.windows.samples import Samples
 from lakerunner_query.worker.metrics.derived import (
     LE,
     QUANTILE,
@@ -35,6 +36,7 @@ from lakerunner_query.worker.metrics.derived import (
 from lakerunner_query.worker.metrics.interning import Numbering
 from lakerunner_query.worker.metrics.joined import Rows, Runs, cut, join
 from lakerunner_query.worker.metrics.opening import Reading
+from lakerunner_query.worker.metrics.rollups import Numbered, RollupSource, may_derive
 from lakerunner_query.worker.metrics.row_groups import FLOAT, HINT, HISTOGRAM, SUMMARIES
 from lakerunner_query.worker.metrics.series_table import SeriesTable
 from resources.lake.sample_histograms import histograms_of_samples
@@ -52,15 +54,22 @@ class LakeSource:
     """Samples of the segments of one unit of work."""
 
     def __init__(
-        self, reading: Reading, segments: Sequence[SegmentRef], numbering: Numbering, *, starts: bool = False
+        self,
+        reading: Reading,
+        segments: Sequence[SegmentRef],
+        numbering: Numbering,
+        rollups: Sequence[RollupRef] = (),
+        *,
+        starts: bool = False,
     ) -> None:
         self._reading = reading
         self._segments = segments
         self._numbering = numbering
         self._starts = starts
+        self.rollups = RollupSource(reading, rollups, numbering, self._floats)
 
-    def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> Answered | None:  # noqa: ARG002 - samples only
-        return None
+    def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> Answered | None:
+        return self.rollups.over_windows(function, matchers, grid) if self.rollups.rollups else None
 
     def select(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> Series:
         """Stored series, and the classic series of those that match with another name."""
@@ -106,12 +115,25 @@ class LakeSource:
         own = [m for m in matchers if m.name in {LE, QUANTILE_LABEL}]
         blocks: list[Block] = []
         for suffix in NAMES:
-            rows, labels = self._rows(
+            rows, numbers = self._rows(
                 tables, _stored_only(matchers), suffix, from_ms, to_ms, only_derived=True
             )
-            blocks += derived(rows, labels, suffix, own)
+            blocks += derived(rows, self._labels(numbers), suffix, own)
         blocks = [block for block in blocks if len(block.code)]
         return _with(found, blocks) if blocks else found
+
+    def _floats(
+        self, matchers: Sequence[Matcher], from_ms: int, to_ms: int, only: Int64s | None
+    ) -> Numbered | None:
+        """Samples for windows that rollups do not answer; None where there are others than floats."""
+        tables = self._tables(from_ms, to_ms)
+        if any(may_derive(table, matchers) and self._has_distributions(segment) for segment, table in tables):
+            return None
+        rows, numbers = self._rows(tables, matchers, "", from_ms, to_ms, only_derived=False, only=only)
+        if rows.kind is not None and (rows.kind != FLOAT).any():
+            return None
+        samples = Samples(rows.series, rows.time_ms, rows.value, len(numbers), rows.is_delta)
+        return Numbered(numbers, samples)
 
     def _stored(
         self,
@@ -120,12 +142,16 @@ class LakeSource:
         from_ms: int,
         to_ms: int,
     ) -> Series:
-        rows, labels = self._rows(tables, matchers, "", from_ms, to_ms, only_derived=False)
+        rows, numbers = self._rows(tables, matchers, "", from_ms, to_ms, only_derived=False)
+        labels = self._labels(numbers)
         keep, histograms = _answering(rows, exact=_names_exactly(matchers))
         if keep is not None:
             rows = _kept(rows, keep)
             histograms = None if histograms is None else histograms[keep]
         return _ordered(rows, labels, histograms, starts=self._starts)
+
+    def _labels(self, numbers: Int64s) -> list[Labels]:
+        return [self._numbering.labels[number] for number in numbers.tolist()]
 
     def _rows(
         self,
@@ -136,11 +162,14 @@ class LakeSource:
         to_ms: int,
         *,
         only_derived: bool,
-    ) -> tuple[Rows, list[Labels]]:
-        """Rows of the matching series, and their label sets."""
+        only: Int64s | None = None,
+    ) -> tuple[Rows, Int64s]:
+        """Rows of the matching series (of `only` these, by number), and their numbers."""
         chosen: list[tuple[SegmentRef, SeriesTable, Int64s]] = []
         for segment, table in tables:
             wanted = np.flatnonzero(table.matching(matchers, suffix) & table.overlapping(from_ms, to_ms))
+            if only is not None and len(wanted):
+                wanted = wanted[np.isin(self._numbering.of(table, wanted), only)]
             if len(wanted):
                 chosen.append((segment, table, wanted))
         paths = self._reading.paths([segment for segment, _, _ in chosen])
@@ -153,11 +182,10 @@ class LakeSource:
                 continue
             parts += self._runs(segment, table, wanted, shape.starts, paths, from_ms, to_ms)
         numbers = np.unique(np.concatenate([n for _, n in parts])) if parts else np.zeros(0, np.int64)
-        labels = [self._numbering.labels[number] for number in numbers.tolist()]
         runs = [
             Runs(r.group, r.path, r.number, np.searchsorted(numbers, n), r.begin, r.end) for r, n in parts
         ]
-        return join(runs, len(labels)), labels
+        return join(runs, len(numbers)), numbers
 
     def _runs(
         self,

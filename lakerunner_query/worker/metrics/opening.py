@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from lakerunner_query.execute.work import Missing, SegmentRef
 from lakerunner_query.worker.cache import SegmentCache, SegmentUnreadableError
 from lakerunner_query.worker.metrics.interning import Interner
-from lakerunner_query.worker.metrics.row_groups import RowGroup, RowGroupCache, read_row_groups
+from lakerunner_query.worker.metrics.row_groups import RowGroup, RowGroupCache, Sized, read_row_groups
 from lakerunner_query.worker.metrics.series_table import SeriesTable
 from lakerunner_query.worker.opening import WHOLE_BELOW, SegmentStore
 from lakerunner_query.worker.segment_facts import Recent
@@ -146,7 +146,8 @@ class MetricOpener:
         self.cache = cache
         self.store = store
         self.interner = Interner()
-        self.row_groups = RowGroupCache(memory_bytes)
+        self.row_groups: RowGroupCache[RowGroup] = RowGroupCache(memory_bytes * 3 // 4)
+        self.rollup_rows: RowGroupCache[Sized] = RowGroupCache(memory_bytes // 4)
         self.series: Recent[SeriesTable] = Recent(2048)
         self.shapes: Recent[Shape] = Recent(4096)
         self._fetchers = ThreadPoolExecutor(8, thread_name_prefix="metrics")
@@ -172,6 +173,7 @@ class MetricOpener:
         self.series.forget(segment.key)
         self.shapes.forget(segment.key)
         self.row_groups.forget(segment.key)
+        self.rollup_rows.forget(segment.key)
 
 
 def _shape(path: Path) -> Shape:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -60,13 +61,21 @@ class RowGroup:
         return size + (self.others.nbytes if self.others is not None else 0)
 
 
-class RowGroupCache:
-    """The most recently used row groups, up to so many bytes."""
+class Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+Kept = TypeVar("Kept", bound=Sized)
+
+
+class RowGroupCache(Generic[Kept]):
+    """The most recently used parts of segments, up to so many bytes."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._groups: OrderedDict[tuple[str, int], RowGroup] = OrderedDict()
+        self._groups: OrderedDict[tuple[str, Hashable], Kept] = OrderedDict()
         self._bytes = 0
 
     @property
@@ -74,18 +83,18 @@ class RowGroupCache:
         with self._lock:
             return self._bytes
 
-    def get(self, key: str, number: int) -> RowGroup | None:
+    def get(self, key: str, part: Hashable) -> Kept | None:
         with self._lock:
-            found = self._groups.get((key, number))
+            found = self._groups.get((key, part))
             if found is not None:
-                self._groups.move_to_end((key, number))
+                self._groups.move_to_end((key, part))
             return found
 
-    def put(self, key: str, number: int, group: RowGroup) -> None:
+    def put(self, key: str, part: Hashable, group: Kept) -> None:
         with self._lock:
-            old = self._groups.pop((key, number), None)
+            old = self._groups.pop((key, part), None)
             self._bytes += group.nbytes - (old.nbytes if old else 0)
-            self._groups[key, number] = group
+            self._groups[key, part] = group
             while self._bytes > self._max_bytes and len(self._groups) > 1:
                 _, gone = self._groups.popitem(last=False)
                 self._bytes -= gone.nbytes

@@ -27,7 +27,11 @@ class MetricScanner:
     def run(self, unit: MetricUnit, cancellation: Cancellation) -> MetricAnswer:
         with self._opener.reading(cancellation) as reading:
             source = LakeSource(
-                reading, unit.segments, self._opener.interner.numbering(), starts=unit.start_timestamps
+                reading,
+                unit.segments,
+                self._opener.interner.numbering(),
+                unit.rollups,
+                starts=unit.start_timestamps,
             )
             try:
                 found = evaluate(_bound(unit), _steps(unit), source, _options(unit))
@@ -36,7 +40,7 @@ class MetricScanner:
                     "this part of the query needs more memory than a worker has: narrow the time range, "
                     "use a larger step, or select fewer series"
                 ) from error
-            return rendered(found, unit, _report(reading))
+            return rendered(found, unit, _report(reading, source))
 
 
 def rendered(found: Answer, unit: MetricUnit, report: UnitReport) -> MetricAnswer:
@@ -83,10 +87,11 @@ def _options(unit: MetricUnit) -> Options:
     return Options(lookback_ms=unit.lookback_ms, start_timestamps=unit.start_timestamps)
 
 
-def _report(reading: Reading) -> UnitReport:
+def _report(reading: Reading, source: LakeSource) -> UnitReport:
     return UnitReport(
         missing=tuple(reading.missing.values()),
         segments_opened=len(reading.opened),
         rows_considered=reading.rows_considered,
         bytes_fetched=reading.bytes_fetched,
+        rollup_rows=dict(source.rollups.rows_read),
     )
