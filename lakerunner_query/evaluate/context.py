@@ -68,6 +68,8 @@ class Context:
     annotations: Annotations
     evaluator: Evaluator = field(repr=False)
     hints: Hints = Hints.STORED
+    invariant: frozenset[int] = frozenset()
+    """The ids of expressions that are the same at every step."""
 
     def evaluate(self, expr: Expr) -> Value:
         """Any argument; range vectors as `samples` gives them."""

@@ -25,11 +25,23 @@ LOOK_AT_TIME = frozenset(
 )
 
 
-def is_invariant(expr: Expr) -> bool:
+def invariant_parts(expr: Expr) -> frozenset[int]:
+    """The ids of all expressions in it that are the same at every step."""
+    found: set[int] = set()
+    _look(expr, found)
+    return frozenset(found)
+
+
+def _look(expr: Expr, found: set[int]) -> None:
+    below = children(expr)
+    for child in below:
+        _look(child, found)
     match expr:
         case Selector(shift=shift) | Subquery(shift=shift):
-            return shift.at is not None
+            is_invariant = shift.at is not None
         case Call(function=function) if function in LOOK_AT_TIME:
-            return False
+            is_invariant = False
         case _:
-            return all(is_invariant(child) for child in children(expr))
+            is_invariant = all(id(child) in found for child in below)
+    if is_invariant:
+        found.add(id(expr))

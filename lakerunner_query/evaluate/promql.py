@@ -9,23 +9,27 @@ is the dropping of names and the merging of series that are the same then, is do
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lakerunner_query.evaluate.context import Annotation, Annotations, Context, Options
+from lakerunner_query.evaluate.invariance import invariant_parts
 from lakerunner_query.evaluate.labels import without_metadata
 from lakerunner_query.evaluate.operators import ARITHMETIC, COMPARISONS
-from lakerunner_query.evaluate.ranges import dropped, trimmed
+from lakerunner_query.evaluate.ranges import dropped, extended, trimmed
 from lakerunner_query.evaluate.remembered import Remembered
 from lakerunner_query.evaluate.rows import beside, drops, merged, occupied, stacked
 from lakerunner_query.evaluate.selecting import bare
 from lakerunner_query.evaluate.source import Source
 from lakerunner_query.evaluate.vectors import Labels, Scalar, Series, Steps, Value, Vector
 from lakerunner_query.evaluate.walk import EVALUATOR
-from lakerunner_query.lang.promql.ast import Aggregate, Binary, Call, Expr, Matrix, Unary
+from lakerunner_query.lang.promql.ast import Aggregate, Binary, Call, Expr, Matrix, Reach, Unary
 
+_FRAMES = 12_000
+"""An expression may be 500 levels deep, and a level takes several calls of Python's."""
 _ORDERING_CALLS = frozenset({"sort", "sort_desc", "sort_by_label", "sort_by_label_desc"})
 _ORDERING_AGGREGATIONS = frozenset({"topk", "bottomk"})
 
@@ -40,13 +44,16 @@ class Answer:
 
 def evaluate(expr: Expr, steps: Steps, source: Source, options: Options) -> Answer:
     """The answer at these steps; the expression is bound already."""
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
     notes = Annotations()
-    context = Context(steps, Remembered(source), options, notes, EVALUATOR)
+    invariant = invariant_parts(expr)
+    context = Context(steps, Remembered(source), options, notes, EVALUATOR, invariant=invariant)
     value = EVALUATOR.evaluate(context, expr)
     if isinstance(value, Vector):
         value = merged(value)
     elif isinstance(value, Series) and isinstance(bare(expr), Matrix):
-        value = trimmed(value, EVALUATOR.window(context, expr))
+        where = EVALUATOR.window(context, expr)
+        value = trimmed(value, where) if where.reach == Reach.PLAIN else extended(value, where)
     return Answer(value, notes.all(), steps.count == 1 and _is_ordered(expr))
 
 

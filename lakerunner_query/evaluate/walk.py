@@ -13,7 +13,6 @@ from lakerunner_query.evaluate.binary import binary
 from lakerunner_query.evaluate.context import Context, Evaluator, Hints
 from lakerunner_query.evaluate.functions import FUNCTIONS
 from lakerunner_query.evaluate.histogram import negate
-from lakerunner_query.evaluate.invariance import is_invariant
 from lakerunner_query.evaluate.rows import spread
 from lakerunner_query.evaluate.selecting import instant, ranged, selected, window, without_stale
 from lakerunner_query.evaluate.smoothing import smoothed
@@ -41,7 +40,7 @@ _WHOLE_HISTOGRAMS = frozenset({"histogram_quantile", "histogram_quantiles", "his
 def evaluate(context: Context, expr: Expr) -> Value:
     """The value at every step; range vectors as the samples that their windows need."""
     is_costly = isinstance(expr, Call | Aggregate | Binary)
-    if is_costly and context.steps.count > 1 and is_invariant(expr):
+    if is_costly and context.steps.count > 1 and id(expr) in context.invariant:
         return _once(context, expr)
     return _EVALUATIONS[type(expr)](context, expr)
 

@@ -45,17 +45,18 @@ def cut_steps(
 
 
 def even_parts(steps: Steps, parts: int) -> Iterator[Steps]:
-    """
-    >>> [(s.start_ms, s.count) for s in even_parts(Steps(0, 10, 5), 2)]
+    """At most so many, of two steps at least: a single step is an instant query, which says other things.
+
+    >>> [(s.start_ms, s.count) for s in even_parts(Steps(0, 10, 5), 3)]
     [(0, 3), (30, 2)]
     """
+    parts = max(1, min(parts, steps.count // 2))
     size, rest = divmod(steps.count, parts)
     at = 0
     for number in range(parts):
         count = size + (number < rest)
-        if count:
-            yield Steps(steps.start_ms + at * steps.step_ms, steps.step_ms, count)
-            at += count
+        yield Steps(steps.start_ms + at * steps.step_ms, steps.step_ms, count)
+        at += count
 
 
 def needed(reads: Sequence[Reads], segments: Sequence[Segment]) -> tuple[Segment, ...]:

@@ -6,25 +6,31 @@ No Kafka, Spark or index: what is tested is that samples come back from Parquet 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from lakerunner_assets.rollup.build import RollupRequest, roll_up
 from lakerunner_assets.segments.metrics import write_metric_segment
-from lakerunner_assets.segments.written import SegmentIdentity
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_query.evaluate.histogram import CUSTOM, Histogram
 from lakerunner_query.evaluate.histogram.model import Buckets
+from lakerunner_query.evaluate.source import Answered
 from lakerunner_query.evaluate.vectors import Labels, Series
-from lakerunner_query.execute.work import SegmentRef
+from lakerunner_query.execute.work import RollupRef, SegmentRef
 from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.windows.functions import Function, Grid
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.metrics.lake_source import LakeSource
 from lakerunner_query.worker.metrics.opening import MetricOpener
 from resources.duckdb import Cancellation
 from resources.lake import streams
+from resources.lake.frequency import ROLLUPS, Rollup
 from resources.lake.timecut import DAY_NS, cut
 from resources.object_store import open_store
 from resources.settings import Settings
@@ -41,20 +47,61 @@ class LakeFiles(MemorySource):
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="lakerunner-golden-")))
     width_ns: int = DAY_NS
     """What of a series lies in one segment."""
+    with_rollups: bool = False
+    served: Counter[int] = field(default_factory=Counter)
+    """Rows of rollups that were read, by frequency."""
     _written: int = -1
+    _rollups: tuple[RollupRef, ...] = ()
     _segments: tuple[SegmentRef, ...] = ()
     _opener: MetricOpener | None = None
 
     def select(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> Series:
+        with self._source() as source:
+            return source.select(matchers, from_ms, to_ms)
+
+    def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> Answered | None:
+        if not self.with_rollups:
+            return None
+        with self._source() as source:
+            found = source.over_windows(function, matchers, grid)
+            self.served += source.rollups.rows_read
+            return found
+
+    @contextmanager
+    def _source(self) -> Iterator[LakeSource]:
         state = sum(map(len, self.series.values()))
         if state != self._written:
             self._segments, self._written = self._write(), state
+            self._rollups = self._roll_up() if self.with_rollups else ()
         opener = self._opened()
         with opener.reading(Cancellation()) as reading:
-            source = LakeSource(reading, self._segments, opener.interner.numbering(), starts=True)
-            found = source.select(matchers, from_ms, to_ms)
+            numbering = opener.interner.numbering()
+            yield LakeSource(reading, self._segments, numbering, self._rollups, starts=True)
             assert not reading.missing, reading.missing
-        return found
+
+    def _roll_up(self) -> tuple[RollupRef, ...]:
+        """All frequencies of all days, each from the one below it; all partitions are current."""
+        days = sorted({cut(segment.max_ns, DAY_NS) for segment in self._segments})
+        sources = {day: [s for s in self._segments if cut(s.max_ns, DAY_NS) == day] for day in days}
+        found: list[RollupRef] = []
+        for rollup in ROLLUPS:
+            finer, sources = sources, {}
+            for day in days:
+                sources[day] = self._rolled(rollup, day, finer[day])
+            starts = [s for day in days for s in range(day, day + DAY_NS, rollup.partition_ns)]
+            segments = tuple(segment for day in days for segment in sources[day])
+            found.append(RollupRef(rollup.frequency_ms, tuple(starts), segments))
+        return tuple(found)
+
+    def _rolled(self, rollup: Rollup, day: int, sources: Sequence[SegmentRef]) -> list[SegmentRef]:
+        folder = self.folder / "lake" / "db"
+        serial = len(list(self.folder.rglob("*.parquet")))
+        request = RollupRequest(
+            [self.folder / "lake" / source.key for source in sources],
+            rollup.source_ms, rollup.frequency_ms, day, DAY_NS, folder, "acme", "golden", rollup.dataset,
+            1 << 30, 1 << 28, lambda part: f"r{id(self):x}-{serial}-{part}",
+        )  # fmt: skip
+        return [_ref(made.path.stem, f"db/{made.path.name}", made.facts) for made in roll_up(request)]
 
     def clear(self) -> None:
         self.series.clear()
@@ -83,10 +130,14 @@ class LakeFiles(MemorySource):
         path.parent.mkdir(parents=True, exist_ok=True)
         identity = SegmentIdentity("acme", "golden", "metrics", start_ns, name)
         written = write_metric_segment([sample_table(rows)], path, identity)
-        return SegmentRef(
-            name, key, written.bytes, written.min_ns, written.max_ns,
-            written.series_offset, written.series_length, written.rows,
-        )  # fmt: skip
+        return _ref(name, key, written)
+
+
+def _ref(name: str, key: str, written: WrittenSegment) -> SegmentRef:
+    return SegmentRef(
+        name, key, written.bytes, written.min_ns, written.max_ns,
+        written.series_offset, written.series_length, written.rows,
+    )  # fmt: skip
 
 
 def sample_table(rows: Sequence[tuple[Labels, Sample]]) -> pa.Table:

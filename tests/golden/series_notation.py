@@ -28,8 +28,8 @@ from lakerunner_query.lang.promql.strings import unquote
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:.]*")
 _QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`"
 _PAIR = re.compile(rf"\s*(?:([a-zA-Z_][a-zA-Z0-9_]*)|({_QUOTED}))\s*(?:=\s*({_QUOTED}))?\s*(,|(?=\}}))")
-_NUMBER = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[iI][nN][fF]|[nN][aA][nN])"
-_ITEM = re.compile(rf"(stale|{_NUMBER})(?:([+-]{_NUMBER})?x(\d+))?(?=\s|$)")
+_NUMBER = r"(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[iI][nN][fF]|[nN][aA][nN])"
+_ITEM = re.compile(rf"(stale|[+-]?{_NUMBER})(?:([+-]{_NUMBER})?x(\d+))?(?=\s|$)")
 _BLANK = re.compile(r"_(?:x(\d+))?(?=\s|$)")
 _HISTOGRAM = re.compile(r"\{\{(.*?)\}\}(?:([+-])\{\{(.*?)\}\})?(?:x(\d+))?(?=\s|$)")
 _FIELD = re.compile(r"\s*(\w+)\s*:\s*(\[[^\]]*\]|[^\s\]]+)")

@@ -28,6 +28,7 @@ from lakerunner_query.evaluate.functions.quantiles import (
     histogram_quantiles,
 )
 from lakerunner_query.evaluate.functions.rates import growing
+from lakerunner_query.evaluate.functions.reach import checked
 from lakerunner_query.evaluate.functions.relabel import label_join, label_replace
 from lakerunner_query.evaluate.functions.scalars import SCALARS
 from lakerunner_query.evaluate.functions.simple import SIMPLE, Implementation
@@ -35,7 +36,7 @@ from lakerunner_query.evaluate.functions.stamps import start_timestamp, timestam
 from lakerunner_query.evaluate.functions.summing import summing
 from lakerunner_query.windows.functions import Function
 
-FUNCTIONS: Mapping[str, Implementation] = {
+_ALL: dict[str, Implementation] = {
     **SIMPLE,
     **SCALARS,
     **DATES,
@@ -62,4 +63,5 @@ FUNCTIONS: Mapping[str, Implementation] = {
     "sum_over_time": summing(Function.SUM),
     "timestamp": timestamp,
 }
+FUNCTIONS: Mapping[str, Implementation] = {name: checked(name, function) for name, function in _ALL.items()}
 """`start`, `end`, `step` and `range` are not here: binding a query to its times makes numbers of them."""

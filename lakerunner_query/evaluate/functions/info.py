@@ -127,15 +127,11 @@ def _enriched(vector: Vector, are_infos: Flags, infos: Infos, wanted: Sequence[M
     """Each row in as many pieces as it meets different info series."""
     may_lack = all(matches(matcher, [""])[0] for matcher in wanted)
     names = frozenset(matcher.name for matcher in wanted)
-    by_identity = _by_identity(infos)
+    chosen = _chosen(infos, np.asarray(vector.present.any(axis=0)))
     pieces: list[Vector] = [vector.take(are_infos)]
     for row in np.flatnonzero(~are_infos).tolist():
         labels = vector.labels[row]
-        candidates = by_identity.get(kept(labels, IDENTIFYING), {})
-        chosen = np.array(
-            [_chosen(infos, rows, vector.present[row]) for _, rows in sorted(candidates.items())], np.int64
-        ).reshape(len(candidates), -1)
-        for column, at in _distinct(chosen, vector.present.shape[1]):
+        for column, at in _distinct(chosen.get(kept(labels, IDENTIFYING), []), vector.present.shape[1]):
             met = [infos.labels[one] for one in column if one != _NONE]
             present = vector.present[row] & at
             if not present.any() or not (met or may_lack):
@@ -145,24 +141,27 @@ def _enriched(vector: Vector, are_infos: Flags, infos: Infos, wanted: Sequence[M
     return merged(occupied(stacked(pieces)))
 
 
-def _by_identity(infos: Infos) -> dict[Labels, dict[str, list[int]]]:
-    """Info series by instance and job, and by name."""
-    found: dict[Labels, dict[str, list[int]]] = {}
+def _chosen(infos: Infos, is_asked: Flags) -> dict[Labels, list[Int64s]]:
+    """By instance and job: for every info metric, which of its series counts at each step."""
+    rows: dict[Labels, dict[str, list[int]]] = {}
     for row, labels in enumerate(infos.labels):
-        of_name = found.setdefault(kept(labels, IDENTIFYING), {})
-        of_name.setdefault(value_of(labels, NAME), []).append(row)
-    return found
+        of_identity = rows.setdefault(kept(labels, IDENTIFYING), {})
+        of_identity.setdefault(value_of(labels, NAME), []).append(row)
+    return {
+        identity: [_newest_of(infos, of_name[name], is_asked) for name in sorted(of_name)]
+        for identity, of_name in rows.items()
+    }
 
 
-def _chosen(infos: Infos, rows: list[int], present: Flags) -> Int64s:
+def _newest_of(infos: Infos, rows: list[int], is_asked: Flags) -> Int64s:
     """By step: of the series of one name that with the newest sample, -1 for none."""
     newest = infos.newest[rows]
-    times = np.where(newest == _NONE, np.iinfo(np.int64).min, infos.time_ms[newest] if newest.size else 0)
+    times = np.where(newest == _NONE, np.iinfo(np.int64).min, infos.time_ms[newest])
     best = times.argmax(axis=0)
     steps = np.arange(newest.shape[1])
     is_there = newest[best, steps] != _NONE
     equal = (times == times[best, steps]) & is_there
-    conflicts = np.flatnonzero((equal.sum(axis=0) > 1) & present)
+    conflicts = np.flatnonzero((equal.sum(axis=0) > 1) & is_asked)
     if len(conflicts):
         step = int(conflicts[0])
         first, second = np.flatnonzero(equal[:, step]).tolist()[:2]
@@ -180,12 +179,12 @@ def _shown(labels: Labels) -> str:
     return value_of(labels, NAME) + label_set(others)
 
 
-def _distinct(chosen: Int64s, steps: int) -> Iterator[tuple[list[int], Flags]]:
+def _distinct(chosen: list[Int64s], steps: int) -> Iterator[tuple[list[int], Flags]]:
     """The different combinations of info series, and the steps at which they are met."""
-    if not len(chosen):
+    if not chosen:
         yield [], np.ones(steps, np.bool_)
         return
-    columns, at = np.unique(chosen, axis=1, return_inverse=True)
+    columns, at = np.unique(np.array(chosen), axis=1, return_inverse=True)
     for number, column in enumerate(columns.T.tolist()):
         yield column, at.ravel() == number
 

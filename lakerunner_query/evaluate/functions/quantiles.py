@@ -29,12 +29,10 @@ from lakerunner_query.windows.functions import Doubles, Flags
 
 
 def histogram_quantile(context: Context, call: Call) -> Value:
-    """What is said of native histograms is placed at the quantile, of classic ones at the vector."""
     quantiles = scalar_of(context, call, 0)
-    at_quantile, at_vector = notes_at(context, call, 0), notes_at(context, call, 1)
-    _check(quantiles, at_quantile)
-    found = bucketed(vector_of(context, call, 1), at_vector)
-    return _quantiles(context, found, quantiles, at_quantile, at_vector)
+    _check(quantiles, notes_at(context, call, 0))
+    notes = notes_at(context, call, 1)
+    return _quantiles(context, bucketed(vector_of(context, call, 1), notes), quantiles, notes)
 
 
 def histogram_quantiles(context: Context, call: Call) -> Value:
@@ -49,7 +47,7 @@ def histogram_quantiles(context: Context, call: Call) -> Value:
     found = bucketed(vector_of(context, call), notes)
     parts = []
     for quantiles in wanted:
-        answer = _quantiles(context, found, quantiles, notes, notes)
+        answer = _quantiles(context, found, quantiles, notes)
         for value, steps in distinct(quantiles):
             present = answer.present & steps
             labels = with_label(answer.labels, label, open_metrics(value))
@@ -64,25 +62,23 @@ def _check(quantiles: Doubles, notes: Notes) -> None:
         notes.invalid_quantile(value)
 
 
-def _quantiles(
-    context: Context, found: Bucketed, quantiles: Doubles, at_native: Notes, at_classic: Notes
-) -> Vector:
+def _quantiles(context: Context, found: Bucketed, quantiles: Doubles, notes: Notes) -> Vector:
     values = np.full(found.natives.shape, np.nan)
     vector = found.vector
     for row, step, histogram in _natives(found):
         answer = quantile(float(quantiles[step]), histogram)
         values[row, step] = answer.value
         if answer.nan == NanFact.RESULT:
-            at_native.no_quantile_with_nan(value_of(vector.labels[row], NAME))
+            notes.no_quantile_with_nan(value_of(vector.labels[row], NAME))
         elif answer.nan == NanFact.SKEW:
-            at_native.quantile_skewed_by_nan(value_of(vector.labels[row], NAME))
+            notes.quantile_skewed_by_nan(value_of(vector.labels[row], NAME))
     times = context.steps.times_ms.tolist()
     rows: list[tuple[Labels, Doubles, Flags]] = []
     for classic in found.classics:
         answers = bucket_quantile(quantiles, classic.le, classic.counts, classic.present)
         present: Flags = np.asarray(classic.present.any(axis=0))
         rows.append((classic.labels, answers.value, present))
-        _tell_forced(classic, answers, present, times, at_classic)
+        _tell_forced(classic, answers, present, times, notes)
     return _together(vector, values, found.natives, rows)
 
 
@@ -97,14 +93,14 @@ def _tell_forced(
 
 def histogram_fraction(context: Context, call: Call) -> Value:
     lower, upper = scalar_of(context, call, 0), scalar_of(context, call, 1)
-    at_native = notes_at(context, call, 0)
-    found = bucketed(vector_of(context, call, 2), notes_at(context, call, 2))
+    notes = notes_at(context, call, 2)
+    found = bucketed(vector_of(context, call, 2), notes)
     values = np.full(found.natives.shape, np.nan)
     for row, step, histogram in _natives(found):
         answer = fraction(float(lower[step]), float(upper[step]), histogram)
         values[row, step] = answer.value
         if answer.has_nans:
-            at_native.fraction_without_nan(value_of(found.vector.labels[row], NAME))
+            notes.fraction_without_nan(value_of(found.vector.labels[row], NAME))
     rows = [
         (
             classic.labels,

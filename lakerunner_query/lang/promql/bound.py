@@ -29,8 +29,9 @@ from lakerunner_query.lang.promql.ast import (
     Shift,
     Subquery,
     Unary,
+    children,
 )
-from lakerunner_query.lang.promql.unwinding import Task, unwind
+from lakerunner_query.lang.promql.unwinding import Task, gathered, unwind
 
 
 def bind(expr: Expr, start_ms: int, end_ms: int, step_ms: int) -> Expr:
@@ -45,36 +46,32 @@ class _Times:
     step_ms: int
 
     def bound(self, expr: Expr) -> Task[Expr]:
+        below: list[Expr] = yield gathered(map(self.bound, children(expr)))
+        return self._own(expr, below)
+
+    def _own(self, expr: Expr, below: list[Expr]) -> Expr:
+        """The expression over its bound `children`."""
         match expr:
             case Selector():
-                return self._selector(expr)
+                expr = replace(expr, shift=self._shift(expr.shift))
             case Matrix():
-                return replace(expr, range=self._positive(expr.range), selector=self._selector(expr.selector))
-            case Paren() | Unary():
-                inner: Expr = yield self.bound(expr.expr)
-                return replace(expr, expr=inner)
+                selector = replace(expr.selector, shift=self._shift(expr.selector.shift))
+                expr = replace(expr, selector=selector, range=self._positive(expr.range))
             case Subquery():
-                inner = yield self.bound(expr.expr)
-                step = None if expr.step is None else self._positive(expr.step)
-                reach = self._positive(expr.range)
-                return replace(expr, expr=inner, range=reach, step=step, shift=self._shift(expr.shift))
+                shift, step = self._shift(expr.shift), expr.step
+                step = None if step is None else self._positive(step)
+                expr = replace(expr, expr=below[0], range=self._positive(expr.range), step=step, shift=shift)
+            case Paren() | Unary():
+                expr = replace(expr, expr=below[0])
             case Binary():
-                left: Expr = yield self.bound(expr.left)
-                right: Expr = yield self.bound(expr.right)
-                return replace(expr, left=left, right=right)
+                expr = replace(expr, left=below[0], right=below[1])
             case Aggregate():
-                inner = yield self.bound(expr.expr)
-                parameter = expr.parameter
-                if parameter is not None:
-                    parameter = yield self.bound(parameter)
-                return replace(expr, expr=inner, parameter=parameter)
+                parameter = None if expr.parameter is None else below[0]
+                expr = replace(expr, expr=below[-1], parameter=parameter)
             case Call():
-                if (value := self._of_query(expr.function)) is not None:
-                    return Number(value, span=expr.span)
-                arguments: list[Expr] = []
-                for argument in expr.arguments:
-                    arguments.append((yield self.bound(argument)))
-                return replace(expr, arguments=tuple(arguments))
+                value = self._of_query(expr.function)
+                called = replace(expr, arguments=tuple(below))
+                return called if value is None else Number(value, span=expr.span)
         return expr
 
     def _of_query(self, function: str) -> float | None:
@@ -88,9 +85,6 @@ class _Times:
             case "step":
                 return self.step_ms / 1000
         return None
-
-    def _selector(self, expr: Selector) -> Selector:
-        return replace(expr, shift=self._shift(expr.shift))
 
     def _shift(self, shift: Shift) -> Shift:
         at = shift.at
@@ -118,9 +112,7 @@ class _Times:
             return expr.seconds
         if expr.op in {"step", "range"}:
             return self._of_query(expr.op) or 0.0
-        values: list[float] = []
-        for argument in expr.arguments:
-            values.append((yield self._seconds(argument)))
+        values: list[float] = yield gathered(map(self._seconds, expr.arguments))
         if expr.op in {"neg", "paren"}:
             return -values[0] if expr.op == "neg" else values[0]
         return _computed(expr, *values)

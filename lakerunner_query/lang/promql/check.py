@@ -1,17 +1,16 @@
 """Whether a tree makes sense: types of operands and arguments, and what modifiers may go together.
 
-Errors come in the order in which Prometheus finds them, and only the first is raised. The check gives the tree
-back without `matching` where an operator has a scalar side.
+Errors come in the order in which Prometheus finds them, and only the first is raised. The check gives the
+tree back without `matching` where an operator has a scalar side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from lakerunner_query.errors import PromParseError
 from lakerunner_query.lang import regex
-from lakerunner_query.lang.matcher import Matcher, MatchOp
+from lakerunner_query.lang.matcher import Matcher
 from lakerunner_query.lang.promql.ast import (
     Aggregate,
     Binary,
@@ -20,10 +19,12 @@ from lakerunner_query.lang.promql.ast import (
     Expr,
     Matching,
     Matrix,
+    Number,
     Paren,
     Selector,
     Span,
     Subquery,
+    Text,
     Type,
     Unary,
 )
@@ -36,7 +37,6 @@ from lakerunner_query.lang.promql.unwinding import Task, unwind
 
 _INTERNAL = {Type.VECTOR: "vector", Type.MATRIX: "matrix"}
 _OPERANDS = {Type.SCALAR, Type.VECTOR}
-_NO_ARGUMENT: tuple[Expr, ...] = ()
 
 
 def checked(text: str, expr: Expr) -> Expr:
@@ -56,31 +56,28 @@ class _Check:
         return failure(self._text, reason, span)
 
     def any(self, expr: Expr) -> Task[Checked]:
-        found: Checked = (expr, Type.SCALAR)
+        found: Checked
         match expr:
-            case Selector():
-                self._selector(expr)
-            case Matrix():
-                self._selector(expr.selector)
             case Paren():
-                inner, kind = yield self.any(expr.expr)
-                return (expr if inner is expr.expr else replace(expr, expr=inner)), kind
+                found = yield self._paren(expr)
             case Unary():
                 found = yield self._unary(expr)
-                return found
             case Subquery():
                 found = yield self._subquery(expr)
-                return found
             case Aggregate():
                 found = yield self._aggregate(expr)
-                return found
             case Binary():
                 found = yield self._binary(expr)
-                return found
             case Call():
                 found = yield self._call(expr)
-                return found
-        return expr, leaf_type(expr)
+            case Selector() | Matrix() | Number() | Text():
+                self._selector(expr.selector if isinstance(expr, Matrix) else expr)
+                found = expr, leaf_type(expr)
+        return found
+
+    def _paren(self, expr: Paren) -> Task[Checked]:
+        inner, kind = yield self.any(expr.expr)
+        return replace(expr, expr=inner), kind
 
     def _unary(self, expr: Unary) -> Task[Checked]:
         inner, kind = yield self.any(expr.expr)
@@ -110,7 +107,9 @@ class _Check:
         if found != wanted:
             raise self._error(f"expected type {wanted} in {where}, got {found}", span)
 
-    def _selector(self, expr: Selector) -> None:
+    def _selector(self, expr: Selector | Number | Text) -> None:
+        if not isinstance(expr, Selector):
+            return
         if expr.name:
             for matcher in expr.matchers[:-1]:
                 if matcher.name == "__name__":

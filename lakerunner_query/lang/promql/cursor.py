@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import NoReturn
 
 from lakerunner_query.errors import PromParseError
 from lakerunner_query.lang.promql.ast import NOWHERE, Span
@@ -48,9 +47,8 @@ class Cursor:
         if self.next.kind in kinds:
             return self.take()
         if surrounding:
-            with self.inside(surrounding, expected):
-                self.unexpected()
-        self.unexpected()
+            self._surroundings.append((surrounding, expected))
+        raise self.unexpected()
 
     @contextmanager
     def inside(self, surrounding: str, expected: str = "") -> Iterator[None]:
@@ -59,12 +57,12 @@ class Cursor:
         yield
         self._surroundings.pop()
 
-    def unexpected(self) -> NoReturn:
+    def unexpected(self) -> PromParseError:
         surrounding, expected = self._surroundings[-1]
         message = f"unexpected {self.next.described()}"
         message += f" in {surrounding}" if surrounding else ""
         message += f", expected {expected}" if expected else ""
-        raise self.failure(message, self.next.span)
+        return self.failure(message, self.next.span)
 
     def failure(self, reason: str, span: Span = NOWHERE) -> PromParseError:
         return failure(self.text, reason, span)

@@ -54,12 +54,13 @@ def seconds(literal: str) -> float:
 
 def from_seconds(value: float) -> int:
     """Rounded to whole nanoseconds first, as Prometheus holds them, then cut to milliseconds."""
-    nanoseconds = int(math.floor(abs(value) * 1e9 + 0.5))
+    nanoseconds = math.floor(abs(value) * 1e9 + 0.5)
     return int(math.copysign(nanoseconds // _NS, value))
 
 
 def is_out_of_range(value: float) -> bool:
-    return abs(value) > _LIMIT_NS / 1e9
+    """Whether so many seconds are no duration; NaN is none."""
+    return not abs(value) <= _LIMIT_NS / 1e9
 
 
 def text(value_ms: int) -> str:

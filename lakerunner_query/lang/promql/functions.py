@@ -21,7 +21,7 @@ class Signature:
     arguments: tuple[Type, ...]
     returns: Type = VECTOR
     variadic: int = 0
-    """0: exactly the arguments. n > 0: the last argument may be missing or there up to n times. -1: any number."""
+    """How often the last argument may stand: 0 exactly once, n up to n times or not at all, -1 any number."""
     experimental: bool = False
 
     def type_of_argument(self, index: int) -> Type | None:
@@ -31,16 +31,20 @@ class Signature:
         return self.arguments[-1] if self.variadic and self.arguments else None
 
 
-_OF_VECTOR = (
-    "abs absent acos acosh asin asinh atan atanh ceil cos cosh deg exp floor histogram_avg histogram_count "
-    "histogram_stddev histogram_stdvar histogram_sum ln log10 log2 rad sgn sin sinh sort sort_desc sqrt tan tanh "
-    "timestamp"
-)
-_OF_MATRIX = (
-    "absent_over_time avg_over_time changes count_over_time delta deriv idelta increase irate last_over_time "
-    "max_over_time min_over_time present_over_time rate resets stddev_over_time stdvar_over_time sum_over_time"
-)
-_OF_MATRIX_EXPERIMENTAL = "first_over_time mad_over_time ts_of_first_over_time ts_of_last_over_time ts_of_max_over_time ts_of_min_over_time"
+_OF_VECTOR = """
+    abs absent acos acosh asin asinh atan atanh ceil cos cosh deg exp floor histogram_avg histogram_count
+    histogram_stddev histogram_stdvar histogram_sum ln log10 log2 rad sgn sin sinh sort sort_desc sqrt tan
+    tanh timestamp
+"""
+_OF_MATRIX = """
+    absent_over_time avg_over_time changes count_over_time delta deriv idelta increase irate last_over_time
+    max_over_time min_over_time present_over_time rate resets stddev_over_time stdvar_over_time
+    sum_over_time
+"""
+_OF_MATRIX_EXPERIMENTAL = """
+    first_over_time mad_over_time ts_of_first_over_time ts_of_last_over_time ts_of_max_over_time
+    ts_of_min_over_time
+"""
 _OF_TIME = "day_of_month day_of_week day_of_year days_in_month hour minute month year"
 _OF_QUERY = "end range start step"
 

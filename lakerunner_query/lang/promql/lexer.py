@@ -2,15 +2,16 @@
 
     rate(up{job="a"}[5m])
 
-Outside brackets a word may be a keyword, inside braces it never is, and inside square brackets only numbers,
-arithmetic and `step`, `range`, `max_of`, `min_of` stand. An error is raised when the parser asks for the token.
+Outside brackets a word may be a keyword, inside braces it never is, and inside square brackets only
+numbers, arithmetic and `step`, `range`, `max_of`, `min_of` stand. An error is raised when the parser asks for
+the token.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NoReturn
 
+from lakerunner_query.errors import PromParseError
 from lakerunner_query.lang.promql.ast import Span
 from lakerunner_query.lang.promql.positions import failure
 from lakerunner_query.lang.promql.scanning import number_end, remaining_duration_end, string_fault
@@ -38,7 +39,6 @@ _SYMBOL = re.compile(r"==|!=|<=|</|>=|>/|[-+*/%^,()\[\]{@=<>]")
 _SYMBOL_IN_BRACES = re.compile(r"=~|!~|!=|[=,}]")
 _SYMBOL_IN_BRACKETS = re.compile(r"[-+*/%^,():\]]")
 _CALL = re.compile(r"[ \t\n\r]*\(")
-_DURATION_STARTS = frozenset(word[0] for word in OF_DURATIONS)
 
 
 class Lexer:
@@ -75,25 +75,25 @@ class Lexer:
             return self._string(char)
         symbol = _SYMBOL.match(self._text, self._at)
         if char == "!" and symbol is None:
-            self._fail(f"unexpected character after '!': {self._quoted(1)}")
+            raise self._failure(f"unexpected character after '!': {self._quoted(1)}")
         if char == "=" and self._text[self._at + 1 : self._at + 2] == "~":
-            self._fail("unexpected character after '=': '~'")
+            raise self._failure("unexpected character after '=': '~'")
         if symbol is None:
-            self._fail(f"unexpected character: {quote_char(char)}")
+            raise self._failure(f"unexpected character: {quote_char(char)}")
         return self._symbol(symbol[0])
 
     def _finish(self) -> Token:
         if self._parens:
-            self._fail("unclosed left parenthesis")
+            raise self._failure("unclosed left parenthesis")
         if self._in_brackets:
-            self._fail("unclosed left bracket")
+            raise self._failure("unclosed left bracket")
         return self._emit(END, self._at)
 
     def _symbol(self, symbol: str) -> Token:
         if symbol == "[" and self._in_brackets:
-            self._fail("unexpected left bracket '['")
+            raise self._failure("unexpected left bracket '['")
         if symbol == "]" and not self._in_brackets:
-            self._fail("unexpected right bracket ']'")
+            raise self._failure("unexpected right bracket ']'")
         token = self._emit(symbol, self._at + len(symbol))
         if symbol in "()":
             self._count_parens(symbol)
@@ -109,7 +109,7 @@ class Lexer:
     def _count_parens(self, symbol: str) -> None:
         self._parens += 1 if symbol == "(" else -1
         if self._parens < 0:
-            self._fail("unexpected right parenthesis ')'")
+            raise self._failure("unexpected right parenthesis ')'")
 
     def _word(self) -> Token:
         end = _end(_WORD, self._text, self._at)
@@ -125,10 +125,12 @@ class Lexer:
         """Letters and colons in square brackets, after the first number."""
         if char == ":":
             if self._seen_colon:
-                self._fail("unexpected colon ':'")
+                raise self._failure("unexpected colon ':'")
             self._seen_colon = True
             return self._emit(":", self._at + 1)
-        return self._duration_word() or self._fail(f"unexpected character: {quote_char(char)}, expected ':'")
+        if word := self._duration_word():
+            return word
+        raise self._failure(f"unexpected character: {quote_char(char)}, expected ':'")
 
     def _duration_word(self) -> Token | None:
         end = _end(_LETTERS, self._text, self._at)
@@ -140,15 +142,16 @@ class Lexer:
     def _in_range(self) -> Token:
         char = self._text[self._at : self._at + 1]
         if not char:
-            self._fail("unexpected end of input in duration expression")
+            raise self._failure("unexpected end of input in duration expression")
         if self._starts_number(char):
             self._seen_number = True
             self._before_range = False
             return self._number()
         symbol = _SYMBOL_IN_BRACKETS.match(self._text, self._at)
         if symbol is None:
-            word = self._duration_word() if char.lower() in _DURATION_STARTS else None
-            return word or self._fail(f"unexpected character in duration expression: {quote_char(char)}")
+            if word := self._duration_word():
+                return word
+            raise self._failure(f"unexpected character in duration expression: {quote_char(char)}")
         token = self._emit(symbol[0], symbol.end())
         if symbol[0] in "()":
             self._count_parens(symbol[0])
@@ -160,15 +163,15 @@ class Lexer:
 
     def _take_colon(self) -> None:
         if not self._seen_number:
-            self._fail("unexpected colon before duration in duration expression")
+            raise self._failure("unexpected colon before duration in duration expression")
         if self._seen_colon:
-            self._fail("unexpected repeated colon in duration expression")
+            raise self._failure("unexpected repeated colon in duration expression")
         self._seen_colon = True
 
     def _label_side(self) -> Token:
         char = self._text[self._at : self._at + 1]
         if not char:
-            self._fail("unexpected end of input inside braces")
+            raise self._failure("unexpected end of input inside braces")
         if _is_alpha(char):
             return self._emit(IDENTIFIER, _end(_LABEL, self._text, self._at))
         if char in "\"'`":
@@ -176,9 +179,9 @@ class Lexer:
         symbol = _SYMBOL_IN_BRACES.match(self._text, self._at)
         if symbol is None:
             if char == "!":
-                self._fail(f"unexpected character after '!' inside braces: {self._quoted(1)}")
+                raise self._failure(f"unexpected character after '!' inside braces: {self._quoted(1)}")
             what = "left brace" if char == "{" else "character inside braces:"
-            self._fail(f"unexpected {what} {quote_char(char)}")
+            raise self._failure(f"unexpected {what} {quote_char(char)}")
         self._in_braces = symbol[0] != "}"
         return self._emit(symbol[0], symbol.end())
 
@@ -193,12 +196,12 @@ class Lexer:
         end, is_duration = remaining_duration_end(self._text, end)
         if is_duration:
             return self._emit(DURATION, end)
-        self._fail(f"bad number or duration syntax: {quote(self._text[self._at : end])}")
+        raise self._failure(f"bad number or duration syntax: {quote(self._text[self._at : end])}")
 
     def _string(self, opening: str) -> Token:
         end, fault = string_fault(self._text, self._at, opening)
         if fault:
-            self._fail(fault)
+            raise self._failure(fault)
         return self._emit(STRING, end)
 
     def _quoted(self, ahead: int) -> str:
@@ -209,8 +212,8 @@ class Lexer:
         self._at = end
         return token
 
-    def _fail(self, reason: str) -> NoReturn:
-        raise failure(self._text, reason, Span(self._at, len(self._text)))
+    def _failure(self, reason: str) -> PromParseError:
+        return failure(self._text, reason, Span(self._at, len(self._text)))
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:

@@ -1,4 +1,4 @@
-"""How long and how deep a query may be: hostile texts must stay cheap, and trees fit the evaluators' recursion."""
+"""How long and how deep a query may be: hostile texts must stay cheap, and trees fit recursive readers."""
 
 from __future__ import annotations
 

@@ -15,7 +15,10 @@ from lakerunner_query.lang.promql.strings import quote
 _HEX = re.compile(r"0[xX](?:_?[0-9a-fA-F])+")
 _OCTAL = re.compile(r"0(?:_?[0-7])+")
 _DECIMAL = re.compile(r"0|[1-9](?:_?[0-9])*")
-_FLOAT = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[iI][nN][fF]|[nN][aA][nN]")
+_DIGITS = r"\d(?:_?\d)*"
+_FLOAT = re.compile(
+    rf"(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?|[iI][nN][fF]|[nN][aA][nN]"
+)
 _INT64 = 2**63
 
 
@@ -49,8 +52,8 @@ def text(value: float) -> str:
 
 
 def general_text(value: float) -> str:
-    """As short as exact, with an exponent below 1e-4 and from 1e21."""
-    if special(value) or value == 0 or 1e-4 <= abs(value) < 1e21:
+    """As short as exact, with an exponent below 1e-4 and from 1e6."""
+    if special(value) or value == 0 or 1e-4 <= abs(value) < 1e6:
         return text(value)
     mantissa, exponent = f"{Decimal(repr(value)).normalize():e}".split("e")
     return f"{mantissa}e{exponent[0]}{exponent[1:]:0>2}"

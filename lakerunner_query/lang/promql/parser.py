@@ -2,8 +2,9 @@
 
     sum by (job) (rate(errors_total[5m])) / 2
 
-Operators are read by precedence climbing. The parser takes tokens only when it needs them and raises the first
-error, so that the error is the one Prometheus would report. Nesting costs no Python stack (see `unwinding.py`).
+Operators are read by precedence climbing. The parser takes tokens only when it needs them and raises the
+first error, so that the error is the one Prometheus would report. Nesting costs no Python stack (see
+`unwinding.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from lakerunner_query.lang.promql.ast import (
     Binary,
     Call,
     Cardinality,
+    DurationExpr,
     Edge,
     Expr,
     Matching,
@@ -215,7 +217,9 @@ class _Parser:
             matching = replace(matching, on=on.kind == "on", labels=parser_labels.labels(cursor))
             if group := cursor.take_if("group_left", "group_right"):
                 side = Cardinality.MANY_TO_ONE if group.kind == "group_left" else Cardinality.ONE_TO_MANY
-                include = parser_labels.labels(cursor) if cursor.next.kind == "(" else ()
+                # the labels may be missing if an operand follows
+                has_labels = cursor.next.kind == "(" or cursor.next.kind not in _STARTS
+                include = parser_labels.labels(cursor) if has_labels else ()
                 matching = replace(matching, cardinality=side, include=include)
         fill = cursor.take_if(*FILLS)
         if fill is None:
@@ -241,7 +245,7 @@ class _Parser:
             return ranged
         if token.kind == "offset":
             with self._cursor.inside(*_OFFSET):
-                offset: parser_durations.DurationExpr = yield self._durations.offset()
+                offset: DurationExpr = yield self._durations.offset()
             return parser_shifts.with_offset(self._cursor, expr, settled(offset), self._cursor.end)
         if token.kind == "@":
             return self._at(expr)
@@ -263,7 +267,7 @@ class _Parser:
     def _ranged(self, expr: Expr, opening: Token) -> Task[Expr]:
         cursor = self._cursor
         with cursor.inside(*_RANGE_START):
-            length: parser_durations.DurationExpr = yield self._durations.positive()
+            length: DurationExpr = yield self._durations.positive()
         after = cursor.expect({":", "]"}, *_RANGE_END)
         if after.kind == "]":
             brackets = merged(opening.span, after.span)

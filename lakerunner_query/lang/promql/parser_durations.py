@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from lakerunner_query.lang.promql import durations, numbers
@@ -64,19 +63,22 @@ class DurationParser:
             closing = cursor.expect({")"})
             return self._signed(sign, _wrapped(inner, merged(opening.span, closing.span)))
         if cursor.next.kind in LITERALS:
-            return self._signed(sign, self._number()) if sign else self._number()
+            return self._number(sign)
         if cursor.next.kind in OF_DURATIONS:
             operand: DurationExpr = yield self._call(sign)
             return self._signed(sign, operand) if sign else operand
         if sign:
             operand = yield self._expression(_PRODUCT + 1)
-            operand = self._signed(sign, operand)
-            return (yield self._operators(operand, _ADDITION))
-        return (yield self._expression(_ADDITION))
+            signed = self._signed(sign, operand)
+            operand = yield self._operators(signed, _ADDITION)
+            return operand
+        operand = yield self._expression(_ADDITION)
+        return operand
 
     def _expression(self, floor: int) -> Task[DurationExpr]:
-        operand: DurationExpr = yield self._operand()
-        return (yield self._operators(operand, floor))
+        expr: DurationExpr = yield self._operand()
+        expr = yield self._operators(expr, floor)
+        return expr
 
     def _operators(self, left: DurationExpr, floor: int) -> Task[DurationExpr]:
         while (level := _LEVELS.get(self._cursor.next.kind, 0)) >= floor:
@@ -116,19 +118,25 @@ class DurationParser:
         self._require_feature(merged((sign or token).span, span))
         return DurationCall(_NAMES.get(token.kind, token.kind), tuple(arguments), span)
 
-    def _number(self) -> DurationNumber:
+    def _number(self, sign: Token | None = None) -> DurationNumber:
         value, token = literal(self._cursor)
-        return self._in_range(DurationNumber(value, token.kind == DURATION, token.span), token.span)
+        number = DurationNumber(value, token.kind == DURATION, token.span)
+        return self._negated(sign, number) if sign else self._in_range(number, token.span)
 
     def _signed(self, sign: Token, operand: DurationExpr) -> DurationExpr:
-        span = merged(sign.span, operand.span)
         if isinstance(operand, DurationNumber):
-            value = -operand.seconds if sign.kind == "-" else operand.seconds
-            return self._in_range(replace(operand, seconds=value, span=span), sign.span)
+            return self._negated(sign, operand)
+        span = merged(sign.span, operand.span)
         return DurationCall("neg", (operand,), span) if sign.kind == "-" else operand
 
+    def _negated(self, sign: Token, number: DurationNumber) -> DurationNumber:
+        """Where the sign is a minus."""
+        value = -number.seconds if sign.kind == "-" else number.seconds
+        span = merged(sign.span, number.span)
+        return self._in_range(replace(number, seconds=value, span=span), sign.span)
+
     def _in_range(self, number: DurationNumber, blamed: Span) -> DurationNumber:
-        if durations.is_out_of_range(number.seconds) or math.isnan(number.seconds):
+        if durations.is_out_of_range(number.seconds):
             raise self._cursor.failure("duration out of range", blamed)
         return number
 

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-from lakerunner_query.lang import regex
 from lakerunner_query.lang.matcher import Matcher, MatchOp
+from lakerunner_query.lang.promql import go_regex
 from lakerunner_query.lang.promql.ast import NO_SHIFT, Selector
 from lakerunner_query.lang.promql.cursor import Cursor, merged
 from lakerunner_query.lang.promql.positions import position_of
-from lakerunner_query.lang.promql.regex_wording import reworded
 from lakerunner_query.lang.promql.strings import is_utf8, quote, unquote
 from lakerunner_query.lang.promql.tokens import IDENTIFIER, LABEL_NAMES, METRIC_NAMES, STRING, Token
 
@@ -51,11 +50,8 @@ def _matcher(cursor: Cursor) -> Matcher:
     op = MatchOp(cursor.expect(_MATCH_OPS, _LIST, "label matching operator").kind)
     literal = cursor.expect({STRING}, _LIST, "string")
     value = unquote(literal.text)
-    if op.is_regex:
-        try:
-            regex.check(value)
-        except regex.InvalidRegexError as error:
-            raise cursor.failure(reworded(error), merged(token.span, literal.span)) from error
+    if op.is_regex and (reason := go_regex.complaint(value)):
+        raise cursor.failure(reason, merged(token.span, literal.span))
     return Matcher(name, op, value, place)
 
 

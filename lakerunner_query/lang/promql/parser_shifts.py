@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NoReturn
 
 from lakerunner_query.lang.promql.ast import (
     Duration,
@@ -19,13 +18,14 @@ from lakerunner_query.lang.promql.ast import (
 )
 from lakerunner_query.lang.promql.cursor import Cursor
 
+Shifted = Selector | Matrix | Subquery
 _SHIFTABLE = "an instant vector selector or range vector selector or a subquery"
 
 
 def with_offset(cursor: Cursor, expr: Expr, offset: Duration, end: int) -> Expr:
-    shift = _shift_of(expr)
-    if shift is None:
+    if not isinstance(expr, Shifted):
         raise cursor.failure(f"offset modifier must be preceded by {_SHIFTABLE}", expr.span)
+    shift = _shift_of(expr)
     if shift.offset != 0:
         raise cursor.failure("offset may not be set multiple times", expr.span)
     return _with_shift(expr, replace(shift, offset=offset), end)
@@ -41,9 +41,9 @@ def with_time(cursor: Cursor, expr: Expr, seconds: float, end: int) -> Expr:
 
 
 def with_at(cursor: Cursor, expr: Expr, at: int | Edge, end: int) -> Expr:
-    shift = _shift_of(expr)
-    if shift is None:
+    if not isinstance(expr, Shifted):
         raise cursor.failure(f"@ modifier must be preceded by {_SHIFTABLE}", expr.span)
+    shift = _shift_of(expr)
     if shift.at is not None:
         raise cursor.failure("@ <timestamp> may not be set multiple times", expr.span)
     return _with_shift(expr, replace(shift, at=at), end)
@@ -72,25 +72,12 @@ def matrix(cursor: Cursor, expr: Expr, length: Duration, brackets: Span) -> Matr
     return Matrix(expr, length, Span(expr.span.start, brackets.end))
 
 
-def _shift_of(expr: Expr) -> Shift | None:
-    match expr:
-        case Selector() | Subquery():
-            return expr.shift
-        case Matrix():
-            return expr.selector.shift
-    return None
+def _shift_of(expr: Shifted) -> Shift:
+    return expr.selector.shift if isinstance(expr, Matrix) else expr.shift
 
 
-def _with_shift(expr: Expr, shift: Shift, end: int) -> Expr:
+def _with_shift(expr: Shifted, shift: Shift, end: int) -> Expr:
     span = Span(expr.span.start, end)
-    match expr:
-        case Selector() | Subquery():
-            return replace(expr, shift=shift, span=span)
-        case Matrix():
-            return replace(expr, selector=replace(expr.selector, shift=shift), span=span)
-    unreachable: NoReturn = _not_shiftable(expr)
-    return unreachable
-
-
-def _not_shiftable(expr: Expr) -> NoReturn:
-    raise TypeError(f"{type(expr).__name__} has no shift")
+    if isinstance(expr, Matrix):
+        return replace(expr, selector=replace(expr.selector, shift=shift), span=span)
+    return replace(expr, shift=shift, span=span)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from lakerunner_query.lang.promql.ast import Aggregate, Binary, Call, Expr, Paren, Subquery, Unary, children
 from lakerunner_query.lang.promql.printer import aggregator, operator, own_text, subquery_suffix
-from lakerunner_query.lang.promql.unwinding import Task, unwind
+from lakerunner_query.lang.promql.unwinding import Task, gathered, unwind
 
 MAX_LINE = 100
 """Bytes; what is longer is split where it can be."""
@@ -55,9 +55,7 @@ class _Pretty:
                 right: str = yield self.lines(expr.right, level + 1)
                 return f"{left}\n{indent}{operator(expr)}\n{right}"
             case Paren() | Call() | Aggregate():
-                below: list[str] = []
-                for child in children(expr):
-                    below.append((yield self.lines(child, level + 1)))
+                below: list[str] = yield gathered(self.lines(child, level + 1) for child in children(expr))
                 inner = ",\n".join(below)
                 return f"{indent}{_head(expr)}(\n{inner}\n{indent})"
         return indent + text

@@ -33,7 +33,7 @@ from lakerunner_query.lang.promql.ast import (
     children,
 )
 from lakerunner_query.lang.promql.strings import quote
-from lakerunner_query.lang.promql.unwinding import Task, unwind
+from lakerunner_query.lang.promql.unwinding import Task, gathered, unwind
 
 _NAME = "__name__"
 _PLAIN_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -44,14 +44,31 @@ def to_text(expr: Expr) -> str:
 
 
 def _printed(expr: Expr) -> Task[str]:
-    below: list[str] = []
-    for child in children(expr):
-        below.append((yield _printed(child)))
+    below: list[str] = yield gathered(map(_printed, children(expr)))
     return own_text(expr, below)
 
 
 def own_text(expr: Expr, below: list[str]) -> str:
     """The text of an expression whose `children` have these texts."""
+    match expr:
+        case Subquery():
+            text = below[0] + subquery_suffix(expr)
+        case Paren():
+            text = f"({below[0]})"
+        case Unary():
+            text = expr.op + below[0]
+        case Binary():
+            text = f"{below[0]} {operator(expr)} {below[1]}"
+        case Call():
+            text = f"{expr.function}({', '.join(below)})"
+        case Aggregate():
+            text = f"{aggregator(expr)}({', '.join(below)})"
+        case Number() | Text() | Selector() | Matrix():
+            text = _leaf_text(expr)
+    return text
+
+
+def _leaf_text(expr: Number | Text | Selector | Matrix) -> str:
     match expr:
         case Number():
             return _number(expr)
@@ -61,18 +78,6 @@ def own_text(expr: Expr, below: list[str]) -> str:
             return selected(expr) + _at(expr.shift) + _reach(expr) + _offset(expr.shift)
         case Matrix():
             return selected(expr.selector) + range_suffix(expr)
-        case Subquery():
-            return below[0] + subquery_suffix(expr)
-        case Paren():
-            return f"({below[0]})"
-        case Unary():
-            return expr.op + below[0]
-        case Binary():
-            return f"{below[0]} {operator(expr)} {below[1]}"
-        case Call():
-            return f"{expr.function}({', '.join(below)})"
-        case Aggregate():
-            return f"{aggregator(expr)}({', '.join(below)})"
 
 
 def selected(expr: Selector) -> str:
@@ -164,9 +169,7 @@ def _duration(duration: Duration) -> str:
 def _duration_text(expr: DurationExpr) -> Task[str]:
     if isinstance(expr, DurationNumber):
         return _seconds(expr.seconds) if expr.is_duration else numbers.text(expr.seconds)
-    below: list[str] = []
-    for argument in expr.arguments:
-        below.append((yield _duration_text(argument)))
+    below: list[str] = yield gathered(map(_duration_text, expr.arguments))
     match expr.op:
         case "step" | "range":
             return f"{expr.op}()"

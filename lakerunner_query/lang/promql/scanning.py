@@ -13,8 +13,8 @@ _PREFIX = re.compile(r"0[xX]_?")
 _UNITS = re.compile(r"[smhdwy]s?")
 _PART = re.compile(r"([0-9]+)([smhdw]s?)?")
 _ALPHANUMERIC = re.compile(r"[A-Za-z0-9_]")
-_AFTER_DOT = "_."
-_AFTER_SIGN = "._eE"
+_SEPARATORS = "._eE"
+_FORBIDDEN_AFTER = {".": "_.", "_": "._eE", "e": "._eE"}
 
 
 def number_end(text: str, at: int) -> tuple[int, bool]:
@@ -26,32 +26,30 @@ def number_end(text: str, at: int) -> tuple[int, bool]:
         at += 1
     at += text[at : at + 1] == "."
     at += _is_in(text, at, digits)
-    seen_dot = seen_exponent = False
-    while _is_in(text, at, digits + "._eE"):
-        char = text[at]
-        if char == ".":
-            at += 1
-            if seen_dot or _is_in(text, at, _AFTER_DOT):
-                return at + (not seen_dot), False
-            if digits is _HEX_DIGITS:
+    seen: set[str] = set()
+    while _is_in(text, at, digits + _SEPARATORS):
+        if text[at] in _SEPARATORS:
+            at, is_sound = _separator_end(text, at, seen, digits is _HEX_DIGITS)
+            if not is_sound:
                 return at, False
-            seen_dot = True
-        elif char in "eE":
+            continue
+        while _is_in(text, at, digits):
             at += 1
-            if seen_exponent:
-                return at, False
-            seen_exponent = True
-            at += _is_in(text, at, "+-")
-            if at >= len(text) or _is_in(text, at, _AFTER_SIGN):
-                return at + (at < len(text)), False
-        elif char == "_":
-            at += 1
-            if at >= len(text) or _is_in(text, at, _AFTER_SIGN):
-                return at + (at < len(text)), False
-        else:
-            while _is_in(text, at, digits):
-                at += 1
     return at, at > start and not _ALPHANUMERIC.match(text, at)
+
+
+def _separator_end(text: str, at: int, seen: set[str], is_hex: bool) -> tuple[int, bool]:
+    """Behind the point, exponent or underscore at `at`, and whether it may stand there."""
+    kind = text[at].lower()
+    at += 1
+    if kind != "_" and kind in seen:
+        return at, False
+    seen.add(kind)
+    if kind == "e":
+        at += _is_in(text, at, "+-")
+    if _is_in(text, at, _FORBIDDEN_AFTER[kind]):
+        return at + 1, False
+    return at, not is_hex if kind == "." else at < len(text)
 
 
 def remaining_duration_end(text: str, at: int) -> tuple[int, bool]:

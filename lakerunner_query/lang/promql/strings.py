@@ -1,8 +1,8 @@
 r"""PromQL's string literals, and Go's quoting of strings for output.
 
-Single and double quotes take Go's escapes, back quotes take none. An escape such as `\xff` can spell bytes that
-are not UTF-8; as everywhere in Python such a byte becomes one lone surrogate (`surrogateescape`), so that values
-stay comparable and print as `\xff` again.
+Single and double quotes take Go's escapes, back quotes take none. An escape such as `\xff` can spell bytes
+that are not UTF-8; as everywhere in Python such a byte becomes one lone surrogate (`surrogateescape`), so
+that values stay comparable and print as `\xff` again.
 
 >>> unquote(r"'it\'s \u00e9 \x41'"), unquote(r'`a\tb`'), quote(unquote(r'"\xff"'))
 ("it's é A", 'a\\tb', '"\\xff"')

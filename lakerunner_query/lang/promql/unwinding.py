@@ -1,4 +1,6 @@
-"""Recursion over deep trees without Python's stack: a task yields the tasks it needs and is sent their results.
+"""Recursion over deep trees without Python's stack.
+
+A task yields the tasks it needs and is sent their results.
 
 def depth(expr: Expr) -> Task[int]:
     below: int = yield depth(expr.left)
@@ -7,7 +9,7 @@ def depth(expr: Expr) -> Task[int]:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -31,3 +33,12 @@ def unwind(task: Task[T], at_depth: Callable[[int], None] | None = None) -> T:
                 at_depth(len(waiting))
     final: T = result
     return final
+
+
+def gathered(tasks: Iterable[Task[T]]) -> Task[list[T]]:
+    """The results of several tasks, in order."""
+    results: list[T] = []
+    for task in tasks:
+        result: T = yield task
+        results.append(result)
+    return results

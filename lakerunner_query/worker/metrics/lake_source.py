@@ -36,6 +36,7 @@ from lakerunner_query.worker.metrics.derived import (
 from lakerunner_query.worker.metrics.interning import Numbering
 from lakerunner_query.worker.metrics.joined import Rows, Runs, cut, join
 from lakerunner_query.worker.metrics.opening import Reading
+from lakerunner_query.worker.metrics.reset_hints import BEFORE_MS, with_hints
 from lakerunner_query.worker.metrics.rollups import Numbered, RollupSource, may_derive
 from lakerunner_query.worker.metrics.row_groups import FLOAT, HINT, HISTOGRAM, SUMMARIES
 from lakerunner_query.worker.metrics.series_table import SeriesTable
@@ -145,9 +146,18 @@ class LakeSource:
         rows, numbers = self._rows(tables, matchers, "", from_ms, to_ms, only_derived=False)
         labels = self._labels(numbers)
         keep, histograms = _answering(rows, exact=_names_exactly(matchers))
+        if histograms is not None:
+            earlier = from_ms - BEFORE_MS  # only now that there are some: it is twice the reading
+            tables = self._tables(earlier, to_ms)
+            rows, numbers = self._rows(tables, matchers, "", earlier, to_ms, only_derived=False)
+            labels = self._labels(numbers)
+            keep, histograms = _answering(rows, exact=_names_exactly(matchers))
         if keep is not None:
             rows = _kept(rows, keep)
-            histograms = None if histograms is None else histograms[keep]
+            histograms = None if histograms is None else with_hints(histograms[keep], rows.offsets)
+        if histograms is not None:
+            inside = rows.time_ms > from_ms
+            rows, histograms = _kept(rows, inside), histograms[inside]
         return _ordered(rows, labels, histograms, starts=self._starts)
 
     def _labels(self, numbers: Int64s) -> list[Labels]:

@@ -27,9 +27,10 @@ def labels_of(text: str) -> Labels:
     >>> labels_of('up{job=a,z=1}')
     (('__name__', 'up'), ('job', 'a'), ('z', '1'))
     """
-    name, _, rest = text.partition("{")
-    pairs = [tuple(pair.split("=", 1)) for pair in rest.removesuffix("}").split(",") if pair]
-    return tuple(sorted([("__name__", name)] * bool(name) + pairs))  # type: ignore[arg-type]
+    metric, _, rest = text.partition("{")
+    pairs = [pair.partition("=") for pair in rest.removesuffix("}").split(",") if pair]
+    labels = [(name, value) for name, _, value in pairs]
+    return tuple(sorted([*labels, ("__name__", metric)] if metric else labels))
 
 
 class Written:
@@ -69,7 +70,9 @@ def _matches(matcher: Matcher, labels: dict[str, str]) -> bool:
     return equal != (matcher.op in {MatchOp.NOT_EQUAL, MatchOp.NOT_REGEX})
 
 
-def ask(source: Written, text: str, *, start: int = 0, step: int = 60, count: int = 1, parts: int = 1) -> Answer:
+def ask(
+    source: Written, text: str, *, start: int = 0, step: int = 60, count: int = 1, parts: int = 1
+) -> Answer:
     """Times in seconds; in several parts as slices of a query are."""
     whole = Steps(start * 1000, step * 1000, count)
     expr = bind(parse(text), whole.start_ms, whole.end_ms, whole.step_ms)

@@ -83,7 +83,9 @@ def test_no_error_where_the_other_side_has_nothing() -> None:
 
 @pytest.mark.parametrize("op", [">", "<", "+"])
 def test_many_to_one_must_be_explicit_even_if_filtered_away(op: str) -> None:
-    with pytest.raises(EvaluationError, match=r"many-to-one matching must be explicit \(group_left/group_right\)"):
+    with pytest.raises(
+        EvaluationError, match=r"many-to-one matching must be explicit \(group_left/group_right\)"
+    ):
         ask(CHANGING, f"many {op} on(x) one")
 
 

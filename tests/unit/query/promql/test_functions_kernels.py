@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,7 +20,7 @@ from lakerunner_query.evaluate.functions.kernels_times import times_of_extremes
 from lakerunner_query.evaluate.functions.kernels_trend import smoothings, trends
 from lakerunner_query.windows.edges import Windows
 from lakerunner_query.windows.functions import Function, Grid
-from lakerunner_query.windows.samples import Samples, windows_of
+from lakerunner_query.windows.samples import Samples, over_samples, windows_of
 from tests.unit.query.windows.generated import grids, many, samples
 from tests.unit.query.windows.oracle import Point, is_stale, kahan
 
@@ -169,7 +170,7 @@ def divided(one: float, other: float) -> float:
 def kahan_total(numbers: Sequence[float]) -> float:
     total, lost = 0.0, 0.0
     for number in numbers:
-        total, lost = kahan(number, total, lost)
+        total, lost = kahan(total, lost, number)
     return total + lost
 
 
@@ -376,9 +377,7 @@ def test_a_beginning_before_the_last_sample_overlaps_unless_it_is_the_same_one()
 @settings(max_examples=80, deadline=None)
 @given(many, grids(), st.sampled_from([Function.RATE, Function.INCREASE]))
 def test_without_beginnings_counters_are_as_without_looking(all_points, grid: Grid, function: Function) -> None:
-    from lakerunner_query.windows.samples import over_samples
-
-    cumulative = [[point._replace(delta=False) for point in points] for points in all_points]
+    cumulative = [[replace(point, delta=False) for point in points] for points in all_points]
     windows = windows_of(grid)
 
     def kernel(real: Samples, values: np.ndarray, states: np.ndarray) -> None:

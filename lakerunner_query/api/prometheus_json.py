@@ -1,0 +1,108 @@
+"""Answers as Prometheus' JSON: finished text of samples, put together as bytes.
+
+{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"job":"a"},"values":[[1,"0.5"]]}]}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from lakerunner_query.evaluate.notes import Annotation
+from lakerunner_query.evaluate.vectors import Labels
+from lakerunner_query.execute.metric_merge import Joined, JoinedSeries
+from lakerunner_query.execute.work import Missing
+from lakerunner_query.worker.metrics.rendering import time_text
+
+MAX_NOTES = 10
+"""More warnings, or more infos, are only counted."""
+TRUNCATED = "results truncated due to limit"
+
+
+class Said(NamedTuple):
+    """What stands beside the data."""
+
+    warnings: Sequence[str] = ()
+    infos: Sequence[str] = ()
+
+
+def success(data: bytes, said: Said = Said()) -> bytes:
+    """
+    >>> success(b"[]", Said(["partial"]))
+    b'{"status":"success","data":[],"warnings":["partial"]}'
+    """
+    warnings = b',"warnings":' + msgspec.json.encode(said.warnings) if said.warnings else b""
+    infos = b',"infos":' + msgspec.json.encode(said.infos) if said.infos else b""
+    return b'{"status":"success","data":' + data + warnings + infos + b"}"
+
+
+def result(answer: Joined, *, at_ms: int | None, limit: int, stats: bytes) -> tuple[bytes, bool]:
+    """The data of a query, and whether the limit cut it; `at_ms` is the time of an instant query."""
+    kept = answer.series[:limit] if limit and answer.kind != "scalar" else answer.series
+    if at_ms is None:
+        kept = sorted(kept, key=lambda one: one.labels)
+        kind, rendered = "matrix", _list(map(_range, kept))
+    elif answer.kind == "matrix":
+        kind, rendered = "matrix", _list(map(_range, kept))
+    elif answer.kind == "vector":
+        kind, rendered = "vector", _list(map(_instant, kept))
+    elif answer.kind == "scalar":
+        kind, rendered = "scalar", answer.series[0].floats
+    else:
+        text = msgspec.json.encode(answer.string)
+        kind, rendered = "string", b"[" + time_text(at_ms).encode() + b"," + text + b"]"
+    told = b',"stats":' + stats if stats else b""
+    data = b'{"resultType":"' + kind.encode() + b'","result":' + rendered + told + b"}"
+    return data, len(kept) < len(answer.series)
+
+
+def series(label_sets: Iterable[Labels]) -> bytes:
+    return _list(map(metric, label_sets))
+
+
+def metric(labels: Labels) -> bytes:
+    """
+    >>> metric((("__name__", "up"), ("job", "a")))
+    b'{"__name__":"up","job":"a"}'
+    """
+    return msgspec.json.encode(dict(labels))
+
+
+def partial(missing: Mapping[str, Missing]) -> list[str]:
+    """What is said where segments could not be read."""
+    if not missing:
+        return []
+    first = next(iter(missing.values()))
+    return [f"partial: {len(missing)} segments unreadable, e.g. {first.segment_id}: {first.reason}"]
+
+
+def noted(annotations: Sequence[Annotation], text: str, warnings: Sequence[str]) -> Said:
+    """Annotations with their places in the query, behind what else there is to warn of."""
+    found: dict[str, list[str]] = {"warning": [], "info": []}
+    for annotation in annotations:
+        found[annotation.kind].append(annotation.render(text))
+    return Said([*warnings, *_few(found["warning"], "warning")], _few(found["info"], "info"))
+
+
+def _few(texts: list[str], kind: str) -> list[str]:
+    more = len(texts) - MAX_NOTES
+    if more <= 0:
+        return texts
+    return [*texts[:MAX_NOTES], f"{more} more {kind} annotations omitted"]
+
+
+def _list(parts: Iterator[bytes]) -> bytes:
+    return b"[" + b",".join(parts) + b"]"
+
+
+def _range(one: JoinedSeries) -> bytes:
+    values = b',"values":[' + one.floats + b"]" if one.floats else b""
+    histograms = b',"histograms":[' + one.histograms + b"]" if one.histograms else b""
+    return b'{"metric":' + metric(one.labels) + values + histograms + b"}"
+
+
+def _instant(one: JoinedSeries) -> bytes:
+    sample = b',"histogram":' + one.histograms if one.histograms else b',"value":' + one.floats
+    return b'{"metric":' + metric(one.labels) + sample + b"}"

@@ -1,0 +1,45 @@
+"""What is known of resets between the histograms of a series, told from the histograms themselves.
+
+Nobody stores with a histogram that it goes on from the one before; readers see it:
+
+    10   20   5   7      unknown, no reset, unknown (it fell), no reset
+
+A hint that was sent is kept where it says more: gauges, and resets that the counts do not show.
+"""
+
+from __future__ import annotations
+
+from lakerunner_query.evaluate.histogram import Hint, Histogram, detect_reset
+from lakerunner_query.evaluate.vectors import Objects
+from lakerunner_query.windows.functions import Int64s
+
+BEFORE_MS = 300_000
+"""So far before a window the histogram is looked for that its first one goes on from."""
+
+
+def with_hints(histograms: Objects, offsets: Int64s) -> Objects:
+    """The same, with what each says of the one before it in its series; None where a float stands."""
+    found = histograms.copy()
+    for series in range(len(offsets) - 1):
+        previous: Histogram | None = None
+        for row in range(int(offsets[series]), int(offsets[series + 1])):
+            histogram: Histogram | None = histograms[row]
+            if histogram is None:
+                previous = None
+                continue
+            hint = _hint(histogram, previous)
+            found[row] = histogram.with_hint(hint)
+            previous = None if hint is Hint.GAUGE else histogram
+    return found
+
+
+def _hint(histogram: Histogram, previous: Histogram | None) -> Hint:
+    if histogram.hint is Hint.GAUGE:
+        return Hint.GAUGE
+    if previous is None or histogram.hint is Hint.RESET or not _same_layout(histogram, previous):
+        return Hint.UNKNOWN
+    return Hint.UNKNOWN if detect_reset(histogram.with_hint(Hint.UNKNOWN), previous) else Hint.NO_RESET
+
+
+def _same_layout(one: Histogram, other: Histogram) -> bool:
+    return (one.schema, one.zero_threshold, one.bounds) == (other.schema, other.zero_threshold, other.bounds)

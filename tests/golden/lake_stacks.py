@@ -1,0 +1,44 @@
+"""Stacks that answer from a lake: in one piece, cut in many, or from rollups where those say the same.
+
+A cut query has three slices, or as many as have two steps each, evaluated apart over hour-wide segments and joined in order of time.
+"""
+
+from __future__ import annotations
+
+from lakerunner_query.errors import QueryError
+from lakerunner_query.evaluate.promql import evaluate, settle
+from lakerunner_query.evaluate.vectors import Steps
+from lakerunner_query.execute.metric_slices import even_parts
+from lakerunner_query.lang.promql.bound import bind
+from lakerunner_query.lang.promql.parser import parse
+from resources.lake.timecut import HOUR_NS
+from tests.golden.lake_source import LakeFiles
+from tests.golden.promqltest_compare import Outcome
+from tests.golden.promqltest_script import Times
+from tests.golden.promqltest_stacks import OPTIONS, SourceStack, Stack, outcome_of
+
+SLICES = 3
+
+
+class SplitStack(SourceStack):
+    """Slices as the coordinator cuts them, only much smaller."""
+
+    def ask(self, text: str, times: Times, is_range: bool) -> Outcome:
+        if not is_range:
+            return super().ask(text, times, is_range)
+        steps = Steps(times.start_ms, times.step_ms, (times.end_ms - times.start_ms) // times.step_ms + 1)
+        try:
+            expr = bind(parse(text), times.start_ms, times.end_ms, times.step_ms)
+            parts = even_parts(steps, SLICES)
+            answer = settle([evaluate(expr, part, self._source, OPTIONS) for part in parts])
+        except QueryError as error:
+            return Outcome(failure=str(error))
+        return outcome_of(answer, text, steps, is_range)
+
+
+def lake_stack(name: str) -> Stack:
+    if name == "single":
+        return SourceStack(LakeFiles())
+    if name == "split":
+        return SplitStack(LakeFiles(width_ns=HOUR_NS))
+    return SourceStack(LakeFiles(with_rollups=True))
