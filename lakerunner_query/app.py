@@ -17,22 +17,32 @@ from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
 
 from lakerunner_query.admission import Admission
+from lakerunner_query.api.compression import gzipped
 from lakerunner_query.api.explore import asset, page
 from lakerunner_query.api.failures import EXCEPTION_HANDLERS
 from lakerunner_query.api.health import alive, metrics, ping, ready
 from lakerunner_query.api.logs import logs_router
 from lakerunner_query.api.loki import loki_router
+from lakerunner_query.api.metric_queries import metrics_router
 from lakerunner_query.api.metrics import Counters, counting
+from lakerunner_query.api.prometheus import prometheus_router
+from lakerunner_query.api.prometheus_status import healthy, ready_like_prometheus
+from lakerunner_query.api.promql import promql_router
 from lakerunner_query.api.services import Services
 from lakerunner_query.engine import Engine, Limits
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
+from lakerunner_query.metric_engine import MetricEngine, MetricLimits
+from lakerunner_query.series_engine import SeriesEngine
 from resources.index.contract import QueryIndex
 from resources.settings import Settings
 
 INDEX_WAIT_S = 3.0
 """Asked twice before a query is refused with 503."""
-HANDLERS = (page, asset, alive, ready, metrics, ping, logs_router, loki_router)
+HANDLERS = (
+    page, asset, alive, ready, metrics, ping, logs_router, loki_router, metrics_router, promql_router,
+    prometheus_router, healthy, ready_like_prometheus,
+)  # fmt: skip
 
 
 def create_app(settings: Settings, index: QueryIndex) -> Litestar:
@@ -52,7 +62,7 @@ def create_app(settings: Settings, index: QueryIndex) -> Litestar:
         lifespan=[lifespan],
         dependencies={"services": Provide(_provide, sync_to_thread=False)},
         exception_handlers=EXCEPTION_HANDLERS,
-        middleware=[DefineMiddleware(counting, counters=counters)],
+        middleware=[DefineMiddleware(counting, counters=counters), gzipped],
         openapi_config=OpenAPIConfig(title="Lakerunner query API", version="0.1.0", path="/schema"),
     )
 
@@ -88,7 +98,9 @@ def _services(settings: Settings, index: QueryIndex, counters: Counters) -> Serv
     admission = Admission(settings.query_max_concurrency)
     limits = Limits(settings.query_timeout_s, settings.query_max_limit)
     engine = Engine(locator, dispatcher, admission, limits)
-    return Services(settings, locator, dispatcher, engine, counters)
+    metrics = MetricEngine(locator, dispatcher, admission, MetricLimits(settings.query_timeout_s))
+    series = SeriesEngine(locator, dispatcher, admission, settings.query_timeout_s)
+    return Services(settings, locator, dispatcher, engine, metrics, series, counters)
 
 
 def _provide(state: State) -> Services:

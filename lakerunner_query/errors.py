@@ -124,3 +124,10 @@ class WorkFailedError(QueryError):
 
     status = 500
     code = "work_failed"
+
+
+class SegmentsMissingError(QueryError):
+    """Segments could not be read, and an answer without them was not wanted."""
+
+    status = 503
+    code = "segments_missing"

@@ -32,10 +32,21 @@ from lakerunner_query.errors import (
     WorkFailedError,
 )
 from lakerunner_query.execute.metric_answer import encode_metric_answer, encode_series_answer
-from lakerunner_query.execute.work import TOKEN_HEADER, MetricUnit, SeriesUnit, Unit, encode_answer
+from lakerunner_query.execute.metric_facts import encode_facts
+from lakerunner_query.execute.work import (
+    TOKEN_HEADER,
+    ExemplarUnit,
+    MetadataUnit,
+    MetricUnit,
+    SeriesUnit,
+    Unit,
+    encode_answer,
+)
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.log_scan import LogScanner
+from lakerunner_query.worker.metrics.exemplars import ExemplarReader
 from lakerunner_query.worker.metrics.listing import SeriesLister
+from lakerunner_query.worker.metrics.metadata import MetadataReader
 from lakerunner_query.worker.metrics.opening import MetricOpener
 from lakerunner_query.worker.metrics.scan import MetricScanner
 from lakerunner_query.worker.opening import SegmentOpener, SegmentStore
@@ -55,6 +66,8 @@ class Worker:
     scanner: LogScanner
     metrics: MetricScanner
     lister: SeriesLister
+    describer: MetadataReader
+    exemplars: ExemplarReader
     cache: SegmentCache
     session: DuckSession
     threads: anyio.CapacityLimiter
@@ -81,6 +94,10 @@ class Worker:
             return encode_metric_answer(found)
         if isinstance(unit, SeriesUnit):
             return encode_series_answer(self.lister.run(unit, cancellation))
+        if isinstance(unit, MetadataUnit):
+            return encode_facts(self.describer.run(unit, cancellation))
+        if isinstance(unit, ExemplarUnit):
+            return encode_facts(self.exemplars.run(unit, cancellation))
         try:
             rows, report = self.scanner.run(unit, cancellation)
         except duckdb.OutOfMemoryException as error:
@@ -176,7 +193,16 @@ def _open_worker(settings: Settings, token: str, store: SegmentStore) -> Worker:
     opener = MetricOpener(cache, store, settings.worker_memory_mb * 1024 * 1024 // 3)
     threads = anyio.CapacityLimiter(max(2, settings.worker_threads))
     return Worker(
-        token, scanner, MetricScanner(opener), SeriesLister(opener), cache, session, threads, Counters()
+        token,
+        scanner,
+        MetricScanner(opener),
+        SeriesLister(opener),
+        MetadataReader(opener),
+        ExemplarReader(opener),
+        cache,
+        session,
+        threads,
+        Counters(),
     )
 
 

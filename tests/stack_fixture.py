@@ -7,7 +7,6 @@ one and shares it: PostgreSQL, Kafka and Spark together take about seven seconds
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lakerunner_cli.stack.paths import StackPaths
+from lakerunner_cli.stack.ports import any_free
 from lakerunner_cli.stack.state import StackState, read_state
 from resources.settings import Settings, process_environment
 
@@ -71,8 +71,7 @@ def lakerunner(
 
 def unused_ports() -> dict[str, str]:
     """Ports nobody listens on, so that tests do not meet a stack that a person is running."""
-    holders = [socket.create_server(("127.0.0.1", 0)) for _ in PORT_SETTINGS]
-    ports = [holder.getsockname()[1] for holder in holders]
-    for holder in holders:
-        holder.close()
-    return {f"LAKERUNNER_{name}_PORT": str(p) for name, p in zip(PORT_SETTINGS, ports, strict=True)}
+    found: set[int] = set()
+    while len(found) < len(PORT_SETTINGS):
+        found.add(any_free())
+    return {f"LAKERUNNER_{name}_PORT": str(p) for name, p in zip(PORT_SETTINGS, found, strict=True)}

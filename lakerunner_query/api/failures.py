@@ -1,7 +1,7 @@
 """The one way from an exception to a response.
 
 Lakerunner's endpoints answer `{status, code, message, position?}`; Loki's answer as Loki does, with the bare
-message as text. A failure nobody foresaw is logged with its trace and told without details.
+message as text, Prometheus' with its envelope. A failure nobody foresaw is logged with its trace and told without details.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from litestar import MediaType, Request, Response
 from litestar.exceptions import HTTPException
 
 from lakerunner_query.api.disconnect import ClientGoneError
+from lakerunner_query.api.prometheus_failures import PROMETHEUS, prometheus_failure
 from lakerunner_query.errors import QueryError
 
 LOKI = "/loki/"
@@ -54,6 +55,9 @@ def respond(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     if request.url.path.startswith(LOKI):
         text = MediaType.TEXT
         return Response(failure.message, status_code=failure.status, media_type=text, headers=headers)
+    if request.url.path.startswith(PROMETHEUS):
+        status, told = prometheus_failure(failure.status, failure.message)
+        return Response(told, status_code=status, media_type=MediaType.JSON, headers=headers)
     return Response(failure, status_code=failure.status, media_type=MediaType.JSON, headers=headers)
 
 

@@ -14,7 +14,6 @@ from lakerunner_query.evaluate.notes import Annotation
 from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.execute.metric_merge import Joined, JoinedSeries
 from lakerunner_query.execute.work import Missing
-from lakerunner_query.worker.metrics.rendering import time_text
 
 MAX_NOTES = 10
 """More warnings, or more infos, are only counted."""
@@ -51,8 +50,7 @@ def result(answer: Joined, *, at_ms: int | None, limit: int, stats: bytes) -> tu
     elif answer.kind == "scalar":
         kind, rendered = "scalar", answer.series[0].floats
     else:
-        text = msgspec.json.encode(answer.string)
-        kind, rendered = "string", b"[" + time_text(at_ms).encode() + b"," + text + b"]"
+        kind, rendered = "string", b"[" + seconds(at_ms) + b"," + msgspec.json.encode(answer.string) + b"]"
     told = b',"stats":' + stats if stats else b""
     data = b'{"resultType":"' + kind.encode() + b'","result":' + rendered + told + b"}"
     return data, len(kept) < len(answer.series)
@@ -68,6 +66,16 @@ def metric(labels: Labels) -> bytes:
     b'{"__name__":"up","job":"a"}'
     """
     return msgspec.json.encode(dict(labels))
+
+
+def seconds(time_ms: int) -> bytes:
+    """A time, with milliseconds only where there are some.
+
+    >>> seconds(1500), seconds(-60_000), seconds(-1)
+    (b'1.500', b'-60', b'-0.001')
+    """
+    whole, rest = divmod(abs(time_ms), 1000)
+    return f"{'-' if time_ms < 0 else ''}{whole}{f'.{rest:03d}' if rest else ''}".encode()
 
 
 def partial(missing: Mapping[str, Missing]) -> list[str]:

@@ -9,6 +9,8 @@ from lakerunner_query.api.watching import QueryWatch
 from lakerunner_query.engine import Engine
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
+from lakerunner_query.metric_engine import MetricEngine
+from lakerunner_query.series_engine import SeriesEngine
 from resources.settings import Settings
 from resources.store.latency import LatencyTable
 
@@ -19,6 +21,8 @@ class Services:
     locator: Locator
     dispatcher: Dispatcher
     engine: Engine
+    metrics: MetricEngine
+    series: SeriesEngine
     counters: Counters
     query_times: LatencyTable = field(
         default_factory=lambda: LatencyTable("lakerunner_query_seconds", ("api", "outcome"))

@@ -34,10 +34,16 @@ class QueryWatch:
         self._handed_over = True
 
     def finished(self, answer: Finished) -> None:
-        self.outcome = "partial" if answer.partial else "complete"
+        self.ended(partial=answer.partial)
         self.counters.add(series("lakerunner_query_rows_total", api=self.api), answer.collected.rows)
         considered = answer.collected.bytes_considered
         self.counters.add(series("lakerunner_query_bytes_considered_total", api=self.api), considered)
+
+    def ended(self, *, partial: bool, points: int = 0) -> None:
+        """Without an error; `points` are samples of a metric query's answer."""
+        self.outcome = "partial" if partial else "complete"
+        if points:
+            self.counters.add(series("lakerunner_query_points_total", api=self.api), points)
 
     def failed(self, error: BaseException) -> None:
         if isinstance(error, QueryError):

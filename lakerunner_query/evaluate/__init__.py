@@ -10,6 +10,6 @@
 | `binary.py`, `matching.py`, `sets.py`, `operators.py`, `cells.py` | operators: sides, rows, cells |
 | `aggregate.py`, `choosing.py`, `counted.py`, `ratios.py`, `histogram_sums.py` | aggregations |
 | `reductions.py`, `ranking.py` | their kernels |
-| `labels.py`, `rows.py`, `remembered.py`, `spelling.py` | label sets, rows, a source's memory, Go's spelling |
+| `labels.py`, `rows.py`, `remembered.py`, `spelling.py` | label sets, rows, what was read, Go's spelling |
 | `functions/`, `histogram/` | functions, and histograms as such |
 """

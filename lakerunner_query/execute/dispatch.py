@@ -18,6 +18,7 @@ import msgspec
 import xxhash
 
 from lakerunner_query.errors import LimitExceededError, QueryError, WorkerUnavailableError, WorkFailedError
+from lakerunner_query.evaluate.failures import EvaluationError
 from lakerunner_query.execute.work import TOKEN_HEADER, Unit
 
 Answer = TypeVar("Answer")
@@ -123,6 +124,10 @@ class _UnfinishedError(Exception):
     """The worker cannot take the unit now, or went silent over it: another one may do it."""
 
 
+_SAID: dict[str, type[QueryError]] = {kind.code: kind for kind in (LimitExceededError, EvaluationError)}
+"""Refusals that are the caller's business."""
+
+
 class _Envelope(msgspec.Struct):
     code: str = ""
     message: str = ""
@@ -135,5 +140,4 @@ def _refusal(response: httpx.Response) -> Exception:
         said = _Envelope(message=response.text[:200])
     if response.status_code in {502, 503, 504}:
         return _UnfinishedError(said.message)
-    kind: type[QueryError] = LimitExceededError if said.code == LimitExceededError.code else WorkFailedError
-    return kind(said.message or f"worker answered {response.status_code}")
+    return _SAID.get(said.code, WorkFailedError)(said.message or f"worker answered {response.status_code}")

@@ -25,6 +25,7 @@ from resources.lake.timecut import DAY_NS, cut
 
 Answer = TypeVar("Answer")
 NS_PER_MS = 1_000_000
+MAX_NS = 2**63 - 1 - 2 * DAY_NS
 LOST = (postgres.IndexUnavailableError, OSError)
 
 
@@ -53,16 +54,16 @@ class Locator:
             org=org,
             dataset=dataset,
             frequency_ms=0,
-            start_ns=wanted.from_ms * NS_PER_MS + 1,
-            end_ns=wanted.to_ms * NS_PER_MS + NS_PER_MS - 1,
+            start_ns=_held(wanted.from_ms * NS_PER_MS + 1),
+            end_ns=_held(wanted.to_ms * NS_PER_MS + NS_PER_MS - 1),
             terms=wanted.terms,
         )
         return await self._ask(partial(self._index.find_segments, question))
 
     async def tiers(self, org: str, frequencies_ms: Sequence[int], from_ms: int, to_ms: int) -> TierView:
         """Partitions and rollup segments of the days that `(from_ms, to_ms]` touches."""
-        start = cut(from_ms * NS_PER_MS + 1, DAY_NS)
-        end = cut(to_ms * NS_PER_MS, DAY_NS) + DAY_NS
+        start = cut(_held(from_ms * NS_PER_MS + 1), DAY_NS)
+        end = _held(cut(_held(to_ms * NS_PER_MS), DAY_NS) + DAY_NS)
         return await self._ask(
             partial(self._index.tier_view, org, Signal.METRICS, (AS_SENT, *frequencies_ms), start, end)
         )
@@ -86,3 +87,8 @@ class Locator:
             raise IndexUnavailableError(
                 "the segment index does not answer; nothing was read, try again shortly"
             ) from error
+
+
+def _held(ns: int) -> int:
+    """Queries may name times of which there cannot be samples; the index holds those of 1678 to 2261."""
+    return max(-MAX_NS, min(MAX_NS, ns))

@@ -104,7 +104,23 @@ class SeriesUnit(msgspec.Struct, frozen=True, tag="series"):
     """At most so many; 0: all."""
 
 
-Unit = LogUnit | MetricUnit | SeriesUnit
+class MetadataUnit(msgspec.Struct, frozen=True, tag="metadata"):
+    """What metrics of these names say of themselves; no names: all."""
+
+    affinity: str
+    segments: tuple[SegmentRef, ...]
+    names: tuple[str, ...] = ()
+
+
+class ExemplarUnit(msgspec.Struct, frozen=True, tag="exemplars"):
+    """Exemplars of the series that satisfy any of the selections, taken in `(from_ms, to_ms]`."""
+
+    affinity: str
+    selections: tuple[Selection, ...]
+    segments: tuple[SegmentRef, ...]
+
+
+Unit = LogUnit | MetricUnit | SeriesUnit | MetadataUnit | ExemplarUnit
 
 
 class Missing(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """Stacks that answer from a lake: in one piece, cut in many, or from rollups where those say the same.
 
-A cut query has three slices, or as many as have two steps each, evaluated apart over hour-wide segments and joined in order of time.
+A cut query has three slices, or as many as have two steps each, evaluated apart over hour-wide segments and
+joined in order of time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run promqltest scripts: python -m tests.golden.promqltest PATH… [--json OUT] [--stack memory] [--verbose]
+"""Run promqltest scripts: python -m tests.golden.promqltest PATH… [--json OUT] [--stack STACK] [--verbose]
 
 Each `eval` counts once; the last line is `passed N/M`. Every instant query is also asked as a range query
 around its time, and with `@ time` at other times: what goes wrong only there is listed as `also`, and not
@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.golden.memory_source import MemorySource
 from tests.golden.promqltest_compare import MismatchError, Outcome, check, check_value
 from tests.golden.promqltest_script import Clear, Eval, Load, Times, commands
-from tests.golden.promqltest_stacks import Stack, stack_named
+from tests.golden.promqltest_stacks import SourceStack, Stack
 from tests.golden.promqltest_variants import RANGE_CALLS, at_variants
 
 
@@ -109,6 +110,15 @@ def _in_range(command: Eval, stack: Stack, text: str, middle_ms: int) -> str | N
     )
 
 
+def stack_named(name: str) -> Stack:
+    if name == "memory":
+        return SourceStack(MemorySource())
+    # What a lake needs takes seconds to import.
+    from tests.golden.lake_stacks import lake_stack
+
+    return lake_stack(name)
+
+
 def main() -> int:
     options = _options()
     stack = stack_named(options.stack)
@@ -147,7 +157,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.golden.promqltest", description=__doc__)
     parser.add_argument("paths", nargs="+")
     parser.add_argument("--json", help="write every result there")
-    parser.add_argument("--stack", default="memory", help="memory, single, split or rollup")
+    parser.add_argument("--stack", default="memory", choices=["memory", "single", "split", "rollup"])
     parser.add_argument("--no-variants", action="store_true", help="ask each query once")
     parser.add_argument("--verbose", "-v", action="store_true", help="say what went wrong")
     return parser.parse_args()

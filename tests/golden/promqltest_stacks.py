@@ -101,9 +101,3 @@ def _sample_rows(series: Series) -> tuple[Row, ...]:
 def _sample(series: Series, place: int) -> Point:
     histogram = None if series.histograms is None else series.histograms[place]
     return float(series.value[place]) if histogram is None else histogram
-
-
-def stack_named(name: str) -> Stack:
-    if name == "memory":
-        return SourceStack(MemorySource())
-    raise SystemExit(f"--stack {name}: expected memory (the lake's stacks are not there yet)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import time
@@ -11,14 +10,13 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from lakerunner_cli.stack.ports import any_free
 from resources.settings import Settings
 
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[Settings]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = any_free()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

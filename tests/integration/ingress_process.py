@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from urllib.parse import unquote
 import httpx
 import zstandard
 
+from lakerunner_cli.stack.ports import any_free
 from resources.index.postgres import PostgresIndex
 from resources.index.types import StorageProfile
 from resources.kafka import read_batch
@@ -84,9 +84,7 @@ def running(dsn: str, broker: str, folder: Path, url: str = "", **settings: Any)
     index = PostgresIndex(dsn)
     index.put_storage_profile(StorageProfile("raw", url or f"file://{folder / 'bucket'}"))
     index.close()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = any_free()
     known = Settings(data_dir=folder, index_dsn=dsn, kafka_bootstrap=broker, ingress_port=port, **settings)
     with (folder / "ingress.log").open("wb") as output:
         process = subprocess.Popen(

@@ -8,6 +8,7 @@ x_bucket{job="a"} {{count:7}}       and a native one of the same labels: both ar
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,16 +37,37 @@ def bound_of(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Classic:
-    """One classic histogram: its series by bound."""
+Members = list[tuple[float, int]]
+"""Bounds and the rows that have them, ascending."""
 
-    labels: Labels
+MANY_CELLS = 2_000_000
+"""As many cells of counts are worked on at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Classics:
+    """Classic histograms of the same bounds."""
+
+    labels: list[Labels]
     """Without `le`, with the name."""
     le: Doubles
     counts: Doubles
-    """(bounds, steps)"""
+    """(bounds, histograms, steps)"""
     present: Flags
+
+    @property
+    def shown(self) -> Flags:
+        """(histograms, steps): where some bucket is."""
+        found: Flags = self.present.any(axis=0)
+        return found
+
+    def parts(self) -> Iterator[Classics]:
+        """A few histograms after the other."""
+        bounds, histograms, steps = self.counts.shape
+        some = max(1, MANY_CELLS // max(1, bounds * steps))
+        for begin in range(0, histograms, some):
+            rows = slice(begin, begin + some)
+            yield Classics(self.labels[rows], self.le, self.counts[:, rows], self.present[:, rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +75,12 @@ class Bucketed:
     vector: Vector
     natives: Flags
     """(rows, steps): where a native histogram counts."""
-    classics: list[Classic]
+    classics: list[Classics]
 
 
 def bucketed(vector: Vector, notes: Notes) -> Bucketed:
     floats, natives = has_float(vector), vector.present & is_histogram(vector)
-    members: dict[Labels, list[tuple[int, float]]] = {}
+    members: dict[Labels, Members] = {}
     for row in np.flatnonzero(floats.any(axis=1)).tolist():
         labels = vector.labels[row]
         label = value_of(labels, BOUND)
@@ -66,30 +88,34 @@ def bucketed(vector: Vector, notes: Notes) -> Bucketed:
         if bound is None:
             notes.bad_bucket(label, value_of(labels, NAME))
             continue
-        members.setdefault(without(labels, (BOUND,)), []).append((row, bound))
-    classics = [_classic(vector, floats, labels, rows) for labels, rows in members.items()]
+        members.setdefault(without(labels, (BOUND,)), []).append((bound, row))
+    classics = list(_by_layout(vector, floats, members))
     if natives.any():
         _take_out_conflicts(vector, natives, classics, notes)
     return Bucketed(vector, natives, classics)
 
 
-def _classic(vector: Vector, floats: Flags, labels: Labels, members: list[tuple[int, float]]) -> Classic:
-    rows = [row for row, _ in members]
-    bounds = np.array([bound for _, bound in members])
-    return Classic(labels, bounds, vector.values[rows], floats[rows])
+def _by_layout(vector: Vector, floats: Flags, members: dict[Labels, Members]) -> Iterator[Classics]:
+    layouts: dict[tuple[float, ...], list[Labels]] = {}
+    for labels, rows in members.items():
+        rows.sort()
+        layouts.setdefault(tuple(bound for bound, _ in rows), []).append(labels)
+    for bounds, histograms in layouts.items():
+        rows_of = np.array([[row for _, row in members[labels]] for labels in histograms]).T
+        yield Classics(histograms, np.array(bounds), vector.values[rows_of], floats[rows_of])
 
 
-def _take_out_conflicts(vector: Vector, natives: Flags, classics: list[Classic], notes: Notes) -> None:
-    by_labels = {classic.labels: classic for classic in classics}
+def _take_out_conflicts(vector: Vector, natives: Flags, classics: list[Classics], notes: Notes) -> None:
+    places = {labels: (some, at) for some in classics for at, labels in enumerate(some.labels)}
     for row in np.flatnonzero(natives.any(axis=1)).tolist():
-        classic = by_labels.get(vector.labels[row])
-        if classic is None:
+        if vector.labels[row] not in places:
             continue
-        both = natives[row] & classic.present.any(axis=0)
+        some, at = places[vector.labels[row]]
+        both = natives[row] & some.present[:, at].any(axis=0)
         if both.any():
             notes.mixed_histograms(value_of(vector.labels[row], NAME))
             natives[row, both] = False
-            classic.present[:, both] = False
+            some.present[:, at, both] = False
 
 
 def with_label(labels: list[Labels], name: str, value: str) -> list[Labels]:

@@ -74,6 +74,7 @@ def _floats(windows: Ranged, function: Function) -> tuple[Doubles, Flags]:
             samples.offsets,
             samples.time_ms,
             samples.value,
+            windows.float_starts,
             windows.windows,
             values,
             states,

@@ -8,6 +8,7 @@ Windows come with what lies up to the look-back before them and, if smoothed, be
 
 from __future__ import annotations
 
+from lakerunner_query.evaluate.functions.kernels_starts import is_restart
 from lakerunner_query.windows.edges import PRESENT, Windows
 from lakerunner_query.windows.functions import Doubles, Function, Int8s, Int64s
 from resources.kernel import Integer, inlined, kernel, scanner
@@ -21,11 +22,15 @@ def reaching(
     offsets: Int64s,
     times: Int64s,
     numbers: Doubles,
+    starts: Int64s,
     windows: Windows,
     values: Doubles,
     states: Int8s,
 ) -> None:
-    """`delta`, `increase`, `rate`, `resets` and `changes`; the last two know no `smoothed`."""
+    """`delta`, `increase`, `rate`, `resets` and `changes`; the last two know no `smoothed`.
+
+    Only `resets` looks at when counting began; zeros where that is not to be looked at.
+    """
     for series in range(len(offsets) - 1):
         low = high = offsets[series]
         end = offsets[series + 1]
@@ -43,7 +48,7 @@ def reaching(
             if function == Function.RESETS or function == Function.CHANGES:  # noqa: PLR1714
                 if times[high - 1] <= since:
                     continue
-                values[series, step] = _counted(function, numbers, first, high)
+                values[series, step] = _counted(function, times, numbers, starts, first, high)
                 states[series, step] = PRESENT
                 continue
             last = _first_from(times, low, high - 1, until) if is_smoothed else high - 1
@@ -81,12 +86,14 @@ def _first_from(times: Int64s, begin: Integer, end: Integer, time: Integer) -> I
 
 
 @scanner
-def _counted(function: int, numbers: Doubles, first: Integer, end: Integer) -> float:
+def _counted(
+    function: int, times: Int64s, numbers: Doubles, starts: Int64s, first: Integer, end: Integer
+) -> float:
     count = 0.0
     for row in range(first + 1, end):
         before, after = numbers[row - 1], numbers[row]
         if function == Function.RESETS:
-            if after < before:
+            if after < before or is_restart(starts[row - 1], times[row - 1], starts[row], times[row]):
                 count += 1
         elif after != before and not (after != after and before != before):  # noqa: PLR0124 - NaN
             count += 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from lakerunner_query.evaluate.context import Context, Forced
 from lakerunner_query.evaluate.functions.arguments import notes_at, scalar_of, vector_of
-from lakerunner_query.evaluate.functions.bucketed import Bucketed, Classic, bucketed, with_label
+from lakerunner_query.evaluate.functions.bucketed import Bucketed, Classics, bucketed, with_label
 from lakerunner_query.evaluate.functions.messages import Notes
 from lakerunner_query.evaluate.functions.results import without_names
 from lakerunner_query.evaluate.histogram import (
@@ -23,7 +23,7 @@ from lakerunner_query.evaluate.histogram import (
 from lakerunner_query.evaluate.labels import value_of
 from lakerunner_query.evaluate.rows import merged, stacked
 from lakerunner_query.evaluate.spelling import general
-from lakerunner_query.evaluate.vectors import NAME, Labels, Value, Vector
+from lakerunner_query.evaluate.vectors import NAME, Value, Vector
 from lakerunner_query.lang.promql.ast import Call
 from lakerunner_query.windows.functions import Doubles, Flags
 
@@ -72,23 +72,29 @@ def _quantiles(context: Context, found: Bucketed, quantiles: Doubles, notes: Not
             notes.no_quantile_with_nan(value_of(vector.labels[row], NAME))
         elif answer.nan == NanFact.SKEW:
             notes.quantile_skewed_by_nan(value_of(vector.labels[row], NAME))
-    times = context.steps.times_ms.tolist()
-    rows: list[tuple[Labels, Doubles, Flags]] = []
-    for classic in found.classics:
-        answers = bucket_quantile(quantiles, classic.le, classic.counts, classic.present)
-        present: Flags = np.asarray(classic.present.any(axis=0))
-        rows.append((classic.labels, answers.value, present))
-        _tell_forced(classic, answers, present, times, notes)
-    return _together(vector, values, found.natives, rows)
+    parts = [without_names(vector.labels, values, found.natives)]
+    for some in (part for classics in found.classics for part in classics.parts()):
+        answers = bucket_quantile(_tiled(quantiles, some), some.le, *_flat(some))
+        parts.append(without_names(some.labels, answers.value.reshape(some.shown.shape), some.shown))
+        _tell_forced(some, answers, context.steps.times_ms.tolist(), notes)
+    return stacked(parts)
 
 
-def _tell_forced(
-    classic: Classic, answers: ClassicQuantile, present: Flags, times: list[int], notes: Notes
-) -> None:
-    for step in np.flatnonzero(answers.forced & present).tolist():
-        bounds = float(answers.lowest[step]), float(answers.highest[step])
-        forced = Forced(*bounds, float(answers.difference[step]), times[step], times[step])
-        notes.forced_monotonic(value_of(classic.labels, NAME), forced)
+def _tiled(by_step: Doubles, some: Classics) -> Doubles:
+    return np.tile(by_step, len(some.labels))
+
+
+def _flat(some: Classics) -> tuple[Doubles, Flags]:
+    """Steps of all histograms one after the other: to the arithmetic they are just more steps."""
+    return some.counts.reshape(len(some.le), -1), some.present.reshape(len(some.le), -1)
+
+
+def _tell_forced(some: Classics, answers: ClassicQuantile, times: list[int], notes: Notes) -> None:
+    for at in np.flatnonzero(answers.forced & some.shown.ravel()).tolist():
+        histogram, step = divmod(at, len(times))
+        bounds = float(answers.lowest[at]), float(answers.highest[at])
+        forced = Forced(*bounds, float(answers.difference[at]), times[step], times[step])
+        notes.forced_monotonic(value_of(some.labels[histogram], NAME), forced)
 
 
 def histogram_fraction(context: Context, call: Call) -> Value:
@@ -101,36 +107,17 @@ def histogram_fraction(context: Context, call: Call) -> Value:
         values[row, step] = answer.value
         if answer.has_nans:
             notes.fraction_without_nan(value_of(found.vector.labels[row], NAME))
-    rows = [
-        (
-            classic.labels,
-            bucket_fraction(lower, upper, classic.le, classic.counts, classic.present),
-            np.asarray(classic.present.any(axis=0)),
-        )
-        for classic in found.classics
-    ]
-    return _together(found.vector, values, found.natives, rows)
+    parts = [without_names(found.vector.labels, values, found.natives)]
+    for some in (part for classics in found.classics for part in classics.parts()):
+        answers = bucket_fraction(_tiled(lower, some), _tiled(upper, some), some.le, *_flat(some))
+        parts.append(without_names(some.labels, answers.reshape(some.shown.shape), some.shown))
+    return stacked(parts)
 
 
 def _natives(found: Bucketed) -> Iterator[tuple[int, int, Histogram]]:
     if found.vector.histograms is not None:
         for row, step in np.argwhere(found.natives).tolist():
             yield row, step, found.vector.histograms[row, step]
-
-
-def _together(
-    vector: Vector, values: Doubles, natives: Flags, classics: list[tuple[Labels, Doubles, Flags]]
-) -> Vector:
-    parts = [without_names(vector.labels, values, natives)]
-    if classics:
-        parts.append(
-            without_names(
-                [labels for labels, _, _ in classics],
-                np.array([found for _, found, _ in classics]),
-                np.array([present for _, _, present in classics]),
-            )
-        )
-    return stacked(parts)
 
 
 def distinct(values: Doubles) -> Iterator[tuple[float, Flags]]:

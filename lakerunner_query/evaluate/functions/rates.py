@@ -100,6 +100,7 @@ def _reaching(windows: Ranged, function: Function) -> tuple[Doubles, Flags]:
         samples.offsets,
         samples.time_ms,
         samples.value,
+        windows.float_starts,
         windows.windows,
         values,
         states,

@@ -25,7 +25,7 @@ def label_replace(context: Context, call: Call) -> Value:
     distinct = list(dict.fromkeys(sources))
     try:
         found = dict(zip(distinct, captured(pattern, distinct), strict=True))
-    except InvalidRegexError:
+    except (InvalidRegexError, UnicodeEncodeError):
         raise EvaluationError(f"invalid regular expression in label_replace(): {pattern}") from None
     _check_name(target, "destination", "label_replace")
     template = Template(replacement)
@@ -61,5 +61,5 @@ def _relabelled(vector: Vector, target: str, values: list[str | None]) -> Vector
 def _check_name(name: str, role: str, function: str) -> None:
     """Any text that is one: bytes that are no UTF-8 come as lone surrogates."""
     if not name or any("\ud800" <= one <= "\udfff" for one in name):
-        shown = name.encode("utf-8", "replace").decode()
+        shown = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         raise EvaluationError(f"invalid {role} label name in {function}(): {shown}")

@@ -70,6 +70,8 @@ class DurationNumber:
     span: Span = field(default=NOWHERE, compare=False)
 
 
+OPERATIONS = frozenset("+-*/%^")
+"""Operators between two durations."""
 DurationExpr = DurationCall | DurationNumber
 Duration = int | DurationExpr
 """Milliseconds, or what becomes milliseconds once the query's times are known."""

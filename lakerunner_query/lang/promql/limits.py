@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from lakerunner_query.lang.promql.ast import NOWHERE, Expr, Span, children
+from collections.abc import Iterator
+
+from lakerunner_query.lang.promql.ast import (
+    NOWHERE,
+    Duration,
+    DurationCall,
+    DurationExpr,
+    DurationNumber,
+    Expr,
+    Matrix,
+    Selector,
+    Span,
+    Subquery,
+    children,
+)
 from lakerunner_query.lang.promql.cursor import Cursor
 from lakerunner_query.lang.promql.positions import failure
 
 MAX_LENGTH = 1 << 20
 MAX_DEPTH = 500
-"""A chain `a or b or c` is as deep as it has operators."""
+"""A chain `a or b or c` is as deep as it has operators; duration expressions count too."""
+_Node = Expr | DurationExpr
 _TASKS_PER_LEVEL = 5
 """More than the parser ever needs for one level of the tree."""
 
@@ -25,12 +40,31 @@ def bound_tasks(cursor: Cursor, waiting: int) -> None:
 
 
 def bound_depth(cursor: Cursor, expr: Expr) -> None:
-    level = [expr]
+    level: list[_Node] = [expr]
     for _ in range(MAX_DEPTH):
-        level = [child for parent in level for child in children(parent)]
+        level = [child for parent in level for child in _below(parent)]
         if not level:
             return
     raise _too_deep(cursor, level[0].span)
+
+
+def _below(node: _Node) -> Iterator[_Node]:
+    """Expressions and duration expressions directly below."""
+    match node:
+        case DurationCall():
+            yield from node.arguments
+        case Matrix():
+            yield from _computed(node.range)
+        case Subquery():
+            yield from _computed(node.range, node.step, node.shift.offset)
+        case Selector():
+            yield from _computed(node.shift.offset)
+    if not isinstance(node, DurationCall | DurationNumber):
+        yield from children(node)
+
+
+def _computed(*durations: Duration | None) -> Iterator[DurationExpr]:
+    return (one for one in durations if isinstance(one, DurationCall | DurationNumber))
 
 
 def _too_deep(cursor: Cursor, span: Span) -> Exception:

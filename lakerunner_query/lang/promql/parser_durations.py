@@ -58,10 +58,10 @@ class DurationParser:
         cursor = self._cursor
         sign = cursor.take_if(*SIGNS)
         if cursor.next.kind == "(" and sign:
-            opening = cursor.take()
+            cursor.take()
             inner: DurationExpr = yield self._expression(_ADDITION)
-            closing = cursor.expect({")"})
-            return self._signed(sign, _wrapped(inner, merged(opening.span, closing.span)))
+            cursor.expect({")"})
+            return self._signed(sign, _wrapped(inner))
         if cursor.next.kind in LITERALS:
             return self._number(sign)
         if cursor.next.kind in OF_DURATIONS:
@@ -100,9 +100,9 @@ class DurationParser:
             operand: DurationExpr = yield self._expression(_PRODUCT + 1)
             return self._signed(token, operand)
         inner: DurationExpr = yield self._expression(_ADDITION)
-        closing = cursor.expect({")"})
+        cursor.expect({")"})
         self._require_feature(inner.span)
-        return _wrapped(inner, merged(token.span, closing.span))
+        return _wrapped(inner)
 
     def _call(self, sign: Token | None = None) -> Task[DurationExpr]:
         """`step()` and its like; a sign in front of it is blamed with it."""
@@ -114,8 +114,11 @@ class DurationParser:
             arguments.append((yield self._expression(_ADDITION)))
             cursor.expect({","})
             arguments.append((yield self._expression(_ADDITION)))
-        span = merged(token.span, cursor.expect({")"}).span)
-        self._require_feature(merged((sign or token).span, span))
+        closing = cursor.expect({")"})
+        # messages place a call with arguments where the first of them is
+        first, last = (arguments[0], arguments[-1]) if arguments else (token, closing)
+        span = merged(first.span, last.span)
+        self._require_feature(merged(sign.span, span) if sign else span)
         return DurationCall(_NAMES.get(token.kind, token.kind), tuple(arguments), span)
 
     def _number(self, sign: Token | None = None) -> DurationNumber:
@@ -152,8 +155,8 @@ class DurationParser:
             raise self._cursor.failure("experimental duration expression is not enabled", blamed)
 
 
-def _wrapped(inner: DurationExpr, span: Span) -> DurationExpr:
-    """Numbers need no parentheses to be printed again."""
+def _wrapped(inner: DurationExpr) -> DurationExpr:
+    """Numbers need no parentheses to be printed again; no message shows the place of the parentheses."""
     if isinstance(inner, DurationNumber) or inner.op == "paren":
         return inner
-    return DurationCall("paren", (inner,), span)
+    return DurationCall("paren", (inner,), inner.span)

@@ -9,7 +9,6 @@ from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.lang.promql import go_regex
 from lakerunner_query.lang.promql.ast import NO_SHIFT, Selector
 from lakerunner_query.lang.promql.cursor import Cursor, merged
-from lakerunner_query.lang.promql.positions import position_of
 from lakerunner_query.lang.promql.strings import is_utf8, quote, unquote
 from lakerunner_query.lang.promql.tokens import IDENTIFIER, LABEL_NAMES, METRIC_NAMES, STRING, Token
 
@@ -27,7 +26,7 @@ def selector(cursor: Cursor, name: Token) -> Selector:
     opening = cursor.take_if("{")
     braces = _in_braces(cursor, opening) if opening else Selector("", (), NO_SHIFT, span=name.span)
     # the name outside comes last: checks that look for a second one rely on it
-    named = Matcher(NAME, MatchOp.EQUAL, name.text, position_of(cursor.text, name.span))
+    named = Matcher(NAME, MatchOp.EQUAL, name.text)
     return Selector(name.text, (*braces.matchers, named), span=merged(name.span, braces.span))
 
 
@@ -43,16 +42,15 @@ def _in_braces(cursor: Cursor, opening: Token) -> Selector:
 
 def _matcher(cursor: Cursor) -> Matcher:
     token = cursor.expect({IDENTIFIER, STRING}, _LIST, 'identifier or "}"')
-    place = position_of(cursor.text, token.span)
     name = unquote(token.text) if token.kind == STRING else token.text
     if token.kind == STRING and cursor.next.kind not in _MATCH_OPS:
-        return Matcher(NAME, MatchOp.EQUAL, name, place)
+        return Matcher(NAME, MatchOp.EQUAL, name)
     op = MatchOp(cursor.expect(_MATCH_OPS, _LIST, "label matching operator").kind)
     literal = cursor.expect({STRING}, _LIST, "string")
     value = unquote(literal.text)
     if op.is_regex and (reason := go_regex.complaint(value)):
         raise cursor.failure(reason, merged(token.span, literal.span))
-    return Matcher(name, op, value, place)
+    return Matcher(name, op, value)
 
 
 def labels(cursor: Cursor) -> tuple[str, ...]:

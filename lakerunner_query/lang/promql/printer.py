@@ -12,11 +12,13 @@ import re
 from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.lang.promql import durations, numbers
 from lakerunner_query.lang.promql.ast import (
+    OPERATIONS,
     Aggregate,
     Binary,
     Call,
     Cardinality,
     Duration,
+    DurationCall,
     DurationExpr,
     DurationNumber,
     Edge,
@@ -83,7 +85,7 @@ def _leaf_text(expr: Number | Text | Selector | Matrix) -> str:
 def selected(expr: Selector) -> str:
     """Name and matchers, nothing behind them."""
     shown = sorted(matcher_text(m) for m in expr.matchers if not _is_name(m, expr.name))
-    return expr.name + (f"{{{','.join(shown)}}}" if shown else "")
+    return expr.name + (f"{{{','.join(shown)}}}" if shown or not expr.name else "")
 
 
 def matcher_text(matcher: Matcher) -> str:
@@ -155,7 +157,19 @@ def _at(shift: Shift) -> str:
 
 
 def _offset(shift: Shift) -> str:
-    return f" offset {_duration(shift.offset)}" if shift.offset != 0 else ""
+    if shift.offset == 0:
+        return ""
+    shown = _duration(shift.offset)
+    # without parentheses only the first operand would belong to the offset
+    return f" offset ({shown})" if _is_cut_short(shift.offset) else f" offset {shown}"
+
+
+def _is_cut_short(offset: Duration) -> bool:
+    operator_above = False
+    while isinstance(offset, DurationCall) and offset.op in OPERATIONS:
+        offset, operator_above = offset.arguments[0], True
+    starts_in_parentheses = isinstance(offset, DurationCall) and offset.op == "paren"
+    return operator_above and not starts_in_parentheses
 
 
 def _reach(expr: Selector) -> str:

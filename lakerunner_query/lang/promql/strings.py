@@ -44,15 +44,17 @@ def _value(escape: re.Match[str]) -> bytes:
 
 
 def quote(value: str) -> str:
-    """In double quotes, everything escaped that would not print."""
-    return '"' + "".join(map(_escaped, value)) + '"'
+    """In double quotes, everything escaped that would not print or could not be read again."""
+    return '"' + "".join(map(_escaped, value)).replace("\ufffd", r"\ufffd") + '"'
 
 
 def quote_char(char: str) -> str:
-    """One character in single quotes; the end of the text shows as U+FFFD."""
+    """One character in single quotes; the end of the text, and what is not UTF-8, show as U+FFFD."""
     if char == "'":
         return r"'\''"
-    return "'" + (char if char == '"' else _escaped(char or "\ufffd")) + "'"
+    if not char or not is_utf8(char):
+        return "'\ufffd'"
+    return f"'{char}'" if char == '"' else f"'{_escaped(char)}'"
 
 
 def _escaped(char: str) -> str:

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 
 from lakerunner_assets.segments.logs import write_log_segment
 from lakerunner_assets.segments.written import SegmentIdentity
+from lakerunner_cli.stack.ports import any_free
 from lakerunner_query.app import create_app
 from resources.index.memory import MemoryIndex
 from resources.index.postgres import PostgresIndex
@@ -131,9 +131,7 @@ def _attribute(owner: object, key: str, value: object) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return any_free()
 
 
 class WorkerProcess:

@@ -95,7 +95,7 @@ def test_children_have_default_signal_handling(
     tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
     started.append(_spawn(SLEEP, tmp_path))
-    end_session(started[0].pid, 5)
+    end_session(started[0].pid, 60)
     assert started[0].wait() == -signal.SIGTERM
 
 

@@ -20,6 +20,14 @@ OBSERVATIONS = st.lists(st.tuples(st.sampled_from((-1, 0, 1)), st.integers(-1500
 SCHEMAS = st.integers(0, 8)
 THRESHOLDS = st.sampled_from((None, -3, -1, 0, 2))
 """Powers of two, which are edges of buckets in these schemas; None is a threshold of zero."""
+VALUES = st.lists(st.integers(-5, 30), max_size=10)
+BOUNDS = st.sets(st.integers(0, 20).map(float), max_size=5).map(lambda found: tuple(sorted(found)))
+"""Whole numbers, and bounds for them."""
+
+
+def widest(first: int | None, second: int | None) -> int | None:
+    known = [one for one in (first, second) if one is not None]
+    return max(known) if known else None
 
 
 def power(observation: Observation) -> Fraction:

@@ -113,7 +113,9 @@ def test_a_window_that_moves_little_is_sorted_in_and_out() -> None:
     found = asked(
         [points],
         windows,
-        lambda real, out, states: ranks(real.offsets, real.time_ms, real.value, windows, quantiles, out, states),
+        lambda real, out, states: ranks(
+            real.offsets, real.time_ms, real.value, windows, quantiles, out, states
+        ),
     )
 
     def answer(points: Sequence[Point], end: int, width: int) -> float | None:
@@ -179,7 +181,9 @@ def kahan_total(numbers: Sequence[float]) -> float:
 @given(many, grids(), st.booleans())
 def test_trends_are_lines_through_the_window(all_points, grid: Grid, at_step: bool) -> None:
     windows = windows_of(grid)
-    origins = windows.first_end + windows.step * np.arange(windows.steps) if at_step else np.zeros(0, np.int64)
+    origins = (
+        windows.first_end + windows.step * np.arange(windows.steps) if at_step else np.zeros(0, np.int64)
+    )
     for part in (0, 1):
 
         def kernel(real: Samples, values: np.ndarray, states: np.ndarray, part: int = part) -> None:
@@ -319,6 +323,7 @@ def test_reach_takes_what_is_just_outside(
             real.offsets,
             real.time_ms,
             real.value,
+            np.zeros(len(real.time_ms), np.int64),
             windows,
             values,
             states,
@@ -376,7 +381,9 @@ def test_a_beginning_before_the_last_sample_overlaps_unless_it_is_the_same_one()
 
 @settings(max_examples=80, deadline=None)
 @given(many, grids(), st.sampled_from([Function.RATE, Function.INCREASE]))
-def test_without_beginnings_counters_are_as_without_looking(all_points, grid: Grid, function: Function) -> None:
+def test_without_beginnings_counters_are_as_without_looking(
+    all_points, grid: Grid, function: Function
+) -> None:
     cumulative = [[replace(point, delta=False) for point in points] for points in all_points]
     windows = windows_of(grid)
 

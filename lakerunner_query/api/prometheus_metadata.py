@@ -1,0 +1,104 @@
+"""What metrics are, and exemplars, as Prometheus' API tells them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from litestar import HttpMethod, Request, Response, get, route
+
+from lakerunner_query.api import prometheus_json as answers
+from lakerunner_query.api.auth import caller
+from lakerunner_query.api.disconnect import unless_gone
+from lakerunner_query.api.prometheus_params import FOREVER_MS, Given, given, optional_time
+from lakerunner_query.api.prometheus_replies import JSON, reply
+from lakerunner_query.api.services import Services
+from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.evaluate.spelling import general
+from lakerunner_query.execute.metric_facts import MetricFact, SeriesExemplars
+from lakerunner_query.execute.work import Selection
+from lakerunner_query.lang.promql.ast import Selector, walk
+from lakerunner_query.lang.promql.parser import parse
+from lakerunner_query.series_engine import Question
+
+METHODS = [HttpMethod.GET, HttpMethod.POST]
+RECENT_MS = 86_400_000
+"""Prometheus tells of what it scrapes now; here that is what came within a day."""
+NS_PER_MS = 1_000_000
+
+
+@get("/metadata", media_type=JSON)
+async def metadata(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Type, help and unit by metric name; `start` and `end`, which Prometheus does not have, say of when."""
+    asked = await given(request)
+    most, most_each = _count(asked, "limit"), _count(asked, "limit_per_metric")
+    end = optional_time(asked, "end", time.time_ns() // NS_PER_MS)
+    start = optional_time(asked, "start", end - RECENT_MS)
+    wanted = Question(caller(request.state).org, start - 1, end)
+    with services.watch("prometheus") as watch:
+        found = await unless_gone(request, services.series.metadata(wanted, asked.text("metric")))
+        watch.ended(partial=bool(found.missing))
+    data = metadata_json(found.facts, most, most_each)
+    return reply(asked, data, answers.Said(answers.partial(found.missing)), found.missing)
+
+
+@route("/query_exemplars", http_method=METHODS, status_code=200, media_type=JSON)
+async def query_exemplars(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Exemplars of all series that the selectors of an expression select."""
+    asked = await given(request)
+    start = optional_time(asked, "start", -FOREVER_MS)
+    end = optional_time(asked, "end", FOREVER_MS)
+    if end < start:
+        raise InvalidRequestError("end timestamp must not be before start timestamp")
+    matchers = {one.matchers for one in walk(parse(asked.text("query"))) if isinstance(one, Selector)}
+    if not matchers:
+        return Response(b'{"status":"success"}', media_type=JSON)
+    chosen = tuple(Selection(each, start - 1, end) for each in matchers)
+    wanted = Question(caller(request.state).org, start - 1, end, chosen)
+    with services.watch("prometheus") as watch:
+        found = await unless_gone(request, services.series.exemplars(wanted))
+        watch.ended(partial=bool(found.missing))
+    said = answers.Said(answers.partial(found.missing))
+    return reply(asked, exemplars_json(found.exemplars), said, found.missing)
+
+
+def metadata_json(facts: Sequence[MetricFact], most: int, most_each: int) -> bytes:
+    """By name; a limit below zero is none."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for fact in facts:
+        if fact.name not in found and 0 <= most <= len(found):
+            break
+        each = found.setdefault(fact.name, [])
+        if most_each < 0 or len(each) < most_each:
+            each.append({"type": fact.type, "help": fact.description, "unit": fact.unit})
+    return msgspec.json.encode(found)
+
+
+def exemplars_json(series: Sequence[SeriesExemplars]) -> bytes:
+    return msgspec.json.encode(
+        [
+            {
+                "seriesLabels": dict(one.labels),
+                "exemplars": [
+                    {
+                        "labels": dict(each.labels),
+                        "value": general(each.value),
+                        "timestamp": msgspec.Raw(answers.seconds(each.time_ms)),
+                    }
+                    for each in one.exemplars
+                ],
+            }
+            for one in series
+        ]
+    )
+
+
+def _count(asked: Given, name: str) -> int:
+    text = asked.text(name)
+    if not text:
+        return -1
+    if not text.removeprefix("-").isascii() or not text.removeprefix("-").isdigit() or len(text) > 18:
+        raise InvalidRequestError(f"{name} must be a number")
+    return int(text)

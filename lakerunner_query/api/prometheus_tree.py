@@ -1,0 +1,127 @@
+"""A syntax tree as Prometheus' API shows it.
+
+    up offset 1m  ->  {"type":"vectorSelector","name":"up","offset":60000,"matchers":[...],...}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.lang.promql.ast import (
+    Aggregate,
+    Binary,
+    Call,
+    Duration,
+    Edge,
+    Expr,
+    Matching,
+    Matrix,
+    Number,
+    Paren,
+    Reach,
+    Selector,
+    Shift,
+    Subquery,
+    Text,
+    Type,
+    Unary,
+)
+from lakerunner_query.lang.promql.functions import SIGNATURES
+from lakerunner_query.lang.promql.numbers import text as number_text
+
+Node = dict[str, object]
+_TYPES = {Type.SCALAR: "scalar", Type.VECTOR: "vector", Type.MATRIX: "matrix", Type.STRING: "string"}
+
+
+def tree(expr: Expr) -> Node:
+    """Durations are milliseconds; a duration expression counts as 0, as in Prometheus before evaluation."""
+    match expr:
+        case Number():
+            return {"type": "numberLiteral", "val": number_text(expr.value)}
+        case Text():
+            return {"type": "stringLiteral", "val": expr.value}
+        case Selector():
+            return {"type": "vectorSelector", **_selector(expr)}
+        case Matrix():
+            return {"type": "matrixSelector", "range": _ms(expr.range), **_selector(expr.selector)}
+        case Subquery():
+            times = {"range": _ms(expr.range), "step": _ms(expr.step or 0), **_shift(expr.shift)}
+            return {"type": "subquery", "expr": tree(expr.expr), **times}
+        case Paren():
+            return {"type": "parenExpr", "expr": tree(expr.expr)}
+        case Unary():
+            return {"type": "unaryExpr", "op": expr.op, "expr": tree(expr.expr)}
+        case Binary():
+            return _binary(expr)
+        case Call():
+            return _call(expr)
+        case Aggregate():
+            parameter = None if expr.parameter is None else tree(expr.parameter)
+            grouping = {"grouping": list(expr.grouping), "without": expr.without}
+            return {
+                "type": "aggregation",
+                "op": expr.op,
+                "expr": tree(expr.expr),
+                "param": parameter,
+                **grouping,
+            }
+
+
+def _binary(expr: Binary) -> Node:
+    return {
+        "type": "binaryExpr",
+        "op": expr.op,
+        "lhs": tree(expr.left),
+        "rhs": tree(expr.right),
+        "matching": None if expr.matching is None else _matching(expr.matching),
+        "bool": expr.return_bool,
+    }
+
+
+def _matching(matching: Matching) -> Node:
+    found: Node = {
+        "card": matching.cardinality.value,
+        "labels": list(matching.labels),
+        "on": matching.on,
+        "include": list(matching.include),
+    }
+    fills = {"lhs": matching.fill_left, "rhs": matching.fill_right}
+    return found | {"fillValues": {side: fill for side, fill in fills.items() if fill is not None}}
+
+
+def _call(expr: Call) -> Node:
+    signature = SIGNATURES[expr.function]
+    function = {
+        "name": expr.function,
+        "argTypes": [_TYPES[kind] for kind in signature.arguments],
+        "variadic": signature.variadic,
+        "returnType": _TYPES[signature.returns],
+    }
+    return {"type": "call", "func": function, "args": [tree(argument) for argument in expr.arguments]}
+
+
+def _selector(selector: Selector) -> Node:
+    return {
+        "name": selector.name,
+        "matchers": _matchers(selector.matchers),
+        "anchored": selector.reach is Reach.ANCHORED,
+        "smoothed": selector.reach is Reach.SMOOTHED,
+        **_shift(selector.shift),
+    }
+
+
+def _matchers(matchers: Sequence[Matcher]) -> list[Node]:
+    return [{"name": m.name, "value": m.value, "type": m.op.value} for m in matchers]
+
+
+def _shift(shift: Shift) -> Node:
+    return {
+        "offset": _ms(shift.offset),
+        "timestamp": shift.at if isinstance(shift.at, int) else None,
+        "startOrEnd": shift.at.value if isinstance(shift.at, Edge) else None,
+    }
+
+
+def _ms(duration: Duration) -> int:
+    return duration if isinstance(duration, int) else 0
