@@ -22,14 +22,8 @@ def alive() -> str:
 @get(["/readyz", "/ready"], media_type=MediaType.TEXT, tags=["health"])
 async def ready(services: Services) -> Response[str]:
     """The index answers and at least one query worker is ready."""
-    try:
-        await services.locator.api_key(hashlib.sha256(b"readiness probe").digest())
-        index = "ok"
-    except IndexUnavailableError as error:
-        index = error.message
-    workers = await services.dispatcher.ready()
-    text = f"index: {index}\nworkers ready: {workers}\n"
-    return Response(text, status_code=200 if index == "ok" and workers else 503, media_type=MediaType.TEXT)
+    is_ready, text = await standing(services)
+    return Response(text, status_code=200 if is_ready else 503, media_type=MediaType.TEXT)
 
 
 @get("/metrics", media_type=CONTENT_TYPE, sync_to_thread=False, tags=["health"])
@@ -43,3 +37,14 @@ def ping(request: Request[Any, Any, Any]) -> dict[str, str]:
     """Which organisation and role the presented key has."""
     found = caller(request.state)
     return {"status": "ok", "organization": found.org, "role": found.role}
+
+
+async def standing(services: Services) -> tuple[bool, str]:
+    """Whether queries can be answered, and what of it is there."""
+    try:
+        await services.locator.api_key(hashlib.sha256(b"readiness probe").digest())
+        index = "ok"
+    except IndexUnavailableError as error:
+        index = error.message
+    workers = await services.dispatcher.ready()
+    return index == "ok" and workers > 0, f"index: {index}\nworkers ready: {workers}\n"

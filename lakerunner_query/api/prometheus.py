@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 import msgspec
-from litestar import HttpMethod, Request, Response, Router, route
+from litestar import Request, Response, Router, route
 
 from lakerunner_query.api import prometheus_json as answers
 from lakerunner_query.api.auth import caller, require_reader
@@ -26,7 +26,7 @@ from lakerunner_query.api.prometheus_language import format_query, parse_query
 from lakerunner_query.api.prometheus_metadata import metadata, query_exemplars
 from lakerunner_query.api.prometheus_names import label_values, labels, series
 from lakerunner_query.api.prometheus_params import BadParameterError, Given, given, instant, limit, ranged
-from lakerunner_query.api.prometheus_replies import JSON, reply
+from lakerunner_query.api.prometheus_replies import JSON, METHODS, reply
 from lakerunner_query.api.prometheus_status import STATUS_HANDLERS
 from lakerunner_query.api.services import Services
 from lakerunner_query.api.watching import QueryWatch
@@ -35,8 +35,6 @@ from lakerunner_query.execute.metric_merge import Joined
 from lakerunner_query.lang.promql.ast import Type
 from lakerunner_query.lang.promql.types import type_of
 from lakerunner_query.metric_engine import MetricRange, PreparedMetrics
-
-METHODS = [HttpMethod.GET, HttpMethod.POST]
 
 
 @route("/query", http_method=METHODS, status_code=200, media_type=JSON)

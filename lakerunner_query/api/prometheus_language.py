@@ -6,18 +6,16 @@ from typing import Any
 
 import msgspec
 from anyio.to_thread import run_sync
-from litestar import HttpMethod, Request, Response, route
+from litestar import Request, Response, route
 
 from lakerunner_query.api.prometheus_json import Said
 from lakerunner_query.api.prometheus_params import BadParameterError, given
-from lakerunner_query.api.prometheus_replies import JSON, reply
+from lakerunner_query.api.prometheus_replies import JSON, METHODS, reply
 from lakerunner_query.api.prometheus_tree import tree
 from lakerunner_query.errors import ParseError
 from lakerunner_query.lang.promql.ast import Expr
 from lakerunner_query.lang.promql.parser import parse
 from lakerunner_query.lang.promql.pretty import pretty
-
-METHODS = [HttpMethod.GET, HttpMethod.POST]
 
 
 @route("/format_query", http_method=METHODS, status_code=200, media_type=JSON)

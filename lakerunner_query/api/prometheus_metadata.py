@@ -7,23 +7,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from litestar import HttpMethod, Request, Response, get, route
+from litestar import Request, Response, get, route
 
 from lakerunner_query.api import prometheus_json as answers
 from lakerunner_query.api.auth import caller
 from lakerunner_query.api.disconnect import unless_gone
 from lakerunner_query.api.prometheus_params import FOREVER_MS, Given, given, optional_time
-from lakerunner_query.api.prometheus_replies import JSON, reply
+from lakerunner_query.api.prometheus_replies import JSON, METHODS, reply
 from lakerunner_query.api.services import Services
 from lakerunner_query.errors import InvalidRequestError
-from lakerunner_query.evaluate.spelling import general
+from lakerunner_query.evaluate.histogram.texts import api_number
 from lakerunner_query.execute.metric_facts import MetricFact, SeriesExemplars
 from lakerunner_query.execute.work import Selection
 from lakerunner_query.lang.promql.ast import Selector, walk
 from lakerunner_query.lang.promql.parser import parse
 from lakerunner_query.series_engine import Question
 
-METHODS = [HttpMethod.GET, HttpMethod.POST]
 RECENT_MS = 86_400_000
 """Prometheus tells of what it scrapes now; here that is what came within a day."""
 NS_PER_MS = 1_000_000
@@ -84,7 +83,7 @@ def exemplars_json(series: Sequence[SeriesExemplars]) -> bytes:
                 "exemplars": [
                     {
                         "labels": dict(each.labels),
-                        "value": general(each.value),
+                        "value": api_number(each.value),
                         "timestamp": msgspec.Raw(answers.seconds(each.time_ms)),
                     }
                     for each in one.exemplars

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import msgspec
-from litestar import HttpMethod, Request, Response, get, route
+from litestar import Request, Response, get, route
 
 from lakerunner_query.api import prometheus_json as answers
 from lakerunner_query.api.auth import caller
@@ -20,14 +20,12 @@ from lakerunner_query.api.prometheus_params import (
     selectors,
     unescaped,
 )
-from lakerunner_query.api.prometheus_replies import JSON, reply
+from lakerunner_query.api.prometheus_replies import JSON, METHODS, reply
 from lakerunner_query.api.services import Services
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.execute.work import Selection
 from lakerunner_query.lang.promql.strings import quote
 from lakerunner_query.series_engine import Listed, Question
-
-METHODS = [HttpMethod.GET, HttpMethod.POST]
 
 
 @route("/series", http_method=METHODS, status_code=200, media_type=JSON)

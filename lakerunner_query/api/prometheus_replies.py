@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from litestar import Response
+from litestar import HttpMethod, Response
 
 from lakerunner_query.api import prometheus_json as answers
 from lakerunner_query.api.prometheus_params import Given
@@ -12,6 +12,7 @@ from lakerunner_query.errors import SegmentsMissingError
 from lakerunner_query.execute.work import Missing
 
 JSON = "application/json"
+METHODS = [HttpMethod.GET, HttpMethod.POST]
 PARTIAL_HEADER = "X-Lakerunner-Partial"
 
 

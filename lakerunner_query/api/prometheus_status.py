@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import Any
 
-from litestar import MediaType, get
-from litestar.response import Response
+from litestar import MediaType, Response, get
 
-from lakerunner_query.api.health import ready as readiness
+from lakerunner_query.api.health import standing
 from lakerunner_query.api.services import Services
 from lakerunner_query.metric_engine import FLAGS
 from resources.settings import Settings
@@ -96,10 +94,9 @@ def healthy() -> str:
 @get("/prometheus/-/ready", media_type=MediaType.TEXT, tags=["health"])
 async def ready_like_prometheus(services: Services) -> Response[str]:
     """As `/readyz`, in Prometheus' words."""
-    found: Response[Any] = await readiness.fn(services)
-    ok = found.status_code == 200
-    text = "Prometheus Server is Ready.\n" if ok else f"Service Unavailable\n{found.content}"
-    return Response(text, status_code=found.status_code, media_type=MediaType.TEXT)
+    is_ready, found = await standing(services)
+    text = "Prometheus Server is Ready.\n" if is_ready else f"Service Unavailable\n{found}"
+    return Response(text, status_code=200 if is_ready else 503, media_type=MediaType.TEXT)
 
 
 STATUS_HANDLERS = (buildinfo, flags, runtimeinfo, config, tsdb, rules, alerts)

@@ -1,6 +1,6 @@
 """A syntax tree as Prometheus' API shows it.
 
-    up offset 1m  ->  {"type":"vectorSelector","name":"up","offset":60000,"matchers":[...],...}
+up offset 1m  ->  {"type":"vectorSelector","name":"up","offset":60000,"matchers":[...],...}
 """
 
 from __future__ import annotations

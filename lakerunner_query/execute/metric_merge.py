@@ -58,13 +58,13 @@ class Collector:
     segments_opened: int = 0
     rows_considered: int = 0
     bytes_fetched: int = 0
-    _rows: dict[tuple[Labels, bool], list[RenderedSeries]] = field(default_factory=dict)
+    _rows: dict[Labels, list[RenderedSeries]] = field(default_factory=dict)
     _notes: Annotations = field(default_factory=Annotations)
 
     def add(self, answer: MetricAnswer) -> None:
         self.kind, self.string, self.is_ordered = answer.kind, answer.string, answer.is_ordered
         for series in answer.series:
-            self._rows.setdefault((series.labels, series.drop_name), []).append(series)
+            self._rows.setdefault(series.labels, []).append(series)
         for note in answer.notes:
             self._notes.add(_annotation(note))
         self.points += answer.samples
@@ -92,13 +92,14 @@ class Collector:
 
 
 def _end_to_end(
-    rows: dict[tuple[Labels, bool], list[RenderedSeries]],
+    rows: dict[Labels, list[RenderedSeries]],
 ) -> Iterator[tuple[Labels, bool, JoinedSeries]]:
-    for (labels, drop_name), parts in rows.items():
+    """Whether the name goes is what the part says that comes first in time."""
+    for labels, parts in rows.items():
         floats = b",".join(part.floats for part in parts if part.floats)
         histograms = b",".join(part.histograms for part in parts if part.histograms)
         points = sum(part.points for part in parts)
-        yield labels, drop_name, JoinedSeries(labels, floats, histograms, points)
+        yield labels, parts[0].drop_name, JoinedSeries(labels, floats, histograms, points)
 
 
 def _without_names(rows: Iterable[tuple[Labels, bool, JoinedSeries]]) -> Iterable[JoinedSeries]:

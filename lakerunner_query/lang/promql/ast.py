@@ -10,8 +10,8 @@ expression until `bound.py` knows the query's times.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -223,6 +223,26 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return expr.arguments
         case Aggregate():
             return (expr.expr,) if expr.parameter is None else (expr.parameter, expr.expr)
+
+
+def with_children(expr: Expr, below: Sequence[Expr]) -> Expr:
+    """The same expression over other `children`, which are as many and of the same types."""
+    match expr:
+        case Matrix():
+            (selector,) = below
+            if not isinstance(selector, Selector):
+                raise TypeError(f"a range selector takes a selector, not {type(selector).__name__}")
+            return replace(expr, selector=selector)
+        case Subquery() | Paren() | Unary():
+            return replace(expr, expr=below[0])
+        case Binary():
+            return replace(expr, left=below[0], right=below[1])
+        case Call():
+            return replace(expr, arguments=tuple(below))
+        case Aggregate():
+            parameter = None if expr.parameter is None else below[0]
+            return replace(expr, expr=below[-1], parameter=parameter)
+    return expr
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

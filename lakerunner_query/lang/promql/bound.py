@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from lakerunner_query.errors import PromDurationError
 from lakerunner_query.lang.promql import durations
 from lakerunner_query.lang.promql.ast import (
-    Aggregate,
-    Binary,
     Call,
     Duration,
     DurationCall,
@@ -24,12 +22,11 @@ from lakerunner_query.lang.promql.ast import (
     Expr,
     Matrix,
     Number,
-    Paren,
     Selector,
     Shift,
     Subquery,
-    Unary,
     children,
+    with_children,
 )
 from lakerunner_query.lang.promql.unwinding import Task, gathered, unwind
 
@@ -46,33 +43,11 @@ class _Times:
     step_ms: int
 
     def bound(self, expr: Expr) -> Task[Expr]:
+        if isinstance(expr, Call) and (value := self._of_query(expr.function)) is not None:
+            return Number(value, span=expr.span)
+        own = self._own(expr)
         below: list[Expr] = yield gathered(map(self.bound, children(expr)))
-        return self._own(expr, below)
-
-    def _own(self, expr: Expr, below: list[Expr]) -> Expr:
-        """The expression over its bound `children`."""
-        match expr:
-            case Selector():
-                expr = replace(expr, shift=self._shift(expr.shift))
-            case Matrix():
-                selector = replace(expr.selector, shift=self._shift(expr.selector.shift))
-                expr = replace(expr, selector=selector, range=self._positive(expr.range))
-            case Subquery():
-                shift, step = self._shift(expr.shift), expr.step
-                step = None if step is None else self._positive(step)
-                expr = replace(expr, expr=below[0], range=self._positive(expr.range), step=step, shift=shift)
-            case Paren() | Unary():
-                expr = replace(expr, expr=below[0])
-            case Binary():
-                expr = replace(expr, left=below[0], right=below[1])
-            case Aggregate():
-                parameter = None if expr.parameter is None else below[0]
-                expr = replace(expr, expr=below[-1], parameter=parameter)
-            case Call():
-                value = self._of_query(expr.function)
-                called = replace(expr, arguments=tuple(below))
-                return called if value is None else Number(value, span=expr.span)
-        return expr
+        return with_children(own, below)
 
     def _of_query(self, function: str) -> float | None:
         match function:
@@ -83,8 +58,22 @@ class _Times:
             case "range":
                 return (self.end_ms - self.start_ms) / 1000
             case "step":
-                return self.step_ms / 1000
+                # an answer at a single time has no step, whatever was asked for
+                return self.step_ms / 1000 if self.start_ms != self.end_ms else 0.0
         return None
+
+    def _own(self, expr: Expr) -> Expr:
+        """The expression with its own times, not those below it."""
+        match expr:
+            case Selector():
+                return replace(expr, shift=self._shift(expr.shift))
+            case Matrix():
+                return replace(expr, range=self._positive(expr.range))
+            case Subquery():
+                shift = self._shift(expr.shift)
+                step = None if expr.step is None else self._positive(expr.step)
+                return replace(expr, range=self._positive(expr.range), step=step, shift=shift)
+        return expr
 
     def _shift(self, shift: Shift) -> Shift:
         at = shift.at
@@ -110,8 +99,10 @@ class _Times:
     def _seconds(self, expr: DurationExpr) -> Task[float]:
         if isinstance(expr, DurationNumber):
             return expr.seconds
-        if expr.op in {"step", "range"}:
-            return self._of_query(expr.op) or 0.0
+        if expr.op == "step":
+            return self.step_ms / 1000
+        if expr.op == "range":
+            return (self.end_ms - self.start_ms) / 1000
         values: list[float] = yield gathered(map(self._seconds, expr.arguments))
         if expr.op in {"neg", "paren"}:
             return -values[0] if expr.op == "neg" else values[0]
@@ -130,7 +121,9 @@ def _computed(expr: DurationCall, left: float, right: float) -> float:
             if right == 0:
                 name = "division" if expr.op == "/" else "modulo"
                 raise PromDurationError(f"{name} by zero", expr.span)
-            return left / right if expr.op == "/" else math.fmod(left, right)
+            if expr.op == "/":
+                return left / right
+            return math.nan if math.isinf(left) else math.fmod(left, right)
         case "^":
             return _power(left, right)
         case "min" | "max":
@@ -145,7 +138,7 @@ def _power(left: float, right: float) -> float:
     except ValueError:
         return math.inf if left == 0 else math.nan
     except OverflowError:
-        return math.inf
+        return -math.inf if left < 0 and right % 2 == 1 else math.inf
 
 
 def _extreme(is_largest: bool, left: float, right: float) -> float:

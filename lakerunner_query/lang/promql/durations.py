@@ -33,7 +33,8 @@ def milliseconds(literal: str) -> int:
     if not literal[:1].isdigit():
         raise InvalidDurationError(f"not a valid duration string: {quote(literal)}")
     for part in _PART.finditer(literal):
-        count, unit = int(part[1]), part[2]
+        digits, unit = part[1].lstrip("0"), part[2]
+        count = int(digits[:21] or "0")
         if count >= 2**64:
             raise InvalidDurationError(f"not a valid duration string: {quote(literal)}")
         if unit not in UNITS:

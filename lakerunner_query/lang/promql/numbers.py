@@ -12,9 +12,9 @@ from decimal import Decimal
 
 from lakerunner_query.lang.promql.strings import quote
 
-_HEX = re.compile(r"0[xX](?:_?[0-9a-fA-F])+")
-_OCTAL = re.compile(r"0(?:_?[0-7])+")
-_DECIMAL = re.compile(r"0|[1-9](?:_?[0-9])*")
+_HEX = re.compile(r"0[xX]((?:_?[0-9a-fA-F])+)")
+_OCTAL = re.compile(r"0((?:_?[0-7])+)")
+_DECIMAL = re.compile(r"(0|[1-9](?:_?[0-9])*)")
 _DIGITS = r"\d(?:_?\d)*"
 _FLOAT = re.compile(
     rf"(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?|[iI][nN][fF]|[nN][aA][nN]"
@@ -40,9 +40,11 @@ def number(literal: str) -> float:
 
 
 def _integer(literal: str) -> int | None:
+    """None, too, if it is far beyond 64 bits."""
     for pattern, base in ((_HEX, 16), (_OCTAL, 8), (_DECIMAL, 10)):
-        if pattern.fullmatch(literal):
-            return int(literal.replace("_", ""), base)
+        if found := pattern.fullmatch(literal):
+            digits = found[1].replace("_", "").lstrip("0")
+            return int(digits or "0", base) if len(digits) <= 64 else None
     return None
 
 

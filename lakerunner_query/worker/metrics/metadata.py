@@ -48,9 +48,7 @@ class MetadataReader:
             )
         return MetadataAnswer(tuple(sorted(found)), report)
 
-    def _files(
-        self, reading: Reading, segments: tuple[SegmentRef, ...]
-    ) -> list[tuple[SegmentRef, Path]]:
+    def _files(self, reading: Reading, segments: tuple[SegmentRef, ...]) -> list[tuple[SegmentRef, Path]]:
         paths = reading.paths(segments)
         return [(s, paths[s.segment_id]) for s in segments if s.segment_id in paths]
 

@@ -124,7 +124,7 @@ def _is_none(cells: Objects) -> npt.NDArray[np.bool_]:
 def _blocks(texts: pa.Array, counts: Int64s) -> list[bytes]:
     """Neighbours joined with commas, so many each."""
     offsets = np.concatenate(([0], np.cumsum(counts)))
-    lists = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), texts.cast(pa.large_string()))
+    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), texts)
     joined = pc.binary_join(lists, ",")
     return [text.encode() for text in joined.to_pylist()]
 

@@ -1,0 +1,103 @@
+"""What requests to `/api/v1/metrics` say, and the times that follow from it.
+
+Steps are whole multiples of the step, so that the same question a second later has the same steps, and so that
+rollups can serve it: `s` and `e` are cut down to one, and the answer says to which.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.execute.work import Selection
+from lakerunner_query.lang.promql.parser import parse_selector
+from lakerunner_query.metric_engine import MetricRange
+from lakerunner_query.moments import duration_ns, moment_ns
+from lakerunner_query.series_engine import Question
+from resources.settings import Settings
+
+NS_PER_MS = 1_000_000
+HOUR_MS = 3_600_000
+STEPS = (
+    (HOUR_MS, 10_000), (12 * HOUR_MS, 60_000), (24 * HOUR_MS, 300_000), (72 * HOUR_MS, 1_200_000),
+)  # fmt: skip
+"""Up to so long a range, the step where none is given; beyond it is an hour."""
+Moment = str | int | float | None
+
+
+class MetricsQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """PromQL over a time range; `s` and `e` are times (default: the last hour), both included."""
+
+    q: str
+    s: Moment = None
+    e: Moment = None
+    step: str | int | float | None = None
+    limit: int = 0
+    """At most so many series; 0: all."""
+    summary: bool = False
+    """Numbers by series at the end."""
+
+
+class MetricsNames(msgspec.Struct, forbid_unknown_fields=True):
+    """Which metrics, tags or values there are; `q` is a selector of series, `metric` the name of one."""
+
+    s: Moment = None
+    e: Moment = None
+    q: str = ""
+    metric: str = ""
+    tag: str = ""
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """The times that are really asked for."""
+
+    asked: MetricRange
+
+    def told(self) -> dict[str, object]:
+        return {"s": str(self.asked.start_ms), "e": str(self.asked.end_ms), "step": self.asked.step_ms}
+
+
+def aligned(data: MetricsQuery, org: str, settings: Settings) -> Aligned:
+    start_ms, end_ms = _range(data.s, data.e, settings)
+    if data.limit < 0:
+        raise InvalidRequestError("limit must not be negative")
+    step_ms = default_step(end_ms - start_ms)
+    if data.step is not None:
+        step_ms = duration_ns(str(data.step)) // NS_PER_MS
+        if step_ms <= 0:
+            raise InvalidRequestError("step must be at least a millisecond")
+    first, last = start_ms // step_ms * step_ms, end_ms // step_ms * step_ms
+    return Aligned(MetricRange(org, first, last, step_ms))
+
+
+def default_step(range_ms: int) -> int:
+    """
+    >>> default_step(HOUR_MS), default_step(30 * HOUR_MS)
+    (10000, 1200000)
+    """
+    return next((step for width, step in STEPS if range_ms <= width), HOUR_MS)
+
+
+def question(data: MetricsNames, org: str, settings: Settings) -> Question:
+    start_ms, end_ms = _range(data.s, data.e, settings)
+    if data.limit < 0:
+        raise InvalidRequestError("limit must not be negative")
+    if data.q and data.metric:
+        raise InvalidRequestError("either q or metric, not both")
+    text = data.q or (f"{{__name__={msgspec.json.encode(data.metric).decode()}}}" if data.metric else "")
+    chosen = (Selection(parse_selector(text), start_ms - 1, end_ms),) if text else ()
+    return Question(org, start_ms - 1, end_ms, chosen, data.limit)
+
+
+def _range(s: Moment, e: Moment, settings: Settings) -> tuple[int, int]:
+    now = time.time_ns()
+    end = now if e is None else moment_ns(e, now)
+    start = moment_ns(f"e-{settings.query_default_window_s}s" if s is None else s, now, end)
+    if start > end:
+        raise InvalidRequestError("s is after e")
+    return start // NS_PER_MS, end // NS_PER_MS

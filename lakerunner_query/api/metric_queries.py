@@ -1,0 +1,114 @@
+"""`/api/v1/metrics`: queries as a stream of events, their plan as text, and what metrics and tags there are."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+from litestar import HttpMethod, MediaType, Request, Router, post, route
+from litestar.response import Stream
+
+from lakerunner_query.api import sse
+from lakerunner_query.api.auth import caller, require_reader
+from lakerunner_query.api.disconnect import unless_gone
+from lakerunner_query.api.logs import readable
+from lakerunner_query.api.metric_events import Progress, metric_events
+from lakerunner_query.api.metric_params import MetricsNames, MetricsQuery, aligned, question
+from lakerunner_query.api.services import Services
+from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.metric_explain import explain as explained
+from lakerunner_query.series_engine import Listed
+
+METHODS = [HttpMethod.GET, HttpMethod.POST]
+
+
+@post("/query", status_code=200, media_type=sse.MEDIA_TYPE)
+async def query(data: MetricsQuery, request: Request[Any, Any, Any], services: Services) -> Stream:
+    """Series as server-sent events `{"type","data"}`: result, summary, heartbeat, error, done."""
+    with services.watch("lakerunner-metrics") as watch:
+        times = aligned(data, caller(request.state).org, services.settings)
+        prepared = await services.metrics.prepare(data.q, times.asked)
+        watch.hand_over()
+    progress = Progress(data.limit, data.summary)
+    events = metric_events(services.metrics, prepared, times, progress, watch)
+    return Stream(sse.with_heartbeats(events), media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
+
+
+@post("/explain", status_code=200, media_type=MediaType.TEXT)
+async def explain(data: MetricsQuery, request: Request[Any, Any, Any], services: Services) -> str:
+    """What each selector reads, what the index pruned, and how the range is cut."""
+    times = aligned(data, caller(request.state).org, services.settings)
+    prepared = await services.metrics.prepare(data.q, times.asked)
+    return await explained(services.metrics, services.locator, prepared) + "\n"
+
+
+@route("/metadata", http_method=METHODS, status_code=200)
+async def metadata(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
+    """Metrics with type, unit and description."""
+    data = await _names(request)
+    if data.q:
+        raise InvalidRequestError("metadata is asked for by metric, not by q")
+    wanted = question(data, caller(request.state).org, services.settings)
+    found = await _watched(request, services, services.series.metadata(wanted, data.metric))
+    facts = found.facts[: data.limit] if data.limit else found.facts
+    return _told("metrics", facts, found, len(facts) < len(found.facts))
+
+
+@route("/tags", http_method=METHODS, status_code=200)
+async def tags(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
+    """Label names of metrics."""
+    wanted = question(await _names(request), caller(request.state).org, services.settings)
+    found = await _watched(request, services, services.series.label_names(wanted))
+    return _told("tags", found.texts, found, found.truncated)
+
+
+@route("/tagvalues", http_method=METHODS, status_code=200)
+async def tagvalues(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
+    """Values of the label `tag`."""
+    data = await _names(request)
+    if not data.tag:
+        raise InvalidRequestError("tag says which label's values; it is missing")
+    wanted = question(data, caller(request.state).org, services.settings)
+    found = await _watched(request, services, services.series.label_values(wanted, data.tag))
+    return _told("values", found.texts, found, found.truncated)
+
+
+metrics_router = Router(
+    "/api/v1/metrics",
+    route_handlers=[query, explain, metadata, tags, tagvalues],
+    guards=[require_reader],
+    before_request=readable,
+    tags=["metrics"],
+)
+
+
+async def _names(request: Request[Any, Any, Any]) -> MetricsNames:
+    """A JSON body, or the same names in the address."""
+    body = await request.body()
+    try:
+        if body:
+            return msgspec.json.decode(body, type=MetricsNames)
+        return msgspec.convert(dict(request.query_params), MetricsNames, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidRequestError(str(error)) from error
+    except msgspec.DecodeError as error:
+        raise InvalidRequestError(f"the body is not JSON: {error}") from error
+
+
+async def _watched(
+    request: Request[Any, Any, Any], services: Services, work: Coroutine[Any, Any, Listed]
+) -> Listed:
+    with services.watch("lakerunner-metrics") as watch:
+        found = await unless_gone(request, work)
+        watch.ended(partial=bool(found.missing))
+    return found
+
+
+def _told(name: str, items: object, found: Listed, truncated: bool) -> dict[str, object]:
+    return {
+        "status": "partial" if found.missing else "complete",
+        name: items,
+        "truncated": truncated,
+        "missing": list(found.missing.values()),
+    }
