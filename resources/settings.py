@@ -80,6 +80,7 @@ class Settings:
     horizon: str = "2025-01-01"
     future_tolerance_s: int = 3600
     lease_s: float = 30.0
+    run_start_s: float = 120.0
     heartbeat_s: float = 5.0
     sensor_max_messages: int = 5000
     sensor_interval_s: int = 3

@@ -21,7 +21,6 @@ from sensors.deaths import Patience, RunState, dead_runs
 LOG = logging.getLogger(__name__)
 LOCK_KEY = 4_380_002
 INTERVAL_S = 5.0
-FIRST_BEAT_S = 120.0
 
 
 def serve(settings: Settings) -> int:
@@ -36,7 +35,7 @@ def serve(settings: Settings) -> int:
             try:
                 with psycopg.connect(settings.index_dsn, connect_timeout=5) as connection:
                     if _holds_lock(connection):
-                        bury(instance, index, Patience(settings.lease_s, FIRST_BEAT_S))
+                        bury(instance, index, Patience(settings.lease_s, settings.run_start_s))
             except (IndexUnavailableError, psycopg.OperationalError) as error:
                 LOG.warning("cannot look: %s", error)
     return 0

@@ -84,6 +84,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "max_runs_in_flight": "Cooking runs of one signal that may exist at once.",
         "horizon": "First date (UTC) of partitions; events up to it go to quarantine.",
         "future_tolerance_s": "Events later than the end of their arrival hour plus this go to quarantine.",
+        "run_start_s": "A run without any heartbeat this long after it was launched is given up.",
         "lease_s": "A claim, or a run, without a heartbeat for this long is given up.",
         "heartbeat_s": "How often a run says that it lives.",
         "sensor_max_messages": "Kafka messages read per sensor tick.",

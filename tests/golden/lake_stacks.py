@@ -6,7 +6,10 @@ joined in order of time.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from lakerunner_query.errors import QueryError
+from lakerunner_query.evaluate.context import Options
 from lakerunner_query.evaluate.promql import evaluate, settle
 from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.execute.metric_slices import even_parts
@@ -16,7 +19,7 @@ from resources.lake.timecut import HOUR_NS
 from tests.golden.lake_source import LakeFiles
 from tests.golden.promqltest_compare import Outcome
 from tests.golden.promqltest_script import Times
-from tests.golden.promqltest_stacks import OPTIONS, SourceStack, Stack, outcome_of
+from tests.golden.promqltest_stacks import SourceStack, Stack, outcome_of
 
 SLICES = 3
 
@@ -31,10 +34,22 @@ class SplitStack(SourceStack):
         try:
             expr = bind(parse(text), times.start_ms, times.end_ms, times.step_ms)
             parts = even_parts(steps, SLICES)
-            answer = settle([evaluate(expr, part, self._source, OPTIONS) for part in parts])
+            answer = settle([evaluate(expr, part, self._source, self.options) for part in parts])
         except QueryError as error:
             return Outcome(failure=str(error))
         return outcome_of(answer, text, steps, is_range)
+
+
+class RollupStack(SourceStack):
+    """Without start timestamps, which rollups do not keep."""
+
+    options = Options()
+
+    @property
+    def served(self) -> Counter[int]:
+        """Rows of rollups that were read, by frequency."""
+        assert isinstance(self._source, LakeFiles)
+        return self._source.served
 
 
 def lake_stack(name: str) -> Stack:
@@ -42,4 +57,4 @@ def lake_stack(name: str) -> Stack:
         return SourceStack(LakeFiles())
     if name == "split":
         return SplitStack(LakeFiles(width_ns=HOUR_NS))
-    return SourceStack(LakeFiles(with_rollups=True))
+    return RollupStack(LakeFiles(with_rollups=True))

@@ -33,6 +33,8 @@ class Stack(Protocol):
 class SourceStack:
     """Evaluates over any source that keeps what scripts load."""
 
+    options = OPTIONS
+
     def __init__(self, source: MemorySource) -> None:
         self._source = source
 
@@ -48,7 +50,7 @@ class SourceStack:
         steps = Steps(times.start_ms, step_ms or 1, count)
         try:
             expr = bind(parse(text), times.start_ms, times.end_ms, step_ms)
-            answer = settle([evaluate(expr, steps, self._source, OPTIONS)])
+            answer = settle([evaluate(expr, steps, self._source, self.options)])
         except QueryError as error:
             return Outcome(failure=str(error))
         return outcome_of(answer, text, steps, is_range)
