@@ -1,4 +1,4 @@
-"""Which series, label names, label values and metrics there are: answered from series tables, not from samples.
+"""Which series, label names, label values and metrics there are: told by series tables, not by samples.
 
 locate → units → dispatch → unite. The counterpart of `metric_engine.py` for questions without an expression.
 """
@@ -199,17 +199,19 @@ class SeriesEngine:
         if not units:
             return
         deadline = asyncio.get_running_loop().time() + self._timeout_s
-        async with self._admission.admit(org, deadline):
-            async with aclosing(self._dispatcher.run(units, decode, ahead=len(units))) as answers:
-                while True:
-                    try:
-                        async with asyncio.timeout_at(deadline):
-                            answer = await anext(answers, None)
-                    except TimeoutError as error:
-                        raise QueryTimeoutError(f"no answer after {self._timeout_s:g} s: {NARROW}") from error
-                    if answer is None:
-                        return
-                    yield answer
+        async with (
+            self._admission.admit(org, deadline),
+            aclosing(self._dispatcher.run(units, decode, ahead=len(units))) as answers,
+        ):
+            while True:
+                try:
+                    async with asyncio.timeout_at(deadline):
+                        answer = await anext(answers, None)
+                except TimeoutError as error:
+                    raise QueryTimeoutError(f"no answer after {self._timeout_s:g} s: {NARROW}") from error
+                if answer is None:
+                    return
+                yield answer
 
 
 def _newest(segments: Sequence[Segment], metric: str) -> list[Segment]:

@@ -1,7 +1,8 @@
 """The one way from an exception to a response.
 
 Lakerunner's endpoints answer `{status, code, message, position?}`; Loki's answer as Loki does, with the bare
-message as text, Prometheus' with its envelope. A failure nobody foresaw is logged with its trace and told without details.
+message as text, Prometheus' with its envelope. A failure nobody foresaw is logged with its trace and told
+without details.
 """
 
 from __future__ import annotations

@@ -88,6 +88,10 @@ class Progress:
         self.points += sum(one.points for one in kept)
         return kept
 
+    def check(self, max_points: int) -> None:
+        if self.points > max_points:
+            raise LimitExceededError(f"the answer has more than {max_points} points: aggregate, {SLOW}")
+
     def _fits(self, labels: Labels) -> bool:
         if labels in self.series:
             return True
@@ -111,16 +115,13 @@ async def metric_events(
                 async for answer in answers:
                     collector = Collector()
                     collector.add(answer)
-                    # times of slices do not overlap: series that are one without their names meet within a slice
+                    # series that are one without their names meet within a slice: its times are its own
                     part = await asyncio.to_thread(collector.joined)
                     if part.kind == "string":
                         yield sse.event("result", {"string": part.string})
                     for chunk in await asyncio.to_thread(_blocks, progress.taken(part), progress):
                         yield chunk
-                    if progress.points > engine.limits.max_points:
-                        raise LimitExceededError(
-                            f"the answer has more than {engine.limits.max_points} points: aggregate, {SLOW}"
-                        )
+                    progress.check(engine.limits.max_points)
             watch.ended(partial=bool(progress.missing), points=progress.points)
             if progress.wants_sums:
                 yield sse.event("summary", await asyncio.to_thread(_summary, progress))

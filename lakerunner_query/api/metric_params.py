@@ -1,7 +1,7 @@
 """What requests to `/api/v1/metrics` say, and the times that follow from it.
 
-Steps are whole multiples of the step, so that the same question a second later has the same steps, and so that
-rollups can serve it: `s` and `e` are cut down to one, and the answer says to which.
+Steps are whole multiples of the step, so that the same question a second later has the same steps, and so
+that rollups can serve it: `s` and `e` are cut down to one, and the answer says to which.
 """
 
 from __future__ import annotations

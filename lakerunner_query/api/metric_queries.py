@@ -1,4 +1,4 @@
-"""`/api/v1/metrics`: queries as a stream of events, their plan as text, and what metrics and tags there are."""
+"""`/api/v1/metrics`: queries as a stream of events, their plan as text, which metrics and tags there are."""
 
 from __future__ import annotations
 

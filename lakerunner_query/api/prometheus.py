@@ -60,8 +60,8 @@ async def query_range(request: Request[Any, Any, Any], services: Services) -> Re
 prometheus_router = Router(
     "/prometheus/api/v1",
     route_handlers=[
-        query, query_range, series, labels, label_values, metadata, query_exemplars, format_query, parse_query,
-        *STATUS_HANDLERS,
+        query, query_range, series, labels, label_values, metadata, query_exemplars,
+        format_query, parse_query, *STATUS_HANDLERS,
     ],
     guards=[require_reader],
     tags=["prometheus"],

@@ -6,8 +6,8 @@ import msgspec
 
 PROMETHEUS = "/prometheus/"
 _TYPES = {
-    400: "bad_data", 401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "bad_data", 413: "bad_data",
-    422: "execution", 429: "too_many_requests", 499: "canceled", 500: "internal", 503: "unavailable",
+    400: "bad_data", 401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "bad_data",
+    413: "bad_data", 422: "execution", 429: "too_many_requests", 500: "internal", 503: "unavailable",
 }  # fmt: skip
 TIMEOUT = 504
 """Prometheus answers 503 and says in the type that it was a timeout."""

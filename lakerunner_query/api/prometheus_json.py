@@ -27,7 +27,10 @@ class Said(NamedTuple):
     infos: Sequence[str] = ()
 
 
-def success(data: bytes, said: Said = Said()) -> bytes:
+NOTHING_SAID = Said()
+
+
+def success(data: bytes, said: Said = NOTHING_SAID) -> bytes:
     """
     >>> success(b"[]", Said(["partial"]))
     b'{"status":"success","data":[],"warnings":["partial"]}'

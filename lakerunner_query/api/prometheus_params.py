@@ -17,7 +17,7 @@ from litestar import Request
 
 from lakerunner_query.api.loki_params import first_of_each, form_fields
 from lakerunner_query.errors import InvalidRequestError, Position, QueryError
-from lakerunner_query.lang.matcher import Matcher, MatchOp
+from lakerunner_query.lang.matcher import Matcher
 from lakerunner_query.lang.promql.durations import InvalidDurationError, milliseconds
 from lakerunner_query.lang.promql.parser import parse_selector
 from lakerunner_query.lang.promql.strings import quote
@@ -132,11 +132,8 @@ def selectors(texts: Sequence[str]) -> tuple[tuple[Matcher, ...], ...]:
 
 def matches_nothing(matcher: Matcher) -> bool:
     """Whether it is satisfied by a series without the label."""
-    if matcher.op.is_regex:
-        hit = full_matches(matcher.value, [""])[0]
-    else:
-        hit = matcher.value == ""
-    return hit != (matcher.op in {MatchOp.NOT_EQUAL, MatchOp.NOT_REGEX})
+    hit = full_matches(matcher.value, [""])[0] if matcher.op.is_regex else not matcher.value
+    return hit != matcher.op.is_negative
 
 
 def time_ms(text: str) -> int:

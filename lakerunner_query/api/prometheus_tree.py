@@ -45,9 +45,14 @@ def tree(expr: Expr) -> Node:
             return {"type": "vectorSelector", **_selector(expr)}
         case Matrix():
             return {"type": "matrixSelector", "range": _ms(expr.range), **_selector(expr.selector)}
+        case _:
+            return _with_operands(expr)
+
+
+def _with_operands(expr: Subquery | Paren | Unary | Binary | Call | Aggregate) -> Node:
+    match expr:
         case Subquery():
-            times = {"range": _ms(expr.range), "step": _ms(expr.step or 0), **_shift(expr.shift)}
-            return {"type": "subquery", "expr": tree(expr.expr), **times}
+            return _subquery(expr)
         case Paren():
             return {"type": "parenExpr", "expr": tree(expr.expr)}
         case Unary():
@@ -57,15 +62,23 @@ def tree(expr: Expr) -> Node:
         case Call():
             return _call(expr)
         case Aggregate():
-            parameter = None if expr.parameter is None else tree(expr.parameter)
-            grouping = {"grouping": list(expr.grouping), "without": expr.without}
-            return {
-                "type": "aggregation",
-                "op": expr.op,
-                "expr": tree(expr.expr),
-                "param": parameter,
-                **grouping,
-            }
+            return _aggregation(expr)
+
+
+def _subquery(expr: Subquery) -> Node:
+    times = {"range": _ms(expr.range), "step": _ms(expr.step or 0)}
+    return {"type": "subquery", "expr": tree(expr.expr), **times, **_shift(expr.shift)}
+
+
+def _aggregation(expr: Aggregate) -> Node:
+    return {
+        "type": "aggregation",
+        "op": expr.op,
+        "expr": tree(expr.expr),
+        "param": None if expr.parameter is None else tree(expr.parameter),
+        "grouping": list(expr.grouping),
+        "without": expr.without,
+    }
 
 
 def _binary(expr: Binary) -> Node:

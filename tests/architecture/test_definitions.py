@@ -18,11 +18,11 @@ def refuse(*args, **kwargs):
 socket.socket.connect = refuse
 socket.create_connection = refuse
 socket.getaddrinfo = refuse
-start = time.perf_counter()
+start = time.process_time()
 import dagster
-imported = time.perf_counter()
+imported = time.process_time()
 from lakerunner_assets.definitions import defs
-loaded = time.perf_counter()
+loaded = time.process_time()
 specs = {s.key.to_user_string(): sorted(d.asset_key.to_user_string() for d in s.deps)
          for s in defs.resolve_all_asset_specs()}
 heavy = [m for m in ("pyspark", "pandas", "numba", "duckdb", "pyarrow") if m in sys.modules]

@@ -58,7 +58,7 @@ class Classics:
     @property
     def shown(self) -> Flags:
         """(histograms, steps): where some bucket is."""
-        found: Flags = self.present.any(axis=0)
+        found: Flags = np.asarray(self.present.any(axis=0))
         return found
 
     def parts(self) -> Iterator[Classics]:

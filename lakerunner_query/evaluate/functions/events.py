@@ -35,15 +35,23 @@ def counting(function: Function) -> Implementation:
         windows = ranged(context, call)
         values, present = _floats(windows, function)
         for mixture in windows.mixtures():
-            events = [False, *(happened(mixture, place) for place in range(1, len(mixture.times)))]
+            events = _events(windows, mixture, happened)
             anchored = mixture
             if windows.window.reach == Reach.ANCHORED:
                 anchored = mixture.anchored(windows.windows)
-            values[mixture.row] = anchored.counted(np.array(events, np.bool_))
+            values[mixture.row] = anchored.counted(events)
             present[mixture.row] = anchored.high > anchored.low
         return windows.answer(values, present)
 
     return apply
+
+
+def _events(windows: Ranged, mixture: Mixture, happened: Happened) -> Flags:
+    """By sample."""
+    by_counts = happened is _is_reset and not windows.looks_at_starts and not mixture.is_delta.any()
+    if by_counts and mixture.dense is not None:
+        return mixture.dense.fell()
+    return np.array([False, *(happened(mixture, place) for place in range(1, len(mixture.times)))], np.bool_)
 
 
 def _floats(windows: Ranged, function: Function) -> tuple[Doubles, Flags]:

@@ -1,4 +1,9 @@
-"""Matchers applied to values at hand."""
+"""Matchers applied to values at hand.
+
+>>> from lakerunner_query.lang.matcher import MatchOp
+>>> matches(Matcher("job", MatchOp.NOT_REGEX, "a.*"), ["ab", "b", ""]).tolist()
+[False, True, True]
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,6 @@ from lakerunner_query.windows.functions import Flags
 
 
 def matches(matcher: Matcher, values: list[str]) -> Flags:
-    """
-    >>> matches(Matcher("job", MatchOp.NOT_REGEX, "a.*"), ["ab", "b", ""]).tolist()
-    [False, True, True]
-    """
     if matcher.op.is_regex:
         found = np.array(full_matches(matcher.value, values), np.bool_)
     else:

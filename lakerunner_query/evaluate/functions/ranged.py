@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from lakerunner_query.evaluate.context import Context, Window
 from lakerunner_query.evaluate.functions.arguments import notes_at
+from lakerunner_query.evaluate.functions.dense import Dense, dense_of
 from lakerunner_query.evaluate.functions.messages import Notes, name_of
 from lakerunner_query.evaluate.functions.results import are_histograms
 from lakerunner_query.evaluate.rows import occupied
@@ -47,6 +48,11 @@ class Mixture:
     @cached_property
     def is_histogram(self) -> Flags:
         return are_histograms(self.histograms)
+
+    @cached_property
+    def dense(self) -> Dense | None:
+        """If all are histograms of one layout."""
+        return dense_of(self.histograms) if bool(self.is_histogram.all()) else None
 
     @cached_property
     def has_floats(self) -> Flags:

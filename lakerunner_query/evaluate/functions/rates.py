@@ -7,13 +7,12 @@ instead of drawing out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.functions.arguments import notes_at
 from lakerunner_query.evaluate.functions.deltas import delta_rows, summed_deltas
+from lakerunner_query.evaluate.functions.dense_windows import any_within, growth
 from lakerunner_query.evaluate.functions.float_windows import over_floats, room
 from lakerunner_query.evaluate.functions.growing import grown, told
 from lakerunner_query.evaluate.functions.kernels_reach import reaching
@@ -21,9 +20,10 @@ from lakerunner_query.evaluate.functions.kernels_starts import since_starts
 from lakerunner_query.evaluate.functions.messages import Notes
 from lakerunner_query.evaluate.functions.ranged import Mixture, Ranged, ranged
 from lakerunner_query.evaluate.functions.reaching_histograms import grown_between_edges
+from lakerunner_query.evaluate.functions.results import are_histograms
 from lakerunner_query.evaluate.functions.simple import Implementation
 from lakerunner_query.evaluate.functions.sourced import answered
-from lakerunner_query.evaluate.histogram import Histogram
+from lakerunner_query.evaluate.histogram import Hint, Histogram
 from lakerunner_query.evaluate.labels import value_of
 from lakerunner_query.evaluate.rows import has_float, no_objects
 from lakerunner_query.evaluate.vectors import NAME, Labels, Objects, Value, Vector
@@ -121,31 +121,48 @@ def _histograms(windows: Ranged, function: Function, values: Doubles, present: F
         if both.any():
             windows.notes.mixed_samples(mixture.name)
         present[mixture.row, both] = False
-        for step in np.flatnonzero(mixture.has_histograms & ~both).tolist():
-            found = _one(Growing(windows, mixture, function), step)
-            if found is not None:
-                histograms = no_objects(values.shape) if histograms is None else histograms
-                histograms[mixture.row, step] = found
-                present[mixture.row, step] = True
+        found = _all_at_once(windows, mixture, function)
+        if found is None:
+            found = no_objects((values.shape[1],))
+            for step in np.flatnonzero(mixture.has_histograms & ~both).tolist():
+                found[step] = _one(windows, mixture, function, step)
+        histograms = no_objects(values.shape) if histograms is None else histograms
+        histograms[mixture.row] = found
+        present[mixture.row] |= are_histograms(found)
     return histograms
 
 
-@dataclass(frozen=True, slots=True)
-class Growing:
-    windows: Ranged
-    mixture: Mixture
-    function: Function
+def _all_at_once(windows: Ranged, mixture: Mixture, function: Function) -> Objects | None:
+    """All windows of a series whose histograms have one layout; None where windows are asked one by one."""
+    dense = mixture.dense
+    is_plain = windows.window.reach == Reach.PLAIN and not windows.looks_at_starts
+    if dense is None or not is_plain or mixture.is_delta.any():
+        return None
+    found = no_objects(mixture.low.shape)
+    steps = np.flatnonzero(mixture.high - mixture.low > 1)
+    if not len(steps):
+        return found
+    low, high = mixture.low[steps], mixture.high[steps]
+    ends = windows.windows.first_end + windows.windows.step * steps
+    is_gauge = dense.hints == Hint.GAUGE
+    if function == Function.DELTA:
+        if not (is_gauge[low] & is_gauge[high - 1]).all():
+            windows.notes.not_a_gauge(mixture.name)
+    elif any_within(is_gauge, low, high).any():
+        windows.notes.not_a_counter(mixture.name)
+    numbers = growth(dense, mixture.times, low, high, ends, windows.windows.range, function)
+    found[steps] = dense.histograms(numbers, [Hint.GAUGE] * len(steps))
+    return found
 
 
-def _one(growing_: Growing, step: int) -> Histogram | None:
-    windows, mixture = growing_.windows, growing_.mixture
+def _one(windows: Ranged, mixture: Mixture, function: Function, step: int) -> Histogram | None:
     place = mixture.of_window(step)
     until = windows.windows.first_end + step * windows.windows.step
     if mixture.is_delta[place].any():
-        return summed_deltas(windows, mixture, growing_.function, step)
+        return summed_deltas(windows, mixture, function, step)
     if windows.window.reach != Reach.PLAIN:
-        growth = grown_between_edges(mixture, growing_.function, place, until, windows)
+        answer = grown_between_edges(mixture, function, place, until, windows)
     else:
-        growth = grown(mixture, growing_.function, place, until, windows)
-    told(growth.notes, mixture.name, windows.notes)
-    return growth.histogram
+        answer = grown(mixture, function, place, until, windows)
+    told(answer.notes, mixture.name, windows.notes)
+    return answer.histogram

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_query.evaluate.context import Context
+from lakerunner_query.evaluate.functions.dense_windows import joint_hints, totals
 from lakerunner_query.evaluate.functions.messages import AGGREGATION, Notes
-from lakerunner_query.evaluate.functions.ranged import ranged
+from lakerunner_query.evaluate.functions.ranged import Mixture, Ranged, ranged
+from lakerunner_query.evaluate.functions.results import are_histograms
 from lakerunner_query.evaluate.functions.simple import Implementation
 from lakerunner_query.evaluate.functions.sourced import answered
 from lakerunner_query.evaluate.histogram import (
@@ -24,9 +26,9 @@ from lakerunner_query.windows.samples import over_samples
 
 def summing(function: Function) -> Implementation:
     def apply(context: Context, call: Call) -> Value:
-        found = answered(context, call, function)
-        if found is not None:
-            return found
+        known = answered(context, call, function)
+        if known is not None:
+            return known
         windows = ranged(context, call)
         evaluated = over_samples(function, windows.floats, windows.window.grid)
         values, present = evaluated.values, evaluated.present
@@ -36,15 +38,33 @@ def summing(function: Function) -> Implementation:
             if both.any():
                 windows.notes.mixed_samples(mixture.name)
             present[mixture.row, both] = False
+            found = _all_at_once(windows, mixture, function)
+            if found is None:
+                found = no_objects((values.shape[1],))
+                for step in np.flatnonzero(mixture.has_histograms & ~both).tolist():
+                    window = list(mixture.histograms[mixture.of_window(step)])
+                    found[step] = total_of(window, mixture.name, windows.notes, AGGREGATION, function)
             histograms = no_objects(values.shape) if histograms is None else histograms
-            for step in np.flatnonzero(mixture.has_histograms & ~both).tolist():
-                window = list(mixture.histograms[mixture.of_window(step)])
-                total = total_of(window, mixture.name, windows.notes, AGGREGATION, function)
-                histograms[mixture.row, step] = total
-                present[mixture.row, step] = total is not None
+            histograms[mixture.row] = found
+            present[mixture.row] |= are_histograms(found)
         return windows.answer(values, present, histograms)
 
     return apply
+
+
+def _all_at_once(windows: Ranged, mixture: Mixture, function: Function) -> Objects | None:
+    """All windows of a series whose histograms have one layout; None where windows are asked one by one."""
+    dense = mixture.dense
+    numbers = None if dense is None else totals(dense, mixture.times, windows.windows, function)
+    if dense is None or numbers is None:
+        return None
+    found = no_objects(mixture.low.shape)
+    steps = np.flatnonzero(mixture.high > mixture.low)
+    hints, conflicts = joint_hints(dense.hints, mixture.low[steps], mixture.high[steps])
+    if conflicts.any():
+        windows.notes.conflicting_resets(AGGREGATION)
+    found[steps] = dense.histograms(numbers[steps], hints)
+    return found
 
 
 def total_of(

@@ -8,7 +8,10 @@ rate(up[30s] @ 600)
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from lakerunner_query.errors import PromDurationError
 from lakerunner_query.lang.promql import durations
@@ -110,25 +113,14 @@ class _Times:
 
 
 def _computed(expr: DurationCall, left: float, right: float) -> float:
-    match expr.op:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case "/" | "%":
-            if right == 0:
-                name = "division" if expr.op == "/" else "modulo"
-                raise PromDurationError(f"{name} by zero", expr.span)
-            if expr.op == "/":
-                return left / right
-            return math.nan if math.isinf(left) else math.fmod(left, right)
-        case "^":
-            return _power(left, right)
-        case "min" | "max":
-            return _extreme(expr.op == "max", left, right)
-    raise TypeError(f"unknown operator {expr.op!r} of a duration expression")
+    if expr.op in {"/", "%"} and right == 0:
+        name = "division" if expr.op == "/" else "modulo"
+        raise PromDurationError(f"{name} by zero", expr.span)
+    return _COMPUTED[expr.op](left, right)
+
+
+def _modulo(left: float, right: float) -> float:
+    return math.nan if math.isinf(left) else math.fmod(left, right)
 
 
 def _power(left: float, right: float) -> float:
@@ -141,7 +133,17 @@ def _power(left: float, right: float) -> float:
         return -math.inf if left < 0 and right % 2 == 1 else math.inf
 
 
-def _extreme(is_largest: bool, left: float, right: float) -> float:
-    if math.isnan(left) or math.isnan(right):
-        return math.nan
-    return max(left, right) if is_largest else min(left, right)
+def _extreme(choose: Callable[[float, float], float], left: float, right: float) -> float:
+    return math.nan if math.isnan(left) or math.isnan(right) else choose(left, right)
+
+
+_COMPUTED: Mapping[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "%": _modulo,
+    "^": _power,
+    "min": partial(_extreme, min),
+    "max": partial(_extreme, max),
+}

@@ -32,6 +32,10 @@ class Cursor:
             self._ahead = self._lexer.next()
         return self._ahead
 
+    def look_ahead(self) -> None:
+        """Reads the next token, which may raise, without taking it."""
+        _ = self.next
+
     def take(self) -> Token:
         token = self.next
         self.end = token.span.end

@@ -18,7 +18,8 @@ _DAY = 24 * _HOUR
 UNITS = {"y": 365 * _DAY, "w": 7 * _DAY, "d": _DAY, "h": _HOUR, "m": _MINUTE, "s": _SECOND, "ms": 1}
 """Largest first: the order in which they must stand."""
 _ORDER = list(UNITS)
-_PART = re.compile(r"(\d+)(\D+)")
+_PART = re.compile(r"([0-9]+)([^0-9]+)")
+_PARTS = re.compile(r"(?:[0-9]+[^0-9]+)+")
 _LIMIT_NS = 2**63
 _NS = 1_000_000
 
@@ -28,9 +29,11 @@ class InvalidDurationError(ValueError):
 
 
 def milliseconds(literal: str) -> int:
-    """The value of a literal such as `1h30m`."""
+    """The value of a literal such as `1h30m`; only 0 needs no unit."""
+    if literal == "0":
+        return 0
     total, last = 0, -1
-    if not literal[:1].isdigit():
+    if not _PARTS.fullmatch(literal):
         raise InvalidDurationError(f"not a valid duration string: {quote(literal)}")
     for part in _PART.finditer(literal):
         digits, unit = part[1].lstrip("0"), part[2]

@@ -37,13 +37,12 @@ _OF_VECTOR = """
     tanh timestamp
 """
 _OF_MATRIX = """
-    absent_over_time avg_over_time changes count_over_time delta deriv idelta increase irate last_over_time
-    max_over_time min_over_time present_over_time rate resets stddev_over_time stdvar_over_time
-    sum_over_time
+    absent_over_time avg_over_time changes count_over_time delta deriv first_over_time idelta increase irate
+    last_over_time max_over_time min_over_time present_over_time rate resets stddev_over_time
+    stdvar_over_time sum_over_time
 """
 _OF_MATRIX_EXPERIMENTAL = """
-    first_over_time mad_over_time ts_of_first_over_time ts_of_last_over_time ts_of_max_over_time
-    ts_of_min_over_time
+    mad_over_time ts_of_first_over_time ts_of_last_over_time ts_of_max_over_time ts_of_min_over_time
 """
 _OF_TIME = "day_of_month day_of_week day_of_year days_in_month hour minute month year"
 _OF_QUERY = "end range start step"

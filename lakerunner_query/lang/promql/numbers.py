@@ -15,7 +15,7 @@ from lakerunner_query.lang.promql.strings import quote
 _HEX = re.compile(r"0[xX]((?:_?[0-9a-fA-F])+)")
 _OCTAL = re.compile(r"0((?:_?[0-7])+)")
 _DECIMAL = re.compile(r"(0|[1-9](?:_?[0-9])*)")
-_DIGITS = r"\d(?:_?\d)*"
+_DIGITS = r"[0-9](?:_?[0-9])*"
 _FLOAT = re.compile(
     rf"(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?|[iI][nN][fF]|[nN][aA][nN]"
 )

@@ -45,7 +45,7 @@ class DurationParser:
     def positive(self) -> Task[DurationExpr]:
         """A whole duration expression; a plain number has to be above zero."""
         expr: DurationExpr = yield self._expression(_ADDITION)
-        _ = self._cursor.next
+        self._cursor.look_ahead()  # what the lexer says of the next token goes before what is said here
         if isinstance(expr, DurationNumber) and expr.seconds <= 0:
             raise self._cursor.failure("duration must be greater than 0", expr.span)
         return expr
@@ -156,7 +156,7 @@ class DurationParser:
 
 
 def _wrapped(inner: DurationExpr) -> DurationExpr:
-    """Numbers need no parentheses to be printed again; no message shows the place of the parentheses."""
-    if isinstance(inner, DurationNumber) or inner.op == "paren":
+    """In parentheses, once; no message shows their place."""
+    if isinstance(inner, DurationCall) and inner.op == "paren":
         return inner
     return DurationCall("paren", (inner,), inner.span)

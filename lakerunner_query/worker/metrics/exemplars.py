@@ -1,8 +1,8 @@
 """Exemplars: single measurements with their trace, beside the samples of a series.
 
-A histogram with explicit buckets has those of each bucket at `_bucket{le}`, as Prometheus does, and all at its
-own name if asked for exactly; other series have theirs at their own name. What an exporter sent again with
-every export is one exemplar.
+A histogram with explicit buckets has those of each bucket at `_bucket{le}`, as Prometheus does, and all at
+its own name if asked for exactly; other series have theirs at their own name. What an exporter sent again
+with every export is one exemplar.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """What metrics say of themselves: type, unit and description, as they stand in the rows of a segment.
 
-    metric_name      chq_metric_type  metric_is_monotonic  metric_unit   ->  http_requests_total  counter  {request}
-    http_requests_total  sum          true                 {request}
+    metric_name          chq_metric_type  metric_is_monotonic  metric_unit
+    http_requests_total  sum              true                 {request}
+
+    counter http_requests_total in {request}
 
 Those columns say the same in nearly every row, so they are small in the file; what came out is remembered.
 """
@@ -62,10 +64,11 @@ class MetadataReader:
 
 def facts_of(path: Path) -> frozenset[MetricFact]:
     """All that the rows of one file say."""
-    texts = [NAME, TYPE, UNIT, DESCRIPTION]
-    with pq.ParquetFile(path, read_dictionary=texts) as file:
-        stored = set(file.schema_arrow.names)
-        wanted = [name for name in _COLUMNS if name in stored]
+    metadata = pq.read_metadata(path)
+    stored = set(metadata.schema.to_arrow_schema().names)
+    wanted = [name for name in _COLUMNS if name in stored]
+    texts = [name for name in wanted if name != MONOTONIC]
+    with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
         parts = [
             _distinct(file.read_row_group(number, wanted, use_threads=False))
             for number in range(file.num_row_groups)

@@ -1,4 +1,4 @@
-"""The kernels of ranks, trends, times of extremes, reach and start timestamps against plain Python, window by window."""
+"""The kernels against plain Python, window by window: ranks, trends, times, reach, start timestamps."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def slow_quantile(q: float, values: Sequence[float]) -> float:
     return ordered[lower] * (1 - (rank - lower)) + ordered[upper] * (rank - lower)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(many, grids(), st.sampled_from([0.0, 0.3, 0.5, 0.99, 1.0, -0.1, 1.2, math.nan]))
 def test_quantiles_are_those_of_the_sorted_window(all_points, grid: Grid, q: float) -> None:
     windows = windows_of(grid)
@@ -124,7 +124,7 @@ def test_a_window_that_moves_little_is_sorted_in_and_out() -> None:
     assert same(found, expected([points], windows, answer))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(many, grids())
 def test_the_median_deviation_is_that_of_the_distances(all_points, grid: Grid) -> None:
     windows = windows_of(grid)
@@ -177,7 +177,7 @@ def kahan_total(numbers: Sequence[float]) -> float:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(many, grids(), st.booleans())
 def test_trends_are_lines_through_the_window(all_points, grid: Grid, at_step: bool) -> None:
     windows = windows_of(grid)
@@ -198,7 +198,7 @@ def test_trends_are_lines_through_the_window(all_points, grid: Grid, at_step: bo
         assert same(asked(all_points, windows, kernel), expected(all_points, windows, answer))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(many, grids(), st.sampled_from([0.01, 0.5, 0.9]), st.sampled_from([0.1, 0.6]))
 def test_smoothing_is_double_exponential(all_points, grid: Grid, smoothing: float, trend: float) -> None:
     windows = windows_of(grid)
@@ -225,7 +225,7 @@ def test_smoothing_is_double_exponential(all_points, grid: Grid, smoothing: floa
     assert same(found, expected(all_points, windows, answer))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(many, grids(), st.booleans())
 def test_extremes_are_timed_by_their_last_appearance(all_points, grid: Grid, is_maximum: bool) -> None:
     windows = windows_of(grid)
@@ -250,7 +250,7 @@ def test_extremes_are_timed_by_their_last_appearance(all_points, grid: Grid, is_
     assert same(found, expected(all_points, windows, answer))
 
 
-def slow_reach(function: Function, is_smoothed: bool) -> Answer:
+def slow_reach(function: Function, is_smoothed: bool) -> Answer:  # noqa: C901 - in one piece, to be read
     """As Prometheus defines it, on the samples that its iterator hands out."""
     is_counter = function != Function.DELTA
 
@@ -307,7 +307,7 @@ def correction(left: float, within: Sequence[float], right: float) -> float:
         (Function.CHANGES, False), (Function.RATE, True), (Function.INCREASE, True), (Function.DELTA, True),
     ],
 )  # fmt: skip
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(all_points=many, grid=grids())
 def test_reach_takes_what_is_just_outside(
     function: Function, is_smoothed: bool, all_points: list[list[Point]], grid: Grid
@@ -379,7 +379,7 @@ def test_a_beginning_before_the_last_sample_overlaps_unless_it_is_the_same_one()
     assert started([(60_000, 5, 1), (120_000, 7, 30_000)], Function.RATE, MINUTES_3)[1] is True
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(many, grids(), st.sampled_from([Function.RATE, Function.INCREASE]))
 def test_without_beginnings_counters_are_as_without_looking(
     all_points, grid: Grid, function: Function
