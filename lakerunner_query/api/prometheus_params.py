@@ -35,8 +35,8 @@ MIN_TIME, MAX_TIME = "-292273086-05-16T16:47:06Z", "292277025-08-18T07:12:54.999
 _FLOAT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_SHOWN = 200
-"""As much of a value is repeated in an error."""
+_LONGEST = 64
+"""More characters than a time or duration needs; errors repeat no more."""
 
 
 class BadParameterError(InvalidRequestError):
@@ -109,9 +109,11 @@ def limit(asked: Given) -> int:
     if not text:
         return 0
     if not _INTEGER.fullmatch(text):
-        raise BadParameterError("limit", f"strconv.Atoi: parsing {quote(text[:_SHOWN])}: invalid syntax")
+        raise BadParameterError("limit", f"strconv.Atoi: parsing {quote(text[:_LONGEST])}: invalid syntax")
     if len(text) > 20 or not -(2**63) <= int(text) < 2**63:
-        raise BadParameterError("limit", f"strconv.Atoi: parsing {quote(text[:_SHOWN])}: value out of range")
+        raise BadParameterError(
+            "limit", f"strconv.Atoi: parsing {quote(text[:_LONGEST])}: value out of range"
+        )
     if int(text) < 0:
         raise BadParameterError("limit", "limit must be non-negative")
     return int(text)
@@ -142,10 +144,12 @@ def time_ms(text: str) -> int:
     >>> time_ms("1767225600.123"), time_ms("-1.5"), time_ms("2026-01-01T01:00:00.5+01:00")
     (1767225600123, -1500, 1767225600500)
     """
+    if len(text) > _LONGEST:
+        raise ValueError(f"cannot parse {quote(text[:_LONGEST])}... to a valid timestamp")
     if _FLOAT.fullmatch(text):
         part, whole = math.modf(float(text))
         if math.isinf(whole):
-            raise ValueError(f"cannot parse {quote(text[:_SHOWN])} to a valid timestamp")
+            raise ValueError(f"cannot parse {quote(text)} to a valid timestamp")
         rounded = math.copysign(math.floor(abs(part) * 1000 + 0.5) / 1000, part)
         found = (int(whole) * NS_PER_S + int(rounded * NS_PER_S)) // NS_PER_MS
         return max(-FOREVER_MS, min(FOREVER_MS, found))
@@ -153,7 +157,7 @@ def time_ms(text: str) -> int:
         return -FOREVER_MS if text == MIN_TIME else FOREVER_MS
     calendar = _RFC3339.fullmatch(text)
     if calendar is None:
-        raise ValueError(f"cannot parse {quote(text[:_SHOWN])} to a valid timestamp")
+        raise ValueError(f"cannot parse {quote(text)} to a valid timestamp")
     date, fraction, zone = calendar.groups()
     try:
         at = datetime.fromisoformat(date + zone.replace("Z", "+00:00"))
@@ -168,15 +172,17 @@ def duration_ns(text: str) -> int:
     >>> duration_ns("0.5"), duration_ns("1m30s")
     (500000000, 90000000000)
     """
+    if len(text) > _LONGEST:
+        raise ValueError(f"cannot parse {quote(text[:_LONGEST])}... to a valid duration")
     if _FLOAT.fullmatch(text):
         nanoseconds = float(text) * NS_PER_S
         if abs(nanoseconds) > 2**63:
-            raise ValueError(f"cannot parse {quote(text[:_SHOWN])} to a valid duration. It overflows int64")
+            raise ValueError(f"cannot parse {quote(text)} to a valid duration. It overflows int64")
         return int(nanoseconds)
     try:
         return (0 if text == "0" else milliseconds(text)) * NS_PER_MS
     except InvalidDurationError:
-        raise ValueError(f"cannot parse {quote(text[:_SHOWN])} to a valid duration") from None
+        raise ValueError(f"cannot parse {quote(text)} to a valid duration") from None
 
 
 def unescaped(name: str) -> str:

@@ -52,7 +52,8 @@ def publish(lake: Lake, org: str, tables: Sequence[pa.Table], at_ns: int) -> Seg
     written = write_metric_segment(tables, path, SegmentIdentity(org, "default", "metrics", hour, segment_id))
     segment = Segment(
         segment_id=segment_id, key=key, org=org, collector="default", signal=Signal.METRICS,
-        dataset="metrics", frequency_ms=0, hour_ns=hour, width_ns=HOUR_NS, min_ns=written.min_ns, max_ns=written.max_ns,
+        dataset="metrics", frequency_ms=0, hour_ns=hour, width_ns=HOUR_NS,
+        min_ns=written.min_ns, max_ns=written.max_ns,
         rows=written.rows, bytes=written.bytes, level=0, origin="", format_version=written.format_version,
         sort_version=written.sort_version, terms=written.terms, label_names=written.label_names,
         metric_names=written.metric_names, series_offset=written.series_offset,

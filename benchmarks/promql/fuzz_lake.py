@@ -1,0 +1,88 @@
+"""Our side of the comparison: the whole query path in this process, in the shape of Prometheus' API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from benchmarks.promql.samples import Sampled
+from lakerunner_query.api import prometheus_json
+from lakerunner_query.errors import QueryError
+from lakerunner_query.execute.metric_merge import Joined
+from lakerunner_query.execute.metric_slices import SliceSizes
+from lakerunner_query.lang.promql.ast import Type
+from lakerunner_query.lang.promql.types import type_of
+from lakerunner_query.metric_engine import MetricRange
+from resources.lake.timecut import HOUR_NS, cut
+from tests.golden.engine_lake import NS_PER_MS, ORG, EngineLake, gauge_table
+from tests.golden.lake_source import sample_table
+from tests.golden.memory_source import Sample
+
+SMALL = SliceSizes(rows=20_000, at_least=2_000)
+WHOLE = SliceSizes(rows=1 << 40, at_least=1 << 40)
+INTERNAL = "internal"
+
+
+class LakeApi:
+    """A lake of hour-wide segments, floats and histograms apart, and questions to it."""
+
+    def __init__(self, folder: Path, series: Sequence[Sampled], sizes: SliceSizes = SMALL) -> None:
+        self._lake = EngineLake(folder, sizes=sizes)
+        self._runner = asyncio.Runner()
+        ends = [int(t) * NS_PER_MS for one in series for t in (one.time_ms[0], one.time_ms[-1])]
+        for hour in range(cut(min(ends), HOUR_NS), max(ends), HOUR_NS):
+            low, high = hour // NS_PER_MS, (hour + HOUR_NS) // NS_PER_MS
+            parts = [part for one in series if len((part := one.between(low, high)).time_ms)]
+            floats = [(p.labels, p.time_ms, p.value) for p in parts if p.histograms is None]
+            if floats:
+                self._lake._write(hour, gauge_table(floats))
+            rows = [row for part in parts if part.histograms is not None for row in _rows(part)]
+            if rows:
+                self._lake._write(hour, sample_table(rows))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._runner.close()
+
+    def ask(self, text: str, start_ms: int, end_ms: int, step_ms: int = 0) -> dict[str, Any]:
+        """As Prometheus answers; an error that is none of a query's is of type `internal`."""
+        try:
+            joined = self._runner.run(self._asked(text, MetricRange(ORG, start_ms, end_ms, step_ms)))
+        except QueryError as error:
+            return {"status": "error", "errorType": type(error).__name__, "error": str(error)}
+        except Exception:  # noqa: BLE001 - whatever it is, it is found
+            return {"status": "error", "errorType": INTERNAL, "error": traceback.format_exc(limit=-6)}
+        at_ms = None if step_ms else end_ms
+        data, _ = prometheus_json.result(joined, at_ms=at_ms, limit=0, stats=b"")
+        said = prometheus_json.noted(joined.annotations, text, ())
+        found: dict[str, Any] = json.loads(prometheus_json.success(data, said))
+        return found
+
+    async def _asked(self, text: str, asked: MetricRange) -> Joined:
+        prepared = await self._lake.engine.prepare(text, asked)
+        if asked.step_ms and type_of(prepared.expr) not in {Type.SCALAR, Type.VECTOR}:
+            raise RangeTypeError(f"invalid expression type {type_of(prepared.expr)} for range query")
+        return await self._lake.engine.collect(prepared)
+
+
+class RangeTypeError(QueryError):
+    """As the HTTP API says it."""
+
+
+def _rows(one: Sampled) -> list[tuple[Any, Sample]]:
+    assert one.histograms is not None  # noqa: S101 - for the type checker
+    return [
+        (one.labels, Sample(time, number, histogram))
+        for time, number, histogram in zip(
+            one.time_ms.tolist(), one.value.tolist(), one.histograms, strict=True
+        )
+    ]

@@ -1,0 +1,89 @@
+"""Our side as it runs: an API process and workers, over a real index and a lake on local disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from benchmarks.ingest.peers.server import PeerError, free_ports
+from benchmarks.promql.lake import ORGS
+from benchmarks.promql.peers import HttpApi, resident_bytes
+from resources.settings import Settings
+
+SHOWN = "Lakerunner"
+READY_S = 60.0
+_SERVE = "from {module} import serve; from resources.settings import Settings; serve(Settings.load())"
+API, WORKER = "lakerunner_query.app", "lakerunner_query.worker_app"
+
+
+@dataclass(slots=True)
+class Ours:
+    """Started again as often as wanted; the local cache of segments stays, as the page cache does."""
+
+    folder: Path
+    lake: Path
+    dsn: str
+    workers: int = 2
+    memory_mb: int = 2048
+    name: str = SHOWN
+    apis: dict[str, HttpApi] = field(default_factory=dict)
+    """By organisation."""
+    _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self) -> None:
+        port, *worker_ports = free_ports(1 + self.workers)
+        base = Settings(
+            data_dir=self.folder, lake_url=self.lake.as_uri(), internal_token="internal", index_dsn=self.dsn,  # noqa: S106
+            worker_memory_mb=self.memory_mb, log_level="WARNING", query_port=port,
+            worker_urls=",".join(f"http://127.0.0.1:{each}" for each in worker_ports),
+        )  # fmt: skip
+        for number, each in enumerate(worker_ports):
+            own = replace(base, worker_port=each, data_dir=self.folder / f"worker-{number}")
+            self._processes.append(_process(WORKER, own))
+        self._processes.append(_process(API, base))
+        for each in (*worker_ports, port):
+            _wait_ready(f"http://127.0.0.1:{each}/readyz")
+        self.apis = {org: HttpApi(port, "/prometheus/api/v1", {"Api-Key": org}) for org in ORGS}
+
+    def stop(self) -> None:
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._processes.clear()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def resident_bytes(self) -> int:
+        return sum(resident_bytes(process.pid) for process in self._processes)
+
+
+def _process(module: str, settings: Settings) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", _SERVE.format(module=module)],
+        env={**os.environ, **settings.child_environment(), "MALLOC_ARENA_MAX": "2"},
+        start_new_session=True,
+    )
+
+
+def _wait_ready(url: str) -> None:
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(url, timeout=2):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.05)
+    raise PeerError(f"{url} never became ready")

@@ -1,0 +1,106 @@
+"""P12 through the engine: `sum by (x) (rate(m[1h]))`, step 1 h, with the 1 h rollup and without it.
+
+As `benchmarks.tiers.p12` on kernels alone, here with everything between the text of the query and the text of
+the answer: parsing, slices, series tables, Parquet, evaluation, rendering, joining. One process, nothing
+decoded before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.promql.fuzz_compare import Likeness, Tolerance, answer_of, likeness
+from benchmarks.report import Record
+from benchmarks.tiers import p12
+from lakerunner_query.api import prometheus_json
+from lakerunner_query.metric_engine import MetricRange
+from resources.index.types import Partition, Segment, TierView
+from resources.lake.frequency import AS_SENT, DAY, HOUR, ROLLUPS
+from resources.lake.layout import Signal
+from resources.lake.segment_file import read_facts
+from resources.lake.timecut import DAY_NS, HOUR_NS
+from tests.golden.engine_lake import ORG, EngineLake, Segments
+
+QUERY = "sum by (x) (rate(m[1h]))"
+
+
+class Tiers(Segments):
+    """An index in which every rollup is current, as far as there is one."""
+
+    def __init__(self, samples: Sequence[Segment], rollups: Sequence[Segment], days: int) -> None:
+        super().__init__()
+        self.rows = list(samples)
+        self._rollups = tuple(rollups)
+        start = p12.START_MS * p12.NS_PER_MS
+        hours = range(start, start + days * DAY_NS, HOUR_NS)
+        frequencies = (AS_SENT, *(r.frequency_ms for r in ROLLUPS if r.partition_ns == HOUR_NS))
+        self._partitions = tuple(
+            Partition(ORG, Signal.METRICS, frequency, hour, 1, {hour: 1} if frequency else {}, 0)
+            for frequency in frequencies
+            for hour in hours
+        )
+
+    def tier_view(self, *_: object, **__: object) -> TierView:
+        return TierView(self._partitions, self._rollups) if self._rollups else TierView((), ())
+
+
+def measure(days: int, series: int) -> list[Record]:
+    with tempfile.TemporaryDirectory(prefix="lakerunner-p12-") as scratch:
+        folder = Path(scratch)
+        (folder / "lake").mkdir()
+        samples, rollups = p12._lake(folder / "lake", days, series)
+        rows = [_segment(path, AS_SENT) for path in samples]
+        rolled = [_segment(path, HOUR) for path in rollups]
+        asked = MetricRange(ORG, p12.START_MS + 2 * HOUR, p12.START_MS + days * DAY, HOUR)
+        _timed(folder, Tiers(rows[:1], [], 1), MetricRange(ORG, asked.start_ms, asked.start_ms + HOUR, HOUR))
+        _timed(folder, Tiers(rows, rolled, days), asked)  # kernels
+        raw_seconds, raw = _timed(folder, Tiers(rows, [], days), asked)
+        seconds, answer = _timed(folder, Tiers(rows, rolled, days), asked)
+        found, why = likeness(answer, raw, Tolerance(1e-9, 1e-9))
+        if found is Likeness.DIFFERENT:
+            raise RuntimeError(f"the 1 h rollup says something else: {why}")
+    ratio = raw_seconds / seconds
+    what = "sum by (x) (rate(m[1h])) step 1 h through the engine: CPU from samples / CPU from the rollup"
+    counters = {
+        "days": days, "series": series, "samples_cpu_s": round(raw_seconds, 3), "rollup_cpu_s": round(seconds, 4),
+        "points": sum(map(len, raw.series.values())), "load": round(os.getloadavg()[0], 2),
+    }  # fmt: skip
+    return [
+        Record("P12-engine", what, ratio, "times", p12.MUST, p12.AIM, ratio >= p12.MUST, counters=counters)
+    ]
+
+
+def _timed(folder: Path, index: Tiers, asked: MetricRange) -> tuple[float, Any]:
+    """CPU seconds of one question to an engine that has decoded nothing yet."""
+    lake = EngineLake(folder)
+    lake.index = index
+    lake.engine._locator._index = index  # type: ignore[assignment]
+    began = time.process_time()
+
+    async def answered() -> Any:
+        return await lake.engine.collect(await lake.engine.prepare(QUERY, asked))
+
+    joined = asyncio.run(answered())
+    took = time.process_time() - began
+    data, _ = prometheus_json.result(joined, at_ms=None, limit=0, stats=b"")
+    return took, answer_of({"data": __import__("json").loads(data)})
+
+
+def _segment(path: Path, frequency_ms: int) -> Segment:
+    import pyarrow.parquet as pq
+
+    facts = read_facts(pq.read_metadata(path))
+    start = path.stem.rsplit("-", 1)[1]
+    hour = (p12.START_MS + int(start) * DAY) * p12.NS_PER_MS
+    return Segment(
+        path.stem, path.name, ORG, "eu", Signal.METRICS, "metrics", frequency_ms, hour, DAY_NS,
+        facts.min_ns, facts.max_ns, facts.rows, path.stat().st_size, 0, "", facts.format_version,
+        facts.sort_version, (), (), (), facts.series_offset, facts.series_length, facts.bloom_offset,
+        facts.bloom_length,
+    )  # fmt: skip

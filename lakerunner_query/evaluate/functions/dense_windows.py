@@ -1,0 +1,77 @@
+"""Sums and growth of dense histograms over all windows of a series; windows are given as [low, high)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakerunner_query.evaluate.functions.dense import COUNT, Dense
+from lakerunner_query.evaluate.functions.kernels_factors import factors
+from lakerunner_query.evaluate.histogram import Hint
+from lakerunner_query.windows.edges import Windows
+from lakerunner_query.windows.functions import Doubles, Flags, Function, Int8s, Int64s
+from lakerunner_query.windows.sums import sums
+
+
+def growth(
+    dense: Dense, times: Int64s, low: Int64s, high: Int64s, ends: Int64s, width: int, function: Function
+) -> Doubles:
+    """`rate`, `increase` and `delta` of windows with at least two samples, drawn out to their edges."""
+    first, last = low, high - 1
+    start = dense.numbers[first]
+    is_counter = function != Function.DELTA
+    resets = np.flatnonzero(dense.fell()) if is_counter else np.zeros(0, np.intp)
+    with np.errstate(all="ignore"):
+        start = np.where(np.isin(first + 1, resets)[:, None], 0.0, start)
+        grown = dense.numbers[last] - start
+        for reset in resets.tolist():
+            inside = (first + 1 < reset) & (reset <= last)
+            grown[inside] += dense.numbers[reset - 1]
+        by = factors(
+            times[first],
+            times[last],
+            high - low,
+            ends,
+            width,
+            is_counter,
+            dense.numbers[first, COUNT],
+            np.ascontiguousarray(grown[:, COUNT]),
+        )
+        if function == Function.RATE:
+            by /= width / 1000
+        return grown * by[:, None]
+
+
+def totals(dense: Dense, times: Int64s, windows: Windows, function: Function) -> Doubles | None:
+    """Sums or means by window, kept sums as for floats; None where they could get too large."""
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.abs(dense.numbers).sum(axis=0)).all():
+            return None
+    samples, columns = dense.numbers.shape
+    values = np.zeros((columns, windows.steps))
+    sums(
+        int(function),
+        samples * np.arange(columns + 1, dtype=np.int64),
+        np.tile(times, columns),
+        dense.numbers.T.ravel(),
+        windows,
+        values,
+        np.zeros(values.shape, np.int8),
+    )
+    return values.T
+
+
+def joint_hints(hints: Int8s, low: Int64s, high: Int64s) -> tuple[list[Hint], Flags]:
+    """By window: the hint of a sum, and whether some are known to follow a reset and others not to."""
+    has = {hint: any_within(hints == hint, low, high) for hint in Hint}
+    of_sum = np.full(len(low), Hint.UNKNOWN, np.int8)
+    for hint in (Hint.RESET, Hint.NO_RESET):
+        others = [has[other] for other in Hint if other != hint]
+        of_sum[has[hint] & ~np.logical_or.reduce(others)] = hint
+    of_sum[has[Hint.GAUGE]] = Hint.GAUGE
+    return [Hint(hint) for hint in of_sum.tolist()], has[Hint.RESET] & has[Hint.NO_RESET]
+
+
+def any_within(marked: Flags, low: Int64s, high: Int64s) -> Flags:
+    before = np.concatenate(([0], np.cumsum(marked)))
+    found: Flags = before[high] > before[low]
+    return found

@@ -1,0 +1,35 @@
+"""By how much the growth of each of many windows is drawn out to the window's edges."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakerunner_query.windows.edges import drawn_out
+from lakerunner_query.windows.functions import Doubles, Int64s
+from resources.kernel import kernel
+
+
+@kernel
+def factors(
+    first_ts: Int64s,
+    last_ts: Int64s,
+    counted: Int64s,
+    ends: Int64s,
+    width: int,
+    is_counter: bool,
+    first: Doubles,
+    growth: Doubles,
+) -> Doubles:
+    found = np.zeros(len(first_ts))
+    for window in range(len(first_ts)):
+        found[window] = drawn_out(
+            first_ts[window],
+            last_ts[window],
+            counted[window],
+            ends[window],
+            width,
+            is_counter,
+            first[window],
+            growth[window],
+        )
+    return found
