@@ -24,8 +24,9 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV)
 	@$(SYNC) || { echo "trying again with this system's certificates"; $(SYNC) --system-certs; }
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
-	@echo "compiling the decoders (a minute or two, once per version)"
+	@echo "compiling decoders and query functions (two minutes or so, once per version)"
 	@$(BIN)/python -m lakerunner_assets.warm
+	@$(BIN)/python -m lakerunner_query.warm
 	@touch $@
 
 demo: setup ## start everything with live demo data and show the first answers

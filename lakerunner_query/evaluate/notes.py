@@ -42,7 +42,7 @@ class Forced:
     def __str__(self) -> str:
         return (
             f", from buckets {general(self.lowest)} to {general(self.highest)}, with a max diff of "
-            f"{general(self.largest_difference)}, over {self.samples} samples from {_second(self.from_ms)} "
+            f"{self.largest_difference:.2g}, over {self.samples} samples from {_second(self.from_ms)} "
             f"to {_second(self.to_ms)}"
         )
 

