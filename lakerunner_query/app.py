@@ -98,7 +98,13 @@ def _services(settings: Settings, index: QueryIndex, counters: Counters) -> Serv
     admission = Admission(settings.query_max_concurrency)
     limits = Limits(settings.query_timeout_s, settings.query_max_limit)
     engine = Engine(locator, dispatcher, admission, limits)
-    metrics = MetricEngine(locator, dispatcher, admission, MetricLimits(settings.query_timeout_s))
+    metric_limits = MetricLimits(
+        settings.query_timeout_s,
+        max_points=settings.query_max_samples,
+        max_series=settings.query_max_series,
+        features=tuple(name.strip() for name in settings.query_features.split(",") if name.strip()),
+    )
+    metrics = MetricEngine(locator, dispatcher, admission, metric_limits)
     series = SeriesEngine(locator, dispatcher, admission, settings.query_timeout_s)
     return Services(settings, locator, dispatcher, engine, metrics, series, counters)
 

@@ -56,6 +56,9 @@ class MetricRange:
 class MetricLimits:
     timeout_s: float
     max_points: int = 50_000_000
+    """Of an answer, and samples that one selector may load for one part."""
+    max_series: int = 200_000
+    """That one selector may match."""
     features: tuple[str, ...] = FLAGS
     """Optional parts of the language, by their names in Prometheus."""
     default_subquery_step_ms: int = 60_000
@@ -153,6 +156,8 @@ class MetricEngine:
                 segments=tuple(map(segment_ref, segments)),
                 rollups=rollup_refs(query.tiers, mine),
                 features=self.limits.features,
+                max_series=self.limits.max_series,
+                max_samples=self.limits.max_points,
             )
 
     async def _tiers(

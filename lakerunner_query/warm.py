@@ -18,7 +18,7 @@ from lakerunner_query.errors import QueryError
 from lakerunner_query.evaluate.context import Options
 from lakerunner_query.evaluate.promql import evaluate, settle
 from lakerunner_query.evaluate.source import Answered
-from lakerunner_query.evaluate.vectors import Series, Steps
+from lakerunner_query.evaluate.vectors import Labels, Series, Steps
 from lakerunner_query.lang.matcher import Matcher
 from lakerunner_query.lang.promql.ast import Type
 from lakerunner_query.lang.promql.bound import bind
@@ -49,7 +49,9 @@ class Few:
         times = np.arange(STEP_MS, MINUTES * 60_000, STEP_MS)
         inside = times[(times > from_ms) & (times <= to_ms)]
         values = (inside // STEP_MS % 50).astype(np.float64)
-        labels = [(("__name__", "m"), ("a", name), ("le", str(le))) for le, name in enumerate("xyz")]
+        labels: list[Labels] = [
+            (("__name__", "m"), ("a", name), ("le", str(le))) for le, name in enumerate("xyz")
+        ]
         offsets = np.arange(4, dtype=np.int64) * len(inside)
         return Series(labels, offsets, np.tile(inside, 3), np.tile(values, 3))
 

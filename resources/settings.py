@@ -119,6 +119,12 @@ class Settings:
     query_timeout_s: float = 600.0
     query_default_limit: int = 100
     query_max_limit: int = 50_000
+    query_max_series: int = 200_000
+    query_max_samples: int = 50_000_000
+    query_features: str = (
+        "promql-experimental-functions,promql-duration-expr,promql-extended-range-selectors,"
+        "promql-binop-fill-modifiers"
+    )
     query_default_window_s: int = 3600
     query_max_concurrency: int = 8
     cache_max_bytes: int = 10 * 1024 * MIB

@@ -22,6 +22,7 @@ from typing import Any, TextIO
 
 from benchmarks.ingest.peers import DEFAULT_FOLDER, binary
 from benchmarks.promql.fuzz_blame import Judge, Verdict
+from benchmarks.promql.fuzz_compare import other_texts
 from benchmarks.promql.fuzz_data import BASE_MS, SPAN_MS, Data, random_data
 from benchmarks.promql.fuzz_lake import LakeApi
 from benchmarks.promql.fuzz_queries import Grammar, Question
@@ -114,6 +115,9 @@ def _count(
             )
         return
     tally.empty += mine["data"]["result"] == []
+    if spelled := other_texts(mine, theirs):
+        tally.notes["number text"] += 1
+        print(f"NUMBERTEXT seed {seed} {asked}\n  {spelled[:4]}", file=faults)
     for kind in ("warnings", "infos"):
         if sorted(mine.get(kind, [])) != sorted(theirs.get(kind, [])):
             tally.notes[kind] += 1

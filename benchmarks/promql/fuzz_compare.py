@@ -113,6 +113,28 @@ def same_multisets(mine: Answer, theirs: Answer, tolerance: Tolerance) -> bool:
     )
 
 
+def other_texts(mine: dict[str, Any], theirs: dict[str, Any]) -> list[tuple[str, str]]:
+    """Equal numbers of two answers that are spelled differently: ours and theirs."""
+    own, found = _texts(mine), []
+    for place, text in _texts(theirs).items():
+        spelled = own.get(place, text)
+        if spelled != text and number(spelled) == number(text):
+            found.append((spelled, text))
+    return found
+
+
+def _texts(response: dict[str, Any]) -> dict[tuple[Key, str], str]:
+    """Floats as they are written."""
+    result = response["data"]["result"]
+    if response["data"]["resultType"] not in {"vector", "matrix"}:
+        return {}
+    return {
+        (tuple(sorted(one["metric"].items())), str(time)): value
+        for one in result
+        for time, value in one.get("values", [one["value"]] if "value" in one else [])
+    }
+
+
 def number(text: str) -> float:
     return float(text.replace("Inf", "inf"))
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.promql.samples import STALE, Doubles, Int64s, Sampled, labels_of
-from lakerunner_query.evaluate.histogram import CUSTOM, Hint, Histogram, buckets_at
+from lakerunner_query.evaluate.histogram import CUSTOM, Hint, Histogram, buckets_at, compact
 from lakerunner_query.evaluate.vectors import Labels
 
 BASE_MS = 1_767_225_600_000
@@ -201,7 +201,7 @@ def _native(
             found.append(None)
         else:
             scale = float(rng.random()) if gauge else 1.0
-            found.append(_one(layout, counts * scale, zero * scale, gauge))
+            found.append(compact(_one(layout, counts * scale, zero * scale, gauge)))  # as OTLP's are read
     if found and rng.random() < 0.3:
         place = int(rng.integers(0, len(found)))
         found[place], value[place] = None, STALE

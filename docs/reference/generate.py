@@ -144,6 +144,10 @@ MEANINGS: dict[str, dict[str, str]] = {
         "query_timeout_s": "Time limit of one query.",
         "query_default_limit": "Rows when a request does not say.",
         "query_max_limit": "Most rows a request may ask for; more is answered with 422.",
+        "query_max_series": "Series that one selector of a metric query may match; more are a 422.",
+        "query_max_samples": "Samples that one selector may load for one part of a query, and points of "
+        "an answer.",
+        "query_features": "Parts of PromQL that Prometheus has behind switches, by its names for them.",
         "query_default_window_s": "Time range when a request does not say.",
         "query_max_concurrency": "Queries of one organisation at a time; others wait up to 30 s, then 429.",
         "cache_max_bytes": "Segments each query worker keeps on local disk.",

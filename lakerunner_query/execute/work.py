@@ -81,6 +81,9 @@ class MetricUnit(msgspec.Struct, frozen=True, tag="metrics"):
     segments: tuple[SegmentRef, ...]
     rollups: tuple[RollupRef, ...] = ()
     features: tuple[str, ...] = ()
+    max_series: int = 0
+    max_samples: int = 0
+    """Of one selector; 0: any number."""
     start_timestamps: bool = False
 
 

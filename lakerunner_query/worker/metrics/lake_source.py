@@ -11,12 +11,14 @@ where the name was given exactly; a pattern that happens to match it does not me
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.histogram import Hint, of_struct
 from lakerunner_query.evaluate.source import Answered
 from lakerunner_query.evaluate.vectors import Labels, Objects, Series
@@ -51,6 +53,28 @@ NAMES = (*SUFFIXES, QUANTILE)
 """What stands behind a stored name in the names of its classic series."""
 
 
+@dataclass(frozen=True, slots=True)
+class Most:
+    """What one selector may need; 0: any number."""
+
+    series: int = 0
+    samples: int = 0
+
+    def check_series(self, count: int) -> None:
+        if self.series and count > self.series:
+            raise LimitExceededError(
+                f"a selector matches more than {self.series} series (query_max_series): "
+                "add matchers, or narrow the time range"
+            )
+
+    def check_samples(self, count: int) -> None:
+        if self.samples and count > self.samples:
+            raise LimitExceededError(
+                "query processing would load too many samples into memory in query execution: "
+                f"more than {self.samples} (query_max_samples); add matchers, or narrow the time range"
+            )
+
+
 class LakeSource:
     """Samples of the segments of one unit of work."""
 
@@ -60,6 +84,7 @@ class LakeSource:
         segments: Sequence[SegmentRef],
         numbering: Numbering,
         rollups: Sequence[RollupRef] = (),
+        most: Most | None = None,
         *,
         starts: bool = False,
     ) -> None:
@@ -67,6 +92,7 @@ class LakeSource:
         self._segments = segments
         self._numbering = numbering
         self._starts = starts
+        self._most = most or Most()
         self.rollups = RollupSource(reading, rollups, numbering, self._floats)
 
     def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> Answered | None:
@@ -180,6 +206,7 @@ class LakeSource:
             wanted = np.flatnonzero(table.matching(matchers, suffix) & table.overlapping(from_ms, to_ms))
             if only is not None and len(wanted):
                 wanted = wanted[np.isin(self._numbering.of(table, wanted), only)]
+            self._most.check_series(len(wanted))
             if len(wanted):
                 chosen.append((segment, table, wanted))
         paths = self._reading.paths([segment for segment, _, _ in chosen])
@@ -191,7 +218,9 @@ class LakeSource:
             if shape is None or (only_derived and not shape.columns & DISTRIBUTIONS):
                 continue
             parts += self._runs(segment, table, wanted, shape.starts, paths, from_ms, to_ms)
+            self._most.check_samples(sum(int((r.end - r.begin).sum()) for r, _ in parts))
         numbers = np.unique(np.concatenate([n for _, n in parts])) if parts else np.zeros(0, np.int64)
+        self._most.check_series(len(numbers))
         runs = [
             Runs(r.group, r.path, r.number, np.searchsorted(numbers, n), r.begin, r.end) for r, n in parts
         ]

@@ -12,7 +12,7 @@ from lakerunner_query.lang.promql.ast import Expr
 from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.features import Features
 from lakerunner_query.lang.promql.parser import parse
-from lakerunner_query.worker.metrics.lake_source import LakeSource
+from lakerunner_query.worker.metrics.lake_source import LakeSource, Most
 from lakerunner_query.worker.metrics.opening import MetricOpener, Reading
 from lakerunner_query.worker.metrics.rendering import samples_series, scalar_series, vector_series
 from resources.duckdb import Cancellation
@@ -31,6 +31,7 @@ class MetricScanner:
                 unit.segments,
                 self._opener.interner.numbering(),
                 unit.rollups,
+                Most(unit.max_series, unit.max_samples),
                 starts=unit.start_timestamps,
             )
             try:

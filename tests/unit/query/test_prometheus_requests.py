@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 from collections.abc import Iterator
@@ -12,9 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from litestar.testing import TestClient
 
-from lakerunner_query.api.prometheus_params import duration_ns, time_ms, unescaped
+from lakerunner_query.api.prometheus_params import FOREVER_MS, duration_ns, time_ms, unescaped
 from lakerunner_query.app import create_app
+from lakerunner_query.execute.locate import Locator
+from lakerunner_query.plan.metrics import Reads
 from resources.index.memory import MemoryIndex
+from resources.index.types import Segment, SegmentQuery, TierView
 from resources.settings import Settings
 
 KEY = {"Api-Key": "key-acme"}
@@ -224,3 +228,23 @@ def test_escaped_names_come_back(name: str) -> None:
 @pytest.mark.parametrize("name", ["U__a_", "U__a_zz_", "U__a_0000041_", "U___d800_", "U___110000_"])
 def test_what_is_no_escape_stays(name: str) -> None:
     assert unescaped(name) == name
+
+
+def test_times_beyond_all_samples_are_no_question_the_index_cannot_hold() -> None:
+    asked: list[int] = []
+
+    class Index:
+        def find_segments(self, query: SegmentQuery) -> list[Segment]:
+            asked.extend((query.start_ns, query.end_ns))
+            return []
+
+        def tier_view(self, org: str, signal: object, widths: object, start: int, end: int) -> TierView:
+            asked.extend((start, end))
+            return TierView((), ())
+
+    locator = Locator(Index())  # type: ignore[arg-type]
+    asyncio.run(locator.metric_segments("acme", "metrics", Reads((), -FOREVER_MS, FOREVER_MS)))
+    asyncio.run(locator.tiers("acme", (), -FOREVER_MS, FOREVER_MS))
+    assert len(asked) == 4
+    assert all(-(2**63) <= time < 2**63 for time in asked)
+    assert asked[0] < -(2**62) < 2**62 < asked[1]
