@@ -8,6 +8,7 @@ decoded before.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import tempfile
 import time
@@ -15,12 +16,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from benchmarks.promql.fuzz_compare import Likeness, Tolerance, answer_of, likeness
 from benchmarks.report import Record
 from benchmarks.tiers import p12
 from lakerunner_query.api import prometheus_json
 from lakerunner_query.metric_engine import MetricRange
-from resources.index.types import Partition, Segment, TierView
+from resources.index.types import Partition, Segment, SegmentQuery, TierView
 from resources.lake.frequency import AS_SENT, DAY, HOUR, ROLLUPS
 from resources.lake.layout import Signal
 from resources.lake.segment_file import read_facts
@@ -45,6 +48,10 @@ class Tiers(Segments):
             for frequency in frequencies
             for hour in hours
         )
+
+    def find_segments(self, query: SegmentQuery) -> list[Segment]:
+        """All hold the metric that is asked for."""
+        return [s for s in self.rows if s.min_ns <= query.end_ns and s.max_ns >= query.start_ns]
 
     def tier_view(self, *_: object, **__: object) -> TierView:
         return TierView(self._partitions, self._rollups) if self._rollups else TierView((), ())
@@ -89,12 +96,10 @@ def _timed(folder: Path, index: Tiers, asked: MetricRange) -> tuple[float, Any]:
     joined = asyncio.run(answered())
     took = time.process_time() - began
     data, _ = prometheus_json.result(joined, at_ms=None, limit=0, stats=b"")
-    return took, answer_of({"data": __import__("json").loads(data)})
+    return took, answer_of({"data": json.loads(data)})
 
 
 def _segment(path: Path, frequency_ms: int) -> Segment:
-    import pyarrow.parquet as pq
-
     facts = read_facts(pq.read_metadata(path))
     start = path.stem.rsplit("-", 1)[1]
     hour = (p12.START_MS + int(start) * DAY) * p12.NS_PER_MS

@@ -23,7 +23,10 @@ _THURSDAY = 4
 """1970 began with one; Sunday is 0."""
 _FARTHEST = 2**62
 """Seconds beyond this, and NaN, are all the same time."""
-_NO_TIME = -(2**63)
+_ERA_YEARS, _ERA = 400, 146_097 * DAY
+"""Dates repeat after so many years, days of the week too."""
+_NO_TIME = 2**63 - _ERA
+"""Go's clock wraps around and ends up at second 2^63, an era after this."""
 
 
 def of_dates(part: Callable[[Int64s], Int64s]) -> Implementation:
@@ -71,7 +74,8 @@ def _is_leap(year: Int64s) -> Int64s:
 
 
 def year(seconds: Int64s) -> Int64s:
-    return civil(seconds)[0]
+    found: Int64s = civil(seconds)[0] + np.where(seconds == _NO_TIME, _ERA_YEARS, 0)
+    return found
 
 
 def month(seconds: Int64s) -> Int64s:

@@ -18,6 +18,8 @@ from lakerunner_query.execute.metric_answer import RenderedSeries
 Doubles = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
 SMALLEST_PLAIN, LARGEST_PLAIN = 1e-6, 1e21
+LARGEST_WHOLE = 2.0**53
+UP_TO_HERE_TOO, FROM_HERE_ARROW_HAS_EXPONENTS = 1e-3, 1e10
 
 
 def number_texts(values: Doubles) -> pa.Array:
@@ -25,17 +27,20 @@ def number_texts(values: Doubles) -> pa.Array:
 
     >>> number_texts(np.array([0.5, 1e16, 1e21, 1e-7, float("nan"), float("-inf"), -0.0])).to_pylist()
     ['0.5', '10000000000000000', '1e+21', '1e-07', 'NaN', '-Inf', '-0']
+    >>> number_texts(np.array([12345678901.0, 12345678901.25])).to_pylist()
+    ['12345678901', '12345678901.25']
     """
-    texts = pa.array(values, from_pandas=False).cast(pa.string())
     sizes = np.abs(values)
-    with np.errstate(invalid="ignore"):
-        odd = ~(sizes < 1e15) | ((sizes < 1e-3) & (sizes > 0))
-    whole = pc.ends_with(texts, ".0").to_numpy(zero_copy_only=False)
+    whole = (sizes < LARGEST_WHOLE) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values))
+    if whole.all():
+        return pa.array(values.astype(np.int64)).cast(pa.string())
+    texts = pa.array(values, from_pandas=False).cast(pa.string())
     if whole.any():
-        texts = pc.if_else(pa.array(whole), pc.utf8_slice_codeunits(texts, 0, -2), texts)
-    places = np.flatnonzero(odd)
-    if len(places):
-        spelled = pa.array([number_text(value) for value in values[places].tolist()], pa.string())
+        integers = pa.array(np.where(whole, values, 0).astype(np.int64)).cast(pa.string())
+        texts = pc.if_else(pa.array(whole), integers, texts)
+    odd = ~whole & (~(sizes < FROM_HERE_ARROW_HAS_EXPONENTS) | (sizes < UP_TO_HERE_TOO))
+    if odd.any():
+        spelled = pa.array([number_text(value) for value in values[odd].tolist()], pa.string())
         texts = pc.replace_with_mask(texts, pa.array(odd), spelled)
     return texts
 

@@ -42,13 +42,12 @@ class Lake:
         path = self.folder / "lake" / "db" / f"{name}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         made = write_metric_segment([table], path, SegmentIdentity("o", "c", "metrics", 0, name))
-        self.segments.append(
-            SegmentRef(
-                name, f"db/{name}.parquet", made.bytes, made.min_ns, made.max_ns,
-                made.series_offset, made.series_length, made.rows,
-            )  # fmt: skip
-        )
-        return self.segments[-1]
+        ref = SegmentRef(
+            name, f"db/{name}.parquet", made.bytes, made.min_ns, made.max_ns,
+            made.series_offset, made.series_length, made.rows,
+        )  # fmt: skip
+        self.segments.append(ref)
+        return ref
 
     def select(self, matchers: Sequence[Matcher], from_ms: int = -1, to_ms: int = 1 << 40) -> Series:
         with self.opener.reading(Cancellation()) as reading:
