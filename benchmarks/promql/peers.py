@@ -42,15 +42,20 @@ class HttpApi:
         body = urllib.parse.urlencode({"query": text, **values, "nocache": "1"})
         path = f"{self._prefix}/{'query_range' if step_ms else 'query'}"
         headers = {"Content-Type": "application/x-www-form-urlencoded", **self._headers}
-        if self._connection is None:
-            self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=300)
-        try:
-            self._connection.request("POST", path, body, headers)
-            return self._connection.getresponse().read()
-        except (OSError, http.client.HTTPException):
-            self._connection.close()
-            self._connection = None
-            raise
+        if self._connection is not None:
+            try:
+                return self._sent(self._connection, path, body, headers)
+            except (OSError, http.client.HTTPException):  # the server closed it while it was idle
+                self._connection.close()
+        self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=300)
+        return self._sent(self._connection, path, body, headers)
+
+    @staticmethod
+    def _sent(
+        connection: http.client.HTTPConnection, path: str, body: str, headers: dict[str, str]
+    ) -> bytes:
+        connection.request("POST", path, body, headers)
+        return connection.getresponse().read()
 
 
 class Peer:

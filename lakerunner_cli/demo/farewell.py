@@ -9,6 +9,8 @@ from lakerunner_cli.demo.watch import ORDERS, TIMEOUTS
 from lakerunner_cli.webhook import base_url
 from resources.settings import Settings
 
+REQUESTS = "sum by (job, level) (rate(shop_requests_total[1m]))"
+
 
 @dataclass(frozen=True, slots=True)
 class Times:
@@ -27,6 +29,7 @@ def farewell(settings: Settings, org: str, read_key: str, times: Times) -> list[
     query_api = base_url(settings.query_host, settings.query_port)
     key = f"-H {shlex.quote(f'x-cardinalhq-api-key: {read_key}')}"
     loki = f"curl -sG {key} {query_api}/loki/api/v1/query_range --data-urlencode limit=5 --data-urlencode"
+    prometheus = f"curl -sG {key} {query_api}/prometheus/api/v1/query --data-urlencode"
     stream = f"""curl -sN {key} -H 'content-type: application/json' {query_api}/api/v1/logs/query -d"""
     return [
         "",
@@ -38,6 +41,7 @@ def farewell(settings: Settings, org: str, read_key: str, times: Times) -> list[
         "Try it (the key is valid for 7 days):",
         f"  {loki} {shlex.quote(f'query={ORDERS}')}",
         f"  {loki} {shlex.quote(f'query={TIMEOUTS}')}",
+        f"  {prometheus} {shlex.quote(f'query={REQUESTS}')}",
         f"""  {stream} '{{"q": "{{service_name=\\"frontend\\"}} |= \\" 502 \\"", "limit": 5}}'""",
         "",
         "The stack goes on running: `lakerunner status`, `lakerunner logs`, `lakerunner down`.",

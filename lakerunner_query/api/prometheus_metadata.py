@@ -51,7 +51,8 @@ async def query_exemplars(request: Request[Any, Any, Any], services: Services) -
     end = optional_time(asked, "end", FOREVER_MS)
     if end < start:
         raise InvalidRequestError("end timestamp must not be before start timestamp")
-    matchers = {one.matchers for one in walk(parse(asked.text("query"))) if isinstance(one, Selector)}
+    expr = parse(asked.text("query"), services.features)
+    matchers = {one.matchers for one in walk(expr) if isinstance(one, Selector)}
     if not matchers:
         return Response(b'{"status":"success"}', media_type=JSON)
     chosen = tuple(Selection(each, start - 1, end) for each in matchers)

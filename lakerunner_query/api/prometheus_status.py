@@ -9,7 +9,7 @@ from litestar import MediaType, Response, get
 
 from lakerunner_query.api.health import standing
 from lakerunner_query.api.services import Services
-from lakerunner_query.metric_engine import FLAGS
+from lakerunner_query.metric_engine import MetricLimits
 from resources.settings import Settings
 
 VERSION = "3.5.0"
@@ -32,7 +32,7 @@ def buildinfo() -> Answer:
 @get("/status/flags", sync_to_thread=False)
 def flags(services: Services) -> Answer:
     """Limits of queries, under Prometheus' names."""
-    return _success(_flags(services.settings, services.metrics.limits.max_points))
+    return _success(_flags(services.settings, services.metrics.limits))
 
 
 @get("/status/runtimeinfo", sync_to_thread=False)
@@ -102,12 +102,12 @@ async def ready_like_prometheus(services: Services) -> Response[str]:
 STATUS_HANDLERS = (buildinfo, flags, runtimeinfo, config, tsdb, rules, alerts)
 
 
-def _flags(settings: Settings, max_points: int) -> dict[str, str]:
+def _flags(settings: Settings, limits: MetricLimits) -> dict[str, str]:
     return {
-        "enable-feature": ",".join(FLAGS),
+        "enable-feature": ",".join(limits.features),
         "query.lookback-delta": "5m",
         "query.max-concurrency": str(settings.query_max_concurrency),
-        "query.max-samples": str(max_points),
+        "query.max-samples": str(limits.max_points),
         "query.timeout": f"{settings.query_timeout_s:g}s",
         "web.enable-remote-write-receiver": "false",
     }

@@ -9,8 +9,10 @@ from litestar import Router, post
 from lakerunner_query.api.auth import require_reader
 from lakerunner_query.api.failures import Failure, envelope
 from lakerunner_query.api.logs import readable
+from lakerunner_query.api.services import Services
 from lakerunner_query.errors import ParseError
 from lakerunner_query.lang.promql.ast import Selector, walk
+from lakerunner_query.lang.promql.features import Features
 from lakerunner_query.lang.promql.parser import parse
 from lakerunner_query.lang.promql.pretty import pretty
 from lakerunner_query.lang.promql.printer import to_text
@@ -33,9 +35,9 @@ class Verdict(msgspec.Struct, omit_defaults=True):
 
 
 @post("/validate", status_code=200)
-async def validate(data: Question) -> Verdict:
+async def validate(data: Question, services: Services) -> Verdict:
     """What is wrong with a query and where, or its type and selectors."""
-    return await run_sync(_verdict, data.q)
+    return await run_sync(_verdict, data.q, services.features)
 
 
 promql_router = Router(
@@ -47,9 +49,9 @@ promql_router = Router(
 )
 
 
-def _verdict(text: str) -> Verdict:
+def _verdict(text: str, features: Features) -> Verdict:
     try:
-        expr = parse(text)
+        expr = parse(text, features)
     except ParseError as error:
         return Verdict(False, error=envelope(error))
     found = dict.fromkeys(to_text(one) for one in walk(expr) if isinstance(one, Selector))

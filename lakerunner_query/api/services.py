@@ -9,6 +9,7 @@ from lakerunner_query.api.watching import QueryWatch
 from lakerunner_query.engine import Engine
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
+from lakerunner_query.lang.promql.features import Features
 from lakerunner_query.metric_engine import MetricEngine
 from lakerunner_query.series_engine import SeriesEngine
 from resources.settings import Settings
@@ -27,6 +28,11 @@ class Services:
     query_times: LatencyTable = field(
         default_factory=lambda: LatencyTable("lakerunner_query_seconds", ("api", "outcome"))
     )
+
+    @property
+    def features(self) -> Features:
+        """Optional parts of PromQL that may be used."""
+        return Features.named(self.metrics.limits.features)
 
     def watch(self, api: str) -> QueryWatch:
         """Times one query, for `/metrics`; use it as a context."""
