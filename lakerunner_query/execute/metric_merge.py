@@ -9,6 +9,7 @@ time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -44,6 +45,8 @@ class Joined:
     rows_considered: int = 0
     bytes_fetched: int = 0
     is_ordered: bool = False
+    rollup_rows: dict[int, int] = field(default_factory=dict)
+    """Rows read of rollups, by frequency in ms."""
 
 
 @dataclass(slots=True)
@@ -58,6 +61,7 @@ class Collector:
     segments_opened: int = 0
     rows_considered: int = 0
     bytes_fetched: int = 0
+    rollup_rows: Counter[int] = field(default_factory=Counter)
     _rows: dict[Labels, list[RenderedSeries]] = field(default_factory=dict)
     _notes: Annotations = field(default_factory=Annotations)
 
@@ -72,6 +76,7 @@ class Collector:
         self.segments_opened += answer.report.segments_opened
         self.rows_considered += answer.report.rows_considered
         self.bytes_fetched += answer.report.bytes_fetched
+        self.rollup_rows.update(answer.report.rollup_rows)
 
     def joined(self) -> Joined:
         series = list(_without_names(_end_to_end(self._rows)))
@@ -88,6 +93,7 @@ class Collector:
             self.rows_considered,
             self.bytes_fetched,
             self.is_ordered,
+            dict(self.rollup_rows),
         )
 
 

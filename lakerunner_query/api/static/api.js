@@ -10,23 +10,38 @@ export class ApiError extends Error {
   }
 }
 
-/** POST `body`; the response, or an `ApiError` with what the server said. */
+/** POST `body`, a form or else JSON; the response, or an `ApiError` with what the server said. */
 export async function ask(path, body, signal) {
-  const headers = { "Content-Type": "application/json", "x-cardinalhq-api-key": key.get() };
+  const form = body instanceof URLSearchParams, headers = { "x-cardinalhq-api-key": key.get() };
+  if (!form) headers["Content-Type"] = "application/json";
   let response;
   try {
-    response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+    response = await fetch(path, { method: "POST", headers, body: form ? body : JSON.stringify(body), signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError({ status: 0, message: "The query API does not answer. Is it running?" });
   }
   if (response.ok) return response;
   const said = await response.json().catch(() => ({ message: `the query API answered ${response.status}` }));
-  throw new ApiError({ ...said, status: response.status });
+  throw new ApiError({ ...said, message: said.message ?? said.error, status: response.status });
+}
+
+/** The data of results, batch by batch to `take`; at the end what `done` says. */
+export async function answered(response, take) {
+  let done = null;
+  for await (const messages of events(response)) {
+    for (const { type, data } of messages) {
+      if (type === "error") throw data;
+      if (type === "done") done = data;
+    }
+    take(messages.filter(({ type }) => type === "result").map(({ data }) => data));
+  }
+  if (!done) throw new Error("The answer broke off before its end.");
+  return done;
 }
 
 /** Server-sent events with fetch, because EventSource can neither POST nor send a key. */
-export async function* events(response) {
+async function* events(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {

@@ -1,8 +1,6 @@
 // What is said when there is nothing, or something went wrong.
 import { $, button, element } from "./dom.js";
 
-const EXAMPLES = ['{service_name=~".+"}', '{service_name=~".+"} |~ "(?i)error|timeout|failed"', '{service_name="checkout"} |= "order" != "placed"'];
-
 export function clear() {
   $("notice").hidden = $("empty").hidden = true;
   $("key").classList.remove("wrong");
@@ -20,10 +18,12 @@ export function showError(error, query) {
   notice("error", ...parts);
 }
 
-export function showPartial(missing) {
+export function partial(missing, what) {
   const first = missing[0] || {};
-  notice("warn", element("p", {}, `Partial: ${missing.length} segments could not be read, their lines are missing. First: ${first.segment_id || "?"}: ${first.reason || "?"}`));
+  return `Partial: ${missing.length} segments could not be read, their ${what} are missing. First: ${first.segment_id || "?"}: ${first.reason || "?"}`;
 }
+
+export const showNotes = (texts, kind) => notice(kind, ...texts.map((text) => element("p", {}, text)));
 
 export const showPlan = (text) => notice("", element("pre", {}, text));
 
@@ -34,13 +34,12 @@ export function showNoKey() {
   $("key").focus();
 }
 
-export function showExamples(run) {
-  empty("Ask for log lines", element("p", {}, "LogQL: a stream selector, then line filters |= != |~ !~. For example:"),
-    ...EXAMPLES.map((text) => element("div", {}, button(text, () => run(text)))));
+export function showExamples(title, text, examples, run) {
+  empty(title, element("p", {}, text), ...examples.map((one) => element("div", {}, button(one, () => run(one)))));
 }
 
-export function showNothing(widen, preset) {
-  empty("No lines match in this time range",
+export function showNothing(title, widen, preset) {
+  empty(`${title} in this time range`,
     element("p", {}, "New telemetry can be asked for some seconds after it arrived. Check the labels, or look further back."),
     ...(preset ? [button(`Search the last ${preset}`, () => widen(preset))] : []));
 }

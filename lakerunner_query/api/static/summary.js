@@ -1,5 +1,5 @@
 // The line of numbers under a query: how much came, how complete it is, what it took to find it.
-const many = (n, what) => `${n.toLocaleString("en")} ${n === 1 ? what.replace(/s\b/, "") : what}`;
+export const many = (n, what) => `${n.toLocaleString("en")} ${n === 1 ? what.replace(/s\b/, "") : what}`;
 
 export function summary({ status, stats }, { rows, full, newest }, seconds, live) {
   const parts = [`${many(rows.length, "lines")}${full ? `, ${newest ? "older" : "newer"} lines exist` : ""}`, `${status} in ${seconds.toFixed(2)} s`];

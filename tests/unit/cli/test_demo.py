@@ -189,7 +189,8 @@ def test_the_block_has_the_same_height_whatever_there_is_to_say() -> None:
 def test_the_commands_of_the_farewell_can_be_pasted() -> None:
     told = farewell(Settings(query_port=4999), "demo", "lr_key", Times(1, 2, 3.5))
     commands = [shlex.split(text) for text in told if text.strip().startswith("curl")]
-    assert len(commands) == 3
+    assert len(commands) == 4
     assert all("x-cardinalhq-api-key: lr_key" in words for words in commands)
-    assert json.loads(commands[2][-1]) == {"q": '{service_name="frontend"} |= " 502 "', "limit": 5}
+    assert commands[2][-1].startswith("query=sum by (job, level) (rate(shop_requests_total")
+    assert json.loads(commands[3][-1]) == {"q": '{service_name="frontend"} |= " 502 "', "limit": 5}
     assert "first answer 3.5 s" in "\n".join(told)
