@@ -104,7 +104,7 @@ def _ingest_pending(
     """
     tried: set[int] = set()
     index, settings = kitchen.index, kitchen.settings
-    ends = time.monotonic() + settings.cook_run_max_s
+    ends, left = 0.0, -1
     while True:
         while claims := _claim_pending(kitchen, signal, org, hours, tried):
             tried.update(obj.object_id for claim in claims for obj in claim.inputs)
@@ -112,11 +112,15 @@ def _ingest_pending(
         if claims := index.claim_due(signal, BatchKind.COOK, settings.cook_claim_bytes):
             yield from cook_claims(kitchen, claims, report)
             continue
-        if not index.batched_objects(org, signal, min(hours), max(hours)):
+        before, left = left, index.batched_objects(org, signal, min(hours), max(hours))
+        if not left:
             return
-        if time.monotonic() > ends:
+        if left != before:  # as long as others get on with it, this is not in vain
+            ends = time.monotonic() + settings.cook_run_max_s
+        elif time.monotonic() > ends:
             raise RebuildRefusedError(
-                f"{org}: other runs still cook objects of these hours; start again when they are done"
+                f"{org}: {left} objects of these hours are in other runs, of which none was done for "
+                f"{settings.cook_run_max_s:.0f} s; start again when they are"
             )
         time.sleep(settings.cook_poll_s)
 

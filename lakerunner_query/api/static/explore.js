@@ -59,5 +59,4 @@ document.addEventListener("keydown", (event) => {
 
 const asked = recall();
 dress(asked in VIEWS ? asked : "logs");
-if (!location.hash) $("query").value = view.text;
 begin(Boolean(location.hash && $("query").value));
