@@ -58,4 +58,4 @@ async def _packed(start: Message, message: Message) -> Message:
     headers["content-encoding"] = "gzip"
     headers["content-length"] = str(len(packed))
     headers.add("vary", "Accept-Encoding")
-    return {**message, "body": packed}
+    return {**message, "body": packed}  # type: ignore[return-value]

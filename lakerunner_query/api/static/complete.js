@@ -15,9 +15,10 @@ const PLAIN = /^[a-zA-Z_][\w]*$/, PLAIN_METRIC = /^[a-zA-Z_:][\w:]*$/;
 /** `{ kind: "metric" | "label" | "value", from, prefix, ... }`, or null where nothing is to be offered. */
 export function contextAt(text, caret) {
   const frames = [{ open: "", metric: "" }], before = ["", "", ""]; // the last three tokens
+  const read = text.slice(0, caret);
   let token = "", at = 0, from = 0;
   for (TOKEN.lastIndex = 0; at < caret; ) {
-    token = TOKEN.exec(text.slice(0, caret))[0];
+    token = TOKEN.exec(read)[0];
     [from, at] = [at, at + token.length];
     if (token[0] === "#" || /^\s/.test(token)) continue;
     if ("{([".includes(token)) frames.push({ open: token, metric: token === "{" && PLAIN_METRIC.test(before[2]) ? before[2] : "", labels: token === "(" && GROUPING.has(before[2].toLowerCase()) });

@@ -8,6 +8,15 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
+/** The same for SVG. */
+export function shape(tag, attributes, className, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  if (className) made.setAttribute("class", className);
+  made.append(...children);
+  return made;
+}
+
 export function button(text, onclick, className = "quiet") {
   return element("button", { type: "button", className, onclick }, text);
 }

@@ -1,6 +1,6 @@
 // Loaded lines over time, stacked by level. It covers exactly the time that has been loaded, so that an empty
 // stretch means "no lines" and never "not asked".
-import { $, element } from "./dom.js";
+import { $, element, shape } from "./dom.js";
 import { LEVELS, levelOf } from "./levels.js";
 import { clock, millis } from "./range.js";
 
@@ -45,11 +45,4 @@ function bar(stack, i, peak, from, width, zoom) {
   group.append(title);
   group.addEventListener("click", () => zoom(from, from + Math.max(2, width)));
   return group;
-}
-
-function shape(tag, attributes, className) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  if (className) made.setAttribute("class", className);
-  return made;
 }

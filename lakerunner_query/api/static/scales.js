@@ -19,7 +19,7 @@ export function valueScale(least, greatest, most = 6) {
   // beyond what numbers can tell apart there is nothing nice to choose
   if (!Number.isFinite(high - low) || low + step === low || high + step === high || !(step > 0)) return { low, high, step: high - low, ticks: [low, high] };
   const first = Math.floor(low / step), last = Math.ceil(high / step);
-  const ticks = Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+  const ticks = Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(15)));
   return { low: ticks[0], high: ticks.at(-1), step, ticks };
 }
 

@@ -27,13 +27,17 @@ API = "/prometheus/api/v1/"
 
 @pytest.fixture(scope="module")
 def http() -> Iterator[TestClient[Any]]:
+    settings = Settings(internal_token="t", worker_urls="http://127.0.0.1:1")
+    with TestClient(create_app(settings, _index())) as found:
+        yield found
+
+
+def _index() -> MemoryIndex:
+    """An empty lake."""
     index = MemoryIndex()
     index.create_organisation("acme")
     index.create_api_key("acme", "read", "k", hashlib.sha256(b"key-acme").digest(), None)
-    with TestClient(
-        create_app(Settings(internal_token="t", worker_urls="http://127.0.0.1:1"), index)
-    ) as found:
-        yield found
+    return index
 
 
 RANGE = {"query": "up", "start": "0", "end": "10", "step": "1"}
@@ -169,6 +173,18 @@ def test_validate(http: TestClient[Any]) -> None:
     assert wrong["valid"] is False
     assert wrong["error"]["code"] == "parse_error"
     assert wrong["error"]["position"]["line"] == 2
+
+
+def test_features_that_are_switched_off_are_no_language(http: TestClient[Any]) -> None:
+    text = "mad_over_time(up[5m])"
+    with TestClient(create_app(Settings(internal_token="t", query_features=""), _index())) as plain:
+        for path in ("query", "format_query", "parse_query", "query_exemplars"):
+            refused = plain.get(API + path, params={"query": text}, headers=KEY)
+            assert (refused.status_code, "is not enabled" in refused.text) == (400, True), path
+        assert plain.get(API + "status/flags", headers=KEY).json()["data"]["enable-feature"] == ""
+        verdict = plain.post("/api/v1/promql/validate", json={"q": text}, headers=KEY).json()
+    assert verdict["valid"] is False
+    assert http.get(API + "format_query", params={"query": text}, headers=KEY).json()["data"] == text
 
 
 METRICS = [
