@@ -182,7 +182,7 @@ def steps_of(asked: MetricRange) -> Steps:
     if asked.end_ms < asked.start_ms:
         raise InvalidRequestError("end timestamp must not be before start time")
     count = (asked.end_ms - asked.start_ms) // asked.step_ms + 1
-    if count > MAX_STEPS:
+    if count - 1 > MAX_STEPS:
         raise InvalidRequestError(
             "exceeded maximum resolution of 11,000 points per timeseries. "
             "Try decreasing the query resolution (?step=XX)"

@@ -18,6 +18,7 @@ from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.metric_answer import SeriesAnswer, decode_series_answer
 from lakerunner_query.execute.metric_facts import (
+    LATE_MS,
     Exemplar,
     MetricFact,
     SeriesExemplars,
@@ -40,8 +41,6 @@ from resources.index.types import Segment
 
 SEGMENTS_PER_UNIT = 32
 MAX_FOUND = 1_000_000
-LATE_MS = 600_000
-"""How much later than an exemplar its data point may be."""
 NARROW = "narrow the time range, or select fewer series"
 
 

@@ -6,6 +6,9 @@ import msgspec
 
 from lakerunner_query.execute.work import UnitReport
 
+LATE_MS = 600_000
+"""A data point tells of measurements since the one before: it may be as much later than its exemplars."""
+
 Pairs = tuple[tuple[str, str], ...]
 
 

@@ -44,7 +44,7 @@ class Reads:
         found = [
             tuple(alternatives(NAME_FIELD if matcher.name == NAME_LABEL else matcher.name, values))
             for matcher in self.matchers
-            if 0 < len(values := demanded_values(matcher)) <= MAX_VALUES
+            if 0 < len(values := demanded_values(matcher)) <= MAX_VALUES and all(map(_is_text, values))
         ]
         return tuple(found[:MAX_TERMS])
 
@@ -113,6 +113,11 @@ def _shifted(shift: Shift, first: int, last: int) -> tuple[int, int]:
     if isinstance(shift.at, int):
         return shift.at - offset, shift.at - offset
     return first - offset, last - offset
+
+
+def _is_text(value: str) -> bool:
+    """Bytes that are no UTF-8 stand in a query as lone surrogates; no segment has a term of those."""
+    return value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value)
 
 
 def _known(duration: object) -> int:

@@ -96,7 +96,7 @@ def api_number(value: float) -> str:
     """The shortest digits; an exponent only below 1e-6 and from 1e21.
 
     >>> api_number(1e6), api_number(1e21), api_number(1.5e-7)
-    ('1000000', '1e+21', '1.5e-7')
+    ('1000000', '1e+21', '1.5e-07')
     """
     if math.isnan(value):
         return "NaN"
@@ -105,5 +105,5 @@ def api_number(value: float) -> str:
     if value != 0 and not 1e-6 <= abs(value) < 1e21:
         mantissa, exponent = np.format_float_scientific(value, trim="-").split("e")
         power = int(exponent)
-        return f"{mantissa}e{'-' if power < 0 else '+'}{abs(power)}"
+        return f"{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
     return str(np.format_float_positional(value, trim="-"))

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.vectors import Labels
-from lakerunner_query.execute.metric_facts import Exemplar, ExemplarAnswer, Pairs, SeriesExemplars
+from lakerunner_query.execute.metric_facts import LATE_MS, Exemplar, ExemplarAnswer, Pairs, SeriesExemplars
 from lakerunner_query.execute.work import ExemplarUnit, SegmentRef, Selection, UnitReport
 from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.worker.metrics.derived import BUCKET, LE, spelled
@@ -28,8 +28,6 @@ from resources.lake.series import NAME_LABEL
 
 COLUMN, BOUNDS = "chq_exemplars", "chq_hist_bounds"
 MAX_EXEMPLARS = 100_000
-LATE_MS = 600_000
-"""A data point tells of measurements since the one before: it may be as much later than its exemplars."""
 NS_PER_MS = 1_000_000
 Found = dict[Labels, set[Exemplar]]
 

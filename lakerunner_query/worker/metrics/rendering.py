@@ -11,13 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.evaluate.histogram import Histogram, json_form
+from lakerunner_query.evaluate.histogram import Histogram, api_number, json_form
 from lakerunner_query.evaluate.vectors import Labels, Objects, Series, Vector
 from lakerunner_query.execute.metric_answer import RenderedSeries
 
 Doubles = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
-SMALLEST_PLAIN, LARGEST_PLAIN = 1e-6, 1e21
 LARGEST_WHOLE = 2.0**53
 UP_TO_HERE_TOO, FROM_HERE_ARROW_HAS_EXPONENTS = 1e-3, 1e10
 
@@ -40,19 +39,9 @@ def number_texts(values: Doubles) -> pa.Array:
         texts = pc.if_else(pa.array(whole), integers, texts)
     odd = ~whole & (~(sizes < FROM_HERE_ARROW_HAS_EXPONENTS) | (sizes < UP_TO_HERE_TOO))
     if odd.any():
-        spelled = pa.array([number_text(value) for value in values[odd].tolist()], pa.string())
+        spelled = pa.array([api_number(value) for value in values[odd].tolist()], pa.string())
         texts = pc.replace_with_mask(texts, pa.array(odd), spelled)
     return texts
-
-
-def number_text(value: float) -> str:
-    """One of them."""
-    if not np.isfinite(value):
-        return "NaN" if value != value else "+Inf" if value > 0 else "-Inf"  # noqa: PLR0124 - is it NaN?
-    if value and not SMALLEST_PLAIN <= abs(value) < LARGEST_PLAIN:
-        mantissa, exponent = np.format_float_scientific(value, trim="-").split("e")
-        return f"{mantissa}e{exponent[0]}{int(exponent[1:]):02d}"
-    return str(np.format_float_positional(value, trim="-"))
 
 
 def time_texts(times_ms: Int64s) -> pa.Array:
@@ -90,7 +79,7 @@ def vector_series(vector: Vector, times_ms: Int64s) -> tuple[RenderedSeries, ...
     drop = np.zeros(len(vector.labels), np.bool_) if vector.drop_name is None else vector.drop_name
     found = zip(vector.labels, drop.tolist(), blocks, histograms, counts.tolist(), strict=True)
     return tuple(
-        RenderedSeries(labels, dropped, block, others, points + others_count)
+        RenderedSeries(_text(labels), dropped, block, others, points + others_count)
         for labels, dropped, block, (others, others_count), points in found
         if points or others_count
     )
@@ -110,7 +99,7 @@ def samples_series(series: Series) -> tuple[RenderedSeries, ...]:
         others = [] if series.histograms is None else [r for r in rows if series.histograms[r] is not None]
         rendered = b",".join(_pair(int(series.time_ms[r]), series.histograms[r]) for r in others)  # type: ignore[index]
         dropped = bool(series.drop_name is not None and series.drop_name[number])
-        found.append(RenderedSeries(labels, dropped, block, rendered, len(rows)))
+        found.append(RenderedSeries(_text(labels), dropped, block, rendered, len(rows)))
     return tuple(found)
 
 
@@ -119,6 +108,17 @@ def scalar_series(values: Doubles, times_ms: Int64s) -> tuple[RenderedSeries, ..
     texts = pairs(time_texts(times_ms), values)
     block = _blocks(texts, np.array([len(values)]))[0]
     return (RenderedSeries(no_labels, False, block, b"", len(values)),)
+
+
+def _text(labels: Labels) -> Labels:
+    """Bytes of a query that are no UTF-8 cannot be told in JSON: they become U+FFFD."""
+    return tuple((readable(name), readable(value)) for name, value in labels)
+
+
+def readable(text: str) -> str:
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _is_none(cells: Objects) -> npt.NDArray[np.bool_]:

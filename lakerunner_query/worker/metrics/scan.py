@@ -14,7 +14,7 @@ from lakerunner_query.lang.promql.features import Features
 from lakerunner_query.lang.promql.parser import parse
 from lakerunner_query.worker.metrics.lake_source import LakeSource, Most
 from lakerunner_query.worker.metrics.opening import MetricOpener, Reading
-from lakerunner_query.worker.metrics.rendering import samples_series, scalar_series, vector_series
+from lakerunner_query.worker.metrics.rendering import readable, samples_series, scalar_series, vector_series
 from resources.duckdb import Cancellation
 
 
@@ -52,7 +52,7 @@ def rendered(found: Answer, unit: MetricUnit, report: UnitReport) -> MetricAnswe
     series: tuple[RenderedSeries, ...] = ()
     string = ""
     if isinstance(value, String):
-        kind, string = "string", value.value
+        kind, string = "string", readable(value.value)
     elif isinstance(value, Scalar):
         kind, series = "scalar", scalar_series(value.values, times)
     elif isinstance(value, Vector):
@@ -62,8 +62,8 @@ def rendered(found: Answer, unit: MetricUnit, report: UnitReport) -> MetricAnswe
     notes = tuple(
         Note(
             note.kind,
-            note.base,
-            note.render(unit.text),
+            readable(note.base),
+            readable(note.render(unit.text)),
             None if note.forced is None else (
                 note.forced.lowest, note.forced.highest, note.forced.largest_difference,
                 note.forced.from_ms, note.forced.to_ms, note.forced.samples,

@@ -58,3 +58,8 @@ def test_what_is_no_time_is_where_a_clock_of_64_bits_ends() -> None:
     assert (dates.month(seconds)[0], dates.day_of_month(seconds)[0], dates.hour(seconds)[0]) == (12, 4, 15)
     assert (dates.minute(seconds)[0], dates.day_of_year(seconds)[0]) == (30, 339)
     assert (dates.day_of_week(seconds)[0], dates.days_in_month(seconds)[0]) == (0, 31)
+
+
+def test_bytes_that_are_no_text_become_replacement_characters() -> None:
+    vector = Vector([(("a", "\udcff"),)], np.array([[1.0]]), np.array([[True]]))
+    assert vector_series(vector, np.array([0]))[0].labels == (("a", "\ufffd"),)
