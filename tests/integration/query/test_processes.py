@@ -33,7 +33,7 @@ def api(settings: Settings) -> Iterator[str]:
     )
     url = f"http://127.0.0.1:{settings.query_port}"
     try:
-        for _ in range(200):
+        for _ in range(600):
             with contextlib.suppress(httpx.HTTPError):
                 if httpx.get(f"{url}/readyz").status_code == 200:
                     break
