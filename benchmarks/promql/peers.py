@@ -51,9 +51,7 @@ class HttpApi:
         return self._sent(self._connection, path, body, headers)
 
     @staticmethod
-    def _sent(
-        connection: http.client.HTTPConnection, path: str, body: str, headers: dict[str, str]
-    ) -> bytes:
+    def _sent(connection: http.client.HTTPConnection, path: str, body: str, headers: dict[str, str]) -> bytes:
         connection.request("POST", path, body, headers)
         return connection.getresponse().read()
 

@@ -41,9 +41,12 @@ class SplitStack(SourceStack):
 
 
 class RollupStack(SourceStack):
-    """Without start timestamps, which rollups do not keep."""
+    """Rollups do not keep when counters began to count: where scripts say it, samples answer."""
 
-    options = Options()
+    def ask(self, text: str, times: Times, is_range: bool) -> Outcome:
+        samples = (sample for series in self._source.series.values() for sample in series)
+        self.options = Options(start_timestamps=any(sample.start_ms for sample in samples))
+        return super().ask(text, times, is_range)
 
     @property
     def served(self) -> Counter[int]:

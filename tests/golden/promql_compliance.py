@@ -10,6 +10,7 @@ import argparse
 import gzip
 import json
 import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -82,6 +83,13 @@ def _points(pairs: list[Any]) -> list[tuple[float, float]]:
 
 
 def run(golden: Path, data: Path, *, verbose: bool = True) -> tuple[int, int]:
+    """`data` may also be the program that makes the text, or the folder it stands in."""
+    if data.is_dir():
+        data = next((data / name for name in ("demo.om", "generate.py") if (data / name).exists()), data)
+    if data.suffix == ".py":
+        with tempfile.TemporaryDirectory(prefix="lakerunner-compliance-") as folder:
+            subprocess.run([sys.executable, data.resolve()], cwd=folder, check=True, capture_output=True)
+            return run(golden, next(Path(folder).glob("*.om")), verbose=verbose)
     raw = golden.read_bytes()
     cases = json.loads(gzip.decompress(raw) if golden.suffix == ".gz" else raw)
     passed = 0

@@ -57,11 +57,17 @@ export function completed(text, caret, context, { name, call = false }) {
   if (context.kind === "metric") put = call ? `${name}(` : PLAIN_METRIC.test(name) ? name : `{${JSON.stringify(name)}}`;
   if (context.kind === "label") put = (PLAIN.test(name) ? name : JSON.stringify(name)) + (context.matcher && !/^\s*[=!]/.test(rest) ? '="' : "");
   if (context.kind === "value") {
-    put = (context.quote === "`" ? name : JSON.stringify(name).slice(1, -1).replaceAll(context.quote === "'" ? "'" : "\0", "\\'")) + context.quote;
+    put = quoted(name, context.quote) + context.quote;
     if (rest[0] === context.quote) rest = rest.slice(1);
   }
   const until = text.slice(0, context.from) + put;
   return { text: until + rest, caret: until.length };
+}
+
+/** The inside of a string: nothing is escaped between backticks, and elsewhere only the quote that ends it. */
+function quoted(text, quote) {
+  const escaped = JSON.stringify(text).slice(1, -1);
+  return { "`": text, '"': escaped, "'": escaped.replaceAll('\\"', '"').replaceAll("'", "\\'") }[quote];
 }
 
 /** A query that makes sense of a metric, by its type; `names` tells classic histograms from native ones. */
