@@ -157,7 +157,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.golden.promqltest", description=__doc__)
     parser.add_argument("paths", nargs="+")
     parser.add_argument("--json", help="write every result there")
-    parser.add_argument("--stack", default="memory", choices=["memory", "single", "split", "rollup"])
+    parser.add_argument("--stack", default="single", choices=["memory", "single", "split", "rollup"])
     parser.add_argument("--no-variants", action="store_true", help="ask each query once")
     parser.add_argument("--verbose", "-v", action="store_true", help="say what went wrong")
     return parser.parse_args()
