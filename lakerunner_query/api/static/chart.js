@@ -20,6 +20,7 @@ export function drawChart(series, times, { keep, zoom }) {
 export function clearChart() {
   drawn = { series: [], times: null, zoom: null };
   $("chart").hidden = true;
+  $("series").replaceChildren();
   forget();
 }
 

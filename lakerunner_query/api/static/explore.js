@@ -33,11 +33,10 @@ function turnTo(name) {
   $("status").textContent = "";
   $("live").checked = false;
   view.text = $("query").value;
-  view.left = view.window() !== null;
   dress(name);
   $("query").value = view.text;
   remember(name);
-  begin(view.left);
+  begin(view.asked);
 }
 
 $("key").value = key.get();

@@ -26,6 +26,7 @@ export function drop() {
 export function start(view, options = {}) {
   if (!key.get()) { notices.clear(); view.blank(); return notices.showNoKey(); }
   remember(view.name);
+  view.asked = true; // coming back to it asks again
   return view.ask(options);
 }
 

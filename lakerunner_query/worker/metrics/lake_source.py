@@ -200,7 +200,7 @@ class LakeSource:
         only_derived: bool,
         only: Int64s | None = None,
     ) -> tuple[Rows, Int64s]:
-        """Rows of the matching series (of `only` these, by number), and their numbers."""
+        """Rows of the matching series (of `only` these), and their numbers in order of labels."""
         chosen: list[tuple[SegmentRef, SeriesTable, Int64s]] = []
         for segment, table in tables:
             wanted = np.flatnonzero(table.matching(matchers, suffix) & table.overlapping(from_ms, to_ms))
@@ -219,12 +219,16 @@ class LakeSource:
                 continue
             parts += self._runs(segment, table, wanted, shape.starts, paths, from_ms, to_ms)
             self._most.check_samples(sum(int((r.end - r.begin).sum()) for r, _ in parts))
-        numbers = np.unique(np.concatenate([n for _, n in parts])) if parts else np.zeros(0, np.int64)
-        self._most.check_series(len(numbers))
+        found = np.unique(np.concatenate([n for _, n in parts])) if parts else np.zeros(0, np.int64)
+        labels = self._labels(found)
+        order = np.array(sorted(range(len(labels)), key=labels.__getitem__), np.int64)
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        self._most.check_series(len(found))
         runs = [
-            Runs(r.group, r.path, r.number, np.searchsorted(numbers, n), r.begin, r.end) for r, n in parts
+            Runs(r.group, r.path, r.number, rank[np.searchsorted(found, n)], r.begin, r.end) for r, n in parts
         ]
-        return join(runs, len(numbers)), numbers
+        return join(runs, len(found)), found[order]
 
     def _runs(
         self,
