@@ -141,11 +141,14 @@ class MetricEngine:
     def units(self, query: PreparedMetrics) -> Iterator[MetricUnit]:
         asked = query.asked
         loads = list(zip(query.reads, query.segments, strict=True))
-        for part in cut_steps(query.steps, loads, self._dispatcher.count, self._sizes):
+        affinity = _affinity(query)
+        parts = cut_steps(query.steps, loads, self._dispatcher.count, self._sizes)
+        for turn, part in enumerate(parts):
             mine = reads(query.expr, part, asked.lookback_ms, self.limits.default_subquery_step_ms)
             segments = needed(mine, _distinct(query.segments))
             yield MetricUnit(
-                affinity=_affinity(query.org, segments, part),
+                affinity=affinity,
+                turn=turn,
                 text=query.text,
                 start_ms=query.steps.start_ms,
                 end_ms=asked.end_ms,
@@ -195,8 +198,9 @@ def _distinct(segments: Sequence[Sequence[Segment]]) -> list[Segment]:
     return sorted(found.values(), key=lambda segment: (segment.min_ns, segment.segment_id))
 
 
-def _affinity(org: str, segments: Sequence[Segment], part: Steps) -> str:
-    if not segments:
-        return f"{org}/{METRICS}/{part.start_ms}"
-    heaviest = max(segments, key=lambda s: (s.bytes, s.segment_id))
-    return f"{org}/{METRICS}/{heaviest.hour_ns}"
+def _affinity(query: PreparedMetrics) -> str:
+    """Queries for the same series go to the same workers, which have them in memory."""
+    asked = sorted(
+        f"{matcher.name}{matcher.op}{matcher.value}" for read in query.reads for matcher in read.matchers
+    )
+    return f"{query.org}/{METRICS}/{','.join(asked)}"

@@ -19,7 +19,7 @@ import xxhash
 
 from lakerunner_query.errors import LimitExceededError, QueryError, WorkerUnavailableError, WorkFailedError
 from lakerunner_query.evaluate.failures import EvaluationError
-from lakerunner_query.execute.work import TOKEN_HEADER, Unit
+from lakerunner_query.execute.work import TOKEN_HEADER, MetricUnit, Unit
 
 Answer = TypeVar("Answer")
 ATTEMPTS = 4
@@ -84,7 +84,9 @@ class Dispatcher:
         failures: list[str] = []
         async with self._slots:
             for attempt in range(ATTEMPTS):
-                worker = self._choose(unit.affinity, attempt)
+                worker = self._choose(
+                    unit.affinity, attempt, unit.turn if isinstance(unit, MetricUnit) else 0
+                )
                 try:
                     return await self._ask(worker, body, decode)
                 except (httpx.TransportError, _UnfinishedError) as error:
@@ -110,14 +112,14 @@ class Dispatcher:
         finally:
             task.cancel()
 
-    def _choose(self, affinity: str, attempt: int) -> str:
+    def _choose(self, affinity: str, attempt: int, turn: int = 0) -> str:
         """Rendezvous hashing: adding or losing a worker moves only that worker's units."""
         if not self._workers:
             raise WorkerUnavailableError("no query workers are configured (LAKERUNNER_WORKER_URLS)")
         now = time.monotonic()
         ranked = sorted(self._workers, key=lambda w: xxhash.xxh3_64_intdigest(f"{affinity}@{w}".encode()))
         fresh = [worker for worker in ranked if self._avoid.get(worker, 0.0) <= now]
-        return fresh[0] if fresh else ranked[attempt % len(ranked)]
+        return fresh[turn % len(fresh)] if fresh else ranked[(turn + attempt) % len(ranked)]
 
 
 class _UnfinishedError(Exception):

@@ -79,6 +79,8 @@ class MetricUnit(msgspec.Struct, frozen=True, tag="metrics"):
     """What is to be computed here."""
     lookback_ms: int
     segments: tuple[SegmentRef, ...]
+    turn: int = 0
+    """Which of the workers in the order of the affinity: parts of one query go to different ones."""
     rollups: tuple[RollupRef, ...] = ()
     features: tuple[str, ...] = ()
     max_series: int = 0
