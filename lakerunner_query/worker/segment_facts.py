@@ -54,6 +54,11 @@ class Recent(Generic[Value]):
                 self._values.popitem(last=False)
         return value
 
+    def peek(self, key: str) -> Value | None:
+        """What is known, without making it."""
+        with self._lock:
+            return self._values.get(key)
+
     def forget(self, key: str) -> None:
         with self._lock:
             self._values.pop(key, None)

@@ -142,8 +142,11 @@ class LakeSource:
         own = [m for m in matchers if m.name in {LE, QUANTILE_LABEL}]
         blocks: list[Block] = []
         for suffix in NAMES:
+            named = [(s, t) for s, t in tables if t.matching(_of_name(matchers), suffix).any()]
+            if not named:
+                continue
             rows, numbers = self._rows(
-                tables, _stored_only(matchers), suffix, from_ms, to_ms, only_derived=True
+                named, _stored_only(matchers), suffix, from_ms, to_ms, only_derived=True
             )
             blocks += derived(rows, self._labels(numbers), suffix, own)
         blocks = [block for block in blocks if len(block.code)]
@@ -269,6 +272,10 @@ class LakeSource:
 def _stored_only(matchers: Sequence[Matcher]) -> list[Matcher]:
     """Those that the stored series decides."""
     return [matcher for matcher in matchers if matcher.name not in {LE, QUANTILE_LABEL}]
+
+
+def _of_name(matchers: Sequence[Matcher]) -> list[Matcher]:
+    return [matcher for matcher in matchers if matcher.name == NAME_LABEL]
 
 
 def _names_exactly(matchers: Sequence[Matcher]) -> bool:

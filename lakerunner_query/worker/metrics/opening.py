@@ -59,13 +59,19 @@ class Reading:
     def tables(self, segments: Sequence[SegmentRef]) -> list[tuple[SegmentRef, SeriesTable]]:
         """The series tables of those that can be read."""
         self.cancellation.check()
-        found = self.shared.each(self._table, [s for s in segments if s.segment_id not in self.missing])
-        return [(segment, table) for segment, table in found if table is not None]
+        asked = [segment for segment in segments if segment.segment_id not in self.missing]
+        known = {segment.key: self.shared.series.peek(segment.key) for segment in asked}
+        made = self.shared.each(self._table, [s for s in asked if known[s.key] is None])
+        known.update((segment.key, table) for segment, table in made)
+        return [(segment, table) for segment in asked if (table := known[segment.key]) is not None]
 
     def paths(self, segments: Sequence[SegmentRef]) -> dict[str, Path]:
         """Local files by segment id, fetched now if they are not here; missing ones are left out."""
         self.cancellation.check()
-        found = self.shared.each(self._path, list(segments))
+        here = [s for s in segments if s.segment_id in self.opened or self.shared.cache.holds(s)]
+        apart = {segment.segment_id for segment in here}
+        found = [(segment, self._path(segment)) for segment in here]
+        found += self.shared.each(self._path, [s for s in segments if s.segment_id not in apart])
         return {segment.segment_id: path for segment, path in found if path is not None}
 
     def shape(self, segment: SegmentRef, path: Path) -> Shape | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,12 @@ from resources.lake.streams import Labels
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
+
+
+ABSENT, NOWHERE = -1, -2
+"""Codes of no value, and of a value that no series has."""
+REMEMBERED = 128
+"""Matchers of which a table knows the answer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +44,7 @@ class SeriesTable:
     values: Int32s
     _codes: dict[str, Int32s] = field(default_factory=dict)
     _labels: dict[int, Labels] = field(default_factory=dict)
+    _found: dict[tuple[Matcher, str], Flags] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: pa.Table) -> SeriesTable:
@@ -104,16 +112,43 @@ class SeriesTable:
         return found
 
     def _satisfying(self, matcher: Matcher, behind: str) -> Flags:
+        """Remembered: dashboards ask for the same again and again."""
+        found = self._found.get((matcher, behind))
+        if found is None:
+            found = (
+                self._equal(matcher, behind) if not matcher.op.is_regex else self._fitting(matcher, behind)
+            )
+            if len(self._found) >= REMEMBERED:
+                self._found.clear()
+            self._found[matcher, behind] = found
+        return found
+
+    def _equal(self, matcher: Matcher, behind: str) -> Flags:
+        codes = self.codes(matcher.name)
+        if not matcher.value:  # absent, unless something stands behind the name
+            equal = codes < 0 if not behind else np.zeros(self.count, np.bool_)
+        elif not matcher.value.endswith(behind):
+            equal = np.zeros(self.count, np.bool_)
+        else:
+            stored = matcher.value[: len(matcher.value) - len(behind)]
+            code = self._places.get(stored, ABSENT if not stored else NOWHERE)
+            equal = codes == code
+        found: Flags = ~equal if matcher.op.is_negative else equal
+        return found
+
+    def _fitting(self, matcher: Matcher, behind: str) -> Flags:
         codes = self.codes(matcher.name)
         used = np.unique(codes)
-        texts = ["" if code < 0 else self.texts[code] + behind for code in used.tolist()]
-        if behind and len(used) and used[0] < 0:
-            texts[0] = behind
-        verdict = np.array(verdicts(matcher, texts), np.bool_)
         if not len(used):
             return np.zeros(0, np.bool_)
+        texts = [behind if code < 0 else self.texts[code] + behind for code in used.tolist()]
+        verdict = np.array(verdicts(matcher, texts), np.bool_)
         found: Flags = verdict[np.searchsorted(used, codes)]
         return found
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {text: code for code, text in enumerate(self.texts)}
 
 
 def verdicts(matcher: Matcher, texts: list[str]) -> list[bool]:
@@ -122,4 +157,4 @@ def verdicts(matcher: Matcher, texts: list[str]) -> list[bool]:
         hits = regex.full_matches(matcher.value, texts)
     else:
         hits = [text == matcher.value for text in texts]
-    return [hit != matcher.op.is_negative for hit in hits]
+    return [not hit for hit in hits] if matcher.op.is_negative else hits
