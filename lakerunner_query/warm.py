@@ -41,6 +41,12 @@ MORE = (
 )  # fmt: skip
 
 
+COMMON = (
+    "m", "sum by (a) (rate(m[5m]))", "topk(1, increase(m[5m]))", "max_over_time(m[5m])", "avg(m)",
+    "histogram_quantile(0.9, sum by (le) (rate(m[5m])))",
+)  # fmt: skip
+
+
 class Few:
     """Three series of counters with a reset each."""
 
@@ -94,6 +100,12 @@ def rows() -> None:
     samples = Samples(np.zeros(4, np.int64), np.arange(1, 5) * 10_000, np.arange(4.0), 1)
     for function in Function:
         over_buckets(function, Buckets(of_samples(samples), 1), Grid(40_000, 10_000, 1, 40_000))
+
+
+def preload() -> None:
+    """What nearly every query needs, from disk into this process; the first query would wait for it."""
+    rows()
+    run(list(COMMON))
 
 
 def warm() -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ from lakerunner_query.execute.work import (
     Unit,
     encode_answer,
 )
+from lakerunner_query.warm import preload
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.log_scan import LogScanner
 from lakerunner_query.worker.metrics.exemplars import ExemplarReader
@@ -155,6 +157,7 @@ def create_worker_app(settings: Settings, store: SegmentStore | None = None) -> 
     @asynccontextmanager
     async def lifespan(app: Litestar) -> AsyncIterator[None]:
         app.state.worker = await run_sync(_open_worker, settings, token, lake)
+        threading.Thread(target=preload, daemon=True).start()
         try:
             yield
         finally:

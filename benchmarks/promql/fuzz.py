@@ -3,7 +3,7 @@
     python -m benchmarks.promql.fuzz --queries 5000 --seed 1 --faults faults.txt
 
 Every seed gives other data and other queries. A difference is blamed on the smallest part of its query;
-what rounding or ties explain is counted, the rest is printed with the data's seed, so that it can be repeated.
+what rounding or ties explain is counted, the rest is printed with the data's seed, to be repeated.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _count(
 
 
 def _essence(text: str) -> str:
-    """Without what stands around it, and without which of several groups is named: theirs come in any order."""
+    """Without what stands around it, and which of several groups is named: theirs come in any order."""
     text = text.removeprefix('invalid parameter "query": ')
     return "duplicate series" if text.startswith("found duplicate series for the match group") else text
 
@@ -157,7 +157,7 @@ def main() -> int:
         return _single(program, options)
     tally = Tally()
     began = time.perf_counter()
-    with open(options.faults, "a") if options.faults else sys.stdout as faults:  # noqa: SIM115,PTH123
+    with open(options.faults, "a") if options.faults else sys.stdout as faults:  # noqa: PTH123
         for seed in itertools.count(options.seed):
             left = options.queries - tally.asked
             if left <= 0:
@@ -183,7 +183,8 @@ def _summary(tally: Tally, seconds: float) -> str:
     explained = ", ".join(f"{why} {count}" for why, count in tally.explained.items()) or "none"
     beside = ", ".join(f"{kind} {count}" for kind, count in tally.notes.items()) or "none"
     return (
-        f"{tally.asked} queries in {seconds:.0f} s, {tally.errors} errors on both sides, {tally.empty} empty, "
+        f"{tally.asked} queries in {seconds:.0f} s, {tally.errors} errors on both sides, "
+        f"{tally.empty} empty, "
         f"{len(tally.faults)} unexplained; explained: {explained}; other texts: {beside}; "
         f"ours {tally.mine_s:.0f} s, theirs {tally.theirs_s:.0f} s"
     )

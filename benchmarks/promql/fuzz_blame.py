@@ -97,8 +97,8 @@ class Judge:
         operands = [self._both(Question(to_text(c), *_times(asked))) for c in _askable(expr)]
         answers = [answer_of(each) for pair in operands for each in pair if each["status"] == "success"]
         tolerance = self._tolerance(expr, answers)
-        found, why = self._compared(both, tolerance)
-        if found is not Likeness.DIFFERENT:
+        alike, why = self._compared(both, tolerance)
+        if alike is not Likeness.DIFFERENT:
             return None
         if any(each["status"] != "success" for each in both):
             return Verdict(False, why, part.text)

@@ -66,7 +66,7 @@ def _all(rng: np.random.Generator) -> Iterator[Sampled]:
         yield _native(rng, labels_of("size", job=job, instance=instance), _exponential(rng), False)
     for job in JOBS:
         yield _floats(rng, labels_of("level", job=job), _small)
-        yield _floats(rng, labels_of("odd", job=job, **{"weiß": "ü"}), _odd)
+        yield _floats(rng, labels_of("odd", job=job, weiß="ü"), _odd)
         yield from _classic(rng, job)
         yield _native(rng, labels_of("ghist", job=job), _exponential(rng), False, gauge=True)
         yield _native(rng, labels_of("nhcb", job=job), _custom(rng), False)

@@ -167,7 +167,8 @@ class Grammar:
     def over_range(self, depth: int) -> str:
         if self.chance(0.12):
             name = self.one(("requests_total", "temp", "lat_bucket", "errors_total", "odd"))
-            reach, functions = ("anchored", ("rate", "increase", "delta", "resets", "changes"))
+            functions: tuple[str, ...] = ("rate", "increase", "delta", "resets", "changes")
+            reach = "anchored"
             if self.chance(0.5):
                 reach, functions = ("smoothed", ("rate", "increase", "delta"))
             inner = f"{self.selector(name, shifted=False)}[{self.one(RANGES)}] {reach}{self.shift()}"
@@ -190,7 +191,8 @@ class Grammar:
             name = self.one(("topk", "bottomk"))
             return f"{name}{self.grouping()}({self.one(('1', '2', '3', '0', '-1', '100'))}, {inner})"
         if pick < 0.2:
-            return f"quantile{self.grouping()}({self.one(('0', '0.5', '0.9', '1', '1.5', '-1', 'NaN'))}, {inner})"
+            share = self.one(("0", "0.5", "0.9", "1", "1.5", "-1", "NaN"))
+            return f"quantile{self.grouping()}({share}, {inner})"
         if pick < 0.23:
             return f'count_values{self.grouping()}("{self.one(("v", "job", "code"))}", {inner})'
         if pick < 0.25:
@@ -242,8 +244,8 @@ class Grammar:
             return f"{self.one(('clamp_min', 'clamp_max'))}({inner}, {self.scalar(depth - 1)})"
         return f"{self.one(MATH)}({inner})"
 
-    def histogram(self, depth: int) -> str:
-        source = self.distribution(depth - 1)
+    def histogram(self, _: int) -> str:
+        source = self.distribution()
         pick = self.rng.random()
         quantile = self.one(("0", "0.5", "0.9", "0.99", "1", "-1", "2", "NaN", "0.25"))
         if pick < 0.4:
@@ -255,12 +257,13 @@ class Grammar:
             )
             return f"histogram_fraction({low}, {high}, {source})"
         if pick < 0.6:
-            return f'histogram_quantiles({source}, "q", 0.1, 0.5, {quantile})'
+            return f'histogram_quantiles({source}, "q", 0.1, 0.75, {quantile})'
         return f"{self.one(HISTOGRAM_PARTS)}({source})"
 
-    def distribution(self, depth: int) -> str:
+    def distribution(self) -> str:
         if self.chance(0.35):
-            inner = f"{self.one(('rate', 'increase', 'sum_over_time', 'last_over_time'))}({self.matrix(0, 'lat_bucket')})"
+            function = self.one(("rate", "increase", "sum_over_time", "last_over_time"))
+            inner = f"{function}({self.matrix(0, 'lat_bucket')})"
             by = f"sum by ({self.one(('le', 'le, job', 'job'))}) ({inner})"
             return self.one((inner, by, self.selector("lat_bucket")))
         name = self.one(HISTOGRAMS)
@@ -268,8 +271,8 @@ class Grammar:
         if pick < 0.3:
             return self.selector(name)
         functions = (
-            "rate", "increase", "delta", "irate", "idelta", "sum_over_time", "avg_over_time", "last_over_time",
-            "first_over_time",
+            "rate", "increase", "delta", "irate", "idelta", "sum_over_time", "avg_over_time",
+            "last_over_time", "first_over_time",
         )  # fmt: skip
         inner = f"{self.one(functions)}({self.matrix(0, name)})"
         if pick < 0.6:
@@ -317,6 +320,7 @@ class Grammar:
                 f"sum({self.matrix(0)})", f"rate({inner})", f"{inner} and 1", f"topk({inner}, {inner})",
                 f"{self.selector()}[5m", f"histogram_quantile({inner})", f"{inner} > bool on (job) 1",
                 f'label_replace({inner}, "job", "$1", "job", "(")', f"{inner} offset 5m", f"unknown({inner})",
-                f"1 > 2", f'label_join({inner}, "0x", "-", "job")', "{}", '{job=~".*"}', f"sum by (job ({inner})",
+                "1 > 2", f'label_join({inner}, "0x", "-", "job")', "{}",
+                '{job=~".*"}', f"sum by (job ({inner})",
             )
         )  # fmt: skip

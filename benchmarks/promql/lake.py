@@ -1,4 +1,4 @@
-"""The samples as a lake: segments written as sealing or cooking leaves them, rollups, an index that knows them.
+"""The samples as a lake: segments as sealing or cooking leaves them, rollups, an index that knows them.
 
 Two organisations have the same segments: `rolled` has rollups of them too, `bare` has none, but has the
 counter of many series, which is not rolled up.

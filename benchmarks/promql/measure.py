@@ -62,7 +62,8 @@ def measure(plan: Plan, programs: Path) -> list[Record]:
         for shape in asked:
             _hot(shape, ours, peers, plan.hot_rounds, times[shape.name])
             print(f"hot {shape.name}: {_medians(times[shape.name].hot)} {checked[shape.name]}", flush=True)
-        resident = {side.name: side.resident_bytes() for side in (ours, *peers)}
+        sides: list[Side] = [ours, *peers]
+        resident = {side.name: side.resident_bytes() for side in sides}
         for _ in range(plan.cold_rounds):
             for shape in asked:
                 _cold(shape, ours, peers, times[shape.name])
@@ -229,19 +230,23 @@ def _records(
             f"PromQL over HTTP against {peer}, {kind}, geometric mean of shapes it needs {SLOW_MS:.0f} ms for"
         )
         counters = {**lines, **facts, "load": round(os.getloadavg()[0], 2)}
-        if not ratios:
-            reason = "no such shape" if lines else f"no {peer}"
-            found.append(Record(f"{identity}-{kind}", what, None, "times", must, aim, peer=peer, reason=reason,
-                                counters=counters))  # fmt: skip
-        else:
+        if ratios:
             mean = statistics.geometric_mean(ratios)
-            found.append(Record(f"{identity}-{kind}", what, mean, "times", must, aim, mean >= must, peer, 1.0, mean,
-                                counters=counters))  # fmt: skip
+            found.append(
+                Record(f"{identity}-{kind}", what, mean, "times", must, aim, mean >= must, peer, 1.0, mean,
+                       counters=counters)
+            )  # fmt: skip
+        else:
+            reason = "no such shape" if lines else f"no {peer}"
+            found.append(
+                Record(f"{identity}-{kind}", what, None, "times", must, aim, peer=peer, reason=reason,
+                       counters=counters)
+            )  # fmt: skip
         if peer == PROMETHEUS and quick:
             limit, wish = ABSOLUTE_MS[kind]
-            worst = max(quick.values())
+            worst, each = max(quick.values()), {name: round(one, 1) for name, one in quick.items()}
             found.append(
-                Record(f"{identity}-{kind}-ms", f"the faster shapes, {kind}, slowest p50", worst, "ms", limit, wish,
-                       worst <= limit, counters={name: round(each, 1) for name, each in quick.items()})
+                Record(f"{identity}-{kind}-ms", f"the faster shapes, {kind}, slowest p50", worst, "ms", limit,
+                       wish, worst <= limit, counters=each)
             )  # fmt: skip
     return found

@@ -56,6 +56,12 @@ class HttpApi:
         return connection.getresponse().read()
 
 
+class Process(Server):
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+
 class Peer:
     """A server with an empty data folder, which it finds again when it is started again."""
 
@@ -69,7 +75,7 @@ class Peer:
     def start(self) -> None:
         self._starts += 1
         ready = "/-/ready" if self.name == PROMETHEUS else "/health"
-        self.server = Server(self.name, self._arguments, self._folder / f"run-{self._starts}", ready)
+        self.server = Process(self.name, self._arguments, self._folder / f"run-{self._starts}", ready)
         self.api = HttpApi(self.server.port)
 
     def restart(self) -> None:
@@ -85,7 +91,7 @@ class Peer:
             self.server.get("/internal/force_flush")
 
     def resident_bytes(self) -> int:
-        return resident_bytes(self.server._process.pid)
+        return resident_bytes(self.server.pid)
 
     def stop(self) -> None:
         self.server.stop()
@@ -113,5 +119,6 @@ def _arguments(name: str, program: Path, folder: Path) -> list[str]:
     return [
         str(program), f"--config.file={config}", f"--storage.tsdb.path={data}",
         "--web.listen-address=127.0.0.1:{port}", "--web.enable-remote-write-receiver",
-        f"--storage.tsdb.retention.time={YEARS}", "--log.level=error", f"--enable-feature={','.join(FEATURES)}",
+        f"--storage.tsdb.retention.time={YEARS}", "--log.level=error",
+        f"--enable-feature={','.join(FEATURES)}",
     ]  # fmt: skip

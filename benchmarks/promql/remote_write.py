@@ -15,7 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.promql.samples import Doubles, Int64s, Sampled
+from lakerunner_query.evaluate.histogram import STALE as STALE_HISTOGRAM
 from lakerunner_query.evaluate.histogram import Buckets, Histogram
+from lakerunner_query.windows.functions import STALE_BITS
 
 HEADERS = {
     "Content-Type": "application/x-protobuf",
@@ -27,7 +29,8 @@ HEADERS = {
 def request(series: Iterable[Sampled]) -> bytes:
     """The body of one request; series without samples are left out."""
     body = b"".join(_field(1, each) for one in series if len(one.time_ms) for each in _messages(one))
-    return pa.Codec("snappy").compress(body, asbytes=True)
+    packed: bytes = pa.Codec("snappy").compress(body, asbytes=True)
+    return packed
 
 
 def _messages(one: Sampled) -> Iterator[bytes]:
@@ -36,15 +39,22 @@ def _messages(one: Sampled) -> Iterator[bytes]:
     if one.histograms is None:
         yield labels + samples(one.time_ms, one.value)
         return
-    places = range(len(one.histograms))
-    for is_float, run in groupby(places, lambda place: one.histograms[place] is None):  # type: ignore[index]
+    # a series of histograms ends with a histogram: a marker among the floats would be taken out of order
+    stale = one.value.view(np.int64) == STALE_BITS
+    kinds = [
+        STALE_HISTOGRAM if histogram is None and ended else histogram
+        for histogram, ended in zip(one.histograms, stale.tolist(), strict=True)
+    ]
+    for is_float, run in groupby(range(len(kinds)), lambda place: kinds[place] is None):
         chosen = list(run)
         if is_float:
             yield labels + samples(one.time_ms[chosen], one.value[chosen])
         else:
+            times = one.time_ms[chosen].tolist()
             yield labels + b"".join(
-                _field(4, _histogram(one.histograms[place], int(one.time_ms[place])))  # type: ignore[arg-type]
-                for place in chosen
+                _field(4, _histogram(histogram, time))
+                for place, time in zip(chosen, times, strict=True)
+                if (histogram := kinds[place]) is not None
             )
 
 

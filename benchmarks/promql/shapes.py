@@ -30,10 +30,11 @@ def shapes(scale: Scale) -> tuple[Shape, ...]:
     rate = "sum by (job) (rate(http_requests_total[5m]))"
     errors = "sum by (job) (rate(http_errors_total[5m]))"
     buckets = "sum by (le, job) (rate(latency_seconds_bucket[5m]))"
+    twenty = 'instance=~"host-1[0-9]|host-20[0-9]"'
     long = 5 * MINUTE_MS
     found = [
         Shape("instant", rate, END_MS, END_MS),
-        Shape("regex_20", 'rate(http_requests_total{instance=~"host-1[0-9]|host-20[0-9]"}[5m])', day, END_MS, MINUTE_MS),
+        Shape("regex_20", f"rate(http_requests_total{{{twenty}}}[5m])", day, END_MS, MINUTE_MS),
         Shape("rate_by", rate, day, END_MS, MINUTE_MS),
         Shape("ratio", f"{errors} / {rate}", day, END_MS, MINUTE_MS),
         Shape("topk", "topk(5, rate(http_requests_total[5m]))", day, END_MS, MINUTE_MS),

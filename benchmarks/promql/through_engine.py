@@ -14,21 +14,29 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow.parquet as pq
 
 from benchmarks.promql.fuzz_compare import Likeness, Tolerance, answer_of, likeness
 from benchmarks.report import Record
 from benchmarks.tiers import p12
+from lakerunner_query.admission import Admission
 from lakerunner_query.api import prometheus_json
-from lakerunner_query.metric_engine import MetricRange
+from lakerunner_query.execute.dispatch import Dispatcher
+from lakerunner_query.execute.locate import Locator
+from lakerunner_query.metric_engine import MetricEngine, MetricLimits, MetricRange
+from lakerunner_query.worker.cache import SegmentCache
+from lakerunner_query.worker.metrics.opening import MetricOpener
+from lakerunner_query.worker.metrics.scan import MetricScanner
 from resources.index.types import Partition, Segment, SegmentQuery, TierView
 from resources.lake.frequency import AS_SENT, DAY, HOUR, ROLLUPS
 from resources.lake.layout import Signal
 from resources.lake.segment_file import read_facts
 from resources.lake.timecut import DAY_NS, HOUR_NS
-from tests.golden.engine_lake import ORG, EngineLake, Segments
+from resources.object_store import open_store
+from resources.settings import Settings
+from tests.golden.engine_lake import ORG, LocalDispatcher, Segments
 
 QUERY = "sum by (x) (rate(m[1h]))"
 
@@ -61,7 +69,7 @@ def measure(days: int, series: int) -> list[Record]:
     with tempfile.TemporaryDirectory(prefix="lakerunner-p12-") as scratch:
         folder = Path(scratch)
         (folder / "lake").mkdir()
-        samples, rollups = p12._lake(folder / "lake", days, series)
+        samples, rollups = p12._lake(folder / "lake", days, series)  # noqa: SLF001
         rows = [_segment(path, AS_SENT) for path in samples]
         rolled = [_segment(path, HOUR) for path in rollups]
         asked = MetricRange(ORG, p12.START_MS + 2 * HOUR, p12.START_MS + days * DAY, HOUR)
@@ -75,7 +83,8 @@ def measure(days: int, series: int) -> list[Record]:
     ratio = raw_seconds / seconds
     what = "sum by (x) (rate(m[1h])) step 1 h through the engine: CPU from samples / CPU from the rollup"
     counters = {
-        "days": days, "series": series, "samples_cpu_s": round(raw_seconds, 3), "rollup_cpu_s": round(seconds, 4),
+        "days": days, "series": series,
+        "samples_cpu_s": round(raw_seconds, 3), "rollup_cpu_s": round(seconds, 4),
         "points": sum(map(len, raw.series.values())), "load": round(os.getloadavg()[0], 2),
     }  # fmt: skip
     return [
@@ -85,13 +94,18 @@ def measure(days: int, series: int) -> list[Record]:
 
 def _timed(folder: Path, index: Tiers, asked: MetricRange) -> tuple[float, Any]:
     """CPU seconds of one question to an engine that has decoded nothing yet."""
-    lake = EngineLake(folder)
-    lake.index = index
-    lake.engine._locator._index = index  # type: ignore[assignment]
+    store = open_store(f"file://{folder}/lake", Settings.load({}))
+    opener = MetricOpener(SegmentCache(folder / "cache", 1 << 30, store), store, 1 << 28)
+    engine = MetricEngine(
+        Locator(cast("Any", index)),
+        cast("Dispatcher", LocalDispatcher(MetricScanner(opener), 1)),
+        Admission(1),
+        MetricLimits(600.0),
+    )
     began = time.process_time()
 
     async def answered() -> Any:
-        return await lake.engine.collect(await lake.engine.prepare(QUERY, asked))
+        return await engine.collect(await engine.prepare(QUERY, asked))
 
     joined = asyncio.run(answered())
     took = time.process_time() - began

@@ -5,10 +5,14 @@ explicit bounds [1, 5], counts [2, 3, 1]   ->   schema -53, buckets [2, 3, 1]
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakerunner_query.evaluate.histogram.layout import reduced
 from lakerunner_query.evaluate.histogram.model import (
@@ -34,7 +38,49 @@ def of_struct(array: pa.StructArray) -> list[Histogram | None]:
 
     Nothing is known of resets: hints are unknown. A sum that was not sent is NaN.
     """
-    return [None if row is None else _histogram(row, place) for place, row in enumerate(array.to_pylist())]
+    schema = array.field("schema").fill_null(CUSTOM).to_numpy(zero_copy_only=False)
+    usual = array.is_valid().to_numpy(zero_copy_only=False) & (schema >= LOWEST) & (schema <= HIGHEST)
+    found: list[Histogram | None] = [None] * len(array)
+    for place, histogram in zip(np.flatnonzero(usual).tolist(), _exponential(array, usual), strict=True):
+        found[place] = histogram
+    for place in np.flatnonzero(~usual).tolist():
+        row = array[place].as_py()
+        found[place] = None if row is None else _histogram(row, place)
+    return found
+
+
+def _exponential(array: pa.StructArray, usual: npt.NDArray[np.bool_]) -> Iterator[Histogram]:
+    """Those of a schema that needs no reduction, cut from flat arrays: there may be very many."""
+    chosen = array.filter(pa.array(usual))
+
+    def numbers(name: str, missing: float) -> list[float]:
+        found: list[float] = chosen.field(name).fill_null(missing).to_pylist()
+        return found
+
+    columns = (
+        chosen.field("schema").to_pylist(), numbers("count", 0.0), numbers("sum", np.nan),
+        numbers("zero_threshold", 0.0), numbers("zero_count", 0.0),
+        _sides(chosen, "positive"), _sides(chosen, "negative"),
+    )  # fmt: skip
+    for row in zip(*columns, strict=True):
+        yield Histogram(*row)
+
+
+def _sides(array: pa.StructArray, side: str) -> list[Buckets]:
+    """The buckets that count something, of every row."""
+    lists = array.field(f"{side}_counts")
+    sizes = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    counts = lists.flatten().to_numpy(zero_copy_only=False)
+    first = array.field(f"{side}_offset").fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    ends = np.cumsum(sizes)
+    index = np.arange(len(counts)) + np.repeat(first + EXPONENTIAL_SHIFT - (ends - sizes), sizes)
+    keep = counts != 0
+    before = np.concatenate(([0], np.cumsum(keep)))[np.concatenate(([0], ends))].tolist()
+    index, counts = index[keep], counts[keep]
+    return [
+        Buckets(index[begin:end], counts[begin:end]) if end > begin else NO_BUCKETS
+        for begin, end in pairwise(before)
+    ]
 
 
 def _histogram(row: dict[str, Any], place: int) -> Histogram:

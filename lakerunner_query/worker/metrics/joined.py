@@ -53,6 +53,8 @@ class Rows:
     others: pa.Table | None
     """Columns of histograms and summaries; `place` says where in it a row is."""
     place: Int64s | None
+    groups: tuple[tuple[int, RowGroup], ...] = ()
+    """Row groups with histograms, and where `others` begins to be theirs."""
 
     @property
     def series(self) -> Int64s:
@@ -102,6 +104,7 @@ def _laid_out(parts: Sequence[Runs], offsets: Int64s, target: Int64s) -> Rows:
     start_ns = np.zeros(total, np.int64) if any(g.start_ns is not None for g in groups) else None
     place = np.full(total, -1, np.int64) if derives is not None else None
     tables: list[pa.Table] = []
+    with_others: list[tuple[int, RowGroup]] = []
     before = at = 0
     for part in parts:
         group, to = part.group, target[at : at + len(part.codes)]
@@ -119,9 +122,10 @@ def _laid_out(parts: Sequence[Runs], offsets: Int64s, target: Int64s) -> Rows:
         if place is not None and group.others is not None:
             copy_runs(np.arange(before, before + len(group.time_ms)), part.begin, part.end, to, place)
             tables.append(group.others)
+            with_others.append((before, group))
             before += group.others.num_rows
     others = pa.concat_tables(tables, promote_options="permissive") if tables else None
-    return Rows(offsets, time_ms, value, kind, is_delta, derives, start_ns, others, place)
+    return Rows(offsets, time_ms, value, kind, is_delta, derives, start_ns, others, place, tuple(with_others))
 
 
 def _repeats(rows: Rows) -> Flags:
@@ -161,6 +165,7 @@ def _sorted(rows: Rows, parts: Sequence[Runs], target: Int64s) -> Rows:
         taken(rows.start_ns),  # type: ignore[arg-type]
         rows.others,
         taken(rows.place),  # type: ignore[arg-type]
+        rows.groups,
     )
 
 

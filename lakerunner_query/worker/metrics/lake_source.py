@@ -19,7 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.evaluate.histogram import Hint, of_struct
 from lakerunner_query.evaluate.source import Answered
 from lakerunner_query.evaluate.vectors import Labels, Objects, Series
 from lakerunner_query.execute.work import RollupRef, SegmentRef
@@ -42,10 +41,10 @@ from lakerunner_query.worker.metrics.reset_hints import BEFORE_MS, with_hints
 from lakerunner_query.worker.metrics.rollups import Numbered, RollupSource, may_derive
 from lakerunner_query.worker.metrics.row_groups import FLOAT, HINT, HISTOGRAM, SUMMARIES
 from lakerunner_query.worker.metrics.series_table import SeriesTable
-from resources.lake.sample_histograms import histograms_of_samples
 from resources.lake.series import NAME_LABEL
 
 NS_PER_MS = 1_000_000
+SCHEMA = "chq_hist_schema"
 Int64s = npt.NDArray[np.int64]
 DISTRIBUTIONS = frozenset({"chq_hist_count", "chq_hist_count_float", "chq_hist_schema", SUMMARIES})
 """Columns that a file has if it has rows of histograms or summaries."""
@@ -175,16 +174,18 @@ class LakeSource:
         rows, numbers = self._rows(tables, matchers, "", from_ms, to_ms, only_derived=False)
         labels = self._labels(numbers)
         keep, histograms = _answering(rows, exact=_names_exactly(matchers))
-        if histograms is not None:
-            earlier = from_ms - BEFORE_MS  # only now that there are some: it is twice the reading
+        are_hinted = histograms is not None and _hints_were_sent(rows)
+        if are_hinted:
+            earlier = from_ms - BEFORE_MS  # only where somebody speaks of resets: it is twice the reading
             tables = self._tables(earlier, to_ms)
             rows, numbers = self._rows(tables, matchers, "", earlier, to_ms, only_derived=False)
             labels = self._labels(numbers)
             keep, histograms = _answering(rows, exact=_names_exactly(matchers))
         if keep is not None:
             rows = _kept(rows, keep)
-            histograms = None if histograms is None else with_hints(histograms[keep], rows.offsets)
-        if histograms is not None:
+            histograms = None if histograms is None else histograms[keep]
+        if histograms is not None and are_hinted:
+            histograms = with_hints(histograms, rows.offsets)
             inside = rows.time_ms > from_ms
             rows, histograms = _kept(rows, inside), histograms[inside]
         return _ordered(rows, labels, histograms, starts=self._starts)
@@ -290,22 +291,28 @@ def _answering(rows: Rows, *, exact: bool) -> tuple[npt.NDArray[np.bool_] | None
     at = np.flatnonzero(rows.kind == HISTOGRAM)
     if not len(at) or rows.others is None or rows.place is None:
         return keep, None
-    table = rows.others.combine_chunks()
-    structs = histograms_of_samples(table, pa.array(rows.place[at]))
     if not exact:
-        native = structs.field("schema").is_valid().to_numpy(zero_copy_only=False)
-        at, structs = at[native], structs.filter(pa.array(native))
+        at = at[_have_schema(rows.others, rows.place[at])]
     histograms = np.full(len(rows.kind), None, object)
-    found = of_struct(structs)
-    if HINT in table.column_names:
-        hints = table.column(HINT).chunk(0).take(pa.array(rows.place[at])).to_pylist()
-        found = [
-            h if h is None or hint is None else h.with_hint(Hint(hint))
-            for h, hint in zip(found, hints, strict=True)
-        ]
-    histograms[at] = found
+    for begin, group in rows.groups:
+        here = at[(rows.place[at] >= begin) & (rows.place[at] < begin + len(group.time_ms))]
+        if len(here):
+            histograms[here] = group.histograms(rows.place[here] - begin)
     keep[at] = True
     return keep, histograms
+
+
+def _hints_were_sent(rows: Rows) -> bool:
+    return any(group.others is not None and HINT in group.others.column_names for _, group in rows.groups)
+
+
+def _have_schema(others: pa.Table, places: Int64s) -> npt.NDArray[np.bool_]:
+    """Explicit buckets have none: they are native histograms by their exact name only."""
+    if SCHEMA not in others.column_names:
+        return np.zeros(len(places), np.bool_)
+    valid = others.column(SCHEMA).combine_chunks().is_valid().to_numpy(zero_copy_only=False)
+    found: npt.NDArray[np.bool_] = valid[places]
+    return found
 
 
 def _kept(rows: Rows, keep: npt.NDArray[np.bool_]) -> Rows:

@@ -19,15 +19,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakerunner_query.evaluate.histogram import Hint, Histogram, of_struct
+from lakerunner_query.evaluate.vectors import Objects
 from lakerunner_query.windows.functions import STALE_BITS
 from resources.lake import metric_values
-from resources.lake.sample_histograms import HISTOGRAM_COLUMNS
+from resources.lake.sample_histograms import HISTOGRAM_COLUMNS, histograms_of_samples
 
 TIMESTAMP, TSNS, START, TYPE, TEMPORALITY = (
     "chq_timestamp", "chq_tsns", "chq_start_tsns", "chq_metric_type", "metric_temporality",
 )  # fmt: skip
 SUMMARIES, HINT = "chq_summary_quantiles", "chq_hist_reset_hint"
 OBJECTS = ("chq_object", "chq_position")
+HISTOGRAM_BYTES = 700
 FLOAT, HISTOGRAM, SUMMARY, NOTHING = range(4)
 """What a row is; a stale marker is a float."""
 _IS_HISTOGRAM = ("chq_hist_count", "chq_hist_count_float", "chq_hist_schema", "chq_hist_bounds")
@@ -53,12 +56,41 @@ class RowGroup:
     """Columns of histograms and summaries."""
     start_ns: Int64s | None
     """When counting began, 0 where it was not said; None: nowhere."""
+    made: Objects | None = None
+    """Histograms that were made of rows before; filled as they are asked for."""
 
     @property
     def nbytes(self) -> int:
+        """What it takes once all histograms are made."""
         arrays = (self.time_ms, self.value, self.kind, self.is_delta, self.derives, self.start_ns)
-        size = sum(array.nbytes for array in arrays if array is not None)
-        return size + (self.others.nbytes if self.others is not None else 0)
+        size: int = sum(array.nbytes for array in arrays if array is not None)
+        if self.others is None or self.kind is None:
+            return size
+        return size + int(self.others.nbytes) + HISTOGRAM_BYTES * int((self.kind == HISTOGRAM).sum())
+
+    def histograms(self, rows: Int64s) -> Objects:
+        """Those of these rows, which must have some."""
+        if self.made is None or self.others is None:
+            raise ValueError("a row group without histograms was asked for some")
+        found = self.made[rows]
+        missing = np.flatnonzero(np.equal(found, np.array(None, object)).astype(np.bool_))
+        if len(missing):
+            wanted = rows[missing]
+            structs = histograms_of_samples(self.others, pa.array(wanted))
+            new = np.empty(len(wanted), np.object_)
+            new[:] = self._with_sent_hints(of_struct(structs), wanted)
+            self.made[wanted] = new
+            found[missing] = new
+        return found
+
+    def _with_sent_hints(self, found: list[Histogram | None], rows: Int64s) -> list[Histogram | None]:
+        if self.others is None or HINT not in self.others.column_names:
+            return found
+        hints = self.others.column(HINT).combine_chunks().take(pa.array(rows)).to_pylist()
+        return [
+            histogram if histogram is None or hint is None else histogram.with_hint(Hint(hint))
+            for histogram, hint in zip(found, hints, strict=True)
+        ]
 
 
 class Sized(Protocol):
@@ -142,7 +174,7 @@ def _decoded(table: pa.Table) -> RowGroup:
     others = None
     if derives is not None:
         names = [name for name in (*HISTOGRAM_COLUMNS, SUMMARIES, HINT) if name in columns]
-        others = pa.table({name: columns[name] for name in names})
+        others = pa.table({name: columns[name] for name in names}).combine_chunks()
     numbers = np.frombuffer(values.buffers()[1], np.float64)[values.offset : values.offset + len(values)]
     return RowGroup(
         time_ms=columns[TIMESTAMP].to_numpy(),
@@ -152,6 +184,7 @@ def _decoded(table: pa.Table) -> RowGroup:
         derives=derives,
         others=others,
         start_ns=_starts(columns),
+        made=None if others is None else np.full(len(numbers), None, np.object_),
     )
 
 
