@@ -86,7 +86,7 @@ def test_the_lake_says_what_samples_in_memory_say(
         if any(word in one.text for word in ARBITRARY):
             continue
         mine = sliced.ask(one.text, one.start_ms, one.end_ms, one.step_ms)
-        times = Times(one.start_ms, one.end_ms, one.step_ms or 1000)
+        times = Times(one.start_ms if one.step_ms else one.end_ms, one.end_ms, one.step_ms or 1000)
         theirs = memory.ask(one.text, times, bool(one.step_ms))
         assert (mine["status"] == "error") == (theirs.failure is not None), f"{one}\n{mine}\n{theirs.failure}"
         if theirs.failure is None and theirs.string is None:
