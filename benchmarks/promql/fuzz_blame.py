@@ -68,8 +68,12 @@ class Judge:
             expr = parse(asked.text)
         except QueryError as error:
             return Verdict(False, f"{quick[1]}; {error}")
-        return self._blamed(asked, expr) or Verdict(
-            True, "rounding within what the operands allow", asked.text
+        found = self._blamed(asked, expr)
+        if found is not None and (found.explained or not _chooses_below(parse(found.part))):
+            return found
+        # asked again, a peer chooses others of equal values
+        return Verdict(
+            True, "ties" if _chooses(expr) else "rounding within what the operands allow", asked.text
         )
 
     def _both(self, asked: Question) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -163,3 +167,12 @@ def _walk(expr: Expr) -> Iterator[Expr]:
     yield expr
     for child in children(expr):
         yield from _walk(child)
+
+
+def _chooses(expr: Expr) -> bool:
+    """Whether some part takes only so many of its series."""
+    return any(isinstance(part, Aggregate) and part.op in CHOOSING for part in _walk(expr))
+
+
+def _chooses_below(expr: Expr) -> bool:
+    return any(map(_chooses, children(expr)))

@@ -140,9 +140,11 @@ def number(text: str) -> float:
 
 
 def _histogram(found: dict[str, Any]) -> tuple[Any, ...]:
+    """Buckets that count NaN are left out: what was empty and listed shows only once divided by NaN."""
     buckets = tuple(
         (rule, number(low), number(high), number(count))
         for rule, low, high, count in found.get("buckets", [])
+        if count != "NaN"
     )
     return (number(found["count"]), number(found["sum"]), *buckets)
 

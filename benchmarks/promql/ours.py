@@ -52,6 +52,8 @@ class Ours:
         self.apis = {org: HttpApi(port, "/prometheus/api/v1", {"Api-Key": org}) for org in ORGS}
 
     def stop(self) -> None:
+        for api in self.apis.values():
+            api.close()
         for process in self._processes:
             process.terminate()
         for process in self._processes:

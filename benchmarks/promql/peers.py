@@ -50,6 +50,11 @@ class HttpApi:
         self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=300)
         return self._sent(self._connection, path, body, headers)
 
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
     @staticmethod
     def _sent(connection: http.client.HTTPConnection, path: str, body: str, headers: dict[str, str]) -> bytes:
         connection.request("POST", path, body, headers)
@@ -80,7 +85,7 @@ class Peer:
 
     def restart(self) -> None:
         """Its own caches are empty then; the page cache of the system is not."""
-        self.server.stop()
+        self.stop()
         self.start()
 
     def send(self, series: Iterable[Sampled]) -> None:
@@ -94,6 +99,7 @@ class Peer:
         return resident_bytes(self.server.pid)
 
     def stop(self) -> None:
+        self.api.close()
         self.server.stop()
 
 

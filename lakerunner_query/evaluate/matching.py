@@ -18,10 +18,10 @@ from lakerunner_query.evaluate.failures import EvaluationError
 from lakerunner_query.evaluate.labels import METADATA, coded, kept, key_of, replaced, value_of, without
 from lakerunner_query.evaluate.operators import ARITHMETIC
 from lakerunner_query.evaluate.reductions import any_of_code, count_of_code
-from lakerunner_query.evaluate.rows import drops, no_objects, nothing, occupied, stacked
+from lakerunner_query.evaluate.rows import no_objects, nothing, occupied, stacked
 from lakerunner_query.evaluate.selecting import check_size
 from lakerunner_query.evaluate.spelling import label_set
-from lakerunner_query.evaluate.vectors import NAME, Labels, Vector
+from lakerunner_query.evaluate.vectors import Labels, Vector
 from lakerunner_query.lang.promql.ast import Binary, Cardinality, Matching
 from lakerunner_query.windows.functions import Flags, Int64s
 
@@ -79,7 +79,7 @@ def matched(context: Context, expr: Binary, left: Vector, right: Vector, matchin
     labels = _labels(meeting, pairs)
     attempted = pairs.present & ~outcome.failed
     _check(meeting, pairs, labels, attempted, crowd)
-    parts = [_vector(meeting, pairs, outcome, attempted, labels)]
+    parts = [_vector(meeting, outcome, attempted, labels)]
     if matching.fill_left is not None:
         parts.append(_filled(meeting, pairs, attempted, remarks))
     remarks.tell(context.annotations, expr.span)
@@ -214,22 +214,14 @@ def _crowded(meeting: _Meeting, step: int) -> str:
     )
 
 
-def _vector(
-    meeting: _Meeting, pairs: _Pairs, outcome: Outcome, attempted: Flags, labels: list[Labels]
-) -> Vector:
-    drop_name = _drops(meeting, pairs)
+def _vector(meeting: _Meeting, outcome: Outcome, attempted: Flags, labels: list[Labels]) -> Vector:
+    """A name that an operand was about to lose stays where a comparison keeps it, as in Prometheus."""
     if meeting.expr.return_bool:
         return Vector(
             labels, outcome.kept.astype(np.float64), attempted, None, np.ones(len(labels), np.bool_)
         )
-    return Vector(labels, outcome.cells.values, outcome.kept, outcome.cells.histograms, drop_name)
-
-
-def _drops(meeting: _Meeting, pairs: _Pairs) -> Flags:
-    """Whether the name goes that a row has from the side it has its name from."""
-    side, rows = (meeting.one, pairs.one) if NAME in meeting.matching.include else (meeting.many, pairs.many)
-    found: Flags = np.append(drops(side), False)[rows]
-    return found
+    keeps = np.zeros(len(labels), np.bool_)
+    return Vector(labels, outcome.cells.values, outcome.kept, outcome.cells.histograms, keeps)
 
 
 def _filled(meeting: _Meeting, pairs: _Pairs, attempted: Flags, remarks: Remarks) -> Vector:
@@ -242,4 +234,4 @@ def _filled(meeting: _Meeting, pairs: _Pairs, attempted: Flags, remarks: Remarks
     outcome = _combine(meeting, filled, later)
     remarks.by_step.update(later.by_step)
     labels = _labels(meeting, filled)
-    return _vector(meeting, filled, outcome, filled.present & ~outcome.failed, labels)
+    return _vector(meeting, outcome, filled.present & ~outcome.failed, labels)

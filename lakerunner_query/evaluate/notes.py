@@ -62,7 +62,8 @@ class Annotation:
     def render(self, text: str) -> str:
         """As people see it, the place told from the text of the query."""
         line = text.count("\n", 0, self.span.start) + 1
-        column = self.span.start - (text.rfind("\n", 0, self.span.start) + 1) + 1
+        before = text[text.rfind("\n", 0, self.span.start) + 1 : self.span.start]
+        column = len(before.encode("utf-8", "surrogateescape")) + 1  # Prometheus counts bytes
         return f"{self.base}{self.forced or ''} ({line}:{column})"
 
 

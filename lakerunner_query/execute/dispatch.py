@@ -8,6 +8,7 @@ Closing the iterator cancels what is running, and a worker whose connection clos
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
@@ -21,6 +22,7 @@ from lakerunner_query.errors import LimitExceededError, QueryError, WorkerUnavai
 from lakerunner_query.evaluate.failures import EvaluationError
 from lakerunner_query.execute.work import TOKEN_HEADER, MetricUnit, Unit
 
+logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for every unit of work is nobody's interest
 Answer = TypeVar("Answer")
 ATTEMPTS = 4
 ASK_ALIVE_S = 5.0

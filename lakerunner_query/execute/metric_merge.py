@@ -120,8 +120,7 @@ def _without_names(rows: Iterable[tuple[Labels, bool, JoinedSeries]]) -> Iterabl
 def _one(first: JoinedSeries, second: JoinedSeries) -> JoinedSeries:
     """Two series that are the same without their names."""
     floats, histograms = _samples(first.floats, second.floats), _samples(first.histograms, second.histograms)
-    times = [time for time, _ in (*floats, *histograms)]
-    if len(set(times)) < len(times):
+    if any(len({time for time, _ in samples}) < len(samples) for samples in (floats, histograms)):
         raise EvaluationError(SAME_LABELS)
     return JoinedSeries(first.labels, _text(floats), _text(histograms), first.points + second.points)
 

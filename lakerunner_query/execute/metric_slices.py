@@ -15,8 +15,11 @@ from lakerunner_query.plan.metrics import Reads
 from resources.index.types import Segment, TierView
 from resources.lake.currency import current_partitions
 from resources.lake.frequency import AS_SENT, rollup_of
+from resources.lake.timecut import HOUR_NS, cut
 
 NS_PER_MS = 1_000_000
+READING_A_ROLLUP_ROW = 6
+"""It takes about as long as so many samples, having that many more columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +81,11 @@ def rollup_refs(tiers: TierView, reads: Sequence[Reads]) -> tuple[RollupRef, ...
     from_ns = min(read.from_ms for read in reads) * NS_PER_MS
     to_ns = max(read.to_ms for read in reads) * NS_PER_MS
     found: list[RollupRef] = []
+    as_sent = rows_per_hour(tiers.segments, AS_SENT)
     for frequency, starts in current_partitions(tiers.partitions).items():
-        if frequency == AS_SENT:
+        if frequency == AS_SENT or (
+            as_sent and rows_per_hour(tiers.segments, frequency) * READING_A_ROLLUP_ROW > as_sent
+        ):
             continue
         width = rollup_of(frequency).partition_ns
         usable = tuple(sorted(start for start in starts if start + width > from_ns and start < to_ns))
@@ -91,6 +97,15 @@ def rollup_refs(tiers: TierView, reads: Sequence[Reads]) -> tuple[RollupRef, ...
         if usable:
             found.append(RollupRef(frequency, usable, segments))
     return tuple(found)
+
+
+def rows_per_hour(segments: Sequence[Segment], frequency_ms: int) -> float:
+    """Of the hours that have any; told from whole segments, of all metrics together."""
+    mine = [segment for segment in segments if segment.frequency_ms == frequency_ms]
+    hours = {
+        hour for s in mine for hour in range(cut(s.min_ns, HOUR_NS), cut(s.max_ns, HOUR_NS) + 1, HOUR_NS)
+    }
+    return sum(segment.rows for segment in mine) / len(hours) if hours else 0.0
 
 
 def _rows(read: Reads, segments: Sequence[Segment]) -> int:

@@ -14,7 +14,8 @@ from lakerunner_query.windows.functions import Doubles
 
 
 def larger(one: Doubles, other: Doubles) -> Doubles:
-    found: Doubles = np.where((one == 0) & (other == 0), one + other, np.maximum(one, other))
+    with np.errstate(invalid="ignore"):  # of sums that are not taken
+        found: Doubles = np.where((one == 0) & (other == 0), one + other, np.maximum(one, other))
     return np.where((one == np.inf) | (other == np.inf), np.inf, found)
 
 

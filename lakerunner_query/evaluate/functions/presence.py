@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from lakerunner_query.evaluate.context import Context
@@ -44,14 +46,10 @@ def told_labels(expr: Expr) -> Labels:
         expr = expr.selector
     if not isinstance(expr, Selector):
         return ()
-    told: dict[str, str] = {}
-    seen: set[str] = set()
-    for matcher in expr.matchers:
-        if matcher.name == NAME:
-            continue
-        if matcher.op == MatchOp.EQUAL and matcher.name not in seen:
-            told[matcher.name] = matcher.value
-            seen.add(matcher.name)
-        else:
-            told.pop(matcher.name, None)
-    return tuple(sorted((name, value) for name, value in told.items() if value))
+    times = Counter(matcher.name for matcher in expr.matchers)
+    told = (
+        (matcher.name, matcher.value)
+        for matcher in expr.matchers
+        if matcher.op == MatchOp.EQUAL and times[matcher.name] == 1 and matcher.name != NAME
+    )
+    return tuple(sorted(pair for pair in told if pair[1]))

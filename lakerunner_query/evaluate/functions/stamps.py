@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from lakerunner_query.evaluate.context import Context
@@ -9,7 +11,7 @@ from lakerunner_query.evaluate.functions.arguments import vector_of
 from lakerunner_query.evaluate.functions.results import without_names
 from lakerunner_query.evaluate.selecting import bare, is_stale
 from lakerunner_query.evaluate.vectors import Series, Value, Vector
-from lakerunner_query.lang.promql.ast import Call, Selector
+from lakerunner_query.lang.promql.ast import Call, Selector, Shift
 from lakerunner_query.windows.functions import Doubles, Function
 from lakerunner_query.windows.newest import newest
 from lakerunner_query.windows.samples import windows_of
@@ -22,6 +24,8 @@ def timestamp(context: Context, call: Call) -> Value:
         vector = vector_of(context, call)
         times = np.broadcast_to(context.steps.times_ms / 1000, vector.present.shape)
         return without_names(vector.labels, times, vector.present)
+    if argument.shift.at is not None:  # Prometheus moves the selector to that time, whatever its offset
+        argument = replace(argument, shift=Shift(0, argument.shift.at))
     where = context.window(argument)
     found = context.source.over_windows(Function.TIMESTAMP, argument.matchers, where.grid)
     if found is None:

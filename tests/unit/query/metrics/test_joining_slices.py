@@ -14,12 +14,15 @@ from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.execute import metric_slices
 from lakerunner_query.execute.metric_answer import MetricAnswer, Note, RenderedSeries
 from lakerunner_query.execute.metric_merge import Collector, Joined
-from lakerunner_query.execute.metric_slices import even_parts
+from lakerunner_query.execute.metric_slices import even_parts, rollup_refs
 from lakerunner_query.execute.work import Missing, UnitReport
 from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.parser import parse
-from lakerunner_query.plan.metrics import reads
+from lakerunner_query.plan.metrics import Reads, reads
 from lakerunner_query.plan.rollups import rollups_for
+from resources.index.types import Partition, Segment, TierView
+from resources.lake.layout import Signal
+from resources.lake.timecut import HOUR_NS
 
 HOUR = 3_600_000
 A, B = (("__name__", "m"), ("x", "a")), (("__name__", "n"), ("x", "a"))
@@ -97,6 +100,34 @@ def test_what_is_read_covers_every_window(text: str, expected: dict[str, tuple[i
     expr = bind(parse(text), 0, 3 * HOUR, HOUR)
     found = reads(expr, Steps(0, HOUR, 4), 300_000, 60_000)
     assert {read.matchers[0].value: (read.from_ms, read.to_ms) for read in found} == expected
+
+
+def tier(frequency_ms: int, hour: int, rows: int) -> Segment:
+    """A segment of one hour."""
+    start = hour * HOUR_NS
+    return Segment(
+        f"{frequency_ms}-{hour}-{rows}", "k", "o", "c", Signal.METRICS, "metrics", frequency_ms, start, HOUR_NS,
+        start + 1, start + HOUR_NS, rows, 1, 0, "", 1, 1, (), (), (), 0, 0, 0, 0,
+    )  # fmt: skip
+
+
+def current(frequency_ms: int, hour: int, built_from: int) -> Partition:
+    return Partition(
+        "o", Signal.METRICS, frequency_ms, hour * HOUR_NS, built_from, {hour * HOUR_NS: built_from}
+    )
+
+
+@pytest.mark.parametrize(("rows", "used"), [(100, [60_000]), (160, [60_000]), (170, [])])
+def test_a_rollup_with_more_than_a_sixth_of_the_rows_is_left(rows: int, used: list[int]) -> None:
+    partitions = [
+        Partition("o", Signal.METRICS, 0, 5 * HOUR_NS, 3, {}, 0),
+        current(10_000, 5, 3),
+        current(60_000, 5, 3),
+    ]
+    segments = [tier(0, 5, 1000), tier(10_000, 5, 900), tier(60_000, 5, rows)]
+    wanted = [Reads((), 5 * HOUR, 6 * HOUR)]
+    found = rollup_refs(TierView(tuple(partitions), tuple(segments)), wanted)
+    assert [one.frequency_ms for one in found] == used
 
 
 def test_info_series_are_read_too() -> None:
