@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +33,7 @@ SIZES = {"tiny": Size(TINY, 2, 40), "quick": Size(QUICK, 3, 200), "full": Size(F
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the peers too
     parser = argparse.ArgumentParser(prog="python -m benchmarks.promql", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="less data, fewer rounds")
     parser.add_argument("--tiny", action="store_true", help="hardly any data: only whether everything runs")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import signal
 import sys
 import tempfile
 import time
@@ -139,6 +140,7 @@ def shown(seed: int, asked: Question, verdict: Verdict) -> str:
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the peers too
     parser = argparse.ArgumentParser(prog="python -m benchmarks.promql.fuzz", description=__doc__)
     parser.add_argument("--queries", type=int, default=5_000)
     parser.add_argument("--seed", type=int, default=1, help="the first one; each has a thousand queries")

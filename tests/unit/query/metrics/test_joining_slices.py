@@ -106,15 +106,14 @@ def tier(frequency_ms: int, hour: int, rows: int) -> Segment:
     """A segment of one hour."""
     start = hour * HOUR_NS
     return Segment(
-        f"{frequency_ms}-{hour}-{rows}", "k", "o", "c", Signal.METRICS, "metrics", frequency_ms, start, HOUR_NS,
+        f"{frequency_ms}-{rows}", "k", "o", "c", Signal.METRICS, "metrics", frequency_ms, start, HOUR_NS,
         start + 1, start + HOUR_NS, rows, 1, 0, "", 1, 1, (), (), (), 0, 0, 0, 0,
     )  # fmt: skip
 
 
 def current(frequency_ms: int, hour: int, built_from: int) -> Partition:
-    return Partition(
-        "o", Signal.METRICS, frequency_ms, hour * HOUR_NS, built_from, {hour * HOUR_NS: built_from}
-    )
+    start = hour * HOUR_NS
+    return Partition("o", Signal.METRICS, frequency_ms, start, built_from, {start: built_from}, 0)
 
 
 @pytest.mark.parametrize(("rows", "used"), [(100, [60_000]), (160, [60_000]), (170, [])])
