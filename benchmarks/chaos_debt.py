@@ -35,9 +35,8 @@ class Debt:
     """Segments that a merge failed on, so that compaction leaves them alone."""
     detail: list[str] = field(default_factory=list)
 
-    @property
-    def settled(self) -> bool:
-        return not (self.pending or self.batches or self.rollups or self.merges)
+    def settled(self, *, merges: bool = True) -> bool:
+        return not (self.pending or self.batches or self.rollups or (merges and self.merges))
 
     def __str__(self) -> str:
         return (
@@ -78,7 +77,7 @@ def debt(settings: Settings) -> Debt:
     )
 
 
-def settle(settings: Settings, patience_s: float) -> tuple[float, Debt]:
+def settle(settings: Settings, patience_s: float, *, merges: bool = True) -> tuple[float, Debt]:
     """(seconds until nothing was left to do, what was left if nothing of it changed for so long)."""
     started = changed = shown = time.monotonic()
     left = Debt()
@@ -86,7 +85,7 @@ def settle(settings: Settings, patience_s: float) -> tuple[float, Debt]:
         before, left = str(left), debt(settings)
         now = time.monotonic()
         changed = now if str(left) != before else changed
-        if left.settled or now - changed > patience_s or now - started > 4 * patience_s:
+        if left.settled(merges=merges) or now - changed > patience_s or now - started > 4 * patience_s:
             return now - started, left
         if now - shown > SHOWN_EVERY_S:
             shown = now

@@ -38,6 +38,7 @@ class Sender:
     traffic: Traffic
     settings: Callable[[], Settings]
     chance: random.Random
+    old_hours: tuple[int, ...] = OLD_HOURS
     late: int = 0
     reopened: int = 0
     """How often rows came for the old day after it was sealed."""
@@ -54,7 +55,7 @@ class Sender:
 
     def _fill(self) -> None:
         """Organisations take turns, so each gets rows of every hour."""
-        self._burst.extend(hour for hour in OLD_HOURS for _ in self.traffic.orgs)
+        self._burst.extend(hour for hour in self.old_hours for _ in self.traffic.orgs)
 
     @property
     def old_day_ns(self) -> int:
@@ -95,7 +96,7 @@ class Sender:
 
     def _look(self) -> None:
         """Is the old day sealed, with all that was sent for it? Then rows come for it once more."""
-        if self._burst or time.monotonic() - self._looked < LOOK_S:
+        if not self.old_hours or self._burst or time.monotonic() - self._looked < LOOK_S:
             return
         self._looked = time.monotonic()
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.chaos_debt import Debt, settle
 from benchmarks.chaos_queries import Asker
-from benchmarks.chaos_sender import Sender
+from benchmarks.chaos_sender import OLD_HOURS, Sender
 from benchmarks.chaos_stack import DECK, EVERYTHING, QUICK_DECK, Kill, chaos_settings, shuffled
 from benchmarks.chaos_sweeps import Sweeper
 from benchmarks.traffic import Traffic
@@ -37,6 +37,10 @@ class Plan:
     evidence_s: float = EVIDENCE_S
     """How long to wait for a seal and for a deletion, which come late on a slow machine."""
     orgs: tuple[str, ...] = ORGS
+    old_hours: tuple[int, ...] = OLD_HOURS
+    """Of a day that is long over; none: nothing is sealed."""
+    until_merged: bool = True
+    """Also wait for merges, of which content does not depend."""
 
 
 @dataclass(slots=True)
@@ -60,7 +64,7 @@ def storm(data_dir: Path, plan: Plan) -> Storm:
     settings = partial(chaos_settings, data_dir)
     traffic = Traffic(settings(), plan.orgs)
     traffic.prepare()
-    sender = Sender(traffic, settings, random.Random(plan.seed + 1))
+    sender = Sender(traffic, settings, random.Random(plan.seed + 1), plan.old_hours)
     asker = Asker(traffic, settings, sender.old_day_ns, [])
     found = Storm(data_dir, traffic, sender, asker, Sweeper(data_dir))
     with _beside(asker, found.sweeper):
@@ -69,7 +73,7 @@ def storm(data_dir: Path, plan: Plan) -> Storm:
             sealed = lambda: sender.reopened > 0 and not sender.bursting  # noqa: E731
             _wait(sealed, "the old day is sealed", plan.evidence_s)
         print(f"{len(traffic.sent)} objects of each signal sent; settling", flush=True)
-        found.settled_s, found.left = settle(settings(), SETTLE_S)
+        found.settled_s, found.left = settle(settings(), SETTLE_S, merges=plan.until_merged)
         _wait(lambda: found.sweeper.deleted > 0, "files of retired segments are deleted", plan.evidence_s)
     return found
 
