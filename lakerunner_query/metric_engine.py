@@ -103,9 +103,11 @@ class MetricEngine:
         steps = steps_of(asked)
         expr = await run_sync(lambda: self._bound(text, asked))
         wanted = reads(expr, steps, asked.lookback_ms, self.limits.default_subquery_step_ms)
-        located = [await self._locator.metric_segments(asked.org, METRICS, read) for read in wanted]
+        located, tiers = await asyncio.gather(
+            asyncio.gather(*(self._locator.metric_segments(asked.org, METRICS, read) for read in wanted)),
+            self._tiers(asked.org, expr, steps, wanted, asked.lookback_ms),
+        )
         segments = tuple(tuple(each) for each in located)
-        tiers = await self._tiers(asked.org, expr, steps, wanted, asked.lookback_ms)
         return PreparedMetrics(
             asked.org, text, asked, steps, expr, wanted, segments, tiers, deadline, timeout
         )

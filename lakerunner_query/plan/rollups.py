@@ -15,7 +15,7 @@ from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.lang.promql.ast import Expr, Matrix, Reach, Selector, Shift, Subquery, children
 from lakerunner_query.windows.choice import serving_of
 from lakerunner_query.windows.functions import Grid
-from resources.lake.frequency import ROLLUPS, TEN_SECONDS
+from resources.lake.frequency import HOUR, ROLLUPS, TEN_SECONDS
 
 
 def rollups_for(expr: Expr, steps: Steps, lookback_ms: int) -> tuple[int, ...]:
@@ -27,6 +27,8 @@ def rollups_for(expr: Expr, steps: Steps, lookback_ms: int) -> tuple[int, ...]:
 
 
 def _coarsest(grid: Grid, look_back: bool) -> int:
+    if grid.steps == 1 and grid.range_ms < HOUR:
+        return 0  # a handful of samples is read faster than the index is asked
     serving = [
         rollup.frequency_ms
         for rollup in serving_of(grid, look_back=look_back)

@@ -9,6 +9,8 @@ A hint that was sent is kept where it says more: gauges, and resets that the cou
 
 from __future__ import annotations
 
+import numpy as np
+
 from lakerunner_query.evaluate.histogram import Hint, Histogram, detect_reset
 from lakerunner_query.evaluate.vectors import Objects
 from lakerunner_query.windows.functions import Int64s
@@ -38,7 +40,22 @@ def _hint(histogram: Histogram, previous: Histogram | None) -> Hint:
         return Hint.GAUGE
     if previous is None or histogram.hint is Hint.RESET or not _same_layout(histogram, previous):
         return Hint.UNKNOWN
-    return Hint.UNKNOWN if detect_reset(histogram.with_hint(Hint.UNKNOWN), previous) else Hint.NO_RESET
+    return Hint.UNKNOWN if _fell(histogram, previous) else Hint.NO_RESET
+
+
+def _fell(histogram: Histogram, previous: Histogram) -> bool:
+    """Nearly always the same buckets count something, and comparing them is all there is to do."""
+    if histogram.count < previous.count or histogram.zero_count < previous.zero_count:
+        return True
+    for now, before in (
+        (histogram.positive, previous.positive),
+        (histogram.negative, previous.negative),
+    ):
+        if now.size != before.size or not np.array_equal(now.index, before.index):
+            return detect_reset(histogram.with_hint(Hint.UNKNOWN), previous)
+        if now.size and (now.count < before.count).any():
+            return True
+    return False
 
 
 def _same_layout(one: Histogram, other: Histogram) -> bool:
