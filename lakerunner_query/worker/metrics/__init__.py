@@ -7,5 +7,7 @@
 | `row_groups.py` | decoded columns of row groups, kept in memory |
 | `rows.py` | the rows of some series of one segment |
 | `joined.py` | rows of several segments as one run per series, one sample per millisecond |
+| `as_series.py` | which rows are samples, in order of labels |
+| `rollups.py` | functions answered from rollups |
 | `lake_source.py` | all of it as the source that evaluation reads from |
 """

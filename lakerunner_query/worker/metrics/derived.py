@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from lakerunner_query.evaluate.vectors import Labels, Series
 from lakerunner_query.lang.matcher import Matcher
 from lakerunner_query.worker.metrics.joined import Rows
+from lakerunner_query.worker.metrics.places import ranges
 from lakerunner_query.worker.metrics.row_groups import FLOAT, HISTOGRAM, SUMMARIES, SUMMARY, is_stale
 from lakerunner_query.worker.metrics.series_table import verdicts
 from resources.lake.sample_histograms import histograms_of_samples
@@ -112,7 +113,7 @@ def _buckets(
     stale = np.flatnonzero(_stale_of(rows, HISTOGRAM))
     begin = np.searchsorted(known["series"], rows.series[stale], "left")
     each = np.searchsorted(known["series"], rows.series[stale], "right") - begin
-    ended = _ranges(begin, each)
+    ended = ranges(begin, each)
     marks = np.repeat(rows.value[stale], each)
     block = Block(
         names,
@@ -159,7 +160,7 @@ def _of_summaries(
     each = np.searchsorted(known["series"], rows.series[stale], "right") - begin
     block = Block(
         names,
-        np.concatenate([code.ravel(), _ranges(begin, each)]),
+        np.concatenate([code.ravel(), ranges(begin, each)]),
         np.concatenate([np.repeat(rows.time_ms[at], sizes), np.repeat(rows.time_ms[stale], each)]),
         np.concatenate(
             [pairs.field("value").to_numpy(zero_copy_only=False), np.repeat(rows.value[stale], each)]
@@ -264,13 +265,6 @@ def _all(own: Sequence[Matcher], texts: list[str]) -> list[bool]:
 def _refused(own: Sequence[Matcher]) -> bool:
     """Whether a matcher on `le` or `quantile` wants one that this series does not have."""
     return not all(_all(own, [""]))
-
-
-def _ranges(begin: Int64s, sizes: Int64s) -> Int64s:
-    ends = np.cumsum(sizes)
-    total = int(ends[-1]) if len(ends) else 0
-    found: Int64s = np.arange(total) + np.repeat(begin - (ends - sizes), sizes)
-    return found
 
 
 def _one_chunk(table: pa.Table) -> pa.Table:

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.source import Answered
-from lakerunner_query.evaluate.vectors import Labels, Objects, Series
+from lakerunner_query.evaluate.vectors import Labels, Series
 from lakerunner_query.execute.work import RollupRef, SegmentRef
 from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.windows.functions import Function, Grid
 from lakerunner_query.windows.samples import Samples
+from lakerunner_query.worker.metrics.as_series import answering, hints_were_sent, kept, ordered, united_with
 from lakerunner_query.worker.metrics.derived import (
     LE,
     QUANTILE,
@@ -32,19 +32,17 @@ from lakerunner_query.worker.metrics.derived import (
     SUFFIXES,
     Block,
     derived,
-    united,
 )
 from lakerunner_query.worker.metrics.interning import Numbering
 from lakerunner_query.worker.metrics.joined import Rows, Runs, cut, join
 from lakerunner_query.worker.metrics.opening import Reading
 from lakerunner_query.worker.metrics.reset_hints import BEFORE_MS, with_hints
 from lakerunner_query.worker.metrics.rollups import Numbered, RollupSource, may_derive
-from lakerunner_query.worker.metrics.row_groups import FLOAT, HINT, HISTOGRAM, SUMMARIES
+from lakerunner_query.worker.metrics.row_groups import FLOAT, SUMMARIES
 from lakerunner_query.worker.metrics.series_table import SeriesTable
 from resources.lake.series import NAME_LABEL
 
 NS_PER_MS = 1_000_000
-SCHEMA = "chq_hist_schema"
 Int64s = npt.NDArray[np.int64]
 DISTRIBUTIONS = frozenset({"chq_hist_count", "chq_hist_count_float", "chq_hist_schema", SUMMARIES})
 """Columns that a file has if it has rows of histograms or summaries."""
@@ -149,7 +147,7 @@ class LakeSource:
             )
             blocks += derived(rows, self._labels(numbers), suffix, own)
         blocks = [block for block in blocks if len(block.code)]
-        return _with(found, blocks) if blocks else found
+        return united_with(found, blocks) if blocks else found
 
     def _floats(
         self, matchers: Sequence[Matcher], from_ms: int, to_ms: int, only: Int64s | None
@@ -173,22 +171,22 @@ class LakeSource:
     ) -> Series:
         rows, numbers = self._rows(tables, matchers, "", from_ms, to_ms, only_derived=False)
         labels = self._labels(numbers)
-        keep, histograms = _answering(rows, exact=_names_exactly(matchers))
-        are_hinted = histograms is not None and _hints_were_sent(rows)
+        keep, histograms = answering(rows, exact=_names_exactly(matchers))
+        are_hinted = histograms is not None and hints_were_sent(rows)
         if are_hinted:
             earlier = from_ms - BEFORE_MS  # only where somebody speaks of resets: it is twice the reading
             tables = self._tables(earlier, to_ms)
             rows, numbers = self._rows(tables, matchers, "", earlier, to_ms, only_derived=False)
             labels = self._labels(numbers)
-            keep, histograms = _answering(rows, exact=_names_exactly(matchers))
+            keep, histograms = answering(rows, exact=_names_exactly(matchers))
         if keep is not None:
-            rows = _kept(rows, keep)
+            rows = kept(rows, keep)
             histograms = None if histograms is None else histograms[keep]
         if histograms is not None and are_hinted:
             histograms = with_hints(histograms, rows.offsets)
             inside = rows.time_ms > from_ms
-            rows, histograms = _kept(rows, inside), histograms[inside]
-        return _ordered(rows, labels, histograms, starts=self._starts)
+            rows, histograms = kept(rows, inside), histograms[inside]
+        return ordered(rows, labels, histograms, starts=self._starts)
 
     def _labels(self, numbers: Int64s) -> list[Labels]:
         return [self._numbering.labels[number] for number in numbers.tolist()]
@@ -281,118 +279,3 @@ def _of_name(matchers: Sequence[Matcher]) -> list[Matcher]:
 
 def _names_exactly(matchers: Sequence[Matcher]) -> bool:
     return any(m.name == NAME_LABEL and m.op is MatchOp.EQUAL for m in matchers)
-
-
-def _answering(rows: Rows, *, exact: bool) -> tuple[npt.NDArray[np.bool_] | None, Objects | None]:
-    """Which rows are samples of the stored name itself, and the histograms among them."""
-    if rows.kind is None:
-        return None, None
-    keep = rows.kind == FLOAT
-    at = np.flatnonzero(rows.kind == HISTOGRAM)
-    if not len(at) or rows.others is None or rows.place is None:
-        return keep, None
-    if not exact:
-        at = at[_have_schema(rows.others, rows.place[at])]
-    histograms = np.full(len(rows.kind), None, object)
-    for begin, group in rows.groups:
-        here = at[(rows.place[at] >= begin) & (rows.place[at] < begin + len(group.time_ms))]
-        if len(here):
-            histograms[here] = group.histograms(rows.place[here] - begin)
-    keep[at] = True
-    return keep, histograms
-
-
-def _hints_were_sent(rows: Rows) -> bool:
-    return any(group.others is not None and HINT in group.others.column_names for _, group in rows.groups)
-
-
-def _have_schema(others: pa.Table, places: Int64s) -> npt.NDArray[np.bool_]:
-    """Explicit buckets have none: they are native histograms by their exact name only."""
-    if SCHEMA not in others.column_names:
-        return np.zeros(len(places), np.bool_)
-    valid = others.column(SCHEMA).combine_chunks().is_valid().to_numpy(zero_copy_only=False)
-    found: npt.NDArray[np.bool_] = valid[places]
-    return found
-
-
-def _kept(rows: Rows, keep: npt.NDArray[np.bool_]) -> Rows:
-    counts = np.concatenate(([0], np.cumsum(keep)))
-    return Rows(
-        counts[rows.offsets],
-        rows.time_ms[keep],
-        rows.value[keep],
-        None if rows.kind is None else rows.kind[keep],
-        None if rows.is_delta is None else rows.is_delta[keep],
-        None,
-        None if rows.start_ns is None else rows.start_ns[keep],
-        None,
-        None,
-    )
-
-
-def _ordered(rows: Rows, labels: list[Labels], histograms: Objects | None, *, starts: bool) -> Series:
-    """Series without any row left out, the others in order of their labels."""
-    sizes = np.diff(rows.offsets)
-    order = sorted(np.flatnonzero(sizes).tolist(), key=labels.__getitem__)
-    start_ms = rows.start_ns // NS_PER_MS if starts and rows.start_ns is not None else None
-    in_place = order == list(range(len(labels)))
-    if in_place:
-        return Series(labels, rows.offsets, rows.time_ms, rows.value, histograms, rows.is_delta, start_ms)
-    chosen = np.array(order, np.int64)
-    offsets = np.concatenate(([0], np.cumsum(sizes[chosen]))).astype(np.int64)
-    index = np.arange(int(offsets[-1])) + np.repeat(rows.offsets[chosen] - offsets[:-1], sizes[chosen])
-    return Series(
-        [labels[place] for place in order],
-        offsets,
-        rows.time_ms[index],
-        rows.value[index],
-        None if histograms is None else histograms[index],
-        None if rows.is_delta is None else rows.is_delta[index],
-        None if start_ms is None else start_ms[index],
-    )
-
-
-def _with(found: Series, blocks: list[Block]) -> Series:
-    """Stored and derived series together."""
-    more = united(blocks)
-    if not found.labels:
-        return more
-    if found.histograms is None:
-        codes = np.repeat(np.arange(found.count), np.diff(found.offsets))
-        stored = Block(found.labels, codes, found.time_ms, found.value, found.is_delta)
-        return united([*blocks, stored])
-    clash = set(found.labels) & set(more.labels)
-    if clash:
-        at = next(iter(clash))
-        raise ValueError(f"{dict(at)}: histogram samples and classic ones of the same series")
-    return _side_by_side(found, more)
-
-
-def _side_by_side(first: Series, second: Series) -> Series:
-    labels = [*first.labels, *second.labels]
-    order = sorted(range(len(labels)), key=labels.__getitem__)
-    sizes = np.concatenate([np.diff(first.offsets), np.diff(second.offsets)])
-    begins = np.concatenate([first.offsets[:-1], second.offsets[:-1] + len(first.time_ms)])
-    chosen = np.array(order, np.int64)
-    offsets = np.concatenate(([0], np.cumsum(sizes[chosen]))).astype(np.int64)
-    index = np.arange(int(offsets[-1])) + np.repeat(begins[chosen] - offsets[:-1], sizes[chosen])
-
-    def both(
-        a: npt.NDArray[np.generic] | None, b: npt.NDArray[np.generic] | None, nothing: object
-    ) -> npt.NDArray[np.generic] | None:
-        if a is None and b is None:
-            return None
-        kind = a.dtype if a is not None else b.dtype  # type: ignore[union-attr]
-        left = np.full(len(first.time_ms), nothing, kind) if a is None else a
-        right = np.full(len(second.time_ms), nothing, kind) if b is None else b
-        return np.concatenate([left, right])[index]
-
-    return Series(
-        [labels[place] for place in order],
-        offsets,
-        np.concatenate([first.time_ms, second.time_ms])[index],
-        np.concatenate([first.value, second.value])[index],
-        both(first.histograms, second.histograms, None),  # type: ignore[arg-type]
-        both(first.is_delta, second.is_delta, False),  # type: ignore[arg-type]
-        both(first.start_ms, second.start_ms, 0),  # type: ignore[arg-type]
-    )

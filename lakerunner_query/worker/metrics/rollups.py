@@ -30,6 +30,7 @@ from lakerunner_query.windows.samples import Samples, over_samples
 from lakerunner_query.worker.metrics.interning import Numbering
 from lakerunner_query.worker.metrics.kernels import cut_runs
 from lakerunner_query.worker.metrics.opening import DAMAGE, Reading
+from lakerunner_query.worker.metrics.places import ranges
 from lakerunner_query.worker.metrics.series_table import SeriesTable
 from resources.lake import rollup_columns as names
 from resources.lake.frequency import AS_SENT
@@ -164,7 +165,7 @@ class RollupSource:
                 rows = self._rows(segment, path, number, function)
                 cut_runs(rows.times, low, high, from_ms, to_ms)
                 sizes = high - low
-                index = _ranges(low, sizes)
+                index = ranges(low, sizes)
                 if len(index):
                     self.rows_read[width_ms] += len(index)
                     chosen = (
@@ -238,10 +239,3 @@ def _fill(
         cells = needed[row]
         values[row, cells] = found.values[place, cells]
         present[row, cells] = found.present[place, cells]
-
-
-def _ranges(begin: Int64s, sizes: Int64s) -> Int64s:
-    ends = np.cumsum(sizes)
-    total = int(ends[-1]) if len(ends) else 0
-    found: Int64s = np.arange(total) + np.repeat(begin - (ends - sizes), sizes)
-    return found
