@@ -39,7 +39,7 @@ down: setup ## stop the local stack
 	@$(BIN)/lakerunner down
 
 test: setup ## run every test (real PostgreSQL, Kafka, Spark and HTTP)
-	@folder=$$(mktemp -d) && $(BIN)/python -m pytest --basetemp=$$folder/tests; code=$$?; rm -rf $$folder; exit $$code
+	@$(BIN)/python -m tests.halves
 
 test-fast: setup ## run the tests that need no service
 	@$(BIN)/python -m pytest -m "not integration and not slow"
