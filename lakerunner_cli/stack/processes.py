@@ -80,7 +80,10 @@ def session_members(leader: int) -> list[int]:
 
 
 def signal_session(leader: int, number: signal.Signals, leader_only: bool = False) -> None:
-    for pid in [leader] if leader_only else session_members(leader):
+    members = set() if leader_only else set(session_members(leader))
+    if leader_only or _session(leader) == leader:  # a list of processes may miss one that has just begun
+        members.add(leader)
+    for pid in members:
         with contextlib.suppress(ProcessLookupError):  # it ended between the look and the signal
             os.kill(pid, number)
 

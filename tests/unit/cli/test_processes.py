@@ -94,7 +94,8 @@ def test_a_deaf_process_is_killed_after_its_grace(
 def test_children_have_default_signal_handling(
     tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
-    started.append(_spawn(SLEEP, tmp_path))
+    program = "import time; print('ready', flush=True); time.sleep(60)"
+    started.append(_spawn([sys.executable, "-c", program], tmp_path, "ready"))
     end_session(started[0].pid, 60)
     assert started[0].wait() == -signal.SIGTERM
 
