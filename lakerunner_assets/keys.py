@@ -38,4 +38,6 @@ def compact_job_name(signal: Signal) -> str:
     return f"compact_{signal.value}"
 
 
+LINEAGE_TAG = "dagster/from_automation_condition"
+"""Dagster's own, at runs that lineage asked for."""
 ROLLUP_JOB, DAY_ROLLUP_JOB = "roll_up_hours", "roll_up_days"

@@ -97,7 +97,7 @@ def rows() -> None:
     cut_runs(times, begin.copy(), end.copy(), 0, 1)
     for kind in (np.int64, np.float64, np.uint8, np.bool_):
         copy_runs(np.zeros(2, kind), begin, end, to, np.zeros(2, kind))
-    samples = Samples(np.zeros(4, np.int64), np.arange(1, 5) * 10_000, np.arange(4.0), 1)
+    samples = Samples.of_codes(np.zeros(4, np.int64), np.arange(1, 5) * 10_000, np.arange(4.0), 1)
     for function in Function:
         over_buckets(function, Buckets(of_samples(samples), 1), Grid(40_000, 10_000, 1, 40_000))
 

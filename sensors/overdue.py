@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from lakerunner_assets.keys import DAY_ROLLUP_JOB, ROLLUP_JOB
+from lakerunner_assets.keys import DAY_ROLLUP_JOB, LINEAGE_TAG, ROLLUP_JOB
 from lakerunner_assets.partitions import day_in_window, day_partition_key, in_window, partition_key
 from resources.index.contract import PipelineIndex
 from resources.index.types import DuePartition
@@ -27,7 +27,6 @@ MAX_REQUESTS = 4
 MAX_STRETCH = 48
 PATIENCE = 5
 """Times the usual wait; a run of lineage that died is no reason to wait for ever."""
-LINEAGE_TAG = "dagster/from_automation_condition"
 
 
 @dataclass(frozen=True, slots=True)

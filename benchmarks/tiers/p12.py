@@ -75,7 +75,7 @@ def from_samples(path: Path, grid: Grid) -> tuple[Evaluated, np.ndarray]:
     table = file.read([TIMESTAMP, *metric_values.VALUE_COLUMNS], use_threads=False)
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}
     values = metric_values.values(columns)
-    samples = Samples(
+    samples = Samples.of_codes(
         _codes(found),
         columns[TIMESTAMP].to_numpy(),
         values.to_numpy(zero_copy_only=False),

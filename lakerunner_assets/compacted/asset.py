@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from lakerunner_assets.heartbeat import Heartbeat, beating
-from lakerunner_assets.keys import MODE_TAG, Tier, asset_key
+from lakerunner_assets.keys import LINEAGE_TAG, MODE_TAG, Tier, asset_key
 from lakerunner_assets.partitions import in_window, org_hours, parse_partition_key, partition_key
 from lakerunner_assets.spec import SignalSpec
 from resources.bindings import Lakerunner
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lakerunner_assets.compacted.run import MergeChange
 
 PLANNED = "planned"
-BY_LINEAGE_TAG = "dagster/from_automation_condition"
 ROWS_CONSERVED = "rows_conserved"
 KEYS_APART = "sort_keys_do_not_overlap"
 OVER_SINCE = dt.timedelta(hours=3)
@@ -108,7 +107,7 @@ def _scope(context: dg.AssetExecutionContext, *, planned: bool) -> "Scope":
         return Scope()
     if not context.has_partition_key and not context.has_partition_key_range:
         raise dg.Failure(f"choose partitions to compact, or start the run with the tag {MODE_TAG}={PLANNED}")
-    by_lineage = context.run.tags.get(BY_LINEAGE_TAG) == "true"
+    by_lineage = context.run.tags.get(LINEAGE_TAG) == "true"
     return Scope(_hours_by_org(context.partition_keys), patient=by_lineage)
 
 

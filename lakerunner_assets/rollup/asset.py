@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from lakerunner_assets.heartbeat import beating
-from lakerunner_assets.keys import Tier, asset_key, rollup_key
+from lakerunner_assets.keys import LINEAGE_TAG, Tier, asset_key, rollup_key
 from lakerunner_assets.partitions import (
     day_partition_key,
     hours_of_days,
@@ -75,21 +75,28 @@ def rollup_asset(rollup: Rollup, horizon: str) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, lakerunner: Lakerunner
     ) -> Iterator[dg.MaterializeResult[None]]:
         from lakerunner_assets.kitchen import Kitchen
+        from lakerunner_assets.rollup.along import with_due
         from lakerunner_assets.rollup.run import RollReport, by_org, roll_partitions
 
         if not context.has_partition_key and not context.has_partition_key_range:
             raise dg.Failure("choose partitions to roll up")
         report = RollReport()
-        wanted = by_org(partitions.parse(each) for each in context.partition_keys)
+        own = by_org(partitions.parse(each) for each in context.partition_keys)
+        wanted = own
+        if context.run.tags.get(LINEAGE_TAG) == "true":
+            wanted = with_due(lakerunner.index, rollup, own, lakerunner.settings.horizon)
         force = context.run.tags.get(FORCE_TAG) == "true"
         with beating(lakerunner.index, context.run_id, lakerunner.settings) as heart:
             kitchen = Kitchen(
                 lakerunner.index, lakerunner.spark_tasks(), lakerunner.settings, heart, context.log.warning
             )
             for change in roll_partitions(kitchen, rollup, wanted, report, force=force):
-                context.add_asset_metadata(
-                    _metadata(change), partition_key=partitions.key(change.org, change.start_ns)
-                )
+                partition = partitions.key(change.org, change.start_ns)
+                if change.start_ns in own.get(change.org, ()):
+                    context.add_asset_metadata(_metadata(change), partition_key=partition)
+                else:
+                    event = dg.AssetMaterialization(key, partition=partition, metadata=_metadata(change))
+                    context.log_event(event)
             _count(lakerunner, rollup, report)
             yield dg.MaterializeResult(check_results=_checks(report))
         if report.failed:

@@ -71,10 +71,41 @@ class Groups:
         return order, np.searchsorted(self.codes[order], np.arange(len(self.labels) + 1)).astype(np.int64)
 
 
+class SharedLabels(list[Labels]):
+    """Labels of series that many queries meet: what is worked out about them stays with them."""
+
+    def __init__(self, labels: Iterable[Labels]) -> None:
+        super().__init__(labels)
+        self.groups: dict[tuple[tuple[str, ...], bool], Groups] = {}
+        self.names: dict[str, Labels] | None = None
+
+
 def grouped(labels: list[Labels], names: Iterable[str], *, is_without: bool) -> Groups:
+    if not isinstance(labels, SharedLabels):
+        return _grouped(labels, names, is_without=is_without)
+    asked = (tuple(names), is_without)
+    if asked not in labels.groups:
+        labels.groups[asked] = _grouped(labels, names, is_without=is_without)
+    return labels.groups[asked]
+
+
+def _grouped(labels: list[Labels], names: Iterable[str], *, is_without: bool) -> Groups:
     key = key_of(names, is_without=is_without)
     codes: dict[Labels, int] = {}
     return Groups(coded((key(one) for one in labels), codes), list(codes))
+
+
+def metric_names(labels: list[Labels]) -> dict[str, Labels]:
+    """The metric names there are, and for each the first series that has it."""
+    if isinstance(labels, SharedLabels) and labels.names is not None:
+        return labels.names
+    found: dict[str, Labels] = {}
+    for one in labels:
+        if name := value_of(one, NAME):
+            found.setdefault(name, one)
+    if isinstance(labels, SharedLabels):
+        labels.names = found
+    return found
 
 
 def coded(keys: Iterable[Key], codes: dict[Key, int]) -> Int64s:

@@ -25,7 +25,7 @@ from lakerunner_query.lang.promql.ast import (
     Subquery,
 )
 from lakerunner_query.windows.functions import STALE_BITS, Flags, Function, Grid
-from lakerunner_query.windows.newest import newest
+from lakerunner_query.windows.newest import ALL, newest
 from lakerunner_query.windows.samples import windows_of
 
 
@@ -112,8 +112,10 @@ def is_stale(series: Series) -> Flags:
 
 def without_stale(series: Series) -> Series:
     """Range functions do not see that a series ended."""
+    if series.are_real:
+        return series
     stale = is_stale(series)
-    return taken(series, ~stale) if stale.any() else series
+    return replace(taken(series, ~stale) if stale.any() else series, are_real=True)
 
 
 def taken(series: Series, keep: Flags) -> Series:
@@ -148,7 +150,7 @@ def newest_of(series: Series, grid: Grid) -> Vector:
         return nothing(grid.steps)
     shape = (series.count, grid.steps)
     values, states = np.full(shape, np.nan), np.zeros(shape, np.int8)
-    usable, windows = ~is_stale(series), windows_of(grid)
+    usable, windows = ALL if series.are_real else ~is_stale(series), windows_of(grid)
     if series.histograms is None:
         newest(series.offsets, series.time_ms, series.value, series.time_ms, usable, windows, values, states)
         return Vector(series.labels, values, states != 0)

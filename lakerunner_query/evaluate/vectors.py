@@ -105,6 +105,8 @@ class Series:
     """By sample: when counting began, 0 where unknown; None: not looked at."""
     drop_name: Flags | None = None
     """By series, as in `Vector` (samples of a subquery)."""
+    are_real: bool = False
+    """Known to be without stale markers: nobody needs to look."""
 
     @property
     def count(self) -> int:

@@ -7,9 +7,14 @@ bucket end   last sample   stale after it   at t = 12:10:00, look-back 5 min
 
 from __future__ import annotations
 
+import numpy as np
+
 from lakerunner_query.windows.edges import PRESENT, Windows
 from lakerunner_query.windows.functions import Doubles, Flags, Int8s, Int64s
 from resources.kernel import kernel
+
+ALL: Flags = np.zeros(0, np.bool_)
+"""As `usable`: every row is."""
 
 
 @kernel
@@ -24,6 +29,7 @@ def newest(
     states: Int8s,
 ) -> None:
     """`ends` are of all rows, stale ones too; `answers` is what a usable row gives."""
+    are_all = len(usable) == 0
     for series in range(len(offsets) - 1):
         high, end = offsets[series], offsets[series + 1]
         for step in range(windows.steps):
@@ -31,6 +37,6 @@ def newest(
             while high < end and ends[high] <= until:
                 high += 1
             row = high - 1
-            if row >= offsets[series] and usable[row] and last_ts[row] > until - windows.range:
+            if row >= offsets[series] and (are_all or usable[row]) and last_ts[row] > until - windows.range:
                 values[series, step] = answers[row]
                 states[series, step] = PRESENT

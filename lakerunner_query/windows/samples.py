@@ -32,7 +32,8 @@ from lakerunner_query.windows.functions import (
     Int64s,
     MixedTemporalityError,
 )
-from lakerunner_query.windows.newest import newest
+from lakerunner_query.windows.growth import BY_GROWTH, growth
+from lakerunner_query.windows.newest import ALL, newest
 from lakerunner_query.windows.offsets import offsets_of
 from lakerunner_query.windows.sums import sums
 
@@ -43,14 +44,36 @@ NO_INTEGERS, NO_DOUBLES, NO_KINDS = np.zeros(0, np.int64), np.zeros(0), np.zeros
 class Samples:
     """Samples by series and time, one per series and millisecond, stale markers still there."""
 
-    series: npt.NDArray[np.integer]
-    """Codes, in `[0, count)`."""
+    offsets: Int64s
+    """Series s has `[offsets[s], offsets[s + 1])`."""
     time_ms: Int64s
     value: Doubles
-    count: int
-    """How many series there are, those without samples too."""
     is_delta: Flags | None = None
     """Of delta temporality, by sample; nothing means that none is."""
+    are_real: bool = False
+    """Known to be without stale markers: nobody needs to look."""
+
+    @classmethod
+    def of_codes(
+        cls,
+        series: npt.NDArray[np.integer],
+        time_ms: Int64s,
+        value: Doubles,
+        count: int,
+        is_delta: Flags | None = None,
+    ) -> Samples:
+        """Rows that say which of `count` series is theirs; `ValueError` for rows out of order."""
+        return cls(offsets_of(series, time_ms, count), time_ms, value, is_delta)
+
+    @property
+    def count(self) -> int:
+        """How many series there are, those without samples too."""
+        return len(self.offsets) - 1
+
+    @cached_property
+    def series(self) -> Int64s:
+        """By sample: whose it is."""
+        return np.repeat(np.arange(self.count), np.diff(self.offsets))
 
     @cached_property
     def is_stale(self) -> Flags:
@@ -58,17 +81,14 @@ class Samples:
         return found
 
     @cached_property
-    def offsets(self) -> Int64s:
-        return offsets_of(self.series, self.time_ms, self.count)
-
-    @cached_property
     def real(self) -> Samples:
         """Without stale markers, which range functions do not see."""
-        if not self.is_stale.any():
+        if self.are_real or not self.is_stale.any():
             return self
         keep = ~self.is_stale
+        before = np.concatenate(([0], np.cumsum(keep)))
         is_delta = None if self.is_delta is None else self.is_delta[keep]
-        return Samples(self.series[keep], self.time_ms[keep], self.value[keep], self.count, is_delta)
+        return Samples(before[self.offsets], self.time_ms[keep], self.value[keep], is_delta, are_real=True)
 
     @property
     def runs(self) -> Runs:
@@ -97,7 +117,7 @@ def over_samples(function: Function, samples: Samples, grid: Grid) -> Evaluated:
     windows = windows_of(grid)
     if function in BY_SELECTOR:
         answers = samples.value if function == Function.INSTANT else samples.time_ms / 1000
-        usable = ~samples.is_stale
+        usable = ALL if samples.are_real else ~samples.is_stale
         newest(samples.offsets, samples.time_ms, answers, samples.time_ms, usable, windows, values, states)
     elif function in BY_EXTREME:
         real = samples.real
@@ -105,6 +125,9 @@ def over_samples(function: Function, samples: Samples, grid: Grid) -> Evaluated:
     elif function in BY_SUM:
         real = samples.real
         sums(int(function), real.offsets, real.time_ms, real.value, windows, values, states)
+    elif function in BY_GROWTH and samples.is_delta is None:
+        real = samples.real
+        growth(int(function), real.offsets, real.time_ms, real.value, windows, values, states)
     else:
         edges(int(function), samples.real.runs, windows, values, states)
         _refuse_mixed(function, states, grid)

@@ -122,10 +122,13 @@ class Ranged:
         """Without histograms."""
         series = self.series
         if self.is_histogram is None:
-            return Samples(self.codes, series.time_ms, series.value, series.count, series.is_delta)
+            return Samples(series.offsets, series.time_ms, series.value, series.is_delta, are_real=True)
         keep = ~self.is_histogram
+        before = np.concatenate(([0], np.cumsum(keep)))
         is_delta = None if series.is_delta is None else series.is_delta[keep]
-        return Samples(self.codes[keep], series.time_ms[keep], series.value[keep], series.count, is_delta)
+        return Samples(
+            before[series.offsets], series.time_ms[keep], series.value[keep], is_delta, are_real=True
+        )
 
     @cached_property
     def float_starts(self) -> Int64s:
@@ -150,7 +153,7 @@ class Ranged:
 
     def over_all(self, function: Function, answers: Doubles) -> Evaluated:
         """A function that asks nothing of values but where they stand, histograms as well."""
-        samples = Samples(self.codes, self.series.time_ms, answers, self.series.count)
+        samples = Samples(self.series.offsets, self.series.time_ms, answers)
         return over_samples(function, samples, self.window.grid)
 
     def name(self, row: int) -> str:

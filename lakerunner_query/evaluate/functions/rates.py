@@ -24,9 +24,9 @@ from lakerunner_query.evaluate.functions.results import are_histograms
 from lakerunner_query.evaluate.functions.simple import Implementation
 from lakerunner_query.evaluate.functions.sourced import answered
 from lakerunner_query.evaluate.histogram import Hint, Histogram
-from lakerunner_query.evaluate.labels import value_of
+from lakerunner_query.evaluate.labels import metric_names, value_of
 from lakerunner_query.evaluate.rows import has_float, no_objects
-from lakerunner_query.evaluate.vectors import NAME, Labels, Objects, Value, Vector
+from lakerunner_query.evaluate.vectors import NAME, Objects, Value, Vector
 from lakerunner_query.lang.promql.ast import Call, Reach
 from lakerunner_query.windows.functions import Doubles, Flags, Function
 
@@ -52,17 +52,15 @@ def growing(function: Function) -> Implementation:
 def _doubt_names(context: Context, found: Vector, notes: Notes) -> None:
     """Floats under a name, or of a type, that no counter should have."""
     floats: Flags = np.asarray(has_float(found).any(axis=1))
-    doubted: dict[str, Labels] = {}
-    for labels, is_float in zip(found.labels, floats.tolist(), strict=True):
-        name = value_of(labels, NAME)
-        if name and is_float:
-            doubted.setdefault(name, labels)
-            if context.options.type_and_unit_labels and value_of(labels, "__type__") not in _COUNTER_TYPES:
-                notes.maybe_no_counter_by_label(name, value_of(labels, "__type__"))
-    if not context.options.type_and_unit_labels:
-        for name in doubted:
-            if not name.endswith(_COUNTER_ENDINGS):
-                notes.maybe_no_counter(name)
+    labels = found.labels if floats.all() else [found.labels[row] for row in np.flatnonzero(floats).tolist()]
+    if context.options.type_and_unit_labels:
+        for one in labels:
+            if value_of(one, NAME) and value_of(one, "__type__") not in _COUNTER_TYPES:
+                notes.maybe_no_counter_by_label(value_of(one, NAME), value_of(one, "__type__"))
+        return
+    for name in metric_names(labels):
+        if not name.endswith(_COUNTER_ENDINGS):
+            notes.maybe_no_counter(name)
 
 
 def _floats(windows: Ranged, function: Function) -> tuple[Doubles, Flags]:

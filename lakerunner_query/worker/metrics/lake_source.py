@@ -39,6 +39,7 @@ from lakerunner_query.worker.metrics.opening import Reading
 from lakerunner_query.worker.metrics.reset_hints import BEFORE_MS, with_hints
 from lakerunner_query.worker.metrics.rollups import Numbered, RollupSource, may_derive
 from lakerunner_query.worker.metrics.row_groups import FLOAT, SUMMARIES
+from lakerunner_query.worker.metrics.selections import Selected, Selection
 from lakerunner_query.worker.metrics.series_table import SeriesTable
 from resources.lake.series import NAME_LABEL
 
@@ -97,7 +98,16 @@ class LakeSource:
 
     def select(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> Series:
         """Stored series, and the classic series of those that match with another name."""
-        return self._selected(self._tables(from_ms, to_ms), matchers, from_ms, to_ms)
+        tables = self._tables(from_ms, to_ms)
+        keys = tuple(segment.key for segment, _ in tables)
+        what = Selected(keys, tuple(matchers), from_ms, to_ms, self._starts)
+        known = self._reading.remembered(what)
+        if known is None:
+            known = Selection.of(self._selected(tables, matchers, from_ms, to_ms))
+            self._reading.remember(what, known)
+        self._most.check_series(known.series.count)
+        self._most.check_samples(len(known.series.time_ms))
+        return known.series
 
     def series(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> set[Labels]:
         """Label sets alone; rows are read only of segments with histograms, whose buckets no table lists."""
@@ -159,7 +169,7 @@ class LakeSource:
         rows, numbers = self._rows(tables, matchers, "", from_ms, to_ms, only_derived=False, only=only)
         if rows.kind is not None and (rows.kind != FLOAT).any():
             return None
-        samples = Samples(rows.series, rows.time_ms, rows.value, len(numbers), rows.is_delta)
+        samples = Samples(rows.offsets, rows.time_ms, rows.value, rows.is_delta)
         return Numbered(numbers, samples)
 
     def _stored(

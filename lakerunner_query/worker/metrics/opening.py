@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from lakerunner_query.execute.work import Missing, SegmentRef
 from lakerunner_query.worker.cache import SegmentCache, SegmentUnreadableError
 from lakerunner_query.worker.metrics.interning import Interner
 from lakerunner_query.worker.metrics.row_groups import RowGroup, RowGroupCache, Sized, read_row_groups
+from lakerunner_query.worker.metrics.selections import Selected, Selection
 from lakerunner_query.worker.metrics.series_table import SeriesTable
 from lakerunner_query.worker.opening import WHOLE_BELOW, SegmentStore
 from lakerunner_query.worker.segment_facts import Recent
@@ -30,6 +31,8 @@ from resources.lake import series
 from resources.store.errors import StoreError
 
 Found = TypeVar("Found")
+SELECTIONS = ""
+"""Their key in the cache, where those of segments are paths."""
 DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError)
 
 
@@ -96,6 +99,17 @@ class Reading:
             return None
         return found
 
+    def remembered(self, what: Selected) -> Selection | None:
+        found = self.shared.selections.get(SELECTIONS, what)
+        if found is not None:
+            self.rows_considered += len(found.series.time_ms)
+        return found
+
+    def remember(self, what: Selected, found: Selection) -> None:
+        """Unless something is missing, which may be there for the next query."""
+        if not self.missing:
+            self.shared.selections.put(SELECTIONS, what, found)
+
     def damaged(self, segment: SegmentRef, reason: str) -> None:
         self.shared.forget(segment)
         self._note(segment, f"unreadable: {reason}")
@@ -152,7 +166,10 @@ class MetricOpener:
         self.cache = cache
         self.store = store
         self.interner = Interner()
-        self.row_groups: RowGroupCache[RowGroup] = RowGroupCache(memory_bytes * 3 // 4)
+        decoded: RowGroupCache[Any] = RowGroupCache(memory_bytes * 3 // 4)
+        self.row_groups: RowGroupCache[RowGroup] = decoded
+        self.selections: RowGroupCache[Selection] = decoded
+        """In one memory: once a selection is kept, the row groups that it was read from are used no more."""
         self.rollup_rows: RowGroupCache[Sized] = RowGroupCache(memory_bytes // 4)
         self.series: Recent[SeriesTable] = Recent(2048)
         self.shapes: Recent[Shape] = Recent(4096)
@@ -179,6 +196,7 @@ class MetricOpener:
         self.series.forget(segment.key)
         self.shapes.forget(segment.key)
         self.row_groups.forget(segment.key)
+        self.selections.forget(SELECTIONS)
         self.rollup_rows.forget(segment.key)
 
 

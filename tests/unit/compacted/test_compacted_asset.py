@@ -10,10 +10,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lakerunner_assets.compacted import asset as asset_module
 from lakerunner_assets.compacted.asset import KEYS_APART, PLANNED, ROWS_CONSERVED, compacted_asset
 from lakerunner_assets.cooked.asset import cooked_asset
-from lakerunner_assets.keys import MODE_TAG, Tier, asset_key
+from lakerunner_assets.keys import LINEAGE_TAG, MODE_TAG, Tier, asset_key
 from lakerunner_assets.partitions import ORGANISATIONS, partition_key
 from lakerunner_assets.raw.asset import raw_asset
 from lakerunner_assets.signals import SIGNALS
@@ -114,7 +113,7 @@ def test_a_planned_run_takes_what_is_due_and_logs_the_hours_it_changed(
 
 
 def test_a_run_of_lineage_waits_for_late_rows(lake: CompactingLake, instance: dg.DagsterInstance) -> None:
-    tags = {asset_module.BY_LINEAGE_TAG: "true"}
+    tags = {LINEAGE_TAG: "true"}
     materialize(instance, tags, hour(1, day=DAY))
     assert {s.level for s in lake.segments()} == {0}
     aged(lake)

@@ -9,11 +9,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakerunner_assets.rollup import run
+from lakerunner_assets.rollup.along import with_due
 from lakerunner_assets.rollup.conserved import Totals, totals
 from lakerunner_assets.rollup.run import RollReport
 from resources.index.types import BatchKind, BatchPlan, PublishConflictError, SegmentQuery
 from resources.lake.cardinality import read
-from resources.lake.frequency import CARDINALITY_DATASET, DAY, FIVE_MINUTES, MINUTE, ROLLUPS, TEN_SECONDS
+from resources.lake.frequency import (
+    CARDINALITY_DATASET,
+    DAY,
+    FIVE_MINUTES,
+    MINUTE,
+    ROLLUPS,
+    TEN_SECONDS,
+    rollup_of,
+)
 from resources.lake.frequency import HOUR as HOUR_MS
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
@@ -247,3 +256,18 @@ def test_two_builds_of_one_plan_cannot_both_be_published(lake: Lake) -> None:
         else:
             with pytest.raises(PublishConflictError):
                 lake.index.publish(publication)
+
+
+def test_a_run_of_lineage_takes_along_what_is_due_for_others(lake: Lake) -> None:
+    for number in range(3):
+        cook(lake, name=f"hour {number}", hour=HOUR + number * HOUR_NS)
+    rollup, horizon = rollup_of(TEN_SECONDS), "2020-01-01"
+    own = {"beta": [HOUR], "acme": [HOUR + HOUR_NS]}
+    found = with_due(lake.index, rollup, own, horizon)
+    assert list(found) == ["beta", "acme"]
+    assert found["beta"] == [HOUR]
+    assert found["acme"] == [HOUR + HOUR_NS, HOUR, HOUR + 2 * HOUR_NS]
+    roll(lake, TEN_SECONDS, HOUR)
+    assert with_due(lake.index, rollup, {}, horizon) == {"acme": [HOUR + HOUR_NS, HOUR + 2 * HOUR_NS]}
+    assert with_due(lake.index, rollup, {}, "2200-01-01") == {}
+    assert with_due(lake.index, rollup_of(DAY), {}, horizon) == {}

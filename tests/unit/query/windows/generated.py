@@ -77,7 +77,7 @@ def grids(draw: st.DrawFn, unit: int = 1) -> Grid:
 
 def samples(all_points: Sequence[Sequence[Point]]) -> Samples:
     rows = [(code, point) for code, points in enumerate(all_points) for point in points]
-    return Samples(
+    return Samples.of_codes(
         np.array([code for code, _ in rows], np.int64),
         np.array([point.ts for _, point in rows], np.int64),
         np.array([point.value for _, point in rows], np.float64),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from lakerunner_query.windows.edges import PRESENT, edges
 from lakerunner_query.windows.functions import Function, Grid, MixedTemporalityError, absent
-from lakerunner_query.windows.samples import Samples, over_samples
+from lakerunner_query.windows.growth import BY_GROWTH
+from lakerunner_query.windows.samples import Samples, over_samples, windows_of
 from tests.unit.query.windows.generated import grids, many, samples
 from tests.unit.query.windows.oracle import STALE, Point
 from tests.unit.query.windows.slow_promql import evaluate
@@ -194,9 +197,22 @@ def test_absent_is_where_no_series_has_anything() -> None:
 
 def test_rows_out_of_order_are_refused() -> None:
     for codes, times in (([0, 0], [2, 2]), ([1, 0], [1, 2]), ([0, 2], [1, 2]), ([-1, 0], [1, 2])):
-        broken = Samples(np.array(codes), np.array(times), np.zeros(2), 2)
         with pytest.raises(ValueError, match=r"row [01] of 2: series"):
-            over_samples(F.SUM, broken, Grid(0, 1, 1, 1))
+            Samples.of_codes(np.array(codes), np.array(times), np.zeros(2), 2)
+
+
+@pytest.mark.parametrize("function", sorted(BY_GROWTH))
+@given(all_points=many, grid=grids())
+def test_growth_in_one_pass_is_growth_by_runs(function: F, all_points: list[list[Point]], grid: Grid) -> None:
+    """To the last bit, with resets, stale markers and values that are no numbers."""
+    real = samples([[replace(point, delta=False) for point in points] for points in all_points]).real
+    plain = Samples(real.offsets, real.time_ms, real.value)
+    shape = (plain.count, grid.steps)
+    values, states = np.full(shape, np.nan), np.zeros(shape, np.int8)
+    edges(int(function), plain.runs, windows_of(grid), values, states)
+    found = over_samples(function, plain, grid)
+    assert found.present.tolist() == (states == PRESENT).tolist()
+    assert found.values.tobytes() == values.tobytes()
 
 
 @pytest.mark.parametrize("wrong", [(0, 0, 2, 1), (0, 1, 0, 1), (0, 1, 1, 0)])
