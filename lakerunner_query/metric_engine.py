@@ -7,6 +7,7 @@ parse → bind → what it reads → locate → slices → dispatch → join. Ev
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ FLAGS = (
     "promql-experimental-functions", "promql-duration-expr", "promql-extended-range-selectors",
     "promql-binop-fill-modifiers",
 )  # fmt: skip
+_OF_THE_RANGE = re.compile(r"\b(start|end|range)\b")
+"""Words of queries whose parts depend on where the whole begins and ends; labels called so do no harm."""
 SLOW = "narrow the time range, use a larger step, or select fewer series"
 
 
@@ -145,18 +148,20 @@ class MetricEngine:
         loads = list(zip(query.reads, query.segments, strict=True))
         affinity = _affinity(query)
         parts = cut_steps(query.steps, loads, self._dispatcher.count, self._sizes)
-        for turn, part in enumerate(parts):
-            mine = reads(query.expr, part, asked.lookback_ms, self.limits.default_subquery_step_ms)
+        knows_its_range = bool(_OF_THE_RANGE.search(query.text))
+        for part in parts:
+            steps = part.steps
+            mine = reads(query.expr, steps, asked.lookback_ms, self.limits.default_subquery_step_ms)
             segments = needed(mine, _distinct(query.segments))
             yield MetricUnit(
                 affinity=affinity,
-                turn=turn,
+                turn=part.number,
                 text=query.text,
-                start_ms=query.steps.start_ms,
-                end_ms=asked.end_ms,
+                start_ms=query.steps.start_ms if knows_its_range else steps.start_ms,
+                end_ms=asked.end_ms if knows_its_range else steps.end_ms,
                 step_ms=asked.step_ms,
-                first_ms=part.start_ms,
-                steps=part.count,
+                first_ms=steps.start_ms,
+                steps=steps.count,
                 lookback_ms=asked.lookback_ms,
                 segments=tuple(map(segment_ref, segments)),
                 rollups=rollup_refs(query.tiers, mine),

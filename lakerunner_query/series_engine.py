@@ -109,7 +109,7 @@ class SeriesEngine:
         if question.selections:
             await self._texts(question, "names", "", listed, found)
         else:
-            for segment in await self._segments(question):
+            for segment in await self._segments(question, names=True):
                 found.update(segment.label_names)
         return _sorted(listed, found, question.limit)
 
@@ -121,7 +121,7 @@ class SeriesEngine:
     async def metadata(self, question: Question, metric: str = "") -> Listed:
         """What metrics say of themselves in the newest segments that have them."""
         listed, found = Listed(), set[MetricFact]()
-        segments = _newest(await self._segments(question), metric)
+        segments = _newest(await self._segments(question, names=True), metric)
         names = (metric,) if metric else ()
         units = [
             MetadataUnit(_affinity(question.org, part), tuple(map(segment_ref, part)), names)
@@ -165,11 +165,11 @@ class SeriesEngine:
                 listed.truncated |= answer.truncated
                 _note(listed, answer.report, len(found))
 
-    async def _segments(self, question: Question, later_ms: int = 0) -> list[Segment]:
+    async def _segments(self, question: Question, later_ms: int = 0, *, names: bool = False) -> list[Segment]:
         found: dict[str, Segment] = {}
         for one in question.chosen:
             wanted = Reads(one.matchers, one.from_ms, one.to_ms + later_ms)
-            for segment in await self._locator.metric_segments(question.org, METRICS, wanted):
+            for segment in await self._locator.metric_segments(question.org, METRICS, wanted, names=names):
                 found[segment.segment_id] = segment
         return sorted(found.values(), key=lambda segment: (segment.min_ns, segment.segment_id))
 

@@ -46,6 +46,7 @@ from lakerunner_query.execute.work import (
 from lakerunner_query.warm import preload
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.log_scan import LogScanner
+from lakerunner_query.worker.metrics.answers import Answers
 from lakerunner_query.worker.metrics.exemplars import ExemplarReader
 from lakerunner_query.worker.metrics.listing import SeriesLister
 from lakerunner_query.worker.metrics.metadata import MetadataReader
@@ -70,6 +71,7 @@ class Worker:
     lister: SeriesLister
     describer: MetadataReader
     exemplars: ExemplarReader
+    answers: Answers
     cache: SegmentCache
     session: DuckSession
     threads: anyio.CapacityLimiter
@@ -90,10 +92,7 @@ class Worker:
 
     def _scan(self, unit: Unit, cancellation: Cancellation) -> bytes:
         if isinstance(unit, MetricUnit):
-            found = self.metrics.run(unit, cancellation)
-            self.counters.add("lakerunner_worker_samples_total", found.report.rows_considered)
-            self.counters.add("lakerunner_worker_bytes_fetched_total", found.report.bytes_fetched)
-            return encode_metric_answer(found)
+            return self._metrics(unit, cancellation)
         if isinstance(unit, SeriesUnit):
             return encode_series_answer(self.lister.run(unit, cancellation))
         if isinstance(unit, MetadataUnit):
@@ -114,6 +113,19 @@ class Worker:
         self.counters.add("lakerunner_worker_bytes_considered_total", report.bytes_considered)
         self.counters.add("lakerunner_worker_bytes_fetched_total", report.bytes_fetched)
         return encode_answer(rows, report)
+
+    def _metrics(self, unit: MetricUnit, cancellation: Cancellation) -> bytes:
+        known = self.answers.of(unit)
+        if known is not None:
+            self.counters.add("lakerunner_worker_answers_remembered_total")
+            return known
+        found = self.metrics.run(unit, cancellation)
+        self.counters.add("lakerunner_worker_samples_total", found.report.rows_considered)
+        self.counters.add("lakerunner_worker_bytes_fetched_total", found.report.bytes_fetched)
+        body = encode_metric_answer(found)
+        if not found.report.missing:
+            self.answers.keep(unit, body)
+        return body
 
 
 @post("/work", status_code=200, include_in_schema=False, request_max_body_size=None)
@@ -202,6 +214,7 @@ def _open_worker(settings: Settings, token: str, store: SegmentStore) -> Worker:
         SeriesLister(opener),
         MetadataReader(opener),
         ExemplarReader(opener),
+        Answers(settings.worker_answers_mb * 1024 * 1024),
         cache,
         session,
         threads,

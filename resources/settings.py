@@ -129,6 +129,7 @@ class Settings:
     query_max_concurrency: int = 8
     cache_max_bytes: int = 10 * 1024 * MIB
     worker_memory_mb: int = 1024
+    worker_answers_mb: int = 64
     worker_threads: int = 2
     # --- operations -------------------------------------------------------------------------------
     log_level: str = "INFO"

@@ -151,6 +151,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "query_default_window_s": "Time range when a request does not say.",
         "query_max_concurrency": "Queries of one organisation at a time; others wait up to 30 s, then 429.",
         "cache_max_bytes": "Segments each query worker keeps on local disk.",
+        "worker_answers_mb": "Memory of a worker for answers to parts of PromQL queries, which are good "
+        "as long as no segment changes; 0: none.",
         "worker_memory_mb": "Memory of a worker's DuckDB; beyond it, it spills to disk.",
         "worker_threads": "Threads of a worker.",
     },

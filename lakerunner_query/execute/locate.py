@@ -48,7 +48,9 @@ class Locator:
         )
         return await self._ask(partial(self._index.find_segments, question))
 
-    async def metric_segments(self, org: str, dataset: str, wanted: Reads) -> list[Segment]:
+    async def metric_segments(
+        self, org: str, dataset: str, wanted: Reads, *, names: bool = False
+    ) -> list[Segment]:
         """Live segments that may hold samples in `(from_ms, to_ms]` of what matches, oldest first."""
         question = SegmentQuery(
             org=org,
@@ -57,6 +59,7 @@ class Locator:
             start_ns=_held(wanted.from_ms * NS_PER_MS + 1),
             end_ns=_held(wanted.to_ms * NS_PER_MS + NS_PER_MS - 1),
             terms=wanted.terms,
+            names=names,
         )
         return await self._ask(partial(self._index.find_segments, question))
 

@@ -30,36 +30,54 @@ class SliceSizes:
     """Not worth cutting for the sake of more workers."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Steps that are evaluated together."""
+
+    number: int
+    """Of the stretch of time they lie in, the same in every query with this step: it chooses the worker."""
+    steps: Steps
+
+
 def cut_steps(
     steps: Steps, loads: Sequence[tuple[Reads, Sequence[Segment]]], workers: int, sizes: SliceSizes
-) -> list[Steps]:
+) -> list[Part]:
     """Runs of steps, in order."""
     rows = sum(_rows(read, segments) for read, segments in loads)
     parts = max(1, -(-rows // sizes.rows))
     if rows > sizes.at_least:
         parts = max(parts, workers)
     if steps.count == 1 or parts == 1:
-        return [steps]
+        return [Part(0, steps)]
     width = max((read.to_ms - read.from_ms for read, _ in loads), default=0)
     span = steps.end_ms - steps.start_ms
     window = max(1, width - span)
     parts = min(parts, steps.count, max(workers if rows > sizes.at_least else 1, span // window, 1))
-    return list(even_parts(steps, parts))
+    return list(steady_parts(steps, parts))
 
 
-def even_parts(steps: Steps, parts: int) -> Iterator[Steps]:
-    """At most so many, of two steps at least: a single step is an instant query, which says other things.
+def steady_parts(steps: Steps, parts: int) -> Iterator[Part]:
+    """At least so many if there are steps enough, cut at times that do not depend on where the query begins.
 
-    >>> [(s.start_ms, s.count) for s in even_parts(Steps(0, 10, 5), 3)]
-    [(0, 3), (30, 2)]
+    A dashboard that moves on by a step asks for the same stretches again but the outermost, and a worker
+    still knows their answers. Nothing is cut to a single step: that is an instant query, which says other
+    things.
+
+    >>> [(p.number, p.steps.start_ms, p.steps.count) for p in steady_parts(Steps(30, 10, 9), 2)]
+    [(1, 30, 5), (2, 80, 4)]
     """
-    parts = max(1, min(parts, steps.count // 2))
-    size, rest = divmod(steps.count, parts)
+    width = 1 << (max(2, steps.count // max(1, parts)).bit_length() - 1)
+    first = steps.start_ms // steps.step_ms if steps.step_ms else 0
     at = 0
-    for number in range(parts):
-        count = size + (number < rest)
-        yield Steps(steps.start_ms + at * steps.step_ms, steps.step_ms, count)
-        at += count
+    while at < steps.count:
+        number = (first + at) // width
+        end = min(steps.count, (number + 1) * width - first)
+        if end - at < 2 and end < steps.count:
+            number, end = number + 1, min(steps.count, end + width)
+        if steps.count - end == 1:
+            end = steps.count
+        yield Part(number, Steps(steps.start_ms + at * steps.step_ms, steps.step_ms, end - at))
+        at = end
 
 
 def needed(reads: Sequence[Reads], segments: Sequence[Segment]) -> tuple[Segment, ...]:

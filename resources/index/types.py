@@ -189,9 +189,11 @@ class Segment:
     origin: str
     format_version: int
     sort_version: int
-    terms: tuple[int, ...]
+    terms: tuple[int, ...] = field(compare=False)
+    """Written to the index and looked for there, empty when read back."""
     label_names: tuple[str, ...]
     metric_names: tuple[str, ...]
+    """Names are empty unless `SegmentQuery.names` asks for them."""
     series_offset: int
     series_length: int
     bloom_offset: int
@@ -331,6 +333,8 @@ class SegmentQuery:
     terms: tuple[tuple[int, ...], ...] = ()
     """A conjunction of alternatives: at least one term of every tuple must be present."""
     collectors: tuple[str, ...] = ()
+    names: bool = False
+    """Whether somebody wants to know the names of labels and metrics."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -351,7 +351,12 @@ def test_segments_are_read_back_as_they_were_written(index: Index) -> None:
     (claim,) = claim_all(index, "a")
     written = segment(1, object_ids=(claim.inputs[0].object_id,))
     index.publish(publication(claim, written))
-    assert index.find_segments(everything()) == [written]
+    (found,) = index.find_segments(everything(names=True))
+    assert found == written
+    assert (written.terms, found.terms) == ((1, 2), ())
+    (found,) = index.find_segments(everything())
+    assert (found.label_names, found.metric_names) == ((), ())
+    assert replace(found, label_names=written.label_names, metric_names=written.metric_names) == written
 
 
 def test_outbox_keeps_messages_until_they_are_delivered(index: Index) -> None:

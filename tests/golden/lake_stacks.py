@@ -12,7 +12,7 @@ from lakerunner_query.errors import QueryError
 from lakerunner_query.evaluate.context import Options
 from lakerunner_query.evaluate.promql import evaluate, settle
 from lakerunner_query.evaluate.vectors import Steps
-from lakerunner_query.execute.metric_slices import even_parts
+from lakerunner_query.execute.metric_slices import steady_parts
 from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.parser import parse
 from resources.lake.timecut import HOUR_NS
@@ -33,7 +33,7 @@ class SplitStack(SourceStack):
         steps = Steps(times.start_ms, times.step_ms, (times.end_ms - times.start_ms) // times.step_ms + 1)
         try:
             expr = bind(parse(text), times.start_ms, times.end_ms, times.step_ms)
-            parts = even_parts(steps, SLICES)
+            parts = [part.steps for part in steady_parts(steps, SLICES)]
             answer = settle([evaluate(expr, part, self._source, self.options) for part in parts])
         except QueryError as error:
             return Outcome(failure=str(error))

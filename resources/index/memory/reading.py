@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from resources.index.memory.state import Held, Version, raw_of
@@ -28,7 +28,7 @@ class Reading(Held):
             and all(set(alternatives) & set(s.terms) for alternatives in query.terms)
             and (not query.collectors or s.collector in query.collectors)
         ]
-        return sorted(found, key=lambda s: (s.min_ns, s.segment_id))
+        return _sorted(found, names=query.names)
 
     def count_segments(self, org: str, dataset: str) -> int:
         return sum(1 for s in self._live() if (s.org, s.dataset) == (org, dataset))
@@ -36,7 +36,7 @@ class Reading(Held):
     def live_segments(self, org: str, signal: Signal, frequency_ms: int, hour_ns: int) -> list[Segment]:
         wanted = (org, signal, frequency_ms, hour_ns, signal.value)
         found = [s for s in self._live() if (s.org, s.signal, s.frequency_ms, s.hour_ns, s.dataset) == wanted]
-        return sorted(found, key=lambda s: (s.min_ns, s.segment_id))
+        return _sorted(found, names=False)
 
     def objects_with_rows_in(self, org: str, signal: Signal, hour_ns: int) -> list[RawObject]:
         return [
@@ -95,3 +95,16 @@ class Reading(Held):
 def partition_of(key: tuple[str, Signal, int, int], found: Version) -> Partition:
     due = found.due_at is not None
     return Partition(*key, found.version, dict(found.built_from), 0, due, found.expired)
+
+
+def _sorted(segments: Iterable[Segment], *, names: bool) -> list[Segment]:
+    return sorted(
+        (without_long(segment, names=names) for segment in segments), key=lambda s: (s.min_ns, s.segment_id)
+    )
+
+
+def without_long(segment: Segment, *, names: bool = False) -> Segment:
+    """Without what statements leave out."""
+    if names:
+        return replace(segment, terms=())
+    return replace(segment, terms=(), label_names=(), metric_names=())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from resources.index.memory.reading import Reading, partition_of
+from resources.index.memory.reading import Reading, partition_of, without_long
 from resources.index.memory.state import Kept
 from resources.index.types import BatchState, DuePartition, LiveSegment, Segment, TierView
 from resources.lake.frequency import rollup_of
@@ -33,7 +33,7 @@ class Tiers(Reading):
         ]
         hidden = {f"{signal.value}-quarantine", f"{signal.value}-cardinality"}
         segments = [
-            s
+            without_long(s)
             for s in self._live()
             if (s.org, s.signal) == (org, signal)
             and s.frequency_ms in frequencies_ms

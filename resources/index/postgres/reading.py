@@ -11,8 +11,11 @@ from resources.index.types import Backlog, Partition, RawObject, Segment, Segmen
 from resources.lake.layout import Signal
 
 SQL = load("reading")
-_SEGMENT_FIELDS = tuple(name for name in Segment.__slots__ if name not in {"org", "object_ids"})
-_TUPLES = ("terms", "label_names", "metric_names")
+_LONG = ("terms", "label_names", "metric_names")
+"""Arrays that statements leave out unless they are wanted."""
+_SEGMENT_FIELDS = tuple(
+    name for name in Segment.__slots__ if name not in {"org", "signal", "object_ids", *_LONG}
+)
 
 
 class Reading(Connected):
@@ -24,6 +27,7 @@ class Reading(Connected):
             "start_ns": query.start_ns,
             "end_ns": query.end_ns,
             "collectors": list(query.collectors) or None,
+            "names": query.names,
         }
         statement = SQL["find_segments"]
         for number, alternatives in enumerate(query.terms):
@@ -59,7 +63,8 @@ class Reading(Connected):
 
 
 def segment_of(row: dict[str, Any]) -> Segment:
-    values = {name: tuple(row[name]) if name in _TUPLES else row[name] for name in _SEGMENT_FIELDS}
+    values = {name: row[name] for name in _SEGMENT_FIELDS}
+    values.update((name, tuple(row.get(name) or ())) for name in _LONG)
     return Segment(**{**values, "org": row["org_id"], "signal": Signal(row["signal"])})
 
 

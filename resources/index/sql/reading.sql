@@ -1,8 +1,34 @@
 -- What queries, rebuilds and people read.
 
 -- name: find_segments
--- Every element of `terms` is a set of alternatives; the caller repeats the && per element.
-SELECT * FROM lakerunner.segment
+-- Every element of `terms` is a set of alternatives; the caller repeats the && per element. Terms are never read
+-- back and names only where somebody wants them: they are long.
+SELECT
+    segment_id,
+    key,
+    org_id,
+    collector,
+    signal,
+    dataset,
+    frequency_ms,
+    hour_ns,
+    width_ns,
+    min_ns,
+    max_ns,
+    rows,
+    bytes,
+    level,
+    origin,
+    format_version,
+    sort_version,
+    series_offset,
+    series_length,
+    bloom_offset,
+    bloom_length,
+    settled,
+    CASE WHEN %(names)s THEN label_names END AS label_names,
+    CASE WHEN %(names)s THEN metric_names END AS metric_names
+FROM lakerunner.segment
 WHERE
     org_id = %(org)s
     AND dataset = %(dataset)s
@@ -18,7 +44,30 @@ SELECT count(*) FROM lakerunner.segment
 WHERE org_id = %(org)s AND dataset = %(dataset)s AND retired_at IS NULL;
 
 -- name: live_segments
-SELECT * FROM lakerunner.segment
+SELECT
+    segment_id,
+    key,
+    org_id,
+    collector,
+    signal,
+    dataset,
+    frequency_ms,
+    hour_ns,
+    width_ns,
+    min_ns,
+    max_ns,
+    rows,
+    bytes,
+    level,
+    origin,
+    format_version,
+    sort_version,
+    series_offset,
+    series_length,
+    bloom_offset,
+    bloom_length,
+    settled
+FROM lakerunner.segment
 WHERE
     org_id = %(org)s
     AND signal = %(signal)s

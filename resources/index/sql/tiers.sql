@@ -22,7 +22,30 @@ ORDER BY frequency_ms, start_ns;
 
 -- name: segments_over
 -- Nearly all windows are hours; the few wider ones (31 days at most) have an index of their own.
-SELECT * FROM lakerunner.segment
+SELECT
+    segment_id,
+    key,
+    org_id,
+    collector,
+    signal,
+    dataset,
+    frequency_ms,
+    hour_ns,
+    width_ns,
+    min_ns,
+    max_ns,
+    rows,
+    bytes,
+    level,
+    origin,
+    format_version,
+    sort_version,
+    series_offset,
+    series_length,
+    bloom_offset,
+    bloom_length,
+    settled
+FROM lakerunner.segment
 WHERE
     org_id = %(org)s
     AND signal = %(signal)s

@@ -14,7 +14,7 @@ from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.execute import metric_slices
 from lakerunner_query.execute.metric_answer import MetricAnswer, Note, RenderedSeries
 from lakerunner_query.execute.metric_merge import Collector, Joined
-from lakerunner_query.execute.metric_slices import even_parts, rollup_refs
+from lakerunner_query.execute.metric_slices import rollup_refs, steady_parts
 from lakerunner_query.execute.work import Missing, UnitReport
 from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.parser import parse
@@ -43,13 +43,22 @@ def test_the_examples_of_cutting() -> None:
     assert doctest.testmod(metric_slices).failed == 0
 
 
-@given(st.integers(1, 400), st.integers(1, 20))
-def test_parts_are_all_steps_once_in_order_and_never_a_single_one_of_many(count: int, parts: int) -> None:
-    steps = Steps(1000, 15, count)
-    found = list(even_parts(steps, parts))
-    assert [t for part in found for t in part.times_ms.tolist()] == steps.times_ms.tolist()
-    assert len(found) <= parts
-    assert count == 1 or min(part.count for part in found) > 1
+@given(st.integers(0, 1000), st.integers(1, 400), st.integers(1, 20))
+def test_parts_are_all_steps_once_in_order_and_never_a_single_one_of_many(
+    start: int, count: int, parts: int
+) -> None:
+    steps = Steps(15 * start, 15, count)
+    found = list(steady_parts(steps, parts))
+    assert [t for part in found for t in part.steps.times_ms.tolist()] == steps.times_ms.tolist()
+    assert min(parts, count // 2) - 1 <= len(found) <= 2 * parts + 1
+    assert count == 1 or min(part.steps.count for part in found) > 1
+
+
+@given(st.integers(0, 1000), st.integers(40, 400), st.integers(4, 9))
+def test_a_query_that_moves_on_is_cut_at_the_same_times(start: int, count: int, parts: int) -> None:
+    before = list(steady_parts(Steps(15 * start, 15, count), parts))
+    after = list(steady_parts(Steps(15 * start + 15, 15, count), parts))
+    assert set(before[2:-2]) <= set(after)  # but those at the ends, of which nothing may be left over
 
 
 def test_a_series_goes_on_in_the_next_slice() -> None:
