@@ -8,23 +8,24 @@ Closing the iterator cancels what is running, and a worker whose connection clos
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
-import httpx
 import msgspec
 import xxhash
 
 from lakerunner_query.errors import LimitExceededError, QueryError, WorkerUnavailableError, WorkFailedError
 from lakerunner_query.evaluate.failures import EvaluationError
+from lakerunner_query.execute.wire import Reply, Wire, WireError
 from lakerunner_query.execute.work import TOKEN_HEADER, MetricUnit, Unit
 
-logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for every unit of work is nobody's interest
 Answer = TypeVar("Answer")
+OK = 200
 ATTEMPTS = 4
+DECODED_HERE = 64 * 1024
+"""A small answer is decoded faster than another thread is asked to."""
 ASK_ALIVE_S = 5.0
 AVOID_S = 30.0
 """A worker that failed is asked last for so long."""
@@ -38,9 +39,7 @@ class Dispatcher:
         self._avoid: dict[str, float] = {}
         self._slots = asyncio.Semaphore(in_flight)
         self._ahead = max(2, 2 * len(workers))
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=in_flight)
-        timeout = httpx.Timeout(None, connect=2.0)  # the query's own deadline bounds the rest
-        self._client = httpx.AsyncClient(headers={TOKEN_HEADER: token}, limits=limits, timeout=timeout)
+        self._wires = {url: Wire(url, {TOKEN_HEADER: token}) for url in workers}
 
     @property
     def count(self) -> int:
@@ -48,7 +47,8 @@ class Dispatcher:
         return len(self._workers)
 
     async def close(self) -> None:
-        await self._client.aclose()
+        for wire in self._wires.values():
+            wire.close()
 
     async def run(
         self, units: Iterable[Unit], decode: Callable[[bytes], Answer], *, ahead: int = 1
@@ -72,13 +72,14 @@ class Dispatcher:
 
     async def ready(self) -> int:
         """How many workers say that they can work."""
-        answers = await asyncio.gather(*(self._answers(f"{worker}/readyz") for worker in self._workers))
+        answers = await asyncio.gather(*(self._answers(worker, "/readyz") for worker in self._workers))
         return sum(answers)
 
-    async def _answers(self, url: str) -> bool:
+    async def _answers(self, worker: str, path: str) -> bool:
         try:
-            return (await self._client.get(url, timeout=ASK_ALIVE_S)).is_success
-        except httpx.HTTPError:
+            async with asyncio.timeout(ASK_ALIVE_S):
+                return (await self._wires[worker].ask("GET", path)).status == OK
+        except (WireError, TimeoutError):
             return False
 
     async def _one(self, unit: Unit, decode: Callable[[bytes], Answer]) -> Answer:
@@ -91,24 +92,26 @@ class Dispatcher:
                 )
                 try:
                     return await self._ask(worker, body, decode)
-                except (httpx.TransportError, _UnfinishedError) as error:
+                except (WireError, _UnfinishedError) as error:
                     self._avoid[worker] = time.monotonic() + AVOID_S
                     failures.append(f"{worker}: {type(error).__name__} {error}".strip())
                     await asyncio.sleep(0.1 * attempt)
         raise WorkerUnavailableError("no query worker finished a unit of work; tried " + "; ".join(failures))
 
     async def _ask(self, worker: str, body: bytes, decode: Callable[[bytes], Answer]) -> Answer:
-        response = await self._while_alive(worker, self._client.post(f"{worker}/work", content=body))
-        if response.status_code == 200:
-            return await asyncio.to_thread(decode, response.content)
-        raise _refusal(response)
+        response = await self._while_alive(worker, self._wires[worker].ask("POST", "/work", body))
+        if response.status != OK:
+            raise _refusal(response)
+        if len(response.body) < DECODED_HERE:
+            return decode(response.body)
+        return await asyncio.to_thread(decode, response.body)
 
-    async def _while_alive(self, worker: str, asked: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
+    async def _while_alive(self, worker: str, asked: Coroutine[Any, Any, Reply]) -> Reply:
         """A machine that lost its power sends no farewell: ask whether it is there, now and then."""
         task = asyncio.create_task(asked)
         try:
             while not (await asyncio.wait({task}, timeout=ASK_ALIVE_S))[0]:
-                if not await self._answers(f"{worker}/livez") and not task.done():
+                if not await self._answers(worker, "/livez") and not task.done():
                     raise _UnfinishedError("stopped answering")
             return task.result()
         finally:
@@ -137,11 +140,11 @@ class _Envelope(msgspec.Struct):
     message: str = ""
 
 
-def _refusal(response: httpx.Response) -> Exception:
+def _refusal(response: Reply) -> Exception:
     try:
-        said = msgspec.json.decode(response.content, type=_Envelope)
-    except msgspec.DecodeError:
-        said = _Envelope(message=response.text[:200])
-    if response.status_code in {502, 503, 504}:
+        said = msgspec.json.decode(response.body, type=_Envelope)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        said = _Envelope(message=response.body[:200].decode(errors="replace"))
+    if response.status in {502, 503, 504}:
         return _UnfinishedError(said.message)
-    return _SAID.get(said.code, WorkFailedError)(said.message or f"worker answered {response.status_code}")
+    return _SAID.get(said.code, WorkFailedError)(said.message or f"worker answered {response.status}")

@@ -6,6 +6,7 @@ query is refused with 503.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import TypeVar
@@ -26,6 +27,8 @@ from resources.lake.timecut import DAY_NS, cut
 Answer = TypeVar("Answer")
 NS_PER_MS = 1_000_000
 MAX_NS = 2**63 - 1 - 2 * DAY_NS
+KEY_GOOD_S = 2.0
+MOST_KEYS = 10_000
 LOST = (postgres.IndexUnavailableError, OSError)
 
 
@@ -35,6 +38,7 @@ class Locator:
     def __init__(self, index: QueryIndex, threads: int = 8) -> None:
         self._index = index
         self._limiter = anyio.CapacityLimiter(threads)
+        self._keys: dict[bytes, tuple[float, ApiKey]] = {}
 
     async def segments(self, streams: ReadStreams) -> list[Segment]:
         """Live segments that overlap the range and carry the demanded terms, oldest first."""
@@ -72,7 +76,17 @@ class Locator:
         )
 
     async def api_key(self, key_hash: bytes) -> ApiKey | None:
-        return await self._ask(partial(self._index.find_api_key, key_hash))
+        """A key that was good a moment ago is; a revoked one may be for as long."""
+        now = time.monotonic()
+        until, known = self._keys.get(key_hash, (0.0, None))
+        if until > now:
+            return known
+        found = await self._ask(partial(self._index.find_api_key, key_hash))
+        if len(self._keys) >= MOST_KEYS:
+            self._keys.clear()
+        if found is not None:
+            self._keys[key_hash] = now + KEY_GOOD_S, found
+        return found
 
     async def live_segments(self, org: str, dataset: str) -> int:
         return await self._ask(partial(self._index.count_segments, org, dataset))

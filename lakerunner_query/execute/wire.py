@@ -1,0 +1,135 @@
+"""As much HTTP/1.1 as query workers speak: a request, an answer that says its length, connections kept open.
+
+A whole client costs more than most units of work. Redirects, cookies, chunks and proxies do not occur between
+coordinator and worker; what this file does not know it refuses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+CONNECT_S = 2.0
+BUFFER = 1 << 20
+STATUS = slice(9, 12)
+"""Of `HTTP/1.1 200 OK`."""
+
+
+class WireError(ConnectionError):
+    """The worker cannot be reached, went away, or said something that is not an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int
+    body: bytes
+
+
+@dataclass(slots=True)
+class Wire:
+    """Connections to one worker; as many as there are requests at a time."""
+
+    url: str
+    headers: Mapping[str, str]
+    _idle: list[_Connection] = field(default_factory=list)
+
+    async def ask(self, method: str, path: str, body: bytes = b"") -> Reply:
+        """Cancelling it closes the connection, which is how a worker hears that nobody waits any more."""
+        message = self._message(method, path, body)
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_open:
+                connection.abort()
+                continue
+            with suppress(_ClosedWhileIdleError):
+                return await self._exchange(connection, message)
+        return await self._exchange(await self._connect(), message)
+
+    def close(self) -> None:
+        for connection in self._idle:
+            connection.abort()
+        self._idle.clear()
+
+    def _message(self, method: str, path: str, body: bytes) -> bytes:
+        parts = urlsplit(self.url)
+        lines = [f"{method} {parts.path}{path} HTTP/1.1", f"host: {parts.netloc}"]
+        lines += [f"{name}: {value}" for name, value in self.headers.items()]
+        lines += [f"content-length: {len(body)}", "", ""]
+        return "\r\n".join(lines).encode("latin-1") + body
+
+    async def _connect(self) -> _Connection:
+        parts = urlsplit(self.url)
+        secure = ssl.create_default_context() if parts.scheme == "https" else None
+        port = parts.port or (443 if secure else 80)
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                opened = await asyncio.open_connection(parts.hostname, port, limit=BUFFER, ssl=secure)
+        except (OSError, TimeoutError) as error:
+            raise WireError(f"cannot connect: {error or 'no answer'}") from error
+        return _Connection(*opened)
+
+    async def _exchange(self, connection: _Connection, message: bytes) -> Reply:
+        try:
+            reply, stays = await connection.exchange(message)
+        except BaseException:
+            connection.abort()
+            raise
+        if stays:
+            self._idle.append(connection)
+        else:
+            connection.abort()
+        return reply
+
+
+class _ClosedWhileIdleError(Exception):
+    """Workers close connections that nobody used for a while: the request was not read, ask again."""
+
+
+@dataclass(slots=True)
+class _Connection:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    was_used: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        return not self.reader.at_eof() and not self.writer.is_closing()
+
+    def abort(self) -> None:
+        self.writer.transport.abort()
+
+    async def exchange(self, message: bytes) -> tuple[Reply, bool]:
+        """The answer, and whether the connection can be used again."""
+        try:
+            self.writer.write(message)
+            await self.writer.drain()
+            head = await self.reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError as error:
+            raise self._gone(error, is_silent=not error.partial) from error
+        except asyncio.LimitOverrunError as error:
+            raise WireError("the head of an answer does not end") from error
+        except OSError as error:
+            raise self._gone(error, is_silent=True) from error
+        self.was_used = True
+        return await self._rest(head)
+
+    async def _rest(self, head: bytes) -> tuple[Reply, bool]:
+        first, *lines = head.decode("latin-1").split("\r\n")
+        fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        status, length = first[STATUS], fields.get("content-length", "")
+        if not (first.startswith("HTTP/1.") and status.isdigit() and length.isdigit()):
+            raise WireError(f"not an answer of a worker: {first[:80]!r}")
+        try:
+            body = await self.reader.readexactly(int(length))
+        except (asyncio.IncompleteReadError, OSError) as error:
+            raise WireError(f"the answer broke off: {error}") from error
+        return Reply(int(status), body), fields.get("connection", "").lower() != "close"
+
+    def _gone(self, error: Exception, *, is_silent: bool) -> Exception:
+        if self.was_used and is_silent:
+            return _ClosedWhileIdleError()
+        return WireError(f"the connection closed: {error}")
