@@ -16,6 +16,9 @@ import numpy as np
 
 from lakerunner_query.errors import QueryError
 from lakerunner_query.evaluate.context import Options
+from lakerunner_query.evaluate.histogram import Histogram
+from lakerunner_query.evaluate.histogram.many_quantiles import plain_quantiles
+from lakerunner_query.evaluate.histogram.model import buckets_at
 from lakerunner_query.evaluate.promql import evaluate, settle
 from lakerunner_query.evaluate.source import Answered
 from lakerunner_query.evaluate.vectors import Labels, Series, Steps
@@ -39,8 +42,6 @@ MORE = (
     "rate(m[5m] smoothed)", "increase(m[5m] anchored)", "max_over_time(rate(m[1m])[5m:1m])",
     "histogram_quantile(0.9, sum by (le) (rate(m[5m])))",
 )  # fmt: skip
-
-
 COMMON = (
     "m", "sum by (a) (rate(m[5m]))", "topk(1, increase(m[5m]))", "max_over_time(m[5m])", "avg(m)",
     "histogram_quantile(0.9, sum by (le) (rate(m[5m])))",
@@ -98,6 +99,7 @@ def rows() -> None:
     for kind in (np.int64, np.float64, np.uint8, np.bool_):
         copy_runs(np.zeros(2, kind), begin, end, to, np.zeros(2, kind))
     samples = Samples.of_codes(np.zeros(4, np.int64), np.arange(1, 5) * 10_000, np.arange(4.0), 1)
+    plain_quantiles(np.array([0.5]), [Histogram(count=1.0, positive=buckets_at(0, [1.0]))])
     for function in Function:
         over_buckets(function, Buckets(of_samples(samples), 1), Grid(40_000, 10_000, 1, 40_000))
 

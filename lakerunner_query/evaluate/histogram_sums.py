@@ -1,4 +1,4 @@
-"""`sum` and `avg` where a group has histograms at a step: cell by cell, since they are rare.
+"""`sum` and `avg` where a group has histograms at a step: at once if all have one layout, else cell by cell.
 
 A group that has floats and histograms at one step, or histograms that cannot be added, has no value there.
 """
@@ -15,15 +15,18 @@ from lakerunner_query.evaluate.histogram import (
     KahanMean,
     KahanSum,
 )
+from lakerunner_query.evaluate.histogram.grid_sums import grid_sums
 from lakerunner_query.evaluate.labels import Groups, value_of
 from lakerunner_query.evaluate.notes import Annotations
 from lakerunner_query.evaluate.reductions import any_of_code
 from lakerunner_query.evaluate.rows import is_histogram, no_objects
 from lakerunner_query.evaluate.spelling import quoted
-from lakerunner_query.evaluate.vectors import NAME, Labels, Vector
+from lakerunner_query.evaluate.vectors import NAME, Labels, Objects, Vector
 from lakerunner_query.lang.promql.ast import Span
+from lakerunner_query.windows.functions import Flags, Int64s
 
 MIXED = "encountered a mix of histograms and floats for aggregation"
+CONFLICT = "conflicting counter resets during histogram aggregation"
 INCOMPATIBLE = (
     "vector contains a mix of histograms with exponential and custom buckets schemas for metric name"
 )
@@ -35,9 +38,17 @@ def with_histograms(
     """The sums of floats, with cells that have histograms done over."""
     if vector.histograms is None:
         return reduced
-    cells = any_of_code(groups.codes, is_histogram(vector) & vector.present, groups.count)
+    is_a_histogram = is_histogram(vector) & vector.present
+    cells = any_of_code(groups.codes, is_a_histogram, groups.count)
     present, histograms = reduced.present.copy(), no_objects(reduced.present.shape)
     order, starts = groups.by_group()
+    for group in np.flatnonzero(cells.any(axis=1)).tolist():
+        rows = order[starts[group] : starts[group + 1]]
+        whole = cells[group] & (is_a_histogram[rows] | ~vector.present[rows]).all(axis=0)
+        done = _at_once(vector, rows, whole, op, span, notes)
+        if done is not None:
+            histograms[group, whole], present[group, whole] = done, True
+            cells[group, whole] = False
     for group, step in np.argwhere(cells).tolist():
         rows = order[starts[group] : starts[group + 1]]
         rows = rows[vector.present[rows, step]]
@@ -51,6 +62,27 @@ def with_histograms(
         histograms[group, step] = total
         present[group, step] = total is not None
     return replace(reduced, present=present, histograms=histograms)
+
+
+def _at_once(
+    vector: Vector, rows: Int64s, steps: Flags, op: str, span: Span, notes: Annotations
+) -> Objects | None:
+    """Of a group at steps where all that is present are histograms; None where it cannot be told so."""
+    if vector.histograms is None or not steps.any():
+        return None
+    cells, present = vector.histograms[np.ix_(rows, steps)], vector.present[np.ix_(rows, steps)]
+    if len(rows) == 1:
+        only: Objects = cells[0]
+        return only
+    found = grid_sums(cells, present, is_mean=op == "avg")
+    if found is None:
+        return None
+    totals, conflicts = found
+    if conflicts.any():
+        notes.warn(CONFLICT, span)
+    told = np.empty(len(totals), np.object_)
+    told[:] = totals
+    return told
 
 
 def _total(
@@ -81,5 +113,5 @@ def _total(
     if total.bounds_reconciled:
         notes.inform("mismatched custom buckets were reconciled during aggregation", span)
     if total.hint_conflict:
-        notes.warn("conflicting counter resets during histogram aggregation", span)
+        notes.warn(CONFLICT, span)
     return total.result()

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -78,6 +78,8 @@ class SharedLabels(list[Labels]):
         super().__init__(labels)
         self.groups: dict[tuple[tuple[str, ...], bool], Groups] = {}
         self.names: dict[str, Labels] | None = None
+        self.by_row: dict[Hashable, dict[str, object]] = {}
+        """What is known of the samples of single series, by whoever works it out."""
 
 
 def grouped(labels: list[Labels], names: Iterable[str], *, is_without: bool) -> Groups:

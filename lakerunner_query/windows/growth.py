@@ -49,7 +49,8 @@ def growth(
     for series in range(len(offsets) - 1):
         begin, end = offsets[series], offsets[series + 1]
         low = high = begin
-        oldest = newest = 0
+        oldest: Integer = 0
+        newest = 0
         for step in range(windows.steps):
             until = windows.first_end + step * windows.step
             while high < end and time_ms[high] <= until:

@@ -16,11 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakerunner_query.evaluate.histogram import Buckets, Hint, Histogram
-from lakerunner_query.evaluate.histogram.bounds import exponential_bounds
+from lakerunner_query.evaluate.histogram.columns import BUCKETS, COUNT, SUM, ZEROS, columns_of
 from lakerunner_query.evaluate.vectors import Objects
 from lakerunner_query.windows.functions import Doubles, Flags, Int8s, Int64s
-
-COUNT, SUM, ZEROS, BUCKETS = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,33 +62,11 @@ class Dense:
 
 def dense_of(histograms: Objects) -> Dense | None:
     """None if their layouts differ, or one counts something within its own zero bucket."""
-    model: Histogram = histograms[0]
-    layout = (model.schema, model.bounds, model.zero_threshold)
-    if any((one.schema, one.bounds, one.zero_threshold) != layout for one in histograms):
+    columns = columns_of(histograms.tolist())
+    if columns is None:
         return None
-    positive, negative = (
-        _places([side.index for side in sides])
-        for sides in ([one.positive for one in histograms], [one.negative for one in histograms])
-    )
-    if not (_is_beyond(positive, model) and _is_beyond(negative, model)):
-        return None
-    numbers = np.zeros((len(histograms), BUCKETS + len(positive) + len(negative)))
-    for row, one in zip(numbers, histograms, strict=True):
-        row[:BUCKETS] = one.count, one.sum, one.zero_count
-        row[BUCKETS + np.searchsorted(positive, one.positive.index)] = one.positive.count
-        row[BUCKETS + len(positive) + np.searchsorted(negative, one.negative.index)] = one.negative.count
-    hints = np.array([one.hint for one in histograms], np.int8)
-    return Dense(model, positive, negative, numbers, hints)
-
-
-def _places(indices: list[Int64s]) -> Int64s:
-    return np.unique(np.concatenate(indices)).astype(np.int64)
-
-
-def _is_beyond(places: Int64s, model: Histogram) -> bool:
-    if model.is_custom or model.zero_threshold == 0:
-        return True
-    return bool((exponential_bounds(places, model.schema) > model.zero_threshold).all())
+    positive, negative = columns.positive.places, columns.negative.places
+    return Dense(columns.model, positive, negative, columns.numbers(), columns.hints)
 
 
 def _populated(places: Int64s, counts: Doubles) -> Buckets:

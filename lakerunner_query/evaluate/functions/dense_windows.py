@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.evaluate.functions.dense import COUNT, Dense
+from lakerunner_query.evaluate.functions.dense import Dense
 from lakerunner_query.evaluate.functions.kernels_factors import factors
 from lakerunner_query.evaluate.histogram import Hint
+from lakerunner_query.evaluate.histogram.columns import COUNT
 from lakerunner_query.windows.edges import Windows
 from lakerunner_query.windows.functions import Doubles, Flags, Function, Int8s, Int64s
 from lakerunner_query.windows.sums import sums

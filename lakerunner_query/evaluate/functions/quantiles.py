@@ -20,6 +20,7 @@ from lakerunner_query.evaluate.histogram import (
     fraction,
     quantile,
 )
+from lakerunner_query.evaluate.histogram.many_quantiles import is_plain, plain_quantiles
 from lakerunner_query.evaluate.labels import value_of
 from lakerunner_query.evaluate.rows import merged, stacked
 from lakerunner_query.evaluate.spelling import general
@@ -65,7 +66,7 @@ def _check(quantiles: Doubles, notes: Notes) -> None:
 def _quantiles(context: Context, found: Bucketed, quantiles: Doubles, notes: Notes) -> Vector:
     values = np.full(found.natives.shape, np.nan)
     vector = found.vector
-    for row, step, histogram in _natives(found):
+    for row, step, histogram in _odd(found, quantiles, values):
         answer = quantile(float(quantiles[step]), histogram)
         values[row, step] = answer.value
         if answer.nan == NanFact.RESULT:
@@ -78,6 +79,21 @@ def _quantiles(context: Context, found: Bucketed, quantiles: Doubles, notes: Not
         parts.append(without_names(some.labels, answers.value.reshape(some.shown.shape), some.shown))
         _tell_forced(some, answers, context.steps.times_ms.tolist(), notes)
     return stacked(parts)
+
+
+def _odd(found: Bucketed, quantiles: Doubles, values: Doubles) -> Iterator[tuple[int, int, Histogram]]:
+    """Fills in the quantiles of plain histograms; the others are to be asked about one by one."""
+    plain: list[tuple[int, int]] = []
+    histograms: list[Histogram] = []
+    for row, step, histogram in _natives(found):
+        if is_plain(histogram, float(quantiles[step])):
+            plain.append((row, step))
+            histograms.append(histogram)
+        else:
+            yield row, step, histogram
+    if plain:
+        rows, steps = np.array(plain, np.int64).T
+        values[rows, steps] = plain_quantiles(quantiles[steps], histograms)
 
 
 def _tiled(by_step: Doubles, some: Classics) -> Doubles:

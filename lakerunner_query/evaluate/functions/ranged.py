@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from lakerunner_query.evaluate.functions.arguments import notes_at
 from lakerunner_query.evaluate.functions.dense import Dense, dense_of
 from lakerunner_query.evaluate.functions.messages import Notes, name_of
 from lakerunner_query.evaluate.functions.results import are_histograms
+from lakerunner_query.evaluate.labels import SharedLabels
 from lakerunner_query.evaluate.rows import occupied
 from lakerunner_query.evaluate.selecting import bare
 from lakerunner_query.evaluate.vectors import Objects, Series, Vector
@@ -27,6 +29,7 @@ from lakerunner_query.windows.functions import Doubles, Evaluated, Flags, Functi
 from lakerunner_query.windows.samples import Samples, over_samples, windows_of
 
 Rows = npt.NDArray[np.intp]
+DENSE = "dense"
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class Mixture:
     low: Int64s
     """By step: the first sample of the window."""
     high: Int64s
+    kept: dict[str, object] | None = None
+    """What was worked out about the samples, by earlier queries that met the same ones."""
 
     @cached_property
     def is_histogram(self) -> Flags:
@@ -52,6 +57,13 @@ class Mixture:
     @cached_property
     def dense(self) -> Dense | None:
         """If all are histograms of one layout."""
+        if self.kept is None:
+            return self._dense()
+        if DENSE not in self.kept:
+            self.kept[DENSE] = self._dense()
+        return cast("Dense | None", self.kept[DENSE])
+
+    def _dense(self) -> Dense | None:
         return dense_of(self.histograms) if bool(self.is_histogram.all()) else None
 
     @cached_property
@@ -178,7 +190,14 @@ class Ranged:
                 self._are_deltas(begin, end),
                 low,
                 high,
+                self._kept(row),
             )
+
+    def _kept(self, row: int) -> dict[str, object] | None:
+        labels = self.series.labels
+        if not isinstance(labels, SharedLabels):
+            return None
+        return labels.by_row.setdefault((row, self.context.hints), {})
 
     def _places(self, times: Int64s, ends: Int64s) -> tuple[Int64s, Int64s]:
         """What each window takes, with what it reaches beyond its edges."""

@@ -67,7 +67,9 @@ def bucket_fraction(lower: Doubles, upper: Doubles, le: Doubles, counts: Doubles
 
 
 def _ordered(le: Doubles, counts: Doubles, present: Flags) -> Counts:
-    bounds, place = np.unique(le, return_inverse=True)
+    bounds, first, place = np.unique(le, return_index=True, return_inverse=True)
+    if len(bounds) == len(le):
+        return Counts(bounds, np.where(present[first], counts[first], 0.0), present[first])
     total = np.zeros((len(bounds), counts.shape[1]))
     there = np.zeros(total.shape, np.bool_)
     with np.errstate(all="ignore"):
