@@ -31,6 +31,7 @@ from lakerunner_query.windows.buckets import Buckets, of_samples, over_buckets
 from lakerunner_query.windows.functions import Function, Grid
 from lakerunner_query.windows.samples import Samples
 from lakerunner_query.worker.metrics.kernels import copy_runs, cut_runs
+from lakerunner_query.worker.metrics.rendering import pairs, time_texts
 
 PROCESSES = 2
 MINUTES, STEP_MS = 20, 15_000
@@ -99,6 +100,7 @@ def rows() -> None:
     for kind in (np.int64, np.float64, np.uint8, np.bool_):
         copy_runs(np.zeros(2, kind), begin, end, to, np.zeros(2, kind))
     samples = Samples.of_codes(np.zeros(4, np.int64), np.arange(1, 5) * 10_000, np.arange(4.0), 1)
+    pairs(time_texts(times), np.array([0.5, 2.0]))
     plain_quantiles(np.array([0.5]), [Histogram(count=1.0, positive=buckets_at(0, [1.0]))])
     for function in Function:
         over_buckets(function, Buckets(of_samples(samples), 1), Grid(40_000, 10_000, 1, 40_000))

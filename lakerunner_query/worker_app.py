@@ -76,6 +76,7 @@ class Worker:
     session: DuckSession
     threads: anyio.CapacityLimiter
     counters: Counters
+    loading: threading.Thread
 
     async def run(self, body: bytes, request: Request[object, object, State]) -> bytes:
         unit = _decode(body)
@@ -146,10 +147,12 @@ def alive() -> str:
 
 
 @get("/readyz", media_type=MediaType.TEXT)
-async def ready(worker: Worker) -> str:
-    """Ready means that a statement runs."""
+async def ready(worker: Worker) -> Response[str]:
+    """Ready means that kernels are loaded, for which the first query would wait, and a statement runs."""
+    if worker.loading.is_alive():
+        return Response("loading kernels\n", status_code=503)
     await run_sync(_probe, worker.session)
-    return "ok\n"
+    return Response("ok\n")
 
 
 @get("/metrics", media_type=MediaType.TEXT, sync_to_thread=False)
@@ -169,7 +172,6 @@ def create_worker_app(settings: Settings, store: SegmentStore | None = None) -> 
     @asynccontextmanager
     async def lifespan(app: Litestar) -> AsyncIterator[None]:
         app.state.worker = await run_sync(_open_worker, settings, token, lake)
-        threading.Thread(target=preload, daemon=True).start()
         try:
             yield
         finally:
@@ -207,6 +209,8 @@ def _open_worker(settings: Settings, token: str, store: SegmentStore) -> Worker:
     scanner = LogScanner(SegmentOpener(cache, store), session)
     opener = MetricOpener(cache, store, settings.worker_memory_mb * 1024 * 1024 // 3)
     threads = anyio.CapacityLimiter(max(2, settings.worker_threads))
+    loading = threading.Thread(target=preload, daemon=True)
+    loading.start()
     return Worker(
         token,
         scanner,
@@ -219,6 +223,7 @@ def _open_worker(settings: Settings, token: str, store: SegmentStore) -> Worker:
         session,
         threads,
         Counters(),
+        loading,
     )
 
 

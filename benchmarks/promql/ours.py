@@ -31,6 +31,7 @@ class Ours:
     dsn: str
     workers: int = 2
     memory_mb: int = 2048
+    answers_mb: int = 0
     name: str = SHOWN
     apis: dict[str, HttpApi] = field(default_factory=dict)
     """By organisation."""
@@ -40,7 +41,8 @@ class Ours:
         port, *worker_ports = free_ports(1 + self.workers)
         base = Settings(
             data_dir=self.folder, lake_url=self.lake.as_uri(), internal_token="internal", index_dsn=self.dsn,  # noqa: S106
-            worker_memory_mb=self.memory_mb, log_level="WARNING", query_port=port,
+            worker_memory_mb=self.memory_mb, worker_answers_mb=self.answers_mb,
+            log_level="WARNING", query_port=port,
             worker_urls=",".join(f"http://127.0.0.1:{each}" for each in worker_ports),
         )  # fmt: skip
         for number, each in enumerate(worker_ports):

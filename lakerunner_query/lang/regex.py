@@ -16,6 +16,10 @@ _PIECE = re.compile(r"(?s)(?P<named>\(\?<)|\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\[:\^?
 _EMPTY = re.compile(r"\(\?[a-zA-Z-]*:\|*\)|\{0")
 
 
+NO_TEXT = pa.scalar("", pa.string())
+"""A scalar: arrays of Python's objects make Arrow import pandas, which takes a second."""
+
+
 class InvalidRegexError(ValueError):
     """RE2 refuses the pattern; the message is RE2's."""
 
@@ -23,7 +27,7 @@ class InvalidRegexError(ValueError):
 def check(pattern: str) -> None:
     """Raise unless RE2 compiles `pattern` as it stands (before anything is wrapped around it)."""
     try:
-        pc.match_substring_regex(pa.array([""]), pattern)
+        pc.match_substring_regex(NO_TEXT, pattern)
     except pa.ArrowInvalid as error:
         detail = str(error).removeprefix("Invalid regular expression: ")
         raise InvalidRegexError(f"error parsing regexp: {detail}: `{pattern}`") from error

@@ -42,7 +42,10 @@ POWERS: npt.NDArray[np.float64] = np.float64(10) ** np.arange(MAX_DIGITS + 1)
 def values(columns: Mapping[str, pa.Array]) -> pa.Array:
     """`chq_value` from the four columns (each one chunk); null where neither way has a value."""
     scaled, double = columns[SCALED], columns[DOUBLE]
-    numbers = unscaled(scaled.fill_null(0).to_numpy(), columns[BASE].to_numpy(), columns[EXPONENT].to_numpy())
+    whole = scaled.fill_null(0) if scaled.null_count else scaled
+    numbers = unscaled(whole.to_numpy(), columns[BASE].to_numpy(), columns[EXPONENT].to_numpy())
+    if not scaled.null_count and double.null_count == len(double):
+        return pa.array(numbers, from_pandas=False)
     present = double.is_valid().to_numpy(zero_copy_only=False)
     numbers[present] = double.drop_null().to_numpy()
     missing = ~present & scaled.is_null().to_numpy(zero_copy_only=False)

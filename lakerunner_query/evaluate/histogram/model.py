@@ -97,7 +97,12 @@ class Histogram:
         return int(np.float64(self.sum).view(np.uint64)) == STALE_BITS
 
     def with_hint(self, hint: Hint) -> Histogram:
-        return self if hint == self.hint else replace(self, hint=hint)
+        if hint == self.hint:
+            return self
+        return Histogram(
+            self.schema, self.count, self.sum, self.zero_threshold, self.zero_count,
+            self.positive, self.negative, self.bounds, hint,
+        )  # fmt: skip
 
 
 STALE = Histogram(sum=float(np.uint64(STALE_BITS).view(np.float64)))

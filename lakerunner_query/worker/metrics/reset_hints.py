@@ -9,9 +9,12 @@ A hint that was sent is kept where it says more: gauges, and resets that the cou
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from lakerunner_query.evaluate.histogram import Hint, Histogram, detect_reset
+from lakerunner_query.evaluate.histogram.columns import BUCKETS, COUNT, ZEROS, columns_of
 from lakerunner_query.evaluate.vectors import Objects
 from lakerunner_query.windows.functions import Int64s
 
@@ -22,16 +25,38 @@ BEFORE_MS = 300_000
 def with_hints(histograms: Objects, offsets: Int64s) -> Objects:
     """The same, with what each says of the one before it in its series; None where a float stands."""
     found = histograms.copy()
-    for series in range(len(offsets) - 1):
+    for begin, end in pairwise(offsets.tolist()):
+        run: list[Histogram | None] = histograms[begin:end].tolist()
+        at_once = _of_one_layout(run)
+        if at_once is not None:
+            found[begin:end] = at_once
+            continue
         previous: Histogram | None = None
-        for row in range(int(offsets[series]), int(offsets[series + 1])):
-            histogram: Histogram | None = histograms[row]
+        for row, histogram in enumerate(run, begin):
             if histogram is None:
                 previous = None
                 continue
             hint = _hint(histogram, previous)
             found[row] = histogram.with_hint(hint)
             previous = None if hint is Hint.GAUGE else histogram
+    return found
+
+
+def _of_one_layout(run: list[Histogram | None]) -> Objects | None:
+    """A whole series at once, if nothing is special about it; None if something is."""
+    known = [one for one in run if one is not None and one.hint is not Hint.GAUGE]
+    columns = columns_of(known) if known and len(known) == len(run) else None
+    if columns is None:
+        return None
+    counts = np.concatenate((columns.totals[:, [COUNT, ZEROS]], columns.numbers()[:, BUCKETS:]), axis=1)
+    fell = (counts[1:] < counts[:-1]).any(axis=1)
+    listed = np.concatenate((columns.positive.listed, columns.negative.listed), axis=1)
+    goes_on = ~fell & (columns.hints[1:] != Hint.RESET)
+    for at in np.flatnonzero((listed[1:] != listed[:-1]).any(axis=1)).tolist():
+        goes_on[at] = _hint(known[at + 1], known[at]) is Hint.NO_RESET
+    hints = [Hint.UNKNOWN, *(Hint.NO_RESET if each else Hint.UNKNOWN for each in goes_on.tolist())]
+    found = np.empty(len(run), np.object_)
+    found[:] = [one.with_hint(hint) for one, hint in zip(known, hints, strict=True)]
     return found
 
 
