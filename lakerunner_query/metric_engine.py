@@ -21,17 +21,19 @@ from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.metric_answer import MetricAnswer, decode_metric_answer
 from lakerunner_query.execute.metric_merge import Collector, Joined
-from lakerunner_query.execute.metric_slices import SliceSizes, cut_steps, needed, rollup_refs
+from lakerunner_query.execute.metric_slices import SliceSizes, cut_steps, narrowed, needed, worth_reading
 from lakerunner_query.execute.work import MetricUnit, segment_ref
 from lakerunner_query.lang.promql.ast import Expr
 from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.features import Features
-from lakerunner_query.lang.promql.parser import parse
+from lakerunner_query.lang.promql.parser import parsed
 from lakerunner_query.plan.metrics import Reads, reads
 from lakerunner_query.plan.rollups import rollups_for
 from resources.index.types import Segment, TierView
 
 METRICS = "metrics"
+JOINED_HERE = 200_000
+"""Points that are joined faster than another thread is asked to."""
 MAX_STEPS = 11_000
 FLAGS = (
     "promql-experimental-functions", "promql-duration-expr", "promql-extended-range-selectors",
@@ -141,6 +143,8 @@ class MetricEngine:
                     raise LimitExceededError(
                         f"the answer has more than {self.limits.max_points} points: aggregate, {SLOW}"
                     )
+        if collector.points < JOINED_HERE:
+            return collector.joined()
         return await asyncio.to_thread(collector.joined)
 
     def units(self, query: PreparedMetrics) -> Iterator[MetricUnit]:
@@ -148,6 +152,7 @@ class MetricEngine:
         loads = list(zip(query.reads, query.segments, strict=True))
         affinity = _affinity(query)
         parts = cut_steps(query.steps, loads, self._dispatcher.count, self._sizes)
+        rollups = worth_reading(query.tiers)
         knows_its_range = bool(_OF_THE_RANGE.search(query.text))
         for part in parts:
             steps = part.steps
@@ -164,7 +169,7 @@ class MetricEngine:
                 steps=steps.count,
                 lookback_ms=asked.lookback_ms,
                 segments=tuple(map(segment_ref, segments)),
-                rollups=rollup_refs(query.tiers, mine),
+                rollups=narrowed(rollups, mine),
                 features=self.limits.features,
                 max_series=self.limits.max_series,
                 max_samples=self.limits.max_points,
@@ -181,7 +186,7 @@ class MetricEngine:
 
     def _bound(self, text: str, asked: MetricRange) -> Expr:
         return bind(
-            parse(text, Features.named(self.limits.features)), asked.start_ms, asked.end_ms, asked.step_ms
+            parsed(text, Features.named(self.limits.features)), asked.start_ms, asked.end_ms, asked.step_ms
         )
 
 

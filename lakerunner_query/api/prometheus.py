@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -34,7 +35,7 @@ from lakerunner_query.errors import ParseError
 from lakerunner_query.execute.metric_merge import Joined
 from lakerunner_query.lang.promql.ast import Type
 from lakerunner_query.lang.promql.types import type_of
-from lakerunner_query.metric_engine import MetricRange, PreparedMetrics
+from lakerunner_query.metric_engine import JOINED_HERE, MetricRange, PreparedMetrics
 
 
 @route("/query", http_method=METHODS, status_code=200, media_type=JSON)
@@ -80,7 +81,8 @@ async def _answer(
     watch.ended(partial=bool(joined.missing), points=joined.samples)
     stats = _stats(joined, ready - began, done - ready) if asked.text("stats") else b""
     instant_ms = None if at.step_ms else at.end_ms
-    data, cut = await asyncio.to_thread(answers.result, joined, at_ms=instant_ms, limit=most, stats=stats)
+    render = partial(answers.result, joined, at_ms=instant_ms, limit=most, stats=stats)
+    data, cut = render() if joined.samples < JOINED_HERE else await asyncio.to_thread(render)
     warnings = [answers.TRUNCATED] if cut else []
     said = answers.noted(joined.annotations, text, [*answers.partial(joined.missing), *warnings])
     return reply(asked, data, said, joined.missing)

@@ -24,7 +24,7 @@ from lakerunner_query.execute.work import TOKEN_HEADER, MetricUnit, Unit
 Answer = TypeVar("Answer")
 OK = 200
 ATTEMPTS = 4
-DECODED_HERE = 64 * 1024
+DECODED_HERE = 4 * 1024 * 1024
 """A small answer is decoded faster than another thread is asked to."""
 ASK_ALIVE_S = 5.0
 AVOID_S = 30.0

@@ -94,26 +94,38 @@ def needed(reads: Sequence[Reads], segments: Sequence[Segment]) -> tuple[Segment
 
 def rollup_refs(tiers: TierView, reads: Sequence[Reads]) -> tuple[RollupRef, ...]:
     """What of the rollups may be used for these stretches."""
-    if not tiers.partitions or not reads:
+    return narrowed(worth_reading(tiers), reads)
+
+
+def worth_reading(tiers: TierView) -> tuple[RollupRef, ...]:
+    """What of the rollups is current, and read faster than the samples that it stands for."""
+    if not tiers.partitions:
+        return ()
+    found: list[RollupRef] = []
+    as_sent = rows_per_hour(tiers.segments, AS_SENT)
+    for frequency, starts in current_partitions(tiers.partitions).items():
+        mine = [segment for segment in tiers.segments if segment.frequency_ms == frequency]
+        if frequency == AS_SENT or not starts:
+            continue
+        if as_sent and rows_per_hour(mine, frequency) * READING_A_ROLLUP_ROW > as_sent:
+            continue
+        found.append(RollupRef(frequency, tuple(sorted(starts)), tuple(map(segment_ref, mine))))
+    return tuple(found)
+
+
+def narrowed(rollups: Sequence[RollupRef], reads: Sequence[Reads]) -> tuple[RollupRef, ...]:
+    """As much of them as these stretches touch."""
+    if not rollups or not reads:
         return ()
     from_ns = min(read.from_ms for read in reads) * NS_PER_MS
     to_ns = max(read.to_ms for read in reads) * NS_PER_MS
     found: list[RollupRef] = []
-    as_sent = rows_per_hour(tiers.segments, AS_SENT)
-    for frequency, starts in current_partitions(tiers.partitions).items():
-        if frequency == AS_SENT or (
-            as_sent and rows_per_hour(tiers.segments, frequency) * READING_A_ROLLUP_ROW > as_sent
-        ):
-            continue
-        width = rollup_of(frequency).partition_ns
-        usable = tuple(sorted(start for start in starts if start + width > from_ns and start < to_ns))
-        segments = tuple(
-            segment_ref(segment)
-            for segment in tiers.segments
-            if segment.frequency_ms == frequency and segment.max_ns > from_ns and segment.min_ns <= to_ns
-        )
-        if usable:
-            found.append(RollupRef(frequency, usable, segments))
+    for rollup in rollups:
+        width = rollup_of(rollup.frequency_ms).partition_ns
+        starts = tuple(start for start in rollup.starts if start + width > from_ns and start < to_ns)
+        segments = tuple(s for s in rollup.segments if s.max_ns > from_ns and s.min_ns <= to_ns)
+        if starts:
+            found.append(RollupRef(rollup.frequency_ms, starts, segments))
     return tuple(found)
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakerunner_query.evaluate.histogram import Buckets, Hint, Histogram
-from lakerunner_query.evaluate.histogram.columns import BUCKETS, COUNT, SUM, ZEROS, columns_of
+from lakerunner_query.evaluate.histogram import Hint, Histogram
+from lakerunner_query.evaluate.histogram.columns import BUCKETS, SUM, Side, columns_of, histograms_of
 from lakerunner_query.evaluate.vectors import Objects
 from lakerunner_query.windows.functions import Doubles, Flags, Int8s, Int64s
 
@@ -43,20 +43,14 @@ class Dense:
 
     def histograms(self, numbers: Doubles, hints: Sequence[Hint]) -> Objects:
         """Rows of numbers as histograms, without buckets that count zero."""
-        found = np.empty(len(numbers), np.object_)
         middle = BUCKETS + len(self.positive)
-        for at, (row, hint) in enumerate(zip(numbers, hints, strict=True)):
-            found[at] = Histogram(
-                self.model.schema,
-                float(row[COUNT]),
-                float(row[SUM]),
-                self.model.zero_threshold,
-                float(row[ZEROS]),
-                _populated(self.positive, row[BUCKETS:middle]),
-                _populated(self.negative, row[middle:]),
-                self.model.bounds,
-                hint,
-            )
+        positive, negative = numbers[:, BUCKETS:middle], numbers[:, middle:]
+        sides = (
+            Side(self.positive, positive, positive != 0),
+            Side(self.negative, negative, negative != 0),
+        )
+        found = np.empty(len(numbers), np.object_)
+        found[:] = list(histograms_of(self.model, numbers[:, :BUCKETS], sides, hints))
         return found
 
 
@@ -67,8 +61,3 @@ def dense_of(histograms: Objects) -> Dense | None:
         return None
     positive, negative = columns.positive.places, columns.negative.places
     return Dense(columns.model, positive, negative, columns.numbers(), columns.hints)
-
-
-def _populated(places: Int64s, counts: Doubles) -> Buckets:
-    keep = counts != 0
-    return Buckets(places[keep], counts[keep])

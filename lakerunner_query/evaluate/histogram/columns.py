@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
@@ -101,15 +102,18 @@ def histograms_of(
     model: Histogram, totals: Doubles, sides: tuple[Side, Side], hints: Sequence[Hint]
 ) -> Iterator[Histogram]:
     """Rows of columns as histograms, with the buckets that are listed."""
-    whole = [bool(side.listed.all()) for side in sides]
-    for row, (numbers, hint) in enumerate(zip(totals.tolist(), hints, strict=True)):
-        positive, negative = (
-            Buckets(side.places, side.counts[row])
-            if is_whole
-            else Buckets(side.places[side.listed[row]], side.counts[row, side.listed[row]])
-            for side, is_whole in zip(sides, whole, strict=True)
-        )
+    positives, negatives = (_buckets(side) for side in sides)
+    for numbers, positive, negative, hint in zip(totals.tolist(), positives, negatives, hints, strict=True):
         yield Histogram(
             model.schema, numbers[COUNT], numbers[SUM], model.zero_threshold, numbers[ZEROS],
             positive, negative, model.bounds, hint,
         )  # fmt: skip
+
+
+def _buckets(side: Side) -> Iterator[Buckets]:
+    if not len(side.places):
+        yield from repeat(NO_BUCKETS, len(side.counts))
+        return
+    complete: Flags = np.logical_and.reduce(side.listed, axis=1)
+    for counts, listed, are_all in zip(side.counts, side.listed, complete.tolist(), strict=True):
+        yield Buckets(side.places, counts) if are_all else Buckets(side.places[listed], counts[listed])

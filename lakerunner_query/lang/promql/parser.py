@@ -10,6 +10,7 @@ first error, so that the error is the one Prometheus would report. Nesting costs
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from lakerunner_query.lang.matcher import Matcher
 from lakerunner_query.lang.promql import parser_durations, parser_labels, parser_shifts
@@ -84,6 +85,12 @@ def parse(text: str, features: Features = ALL) -> Expr:
     expr: Expr = unwind(_Parser(cursor, features).whole(), lambda tasks: bound_tasks(cursor, tasks))
     bound_depth(cursor, expr)
     return checked(text, expr)
+
+
+@lru_cache(maxsize=512)
+def parsed(text: str, features: Features = ALL) -> Expr:
+    """`parse`, for who sees the same text again and again; a tree is never changed."""
+    return parse(text, features)
 
 
 def parse_selector(text: str) -> tuple[Matcher, ...]:

@@ -11,7 +11,7 @@ from lakerunner_query.execute.work import MetricUnit, UnitReport
 from lakerunner_query.lang.promql.ast import Expr
 from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.features import Features
-from lakerunner_query.lang.promql.parser import parse
+from lakerunner_query.lang.promql.parser import parsed
 from lakerunner_query.worker.metrics.lake_source import LakeSource, Most
 from lakerunner_query.worker.metrics.opening import MetricOpener, Reading
 from lakerunner_query.worker.metrics.rendering import readable, samples_series, scalar_series, vector_series
@@ -77,7 +77,7 @@ def rendered(found: Answer, unit: MetricUnit, report: UnitReport) -> MetricAnswe
 
 
 def _bound(unit: MetricUnit) -> Expr:
-    return bind(parse(unit.text, Features.named(unit.features)), unit.start_ms, unit.end_ms, unit.step_ms)
+    return bind(parsed(unit.text, Features.named(unit.features)), unit.start_ms, unit.end_ms, unit.step_ms)
 
 
 def _steps(unit: MetricUnit) -> Steps:

@@ -1,0 +1,9 @@
+"""Deep expressions need more of Python's stack; hypothesis complains if that changes while it tests."""
+
+from __future__ import annotations
+
+import sys
+
+from lakerunner_query.evaluate.promql import _FRAMES
+
+sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
