@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.ingest.peers import DEFAULT_FOLDER
-from benchmarks.promql import measure, through_engine
+from benchmarks.promql import limits, measure, through_engine
 from benchmarks.promql.corpus import Scale
 from benchmarks.report import Record, tell
 
@@ -27,9 +27,14 @@ class Size:
     plan: measure.Plan
     p12_days: int
     p12_series: int
+    limits_series: int
 
 
-SIZES = {"tiny": Size(TINY, 2, 40), "quick": Size(QUICK, 3, 200), "full": Size(FULL, 30, 1000)}
+SIZES = {
+    "tiny": Size(TINY, 2, 40, 250_000),
+    "quick": Size(QUICK, 3, 200, 250_000),
+    "full": Size(FULL, 30, 1000, 1_000_000),
+}
 
 
 def main() -> None:
@@ -45,6 +50,7 @@ def main() -> None:
     targets: dict[str, Callable[[], list[Record]]] = {
         "P10": lambda: measure.measure(size.plan, options.peers),
         "P12": lambda: through_engine.measure(size.p12_days, size.p12_series),
+        "limits": lambda: limits.measure(size.limits_series),
     }
     wanted = {name.strip().replace("P11", "P10") for name in options.only.split(",") if name.strip()}
     if unknown := wanted - targets.keys():
