@@ -3,18 +3,19 @@ import { $ } from "./dom.js";
 import { choose } from "./range.js";
 
 const BOTH = { q: "query", range: "range", from: "from", to: "to" };
-const FIELDS = { logs: { ...BOTH, order: "order" }, metrics: { ...BOTH, show: "show", step: "step" } };
+const FIELDS = { logs: { ...BOTH, order: "order", lines: "limit" }, metrics: { ...BOTH, show: "show", step: "step" } };
 
 export function remember(view) {
-  const kept = Object.entries(FIELDS[view]).map(([name, id]) => [name, $(id).value]).filter(([, value]) => value);
+  const fixed = $("range").value === "custom";
+  const kept = Object.entries(FIELDS[view]).map(([name, id]) => [name, $(id).value]).filter(([name, value]) => value && (fixed || (name !== "from" && name !== "to")));
   history.replaceState(null, "", `#${new URLSearchParams(view === "logs" ? kept : [["view", view], ...kept])}`);
 }
 
 /** What the address says goes into the controls; the name of the view comes back. */
 export function recall() {
   const kept = new URLSearchParams(location.hash.slice(1));
-  const view = kept.get("view") in FIELDS ? kept.get("view") : "logs";
-  if (view !== "logs") $("query").value = "";
+  const view = Object.hasOwn(FIELDS, kept.get("view")) ? kept.get("view") : "logs";
+  $("query").value = view === "logs" ? $("query").defaultValue : "";
   for (const [name, id] of Object.entries(FIELDS[view])) {
     if (kept.get(name)) $(id).value = kept.get(name);
     if ($(id).selectedIndex === -1) $(id).selectedIndex = 0;

@@ -1,7 +1,8 @@
 // Series as lines over time. Lines connect neighbouring steps only: where a step is missing there is a gap.
 import { follow, forget } from "./cursor.js";
 import { $, element, shape, visible } from "./dom.js";
-import { timeLabel, timeScale, valueLabel, valueScale } from "./scales.js";
+import { moment } from "./range.js";
+import { duration, timeLabel, timeScale, valueLabel, valueScale } from "./scales.js";
 import { stretches } from "./series.js";
 
 const HEIGHT = 320, TOP = 10, BOTTOM = 24, RIGHT = 14, LETTER = 7.2, HUES = 10;
@@ -13,7 +14,9 @@ export function drawChart(series, times, { keep, zoom }) {
   if (!keep) hidden.clear();
   drawn = { series: series.map((one, i) => ({ ...one, className: `hue-${i % HUES} dash-${Math.floor(i / HUES)}` })), times, zoom };
   $("chart").hidden = !series.length;
+  $("covers").textContent = `${moment(times.start)} to ${moment(times.end)} UTC, a value every ${duration(times.step)} · drag to zoom in`;
   paint();
+  $("series").style.setProperty("--longest", `${Math.max(0, ...drawn.series.map(({ name }) => visible(name).length))}ch`);
   $("series").replaceChildren(...drawn.series.map(entry));
 }
 
@@ -38,8 +41,11 @@ function paint() {
   const across = ticks.map((tick, i) => shape("g", {}, "tick", shape("line", { x1: left, x2: right, y1: y(tick), y2: y(tick) }),
     shape("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, "", labels[i])));
   const time = timeScale(times.start, times.end, Math.max(2, Math.floor((right - left) / 90)));
-  const along = time.ticks.map((tick) => shape("g", {}, "tick", shape("line", { x1: x(tick), x2: x(tick), y1: bottom, y2: bottom + 4 }),
-    shape("text", { x: x(tick), y: HEIGHT - 5, "text-anchor": "middle" }, "", timeLabel(tick, time.step))));
+  const along = time.ticks.map((tick) => {
+    const text = timeLabel(tick, time.step), half = (text.length * LETTER) / 2; // a label at the edge moves inwards
+    return shape("g", {}, "tick", shape("line", { x1: x(tick), x2: x(tick), y1: bottom, y2: bottom + 4 }),
+      shape("text", { x: Math.max(half, Math.min(width - half, x(tick))), y: HEIGHT - 5, "text-anchor": "middle" }, "", text));
+  });
   const paths = seen.map((one) => shape("path", { d: path(lines.get(one), x, y), "data-key": one.key }, one.className));
   $("plot").setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
   $("plot").setAttribute("aria-label", `${series.length} series, values from ${labels[0]} to ${labels.at(-1)}; arrow keys move along the time`);

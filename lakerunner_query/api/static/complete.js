@@ -70,6 +70,13 @@ function quoted(text, quote) {
   return { "`": text, '"': escaped, "'": escaped.replaceAll('\\"', '"').replaceAll("'", "\\'") }[quote];
 }
 
+/** A number of what is a native histogram; of a bare selector, a counter as a rule, of its rate. */
+export function quantileOf(query) {
+  const text = query.includes("#") ? `${query}\n` : query.trim();
+  const bare = /^\s*(?:[a-zA-Z_:][\w:]*)?\s*(?:\{[^}]*\})?\s*$/.test(text), range = bare ? `${text}[5m]` : text;
+  return `histogram_quantile(0.95, ${range.endsWith("]") ? `rate(${range})` : range})`;
+}
+
 /** A query that makes sense of a metric, by its type; `names` tells classic histograms from native ones. */
 export function exampleFor({ name, type }, names) {
   const of = (metric) => (PLAIN_METRIC.test(metric) ? metric : `{${JSON.stringify(metric)}}`);

@@ -1,6 +1,7 @@
 // The time under the pointer, or chosen by the arrow keys, and what the series are then; dragging zooms in.
 import { $, element, shape, visible } from "./dom.js";
 import { exact, nanos } from "./range.js";
+import { readable } from "./scales.js";
 import { pointAt } from "./series.js";
 
 const ROWS = 12, DRAG = 8;
@@ -42,8 +43,8 @@ function show(ms, y) {
   box.append(shape("g", {}, "cursor", shape("line", { x1: x(ms), x2: x(ms), y1: top, y2: bottom }),
     ...rows.filter(([, [, value]]) => Number.isFinite(value)).map(([one, [, value]]) => shape("circle", { cx: x(ms), cy: chart.y(value), r: 3 }, one.className))));
   const time = exact(String(nanos(ms))).replace(/\.?0+Z$/, " UTC").replace("T", " ");
-  $("tip").replaceChildren(element("strong", {}, time), ...rows.map(([one, [, , text]]) => element("div", one === nearest ? { className: "nearest" } : {},
-    shape("svg", { viewBox: "0 0 24 8", width: 24, height: 8 }, "", shape("path", { d: "M1 4H23" }, one.className)), element("span", {}, visible(one.name)), element("b", {}, text))),
+  $("tip").replaceChildren(element("strong", {}, time), ...rows.map(([one, [, value, text]]) => element("div", one === nearest ? { className: "nearest" } : {},
+    shape("svg", { viewBox: "0 0 24 8", width: 24, height: 8 }, "", shape("path", { d: "M1 4H23" }, one.className)), element("span", {}, visible(one.name)), element("b", {}, readable(value, text)))),
   ...(rows.length ? [] : ["no values"]), ...(more ? [`… ${more} more`] : []));
   $("tip").hidden = false;
   const after = x(ms) < (left + right) / 2; // beside the line, where there is more room
@@ -79,8 +80,8 @@ function released(event) {
   const from = pressed;
   pressed = null;
   if (!chart || from === null || Math.abs(spot(event)[0] - from) < DRAG) return;
-  const [low, high] = [from, spot(event)[0]].sort((a, b) => a - b).map((px) => Math.round(timeAt(chart, px)));
-  if (high > low) chart.zoom(low, high);
+  const [low, high] = [from, spot(event)[0]].sort((a, b) => a - b).map((px) => timeAt(chart, px) / 1000);
+  chart.zoom(Math.floor(low) * 1000, Math.ceil(high) * 1000); // whole seconds: the range is read by people
 }
 
 function keyed(event) {

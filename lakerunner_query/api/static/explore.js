@@ -44,7 +44,11 @@ $("key").addEventListener("input", () => key.set($("key").value));
 $("form").addEventListener("submit", (event) => { event.preventDefault(); busy() ? stop() : start(view); });
 for (const name of Object.keys(VIEWS)) $(`view-${name}`).addEventListener("change", () => turnTo(name));
 for (const id of ["show", "step"]) $(id).addEventListener("change", () => start(view));
-$("range").addEventListener("change", () => range.rangeChanged(view.window()));
+for (const id of ["order", "limit"]) $(id).addEventListener("change", () => view.asked && start(view));
+$("range").addEventListener("change", () => {
+  range.rangeChanged(view.window());
+  if (view.asked && $("range").value !== "custom") start(view);
+});
 $("explain").addEventListener("click", () => view.explain());
 $("more").addEventListener("click", logs.more);
 $("live").addEventListener("change", () => ($("live").checked ? start(view) : unplanned()));
@@ -56,6 +60,18 @@ document.addEventListener("keydown", (event) => {
   if (runs) { event.preventDefault(); start(view); }
 });
 
-const asked = recall();
-dress(asked in VIEWS ? asked : "logs");
-begin(Boolean(location.hash && $("query").value));
+/** What the address says; it comes with the page, or is pasted over the one before. */
+function open() {
+  drop();
+  notices.clear();
+  $("status").textContent = "";
+  $("live").checked = false;
+  view.text = $("query").value;
+  dress(recall());
+  view.blank();
+  begin(Boolean(location.hash && $("query").value));
+}
+
+addEventListener("hashchange", open);
+open();
+if (key.get() && !view.asked) $("query").focus();

@@ -3,6 +3,7 @@
 import { $, element, shape } from "./dom.js";
 import { LEVELS, levelOf } from "./levels.js";
 import { clock, millis } from "./range.js";
+import { duration } from "./scales.js";
 
 const BUCKETS = 120, WIDTH = 600, HEIGHT = 90, TICKS = 6;
 
@@ -24,11 +25,10 @@ export function drawHistogram(rows, covered, zoom) {
     element("span", {}, clock(low + (i * BUCKETS * width) / (TICKS - 1)).slice(0, width > 1000 ? 14 : 18))));
   $("legend").replaceChildren(
     ...LEVELS.filter((level) => totals[level]).map((level) => element("li", { className: `level-${level}` }, `${level} ${totals[level].toLocaleString("en")}`)),
-    element("li", { className: "peak" }, `loaded lines, at most ${peak.toLocaleString("en")} in ${span(width)}; UTC`));
+    element("li", { className: "peak" }, `loaded lines, at most ${peak.toLocaleString("en")} in ${duration(width)}; UTC`));
 }
 
 const sum = (stack) => Object.values(stack).reduce((a, b) => a + b, 0);
-const span = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : ms < 60000 ? `${+(ms / 1000).toFixed(1)} s` : `${+(ms / 60000).toFixed(1)} min`);
 
 function bar(stack, i, peak, from, width, zoom) {
   const x = (i * WIDTH) / BUCKETS, wide = WIDTH / BUCKETS;

@@ -33,7 +33,7 @@ async function run({ quiet = false } = {}) {
     next.window = range.pinned(request, Date.parse(response.headers.get("date")) || Date.now());
     const done = await collect(response, request.limit, next, quiet ? () => {} : append);
     if (quiet) show(next, shown.ids);
-    if (!next.rows.length) notices.showNothing("No lines match", (preset) => { range.choose(preset); start(logs); }, range.wider());
+    if (!next.rows.length) notices.showNothing("No lines match in this time range", ...range.widening(() => start(logs)));
     else if (quiet) notices.clear();
     return told(done);
   });

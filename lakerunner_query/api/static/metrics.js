@@ -1,12 +1,12 @@
 // Metrics: a range drawn as lines, or the values at its end as a table.
 import { answered, ask } from "./api.js";
 import { clearChart, drawChart } from "./chart.js";
-import { exampleFor } from "./complete.js";
+import { exampleFor, quantileOf } from "./complete.js";
 import { $, button, element, visible } from "./dom.js";
 import * as notices from "./notices.js";
 import * as range from "./range.js";
 import { drop, guarded, start } from "./runner.js";
-import { highest, merged } from "./series.js";
+import { highest, merged, spanned } from "./series.js";
 import { catalogue } from "./suggest.js";
 import { many, numbers } from "./summary.js";
 import { drawTable } from "./table.js";
@@ -37,11 +37,19 @@ async function run({ quiet = false } = {}) {
     const { done, notes } = await ($("show").value === "chart" ? overTime : atItsEnd)(signal, quiet);
     if (quiet) notices.clear();
     const warned = done.status === "partial" || done.truncated || done.warnings.length;
-    if (!shown.count) notices.showNothing("No samples", (preset) => { range.choose(preset); start(metrics); }, range.wider());
+    if (!shown.count) nothingFound();
     if (notes.length) notices.showNotes(notes, warned ? "warn" : "");
     return done;
   });
 }
+
+/** A table is of the end alone: a wider range has the same one. */
+function nothingFound() {
+  if ($("show").value === "chart") notices.showNothing("No samples in this time range", ...range.widening(() => start(metrics)));
+  else notices.showNothing("No samples at the end of this time range", "Show the range as a chart", () => { $("show").value = "chart"; start(metrics); });
+}
+
+const take = (query) => { $("query").value = query; start(metrics); };
 
 function nothingAsked() {
   drop();
@@ -49,7 +57,7 @@ function nothingAsked() {
   metrics.blank();
   $("status").textContent = "";
   $("live").checked = false;
-  return examples((text) => { $("query").value = text; start(metrics); });
+  return examples(take);
 }
 
 async function overTime(signal, quiet) {
@@ -57,8 +65,8 @@ async function overTime(signal, quiet) {
   const done = await answered(await ask("/api/v1/metrics/query", { ...body(), limit: ASKED }, signal), (results) => blocks.push(...results));
   const text = blocks.find((one) => "string" in one);
   const series = text ? [] : merged(blocks), lines = series.filter(({ points }) => points.length), drawn = highest(lines, DRAWN);
-  const times = { start: Number(done.s), end: Number(done.e), step: done.step };
-  shown = { ...shown, count: text ? 1 : series.length, window: { start: range.nanos(times.start), end: range.nanos(times.end) } };
+  const times = spanned(drawn, { start: Number(done.s), end: Number(done.e), step: done.step });
+  shown = { ...shown, count: text ? 1 : series.length, window: { start: range.nanos(Number(done.s)), end: range.nanos(Number(done.e)) } };
   $("values").hidden = true;
   if (text) drawTable("string", [0, text.string]);
   drawChart(drawn, times, { keep: quiet, zoom: (from, to) => { $("live").checked = false; range.chooseBetween(from, to); start(metrics); } });
@@ -66,7 +74,8 @@ async function overTime(signal, quiet) {
   const notes = [...(done.missing.length ? [notices.partial(done.missing, "samples")] : []), ...done.warnings, ...done.infos];
   if (done.truncated) notes.push(`More than ${ASKED} series exist; an aggregation such as sum by (…) or topk(${DRAWN}, …) says more.`);
   if (lines.length > DRAWN) notes.push(`${DRAWN} of ${lines.length} series are drawn, those with the highest values.`);
-  if (untold) notes.push(`${many(untold, "series")} of native histograms cannot be drawn; histogram_quantile(0.95, …) or histogram_avg(…) makes numbers of them.`);
+  if (drawn.length && !drawn.some(({ points }) => points.some(([, value]) => Number.isFinite(value)))) notes.push("All values are NaN or infinite, which no line can show; the table spells them.");
+  if (untold) notes.push([`${many(untold, "series")} of native histograms cannot be drawn; a function such as histogram_quantile or histogram_avg makes numbers of them: `, button(quantileOf(shown.query), () => take(quantileOf(shown.query)))]);
   return { done, notes };
 }
 

@@ -23,7 +23,8 @@ export function partial(missing, what) {
   return `Partial: ${missing.length} segments could not be read, their ${what} are missing. First: ${first.segment_id || "?"}: ${first.reason || "?"}`;
 }
 
-export const showNotes = (texts, kind) => notice(kind, ...texts.map((text) => element("p", {}, text)));
+/** A note is a text, or a list of texts and buttons. */
+export const showNotes = (texts, kind) => notice(kind, ...texts.map((text) => element("p", {}, ...[text].flat())));
 
 export const showPlan = (text) => notice("", element("pre", {}, text));
 
@@ -38,10 +39,11 @@ export function showExamples(title, text, examples, run) {
   empty(title, element("p", {}, text), ...examples.map((one) => element("div", {}, button(one, () => run(one)))));
 }
 
-export function showNothing(title, widen, preset) {
-  empty(`${title} in this time range`,
+/** With a button for what may help, if there is something. */
+export function showNothing(title, label, help) {
+  empty(title,
     element("p", {}, "New telemetry can be asked for some seconds after it arrived. Check the labels, or look further back."),
-    ...(preset ? [button(`Search the last ${preset}`, () => widen(preset))] : []));
+    ...(label ? [button(label, help)] : []));
 }
 
 function empty(title, ...children) {

@@ -14,6 +14,9 @@ export const clock = (ms) => new Date(ms).toISOString().slice(5, 23).replace("T"
 /** 2026-11-18T10:28:01.992981442Z */
 export const exact = (ns) => `${new Date(millis(ns)).toISOString().slice(0, 19)}.${ns.padStart(9, "0").slice(-9)}Z`;
 
+/** 2026-11-18 10:28, with seconds where there are some */
+export const moment = (ms) => new Date(ms).toISOString().slice(0, 19).replace("T", " ").replace(/:00$/, "");
+
 /** `s` and `e` of a request as chosen; throws with what is missing. */
 export function asked() {
   const preset = $("range").value;
@@ -32,7 +35,7 @@ export function pinned({ s, e }, serverNow) {
 }
 
 export function choose(preset) {
-  $("range").value = preset in SECONDS ? preset : "custom";
+  $("range").value = Object.hasOwn(SECONDS, preset) ? preset : "custom";
   $("custom").hidden = $("range").value !== "custom";
 }
 
@@ -48,8 +51,14 @@ export function rangeChanged(shown) {
   else choose($("range").value);
 }
 
-export function wider() {
+function wider() {
   const all = Object.keys(SECONDS);
   const at = all.indexOf($("range").value);
   return at === -1 ? "24h" : all[at + (at < 2 ? 2 : 1)];
+}
+
+/** What a button says and does that looks further back; nothing where there is no further. */
+export function widening(run) {
+  const preset = wider();
+  return preset ? [`Search the last ${preset}`, () => { choose(preset); run(); }] : [];
 }

@@ -19,7 +19,7 @@ export function drop() {
   running = null;
   unplanned();
   old?.abort();
-  $("run").textContent = "Run";
+  show(false);
 }
 
 /** A fresh answer. `quiet` (live) keeps the old one on screen until the new one is complete. */
@@ -34,7 +34,7 @@ export async function guarded(view, quiet, work) {
   drop();
   const mine = running = new AbortController(), began = performance.now();
   if (!quiet) { notices.clear(); $("status").textContent = "running …"; }
-  $("run").textContent = "Stop";
+  show(true);
   try {
     const done = await work(mine.signal);
     if (mine === running) $("status").textContent = view.summary(done, (performance.now() - began) / 1000);
@@ -49,9 +49,14 @@ export async function guarded(view, quiet, work) {
   }
 }
 
+function show(runs) {
+  $("run").textContent = runs ? "Stop" : "Run";
+  document.body.classList.toggle("busy", runs);
+}
+
 function settle(view) {
   running = null;
-  $("run").textContent = "Run";
+  show(false);
   view.settle();
   if ($("live").checked) timer = setTimeout(() => (document.hidden ? settle(view) : start(view, { quiet: true })), view.every);
 }

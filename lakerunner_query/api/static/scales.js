@@ -38,6 +38,18 @@ export function timeLabel(ms, step) {
   return ms % DAY === 0 ? text.slice(5, 10) : text.slice(11, step < MINUTE ? 19 : 16);
 }
 
+/** 15 s, 1.5 min, 2 h */
+export function duration(ms) {
+  const [unit, name] = [[DAY, "d"], [HOUR, "h"], [MINUTE, "min"], [SECOND, "s"]].find(([one]) => ms >= one) ?? [1, "ms"];
+  return `${Number((ms / unit).toFixed(1))} ${name}`;
+}
+
+/** Six digits of a value, or all of its whole part: what can be read in passing. */
+export function readable(value, text) {
+  if (!Number.isFinite(value) || Number.isInteger(value)) return text;
+  return String(Number(value.toPrecision(Math.max(6, String(Math.trunc(Math.abs(value))).length))));
+}
+
 /** As many digits as tell neighbouring ticks apart: `1.5 M`, `0.25`, `2e-7`. */
 export function valueLabel(value, step, greatest) {
   if (value === 0) return "0";

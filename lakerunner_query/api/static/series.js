@@ -32,6 +32,12 @@ export function highest(series, most) {
   return series.filter((one) => chosen.has(one));
 }
 
+/** The range, begun earlier by whole steps where a range vector reaches back before it. */
+export function spanned(series, { start, end, step }) {
+  const first = series.reduce((least, { points }) => Math.min(least, points[0][0]), start);
+  return { start: start - Math.ceil((start - first) / step) * step, end, step };
+}
+
 /** Stretches without a missing step and without NaN or infinities: what a line may connect. */
 export function stretches(points, stepMs) {
   const found = [];

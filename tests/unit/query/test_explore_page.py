@@ -155,7 +155,8 @@ def test_every_control_has_a_name() -> None:
 
 def test_both_themes_define_every_colour() -> None:
     light, dark = re.findall(r":root \{(.*?)\}", text("explore.css"), re.DOTALL)
-    used = set(re.findall(r"var\((--[\w-]+)\)", text("explore.css"))) - {"--level", "--hue", "--mono"}
+    other = {"--level", "--hue", "--mono", "--longest"}
+    used = set(re.findall(r"var\((--[\w-]+)\)", text("explore.css"))) - other
     assert len([name for name in used if name.startswith("--hue-")]) == 10
     for theme in (light, dark):
         assert used <= set(re.findall(r"(--[\w-]+):", theme))
@@ -283,6 +284,56 @@ def test_labels_of_values_tell_ticks_apart(computed: Computed) -> None:
     asked = [(0, 20, 100), (0.05, 0.05, 0.3), (1.5e6, 5e5, 2e6), (12000, 2000, 20000), (2e-7, 1e-7, 5e-7)]
     labels = computed("scales.js", f"{json.dumps(asked)}.map((one) => m.valueLabel(...one))")
     assert labels == ["0", "0.05", "1.5 M", "12 k", "2e-7"]
+
+
+@needs_node
+def test_values_in_passing_and_durations_are_short(computed: Computed) -> None:
+    texts = ["2.0666666666666664", "7556632", "1234567.891", "-0.000012345678", "NaN", "+Inf", "3e+30"]
+    found = computed("scales.js", f"{json.dumps(texts)}.map((one) => m.readable(Number(one), one))")
+    assert found == ["2.06667", "7556632", "1234568", "-0.0000123457", "NaN", "+Inf", "3e+30"]
+    times = [250, 15_000, 60_000, 90_000, 3_600_000, 5_400_000, 172_800_000]
+    found = computed("scales.js", f"{times}.map(m.duration)")
+    assert found == ["250 ms", "15 s", "1 min", "1.5 min", "1 h", "1.5 h", "2 d"]
+    moments = computed("range.js", "[1767225600000, 1767225601500].map(m.moment)")
+    assert moments == ["2026-01-01 00:00", "2026-01-01 00:00:01"]
+
+
+@needs_node
+def test_buckets_are_lines_with_bars(computed: Computed) -> None:
+    buckets = [
+        [0, "0.7071067811865475", "1", "12"], [1, "-2", "-1", "6"], [3, "-0.001", "0.001", "0"],
+        [2, "1", "+Inf", "1"],
+    ]  # fmt: skip
+    assert computed("table.js", f"m.bucketLines({json.dumps(buckets)})").split("\n") == [
+        "(0.707107, 1]    12 " + 24 * "▇",
+        "[-2, -1)          6 " + 12 * "▇",
+        "[-0.001, 0.001]   0",
+        "(1, +Inf)         1 ▇▇",
+    ]
+    assert "▇" not in computed("table.js", 'm.bucketLines([[0, "1", "2", "0"]])')
+
+
+@needs_node
+def test_a_range_vector_begins_the_axis_earlier(computed: Computed) -> None:
+    times = "{ start: 1000, end: 2000, step: 100 }"
+    for first, start in [(1000, 1000), (1200, 1000), (950, 900), (700, 700)]:
+        found = computed("series.js", f"m.spanned([{{ points: [[{first}, 1]] }}], {times})")
+        assert found == {"start": start, "end": 2000, "step": 100}
+    assert computed("series.js", f"m.spanned([], {times})")["start"] == 1000
+
+
+@needs_node
+def test_what_is_offered_for_a_native_histogram_is_promql(computed: Computed) -> None:
+    cases = {
+        "latency": "histogram_quantile(0.95, rate(latency[5m]))",
+        ' {"a.b", job="x"} ': 'histogram_quantile(0.95, rate({"a.b", job="x"}[5m]))',
+        "latency[2m]": "histogram_quantile(0.95, rate(latency[2m]))",
+        "sum(rate(latency[5m]))": "histogram_quantile(0.95, sum(rate(latency[5m])))",
+        "sum(latency) # all": "histogram_quantile(0.95, sum(latency) # all\n)",
+    }
+    found = computed("complete.js", f"{json.dumps(list(cases))}.map(m.quantileOf)")
+    assert found == list(cases.values())
+    assert all(parse(one) for one in found)
 
 
 @needs_node
