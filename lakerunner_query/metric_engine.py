@@ -1,28 +1,43 @@
 """A metric query from text to series: the counterpart of `engine.py`.
 
-parse → bind → what it reads → locate → slices → dispatch → join. Everything up to `locate` happens in
-`prepare`, so that its errors keep their status.
+parse → bind → what it reads → locate → slices or shards → dispatch → join. Everything up to `locate`
+happens in `prepare`, so that its errors keep their status.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import TypeVar
 
 from anyio.to_thread import run_sync
 
 from lakerunner_query.admission import Admission
-from lakerunner_query.errors import InvalidRequestError, LimitExceededError, QueryTimeoutError
+from lakerunner_query.errors import (
+    InvalidRequestError,
+    LimitExceededError,
+    QueryTimeoutError,
+    WorkFailedError,
+)
+from lakerunner_query.evaluate.failures import EvaluationError
 from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.metric_answer import MetricAnswer, decode_metric_answer
 from lakerunner_query.execute.metric_merge import Collector, Joined
-from lakerunner_query.execute.metric_slices import SliceSizes, cut_steps, narrowed, needed, worth_reading
-from lakerunner_query.execute.work import MetricUnit, segment_ref
+from lakerunner_query.execute.metric_shards import received, shard_units, with_shards
+from lakerunner_query.execute.metric_slices import (
+    SliceSizes,
+    cut_steps,
+    narrowed,
+    needed,
+    rows_to_read,
+    worth_reading,
+)
+from lakerunner_query.execute.work import MetricUnit, ShardUnit, Unit, segment_ref
 from lakerunner_query.lang.promql.ast import Expr
 from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.features import Features
@@ -31,6 +46,7 @@ from lakerunner_query.plan.metrics import Reads, reads
 from lakerunner_query.plan.rollups import rollups_for
 from resources.index.types import Segment, TierView
 
+Answer = TypeVar("Answer")
 METRICS = "metrics"
 JOINED_HERE = 200_000
 """Points that are joined faster than another thread is asked to."""
@@ -121,16 +137,11 @@ class MetricEngine:
         """The answers of the slices, in order of time."""
         async with self._admission.admit(query.org, query.deadline):
             units = list(self.units(query))
-            answers = self._dispatcher.run(units, decode_metric_answer, ahead=len(units))
-            async with aclosing(answers):
-                while True:
-                    try:
-                        async with asyncio.timeout_at(query.deadline):
-                            answer = await anext(answers, None)
-                    except TimeoutError as error:
-                        raise QueryTimeoutError(f"no answer after {query.timeout_s:g} s: {SLOW}") from error
-                    if answer is None:
-                        return
+            shards = self.shards(query, units)
+            if shards:
+                units = [await self._after(query, shards, units[0])]
+            async with aclosing(self._in_time(query, units, decode_metric_answer)) as answers:
+                async for answer in answers:
                     yield answer
 
     async def collect(self, query: PreparedMetrics) -> Joined:
@@ -146,6 +157,13 @@ class MetricEngine:
         if collector.points < JOINED_HERE:
             return collector.joined()
         return await asyncio.to_thread(collector.joined)
+
+    def shards(self, query: PreparedMetrics, units: Sequence[MetricUnit]) -> tuple[ShardUnit, ...]:
+        """What is computed side by side before the one unit there is; nothing where there are more."""
+        if len(units) != 1:
+            return ()
+        rows = rows_to_read(list(zip(query.reads, query.segments, strict=True)))
+        return shard_units(units[0], query.expr, rows, self._dispatcher.count, self._sizes)
 
     def units(self, query: PreparedMetrics) -> Iterator[MetricUnit]:
         asked = query.asked
@@ -174,6 +192,32 @@ class MetricEngine:
                 max_series=self.limits.max_series,
                 max_samples=self.limits.max_points,
             )
+
+    async def _after(
+        self, query: PreparedMetrics, shards: Sequence[ShardUnit], unit: MetricUnit
+    ) -> MetricUnit:
+        """What is left of the unit when the shards are there, and all of it if one of them fails."""
+        try:
+            async with aclosing(self._in_time(query, shards, received)) as answers:
+                return with_shards(unit, [answer async for answer in answers])
+        except (EvaluationError, LimitExceededError, WorkFailedError):
+            return unit  # which of several errors is told is for the one who sees all series
+
+    async def _in_time(
+        self, query: PreparedMetrics, units: Sequence[Unit], decode: Callable[[bytes], Answer]
+    ) -> AsyncGenerator[Answer, None]:
+        """Answers of the workers, all of them at work at once, until the deadline."""
+        answers = self._dispatcher.run(units, decode, ahead=len(units))
+        async with aclosing(answers):
+            while True:
+                try:
+                    async with asyncio.timeout_at(query.deadline):
+                        answer = await anext(answers, None)
+                except TimeoutError as error:
+                    raise QueryTimeoutError(f"no answer after {query.timeout_s:g} s: {SLOW}") from error
+                if answer is None:
+                    return
+                yield answer
 
     async def _tiers(
         self, org: str, expr: Expr, steps: Steps, wanted: Sequence[Reads], lookback_ms: int

@@ -6,6 +6,7 @@ segments: 40 live, 37 pruned by time and terms, 3 may match
 rollups: none can serve
 slices: 1
   steps 1767225600000 to 1767229200000 (61): 3 segments
+shards of series: 2, of rate(up[5m])            (of a query that is one slice, where that is much to read)
 """
 
 from __future__ import annotations
@@ -13,17 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lakerunner_query.execute.locate import Locator
-from lakerunner_query.execute.work import MetricUnit
-from lakerunner_query.lang.promql.ast import Selector
+from lakerunner_query.execute.work import MetricUnit, ShardUnit
+from lakerunner_query.lang.promql.ast import Expr, Selector
 from lakerunner_query.lang.promql.printer import to_text
 from lakerunner_query.metric_engine import METRICS, MetricEngine, PreparedMetrics
 from lakerunner_query.plan.metrics import Reads
+from lakerunner_query.plan.shards import per_series
 from resources.index.types import Segment
 
 
 async def explain(engine: MetricEngine, locator: Locator, query: PreparedMetrics) -> str:
     live = await locator.live_segments(query.org, METRICS)
-    return "\n".join([*_plan(query, live), *_slices(list(engine.units(query)))])
+    units = list(engine.units(query))
+    return "\n".join(
+        [*_plan(query, live), *_slices(units), *_shards(engine.shards(query, units), query.expr)]
+    )
 
 
 def _plan(query: PreparedMetrics, live: int) -> Iterator[str]:
@@ -58,3 +63,9 @@ def _slices(units: Sequence[MetricUnit]) -> Iterator[str]:
             for one in unit.rollups
         )
         yield f"  steps {unit.first_ms} to {last} ({unit.steps}): {len(unit.segments)} segments{rollups}"
+
+
+def _shards(shards: Sequence[ShardUnit], expr: Expr) -> Iterator[str]:
+    if shards:
+        parts = ", ".join(to_text(part) for part in per_series(expr) or ())
+        yield f"shards of series: {len(shards)}, of {parts}"

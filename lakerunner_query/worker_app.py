@@ -34,13 +34,16 @@ from lakerunner_query.errors import (
 )
 from lakerunner_query.execute.metric_answer import encode_metric_answer, encode_series_answer
 from lakerunner_query.execute.metric_facts import encode_facts
+from lakerunner_query.execute.shard_answer import encode_shard_answer
 from lakerunner_query.execute.work import (
     TOKEN_HEADER,
     ExemplarUnit,
     MetadataUnit,
     MetricUnit,
     SeriesUnit,
+    ShardUnit,
     Unit,
+    UnitReport,
     encode_answer,
 )
 from lakerunner_query.warm import preload
@@ -92,7 +95,7 @@ class Worker:
             watcher.cancel()
 
     def _scan(self, unit: Unit, cancellation: Cancellation) -> bytes:
-        if isinstance(unit, MetricUnit):
+        if isinstance(unit, MetricUnit | ShardUnit):
             return self._metrics(unit, cancellation)
         if isinstance(unit, SeriesUnit):
             return encode_series_answer(self.lister.run(unit, cancellation))
@@ -115,16 +118,20 @@ class Worker:
         self.counters.add("lakerunner_worker_bytes_fetched_total", report.bytes_fetched)
         return encode_answer(rows, report)
 
-    def _metrics(self, unit: MetricUnit, cancellation: Cancellation) -> bytes:
+    def _metrics(self, unit: MetricUnit | ShardUnit, cancellation: Cancellation) -> bytes:
         known = self.answers.of(unit)
         if known is not None:
             self.counters.add("lakerunner_worker_answers_remembered_total")
             return known
-        found = self.metrics.run(unit, cancellation)
-        self.counters.add("lakerunner_worker_samples_total", found.report.rows_considered)
-        self.counters.add("lakerunner_worker_bytes_fetched_total", found.report.bytes_fetched)
-        body = encode_metric_answer(found)
-        if not found.report.missing:
+        if isinstance(unit, ShardUnit):
+            part = self.metrics.shard(unit, cancellation)
+            body, report = encode_shard_answer(part), part.report
+        else:
+            found = self.metrics.run(unit, cancellation)
+            body, report = encode_metric_answer(found), UnitReport() if unit.given else found.report
+        self.counters.add("lakerunner_worker_samples_total", report.rows_considered)
+        self.counters.add("lakerunner_worker_bytes_fetched_total", report.bytes_fetched)
+        if not report.missing:
             self.answers.keep(unit, body)
         return body
 

@@ -14,7 +14,7 @@ and for range functions
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -24,7 +24,17 @@ from lakerunner_query.evaluate.vectors import Scalar, Series, Steps, String, Val
 from lakerunner_query.lang.promql.ast import Expr, Matrix, Reach, Selector, Subquery
 from lakerunner_query.windows.functions import Grid
 
-__all__ = ["Annotation", "Annotations", "Context", "Evaluator", "Forced", "Hints", "Options", "Window"]
+__all__ = [
+    "Annotation",
+    "Annotations",
+    "Context",
+    "Evaluator",
+    "Forced",
+    "Given",
+    "Hints",
+    "Options",
+    "Window",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +59,25 @@ class Hints(Enum):
     """As stored, whatever is below."""
 
 
+_STATISTICS = frozenset({"histogram_count", "histogram_sum", "histogram_avg"})
+_WHOLE_HISTOGRAMS = frozenset({"histogram_quantile", "histogram_quantiles", "histogram_fraction"})
+
+
+def hints_below(function: str, hints: Hints) -> Hints:
+    """What the arguments of a call are evaluated with."""
+    if function in _WHOLE_HISTOGRAMS:
+        return Hints.KEPT
+    return Hints.FOUND if function in _STATISTICS and hints is Hints.STORED else hints
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A part of an expression that was evaluated elsewhere, and what was to be said about it."""
+
+    vector: Vector
+    annotations: tuple[Annotation, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """Where a selector, range selector or subquery looks."""
@@ -70,6 +99,8 @@ class Context:
     hints: Hints = Hints.STORED
     invariant: frozenset[int] = frozenset()
     """The ids of expressions that are the same at every step."""
+    given: Mapping[int, Given] = field(default_factory=dict)
+    """By the ids of expressions that need not be evaluated."""
 
     def evaluate(self, expr: Expr) -> Value:
         """Any argument; range vectors as `samples` gives them."""

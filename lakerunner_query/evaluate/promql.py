@@ -10,12 +10,20 @@ is the dropping of names and the merging of series that are the same then, is do
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lakerunner_query.evaluate.context import Annotation, Annotations, Context, Options
+from lakerunner_query.evaluate.context import (
+    Annotation,
+    Annotations,
+    Context,
+    Given,
+    Hints,
+    Options,
+    hints_below,
+)
 from lakerunner_query.evaluate.invariance import invariant_parts
 from lakerunner_query.evaluate.labels import without_metadata
 from lakerunner_query.evaluate.operators import ARITHMETIC, COMPARISONS
@@ -26,7 +34,17 @@ from lakerunner_query.evaluate.selecting import bare
 from lakerunner_query.evaluate.source import Source
 from lakerunner_query.evaluate.vectors import Labels, Scalar, Series, Steps, Value, Vector
 from lakerunner_query.evaluate.walk import EVALUATOR
-from lakerunner_query.lang.promql.ast import Aggregate, Binary, Call, Expr, Matrix, Reach, Unary
+from lakerunner_query.lang.promql.ast import (
+    Aggregate,
+    Binary,
+    Call,
+    Expr,
+    Matrix,
+    Reach,
+    Subquery,
+    Unary,
+    children,
+)
 
 _FRAMES = 12_000
 """An expression may be 500 levels deep, and a level takes several calls of Python's."""
@@ -42,12 +60,16 @@ class Answer:
     """Of an instant query: the order of series was asked for."""
 
 
-def evaluate(expr: Expr, steps: Steps, source: Source, options: Options) -> Answer:
-    """The answer at these steps; the expression is bound already."""
+def evaluate(
+    expr: Expr, steps: Steps, source: Source, options: Options, given: Mapping[int, Given] | None = None
+) -> Answer:
+    """The answer at these steps; the expression is bound already, and of some parts the value is `given`."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
     notes = Annotations()
     invariant = invariant_parts(expr)
-    context = Context(steps, Remembered(source), options, notes, EVALUATOR, invariant=invariant)
+    context = Context(
+        steps, Remembered(source), options, notes, EVALUATOR, invariant=invariant, given=given or {}
+    )
     value = EVALUATOR.evaluate(context, expr)
     if isinstance(value, Vector):
         value = merged(value)
@@ -55,6 +77,32 @@ def evaluate(expr: Expr, steps: Steps, source: Source, options: Options) -> Answ
         where = EVALUATOR.window(context, expr)
         value = trimmed(value, where) if where.reach == Reach.PLAIN else extended(value, where)
     return Answer(value, notes.all(), steps.count == 1 and _is_ordered(expr))
+
+
+def evaluate_parts(
+    expr: Expr, parts: Sequence[Expr], steps: Steps, source: Source, options: Options
+) -> list[Given]:
+    """Some vectors of an expression, each as if it were evaluated where it stands."""
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
+    invariant, hints, remembered = invariant_parts(expr), _hints(expr), Remembered(source)
+    found: list[Given] = []
+    for part in parts:
+        notes = Annotations()
+        context = Context(steps, remembered, options, notes, EVALUATOR, hints[id(part)], invariant)
+        found.append(Given(context.vector(part), notes.all()))
+    return found
+
+
+def _hints(expr: Expr) -> dict[int, Hints]:
+    """By the ids of all expressions but those in subqueries."""
+    found: dict[int, Hints] = {}
+    waiting = [(expr, Hints.STORED)]
+    while waiting:
+        one, hints = waiting.pop()
+        found[id(one)] = hints
+        below = hints_below(one.function, hints) if isinstance(one, Call) else hints
+        waiting += [(child, below) for child in children(one) if not isinstance(one, Subquery)]
+    return found
 
 
 def settle(parts: Sequence[Answer]) -> Answer:

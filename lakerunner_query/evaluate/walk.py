@@ -10,7 +10,7 @@ import numpy as np
 
 from lakerunner_query.evaluate.aggregate import aggregate
 from lakerunner_query.evaluate.binary import binary
-from lakerunner_query.evaluate.context import Context, Evaluator, Hints
+from lakerunner_query.evaluate.context import Context, Evaluator, Given, hints_below
 from lakerunner_query.evaluate.functions import FUNCTIONS
 from lakerunner_query.evaluate.histogram import negate
 from lakerunner_query.evaluate.rows import spread
@@ -33,16 +33,31 @@ from lakerunner_query.lang.promql.ast import (
     Unary,
 )
 
-_STATISTICS = frozenset({"histogram_count", "histogram_sum", "histogram_avg"})
-_WHOLE_HISTOGRAMS = frozenset({"histogram_quantile", "histogram_quantiles", "histogram_fraction"})
-
 
 def evaluate(context: Context, expr: Expr) -> Value:
     """The value at every step; range vectors as the samples that their windows need."""
+    given = context.given.get(id(expr))
+    if given is not None:
+        return _told(context, given)
     is_costly = isinstance(expr, Call | Aggregate | Binary)
     if is_costly and context.steps.count > 1 and id(expr) in context.invariant:
         return _once(context, expr)
     return _EVALUATIONS[type(expr)](context, expr)
+
+
+def _told(context: Context, given: Given) -> Vector:
+    """Annotations come as late as if the part were evaluated now."""
+    for annotation in given.annotations:
+        context.annotations.add(annotation)
+    vector, steps = given.vector, context.steps.count
+    if vector.present.shape[1] == steps:
+        return vector
+    return replace(  # below something that is the same at every step, and looked at once
+        vector,
+        values=vector.values[:, :steps],
+        present=vector.present[:, :steps],
+        histograms=None if vector.histograms is None else vector.histograms[:, :steps],
+    )
 
 
 def _number(context: Context, expr: Number) -> Scalar:
@@ -62,10 +77,9 @@ def _inner(context: Context, expr: Paren) -> Value:
 
 
 def _call(context: Context, expr: Call) -> Value:
-    if expr.function in _WHOLE_HISTOGRAMS:
-        context = replace(context, hints=Hints.KEPT)
-    elif expr.function in _STATISTICS and context.hints is Hints.STORED:
-        context = replace(context, hints=Hints.FOUND)
+    hints = hints_below(expr.function, context.hints)
+    if hints is not context.hints:
+        context = replace(context, hints=hints)
     return FUNCTIONS[expr.function](context, expr)
 
 

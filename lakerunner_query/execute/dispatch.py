@@ -19,7 +19,7 @@ import xxhash
 from lakerunner_query.errors import LimitExceededError, QueryError, WorkerUnavailableError, WorkFailedError
 from lakerunner_query.evaluate.failures import EvaluationError
 from lakerunner_query.execute.wire import Reply, Wire, WireError
-from lakerunner_query.execute.work import TOKEN_HEADER, MetricUnit, Unit
+from lakerunner_query.execute.work import TOKEN_HEADER, MetricUnit, ShardUnit, Unit
 
 Answer = TypeVar("Answer")
 OK = 200
@@ -88,7 +88,7 @@ class Dispatcher:
         async with self._slots:
             for attempt in range(ATTEMPTS):
                 worker = self._choose(
-                    unit.affinity, attempt, unit.turn if isinstance(unit, MetricUnit) else 0
+                    unit.affinity, attempt, unit.turn if isinstance(unit, MetricUnit | ShardUnit) else 0
                 )
                 try:
                     return await self._ask(worker, body, decode)

@@ -70,7 +70,7 @@ class Collector:
         for series in answer.series:
             self._rows.setdefault(series.labels, []).append(series)
         for note in answer.notes:
-            self._notes.add(_annotation(note))
+            self._notes.add(annotation(note))
         self.points += answer.samples
         self.missing.update((lost.segment_id, lost) for lost in answer.report.missing)
         self.segments_opened += answer.report.segments_opened
@@ -138,7 +138,8 @@ def _text(samples: Sequence[tuple[float, bytes]]) -> bytes:
     return b",".join(raw for _, raw in samples)
 
 
-def _annotation(note: Note) -> Annotation:
+def annotation(note: Note) -> Annotation:
+    """As it was when evaluation said it."""
     message = note.key.removeprefix(f"PromQL {note.kind}: ")
     forced = None if note.forced is None else Forced(*note.forced)
     return Annotation(note.kind, message, Span(*note.place), forced)

@@ -43,7 +43,7 @@ def cut_steps(
     steps: Steps, loads: Sequence[tuple[Reads, Sequence[Segment]]], workers: int, sizes: SliceSizes
 ) -> list[Part]:
     """Runs of steps, in order."""
-    rows = sum(_rows(read, segments) for read, segments in loads)
+    rows = rows_to_read(loads)
     parts = max(1, -(-rows // sizes.rows))
     if rows > sizes.at_least:
         parts = max(parts, workers)
@@ -54,6 +54,11 @@ def cut_steps(
     window = max(1, width - span)
     parts = min(parts, steps.count, max(workers if rows > sizes.at_least else 1, span // window, 1))
     return list(steady_parts(steps, parts))
+
+
+def rows_to_read(loads: Sequence[tuple[Reads, Sequence[Segment]]]) -> int:
+    """About as many, of all selectors together."""
+    return sum(_rows(read, segments) for read, segments in loads)
 
 
 def steady_parts(steps: Steps, parts: int) -> Iterator[Part]:

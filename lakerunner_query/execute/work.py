@@ -87,6 +87,24 @@ class MetricUnit(msgspec.Struct, frozen=True, tag="metrics"):
     max_samples: int = 0
     """Of one selector; 0: any number."""
     start_timestamps: bool = False
+    given: tuple[bytes, ...] = ()
+    """Answers of all shards of the series: what is left is what stands above the parts they are of."""
+
+
+class ShardUnit(msgspec.Struct, frozen=True, tag="shard"):
+    """The parts of a PromQL query that are of single series, for one shard of them."""
+
+    of: MetricUnit
+    number: int
+    count: int
+
+    @property
+    def affinity(self) -> str:
+        return self.of.affinity
+
+    @property
+    def turn(self) -> int:
+        return self.number
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -125,7 +143,7 @@ class ExemplarUnit(msgspec.Struct, frozen=True, tag="exemplars"):
     segments: tuple[SegmentRef, ...]
 
 
-Unit = LogUnit | MetricUnit | SeriesUnit | MetadataUnit | ExemplarUnit
+Unit = LogUnit | MetricUnit | ShardUnit | SeriesUnit | MetadataUnit | ExemplarUnit
 
 
 class Missing(msgspec.Struct, frozen=True):

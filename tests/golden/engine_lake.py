@@ -24,7 +24,8 @@ from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.metric_answer import encode_metric_answer
 from lakerunner_query.execute.metric_merge import Joined
 from lakerunner_query.execute.metric_slices import SliceSizes
-from lakerunner_query.execute.work import MetricUnit, Unit
+from lakerunner_query.execute.shard_answer import encode_shard_answer
+from lakerunner_query.execute.work import MetricUnit, ShardUnit, Unit
 from lakerunner_query.metric_engine import MetricEngine, MetricLimits, MetricRange
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.metrics.opening import MetricOpener
@@ -76,9 +77,14 @@ class LocalDispatcher:
         del ahead
         for unit in units:
             received: Any = msgspec.json.decode(msgspec.json.encode(unit), type=Unit)  # type: ignore[arg-type]
-            assert isinstance(received, MetricUnit)
             self.units += 1
-            yield decode(encode_metric_answer(self._scanner.run(received, Cancellation())))
+            yield decode(self._answer(received))
+
+    def _answer(self, unit: MetricUnit | ShardUnit) -> bytes:
+        if isinstance(unit, ShardUnit):
+            return encode_shard_answer(self._scanner.shard(unit, Cancellation()))
+        assert isinstance(unit, MetricUnit)
+        return encode_metric_answer(self._scanner.run(unit, Cancellation()))
 
 
 class EngineLake:

@@ -26,6 +26,7 @@ from lakerunner_query.execute.work import RollupRef, SegmentRef
 from lakerunner_query.lang.matcher import Matcher
 from lakerunner_query.windows.functions import Function, Grid
 from lakerunner_query.worker.cache import SegmentCache
+from lakerunner_query.worker.metrics.families import Shard
 from lakerunner_query.worker.metrics.lake_source import LakeSource
 from lakerunner_query.worker.metrics.opening import MetricOpener
 from resources.duckdb import Cancellation
@@ -56,19 +57,20 @@ class LakeFiles(MemorySource):
     _opener: MetricOpener | None = None
 
     def select(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> Series:
-        with self._source() as source:
+        with self.source() as source:
             return source.select(matchers, from_ms, to_ms)
 
     def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> Answered | None:
         if not self.with_rollups:
             return None
-        with self._source() as source:
+        with self.source() as source:
             found = source.over_windows(function, matchers, grid)
             self.served += source.rollups.rows_read
             return found
 
     @contextmanager
-    def _source(self) -> Iterator[LakeSource]:
+    def source(self, shard: Shard | None = None) -> Iterator[LakeSource]:
+        """All series that are loaded, or a shard of them."""
         state = sum(map(len, self.series.values()))
         if state != self._written:
             self._segments, self._written = self._write(), state
@@ -76,7 +78,7 @@ class LakeFiles(MemorySource):
         opener = self._opened()
         with opener.reading(Cancellation()) as reading:
             numbering = opener.interner.numbering()
-            yield LakeSource(reading, self._segments, numbering, self._rollups, starts=True)
+            yield LakeSource(reading, self._segments, numbering, self._rollups, starts=True, shard=shard)
             assert not reading.missing, reading.missing
 
     def _roll_up(self) -> tuple[RollupRef, ...]:

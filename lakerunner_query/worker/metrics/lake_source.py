@@ -11,15 +11,14 @@ where the name was given exactly; a pattern that happens to match it does not me
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.source import Answered
 from lakerunner_query.evaluate.vectors import Labels, Series
+from lakerunner_query.execute.shard_answer import Trait
 from lakerunner_query.execute.work import RollupRef, SegmentRef
 from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.windows.functions import Function, Grid
@@ -33,8 +32,10 @@ from lakerunner_query.worker.metrics.derived import (
     Block,
     derived,
 )
+from lakerunner_query.worker.metrics.families import Shard
 from lakerunner_query.worker.metrics.interning import Numbering
 from lakerunner_query.worker.metrics.joined import Rows, Runs, cut, join
+from lakerunner_query.worker.metrics.most import Most
 from lakerunner_query.worker.metrics.opening import Reading
 from lakerunner_query.worker.metrics.reset_hints import BEFORE_MS, with_hints
 from lakerunner_query.worker.metrics.rollups import Numbered, RollupSource, may_derive
@@ -51,30 +52,8 @@ NAMES = (*SUFFIXES, QUANTILE)
 """What stands behind a stored name in the names of its classic series."""
 
 
-@dataclass(frozen=True, slots=True)
-class Most:
-    """What one selector may need; 0: any number."""
-
-    series: int = 0
-    samples: int = 0
-
-    def check_series(self, count: int) -> None:
-        if self.series and count > self.series:
-            raise LimitExceededError(
-                f"a selector matches more than {self.series} series (query_max_series): "
-                "add matchers, or narrow the time range"
-            )
-
-    def check_samples(self, count: int) -> None:
-        if self.samples and count > self.samples:
-            raise LimitExceededError(
-                "query processing would load too many samples into memory in query execution: "
-                f"more than {self.samples} (query_max_samples); add matchers, or narrow the time range"
-            )
-
-
 class LakeSource:
-    """Samples of the segments of one unit of work."""
+    """Samples of the segments of one unit of work, of all series or those of one shard."""
 
     def __init__(
         self,
@@ -85,12 +64,18 @@ class LakeSource:
         most: Most | None = None,
         *,
         starts: bool = False,
+        shard: Shard | None = None,
     ) -> None:
+        if shard is not None and rollups:
+            raise ValueError("rollups are of all series, not of one shard")
         self._reading = reading
         self._segments = segments
         self._numbering = numbering
         self._starts = starts
-        self._most = most or Most()
+        self._shard = shard
+        self.most = most or Most()
+        self.traits = Trait.NOTHING
+        """Of all that was selected so far."""
         self.rollups = RollupSource(reading, rollups, numbering, self._floats)
 
     def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> Answered | None:
@@ -100,13 +85,14 @@ class LakeSource:
         """Stored series, and the classic series of those that match with another name."""
         tables = self._tables(from_ms, to_ms)
         keys = tuple(segment.key for segment, _ in tables)
-        what = Selected(keys, tuple(matchers), from_ms, to_ms, self._starts)
+        what = Selected(keys, tuple(matchers), from_ms, to_ms, self._starts, self._shard)
         known = self._reading.remembered(what)
         if known is None:
-            known = Selection.of(self._selected(tables, matchers, from_ms, to_ms))
+            known = Selection.of(*self._selected(tables, matchers, from_ms, to_ms))
             self._reading.remember(what, known)
-        self._most.check_series(known.series.count)
-        self._most.check_samples(len(known.series.time_ms))
+        self.traits |= known.traits
+        self.most.check_series(known.series.count)
+        self.most.check_samples(len(known.series.time_ms))
         return known.series
 
     def series(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> set[Labels]:
@@ -122,7 +108,7 @@ class LakeSource:
             wanted = np.flatnonzero(table.matching(matchers) & overlapping)
             found.update(table.labels(number) for number in wanted.tolist())
         if with_rows:
-            found.update(self._selected(with_rows, matchers, from_ms, to_ms).labels)
+            found.update(self._selected(with_rows, matchers, from_ms, to_ms)[0].labels)
         return found
 
     def _tables(self, from_ms: int, to_ms: int) -> list[tuple[SegmentRef, SeriesTable]]:
@@ -144,8 +130,8 @@ class LakeSource:
         matchers: Sequence[Matcher],
         from_ms: int,
         to_ms: int,
-    ) -> Series:
-        found = self._stored(tables, matchers, from_ms, to_ms)
+    ) -> tuple[Series, Trait]:
+        found, traits = self._stored(tables, matchers, from_ms, to_ms)
         own = [m for m in matchers if m.name in {LE, QUANTILE_LABEL}]
         blocks: list[Block] = []
         for suffix in NAMES:
@@ -157,7 +143,9 @@ class LakeSource:
             )
             blocks += derived(rows, self._labels(numbers), suffix, own)
         blocks = [block for block in blocks if len(block.code)]
-        return united_with(found, blocks) if blocks else found
+        if not blocks:
+            return found, traits
+        return united_with(found, blocks), traits | (Trait.UNITED if found.labels else Trait.NOTHING)
 
     def _floats(
         self, matchers: Sequence[Matcher], from_ms: int, to_ms: int, only: Int64s | None
@@ -178,11 +166,12 @@ class LakeSource:
         matchers: Sequence[Matcher],
         from_ms: int,
         to_ms: int,
-    ) -> Series:
+    ) -> tuple[Series, Trait]:
         rows, numbers = self._rows(tables, matchers, "", from_ms, to_ms, only_derived=False)
         labels = self._labels(numbers)
         keep, histograms = answering(rows, exact=_names_exactly(matchers))
-        are_hinted = histograms is not None and hints_were_sent(rows)
+        traits = _traits(rows, is_native=histograms is not None)
+        are_hinted = Trait.HINTED | Trait.NATIVE in traits
         if are_hinted:
             earlier = from_ms - BEFORE_MS  # only where somebody speaks of resets: it is twice the reading
             tables = self._tables(earlier, to_ms)
@@ -196,7 +185,7 @@ class LakeSource:
             histograms = with_hints(histograms, rows.offsets)
             inside = rows.time_ms > from_ms
             rows, histograms = kept(rows, inside), histograms[inside]
-        return ordered(rows, labels, histograms, starts=self._starts)
+        return ordered(rows, labels, histograms, starts=self._starts), traits
 
     def _labels(self, numbers: Int64s) -> list[Labels]:
         return [self._numbering.labels[number] for number in numbers.tolist()]
@@ -215,10 +204,13 @@ class LakeSource:
         """Rows of the matching series (of `only` these), and their numbers in order of labels."""
         chosen: list[tuple[SegmentRef, SeriesTable, Int64s]] = []
         for segment, table in tables:
-            wanted = np.flatnonzero(table.matching(matchers, suffix) & table.overlapping(from_ms, to_ms))
+            matching = table.matching(matchers, suffix) & table.overlapping(from_ms, to_ms)
+            if self._shard is not None:
+                matching &= self._shard.takes(table.families)
+            wanted = np.flatnonzero(matching)
             if only is not None and len(wanted):
                 wanted = wanted[np.isin(self._numbering.of(table, wanted), only)]
-            self._most.check_series(len(wanted))
+            self.most.check_series(len(wanted))
             if len(wanted):
                 chosen.append((segment, table, wanted))
         paths = self._reading.paths([segment for segment, _, _ in chosen])
@@ -230,13 +222,13 @@ class LakeSource:
             if shape is None or (only_derived and not shape.columns & DISTRIBUTIONS):
                 continue
             parts += self._runs(segment, table, wanted, shape.starts, paths, from_ms, to_ms)
-            self._most.check_samples(sum(int((r.end - r.begin).sum()) for r, _ in parts))
+            self.most.check_samples(sum(int((r.end - r.begin).sum()) for r, _ in parts))
         found = np.unique(np.concatenate([n for _, n in parts])) if parts else np.zeros(0, np.int64)
         labels = self._labels(found)
         order = np.array(sorted(range(len(labels)), key=labels.__getitem__), np.int64)
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
-        self._most.check_series(len(found))
+        self.most.check_series(len(found))
         runs = [
             Runs(r.group, r.path, r.number, rank[np.searchsorted(found, n)], r.begin, r.end) for r, n in parts
         ]
@@ -276,6 +268,12 @@ class LakeSource:
                 self._reading.rows_considered += int((part.end - part.begin).sum())
                 found.append((part, numbers[part.codes]))
         return found
+
+
+def _traits(rows: Rows, *, is_native: bool) -> Trait:
+    if hints_were_sent(rows):
+        return Trait.HINTED | (Trait.NATIVE if is_native else Trait.NOTHING)
+    return Trait.UNHINTED | Trait.NATIVE if is_native else Trait.NOTHING
 
 
 def _stored_only(matchers: Sequence[Matcher]) -> list[Matcher]:

@@ -1,20 +1,31 @@
-"""One unit of a metric query on one worker: the expression over its steps, as finished text."""
+"""One unit of a metric query on one worker: the expression over its steps, as finished text.
+
+A shard's unit is the parts of the expression that are of single series; a unit that is given the answers of
+all shards reads nothing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.context import Options
-from lakerunner_query.evaluate.promql import Answer, evaluate
+from lakerunner_query.evaluate.promql import Answer, evaluate, evaluate_parts
 from lakerunner_query.evaluate.vectors import Scalar, Steps, String, Vector
 from lakerunner_query.execute.metric_answer import Kind, MetricAnswer, Note, RenderedSeries
-from lakerunner_query.execute.work import MetricUnit, UnitReport
+from lakerunner_query.execute.shard_answer import ShardAnswer, decode_shard_answer, report_together
+from lakerunner_query.execute.work import MetricUnit, ShardUnit, UnitReport
 from lakerunner_query.lang.promql.ast import Expr
 from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.features import Features
 from lakerunner_query.lang.promql.parser import parsed
-from lakerunner_query.worker.metrics.lake_source import LakeSource, Most
+from lakerunner_query.worker.metrics.families import Shard
+from lakerunner_query.worker.metrics.lake_source import LakeSource
+from lakerunner_query.worker.metrics.most import Most
 from lakerunner_query.worker.metrics.opening import MetricOpener, Reading
 from lakerunner_query.worker.metrics.rendering import readable, samples_series, scalar_series, vector_series
+from lakerunner_query.worker.metrics.shards import NothingToRead, given, parts_of, shard_parts
 from resources.duckdb import Cancellation
 
 
@@ -25,23 +36,57 @@ class MetricScanner:
         self._opener = opener
 
     def run(self, unit: MetricUnit, cancellation: Cancellation) -> MetricAnswer:
-        with self._opener.reading(cancellation) as reading:
-            source = LakeSource(
-                reading,
-                unit.segments,
-                self._opener.interner.numbering(),
-                unit.rollups,
-                Most(unit.max_series, unit.max_samples),
-                starts=unit.start_timestamps,
-            )
-            try:
-                found = evaluate(_bound(unit), _steps(unit), source, _options(unit))
-            except MemoryError as error:
-                raise LimitExceededError(
-                    "this part of the query needs more memory than a worker has: narrow the time range, "
-                    "use a larger step, or select fewer series"
-                ) from error
+        if unit.given:
+            return _rest(unit)
+        with self._opener.reading(cancellation) as reading, _enough_memory():
+            source = self._source(unit, reading)
+            found = evaluate(_bound(unit), _steps(unit), source, _options(unit))
             return rendered(found, unit, _report(reading, source))
+
+    def shard(self, unit: ShardUnit, cancellation: Cancellation) -> ShardAnswer:
+        with self._opener.reading(cancellation) as reading, _enough_memory():
+            source = self._source(unit.of, reading, Shard(unit.number, unit.count))
+            expr = _bound(unit.of)
+            found = evaluate_parts(expr, parts_of(expr), _steps(unit.of), source, _options(unit.of))
+            return ShardAnswer(
+                shard_parts(found),
+                int(source.traits),
+                source.most.seen_series,
+                source.most.seen_samples,
+                tuple(reading.opened),
+                _report(reading, source),
+            )
+
+    def _source(self, unit: MetricUnit, reading: Reading, shard: Shard | None = None) -> LakeSource:
+        return LakeSource(
+            reading,
+            unit.segments,
+            self._opener.interner.numbering(),
+            unit.rollups,
+            Most(unit.max_series, unit.max_samples),
+            starts=unit.start_timestamps,
+            shard=shard,
+        )
+
+
+def _rest(unit: MetricUnit) -> MetricAnswer:
+    """What stands above the parts that shards have answered."""
+    shards = [decode_shard_answer(body) for body in unit.given]
+    expr, steps = _bound(unit), _steps(unit)
+    with _enough_memory():
+        found = evaluate(expr, steps, NothingToRead(), _options(unit), given(expr, steps, shards))
+        return rendered(found, unit, report_together(shards))
+
+
+@contextmanager
+def _enough_memory() -> Iterator[None]:
+    try:
+        yield
+    except MemoryError as error:
+        raise LimitExceededError(
+            "this part of the query needs more memory than a worker has: narrow the time range, "
+            "use a larger step, or select fewer series"
+        ) from error
 
 
 def rendered(found: Answer, unit: MetricUnit, report: UnitReport) -> MetricAnswer:

@@ -12,7 +12,9 @@ from typing import NamedTuple
 from lakerunner_query.evaluate.labels import SharedLabels
 from lakerunner_query.evaluate.selecting import is_stale
 from lakerunner_query.evaluate.vectors import Series
+from lakerunner_query.execute.shard_answer import Trait
 from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.worker.metrics.families import Shard
 from lakerunner_query.worker.metrics.row_groups import HISTOGRAM_BYTES
 
 LABELS_BYTES = 150
@@ -27,15 +29,17 @@ class Selected(NamedTuple):
     from_ms: int
     to_ms: int
     starts: bool
+    shard: Shard | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     series: Series
     nbytes: int
+    traits: Trait = Trait.NOTHING
 
     @classmethod
-    def of(cls, series: Series) -> Selection:
+    def of(cls, series: Series, traits: Trait = Trait.NOTHING) -> Selection:
         series = replace(
             series, labels=SharedLabels(series.labels), are_real=not bool(is_stale(series).any())
         )
@@ -43,4 +47,4 @@ class Selection:
         size = sum(array.nbytes for array in arrays if array is not None) + LABELS_BYTES * series.count
         if series.histograms is not None:
             size += HISTOGRAM_BYTES * len(series.histograms)
-        return cls(series, size)
+        return cls(series, size, traits)

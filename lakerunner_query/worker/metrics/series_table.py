@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakerunner_query.lang import regex
 from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.worker.metrics.families import UInt64s, families
 from resources.lake.series import NAME_LABEL
 from resources.lake.streams import Labels
 
@@ -71,7 +72,7 @@ class SeriesTable:
     @property
     def nbytes(self) -> int:
         """About what it takes in memory, label sets that were made into values included."""
-        return 48 * self.count + 8 * len(self.keys) + sum(map(len, self.texts)) + 200 * len(self._labels)
+        return 56 * self.count + 8 * len(self.keys) + sum(map(len, self.texts)) + 200 * len(self._labels)
 
     def codes(self, label: str) -> Int32s:
         found = self._codes.get(label)
@@ -145,6 +146,11 @@ class SeriesTable:
         verdict = np.array(verdicts(matcher, texts), np.bool_)
         found: Flags = verdict[np.searchsorted(used, codes)]
         return found
+
+    @cached_property
+    def families(self) -> UInt64s:
+        """By series: what decides its shard."""
+        return families(self.names, self.texts, self.offsets, self.keys, self.values)
 
     @cached_property
     def _places(self) -> dict[str, int]:
