@@ -15,10 +15,9 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import psycopg
-import pyarrow as pa
 
 from benchmarks.ingest.corpus import START_NS
 from benchmarks.ingest.corpus.logs import web_logs
@@ -29,7 +28,7 @@ from lakerunner_query.admission import Admission
 from lakerunner_query.engine import Engine, Finished, Limits
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
-from lakerunner_query.execute.work import Unit, UnitReport
+from lakerunner_query.execute.work import LogUnit, Unit, encode_answer
 from lakerunner_query.plan.build import LogRange
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.log_scan import LogScanner
@@ -199,9 +198,13 @@ class _InProcess(Dispatcher):
         super().__init__((), "")
         self._scanner = scanner
 
-    async def run(self, units: Iterable[Unit]) -> AsyncGenerator[tuple[pa.Table, UnitReport], None]:
+    async def run(
+        self, units: Iterable[Unit], decode: Callable[[bytes], Answer], *, ahead: int = 1
+    ) -> AsyncGenerator[Answer, None]:
+        del ahead
         for unit in units:
-            yield self._scanner.run(unit, Cancellation())
+            assert isinstance(unit, LogUnit)
+            yield decode(encode_answer(*self._scanner.run(unit, Cancellation())))
 
 
 def _engine(index: PostgresIndex, home: Path) -> Engine:
@@ -236,6 +239,7 @@ def _segments(dsn: str) -> int:
     return int(count)
 
 
+Answer = TypeVar("Answer")
 HISTORY = """
 INSERT INTO lakerunner.organization (org_id)
 SELECT 'org-' || o FROM generate_series(1, %(orgs)s) AS o;

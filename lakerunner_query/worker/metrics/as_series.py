@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakerunner_query.evaluate.failures import EvaluationError
+from lakerunner_query.evaluate.spelling import label_set
 from lakerunner_query.evaluate.vectors import Labels, Objects, Series
 from lakerunner_query.worker.metrics.derived import Block, united
 from lakerunner_query.worker.metrics.joined import Rows
@@ -97,7 +99,10 @@ def united_with(found: Series, blocks: list[Block]) -> Series:
     clash = set(found.labels) & set(more.labels)
     if clash:
         at = next(iter(clash))
-        raise ValueError(f"{dict(at)}: histogram samples and classic ones of the same series")
+        raise EvaluationError(
+            f"{label_set(at)}: stored as samples, and a classic series of a stored histogram too: "
+            "name the metric exactly, or leave one of them out by its labels"
+        )
     return _side_by_side(found, more)
 
 

@@ -10,9 +10,12 @@ import pyarrow as pa
 import pytest
 
 from lakerunner_assets.segments.metric_columns import OPTIONAL
+from lakerunner_query.evaluate.failures import EvaluationError
+from lakerunner_query.evaluate.histogram import Histogram
 from lakerunner_query.evaluate.vectors import Series
 from lakerunner_query.lang.matcher import Matcher, MatchOp
-from lakerunner_query.worker.metrics.derived import spelled
+from lakerunner_query.worker.metrics.as_series import united_with
+from lakerunner_query.worker.metrics.derived import Block, spelled
 from resources.lake import streams
 from tests.unit.query.metrics.test_samples_of_segments import STALE, Lake
 
@@ -139,3 +142,11 @@ def test_quantiles_of_summaries(tmp_path: Path) -> None:
 )
 def test_bounds_are_spelled_without_exponents(bound: float, text: str) -> None:
     assert spelled(bound) == text
+
+
+def test_a_stored_histogram_with_the_labels_of_a_derived_series_is_refused_in_words() -> None:
+    histograms = np.array([Histogram(count=1.0)], np.object_)
+    stored = Series([LABELS], np.array([0, 1]), np.array([1000]), np.zeros(1), histograms)
+    block = Block([LABELS], np.array([0]), np.array([2000]), np.ones(1), None)
+    with pytest.raises(EvaluationError, match=r'__name__="wait", path="/"\}: stored as samples, and a classic series'):
+        united_with(stored, [block])
