@@ -148,5 +148,7 @@ def test_a_stored_histogram_with_the_labels_of_a_derived_series_is_refused_in_wo
     histograms = np.array([Histogram(count=1.0)], np.object_)
     stored = Series([LABELS], np.array([0, 1]), np.array([1000]), np.zeros(1), histograms)
     block = Block([LABELS], np.array([0]), np.array([2000]), np.ones(1), None)
-    with pytest.raises(EvaluationError, match=r'__name__="wait", path="/"\}: stored as samples, and a classic series'):
+    with pytest.raises(
+        EvaluationError, match=r'__name__="wait", path="/"\}: stored as samples, and a classic series'
+    ):
         united_with(stored, [block])
