@@ -8,7 +8,7 @@ samples of errors_total{job="api"} in (10:55, 12:00], segments with the terms of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.lang.matcher import Matcher, MatchOp
@@ -70,9 +70,6 @@ def _reads(expr: Expr, first: int, last: int, lookback: int, default_step: int) 
             begin, end = _shifted(expr.shift, first, last)
             step = default_step if expr.step is None else _known(expr.step)
             yield from _reads(expr.expr, begin - _known(expr.range) - step, end, lookback, default_step)
-        case Call(function="timestamp", arguments=(Selector() as selector,)) if selector.shift.at is not None:
-            yield _selected(selector, first, last, lookback, 0)
-            yield _selected(replace(selector, shift=Shift(0, selector.shift.at)), first, last, lookback, 0)
         case Call(function=function) if function == INFO:
             yield from _of_info(expr, first, last, lookback, default_step)
         case _:

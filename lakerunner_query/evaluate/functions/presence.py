@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from lakerunner_query.evaluate.functions.over_time import of_all
 from lakerunner_query.evaluate.rows import occupied
 from lakerunner_query.evaluate.selecting import bare
 from lakerunner_query.evaluate.vectors import NAME, Labels, Value, Vector
-from lakerunner_query.lang.matcher import MatchOp
+from lakerunner_query.lang import regex
+from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.lang.promql.ast import Call, Expr, Matrix, Selector
 from lakerunner_query.windows.functions import Flags, Function
 from lakerunner_query.windows.functions import absent as absent_at
@@ -38,7 +39,7 @@ def _missing(call: Call, present: Flags) -> Value:
 
 
 def told_labels(expr: Expr) -> Labels:
-    """Labels of a selector that have to equal something, and only once; of other expressions none.
+    """Labels of a selector that have to equal something, unless a later matcher of theirs says otherwise.
 
     absent(up{job="a", env=~"x|y", dc="1", dc="2"})  ->  {job="a"}
     """
@@ -46,10 +47,28 @@ def told_labels(expr: Expr) -> Labels:
         expr = expr.selector
     if not isinstance(expr, Selector):
         return ()
-    times = Counter(matcher.name for matcher in expr.matchers)
-    told = (
-        (matcher.name, matcher.value)
-        for matcher in expr.matchers
-        if matcher.op == MatchOp.EQUAL and times[matcher.name] == 1 and matcher.name != NAME
-    )
-    return tuple(sorted(pair for pair in told if pair[1]))
+    told: dict[str, str] = {}
+    seen: set[str] = set()
+    for matcher in _in_order(expr.matchers):
+        if matcher.op == MatchOp.EQUAL and matcher.name not in seen:
+            seen.add(matcher.name)
+            told[matcher.name] = matcher.value
+        else:
+            told.pop(matcher.name, None)
+    return tuple(sorted((name, value) for name, value in told.items() if value and name != NAME))
+
+
+def _in_order(matchers: Sequence[Matcher]) -> list[Matcher]:
+    """As Prometheus' storage leaves them: those behind that only take series away."""
+    demanded = {matcher.name for matcher in matchers if not _takes_nothing(matcher)}
+
+    def takes_away(matcher: Matcher) -> bool:
+        return matcher.name not in demanded or (matcher.op.is_negative and _takes_nothing(matcher))
+
+    return sorted(matchers, key=takes_away)
+
+
+def _takes_nothing(matcher: Matcher) -> bool:
+    """Whether a series without the label matches."""
+    hits = regex.full_matches(matcher.value, [""])[0] if matcher.op.is_regex else matcher.value == ""
+    return hits != matcher.op.is_negative

@@ -24,8 +24,11 @@ def timestamp(context: Context, call: Call) -> Value:
         vector = vector_of(context, call)
         times = np.broadcast_to(context.steps.times_ms / 1000, vector.present.shape)
         return without_names(vector.labels, times, vector.present)
-    if argument.shift.at is not None:  # Prometheus moves the selector to that time, whatever its offset
-        argument = replace(argument, shift=Shift(0, argument.shift.at))
+    if argument.shift.at is not None and argument.shift.offset:
+        # Prometheus reads what the offset says and then looks at the time of `@`, as if there were none
+        moved = replace(argument, shift=Shift(0, argument.shift.at))
+        series = context.samples(argument)
+        return _newest(context, moved, series, series.time_ms / 1000)
     where = context.window(argument)
     found = context.source.over_windows(Function.TIMESTAMP, argument.matchers, where.grid)
     if found is None:

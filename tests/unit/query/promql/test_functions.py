@@ -123,6 +123,9 @@ def test_absent_tells_the_labels_that_are_sure() -> None:
     text = 'absent(m{a="1", b="2", b="3", c=~"x", d!="y", e=""})'
     assert asked("x 1", text) == {labels(a="1"): 1.0}
     assert asked("m 1", "absent(m)") == {}
+    assert asked("m 1", 'absent(n{a!~".*", a="1"})') == {(("a", "1"),): 1.0}
+    assert asked("m 1", 'absent(n{a="1", a!~".*"})') == {(): 1.0}
+    assert asked("m 1", 'absent(n{a!~".+", a="1"})') == {(): 1.0}, "what only takes away comes last"
     assert ranged("m 1 _ _", "absent_over_time((m[30s]))", 0, 120, 60) == {(): [None, 1.0, 1.0]}
     assert ranged("m{a='1'} 1".replace("'", '"'), 'absent_over_time(m{a="1"}[30s])', 0, 60, 60) == {
         labels(a="1"): [None, 1.0]
@@ -178,3 +181,10 @@ def test_timestamps_are_of_samples_or_of_steps() -> None:
     assert ranged(some, "timestamp(m)", 0, 180, 60) == {(): [0.0, 0.0, 120.0, None]}
     assert ranged(some, "timestamp((m) * 1)", 0, 60, 60) == {(): [0.0, 60.0]}
     assert ranged(some, "timestamp(m @ 60)", 0, 60, 60) == {(): [0.0, 0.0]}
+
+
+def test_timestamps_at_a_time_with_an_offset_are_read_back_there_and_looked_for_at_the_time() -> None:
+    some = "m 1 2 3 4 5 6 7 8"
+    assert ranged(some, "timestamp(m @ 240 offset 1m)", 0, 60, 60) == {(): [180.0, 180.0]}
+    assert ranged(some, "timestamp(m @ 240 offset -1m)", 0, 60, 60) == {(): [240.0, 240.0]}
+    assert ranged(some, "timestamp(m @ 400 offset 10m)", 0, 60, 60) == {}
