@@ -11,7 +11,9 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -50,15 +52,17 @@ def main() -> None:
     folder = Path(sys.argv[1])
     settings = Settings.load({"LAKERUNNER_DATA_DIR": str(folder)})
     _merge(folder, "warm", 1, settings)
-    before = _memory_mib("VmRSS")
+    before, own_before = _memory_mib("VmRSS"), _memory_mib("RssAnon")
     Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
-    answer_rows, written, sources, seconds = _merge(folder, "full", 2, settings)
+    with _sampled("RssAnon") as own:
+        answer_rows, written, sources, seconds = _merge(folder, "full", 2, settings)
     peak = _memory_mib("VmHWM")
     print(
         json.dumps(
             {
                 "grown_mib": round(peak - before, 1),
                 "peak_mib": peak,
+                "grown_without_mapped_files_mib": round(max(own) - own_before, 1),
                 "before_the_task_mib": before,
                 "rows": answer_rows,
                 "written_bytes": written,
@@ -97,6 +101,25 @@ def _sources(lake: Path, paths: Sequence[Path]) -> list[Source]:
 def _rows(path: Path) -> int:
     rows: int = pq.read_metadata(path).num_rows
     return rows
+
+
+@contextmanager
+def _sampled(name: str) -> Iterator[list[float]]:
+    """What the system says of it while the block runs, twenty times a second."""
+    found = [_memory_mib(name)]
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.05):
+            found.append(_memory_mib(name))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _memory_mib(name: str) -> float:
