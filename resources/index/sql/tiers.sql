@@ -1,6 +1,7 @@
 -- What tiers are planned by: partitions and their versions, live segments and what is left to merge.
 
 -- name: partitions_over
+-- None is wider than a day: without that bound all of an organisation's history would be read.
 SELECT
     org_id,
     signal,
@@ -17,6 +18,7 @@ WHERE
     AND signal = %(signal)s
     AND frequency_ms = any(%(frequencies_ms)s)
     AND start_ns < %(end_ns)s
+    AND start_ns > %(start_ns)s - 86400000000000
     AND start_ns + CASE WHEN frequency_ms = 86400000 THEN 86400000000000 ELSE 3600000000000 END > %(start_ns)s
 ORDER BY frequency_ms, start_ns;
 
