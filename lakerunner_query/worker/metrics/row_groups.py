@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,8 @@ Doubles = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
+Columns = dict[str, Any]
+"""Arrow arrays by name; a word stands for a column of nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,7 @@ def read_row_groups(path: Path, numbers: Sequence[int]) -> list[RowGroup]:
             )
             if name in stored
         ]  # fmt: skip
-        return [_decoded(file.read_row_group(number, wanted, use_threads=False)) for number in numbers]
+        return [_decoded(_columns(file, number, wanted)) for number in numbers]
 
 
 def read_order(path: Path, numbers: Sequence[int]) -> dict[int, tuple[Int64s, Int64s, Int64s]]:
@@ -167,8 +169,40 @@ def read_order(path: Path, numbers: Sequence[int]) -> dict[int, tuple[Int64s, In
     return found
 
 
-def _decoded(table: pa.Table) -> RowGroup:
-    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+def _columns(file: pq.ParquetFile, number: int, wanted: Sequence[str]) -> Columns:
+    """Only what statistics do not tell: nearly always one type, one temporality, and a column of nulls."""
+    group = file.metadata.row_group(number)
+    told = {
+        column.path_in_schema: column.statistics
+        for column in (group.column(place) for place in range(group.num_columns))
+        if column.path_in_schema in wanted and column.statistics is not None
+    }
+    nulls = {name for name, facts in told.items() if _nulls(facts) == group.num_rows}
+    words = {
+        name: str(told[name].min)
+        for name in (TYPE, TEMPORALITY)
+        if name in told and _is_one(told[name]) and name not in nulls
+    }
+    read = [name for name in wanted if name not in words and name not in nulls]
+    table = file.read_row_group(number, read, use_threads=False)
+    found: Columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+    schema = file.schema_arrow
+    found.update((name, pa.nulls(group.num_rows, schema.field(name).type)) for name in nulls)
+    found.update(words)
+    return found
+
+
+def _is_one(facts: pq.Statistics) -> bool:
+    """Whether all rows say the same."""
+    return _nulls(facts) == 0 and bool(facts.has_min_max and facts.min == facts.max)
+
+
+def _nulls(facts: pq.Statistics) -> int:
+    """-1 where nobody counted."""
+    return int(facts.null_count) if facts.has_null_count else -1
+
+
+def _decoded(columns: Columns) -> RowGroup:
     values = metric_values.values({name: columns[name] for name in metric_values.VALUE_COLUMNS})
     derives = _derives(columns)
     others = None
@@ -188,7 +222,7 @@ def _decoded(table: pa.Table) -> RowGroup:
     )
 
 
-def _kinds(columns: dict[str, pa.Array], values: pa.Array) -> Bytes | None:
+def _kinds(columns: Columns, values: pa.Array) -> Bytes | None:
     if values.null_count == 0:
         return None
     found = np.full(len(values), NOTHING, np.uint8)
@@ -201,7 +235,7 @@ def _kinds(columns: dict[str, pa.Array], values: pa.Array) -> Bytes | None:
     return found
 
 
-def _derives(columns: dict[str, pa.Array]) -> Bytes | None:
+def _derives(columns: Columns) -> Bytes | None:
     found = np.zeros(len(columns[TIMESTAMP]), np.uint8)
     if any(name in columns for name in _IS_HISTOGRAM):
         found[_words(columns, TYPE, "histogram")] = HISTOGRAM
@@ -211,23 +245,25 @@ def _derives(columns: dict[str, pa.Array]) -> Bytes | None:
     return found if found.any() else None
 
 
-def _deltas(columns: dict[str, pa.Array]) -> Flags | None:
+def _deltas(columns: Columns) -> Flags | None:
     if TEMPORALITY not in columns:
         return None
     found = _words(columns, TEMPORALITY, "delta")
     return found if found.any() else None
 
 
-def _starts(columns: dict[str, pa.Array]) -> Int64s | None:
+def _starts(columns: Columns) -> Int64s | None:
     if START not in columns or columns[START].null_count == len(columns[START]):
         return None
     found: Int64s = columns[START].fill_null(0).to_numpy()
     return found
 
 
-def _words(columns: dict[str, pa.Array], name: str, word: str) -> Flags:
-    """Where the column says this; columns of words are dictionaries or plain."""
+def _words(columns: Columns, name: str, word: str) -> Flags:
+    """Where the column says this; columns of words are one word, dictionaries or plain."""
     column = columns[name]
+    if isinstance(column, str):
+        return np.full(len(columns[TIMESTAMP]), column == word)
     if pa.types.is_dictionary(column.type):
         words = column.dictionary.to_pylist()
         if word not in words:
