@@ -110,7 +110,7 @@ class _Parser:
         while self._next.kind == IDENTIFIER and self._next.text == "or":
             self._take()
             values.append(self._operand(op))
-        return LineFilter(op, tuple(values), operator.position)
+        return LineFilter(op, tuple(values), position=operator.position)
 
     def _operand(self, op: FilterOp) -> str:
         token = self._take()
