@@ -57,6 +57,24 @@ class LogUnit(msgspec.Struct, frozen=True, tag="logs"):
     distinct: bool
 
 
+class LogMetricUnit(msgspec.Struct, frozen=True, tag="log-metrics"):
+    """Some steps of a metric query over logs: the whole expression, over all segments that it may need."""
+
+    affinity: str
+    text: str
+    start_ns: int
+    step_ns: int
+    """0: an instant query."""
+    steps: int
+    segments: tuple[SegmentRef, ...]
+    now_ns: int
+    """Of the whole query: what templates call `now`."""
+    turn: int = 0
+    """Which of the workers in the order of the affinity: parts of one query go to different ones."""
+    max_series: int = 0
+    """0: any number."""
+
+
 class RollupRef(msgspec.Struct, frozen=True):
     """Segments of one frequency, and the beginnings (ns) of the partitions that may be used."""
 
@@ -127,6 +145,23 @@ class SeriesUnit(msgspec.Struct, frozen=True, tag="series"):
     """At most so many; 0: all."""
 
 
+class StreamsUnit(msgspec.Struct, frozen=True, tag="streams"):
+    """What stream tables say of the log streams that satisfy any of the selections in `[start_ns, end_ns)`."""
+
+    affinity: str
+    segments: tuple[SegmentRef, ...]
+    selections: tuple[tuple[Matcher, ...], ...]
+    start_ns: int
+    end_ns: int
+    want: Literal["series", "names", "values", "sizes", "volumes"]
+    labels: tuple[str, ...] = ()
+    """Of `values` those asked for, of `volumes` those that make a group; none: all."""
+    step_ns: int = 0
+    """Of `volumes`: the width of buckets; 0: one for all."""
+    limit: int = 0
+    """Of `series` and `names`: at most so many; 0: all."""
+
+
 class MetadataUnit(msgspec.Struct, frozen=True, tag="metadata"):
     """What metrics of these names say of themselves; no names: all."""
 
@@ -143,7 +178,7 @@ class ExemplarUnit(msgspec.Struct, frozen=True, tag="exemplars"):
     segments: tuple[SegmentRef, ...]
 
 
-Unit = LogUnit | MetricUnit | ShardUnit | SeriesUnit | MetadataUnit | ExemplarUnit
+Unit = LogUnit | LogMetricUnit | MetricUnit | ShardUnit | SeriesUnit | StreamsUnit | MetadataUnit | ExemplarUnit
 
 
 class Missing(msgspec.Struct, frozen=True):
