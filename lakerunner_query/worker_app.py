@@ -35,6 +35,7 @@ from lakerunner_query.errors import (
 from lakerunner_query.execute.metric_answer import encode_metric_answer, encode_series_answer
 from lakerunner_query.execute.metric_facts import encode_facts
 from lakerunner_query.execute.shard_answer import encode_shard_answer
+from lakerunner_query.execute.stream_answer import encode_streams_answer
 from lakerunner_query.execute.work import (
     TOKEN_HEADER,
     ExemplarUnit,
@@ -42,6 +43,7 @@ from lakerunner_query.execute.work import (
     MetricUnit,
     SeriesUnit,
     ShardUnit,
+    StreamsUnit,
     Unit,
     UnitReport,
     encode_answer,
@@ -56,6 +58,7 @@ from lakerunner_query.worker.metrics.metadata import MetadataReader
 from lakerunner_query.worker.metrics.opening import MetricOpener
 from lakerunner_query.worker.metrics.scan import MetricScanner
 from lakerunner_query.worker.opening import SegmentOpener, SegmentStore
+from lakerunner_query.worker.stream_listing import StreamLister
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
 from resources.object_store import open_store, render_store_metrics
 from resources.settings import Settings
@@ -72,6 +75,7 @@ class Worker:
     scanner: LogScanner
     metrics: MetricScanner
     lister: SeriesLister
+    streams: StreamLister
     describer: MetadataReader
     exemplars: ExemplarReader
     answers: Answers
@@ -99,6 +103,8 @@ class Worker:
             return self._metrics(unit, cancellation)
         if isinstance(unit, SeriesUnit):
             return encode_series_answer(self.lister.run(unit, cancellation))
+        if isinstance(unit, StreamsUnit):
+            return encode_streams_answer(self.streams.run(unit, cancellation))
         if isinstance(unit, MetadataUnit):
             return encode_facts(self.describer.run(unit, cancellation))
         if isinstance(unit, ExemplarUnit):
@@ -213,16 +219,17 @@ def _open_worker(settings: Settings, token: str, store: SegmentStore) -> Worker:
     cache = SegmentCache(home / "cache", settings.cache_max_bytes, store)
     limits = DuckLimits(settings.worker_memory_mb, settings.worker_threads, home / "spill", (home / "cache",))
     session = DuckSession(limits)
-    scanner = LogScanner(SegmentOpener(cache, store), session)
+    logs = SegmentOpener(cache, store)
     opener = MetricOpener(cache, store, settings.worker_memory_mb * 1024 * 1024 // 3)
     threads = anyio.CapacityLimiter(max(2, settings.worker_threads))
     loading = threading.Thread(target=preload, daemon=True)
     loading.start()
     return Worker(
         token,
-        scanner,
+        LogScanner(logs, session),
         MetricScanner(opener),
         SeriesLister(opener),
+        StreamLister(logs),
         MetadataReader(opener),
         ExemplarReader(opener),
         Answers(settings.worker_answers_mb * 1024 * 1024),

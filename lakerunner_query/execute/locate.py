@@ -40,7 +40,7 @@ class Locator:
         self._limiter = anyio.CapacityLimiter(threads)
         self._keys: dict[bytes, tuple[float, ApiKey]] = {}
 
-    async def segments(self, streams: ReadStreams) -> list[Segment]:
+    async def segments(self, streams: ReadStreams, *, names: bool = False) -> list[Segment]:
         """Live segments that overlap the range and carry the demanded terms, oldest first."""
         question = SegmentQuery(
             org=streams.org,
@@ -49,6 +49,7 @@ class Locator:
             start_ns=streams.start_ns,
             end_ns=streams.end_ns - 1,  # the index takes both ends as inclusive
             terms=streams.terms,
+            names=names,
         )
         return await self._ask(partial(self._index.find_segments, question))
 

@@ -146,7 +146,7 @@ class SeriesUnit(msgspec.Struct, frozen=True, tag="series"):
 
 
 class StreamsUnit(msgspec.Struct, frozen=True, tag="streams"):
-    """What stream tables say of the log streams that satisfy any of the selections in `[start_ns, end_ns)`."""
+    """What stream tables say in `[start_ns, end_ns)` of the streams that satisfy any of the selections."""
 
     affinity: str
     segments: tuple[SegmentRef, ...]

@@ -81,6 +81,20 @@ class SegmentOpener:
             for one in files.opened:
                 self._cache.release(one.segment)
 
+    def stream_tables(
+        self, segments: Sequence[SegmentRef], cancellation: Cancellation
+    ) -> Iterator[tuple[SegmentRef, tuple[Stream, ...] | Missing]]:
+        """What the segments hold, by their stream tables alone: no object is fetched for it."""
+
+        def attempt(segment: SegmentRef) -> tuple[Stream, ...] | Missing:
+            cancellation.check()
+            try:
+                return self._streams.get(segment.key, lambda: self._remote_streams(segment))
+            except (SegmentUnreadableError, StoreError) as error:
+                return Missing(segment.segment_id, str(error))
+
+        return zip(segments, self._fetchers.map(attempt, segments), strict=True)
+
     def replace_damaged(self, unit: LogUnit, files: OpenedSet, damaged: Opened, reason: str) -> None:
         """Rows of this file cannot be read: fetch it again when the copy was an old one, else say so."""
         files.opened.remove(damaged)
