@@ -6,13 +6,13 @@ locate → units → dispatch → unite. The counterpart of `metric_engine.py` f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
 from lakerunner_query.admission import Admission
-from lakerunner_query.errors import LimitExceededError, QueryTimeoutError
+from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
@@ -31,10 +31,10 @@ from lakerunner_query.execute.work import (
     Missing,
     Selection,
     SeriesUnit,
-    Unit,
     UnitReport,
     segment_ref,
 )
+from lakerunner_query.gathering import Gatherer
 from lakerunner_query.metric_engine import METRICS
 from lakerunner_query.plan.metrics import Reads
 from resources.index.types import Segment
@@ -88,9 +88,7 @@ class SeriesEngine:
         self, locator: Locator, dispatcher: Dispatcher, admission: Admission, timeout_s: float
     ) -> None:
         self._locator = locator
-        self._dispatcher = dispatcher
-        self._admission = admission
-        self._timeout_s = timeout_s
+        self._gatherer = Gatherer(dispatcher, admission, timeout_s, NARROW)
 
     async def series(self, question: Question) -> Listed:
         listed, found = Listed(), set[Labels]()
@@ -127,7 +125,7 @@ class SeriesEngine:
             MetadataUnit(_affinity(question.org, part), tuple(map(segment_ref, part)), names)
             for part in _parts(segments)
         ]
-        async with aclosing(self._answers(question.org, units, decode_metadata)) as answers:
+        async with aclosing(self._gatherer.answers(question.org, units, decode_metadata)) as answers:
             async for answer in answers:
                 found.update(answer.facts)
                 _note(listed, answer.report, len(found))
@@ -141,7 +139,7 @@ class SeriesEngine:
             ExemplarUnit(_affinity(question.org, part), question.selections, tuple(map(segment_ref, part)))
             for part in _parts(segments)
         ]
-        async with aclosing(self._answers(question.org, units, decode_exemplars)) as answers:
+        async with aclosing(self._gatherer.answers(question.org, units, decode_exemplars)) as answers:
             async for answer in answers:
                 for one in answer.series:
                     found.setdefault(one.labels, set()).update(one.exemplars)
@@ -188,28 +186,8 @@ class SeriesEngine:
             )
             for part in _parts(segments)
         ]
-        async with aclosing(self._answers(question.org, units, decode_series_answer)) as answers:
+        async with aclosing(self._gatherer.answers(question.org, units, decode_series_answer)) as answers:
             async for answer in answers:
-                yield answer
-
-    async def _answers(
-        self, org: str, units: Sequence[Unit], decode: Callable[[bytes], Answer]
-    ) -> AsyncGenerator[Answer, None]:
-        if not units:
-            return
-        deadline = asyncio.get_running_loop().time() + self._timeout_s
-        async with (
-            self._admission.admit(org, deadline),
-            aclosing(self._dispatcher.run(units, decode, ahead=len(units))) as answers,
-        ):
-            while True:
-                try:
-                    async with asyncio.timeout_at(deadline):
-                        answer = await anext(answers, None)
-                except TimeoutError as error:
-                    raise QueryTimeoutError(f"no answer after {self._timeout_s:g} s: {NARROW}") from error
-                if answer is None:
-                    return
                 yield answer
 
 

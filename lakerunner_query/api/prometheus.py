@@ -23,10 +23,11 @@ from litestar import Request, Response, Router, route
 from lakerunner_query.api import prometheus_json as answers
 from lakerunner_query.api.auth import caller, require_reader
 from lakerunner_query.api.disconnect import unless_gone
+from lakerunner_query.api.forms import Given, given
 from lakerunner_query.api.prometheus_language import format_query, parse_query
 from lakerunner_query.api.prometheus_metadata import metadata, query_exemplars
 from lakerunner_query.api.prometheus_names import label_values, labels, series
-from lakerunner_query.api.prometheus_params import BadParameterError, Given, given, instant, limit, ranged
+from lakerunner_query.api.prometheus_params import BadParameterError, instant, limit, ranged
 from lakerunner_query.api.prometheus_replies import JSON, METHODS, reply
 from lakerunner_query.api.prometheus_status import STATUS_HANDLERS
 from lakerunner_query.api.services import Services

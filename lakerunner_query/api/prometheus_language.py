@@ -8,8 +8,9 @@ import msgspec
 from anyio.to_thread import run_sync
 from litestar import Request, Response, route
 
+from lakerunner_query.api.forms import given
 from lakerunner_query.api.prometheus_json import Said
-from lakerunner_query.api.prometheus_params import BadParameterError, given
+from lakerunner_query.api.prometheus_params import BadParameterError
 from lakerunner_query.api.prometheus_replies import JSON, METHODS, reply
 from lakerunner_query.api.prometheus_tree import tree
 from lakerunner_query.api.services import Services

@@ -12,7 +12,8 @@ from litestar import Request, Response, get, route
 from lakerunner_query.api import prometheus_json as answers
 from lakerunner_query.api.auth import caller
 from lakerunner_query.api.disconnect import unless_gone
-from lakerunner_query.api.prometheus_params import FOREVER_MS, Given, given, optional_time
+from lakerunner_query.api.forms import Given, given
+from lakerunner_query.api.prometheus_params import FOREVER_MS, optional_time
 from lakerunner_query.api.prometheus_replies import JSON, METHODS, reply
 from lakerunner_query.api.services import Services
 from lakerunner_query.errors import InvalidRequestError

@@ -11,10 +11,9 @@ from litestar import Request, Response, get, route
 from lakerunner_query.api import prometheus_json as answers
 from lakerunner_query.api.auth import caller
 from lakerunner_query.api.disconnect import unless_gone
+from lakerunner_query.api.forms import Given, given
 from lakerunner_query.api.prometheus_params import (
     FOREVER_MS,
-    Given,
-    given,
     limit,
     optional_time,
     selectors,
@@ -32,7 +31,7 @@ from lakerunner_query.series_engine import Listed, Question
 async def series(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """Label sets of the series that match."""
     asked = await given(request)
-    if not asked.matches:
+    if not asked.all("match[]"):
         raise InvalidRequestError("no match[] parameter provided")
     wanted = question(asked, caller(request.state).org)
     with services.watch("prometheus") as watch:
@@ -71,7 +70,7 @@ def question(asked: Given, org: str) -> Question:
     most = limit(asked)
     start = optional_time(asked, "start", -FOREVER_MS) - 1
     end = optional_time(asked, "end", FOREVER_MS)
-    chosen = tuple(Selection(matchers, start, end) for matchers in selectors(asked.matches))
+    chosen = tuple(Selection(matchers, start, end) for matchers in selectors(asked.all("match[]")))
     return Question(org, start, end, chosen, most)
 
 

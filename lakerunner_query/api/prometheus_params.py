@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
-from litestar import Request
-
-from lakerunner_query.api.loki_params import first_of_each, form_fields
+from lakerunner_query.api.forms import Given
 from lakerunner_query.errors import InvalidRequestError, Position, QueryError
 from lakerunner_query.lang.matcher import Matcher
 from lakerunner_query.lang.promql.durations import InvalidDurationError, milliseconds
@@ -24,7 +20,6 @@ from lakerunner_query.lang.promql.strings import quote
 from lakerunner_query.lang.regex import full_matches
 from lakerunner_query.metric_engine import MetricRange
 
-FORM = "application/x-www-form-urlencoded"
 LOOKBACK_MS = 300_000
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
 MAX_POINTS = 11_000
@@ -44,25 +39,6 @@ class BadParameterError(InvalidRequestError):
 
     def __init__(self, name: str, reason: str, position: Position | None = None) -> None:
         super().__init__(f'invalid parameter "{name}": {reason}', position)
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What a request says, before any of it is understood."""
-
-    first: Mapping[str, str]
-    matches: tuple[str, ...]
-
-    def text(self, name: str) -> str:
-        return self.first.get(name, "")
-
-
-async def given(request: Request[Any, Any, Any]) -> Given:
-    """The body is read even for GET: whoever watches for the caller to leave needs it out of the way."""
-    body = await request.body()
-    form = form_fields(body) if request.method != "GET" and request.content_type[0] == FORM else []
-    fields = [*form, *request.query_params.multi_items()]
-    return Given(first_of_each(fields), tuple(value for name, value in fields if name == "match[]"))
 
 
 def instant(asked: Given, org: str, now_ns: int) -> MetricRange:

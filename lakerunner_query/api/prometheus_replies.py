@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from litestar import HttpMethod, Response
 
 from lakerunner_query.api import prometheus_json as answers
-from lakerunner_query.api.prometheus_params import Given
+from lakerunner_query.api.forms import Given
 from lakerunner_query.errors import SegmentsMissingError
 from lakerunner_query.execute.work import Missing
 

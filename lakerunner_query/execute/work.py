@@ -145,6 +145,9 @@ class SeriesUnit(msgspec.Struct, frozen=True, tag="series"):
     """At most so many; 0: all."""
 
 
+StreamsWanted = Literal["series", "names", "values", "sizes", "volumes"]
+
+
 class StreamsUnit(msgspec.Struct, frozen=True, tag="streams"):
     """What stream tables say in `[start_ns, end_ns)` of the streams that satisfy any of the selections."""
 
@@ -153,7 +156,7 @@ class StreamsUnit(msgspec.Struct, frozen=True, tag="streams"):
     selections: tuple[tuple[Matcher, ...], ...]
     start_ns: int
     end_ns: int
-    want: Literal["series", "names", "values", "sizes", "volumes"]
+    want: StreamsWanted
     labels: tuple[str, ...] = ()
     """Of `values` those asked for, of `volumes` those that make a group; none: all."""
     step_ns: int = 0
@@ -178,7 +181,9 @@ class ExemplarUnit(msgspec.Struct, frozen=True, tag="exemplars"):
     segments: tuple[SegmentRef, ...]
 
 
-Unit = LogUnit | LogMetricUnit | MetricUnit | ShardUnit | SeriesUnit | StreamsUnit | MetadataUnit | ExemplarUnit
+Unit = (
+    LogUnit | LogMetricUnit | MetricUnit | ShardUnit | SeriesUnit | StreamsUnit | MetadataUnit | ExemplarUnit
+)
 
 
 class Missing(msgspec.Struct, frozen=True):

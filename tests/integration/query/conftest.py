@@ -30,13 +30,18 @@ from lakerunner_query.app import create_app
 from resources.index.memory import MemoryIndex
 from resources.index.postgres import PostgresIndex
 from resources.index.types import BatchKind, BatchPlan, Publication, Segment
+from resources.lake.label_text import label_text
 from resources.lake.layout import Signal, hourly_segment_key
 from resources.lake.timecut import SECOND_NS, hour_start
+from resources.proto.loki import PushRequest
 from resources.settings import Settings
 from tests.decoding import decode_object
 
 BASE = 1_767_225_600 * SECOND_NS  # 2026-01-01T00:00:00Z
 TOKEN = "internal"
+LOKI_PUSH = b"\xc2\xa9\x07\x14logproto.PushRequest"
+"""What the ingress writes in front of a push, so that it is known again."""
+Entry = tuple[int, str, dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -64,16 +69,27 @@ class Lake:
 
     def write(self, org: str, lines: Sequence[Line]) -> Segment:
         """One raw object, one segment, published."""
+        return self._store(org, otlp(lines).SerializeToString(), BASE + lines[0].at)
+
+    def push(self, org: str, streams: Sequence[tuple[dict[str, str], Sequence[Entry]]]) -> Segment:
+        """The same of a Loki push; entries are (nanoseconds since 1970, line, structured metadata)."""
+        request = PushRequest()
+        for labels, entries in streams:
+            stream = request.streams.add(labels=label_text(labels))
+            for at, line, pairs in entries:
+                entry = stream.entries.add(line=line)
+                entry.timestamp.seconds, entry.timestamp.nanos = divmod(at, SECOND_NS)
+                for name, value in pairs.items():
+                    entry.structured_metadata.add(name=name, value=value)
+        return self._store(org, LOKI_PUSH + request.SerializeToString(), streams[0][1][0][0])
+
+    def _store(self, org: str, raw: bytes, first_ns: int) -> Segment:
         self._objects += 1
-        hour = hour_start(BASE + lines[0].at)
+        hour = hour_start(first_ns)
         tables = [
             one.table
             for one in decode_object(
-                otlp(lines).SerializeToString(),
-                object_id=self._objects,
-                arrival_ns=BASE,
-                max_bytes=1 << 30,
-                slice_bytes=1 << 27,
+                raw, object_id=self._objects, arrival_ns=BASE, max_bytes=1 << 30, slice_bytes=1 << 27
             )
         ]
         segment_id = f"{self._objects:032x}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from .conftest import Client, Lake
 from .metric_lake import BASE_MS, labels, write_samples
+from .shapes import assert_like
 
 pytestmark = pytest.mark.integration
 FOLDER = Path("/work/shared/corpora/http_shapes")
@@ -27,6 +27,9 @@ FORMS: dict[str, dict[str, object]] = {
 """Bodies, which were not recorded."""
 OURS = {"prom_flags": {"query.lookback-delta", "query.max-concurrency", "query.max-samples", "query.timeout"}}
 """Flags of another server: those that mean something here."""
+EXACT = (
+    ".metric.", ".error", ".status", ".resultType", "format_query", "prom_series", "label_values_match",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,40 +71,4 @@ def test_the_answer_has_the_recorded_shape(client: Client, path: Path) -> None:
     elif path.stem in OURS:
         assert OURS[path.stem] <= set(response.json()["data"]) & set(recorded["body"]["data"])
     else:
-        assert_like(response.json(), recorded["body"], path.stem)
-
-
-def assert_like(found: Any, expected: Any, at: str) -> None:
-    """Keys and types equal; of lists as many entries; errors and labels to the letter."""
-    if expected == "<statistics object elided>":
-        assert isinstance(found, dict), at
-        return
-    if isinstance(expected, dict):
-        assert isinstance(found, dict), at
-        assert list(found) == list(expected), at
-        for name, value in expected.items():
-            assert_like(found[name], value, f"{at}.{name}")
-    elif isinstance(expected, list):
-        assert isinstance(found, list), at
-        if not at.startswith("prom_label_values_name"):
-            assert len(found) == len(expected), (at, found)
-        for place, (one, other) in enumerate(zip(found, expected, strict=False)):
-            assert_like(one, other, f"{at}[{place}]")
-    elif any(
-        part in at
-        for part in (
-            ".metric.",
-            ".error",
-            ".status",
-            ".resultType",
-            "format_query",
-            "prom_series",
-            "label_values_match",
-        )
-    ):
-        assert found == expected, at
-    else:
-        numbers = (int, float)
-        assert type(found) is type(expected) or (
-            isinstance(found, numbers) and isinstance(expected, numbers)
-        ), at
+        assert_like(response.json(), recorded["body"], path.stem, EXACT, any_length="prom_label_values_name")

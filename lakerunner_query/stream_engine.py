@@ -1,0 +1,204 @@
+"""Which log streams, label names and values there are, and how much of them: told by stream tables and index.
+
+locate → units → dispatch → unite. The counterpart of `series_engine.py` for logs. No data column is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import numpy as np
+from anyio.to_thread import run_sync
+
+from lakerunner_query.admission import Admission
+from lakerunner_query.errors import LimitExceededError
+from lakerunner_query.evaluate.vectors import Labels
+from lakerunner_query.execute.dispatch import Dispatcher
+from lakerunner_query.execute.locate import Locator
+from lakerunner_query.execute.stream_answer import StreamsAnswer, decode_streams_answer
+from lakerunner_query.execute.work import Missing, StreamsUnit, StreamsWanted, segment_ref
+from lakerunner_query.gathering import Gatherer
+from lakerunner_query.lang.logql.ast import LogQuery
+from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.plan.build import LogRange, build
+from lakerunner_query.plan.logical import LOGS, Nothing, ReadStreams
+from lakerunner_query.plan.optimise import optimise
+from resources.index.types import Segment
+
+SEGMENTS_PER_UNIT = 64
+MAX_FOUND = 1_000_000
+NARROW = "narrow the time range, or select fewer streams"
+Selector = tuple[Matcher, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamQuestion:
+    """Of one organisation, in `[start_ns, end_ns)`; no selections mean all streams."""
+
+    org: str
+    start_ns: int
+    end_ns: int
+    selections: tuple[Selector, ...] = ()
+    limit: int = 0
+    """At most so many; 0: all."""
+
+
+@dataclass(slots=True)
+class Found:
+    """An answer; `missing` are segments that could not be read for it."""
+
+    series: list[Labels] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    values: dict[str, set[str]] = field(default_factory=dict)
+    volumes: dict[tuple[Labels, int], float] = field(default_factory=dict)
+    """Bytes by labels and bucket."""
+    streams: int = 0
+    chunks: int = 0
+    rows: int = 0
+    bytes: int = 0
+    truncated: bool = False
+    missing: dict[str, Missing] = field(default_factory=dict)
+
+
+class StreamEngine:
+    """Answers questions about log streams; knows nothing of HTTP."""
+
+    def __init__(
+        self, locator: Locator, dispatcher: Dispatcher, admission: Admission, timeout_s: float
+    ) -> None:
+        self._locator = locator
+        self._gatherer = Gatherer(dispatcher, admission, timeout_s, NARROW)
+
+    async def series(self, asked: StreamQuestion) -> Found:
+        found, seen = Found(), set[Labels]()
+        async with aclosing(self._asked(asked, found, "series", limit=asked.limit)) as answers:
+            async for answer in answers:
+                seen.update(answer.series)
+                _check(len(seen))
+        ordered = await asyncio.to_thread(sorted, seen)
+        found.series = ordered[: asked.limit or None]
+        found.truncated |= len(found.series) < len(ordered)
+        return found
+
+    async def label_names(self, asked: StreamQuestion) -> Found:
+        """Without a selection the index knows, as exactly as segments are cut."""
+        found, seen = Found(), set[str]()
+        if asked.selections:
+            async with aclosing(self._asked(asked, found, "names", limit=asked.limit)) as answers:
+                async for answer in answers:
+                    seen.update(answer.values)
+        else:
+            for segment in (await self._located(asked, names=True))[1]:
+                seen.update(segment.label_names)
+        return _cut(found, seen, asked.limit)
+
+    async def label_values(self, asked: StreamQuestion, label: str) -> Found:
+        found = await self.values(asked, (label,))
+        return _cut(found, found.values.get(label, set()), asked.limit)
+
+    async def values(self, asked: StreamQuestion, labels: tuple[str, ...] = ()) -> Found:
+        """Values by label; no labels: of all there are."""
+        found = Found()
+        async with aclosing(self._asked(asked, found, "values", labels)) as answers:
+            async for answer in answers:
+                for name, values in answer.values.items():
+                    found.values.setdefault(name, set()).update(values)
+                _check(sum(map(len, found.values.values())))
+        return found
+
+    async def sizes(self, asked: StreamQuestion) -> Found:
+        """How many streams, rows and bytes."""
+        found, seen = Found(), np.empty(0, np.int64)
+        rows = size = 0.0
+        async with aclosing(self._asked(asked, found, "sizes")) as answers:
+            async for answer in answers:
+                seen = np.union1d(seen, np.frombuffer(answer.stream_ids, np.int64))
+                rows, size = rows + answer.rows, size + answer.bytes
+                found.chunks += answer.chunks
+        found.streams, found.rows, found.bytes = len(seen), round(rows), round(size)
+        return found
+
+    async def volumes(self, asked: StreamQuestion, labels: tuple[str, ...], step_ns: int) -> Found:
+        """Bytes by what streams have of the labels, in buckets of `step_ns`."""
+        found = Found()
+        async with aclosing(self._asked(asked, found, "volumes", labels, step_ns)) as answers:
+            async for answer in answers:
+                for one in answer.volumes:
+                    key = one.labels, one.bucket
+                    found.volumes[key] = found.volumes.get(key, 0.0) + one.bytes
+                _check(len(found.volumes))
+        return found
+
+    async def _asked(
+        self,
+        asked: StreamQuestion,
+        found: Found,
+        want: StreamsWanted,
+        labels: tuple[str, ...] = (),
+        step_ns: int = 0,
+        limit: int = 0,
+    ) -> AsyncGenerator[StreamsAnswer, None]:
+        """Answers of the workers; what could not be read for them goes into `found`."""
+        selections, segments = await self._located(asked)
+        units = [
+            StreamsUnit(
+                affinity=_affinity(asked.org, part),
+                segments=tuple(map(segment_ref, part)),
+                selections=selections,
+                start_ns=asked.start_ns,
+                end_ns=asked.end_ns,
+                want=want,
+                labels=labels,
+                step_ns=step_ns,
+                limit=limit,
+            )
+            for part in _parts(segments)
+        ]
+        async with aclosing(self._gatherer.answers(asked.org, units, decode_streams_answer)) as answers:
+            async for answer in answers:
+                found.truncated |= answer.truncated
+                found.missing.update((lost.segment_id, lost) for lost in answer.report.missing)
+                yield answer
+
+    async def _located(
+        self, asked: StreamQuestion, *, names: bool = False
+    ) -> tuple[tuple[Selector, ...], list[Segment]]:
+        """Selections that something may satisfy, simplified, and the segments of any of them."""
+        reads = await run_sync(_reads, asked)
+        located = await asyncio.gather(*(self._locator.segments(read, names=names) for read in reads))
+        distinct = {segment.segment_id: segment for each in located for segment in each}
+        ordered = sorted(distinct.values(), key=lambda segment: (segment.min_ns, segment.segment_id))
+        return tuple(read.matchers for read in reads), ordered
+
+
+def _reads(asked: StreamQuestion) -> list[ReadStreams]:
+    """By the rules of log queries: matchers without regexes where that is the same, and index terms."""
+    within = LogRange(asked.org, asked.start_ns, asked.end_ns, limit=1)
+    plans = (optimise(build(LogQuery(matchers), within)).plan for matchers in asked.selections or ((),))
+    return [plan.source.source for plan in plans if not isinstance(plan, Nothing)]
+
+
+def _parts(segments: Sequence[Segment]) -> Iterator[Sequence[Segment]]:
+    for at in range(0, len(segments), SEGMENTS_PER_UNIT):
+        yield segments[at : at + SEGMENTS_PER_UNIT]
+
+
+def _affinity(org: str, segments: Sequence[Segment]) -> str:
+    """Of the worker that reads these hours' lines too, and has their tables in memory."""
+    heaviest = max(segments, key=lambda s: (s.bytes, s.segment_id))
+    return f"{org}/{LOGS}/{heaviest.hour_ns}"
+
+
+def _check(count: int) -> None:
+    if count > MAX_FOUND:
+        raise LimitExceededError(f"the answer has more than {MAX_FOUND} entries: {NARROW}")
+
+
+def _cut(found: Found, seen: set[str], limit: int) -> Found:
+    ordered = sorted(seen)
+    found.texts = ordered[: limit or None]
+    found.truncated |= len(found.texts) < len(ordered)
+    return found
