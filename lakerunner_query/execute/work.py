@@ -24,6 +24,7 @@ ROWS = pa.schema(
         ("labels", pa.dictionary(pa.int32(), pa.string())),  # JSON object, keys sorted
         ("line", pa.string()),
         ("metadata", pa.string()),  # JSON object, keys sorted
+        ("parsed", pa.string()),  # JSON object, keys sorted: labels that stages made
         ("object", pa.int64()),
         ("position", pa.int64()),
     ]

@@ -115,7 +115,7 @@ class _Scan:
 
 def without_repeats(rows: pa.Table) -> pa.Table:
     """The first of rows with equal (stream, time, line, metadata)."""
-    keys = ["tsns", "labels", "line", "metadata"]
+    keys = ["tsns", "labels", "line", "metadata", "parsed"]
     plain = rows.select(keys).set_column(1, "labels", rows["labels"].combine_chunks().indices)
     numbered = plain.append_column("row", pa.array(range(rows.num_rows), pa.int64()))
     kept = numbered.group_by(keys, use_threads=False).aggregate([("row", "min")])["row_min"]
@@ -146,6 +146,7 @@ def _rendered(
         pa.DictionaryArray.from_arrays(rank, pa.array(ranks.json, pa.string())),
         pc.fill_null(found["log_message"], ""),
         metadata_json(Scanned(found, file, rank, footers, ranks.labels)),
+        pa.repeat(pa.scalar("{}", pa.string()), found.num_rows),
         found["chq_object"],
         found["chq_position"],
     ]
