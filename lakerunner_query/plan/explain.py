@@ -5,7 +5,7 @@ The answer to "why did this read so much": matchers, terms and filters as they a
 
 from __future__ import annotations
 
-from lakerunner_query.lang.logql.printer import filter_text, matcher_text
+from lakerunner_query.lang.logql.printer_stages import filter_text, matcher_text
 from lakerunner_query.plan.logical import LogPlan, Nothing
 from lakerunner_query.plan.optimise import Optimised
 

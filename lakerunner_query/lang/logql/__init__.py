@@ -1,12 +1,22 @@
 """LogQL, Loki's language.
 
-`parse` gives the tree of a log query (selector and line filters so far), `to_text` prints it in canonical
-form. Whatever else the language has is recognised by the lexer and refused by name and position.
+`parse_expr` gives the tree of any query, `parse` that of a query for log lines, `print_query` the canonical
+text of a tree. What is no query is refused with Loki's words and the position.
 """
 
-from lakerunner_query.lang.logql.ast import FilterOp, LineFilter, LogQuery
-from lakerunner_query.lang.logql.parser import parse
-from lakerunner_query.lang.logql.printer import to_text
+from lakerunner_query.lang.logql.ast import Expr, FilterOp, LineFilter, LogQuery
+from lakerunner_query.lang.logql.parser import parse, parse_expr
+from lakerunner_query.lang.logql.printer import print_query
 from lakerunner_query.lang.matcher import Matcher, MatchOp
 
-__all__ = ["FilterOp", "LineFilter", "LogQuery", "MatchOp", "Matcher", "parse", "to_text"]
+__all__ = [
+    "Expr",
+    "FilterOp",
+    "LineFilter",
+    "LogQuery",
+    "MatchOp",
+    "Matcher",
+    "parse",
+    "parse_expr",
+    "print_query",
+]

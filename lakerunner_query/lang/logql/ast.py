@@ -129,8 +129,6 @@ class LabelCompare:
     op: CompareOp
     value: float
     unit: Unit
-    text: str = field(default="", compare=False)
-    """The value as written, for the printer."""
     position: Position = field(default=START, compare=False)
 
 

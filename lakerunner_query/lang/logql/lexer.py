@@ -1,81 +1,124 @@
-"""Text to tokens, for the whole of LogQL.
+"""Text to tokens, one when it is asked for, so that of two mistakes the first is told.
 
-The lexer already knows every operator and literal of the language, so that the parser can name what it
-does not support yet. Comments run from `#` to the end of the line, as in Loki.
+    rate({app="web"} |= "x" [5m])   ->   rate ( { IDENTIFIER = STRING } |= STRING RANGE )
+
+Comments run from `#` to the end of the line. What is no token of the language is an IDENTIFIER, as in Loki.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import ClassVar
 
 from lakerunner_query.errors import ParseError, Position
+from lakerunner_query.lang.logql.scanning import MalformedNumberError, number_token
 from lakerunner_query.lang.logql.strings import InvalidStringError, unquote
-from lakerunner_query.lang.logql.tokens import (
-    DURATION,
-    END,
-    FLAG,
-    IDENTIFIER,
-    NUMBER,
-    OPERATORS,
-    STRING,
-    Token,
-)
+from lakerunner_query.lang.logql.tokens import END, FLAG, IDENTIFIER, RANGE, STRING, SYMBOLS, Token
+from lakerunner_query.lang.logql.vocabulary import CALLS, KEYWORDS
 
-_UNIT = r"(?:ns|us|µs|μs|ms|[smhdwy]|[kKMGTPE]i?[bB]|[bB])"
-_NUMBER = r"(?:0[xX][0-9a-fA-F_]+|\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)"
+_SKIPPED = re.compile(r"(?:[ \t\n\r]+|#[^\n]*)*")
 _TOKEN = re.compile(
     "|".join(
         (
-            r"(?P<skip>\s+|\#[^\n]*)",
+            r"(?P<word>[^\W\d]\w*)",
             r'(?P<string>"(?:[^"\\\n]|\\[^\n])*"|`[^`]*`)',
-            rf"(?P<duration>(?:\d+(?:\.\d+)?{_UNIT})+(?![\w.]))",
-            rf"(?P<number>{_NUMBER})",
-            r"(?P<identifier>[^\W\d]\w*)",
-            r"(?P<flag>--[a-z][a-z-]*)",
-            "(?P<operator>" + "|".join(map(re.escape, OPERATORS)) + ")",
+            r"(?P<number>\.?[0-9])",
+            r"(?P<flag>--(?:strict|keep-empty)(?![\w-]))",
+            r"(?P<symbol>" + "|".join(map(re.escape, SYMBOLS)) + ")",
+            r"(?P<range>\[)",
         )
     )
 )
-_KINDS = {"duration": DURATION, "number": NUMBER, "identifier": IDENTIFIER, "flag": FLAG}
+_CALLED = re.compile(r"[ \t\n\r]*(?:\(|(?:by|without)\b)")
 
 
-def tokenize(text: str) -> Iterator[Token]:
-    """Every token of `text`, then `$end`."""
-    starts = [0, *(i + 1 for i, char in enumerate(text) if char == "\n")]
-    at = 0
-    while at < len(text):
-        found = _TOKEN.match(text, at)
+class Lexer:
+    """`next()` gives the tokens in order; after the last, `$end`."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._starts = [0, *(place.end() for place in re.finditer("\n", text))]
+
+    def next(self) -> Token:
+        skipped = _SKIPPED.match(self._text, self._at)
+        self._at = skipped.end() if skipped else self._at
+        if self._at == len(self._text):
+            return self._emit(END, self._at)
+        found = _TOKEN.match(self._text, self._at)
         if found is None:
-            raise ParseError(_complaint(text, at), _position(starts, at))
-        if found.lastgroup != "skip":
-            yield _token(found, _position(starts, at))
-        at = found.end()
-    yield Token(END, "", _position(starts, len(text)))
+            return self._other()
+        return self._READERS[str(found.lastgroup)](self, found[0])
 
+    def _symbol(self, symbol: str) -> Token:
+        return self._emit(symbol, self._at + len(symbol))
 
-def _position(line_starts: list[int], at: int) -> Position:
-    line = bisect_right(line_starts, at)
-    return Position(line, at - line_starts[line - 1] + 1)
+    def _flag(self, flag: str) -> Token:
+        return self._emit(FLAG, self._at + len(flag))
 
+    def _word(self, word: str) -> Token:
+        end = self._at + len(word)
+        if word in KEYWORDS or (word in CALLS and _CALLED.match(self._text, end)):
+            return self._emit(word, end)
+        return self._emit(IDENTIFIER, end)
 
-def _token(found: re.Match[str], position: Position) -> Token:
-    kind, source = str(found.lastgroup), found.group()
-    if kind == "operator":
-        return Token(source, source, position)
-    if kind != "string":
-        return Token(_KINDS[kind], source, position)
-    if "\ufffd" in source:
-        # the mark every decoder leaves where the bytes were not UTF-8; to search for it, write \ufffd
-        raise ParseError("invalid UTF-8 encoding", position)
-    try:
-        return Token(STRING, unquote(source), position)
-    except InvalidStringError as error:
-        raise ParseError(str(error), position) from error
+    def _string(self, literal: str) -> Token:
+        if "\ufffd" in literal:
+            # the mark every decoder leaves where the bytes were not UTF-8; to search for it, write \ufffd
+            raise self._failure("invalid UTF-8 encoding")
+        if "\0" in literal:
+            raise self._failure("invalid character NUL")
+        try:
+            value = unquote(literal)
+        except InvalidStringError as error:
+            raise self._failure(str(error)) from error
+        token = Token(STRING, value, self._position())
+        self._at += len(literal)
+        return token
 
+    def _number(self, _: str) -> Token:
+        try:
+            kind, end = number_token(self._text, self._at)
+        except MalformedNumberError as error:
+            raise self._failure(str(error)) from error
+        return self._emit(kind, end)
 
-def _complaint(text: str, at: int) -> str:
-    if text[at] in {'"', "`"}:
-        return "literal not terminated"
-    return "invalid UTF-8 encoding" if text[at] == "\ufffd" else f"syntax error: unexpected {text[at]!r}"
+    def _range(self, _: str) -> Token:
+        end = self._text.find("]", self._at)
+        if end < 0:
+            raise self._failure("missing closing ']' in duration")
+        token = Token(RANGE, self._text[self._at + 1 : end], self._position())
+        self._at = end + 1
+        return token
+
+    def _other(self) -> Token:
+        char = self._text[self._at]
+        if char in "\"`'":
+            raise self._failure("literal not terminated")
+        if char in "\0\ufffd":
+            raise self._failure("invalid character NUL" if char == "\0" else "invalid UTF-8 encoding")
+        return self._emit(IDENTIFIER, self._at + 1)
+
+    def _emit(self, kind: str, end: int) -> Token:
+        token = Token(kind, self._text[self._at : end], self._position())
+        self._at = end
+        return token
+
+    def _position(self) -> Position:
+        line = bisect_right(self._starts, self._at)
+        return Position(line, self._at - self._starts[line - 1] + 1)
+
+    def _failure(self, reason: str) -> ParseError:
+        return ParseError(reason, self._position())
+
+    _READERS: ClassVar[dict[str, Callable[[Lexer, str], Token]]] = {
+        "word": _word,
+        "symbol": _symbol,
+        "string": _string,
+        "number": _number,
+        "range": _range,
+        "flag": _flag,
+    }
+    """By the group of the pattern."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakerunner_query.lang.logql import parse, to_text
+from lakerunner_query.lang.logql import parse, print_query
 from lakerunner_query.lang.logql.ast import LogQuery
 from lakerunner_query.plan.build import LogRange, build
 from lakerunner_query.plan.explain import explain
@@ -40,7 +40,7 @@ def planned(text: str) -> TakeRows:
 )
 def test_rewrites(before: str, after: str) -> None:
     plan = planned(before)
-    assert to_text(LogQuery(plan.source.source.matchers, plan.source.filters)) == after
+    assert print_query(LogQuery(plan.source.source.matchers, plan.source.filters)) == after
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,136 @@
+"""Filters: `|= "a" or ip("10.0.0.0/8")` on the line, `| status >= 500 or level="error"` on labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lakerunner_query.errors import ParseError
+from lakerunner_query.lang.logql.addresses import InvalidAddressError, bounds
+from lakerunner_query.lang.logql.ast import (
+    CompareOp,
+    FilterOp,
+    LabelAnd,
+    LabelCompare,
+    LabelCondition,
+    LabelIp,
+    LabelMatch,
+    LabelOr,
+    LineFilter,
+    Unit,
+)
+from lakerunner_query.lang.logql.cursor import Cursor
+from lakerunner_query.lang.logql.literals import byte_count, nanoseconds
+from lakerunner_query.lang.logql.parser_numbers import literal
+from lakerunner_query.lang.logql.parser_selector import check_regex
+from lakerunner_query.lang.logql.patterns import InvalidPatternError, check_filter
+from lakerunner_query.lang.logql.tokens import BYTES, DURATION, IDENTIFIER, NUMBER, STRING, Token
+from lakerunner_query.lang.matcher import Matcher, MatchOp
+from lakerunner_query.lang.promql.unwinding import Task
+
+LINE_OPS = frozenset(FilterOp)
+_IPS = frozenset({FilterOp.CONTAINS, FilterOp.NOT_CONTAINS})
+_COMPARED = ("==", "!=", ">", ">=", "<", "<=", "=")
+_NANOS = 1_000_000_000
+
+
+def line_filter(cursor: Cursor) -> LineFilter:
+    operator = cursor.take()
+    op = FilterOp(operator.kind)
+    values: list[str] = []
+    ips: list[str] = []
+    _operand(cursor, op, values, ips)
+    while cursor.take_if("or"):
+        _operand(cursor, op, values, ips)
+    return LineFilter(op, tuple(values), tuple(ips), operator.position)
+
+
+def _operand(cursor: Cursor, op: FilterOp, values: list[str], ips: list[str]) -> None:
+    if cursor.next.kind == "ip":
+        ips.append(_ip(cursor))
+        if op not in _IPS:
+            raise ParseError("ip: invalid operation")
+        return
+    value = cursor.expect(STRING, "ip")
+    if op.is_regex:
+        check_regex(value)
+    elif op.is_pattern:
+        try:
+            check_filter(value.text)
+        except InvalidPatternError as error:
+            raise ParseError(str(error)) from error
+    values.append(value.text)
+
+
+def _ip(cursor: Cursor) -> str:
+    cursor.expect("ip")
+    cursor.expect("(")
+    pattern = cursor.expect(STRING)
+    cursor.expect(")")
+    try:
+        bounds(pattern.text)
+    except InvalidAddressError as error:
+        raise ParseError("ip: invalid pattern") from error
+    return pattern.text
+
+
+def condition(cursor: Cursor) -> Task[LabelCondition]:
+    """`or` binds least; a comma, or nothing at all between two conditions, means `and`."""
+    left: LabelCondition = yield _conjunction(cursor)
+    while cursor.take_if("or"):
+        right: LabelCondition = yield _conjunction(cursor)
+        left = LabelOr(left, right)
+    return left
+
+
+def _conjunction(cursor: Cursor) -> Task[LabelCondition]:
+    left: LabelCondition = yield _single(cursor)
+    while cursor.take_if("and", ",") or cursor.next.kind in {IDENTIFIER, "("}:
+        right: LabelCondition = yield _single(cursor)
+        left = LabelAnd(left, right)
+    return left
+
+
+def _single(cursor: Cursor) -> Task[LabelCondition]:
+    if cursor.take_if("("):
+        inner: LabelCondition = yield condition(cursor)
+        cursor.expect(")")
+        return inner
+    return _simple(cursor, cursor.expect(IDENTIFIER, "("))
+
+
+def _simple(cursor: Cursor, name: Token) -> LabelCondition:
+    operator = cursor.next
+    if operator.kind in {"=~", "!~"}:
+        cursor.take()
+        pattern = cursor.expect(STRING)
+        check_regex(pattern)
+        return _match(name, operator, pattern)
+    if operator.kind not in _COMPARED:
+        raise cursor.unexpected()
+    cursor.take()
+    if operator.kind in {"=", "!="}:
+        if cursor.next.kind == "ip":
+            return LabelIp(name.text, operator.kind == "!=", _ip(cursor), name.position)
+        if cursor.next.kind == STRING:
+            return _match(name, operator, cursor.take())
+    return _comparison(cursor, name, CompareOp(operator.kind if operator.kind != "=" else "=="))
+
+
+def _match(name: Token, operator: Token, value: Token) -> LabelMatch:
+    return LabelMatch(Matcher(name.text, MatchOp(operator.kind), value.text, name.position))
+
+
+_MEASURED: dict[str, tuple[Unit, Callable[[str], float]]] = {
+    DURATION: (Unit.DURATION, lambda text: nanoseconds(text) / _NANOS),
+    BYTES: (Unit.BYTES, lambda text: float(byte_count(text))),
+}
+
+
+def _comparison(cursor: Cursor, name: Token, op: CompareOp) -> LabelCompare:
+    measured = cursor.take_if(DURATION, BYTES)
+    if measured:
+        unit, read = _MEASURED[measured.kind]
+        return LabelCompare(name.text, op, read(measured.text), unit, name.position)
+    if cursor.next.kind not in {NUMBER, "+", "-"}:
+        raise cursor.unexpected()
+    return LabelCompare(name.text, op, literal(cursor).value, Unit.NUMBER, name.position)

@@ -1,0 +1,127 @@
+"""Log queries, and log queries with a range: what stands inside `rate(…)`.
+
+The range may follow the selector or the pipeline, and parentheses may enclose what precedes it:
+`{…}[5m] | json`, `{…} | json [5m]`, `({…} | json)[5m]`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakerunner_query.errors import ParseError, Position
+from lakerunner_query.lang.logql.ast import Conversion, LabelFilter, LogQuery, LogRange, Stage, Unwrap
+from lakerunner_query.lang.logql.cursor import Cursor
+from lakerunner_query.lang.logql.literals import InvalidLiteralError, nanoseconds
+from lakerunner_query.lang.logql.parser_filters import LINE_OPS, line_filter
+from lakerunner_query.lang.logql.parser_selector import selector
+from lakerunner_query.lang.logql.parser_stages import label_filter, stage
+from lakerunner_query.lang.logql.tokens import DURATION, IDENTIFIER, RANGE, Token
+from lakerunner_query.lang.logql.vocabulary import CONVERSIONS
+from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.lang.promql.unwinding import Task
+
+_UNITS = {
+    "duration": Conversion.DURATION,
+    "duration_seconds": Conversion.DURATION,
+    "bytes": Conversion.BYTES,
+}
+
+
+@dataclass(slots=True)
+class _Parts:
+    """A log range as far as it has been read."""
+
+    position: Position
+    matchers: tuple[Matcher, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    unwrap: Unwrap | None = None
+    range_ns: int | None = None
+    offset_ns: int = 0
+
+    @property
+    def has_pipeline(self) -> bool:
+        return bool(self.stages) or self.unwrap is not None
+
+
+def log_query(cursor: Cursor) -> Task[LogQuery]:
+    start = cursor.next.position
+    matchers = selector(cursor)
+    stages: list[Stage] = []
+    while cursor.next.kind == "|" or cursor.next.kind in LINE_OPS:
+        if cursor.next.kind in LINE_OPS:
+            stages.append(line_filter(cursor))
+        else:
+            cursor.take()
+            stages.append((yield stage(cursor)))
+    return LogQuery(matchers, tuple(stages), start)
+
+
+def log_range(cursor: Cursor) -> Task[LogRange]:
+    parts: _Parts = yield _parts(cursor)
+    if parts.range_ns is None:
+        raise cursor.unexpected()
+    query = LogQuery(parts.matchers, parts.stages, parts.position)
+    return LogRange(query, parts.range_ns, parts.offset_ns, parts.unwrap, parts.position)
+
+
+def _parts(cursor: Cursor) -> Task[_Parts]:
+    start = cursor.next
+    if cursor.take_if("("):
+        parts: _Parts = yield _parts(cursor)
+        cursor.expect(")")
+    else:
+        parts = _Parts(start.position, selector(cursor))
+        yield _pipeline(cursor, parts)
+    if parts.range_ns is None and cursor.next.kind == RANGE:
+        _range(cursor, parts)
+        if not parts.has_pipeline:
+            yield _pipeline(cursor, parts)
+    return parts
+
+
+def _range(cursor: Cursor, parts: _Parts) -> None:
+    token = cursor.take()
+    parts.range_ns = _nanoseconds(token)
+    if cursor.take_if("offset"):
+        sign = -1 if cursor.take_if("-") else 1
+        parts.offset_ns = sign * _nanoseconds(cursor.expect(DURATION))
+
+
+def _nanoseconds(token: Token) -> int:
+    try:
+        return nanoseconds(token.text)
+    except InvalidLiteralError as error:
+        raise ParseError(str(error), token.position) from error
+
+
+def _pipeline(cursor: Cursor, parts: _Parts) -> Task[None]:
+    stages: list[Stage] = []
+    while parts.unwrap is None and (cursor.next.kind == "|" or cursor.next.kind in LINE_OPS):
+        if cursor.next.kind in LINE_OPS:
+            stages.append(line_filter(cursor))
+            continue
+        cursor.take()
+        if cursor.next.kind == "unwrap":
+            parts.unwrap = yield _unwrap(cursor)
+        else:
+            stages.append((yield stage(cursor)))
+    parts.stages = tuple(stages)
+
+
+def _unwrap(cursor: Cursor) -> Task[Unwrap]:
+    word = cursor.take()
+    label, conversion = _unwrapped(cursor)
+    filters: list[LabelFilter] = []
+    while cursor.take_if("|"):
+        filters.append((yield label_filter(cursor)))
+    return Unwrap(label, conversion, tuple(filters), word.position)
+
+
+def _unwrapped(cursor: Cursor) -> tuple[str, Conversion]:
+    unit = cursor.take_if(*CONVERSIONS)
+    if unit is None:
+        return cursor.expect(IDENTIFIER, "bytes", "duration", "duration_seconds").text, Conversion.NONE
+    cursor.expect("(")
+    label = cursor.expect(IDENTIFIER)
+    cursor.expect(")")
+    return label.text, _UNITS[unit.kind]

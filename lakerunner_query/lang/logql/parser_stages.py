@@ -1,0 +1,174 @@
+"""What may stand in a pipeline behind `|`: parsers, formats, label filters, `keep` and `drop`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lakerunner_query.errors import ParseError
+from lakerunner_query.lang.logql.ast import (
+    Assign,
+    Decolorize,
+    Drop,
+    Extraction,
+    Json,
+    Keep,
+    LabelCondition,
+    LabelFilter,
+    LabelFormat,
+    LineFormat,
+    Logfmt,
+    Pattern,
+    Regexp,
+    Rename,
+    Stage,
+    Unpack,
+)
+from lakerunner_query.lang.logql.captures import InvalidCapturesError, check_captures
+from lakerunner_query.lang.logql.cursor import Cursor
+from lakerunner_query.lang.logql.parser_filters import condition
+from lakerunner_query.lang.logql.parser_selector import MATCH_OPS, matcher_of
+from lakerunner_query.lang.logql.paths import InvalidPathError, path
+from lakerunner_query.lang.logql.patterns import InvalidPatternError, check_parser
+from lakerunner_query.lang.logql.tokens import FLAG, IDENTIFIER, STRING, Token
+from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.lang.promql.unwinding import Task
+
+
+def stage(cursor: Cursor) -> Task[Stage]:
+    """The stage whose `|` has been taken."""
+    read = _STAGES.get(cursor.next.kind)
+    if read is not None:
+        return read(cursor, cursor.take())
+    filtered: LabelFilter = yield label_filter(cursor)
+    return filtered
+
+
+def label_filter(cursor: Cursor) -> Task[LabelFilter]:
+    if cursor.next.kind not in {IDENTIFIER, "("}:
+        raise cursor.unexpected()
+    start = cursor.next
+    found: LabelCondition = yield condition(cursor)
+    return LabelFilter(found, start.position)
+
+
+def _json(cursor: Cursor, word: Token) -> Stage:
+    return Json(_extractions(cursor, path), word.position)
+
+
+def _logfmt(cursor: Cursor, word: Token) -> Stage:
+    flags: set[str] = set()
+    while flag := cursor.take_if(FLAG):
+        flags.add(flag.text)
+    extractions = _extractions(cursor, lambda key: (key,))
+    return Logfmt(extractions, "--strict" in flags, "--keep-empty" in flags, word.position)
+
+
+def _extractions(
+    cursor: Cursor, taken_apart: Callable[[str], tuple[str | int, ...]]
+) -> tuple[Extraction, ...]:
+    if cursor.next.kind != IDENTIFIER:
+        return ()
+    found = [_extraction(cursor, taken_apart)]
+    while cursor.take_if(","):
+        found.append(_extraction(cursor, taken_apart))
+    return tuple(found)
+
+
+def _extraction(cursor: Cursor, taken_apart: Callable[[str], tuple[str | int, ...]]) -> Extraction:
+    name = cursor.expect(IDENTIFIER)
+    expression = cursor.expect(STRING) if cursor.take_if("=") else name
+    try:
+        steps = taken_apart(expression.text)
+    except InvalidPathError as error:
+        raise ParseError(str(error), expression.position) from error
+    return Extraction(name.text, expression.text, steps, name.position)
+
+
+def _regexp(cursor: Cursor, word: Token) -> Stage:
+    pattern = cursor.expect(STRING)
+    try:
+        check_captures(pattern.text)
+    except InvalidCapturesError as error:
+        raise ParseError(f"invalid regexp parser: {error}") from error
+    return Regexp(pattern.text, word.position)
+
+
+def _pattern(cursor: Cursor, word: Token) -> Stage:
+    pattern = cursor.expect(STRING)
+    try:
+        check_parser(pattern.text)
+    except InvalidPatternError as error:
+        raise ParseError(f"invalid pattern parser: {error}") from error
+    return Pattern(pattern.text, word.position)
+
+
+def _unpack(_: Cursor, word: Token) -> Stage:
+    return Unpack(word.position)
+
+
+def _decolorize(_: Cursor, word: Token) -> Stage:
+    return Decolorize(word.position)
+
+
+def _line_format(cursor: Cursor, word: Token) -> Stage:
+    return LineFormat(cursor.expect(STRING).text, word.position)
+
+
+def _label_format(cursor: Cursor, word: Token) -> Stage:
+    operations = [_operation(cursor)]
+    while cursor.take_if(","):
+        operations.append(_operation(cursor))
+    _check_targets(operations)
+    return LabelFormat(tuple(operations), word.position)
+
+
+def _operation(cursor: Cursor) -> Rename | Assign:
+    name = cursor.expect(IDENTIFIER)
+    cursor.expect("=")
+    value = cursor.expect(IDENTIFIER, STRING)
+    return Rename(name.text, value.text) if value.kind == IDENTIFIER else Assign(name.text, value.text)
+
+
+def _check_targets(operations: list[Rename | Assign]) -> None:
+    seen: set[str] = set()
+    for operation in operations:
+        if operation.name == "__error__":
+            raise ParseError(f"{operation.name} cannot be formatted")
+        if operation.name in seen:
+            reason = f"multiple label name '{operation.name}' not allowed in a single format operation"
+            raise ParseError(reason)
+        seen.add(operation.name)
+
+
+def _keep(cursor: Cursor, word: Token) -> Stage:
+    return Keep(_named(cursor), word.position)
+
+
+def _drop(cursor: Cursor, word: Token) -> Stage:
+    return Drop(_named(cursor), word.position)
+
+
+def _named(cursor: Cursor) -> tuple[str | Matcher, ...]:
+    found = [_name_or_matcher(cursor)]
+    while cursor.take_if(","):
+        found.append(_name_or_matcher(cursor))
+    return tuple(found)
+
+
+def _name_or_matcher(cursor: Cursor) -> str | Matcher:
+    name = cursor.expect(IDENTIFIER)
+    return matcher_of(cursor, name) if cursor.next.kind in MATCH_OPS else name.text
+
+
+_STAGES: dict[str, Callable[[Cursor, Token], Stage]] = {
+    "json": _json,
+    "logfmt": _logfmt,
+    "regexp": _regexp,
+    "pattern": _pattern,
+    "unpack": _unpack,
+    "decolorize": _decolorize,
+    "line_format": _line_format,
+    "label_format": _label_format,
+    "keep": _keep,
+    "drop": _drop,
+}
