@@ -1,0 +1,223 @@
+"""What every Go template can call: comparisons, logic, indexing, printing and escaping.
+
+`and` and `or` do not evaluate what they need not, so the runner knows them by name; here are only their
+types.
+
+>>> escaped_for_html("<a>"), escaped_for_javascript("it's <b>")
+('&lt;a&gt;', "it\\\\'s \\\\u003Cb\\\\u003E")
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote_plus
+
+from lakerunner_query.evaluate.logs.templates.printing import printed, sprint, sprintf, sprintln
+from lakerunner_query.evaluate.logs.templates.signatures import ANY, STRING, VALUE, Function, function
+from lakerunner_query.evaluate.logs.templates.values import (
+    Boxed,
+    Labels,
+    TemplateError,
+    Uint8,
+    basic_kind,
+    from_bytes,
+    size,
+    to_bytes,
+    truth,
+    type_name,
+    unboxed,
+)
+from lakerunner_query.lang.gotemplate.quoting import is_printable
+
+_HTML = str.maketrans({"\0": "\ufffd", '"': "&#34;", "'": "&#39;", "&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_SCRIPT = {
+    "\\": "\\\\",
+    "'": "\\'",
+    '"': '\\"',
+    "<": "\\u003C",
+    ">": "\\u003E",
+    "&": "\\u0026",
+    "=": "\\u003D",
+}
+
+
+def equal(first: Any, *others: Any) -> bool:
+    """To any of the others."""
+    if not others:
+        raise TemplateError("missing argument for comparison")
+    return any(_equal(first, other) for other in others)
+
+
+def _equal(left: Any, right: Any) -> bool:
+    left, right = unboxed(left), unboxed(right)
+    kinds = basic_kind(left), basic_kind(right)
+    if kinds[0] != kinds[1] and set(kinds) != {"int", "uint"}:
+        if left is not None and right is not None:
+            raise TemplateError(
+                f"incompatible types for comparison: {type_name(left)} and {type_name(right)}"
+            )
+        return False
+    if not kinds[0]:
+        return _equal_values(left, right)
+    return bool(left == right)
+
+
+def _equal_values(left: Any, right: Any) -> bool:
+    """Of what is no number, text or flag: times are compared, lists and maps cannot be."""
+    if left is None or right is None:
+        return left is right
+    if isinstance(left, dict) != isinstance(right, dict) or isinstance(left, list) != isinstance(right, list):
+        raise TemplateError(
+            f"non-comparable types {printed(left)}: {type_name(left)}, {type_name(right)}: {printed(right)}"
+        )
+    if isinstance(right, dict | list):
+        raise TemplateError(f"non-comparable type {printed(left)}: {type_name(right)}")
+    return bool(left == right)
+
+
+def less(left: Any, right: Any) -> bool:
+    left, right = unboxed(left), unboxed(right)
+    kinds = basic_kind(left), basic_kind(right)
+    if not all(kinds):
+        raise TemplateError("invalid type for comparison")
+    if kinds[0] != kinds[1] and set(kinds) != {"int", "uint"}:
+        raise TemplateError(f"incompatible types for comparison: {type_name(left)} and {type_name(right)}")
+    if kinds[0] in {"bool", "complex"}:
+        raise TemplateError("invalid type for comparison")
+    if isinstance(left, str):
+        return to_bytes(left) < to_bytes(right)
+    return bool(left < right)
+
+
+def less_or_equal(left: Any, right: Any) -> bool:
+    return less(left, right) or _equal(left, right)
+
+
+def length(value: Any) -> int:
+    value = unboxed(value)
+    if value is None:
+        raise TemplateError("len of nil pointer")
+    if isinstance(value, str):
+        return size(value)
+    if not isinstance(value, dict | list):
+        raise TemplateError(f"len of type {type_name(value)}")
+    return len(value)
+
+
+def index(item: Any, *keys: Any) -> Any:
+    """`index x 1 "a"` is x[1]["a"]."""
+    if unboxed(item) is None:
+        raise TemplateError("index of untyped nil")
+    for key in keys:
+        item = unboxed(item)
+        if item is None:
+            raise TemplateError("index of nil pointer")
+        item = _indexed(item, unboxed(key))
+    return item
+
+
+def _indexed(item: Any, key: Any) -> Any:
+    if isinstance(item, dict):
+        if key is None:
+            raise TemplateError("value is nil; should be of type string")
+        if not isinstance(key, str):
+            raise TemplateError(f"value has type {type_name(key)}; should be string")
+        return item.get(key, "") if isinstance(item, Labels) else Boxed(item.get(key))
+    if isinstance(item, str):
+        raw = to_bytes(item)
+        return Uint8(raw[_position(key, len(raw))])
+    if not isinstance(item, list):
+        raise TemplateError(f"can't index item of type {type_name(item)}")
+    return Boxed(item[_position(key, len(item))])
+
+
+def _position(key: Any, limit: int, *, end: bool = False) -> int:
+    if key is None:
+        raise TemplateError("cannot index slice/array with nil")
+    if isinstance(key, bool) or not isinstance(key, int):
+        raise TemplateError(f"cannot index slice/array with type {type_name(key)}")
+    if not 0 <= key <= limit:
+        raise TemplateError(f"index out of range: {int(key)}")
+    if key == limit and not end:
+        raise TemplateError("reflect: string index out of range" if limit < 0 else _OUT_OF_RANGE)
+    return int(key)
+
+
+_OUT_OF_RANGE = "reflect: slice index out of range"
+
+
+def sliced(item: Any, *bounds: Any) -> Any:
+    item = unboxed(item)
+    if item is None:
+        raise TemplateError("slice of untyped nil")
+    if len(bounds) > 3:
+        raise TemplateError(f"too many slice indexes: {len(bounds)}")
+    if isinstance(item, str) and len(bounds) == 3:
+        raise TemplateError("cannot 3-index slice a string")
+    if not isinstance(item, str | list):
+        raise TemplateError(f"can't slice item of type {type_name(item)}")
+    whole = to_bytes(item) if isinstance(item, str) else item
+    given = [_position(unboxed(bound), len(whole), end=True) for bound in bounds]
+    start, end, *_ = (*given, *(0, len(whole))[len(given) :], 0)
+    for low, high in ((start, end), (end, given[2] if len(given) > 2 else len(whole))):
+        if low > high:
+            raise TemplateError(f"invalid slice index: {low} > {high}")
+    part = whole[start:end]
+    return from_bytes(part) if isinstance(part, bytes) else part
+
+
+def call(function_value: Any, *_: Any) -> Any:
+    """No value of a template is a function."""
+    value = unboxed(function_value)
+    if value is None:
+        raise TemplateError("call of nil")
+    raise TemplateError(f"non-function {{callee}} of type {type_name(value)}")
+
+
+def as_text(values: tuple[Any, ...]) -> str:
+    return sprint(["<no value>" if unboxed(value) is None else value for value in values])
+
+
+def escaped_for_html(*values: Any) -> str:
+    return as_text(values).translate(_HTML)
+
+
+def escaped_for_javascript(*values: Any) -> str:
+    return "".join(map(_escaped_for_javascript, as_text(values)))
+
+
+def _escaped_for_javascript(char: str) -> str:
+    if char in _SCRIPT:
+        return _SCRIPT[char]
+    if char < " ":
+        return f"\\u00{ord(char):02X}"
+    return char if char < "\x80" or is_printable(char) else f"\\u{ord(char):04X}"
+
+
+def escaped_for_url(*values: Any) -> str:
+    return quote_plus(to_bytes(as_text(values)))
+
+
+BUILTINS: tuple[Function, ...] = (
+    function("and", lambda *values: values[-1], VALUE, rest=VALUE),
+    function("or", lambda *values: values[-1], VALUE, rest=VALUE),
+    function("not", lambda value: not truth(value), VALUE),
+    function("eq", equal, VALUE, rest=VALUE),
+    function("ne", lambda left, right: not _equal(left, right), VALUE, VALUE),
+    function("lt", less, VALUE, VALUE),
+    function("le", less_or_equal, VALUE, VALUE),
+    function("gt", lambda left, right: not less_or_equal(left, right), VALUE, VALUE),
+    function("ge", lambda left, right: not less(left, right), VALUE, VALUE),
+    function("len", length, VALUE),
+    function("index", index, VALUE, rest=VALUE),
+    function("slice", sliced, VALUE, rest=VALUE),
+    function("call", call, VALUE, rest=VALUE),
+    function("print", lambda *values: sprint(values), rest=ANY),
+    function("println", lambda *values: sprintln(values), rest=ANY),
+    function("printf", lambda layout, *values: sprintf(layout, values), STRING, rest=ANY),
+    function("html", escaped_for_html, rest=ANY),
+    function("js", escaped_for_javascript, rest=ANY),
+    function("urlquery", escaped_for_url, rest=ANY),
+)
+LOGIC = {"and": False, "or": True}
+"""Which truth of an argument ends the evaluation of the others."""

@@ -1,0 +1,243 @@
+"""One value under one verb of `fmt`, with flags, width and precision.
+
+>>> formatted_value(255, "x", Flags(sharp=True)), formatted_value("é", "q", Flags(plus=True))
+('0xff', '"\\\\u00e9"')
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakerunner_query.evaluate.logs.templates.durations import Duration, spelled_duration
+from lakerunner_query.evaluate.logs.templates.floats import VERBS, spell
+from lakerunner_query.evaluate.logs.templates.layouts import spelled
+from lakerunner_query.evaluate.logs.templates.limits import allow_text
+from lakerunner_query.evaluate.logs.templates.times import DAYS, MONTHS, Time
+from lakerunner_query.evaluate.logs.templates.values import (
+    Boxed,
+    Labels,
+    Uint8,
+    to_bytes,
+    type_name,
+)
+from lakerunner_query.lang.gotemplate.quoting import is_printable, quote
+
+_BASES = {"d": "d", "v": "d", "b": "b", "o": "o", "O": "o", "x": "x", "X": "X"}
+_DEEPEST = 60
+"""Lists in lists; JSON that is nested deeper prints its inside no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    plus: bool = False
+    minus: bool = False
+    sharp: bool = False
+    space: bool = False
+    zero: bool = False
+    width: int | None = None
+    precision: int | None = None
+
+
+class Month(int):
+    go_name = "time.Month"
+    __slots__ = ()
+
+
+class Weekday(int):
+    go_name = "time.Weekday"
+    __slots__ = ()
+
+
+def formatted_value(value: Any, verb: str, flags: Flags, depth: int = 0) -> str:
+    if verb == "T":
+        return padded("<nil>" if value is None else type_name(value), flags)
+    if isinstance(value, Boxed):
+        value = value.value
+    if value is None:
+        return padded("<nil>", flags) if verb == "v" else f"%!{verb}(<nil>)"
+    if isinstance(value, dict | list):
+        return _collection(value, verb, flags, depth)
+    if verb in "vsqxX" and (own := _own_text(value)) is not None and not (flags.sharp and verb == "v"):
+        return _text(own, verb, flags)
+    text = _basic(value, verb, flags)
+    return _bad(verb, value) if text is None else text
+
+
+def padded(text: str, flags: Flags) -> str:
+    if not flags.width or len(text) >= flags.width:
+        return text
+    allow_text(flags.width)
+    if flags.minus:
+        return text.ljust(flags.width)
+    return text.rjust(flags.width, "0" if flags.zero else " ")
+
+
+def _own_text(value: Any) -> str | None:
+    """The text of values that have a method String."""
+    if isinstance(value, Time):
+        return spelled(value)
+    if isinstance(value, Duration):
+        return spelled_duration(value)
+    if isinstance(value, Month):
+        return MONTHS[value - 1]
+    return DAYS[value] if isinstance(value, Weekday) else None
+
+
+def _basic(value: Any, verb: str, flags: Flags) -> str | None:
+    """None: the verb is none for this value."""
+    if isinstance(value, bool):
+        return padded("true" if value else "false", flags) if verb in "tv" else None
+    if isinstance(value, str):
+        return _text(value, verb, flags)
+    if isinstance(value, int):
+        return _integer(value, verb, flags)
+    if isinstance(value, float):
+        return _float(value, verb, flags) if verb == "v" or verb in VERBS else None
+    if isinstance(value, complex) and (verb == "v" or verb in VERBS):
+        parts = replace(flags, plus=True)
+        return f"({_float(value.real, verb, flags)}{_float(value.imag, verb, parts)}i)"
+    return None
+
+
+def _bad(verb: str, value: Any) -> str:
+    return f"%!{verb}({type_name(value)}={formatted_value(value, 'v', Flags())})"
+
+
+def _text(text: str, verb: str, flags: Flags) -> str:
+    if verb in "xX":
+        return _hex(to_bytes(text), verb, flags)
+    if verb not in "vsq":
+        return _bad(verb, text)
+    if verb == "v" and flags.sharp:
+        return padded(quote(text), flags)
+    if flags.precision is not None:
+        text = text[: flags.precision]
+    if verb != "q":
+        return padded(text, flags)
+    if flags.sharp and "`" not in text and all(char == "\t" or char.isprintable() for char in text):
+        return padded(f"`{text}`", flags)
+    return padded(quote(text, ascii_only=flags.plus), flags)
+
+
+def _hex(raw: bytes, verb: str, flags: Flags) -> str:
+    raw = raw if flags.precision is None else raw[: flags.precision]
+    prefix = f"0{verb}" if flags.sharp and raw else ""
+    text = prefix + ((" " + prefix) if flags.space else "").join(f"{byte:02x}" for byte in raw)
+    if verb == "X":
+        text = text.upper()
+    return padded(text, flags)
+
+
+def _integer(value: int, verb: str, flags: Flags) -> str | None:
+    if verb == "c":
+        return padded(_character(value), flags)
+    if verb == "q":
+        return padded(quote(_character(value), "'", ascii_only=flags.plus), flags)
+    if verb == "U":
+        shown = _character(value)
+        tail = f" '{shown}'" if flags.sharp and is_printable(shown) else ""
+        code = value if value >= 0 else value + (1 << 64)
+        return padded(f"U+{code:0{max(4, flags.precision or 0)}X}{tail}", replace(flags, zero=False))
+    if verb not in _BASES:
+        return None
+    if verb == "v" and flags.sharp and isinstance(value, Uint8):
+        return padded(f"0x{int(value):x}", flags)
+    return _based(int(value), verb, flags if verb != "v" else replace(flags, sharp=False))
+
+
+def _character(code: int) -> str:
+    valid = 0 <= code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF
+    return chr(code) if valid else "\ufffd"
+
+
+def _based(value: int, verb: str, flags: Flags) -> str:
+    sign = "-" if value < 0 else "+" if flags.plus else " " if flags.space else ""
+    if flags.precision == 0 and value == 0:
+        return padded("", replace(flags, zero=False)) if flags.width else ""
+    digits = format(abs(value), _BASES[verb])
+    if flags.precision is not None:
+        allow_text(flags.precision)
+        digits = digits.rjust(flags.precision, "0")
+    elif flags.zero and not flags.minus and flags.width:
+        allow_text(flags.width)
+        digits = digits.rjust(flags.width - len(sign), "0")
+    return padded(sign + _prefix(verb, digits, flags) + digits, replace(flags, zero=False))
+
+
+def _prefix(verb: str, digits: str, flags: Flags) -> str:
+    if verb == "O":
+        return "0o"
+    if not flags.sharp:
+        return ""
+    if verb == "o":
+        return "" if digits.startswith("0") else "0"
+    return {"b": "0b", "x": "0x", "X": "0X"}.get(verb, "")
+
+
+def _float(value: float, verb: str, flags: Flags) -> str:
+    precision = flags.precision
+    if precision is not None:
+        allow_text(precision)
+    elif verb in "eEfF":
+        precision = 6
+    letter = {"v": "g", "F": "f"}.get(verb, verb)
+    text = spell(value, letter, precision)
+    if flags.sharp and verb not in "vb" and value - value == 0:
+        text = _with_point(text, letter, precision)
+    if text[0] not in "+-":
+        text = ("+" if flags.plus else " " if flags.space else "") + text
+    elif text == "+Inf" and not flags.plus:
+        text = (" " if flags.space else "+") + "Inf"
+    return _padded_number(text, flags, finite=value - value == 0)
+
+
+def _with_point(text: str, verb: str, precision: int | None) -> str:
+    """`#` keeps the point and, of `%g`, the zeros behind it."""
+    mark = next((at for at, char in enumerate(text) if char in "eEpP" and verb not in "xX"), len(text))
+    body, tail = text[:mark], text[mark:]
+    digits = len(body.lstrip("-").replace(".", "").lstrip("0")) or 1
+    if "." not in body:
+        body += "."
+    if verb in "gG":
+        body += "0" * max(0, (6 if precision is None else precision) - digits)
+    return body + tail
+
+
+def _padded_number(text: str, flags: Flags, *, finite: bool) -> str:
+    if not (flags.zero and not flags.minus and flags.width and finite):
+        return padded(text, replace(flags, zero=False))
+    allow_text(flags.width)
+    sign = text[0] if text[0] in "+- " else ""
+    return sign + text[len(sign) :].rjust(flags.width - len(sign), "0")
+
+
+def _collection(value: Any, verb: str, flags: Flags, depth: int) -> str:
+    if depth > _DEEPEST:
+        return "…"
+    if flags.sharp and verb == "v":
+        return _as_source(value, flags, depth)
+
+    def shown(item: Any) -> str:
+        if item is None:
+            return padded("<nil>", flags) if verb in "vs" else f"%!{verb}(<nil>)"
+        return formatted_value(item, verb, flags, depth + 1)
+
+    if isinstance(value, list):
+        return f"[{' '.join(map(shown, value))}]"
+    return "map[" + " ".join(f"{shown(key)}:{shown(value[key])}" for key in by_bytes(value)) + "]"
+
+
+def _as_source(value: Any, flags: Flags, depth: int) -> str:
+    def shown(item: Any) -> str:
+        return "interface {}(nil)" if item is None else formatted_value(item, "v", flags, depth + 1)
+
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(map(shown, value))}}}"
+    name = "map[string]string" if isinstance(value, Labels) else "map[string]interface {}"
+    return name + "{" + ", ".join(f"{shown(key)}:{shown(value[key])}" for key in by_bytes(value)) + "}"
+
+
+def by_bytes(mapping: dict[str, Any]) -> list[str]:
+    """Keys in Go's order, that of their bytes."""
+    return sorted(mapping, key=to_bytes)

@@ -1,0 +1,188 @@
+"""Values written one after another, as Go's `fmt.Sprint` and `fmt.Sprintf` write them.
+
+>>> sprint([1, 2.5, "a", None]), sprintf("%05.1f|%-4s|%q|%x", [3.14159, "ab", "c", 255])
+('1 2.5a<nil>', '003.1|ab  |"c"|ff')
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakerunner_query.evaluate.logs.templates.formatting import Flags, formatted_value
+from lakerunner_query.evaluate.logs.templates.limits import allow_text
+from lakerunner_query.evaluate.logs.templates.values import type_name, unboxed
+
+_PLAIN = Flags()
+_MOST = 1_000_000
+"""Widths and precisions above are errors in Go, too."""
+_NEXT = re.compile(r"[^%]*")
+
+
+def sprint(values: Sequence[Any]) -> str:
+    """Spaces stand between two that are both no strings."""
+    parts: list[str] = []
+    was_text = True
+    for value in map(unboxed, values):
+        is_text = isinstance(value, str)
+        if parts and not is_text and not was_text:
+            parts.append(" ")
+        parts.append(formatted_value(value, "v", _PLAIN))
+        was_text = is_text
+    return "".join(parts)
+
+
+def sprintln(values: Sequence[Any]) -> str:
+    return " ".join(formatted_value(unboxed(value), "v", _PLAIN) for value in values) + "\n"
+
+
+def printed(value: Any) -> str:
+    """What an action leaves in the text."""
+    value = unboxed(value)
+    if isinstance(value, str):
+        return value
+    return "<no value>" if value is None else formatted_value(value, "v", _PLAIN)
+
+
+def sprintf(layout: str, values: Sequence[Any]) -> str:
+    return _Formatting(layout, [unboxed(value) for value in values]).run()
+
+
+@dataclass(slots=True)
+class _Formatting:
+    """One pass over a format: where it is, and which argument comes next."""
+
+    layout: str
+    values: list[Any]
+    at: int = 0
+    argument: int = 0
+    reordered: bool = False
+    good_index: bool = True
+
+    def run(self) -> str:
+        parts: list[str] = []
+        length = 0
+        ever_reordered = False
+        while self.at < len(self.layout):
+            end = self.layout.find("%", self.at)
+            end = len(self.layout) if end < 0 else end
+            parts.append(self.layout[self.at : end])
+            self.at = end
+            if end < len(self.layout):
+                self.at += 1
+                self.reordered, self.good_index = False, True
+                parts.append(self._directive())
+                ever_reordered |= self.reordered
+                length += len(parts[-1])
+                allow_text(length)
+        if not ever_reordered and self.argument < len(self.values):
+            parts.append(self._extra())
+        return "".join(parts)
+
+    def _extra(self) -> str:
+        shown = [
+            "<nil>" if value is None else f"{type_name(value)}={formatted_value(value, 'v', _PLAIN)}"
+            for value in self.values[self.argument :]
+        ]
+        return f"%!(EXTRA {', '.join(shown)})"
+
+    def _directive(self) -> str:
+        found = re.compile(r"[#0+\- ]*").match(self.layout, self.at)
+        marks = found[0] if found else ""
+        self.at += len(marks)
+        width, negative, after_index, trouble = self._width()
+        minus = "-" in marks or negative
+        precision, more = self._precision(after_index)
+        trouble += more
+        if not self.reordered or self.good_index:
+            self._index_before_verb()
+        flags = Flags("+" in marks, minus, "#" in marks, " " in marks, "0" in marks, width, precision)
+        if self.at >= len(self.layout):
+            return trouble + "%!(NOVERB)"
+        verb = self.layout[self.at]
+        self.at += 1
+        return trouble + self._verb(verb, flags)
+
+    def _width(self) -> tuple[int | None, bool, bool, str]:
+        after_index = self._index()
+        if self.layout[self.at : self.at + 1] == "*":
+            self.at += 1
+            value = self._star()
+            if value is None:
+                return None, False, False, "%!(BADWIDTH)"
+            return abs(value), value < 0, False, ""
+        width = self._integer()
+        if after_index and width is not None:
+            self.good_index = False
+        return width, False, after_index and width is None, ""
+
+    def _precision(self, after_index: bool) -> tuple[int | None, str]:
+        if self.layout[self.at : self.at + 1] != "." or self.at + 1 > len(self.layout):
+            return None, ""
+        self.at += 1
+        if after_index:
+            self.good_index = False
+        indexed = self._index()
+        if self.layout[self.at : self.at + 1] == "*":
+            self.at += 1
+            value = self._star()
+            if value is None or value < 0:
+                return None, "%!(BADPREC)"
+            return value, ""
+        precision = self._integer()
+        if indexed and precision is not None:
+            self.good_index = False
+        return precision or 0, ""
+
+    def _index_before_verb(self) -> None:
+        self._index()
+
+    def _index(self) -> bool:
+        """`[2]`: which argument comes next."""
+        if self.layout[self.at : self.at + 1] != "[":
+            return False
+        self.reordered = True
+        closing = self.layout.find("]", self.at)
+        if closing < 0:
+            self.good_index = False
+            self.at += 1
+            return False
+        text = self.layout[self.at + 1 : closing]
+        self.at = closing + 1
+        if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= len(self.values):
+            self.argument = int(text) - 1
+            return True
+        self.good_index = False
+        return text.isascii() and text.isdigit()
+
+    def _integer(self) -> int | None:
+        found = re.compile(r"[0-9]+").match(self.layout, self.at)
+        if found is None:
+            return None
+        if int(found[0][:9]) > _MOST:
+            self.at = len(self.layout)
+            return None
+        self.at = found.end()
+        return int(found[0])
+
+    def _star(self) -> int | None:
+        if self.argument >= len(self.values):
+            return None
+        value = self.values[self.argument]
+        self.argument += 1
+        if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MOST:
+            return None
+        return int(value)
+
+    def _verb(self, verb: str, flags: Flags) -> str:
+        if verb == "%":
+            return "%"
+        if not self.good_index:
+            return f"%!{verb}(BADINDEX)"
+        if self.argument >= len(self.values):
+            return f"%!{verb}(MISSING)"
+        value = self.values[self.argument]
+        self.argument += 1
+        return formatted_value(value, verb, flags)

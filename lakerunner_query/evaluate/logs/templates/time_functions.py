@@ -1,0 +1,160 @@
+"""Loki's functions on times and durations, and the methods that times have."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from lakerunner_query.evaluate.logs.templates.durations import (
+    Duration,
+    DurationError,
+    parsed_duration,
+    spelled_duration,
+)
+from lakerunner_query.evaluate.logs.templates.formatting import Flags, Month, Weekday, formatted_value
+from lakerunner_query.evaluate.logs.templates.layouts import formatted, spelled
+from lakerunner_query.evaluate.logs.templates.signatures import (
+    ANY,
+    DURATION,
+    INT,
+    STRING,
+    Function,
+    Row,
+    function,
+)
+from lakerunner_query.evaluate.logs.templates.signatures import (
+    TIME as A_TIME,
+)
+from lakerunner_query.evaluate.logs.templates.time_parsing import TimeParseError, parsed
+from lakerunner_query.evaluate.logs.templates.times import SECOND, UTC_ZONE, ZERO_TIME, Time, moment, zone
+from lakerunner_query.evaluate.logs.templates.values import Int64, TemplateError
+
+_EPOCH = re.compile(r"[+-]?[0-9]+")
+
+
+def date(row: Row, layout: str, value: Any) -> str:
+    """Of a time, or of seconds; of anything else the present."""
+    if isinstance(value, Time):
+        time = Time(value.ns)
+    elif isinstance(value, int) and not isinstance(value, bool | Duration | Month | Weekday):
+        time = Time(int(value) * SECOND)
+    else:
+        time = Time(row.now_ns)
+    return formatted(time, layout)
+
+
+def to_date(layout: str, text: str) -> Time:
+    """The zero time where the text does not follow the layout."""
+    return to_date_in_zone(layout, "UTC", text)
+
+
+def to_date_in_zone(layout: str, where: str, text: str) -> Time:
+    try:
+        return parsed(layout, text, zone(where) or UTC_ZONE)
+    except TimeParseError:
+        return ZERO_TIME
+
+
+def seconds(text: str) -> float:
+    try:
+        ns = parsed_duration(text)
+    except DurationError as error:
+        raise TemplateError(str(error)) from error
+    whole, rest = abs(ns) // SECOND, abs(ns) % SECOND
+    return (whole + rest / 1e9) * (-1 if ns < 0 else 1)
+
+
+_UNITS = {5: 86_400 * SECOND, 10: SECOND, 13: 10**6, 16: 10**3, 19: 1}
+"""How many digits a count of days, seconds, milli-, micro- and nanoseconds since 1970 has."""
+
+
+def unix_to_time(text: str) -> Time:
+    if not _EPOCH.fullmatch(text):
+        raise TemplateError(f"unable to parse time '{text}': invalid syntax")
+    if len(text) not in _UNITS:
+        raise TemplateError(f"unable to parse time '{text}': unknown precision")
+    return Time(int(text) * _UNITS[len(text)])
+
+
+TIME: tuple[Function, ...] = (
+    Function("now", lambda row: Time(row.now_ns), of_row=True),
+    Function("__timestamp__", lambda row: Time(row.ns), of_row=True),
+    Function("date", date, (STRING, ANY), of_row=True),
+    function("toDate", to_date, STRING, STRING),
+    function("toDateInZone", to_date_in_zone, STRING, STRING, STRING),
+    function("duration", seconds, STRING),
+    function("duration_seconds", seconds, STRING),
+    function("unixEpoch", lambda time: str(time.seconds), A_TIME),
+    function("unixEpochMillis", lambda time: str(time.ns // 10**6), A_TIME),
+    function("unixEpochNanos", lambda time: str(time.ns), A_TIME),
+    function("unixToTime", unix_to_time, STRING),
+)
+
+
+def _add_date(time: Time, years: int, months: int, days: int) -> Time:
+    clock = time.clock()
+    more, month = divmod(clock.month - 1 + months, 12)
+    since_midnight = clock.hour * 3600 + clock.minute * 60 + clock.second
+    start = moment(clock.year + years + more, month + 1, 1, 0, 0, UTC_ZONE).seconds
+    at = start + (clock.day - 1 + days) * 86_400 + since_midnight
+    return Time((at - clock.offset) * SECOND + time.nanosecond, time.zone)
+
+
+def _multiple(time: Time, step: int, up: int) -> Time:
+    """Down, or for half a step up, to a multiple since Go's zero time."""
+    if step <= 0:
+        return time
+    since = time.ns - ZERO_TIME.ns
+    return Time(ZERO_TIME.ns + (since + up) // step * step, time.zone)
+
+
+_TIME_METHODS = (
+    function("Year", lambda t: t.clock().year),
+    function("Month", lambda t: Month(t.clock().month)),
+    function("Day", lambda t: t.clock().day),
+    function("Hour", lambda t: t.clock().hour),
+    function("Minute", lambda t: t.clock().minute),
+    function("Second", lambda t: t.clock().second),
+    function("Nanosecond", lambda t: t.nanosecond),
+    function("Weekday", lambda t: Weekday(t.clock().weekday)),
+    function("YearDay", lambda t: t.clock().day_of_year),
+    function("Unix", lambda t: Int64(t.seconds)),
+    function("UnixMilli", lambda t: Int64(t.ns // 10**6)),
+    function("UnixMicro", lambda t: Int64(t.ns // 10**3)),
+    function("UnixNano", lambda t: Int64(t.ns)),
+    function("UTC", lambda t: Time(t.ns)),
+    function("Local", lambda t: Time(t.ns)),
+    function("IsZero", lambda t: t.ns == ZERO_TIME.ns),
+    function("String", spelled),
+    function("Format", formatted, STRING),
+    function("Add", lambda t, d: Time(t.ns + d, t.zone), DURATION),
+    function("AddDate", _add_date, INT, INT, INT),
+    function("Sub", lambda t, other: Duration(t.ns - other.ns), A_TIME),
+    function("After", lambda t, other: t.ns > other.ns, A_TIME),
+    function("Before", lambda t, other: t.ns < other.ns, A_TIME),
+    function("Equal", lambda t, other: t.ns == other.ns, A_TIME),
+    function("Compare", lambda t, other: (t.ns > other.ns) - (t.ns < other.ns), A_TIME),
+    function("Truncate", lambda t, d: _multiple(t, d, 0), DURATION),
+    function("Round", lambda t, d: _multiple(t, d, (d + 1) // 2), DURATION),
+)
+_DURATION_METHODS = (
+    function("Hours", lambda d: d / 3.6e12),
+    function("Minutes", lambda d: d / 6e10),
+    function("Seconds", lambda d: d / 1e9),
+    function("Milliseconds", lambda d: Int64(int(d / 10**6))),
+    function("Microseconds", lambda d: Int64(int(d / 10**3))),
+    function("Nanoseconds", Int64),
+    function("Abs", lambda d: Duration(abs(d))),
+    function("String", spelled_duration),
+)
+_NAME_METHODS = (function("String", lambda name: formatted_value(name, "v", Flags())),)
+
+METHODS: dict[type, dict[str, Function]] = {
+    kind: {method.name: method for method in methods}
+    for kind, methods in (
+        (Time, _TIME_METHODS),
+        (Duration, _DURATION_METHODS),
+        (Month, _NAME_METHODS),
+        (Weekday, _NAME_METHODS),
+    )
+}

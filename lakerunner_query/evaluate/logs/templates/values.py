@@ -1,0 +1,110 @@
+"""Go's values as a template sees them, and what Go calls their types.
+
+    string str · bool bool · int int · int64 Int64 · float64 float · map[string]interface {} dict
+    []interface {} list · map[string]string Labels · nil None · an interface{} that was not opened yet Boxed
+
+Strings are runs of bytes in Go: bytes that are no UTF-8 are kept as surrogates (`surrogateescape`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+class TemplateError(Exception):
+    """A call failed; the message is what Go puts behind `error calling name: `."""
+
+
+class Int64(int):
+    __slots__ = ()
+
+
+class Int32(int):
+    """Also a character constant, which Go calls a rune."""
+
+    __slots__ = ()
+
+
+class Uint8(int):
+    """One byte of a string."""
+
+    __slots__ = ()
+
+
+class Labels(dict[str, str]):
+    """The labels of a row: what the dot is at the start."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Boxed:
+    """A value read out of JSON, before a pipeline opens its interface; None is a nil in there."""
+
+    value: Any
+
+
+_NAMES = {
+    str: "string",
+    bool: "bool",
+    int: "int",
+    Int64: "int64",
+    Int32: "int32",
+    Uint8: "uint8",
+    float: "float64",
+    complex: "complex128",
+    dict: "map[string]interface {}",
+    Labels: "map[string]string",
+    list: "[]interface {}",
+    Boxed: "interface {}",
+}
+
+
+def type_name(value: Any) -> str:
+    return _NAMES.get(type(value)) or str(type(value).go_name)
+
+
+def basic_kind(value: Any) -> str:
+    """What comparisons tell apart; empty for what they cannot compare."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "uint" if isinstance(value, Uint8) else "int"
+    if isinstance(value, float):
+        return "float"
+    if isinstance(value, str):
+        return "string"
+    return "complex" if isinstance(value, complex) else ""
+
+
+def unboxed(value: Any) -> Any:
+    return value.value if isinstance(value, Boxed) else value
+
+
+def truth(value: Any) -> bool:
+    """Zero and empty values are false; a time never is."""
+    value = unboxed(value)
+    if value is None:
+        return False
+    if isinstance(value, bool | int | float | complex | str | list | dict):
+        return bool(value)
+    return True
+
+
+def size(text: str) -> int:
+    """The length in bytes, as Go counts."""
+    return len(text) if text.isascii() else len(to_bytes(text))
+
+
+def to_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def from_bytes(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def wrapped(value: int) -> int:
+    """Two's complement in 64 bits: Go's integers overflow silently."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)

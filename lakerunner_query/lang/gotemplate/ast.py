@@ -1,0 +1,237 @@
+"""The tree of a Go template; `str(node)` is the text that Go quotes in its errors.
+
+Positions are characters from the start of the whole template. Nodes compare by identity: two equal actions
+at two places are two nodes, and evaluation keeps facts about each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lakerunner_query.lang.gotemplate.quoting import quote
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Text:
+    position: int
+    value: str
+
+    def __str__(self) -> str:
+        return quote(self.value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dot:
+    position: int
+
+    def __str__(self) -> str:
+        return "."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nil:
+    position: int
+
+    def __str__(self) -> str:
+        return "nil"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bool:
+    position: int
+    value: bool
+
+    def __str__(self) -> str:
+        return "true" if self.value else "false"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Number:
+    """A constant without a type: it is whatever of these its reader needs, None where it cannot be."""
+
+    position: int
+    text: str
+    integer: int | None = None
+    unsigned: int | None = None
+    floating: float | None = None
+    complex: complex | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class String:
+    position: int
+    quoted: str
+    value: str
+
+    def __str__(self) -> str:
+        return self.quoted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """`.a.b`, looked up from the dot."""
+
+    position: int
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "".join(f".{name}" for name in self.names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Variable:
+    """`$x.a.b`; the first name has its dollar, and `$` alone is what the template was given."""
+
+    position: int
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ".".join(self.names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Identifier:
+    """The name of a function."""
+
+    position: int
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chain:
+    """`(…).a.b` and `now.Year`: fields of something that is no field itself."""
+
+    position: int
+    of: Operand
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return _in_parentheses(self.of) + "".join(f".{name}" for name in self.names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Command:
+    position: int
+    words: tuple[Operand, ...]
+
+    def __str__(self) -> str:
+        return " ".join(map(_in_parentheses, self.words))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pipeline:
+    """`$x := .a | upper`: commands, each handing its value to the next as last argument."""
+
+    position: int
+    commands: tuple[Command, ...]
+    variables: tuple[Variable, ...] = ()
+    assigns: bool = False
+    """`=` instead of `:=`."""
+
+    def __str__(self) -> str:
+        names = ", ".join(map(str, self.variables))
+        declared = f"{names} {'=' if self.assigns else ':='} " if names else ""
+        return declared + " | ".join(map(str, self.commands))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Action:
+    position: int
+    pipeline: Pipeline
+
+    def __str__(self) -> str:
+        return "{{" + str(self.pipeline) + "}}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Nodes one after another."""
+
+    position: int
+    nodes: tuple[Node, ...] = ()
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.nodes))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Branch:
+    """What `if`, `with` and `range` share."""
+
+    position: int
+    pipeline: Pipeline
+    body: Block
+    otherwise: Block | None = None
+    word: str = field(default="", init=False)
+
+    def __str__(self) -> str:
+        tail = "" if self.otherwise is None else "{{else}}" + str(self.otherwise)
+        return "{{" + f"{self.word} {self.pipeline}" + "}}" + str(self.body) + tail + "{{end}}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If(Branch):
+    word: str = field(default="if", init=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class With(Branch):
+    word: str = field(default="with", init=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Range(Branch):
+    word: str = field(default="range", init=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Break:
+    position: int
+
+    def __str__(self) -> str:
+        return "{{break}}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Continue:
+    position: int
+
+    def __str__(self) -> str:
+        return "{{continue}}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """`{{template "name" .}}`."""
+
+    position: int
+    name: str
+    pipeline: Pipeline | None
+
+    def __str__(self) -> str:
+        given = f" {self.pipeline}" if self.pipeline else ""
+        return "{{template " + quote(self.name) + given + "}}"
+
+
+Operand = Dot | Nil | Bool | Number | String | Field | Variable | Identifier | Chain | Pipeline
+Node = Text | Action | If | With | Range | Break | Continue | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A parsed text: its own nodes and the templates it defines by name."""
+
+    name: str
+    text: str
+    root: Block
+    defined: dict[str, Block]
+
+
+def _in_parentheses(operand: Operand) -> str:
+    return f"({operand})" if isinstance(operand, Pipeline) else str(operand)
