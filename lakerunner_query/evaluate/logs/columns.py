@@ -1,0 +1,106 @@
+"""What stages do with label columns: look up, set for some rows, tell apart.
+
+    codes 0 1 -1 over ["web", "db"]  with "x" for rows 1 and 2  ->  codes 0 2 2 over ["web", "db", "x"]
+
+Work happens per distinct value; rows are only ever touched through their codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakerunner_query.evaluate.logs.frame import ABSENT, Category, Column, Int32s, LogFrame
+from lakerunner_query.windows.functions import Flags, Int8s, Int64s
+
+ERROR, ERROR_DETAILS, PRESERVE_ERROR = "__error__", "__error_details__", "__preserve_error__"
+SPECIAL = frozenset({ERROR, ERROR_DETAILS, PRESERVE_ERROR})
+
+
+def coded(codes: Int32s, values: pa.StringArray, category: Category | Int8s) -> Column:
+    """A column of values that may repeat; equal ones get one code."""
+    distinct = values.dictionary_encode()
+    if len(distinct.dictionary) < len(values):
+        codes = with_absent(distinct.indices.to_numpy(), codes)
+        values = distinct.dictionary
+    return Column(codes, values, category)
+
+
+def with_absent(by_code: npt.NDArray[np.int32], codes: Int32s) -> Int32s:
+    """`by_code[codes]`, `ABSENT` staying what it is."""
+    taken: Int32s = np.where(codes >= 0, by_code[np.maximum(codes, 0)], ABSENT).astype(np.int32)
+    return taken
+
+
+def of_texts(texts: pa.StringArray, category: Category = Category.PARSED) -> Column:
+    """A column out of one text per row, absent where null."""
+    found = texts.dictionary_encode()
+    return Column(found.indices.fill_null(ABSENT).to_numpy(), found.dictionary, category)
+
+
+def absent(count: int) -> Column:
+    return Column(np.full(count, ABSENT, np.int32), pa.array([], pa.string()), Category.PARSED)
+
+
+def column_of(frame: LogFrame, name: str) -> Column:
+    return frame.labels.get(name) or absent(frame.count)
+
+
+def present(frame: LogFrame, name: str) -> Flags:
+    """Which rows have the label, whatever its value."""
+    column = frame.labels.get(name)
+    return np.zeros(frame.count, np.bool_) if column is None else column.codes >= 0
+
+
+def holds(column: Column, test: Callable[[pa.StringArray], pa.BooleanArray]) -> Flags:
+    """Which rows pass a test of texts; one without the label is tested as an empty text."""
+    by_code = test(pa.concat_arrays([column.values, pa.array([""], pa.string())])).to_numpy(False)
+    flags: Flags = by_code[column.codes]  # ABSENT is -1: the last
+    return flags
+
+
+def has_text(frame: LogFrame, name: str) -> Flags:
+    """Which rows have the label with something in it."""
+    column = frame.labels.get(name)
+    if column is None:
+        return np.zeros(frame.count, np.bool_)
+    return holds(column, lambda values: pc.not_equal(values, ""))
+
+
+def overlaid(under: Column | None, rows: Int64s, over: Column, count: int) -> Column:
+    """`under` with the values and categories of `over` at `rows`, to which its codes belong."""
+    if under is None or not (under.codes >= 0).any():
+        codes = np.full(count, ABSENT, np.int32)
+        codes[rows] = over.codes
+        return Column(codes, over.values, _at(over.category, None, rows, count))
+    codes = under.codes.copy()
+    codes[rows] = np.where(over.codes >= 0, over.codes + len(under.values), ABSENT)
+    values = pa.concat_arrays([under.values, over.values])
+    return coded(codes, values, _at(over.category, under.category, rows, count))
+
+
+def _at(over: Category | Int8s, under: Category | Int8s | None, rows: Int64s, count: int) -> Category | Int8s:
+    """Categories by row, or one if there is only one."""
+    if isinstance(over, Category) and (under is None or under is over):
+        return over
+    found: Int8s = np.full(count, Category.PARSED if under is None else under, np.int8)
+    found[rows] = over
+    return found
+
+
+def without_rows(column: Column, rows: Flags) -> Column:
+    """The label taken away from some rows."""
+    return Column(np.where(rows, ABSENT, column.codes).astype(np.int32), column.values, column.category)
+
+
+def is_base(frame: LogFrame, name: str) -> Flags:
+    """Which rows have the label from their stream or their metadata: nothing parsed takes its place."""
+    column = frame.labels.get(name)
+    if column is None or column.category is Category.PARSED:
+        return np.zeros(frame.count, np.bool_)
+    there = column.codes >= 0
+    return there if isinstance(column.category, Category) else there & (column.category != Category.PARSED)

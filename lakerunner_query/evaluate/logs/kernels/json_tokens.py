@@ -1,0 +1,169 @@
+"""The smallest pieces of JSON: where a string, a block or a literal ends, and what may go wrong.
+
+Lenient on purpose, as the parser is whose answers users know: an array or object is passed over by counting
+its own kind of bracket, a number is whatever begins like one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakerunner_query.evaluate.logs.kernels.text import Bytes
+from resources.kernel import Integer, inlined, scanner
+
+FINE = 0
+OBJECT_ERROR, JSON_ERROR, STRING_ERROR, ARRAY_ERROR, UNKNOWN_ERROR, ESCAPE_ERROR, DEPTH_ERROR = range(1, 8)
+
+QUOTE, BACKSLASH, COMMA, COLON = 34, 92, 44, 58
+OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT = 91, 93, 123, 125
+UNKNOWN, NULL, PLAIN = 0, 1, 2
+
+
+@inlined
+def _is_space(byte: Integer) -> bool:
+    return bool(byte == 32 or byte == 10 or byte == 13 or byte == 9)
+
+
+@scanner
+def is_escapable(kind: Integer) -> bool:
+    """Whether a backslash may stand before it: a quote, a backslash, a slash, or one of `bfnrt`."""
+    if kind == QUOTE or kind == BACKSLASH or kind == 47:
+        return True
+    return bool(kind == 98 or kind == 102 or kind == 110 or kind == 114 or kind == 116)
+
+
+@scanner
+def next_token(data: Bytes, at: Integer, end: Integer) -> Integer:
+    """The first position that holds no white space, or `end`."""
+    while at < end:
+        if not _is_space(data[at]):
+            return np.int64(at)
+        at += 1
+    return np.int64(end)
+
+
+@scanner
+def string_end(data: Bytes, at: Integer, end: Integer) -> Integer:
+    """Where the quote stands that ends the string which begins at `at`; -1 if none does."""
+    while at < end:
+        byte = data[at]
+        if byte == QUOTE:
+            return np.int64(at)
+        at += 2 if byte == BACKSLASH else 1
+    return np.int64(-1)
+
+
+@scanner
+def has_escape(data: Bytes, at: Integer, end: Integer) -> bool:
+    for place in range(at, end):
+        if data[place] == BACKSLASH:
+            return True
+    return False
+
+
+@scanner
+def block_end(data: Bytes, at: Integer, end: Integer, opening: int, closing: int) -> Integer:
+    """Behind the bracket that closes the one at `at`; -1 if none does."""
+    level = 0
+    while at < end:
+        byte = data[at]
+        if byte == QUOTE:
+            at = string_end(data, at + 1, end)
+            if at < 0:
+                return np.int64(-1)
+        elif byte == opening:
+            level += 1
+        elif byte == closing:
+            level -= 1
+            if level == 0:
+                return np.int64(at + 1)
+        at += 1
+    return np.int64(-1)
+
+
+@scanner
+def token_end(data: Bytes, at: Integer, end: Integer) -> Integer:
+    while at < end:
+        byte = data[at]
+        if byte == COMMA or byte == CLOSE_OBJECT or byte == CLOSE_ARRAY or _is_space(byte):
+            return np.int64(at)
+        at += 1
+    return np.int64(end)
+
+
+@scanner
+def literal_kind(data: Bytes, at: Integer, end: Integer) -> int:
+    """What stands there without quotes: a number or boolean, null, or nothing of JSON's."""
+    if at == end:
+        return UNKNOWN
+    byte = data[at]
+    if byte == 45 or 48 <= byte <= 57:
+        return PLAIN
+    if end - at == 4 and byte == 116 and data[at + 1] == 114 and data[at + 2] == 117 and data[at + 3] == 101:
+        return PLAIN
+    if end - at == 4 and byte == 110 and data[at + 1] == 117 and data[at + 2] == 108 and data[at + 3] == 108:
+        return NULL
+    if (
+        end - at == 5
+        and byte == 102
+        and data[at + 1] == 97
+        and data[at + 2] == 108
+        and data[at + 3] == 115
+        and data[at + 4] == 101
+    ):
+        return PLAIN
+    return UNKNOWN
+
+
+@scanner
+def hex_number(data: Bytes, at: Integer, end: Integer) -> Integer:
+    """Four hexadecimal digits, or -1."""
+    if at + 4 > end:
+        return np.int64(-1)
+    number = np.int64(0)
+    for place in range(at, at + 4):
+        byte = np.int64(data[place])
+        lower = byte | 32
+        if 48 <= byte <= 57:
+            number = number * 16 + byte - 48
+        elif 97 <= lower <= 102:
+            number = number * 16 + lower - 87
+        else:
+            return np.int64(-1)
+    return number
+
+
+@scanner
+def is_escaped_well(data: Bytes, at: Integer, end: Integer) -> bool:
+    """Whether every backslash begins an escape of JSON; half a surrogate pair is none."""
+    while at < end:
+        if data[at] != BACKSLASH:
+            at += 1
+            continue
+        if at + 1 >= end:
+            return False
+        kind = data[at + 1]
+        if kind == 117:
+            length = unicode_length(data, at, end)
+            if length < 0:
+                return False
+            at += length
+        elif is_escapable(kind):
+            at += 2
+        else:
+            return False
+    return True
+
+
+@scanner
+def unicode_length(data: Bytes, at: Integer, end: Integer) -> Integer:
+    """Bytes of the `\\u` escape at `at`: 6, 12 for a surrogate pair, -1 if it is broken."""
+    first = hex_number(data, at + 2, end)
+    if first < 0:
+        return np.int64(-1)
+    if first < 0xD800 or first > 0xDFFF:
+        return np.int64(6)
+    if at + 8 > end or data[at + 6] != BACKSLASH or data[at + 7] != 117:
+        return np.int64(-1)
+    second = hex_number(data, at + 8, end)
+    return np.int64(-1 if second < 0xDC00 else 12)

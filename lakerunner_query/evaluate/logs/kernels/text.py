@@ -1,0 +1,100 @@
+"""The bytes of an Arrow string array, and how slices of them are hashed and compared.
+
+Eight bytes are looked at as one number wherever eight remain. Hashes serve tables in memory only; equality
+is always of bytes, so a collision costs time and never truth.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakerunner_query.windows.functions import Int64s
+from resources.kernel import Integer, inlined, scanner
+
+Bytes = npt.NDArray[np.uint8]
+Int32s = npt.NDArray[np.int32]
+UInt64s = npt.NDArray[np.uint64]
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+class Text(NamedTuple):
+    """Text i is `data[offsets[i]:offsets[i + 1]]`."""
+
+    data: Bytes
+    offsets: Int32s
+
+
+def text_of(array: pa.StringArray) -> Text:
+    """The buffers of an array without nulls, not copied; it may be a slice of a longer one."""
+    _, offsets, data = array.buffers()
+    if offsets is None or len(array) == 0:
+        return Text(np.zeros(0, np.uint8), np.zeros(len(array) + 1, np.int32))
+    starts = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
+    return Text(np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8), starts)
+
+
+def strings(data: Bytes, offsets: Int32s) -> pa.StringArray:
+    return pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
+
+
+@scanner
+def _word(data: Bytes, position: Integer) -> np.uint64:
+    """Eight bytes, little endian (LLVM makes this one load)."""
+    at = np.uint64(position)
+    word = np.uint64(0)
+    for index in range(8):
+        word |= np.uint64(data[at + np.uint64(index)]) << np.uint64(8 * index)
+    return word
+
+
+@scanner
+def _padded(data: Bytes, position: Integer) -> np.uint64:
+    """Eight bytes, zeros where the data is over."""
+    if position + 8 <= len(data):
+        return _word(data, position)
+    word = np.uint64(0)
+    for index in range(len(data) - position):
+        word |= np.uint64(data[np.uint64(position + index)]) << np.uint64(8 * index)
+    return word
+
+
+@inlined
+def _first(word: np.uint64, count: Integer) -> np.uint64:
+    """The low `count` bytes (1 to 8) of a word."""
+    return word & (_ALL >> np.uint64(64 - 8 * count))
+
+
+@scanner
+def hash_span(data: Bytes, start: Integer, length: Integer, seed: np.uint64) -> np.uint64:
+    value = (np.uint64(length) ^ seed) * _MULTIPLIER
+    offset = 0
+    while offset + 8 <= length:
+        value = (value ^ _word(data, start + offset)) * _MULTIPLIER
+        value ^= value >> np.uint64(29)
+        offset += 8
+    if offset < length:
+        value = (value ^ _first(_padded(data, start + offset), length - offset)) * _MULTIPLIER
+    return value ^ (value >> np.uint64(32))
+
+
+@scanner
+def same_span(data: Bytes, left: Integer, right: Integer, length: Integer) -> bool:
+    offset = 0
+    while offset + 8 <= length:
+        if _word(data, left + offset) != _word(data, right + offset):
+            return False
+        offset += 8
+    if offset == length:
+        return True
+    differs = _padded(data, left + offset) ^ _padded(data, right + offset)
+    return bool(_first(differs, length - offset) == 0)
+
+
+def rows_of(count: int) -> Int64s:
+    return np.arange(count, dtype=np.int64)

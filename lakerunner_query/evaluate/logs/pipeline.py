@@ -1,0 +1,87 @@
+"""Runs the stages of a query over a frame, each told which labels are looked at behind it.
+
+    | json | status >= 500 | line_format "{{.msg}}"
+
+The order of the stages is the query's; `_RUN` is the list of what there is. What works per distinct text in
+Python, not in a kernel, is named by `fallbacks`, so that EXPLAIN can say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from lakerunner_query.evaluate.logs.formatting import label_format, line_format
+from lakerunner_query.evaluate.logs.frame import LogFrame
+from lakerunner_query.evaluate.logs.source import Demand
+from lakerunner_query.evaluate.logs.stages.captures import pattern_captures, regexp_groups
+from lakerunner_query.evaluate.logs.stages.decolorizing import decolorized
+from lakerunner_query.evaluate.logs.stages.json_fields import json_fields
+from lakerunner_query.evaluate.logs.stages.json_paths import json_paths
+from lakerunner_query.evaluate.logs.stages.keeping import kept_labels, without_labels
+from lakerunner_query.evaluate.logs.stages.label_filters import label_filter
+from lakerunner_query.evaluate.logs.stages.line_filters import line_filter
+from lakerunner_query.evaluate.logs.stages.logfmt_keys import logfmt_keys
+from lakerunner_query.evaluate.logs.stages.logfmt_pairs import logfmt_pairs
+from lakerunner_query.evaluate.logs.stages.unpacking import unpacked
+from lakerunner_query.evaluate.logs.wanted import Wanted, wanted_by
+from lakerunner_query.lang.logql.ast import (
+    Decolorize,
+    Drop,
+    Json,
+    Keep,
+    LabelFilter,
+    LabelFormat,
+    LineFilter,
+    LineFormat,
+    Logfmt,
+    Pattern,
+    Regexp,
+    Stage,
+    Unpack,
+)
+
+Run = Callable[[LogFrame, Any, Wanted, int], LogFrame]
+
+
+def _json(frame: LogFrame, stage: Json, wanted: Wanted, _now_ns: int) -> LogFrame:
+    return json_paths(frame, stage.extractions, wanted) if stage.extractions else json_fields(frame, wanted)
+
+
+def _logfmt(frame: LogFrame, stage: Logfmt, wanted: Wanted, _now_ns: int) -> LogFrame:
+    return (logfmt_keys if stage.extractions else logfmt_pairs)(frame, stage, wanted)
+
+
+_RUN: dict[type, Run] = {
+    LineFilter: lambda frame, stage, _wanted, _now_ns: line_filter(frame, stage),
+    LabelFilter: lambda frame, stage, _wanted, _now_ns: label_filter(frame, stage),
+    Json: _json,
+    Logfmt: _logfmt,
+    Regexp: lambda frame, stage, wanted, _now_ns: regexp_groups(frame, stage, wanted),
+    Pattern: lambda frame, stage, wanted, _now_ns: pattern_captures(frame, stage, wanted),
+    Unpack: lambda frame, _stage, wanted, _now_ns: unpacked(frame, wanted),
+    Decolorize: lambda frame, _stage, _wanted, _now_ns: decolorized(frame),
+    Keep: lambda frame, stage, _wanted, _now_ns: kept_labels(frame, stage),
+    Drop: lambda frame, stage, _wanted, _now_ns: without_labels(frame, stage),
+    LineFormat: lambda frame, stage, _wanted, now_ns: line_format(frame, stage.template, now_ns),
+    LabelFormat: lambda frame, stage, _wanted, now_ns: label_format(frame, stage.operations, now_ns),
+}
+
+
+def apply(frame: LogFrame, stages: Sequence[Stage], demand: Demand, now_ns: int) -> LogFrame:
+    """The rows that pass all stages, with the labels the demand asks for (and maybe others)."""
+    wanted = wanted_by(stages, demand)
+    for number, stage in enumerate(stages):
+        frame = _RUN[type(stage)](frame, stage, wanted[number + 1], now_ns)
+    return frame
+
+
+def fallbacks(stages: Sequence[Stage]) -> list[str]:
+    """Stages that look at texts in Python, not in a kernel."""
+    return list(_fallbacks(stages))
+
+
+def _fallbacks(stages: Sequence[Stage]) -> Iterator[str]:
+    for stage in stages:
+        if isinstance(stage, LineFilter) and stage.ips:
+            yield f"{stage.op} ip(…): addresses are looked for line by line"

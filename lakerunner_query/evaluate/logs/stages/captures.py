@@ -1,0 +1,95 @@
+"""`| pattern` and `| regexp`: parts of a line become labels.
+
+    pattern `<method> <path> <_>` on "GET /x 200"  ->  method="GET", path="/x"
+
+A line that does not match keeps its labels and has no error.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakerunner_query.errors import ParseError, Position
+from lakerunner_query.evaluate.logs.frame import LogFrame
+from lakerunner_query.evaluate.logs.kernels.distinct import gather_spans
+from lakerunner_query.evaluate.logs.kernels.fields import Tokens
+from lakerunner_query.evaluate.logs.kernels.patterns import capture_rows
+from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, text_of
+from lakerunner_query.evaluate.logs.stages.names import sanitised
+from lakerunner_query.evaluate.logs.stages.pattern_text import parser_pattern
+from lakerunner_query.evaluate.logs.stages.placing import placed
+from lakerunner_query.evaluate.logs.stages.scanning import Fields, Wanted, grown_scan, is_wanted
+from lakerunner_query.lang.logql.ast import Pattern, Regexp
+from lakerunner_query.lang.regex import InvalidRegexError, check
+from lakerunner_query.windows.functions import Flags, Int64s
+
+_GROUP = re.compile(
+    r"(?s)\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\((?:\?P?<(?P<name>[^>]*)>|(?P<plain>(?!\?)))?"
+)
+
+
+def pattern_captures(frame: LogFrame, stage: Pattern, wanted: Wanted) -> LogFrame:
+    pattern = parser_pattern(stage.pattern, stage.position)
+    text = text_of(frame.line)
+
+    def scan(first: int, last: int, tokens: Tokens, counts: Int64s) -> int:
+        about = pattern.parts, pattern.literals, pattern.literal_offsets
+        return int(capture_rows(text.data, text.offsets, first, last, *about, tokens, counts))
+
+    fields = grown_scan(text, scan, list(pattern.names))
+    return placed(frame, fields, wanted, plain)
+
+
+def plain(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> tuple[Bytes, Int32s]:
+    del escaped
+    return gather_spans(data, start, length)
+
+
+def regexp_groups(frame: LogFrame, stage: Regexp, wanted: Wanted) -> LogFrame:
+    pattern, names = named_groups(stage.pattern, stage.position)
+    found = pc.extract_regex(frame.line, pattern)
+    matched = np.flatnonzero(found.is_valid().to_numpy(False)).astype(np.int64)
+    for number, name in enumerate(names):
+        label = sanitised(name)
+        if label and is_wanted(label, wanted):
+            texts = found.field(number).take(pa.array(matched))
+            frame = placed(frame, _fields(texts, matched, label), wanted, plain)
+    return frame
+
+
+def _fields(texts: pa.StringArray, rows: Int64s, name: str) -> Fields:
+    text = text_of(texts)
+    starts = text.offsets[:-1].astype(np.int64)
+    lengths = np.diff(text.offsets)
+    none = np.zeros(len(rows), np.int32)
+    return Fields(text.data, [name], none, rows.astype(np.int32), starts, lengths, none.astype(np.bool_))
+
+
+def named_groups(pattern: str, position: Position) -> tuple[str, list[str]]:
+    """The pattern with groups that have no name made to capture nothing, and the names.
+
+    >>> named_groups("(a|b) (?P<c>[(]+)", Position(1, 1))
+    ('(?:a|b) (?P<c>[(]+)', ['c'])
+    """
+    try:
+        check(pattern)
+    except InvalidRegexError as error:
+        raise ParseError(str(error), position) from None
+    names: list[str] = []
+
+    def rewritten(piece: re.Match[str]) -> str:
+        if piece["name"] is not None:
+            names.append(piece["name"])
+            return f"(?P<{piece['name']}>"
+        return "(?:" if piece["plain"] is not None else piece[0]
+
+    spelled = _GROUP.sub(rewritten, pattern)
+    if not names:
+        raise ParseError("at least one named capture must be supplied", position)
+    if len(set(names)) < len(names):
+        raise ParseError("duplicate extracted label name", position)
+    return spelled, names

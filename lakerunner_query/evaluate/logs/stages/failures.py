@@ -1,0 +1,29 @@
+"""Rows that a stage could not process: kept, with the label `__error__` and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_query.evaluate.logs.columns import ERROR, ERROR_DETAILS, coded, overlaid
+from lakerunner_query.evaluate.logs.frame import Category, Column, Int32s, LogFrame
+from lakerunner_query.windows.functions import Int64s
+
+JSON_PARSER = "JSONParserErr"
+LOGFMT_PARSER = "LogfmtParserErr"
+LABEL_FILTER = "LabelFilterErr"
+SAMPLE_EXTRACTION = "SampleExtractionErr"
+
+
+def failed(frame: LogFrame, rows: Int64s, kind: str, details: Int32s, texts: Sequence[str]) -> LogFrame:
+    """`rows` with an error of this kind; `details` are codes into `texts`, one per row."""
+    if not len(rows):
+        return frame
+    error = Column(np.zeros(len(rows), np.int32), pa.array([kind], pa.string()), Category.PARSED)
+    said = coded(details, pa.array(list(texts), pa.string()), Category.PARSED)
+    labels = dict(frame.labels)
+    labels[ERROR] = overlaid(labels.get(ERROR), rows, error, frame.count)
+    labels[ERROR_DETAILS] = overlaid(labels.get(ERROR_DETAILS), rows, said, frame.count)
+    return frame.with_labels(labels)

@@ -1,0 +1,51 @@
+"""`| keep a, b="x"` and `| drop a, b="x"`: which labels go on.
+
+    drop code="500" on code="500", zone="eu"  ->  zone="eu"
+
+With a matcher a label is meant only in the rows where it matches. What says that a row has an error is kept
+by `keep` always.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakerunner_query.evaluate.logs.columns import SPECIAL, without_rows
+from lakerunner_query.evaluate.logs.frame import LogFrame
+from lakerunner_query.evaluate.logs.stages.label_filters import matches
+from lakerunner_query.lang.logql.ast import Drop, Keep
+from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.windows.functions import Flags
+
+Items = tuple[str | Matcher, ...]
+
+
+def kept_labels(frame: LogFrame, stage: Keep) -> LogFrame:
+    if not stage.items:
+        return frame
+    labels = {}
+    for name, column in frame.labels.items():
+        meant = np.ones(frame.count, np.bool_) if name in SPECIAL else _meant(frame, name, stage.items)
+        if meant.any():
+            labels[name] = column if meant.all() else without_rows(column, ~meant)
+    return frame.with_labels(labels)
+
+
+def without_labels(frame: LogFrame, stage: Drop) -> LogFrame:
+    labels = {}
+    for name, column in frame.labels.items():
+        meant = _meant(frame, name, stage.items)
+        if not meant.all():
+            labels[name] = without_rows(column, meant) if meant.any() else column
+    return frame.with_labels(labels)
+
+
+def _meant(frame: LogFrame, name: str, items: Items) -> Flags:
+    """In which rows the items speak of this label."""
+    meant = np.zeros(frame.count, np.bool_)
+    for item in items:
+        if item == name:
+            return np.ones(frame.count, np.bool_)
+        if isinstance(item, Matcher) and item.name == name:
+            meant |= matches(frame, item)
+    return meant

@@ -1,0 +1,116 @@
+"""`| level="error" and (took > 1s or size > 1MB)`: rows whose labels meet a condition.
+
+Texts are compared for every row, absent ones as empty. Numbers, durations and sizes need the label; a value
+that is none keeps the row and gives it `__error__="LabelFilterErr"`, unless it has an error already. The
+right side of an `or` is looked at only where the left does not hold, so only there it can fail; `and` always
+looks at both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakerunner_query.evaluate.logs.addresses import address_test
+from lakerunner_query.evaluate.logs.columns import ERROR, column_of, has_text, holds
+from lakerunner_query.evaluate.logs.conversions import converted, duration_ns, number, size
+from lakerunner_query.evaluate.logs.frame import LogFrame
+from lakerunner_query.evaluate.logs.stages.failures import LABEL_FILTER, failed
+from lakerunner_query.lang.logql.ast import (
+    CompareOp,
+    LabelAnd,
+    LabelCompare,
+    LabelCondition,
+    LabelFilter,
+    LabelIp,
+    LabelMatch,
+    LabelOr,
+    Unit,
+)
+from lakerunner_query.lang.matcher import Matcher, MatchOp
+from lakerunner_query.lang.regex import anchored
+from lakerunner_query.windows.functions import Doubles, Flags
+
+_CONVERT: dict[Unit, Callable[[str], float]] = {
+    Unit.NUMBER: number,
+    Unit.DURATION: duration_ns,
+    Unit.BYTES: size,
+}
+_COMPARE: dict[CompareOp, Callable[[Doubles, float], Flags]] = {
+    CompareOp.EQUAL: np.equal,
+    CompareOp.NOT_EQUAL: np.not_equal,
+    CompareOp.GREATER: np.greater,
+    CompareOp.GREATER_EQUAL: np.greater_equal,
+    CompareOp.LESS: np.less,
+    CompareOp.LESS_EQUAL: np.less_equal,
+}
+
+
+def label_filter(frame: LogFrame, stage: LabelFilter) -> LogFrame:
+    frame, kept = tested(frame, stage.condition)
+    return frame.keep(kept)
+
+
+def tested(frame: LogFrame, condition: LabelCondition) -> tuple[LogFrame, Flags]:
+    """The frame with the errors of conversions, and which rows meet the condition."""
+    return _tested(frame, condition, np.ones(frame.count, np.bool_))
+
+
+def _tested(frame: LogFrame, condition: LabelCondition, asked: Flags) -> tuple[LogFrame, Flags]:
+    """The frame with the errors of conversions, and which of the rows asked for meet the condition."""
+    match condition:
+        case LabelMatch(matcher):
+            return frame, asked & matches(frame, matcher)
+        case LabelCompare():
+            return _compared(frame, condition, asked)
+        case LabelIp():
+            return frame, asked & _has_address(frame, condition)
+        case LabelAnd(left, right):
+            frame, first = _tested(frame, left, asked)
+            frame, second = _tested(frame, right, asked)
+            return frame, first & second
+        case LabelOr(left, right):
+            frame, first = _tested(frame, left, asked)
+            frame, second = _tested(frame, right, asked & ~first)
+            return frame, first | second
+
+
+def matches(frame: LogFrame, matcher: Matcher) -> Flags:
+    """Which rows a matcher of texts holds for."""
+    found = holds(column_of(frame, matcher.name), lambda values: _text_test(values, matcher))
+    return ~found if matcher.op.is_negative else found
+
+
+def _text_test(values: pa.StringArray, matcher: Matcher) -> pa.BooleanArray:
+    if matcher.op in {MatchOp.EQUAL, MatchOp.NOT_EQUAL}:
+        return pc.equal(values, matcher.value)
+    return pc.match_substring_regex(values, anchored(matcher.value))
+
+
+def _compared(frame: LogFrame, condition: LabelCompare, asked: Flags) -> tuple[LogFrame, Flags]:
+    column = column_of(frame, condition.name)
+    if not len(column.values):
+        return frame, np.zeros(frame.count, np.bool_)
+    found = converted(column.values, _CONVERT[condition.unit])
+    bound = round(condition.value * 1e9) if condition.unit is Unit.DURATION else condition.value
+    by_code = _COMPARE[condition.op](found.numbers, bound)
+    wrong = np.zeros(len(by_code), np.bool_)
+    wrong[list(found.failures)] = True
+    there = asked & (column.codes >= 0)
+    fails = there & wrong[column.codes]
+    if fails.any():
+        rows = np.flatnonzero(fails & ~has_text(frame, ERROR)).astype(np.int64)
+        text_of_code = [found.failures.get(code, "") for code in range(len(by_code))]
+        frame = failed(frame, rows, LABEL_FILTER, column.codes[rows], text_of_code)
+    return frame, there & (by_code | wrong)[column.codes]
+
+
+def _has_address(frame: LogFrame, condition: LabelIp) -> Flags:
+    """A row with an error is kept, one without the label is not."""
+    column = column_of(frame, condition.name)
+    found = holds(column, lambda values: pa.array(address_test(condition.pattern)(values)))
+    there = column.codes >= 0
+    return has_text(frame, ERROR) | (there & (~found if condition.negative else found))
