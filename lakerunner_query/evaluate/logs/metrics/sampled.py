@@ -110,5 +110,5 @@ def over_samples(op: str, parameter: float, samples: Samples, grid: Grid) -> Eva
     elif op in SUMS and are_whole(samples.numbers):
         whole_sums(SUMS[op] == kernels.AVG, *data, values, present)
     else:
-        kernels.over_windows((SUMS | OTHERS)[op], *data, values, present)
+        kernels.over_windows({**SUMS, **OTHERS}[op], *data, values, present)
     return Evaluated(values / (grid.range_ns / 1e9) if op == "rate" else values, present)

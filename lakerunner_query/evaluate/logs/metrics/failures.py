@@ -1,0 +1,99 @@
+"""What goes wrong while a metric query over logs is evaluated; wording is Loki's."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakerunner_query.evaluate.failures import EvaluationError
+from lakerunner_query.evaluate.logs.columns import ERROR, PRESERVE_ERROR, has_text, holds, overlaid
+from lakerunner_query.evaluate.logs.frame import ABSENT, Category, Column, LogFrame
+from lakerunner_query.evaluate.logs.stages.failures import JSON_PARSER, LOGFMT_PARSER
+from lakerunner_query.evaluate.spelling import label_set
+from lakerunner_query.evaluate.vectors import Labels
+from lakerunner_query.lang.logql.ast import (
+    Grouping,
+    LabelAnd,
+    LabelCompare,
+    LabelCondition,
+    LabelFilter,
+    LabelIp,
+    LabelMatch,
+    LabelOr,
+    RangeAggregation,
+)
+from lakerunner_query.windows.functions import Flags
+
+_OF_PARSERS = pa.array([JSON_PARSER, LOGFMT_PARSER])
+"""Errors that may become series where the query asks for errors; all others fail it."""
+
+
+class PipelineError(EvaluationError):
+    """A line that a stage could not deal with reached a metric query."""
+
+    status = 400
+    code = "pipeline_error"
+
+    def __init__(self, kind: str, labels: Labels) -> None:
+        super().__init__(
+            f"pipeline error: '{kind}' for series: '{label_set(labels)}'.\n"
+            f'Use a label filter to intentionally skip this error. (e.g | __error__!="{kind}").\n'
+            'All errors are skipped by | __error__="", which may also stand after unwrap.\n'
+        )
+        self.kind = kind
+
+
+def failing(frame: LogFrame, *, keeps_errors: bool) -> Flags:
+    """Rows with an error that fails the query."""
+    failed = has_text(frame, ERROR)
+    return failed & ~_of_parsers(frame) if keeps_errors and failed.any() else failed
+
+
+def marked(frame: LogFrame) -> LogFrame:
+    """Rows with an error that was asked for say so."""
+    if ERROR not in frame.labels:
+        return frame
+    rows = np.flatnonzero(has_text(frame, ERROR)).astype(np.int64)
+    yes = Column(np.zeros(len(rows), np.int32), pa.array(["true"]), Category.PARSED)
+    labels = dict(frame.labels)
+    labels[PRESERVE_ERROR] = overlaid(labels.get(PRESERVE_ERROR), rows, yes, frame.count)
+    return frame.with_labels(labels)
+
+
+def raise_oldest(frame: LogFrame, failed: Flags) -> NoReturn:
+    """Tell of the oldest of these rows."""
+    rows = np.flatnonzero(failed).astype(np.int64)
+    row = frame.take(rows[[np.argmin(frame.tsns[rows])]])
+    labels = {
+        name: str(column.values[int(column.codes[0])])
+        for name, column in row.labels.items()
+        if column.codes[0] != ABSENT
+    }
+    raise PipelineError(labels[ERROR], tuple(sorted(labels.items())))
+
+
+def asks_for_errors(expr: RangeAggregation, pushed: Grouping | None) -> bool:
+    """Whether a filter or a grouping names `__error__`."""
+    filters = [*expr.range.query.stages, *(expr.range.unwrap.filters if expr.range.unwrap else ())]
+    named = [grouping.labels for grouping in (expr.grouping, pushed) if grouping is not None]
+    return any(ERROR in labels for labels in named) or any(
+        ERROR in names_of(stage.condition) for stage in filters if isinstance(stage, LabelFilter)
+    )
+
+
+def names_of(condition: LabelCondition) -> frozenset[str]:
+    """The labels that a filter looks at."""
+    match condition:
+        case LabelMatch(matcher=matcher):
+            return frozenset({matcher.name})
+        case LabelCompare(name=name) | LabelIp(name=name):
+            return frozenset({name})
+        case LabelAnd(left=left, right=right) | LabelOr(left=left, right=right):
+            return names_of(left) | names_of(right)
+
+
+def _of_parsers(frame: LogFrame) -> Flags:
+    return holds(frame.labels[ERROR], lambda values: pc.is_in(values, _OF_PARSERS))
