@@ -1,7 +1,8 @@
 """What the grammar allows and the language does not; said in Loki's words.
 
 An aggregation of numbers needs `unwrap`, one of lines refuses it; only some take a parameter or a grouping;
-operators stand between samples, and a selector has to name something.
+operators stand between samples, and a selector has to name something. Each function gives the complaint, if
+there is one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lakerunner_query.errors import ParseError, UnsupportedError
 from lakerunner_query.lang import regex
 from lakerunner_query.lang.logql.ast import (
     Binary,
@@ -18,9 +18,10 @@ from lakerunner_query.lang.logql.ast import (
     Literal,
     LogQuery,
     RangeAggregation,
-    SampleExpr,
+    Unwrap,
     VectorAggregation,
 )
+from lakerunner_query.lang.logql.errors import InvalidQueryError
 from lakerunner_query.lang.logql.tokens import Token
 from lakerunner_query.lang.logql.vocabulary import (
     COUNTED,
@@ -31,6 +32,7 @@ from lakerunner_query.lang.logql.vocabulary import (
     UNWRAPPED,
 )
 from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.lang.promql.go_regex import complaint
 
 NO_MATCHER = (
     "queries require at least one regexp or equality matcher that does not have an empty-compatible value. "
@@ -39,79 +41,80 @@ NO_MATCHER = (
 _WHOLE = re.compile(r"0*[0-9]{1,18}")
 
 
-def unsupported(word: Token) -> UnsupportedError:
-    return UnsupportedError(f"{word.text}()", word.position)
-
-
-def check_range_parameter(op: str, parameter: Token | None) -> None:
-    if parameter is None and op == "quantile_over_time":
-        raise ParseError(f"parameter required for operation {op}")
-    if parameter is not None and op != "quantile_over_time":
-        raise ParseError(f"parameter {parameter.text} not supported for operation {op}")
-
-
-def checked_range(found: RangeAggregation) -> RangeAggregation:
-    if found.grouping is not None and found.op not in GROUPED:
-        raise ParseError(f"grouping not allowed for {found.op} aggregation")
+def of_range_aggregation(found: RangeAggregation, parameter: Token | None) -> str:
     has_unwrap = found.range.unwrap is not None
+    if parameter is None and found.op == "quantile_over_time":
+        return f"parameter required for operation {found.op}"
+    if parameter is not None and found.op != "quantile_over_time":
+        return f"parameter {parameter.text} not supported for operation {found.op}"
+    if found.grouping is not None and found.op not in GROUPED:
+        return f"grouping not allowed for {found.op} aggregation"
     if found.op not in (UNWRAPPED if has_unwrap else COUNTED):
-        raise ParseError(f"invalid aggregation {found.op} {'with' if has_unwrap else 'without'} unwrap")
-    return found
+        return f"invalid aggregation {found.op} {'with' if has_unwrap else 'without'} unwrap"
+    return ""
 
 
-def vector_parameter(op: str, parameter: Token | None) -> int | None:
-    if op not in PARAMETRIC:
-        if parameter is not None:
-            raise ParseError(f"unsupported parameter for operation {op}({parameter.text},")
-        return None
+def of_vector_aggregation(found: VectorAggregation, parameter: Token | None) -> str:
+    if found.op in PARAMETRIC:
+        reason = _of_count(found.op, parameter)
+    else:
+        reason = f"unsupported parameter for operation {found.op}({parameter.text}," if parameter else ""
+    if reason or found.grouping is None or found.op not in UNGROUPED:
+        return reason
+    if found.op == "approx_topk":
+        return f"grouping not allowed for {found.op} aggregation"
+    return "sort and sort_desc doesn't allow grouping by "
+
+
+def _of_count(op: str, parameter: Token | None) -> str:
     if parameter is None:
-        raise ParseError(f"parameter required for operation {op}")
+        return f"parameter required for operation {op}"
     if not _WHOLE.fullmatch(parameter.text):
-        raise ParseError(f"invalid parameter {op}({parameter.text},")
-    value = int(parameter.text)
-    if value == 0:
-        raise ParseError(f"invalid parameter (must be greater than 0) {op}({parameter.text}")
-    return value
+        return f"invalid parameter {op}({parameter.text},"
+    return "" if int(parameter.text) else f"invalid parameter (must be greater than 0) {op}({parameter.text}"
 
 
-def checked_vector(found: VectorAggregation) -> VectorAggregation:
-    if found.grouping is not None and found.op in UNGROUPED:
-        raise ParseError(f"grouping not allowed for {found.op} aggregation")
-    return found
+def count_of(parameter: Token | None) -> int | None:
+    """The `k` of `topk`, if it is one."""
+    return int(parameter.text) if parameter and _WHOLE.fullmatch(parameter.text) else None
 
 
-def operands(op: Token, left: Expr, right: Expr) -> tuple[SampleExpr, SampleExpr]:
-    """Both sides of an operator, if they are such as it takes."""
-    samples = _samples(op, "left", left), _samples(op, "right", right)
+def of_operands(op: str, left: Expr, right: Expr) -> str:
     for side, leg in (("left", left), ("right", right)):
-        if op.kind in SET_OPERATORS and isinstance(leg, Literal):
+        if isinstance(leg, LogQuery):
+            kind = "*syntax.PipelineExpr" if leg.stages else "*syntax.MatchersExpr"
+            return f"unexpected type for {side} leg of binary operation ({op}): {kind}"
+    for side, leg in (("left", left), ("right", right)):
+        if op in SET_OPERATORS and isinstance(leg, Literal):
             reason = f"unexpected literal for {side} leg of logical/set binary operation"
-            raise ParseError(f"{reason} ({op.kind}): {leg.value:f}")
-    return samples
+            return f"{reason} ({op}): {leg.value:f}"
+    return ""
 
 
-def _samples(op: Token, side: str, leg: Expr) -> SampleExpr:
-    if not isinstance(leg, LogQuery):
-        return leg
-    kind = "*syntax.PipelineExpr" if leg.stages else "*syntax.MatchersExpr"
-    raise ParseError(f"unexpected type for {side} leg of binary operation ({op.kind}): {kind}")
+def of_replacement(pattern: Token) -> str:
+    reason = complaint(pattern.text)
+    if not reason:
+        return ""
+    whole = f"^(?:{pattern.text})$"
+    return f"invalid regex in label_replace: {complaint(whole) or reason}"
 
 
 def check_selectors(expr: Expr) -> None:
-    for query in log_queries(expr):
+    """Raise if a selector could be that of every stream."""
+    for query, _ in log_ranges(expr):
         if not any(map(_refuses_empty, query.matchers)):
-            raise ParseError(NO_MATCHER)
+            raise InvalidQueryError(NO_MATCHER, query.position)
 
 
-def log_queries(expr: Expr) -> Iterator[LogQuery]:
+def log_ranges(expr: Expr) -> Iterator[tuple[LogQuery, Unwrap | None]]:
     """The selectors of an expression with their pipelines, from left to right."""
     waiting = [expr]
     while waiting:
         match waiting.pop():
             case LogQuery() as query:
-                yield query
+                yield query, None
             case RangeAggregation(range=ranged):
-                yield ranged.query
+                yield ranged.query, ranged.unwrap
             case Binary(left=left, right=right):
                 waiting += (right, left)
             case VectorAggregation(expr=inner) | LabelReplace(expr=inner):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from lakerunner_query.errors import ParseError
+from lakerunner_query.errors import ParseError, Position
+from lakerunner_query.lang.logql.errors import InvalidQueryError
 from lakerunner_query.lang.logql.lexer import Lexer
-from lakerunner_query.lang.logql.tokens import END, Token
+from lakerunner_query.lang.logql.tokens import END, Token, shown
 
 _MOST_NAMED = 4
 """Loki says what it expected where that is one of at most four things."""
@@ -14,6 +15,8 @@ class Cursor:
     def __init__(self, text: str) -> None:
         self._lexer = Lexer(text)
         self._ahead: Token | None = None
+        self.postponed: ParseError | None = None
+        """The first mistake that is told only if there is none in the grammar."""
 
     @property
     def next(self) -> Token:
@@ -37,11 +40,21 @@ class Cursor:
             return self.take()
         raise self.unexpected(*kinds)
 
+    def postpone(self, reason: str, position: Position) -> None:
+        """Remembers a complaint, if there is one, for when the grammar has none."""
+        if reason and self.postponed is None:
+            self.postponed = InvalidQueryError(reason, position)
+
+    def close(self) -> None:
+        """A closing parenthesis, behind something that could as well go on."""
+        if self.take_if(")") is None:
+            raise self.unexpected()
+
     def unexpected(self, *expected: str) -> ParseError:
         return unexpected(self.next, *expected)
 
 
 def unexpected(token: Token, *expected: str) -> ParseError:
     named = 0 < len(expected) <= _MOST_NAMED
-    tail = f", expecting {' or '.join(expected)}" if named else ""
-    return ParseError(f"syntax error: unexpected {token.kind}{tail}", token.position)
+    tail = f", expecting {' or '.join(map(shown, expected))}" if named else ""
+    return ParseError(f"syntax error: unexpected {shown(token.kind)}{tail}", token.position)

@@ -2,7 +2,7 @@
 
     rate({app="web"} |= "x" [5m])   ->   rate ( { IDENTIFIER = STRING } |= STRING RANGE )
 
-Comments run from `#` to the end of the line. What is no token of the language is an IDENTIFIER, as in Loki.
+Comments are `# …`, `// …` and `/* … */`. What is no token of the language is an IDENTIFIER, as in Loki.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from lakerunner_query.errors import ParseError, Position
+from lakerunner_query.lang.logql.literals import go_nanoseconds
 from lakerunner_query.lang.logql.scanning import MalformedNumberError, number_token
 from lakerunner_query.lang.logql.strings import InvalidStringError, unquote
-from lakerunner_query.lang.logql.tokens import END, FLAG, IDENTIFIER, RANGE, STRING, SYMBOLS, Token
+from lakerunner_query.lang.logql.tokens import DURATION, END, FLAG, IDENTIFIER, RANGE, STRING, SYMBOLS, Token
 from lakerunner_query.lang.logql.vocabulary import CALLS, KEYWORDS
 
-_SKIPPED = re.compile(r"(?:[ \t\n\r]+|#[^\n]*)*")
+_SKIPPED = re.compile(r"(?s:[ \t\n\r]+|#[^\n]*|//[^\n]*|/\*.*?\*/)*")
 _TOKEN = re.compile(
     "|".join(
         (
             r"(?P<word>[^\W\d]\w*)",
+            r"(?P<comment>/\*)",
+            r"(?P<duration>-[0-9.][0-9.nuµμmshdwy]*)",
+            r"(?P<char>'(?:[^'\\\n]|\\[^\n])*')",
             r'(?P<string>"(?:[^"\\\n]|\\[^\n])*"|`[^`]*`)',
             r"(?P<number>\.?[0-9])",
             r"(?P<flag>--(?:strict|keep-empty)(?![\w-]))",
@@ -31,7 +35,8 @@ _TOKEN = re.compile(
         )
     )
 )
-_CALLED = re.compile(r"[ \t\n\r]*(?:\(|(?:by|without)\b)")
+_CALLED = re.compile(r"[ \t\n\r]*(?:\(|(?i:by|without)[ \t\n\r]*\()")
+_CHAR = re.compile(r"'(?:[^\\]|\\(?:[abfnrtv\\']|[0-7]{3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}))'")
 
 
 class Lexer:
@@ -55,13 +60,28 @@ class Lexer:
     def _symbol(self, symbol: str) -> Token:
         return self._emit(symbol, self._at + len(symbol))
 
+    def _comment(self, _: str) -> Token:
+        raise self._failure("comment not terminated")
+
+    def _duration(self, text: str) -> Token:
+        """A minus belongs to a duration that Go could read: `-5m`, and even `-0`."""
+        is_negative = go_nanoseconds(text) is not None
+        return self._emit(DURATION, self._at + len(text)) if is_negative else self._symbol("-")
+
+    def _char(self, literal: str) -> Token:
+        """Go's character literals are words like any other here."""
+        if not _CHAR.fullmatch(literal):
+            raise self._failure("invalid char literal")
+        return self._emit(IDENTIFIER, self._at + len(literal))
+
     def _flag(self, flag: str) -> Token:
         return self._emit(FLAG, self._at + len(flag))
 
     def _word(self, word: str) -> Token:
         end = self._at + len(word)
-        if word in KEYWORDS or (word in CALLS and _CALLED.match(self._text, end)):
-            return self._emit(word, end)
+        lower = word.lower()
+        if lower in KEYWORDS or (lower in CALLS and _CALLED.match(self._text, end)):
+            return self._emit(lower, end)
         return self._emit(IDENTIFIER, end)
 
     def _string(self, literal: str) -> Token:
@@ -115,6 +135,9 @@ class Lexer:
 
     _READERS: ClassVar[dict[str, Callable[[Lexer, str], Token]]] = {
         "word": _word,
+        "comment": _comment,
+        "duration": _duration,
+        "char": _char,
         "symbol": _symbol,
         "string": _string,
         "number": _number,

@@ -46,9 +46,12 @@ class InvalidLiteralError(ValueError):
 
 def nanoseconds(text: str) -> int:
     """A duration of Go (`1.5h`, `-5m`), else one of Prometheus (`1d`, `1w2d`)."""
-    found = _go_nanoseconds(text)
-    if found is not None:
-        return found
+    found = go_nanoseconds(text)
+    return found if found is not None else range_nanoseconds(text)
+
+
+def range_nanoseconds(text: str) -> int:
+    """A duration of Prometheus."""
     if not text:
         raise InvalidLiteralError("empty duration string")
     try:
@@ -57,7 +60,8 @@ def nanoseconds(text: str) -> int:
         raise InvalidLiteralError(str(error)) from error
 
 
-def _go_nanoseconds(text: str) -> int | None:
+def go_nanoseconds(text: str) -> int | None:
+    """A duration of Go, with its sign."""
     found = _GO.fullmatch(text)
     if found is None:
         return None
@@ -82,13 +86,18 @@ def byte_count(text: str) -> int:
 
 
 def number(text: str) -> float:
-    """A literal without sign, decimal or hexadecimal with an exponent of two."""
+    """A literal without sign, decimal or hexadecimal with an exponent of two; infinite if it is too large."""
     if _HEX.fullmatch(text):
         value = _hexadecimal(text)
     elif _DECIMAL.fullmatch(text):
         value = float(text)
     else:
         raise InvalidLiteralError(f"strconv.ParseFloat: parsing {quote(text)}: invalid syntax")
+    return value
+
+
+def finite_number(text: str) -> float:
+    value = number(text)
     if math.isinf(value):
         raise InvalidLiteralError(f"strconv.ParseFloat: parsing {quote(text)}: value out of range")
     return value
@@ -124,6 +133,8 @@ def number_text(value: float) -> str:
     """A literal that reads back as this number; what has none is the operation that gives it."""
     if math.isnan(value):
         return "(0 / 0)"
+    if value == 0 and math.copysign(1, value) < 0:
+        return "(0 * -1)"
     if math.isinf(value):
         return "(10 ^ 400)" if value > 0 else "(-10 ^ 401)"
     return repr(value).removesuffix(".0")

@@ -8,10 +8,11 @@ language does not is refused where it is complete (see `check.py`).
 
 from __future__ import annotations
 
-from lakerunner_query.errors import ParseError
 from lakerunner_query.lang.logql.ast import Expr, LogQuery
 from lakerunner_query.lang.logql.check import check_selectors
+from lakerunner_query.lang.logql.check_stages import check_stages
 from lakerunner_query.lang.logql.cursor import Cursor
+from lakerunner_query.lang.logql.errors import InvalidQueryError
 from lakerunner_query.lang.logql.limits import bound_depth, bound_length, bound_tasks
 from lakerunner_query.lang.logql.parser_metrics import expression
 from lakerunner_query.lang.logql.parser_selector import selector
@@ -28,8 +29,7 @@ def parse_expr(text: str) -> Expr:
     """
     bound_length(text)
     expr: Expr = unwind(_whole(Cursor(text)), bound_tasks)
-    bound_depth(expr)
-    check_selectors(expr)
+    check_stages(expr)
     return expr
 
 
@@ -41,7 +41,7 @@ def parse(text: str) -> LogQuery:
     """
     expr = parse_expr(text)
     if not isinstance(expr, LogQuery):
-        raise ParseError("a query for log lines was expected, this one gives samples", expr.position)
+        raise InvalidQueryError("a query for log lines was expected, this one gives samples", expr.position)
     return expr
 
 
@@ -58,4 +58,8 @@ def _whole(cursor: Cursor) -> Task[Expr]:
     expr: Expr = yield expression(cursor)
     if cursor.next.kind != END:
         raise cursor.unexpected()
+    bound_depth(expr)
+    if cursor.postponed is not None:
+        raise cursor.postponed
+    check_selectors(expr)
     return expr

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lakerunner_query.errors import ParseError
-from lakerunner_query.lang.logql.addresses import InvalidAddressError, bounds
 from lakerunner_query.lang.logql.ast import (
     CompareOp,
     FilterOp,
@@ -22,15 +20,14 @@ from lakerunner_query.lang.logql.cursor import Cursor
 from lakerunner_query.lang.logql.literals import byte_count, nanoseconds
 from lakerunner_query.lang.logql.parser_numbers import literal
 from lakerunner_query.lang.logql.parser_selector import check_regex
-from lakerunner_query.lang.logql.patterns import InvalidPatternError, check_filter
 from lakerunner_query.lang.logql.tokens import BYTES, DURATION, IDENTIFIER, NUMBER, STRING, Token
 from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.lang.promql.unwinding import Task
 
 LINE_OPS = frozenset(FilterOp)
-_IPS = frozenset({FilterOp.CONTAINS, FilterOp.NOT_CONTAINS})
 _COMPARED = ("==", "!=", ">", ">=", "<", "<=", "=")
 _NANOS = 1_000_000_000
+_LEVELS = {"or": 1, "and": 2}
 
 
 def line_filter(cursor: Cursor) -> LineFilter:
@@ -38,27 +35,17 @@ def line_filter(cursor: Cursor) -> LineFilter:
     op = FilterOp(operator.kind)
     values: list[str] = []
     ips: list[str] = []
-    _operand(cursor, op, values, ips)
+    _operand(cursor, values, ips)
     while cursor.take_if("or"):
-        _operand(cursor, op, values, ips)
+        _operand(cursor, values, ips)
     return LineFilter(op, tuple(values), tuple(ips), operator.position)
 
 
-def _operand(cursor: Cursor, op: FilterOp, values: list[str], ips: list[str]) -> None:
+def _operand(cursor: Cursor, values: list[str], ips: list[str]) -> None:
     if cursor.next.kind == "ip":
         ips.append(_ip(cursor))
-        if op not in _IPS:
-            raise ParseError("ip: invalid operation")
         return
-    value = cursor.expect(STRING, "ip")
-    if op.is_regex:
-        check_regex(value)
-    elif op.is_pattern:
-        try:
-            check_filter(value.text)
-        except InvalidPatternError as error:
-            raise ParseError(str(error)) from error
-    values.append(value.text)
+    values.append(cursor.expect(STRING, "ip").text)
 
 
 def _ip(cursor: Cursor) -> str:
@@ -66,34 +53,30 @@ def _ip(cursor: Cursor) -> str:
     cursor.expect("(")
     pattern = cursor.expect(STRING)
     cursor.expect(")")
-    try:
-        bounds(pattern.text)
-    except InvalidAddressError as error:
-        raise ParseError("ip: invalid pattern") from error
     return pattern.text
 
 
-def condition(cursor: Cursor) -> Task[LabelCondition]:
-    """`or` binds least; a comma, or nothing at all between two conditions, means `and`."""
-    left: LabelCondition = yield _conjunction(cursor)
-    while cursor.take_if("or"):
-        right: LabelCondition = yield _conjunction(cursor)
-        left = LabelOr(left, right)
-    return left
+def condition(cursor: Cursor, floor: int = 1) -> Task[LabelCondition]:
+    """`and` binds more than `or`.
 
-
-def _conjunction(cursor: Cursor) -> Task[LabelCondition]:
+    A comma, or nothing at all, also means `and`, between the one condition before and everything behind:
+    `a or b, c or d` is `a or (b and (c or d))`, as in Loki.
+    """
     left: LabelCondition = yield _single(cursor)
-    while cursor.take_if("and", ",") or cursor.next.kind in {IDENTIFIER, "("}:
-        right: LabelCondition = yield _single(cursor)
-        left = LabelAnd(left, right)
+    if cursor.take_if(",") or cursor.next.kind in {IDENTIFIER, "("}:
+        rest: LabelCondition = yield condition(cursor)
+        return LabelAnd(left, rest)
+    while _LEVELS.get(cursor.next.kind, 0) >= floor:
+        word = cursor.take().kind
+        right: LabelCondition = yield condition(cursor, _LEVELS[word] + 1)
+        left = LabelAnd(left, right) if word == "and" else LabelOr(left, right)
     return left
 
 
 def _single(cursor: Cursor) -> Task[LabelCondition]:
     if cursor.take_if("("):
         inner: LabelCondition = yield condition(cursor)
-        cursor.expect(")")
+        cursor.close()
         return inner
     return _simple(cursor, cursor.expect(IDENTIFIER, "("))
 

@@ -7,6 +7,10 @@ Operators are read by precedence climbing. Nesting costs no Python stack (see `p
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
+from lakerunner_query.errors import UnsupportedError
 from lakerunner_query.lang.logql import check
 from lakerunner_query.lang.logql.ast import (
     Binary,
@@ -27,7 +31,6 @@ from lakerunner_query.lang.logql.cursor import Cursor
 from lakerunner_query.lang.logql.folding import folded
 from lakerunner_query.lang.logql.parser_numbers import literal, number_of
 from lakerunner_query.lang.logql.parser_ranges import log_query, log_range
-from lakerunner_query.lang.logql.parser_selector import check_regex
 from lakerunner_query.lang.logql.tokens import IDENTIFIER, NUMBER, STRING, Token
 from lakerunner_query.lang.logql.vocabulary import GROUPINGS, RANGE_AGGREGATIONS, VECTOR_AGGREGATIONS
 from lakerunner_query.lang.promql.unwinding import Task
@@ -70,7 +73,7 @@ def _operand(cursor: Cursor) -> Task[Expr]:
         return literal(cursor)
     if cursor.take_if("("):
         inner: Expr = yield expression(cursor)
-        cursor.expect(")")
+        cursor.close()
         return inner
     named: SampleExpr = yield _named(cursor)
     return named
@@ -80,8 +83,9 @@ def _named(cursor: Cursor) -> Task[SampleExpr]:
     kind = cursor.next.kind
     if kind == "vector":
         return _vector_of(cursor)
-    if kind == "variants":
-        raise check.unsupported(cursor.next)
+    if word := cursor.take_if("variants"):
+        cursor.expect("(")
+        raise UnsupportedError("variants()", word.position)
     if kind in RANGE_AGGREGATIONS:
         found: SampleExpr = yield _range_aggregation(cursor)
     elif kind in VECTOR_AGGREGATIONS:
@@ -95,7 +99,6 @@ def _named(cursor: Cursor) -> Task[SampleExpr]:
 
 def _range_aggregation(cursor: Cursor) -> Task[RangeAggregation]:
     word = cursor.take()
-    before = _grouping(cursor)
     parameter: Token | None = None
     cursor.expect("(")
     if cursor.next.kind not in {"{", "("}:
@@ -103,10 +106,13 @@ def _range_aggregation(cursor: Cursor) -> Task[RangeAggregation]:
         cursor.expect(",")
     ranged: LogRange = yield log_range(cursor)
     cursor.expect(")")
-    grouping = before or _grouping(cursor)
-    check.check_range_parameter(word.text, parameter)
-    value = number_of(parameter) if parameter else None
-    return check.checked_range(RangeAggregation(word.text, ranged, value, grouping, word.position))
+    grouping = _grouping(cursor)
+    found = RangeAggregation(word.kind, ranged, None, grouping, word.position)
+    cursor.postpone(check.of_range_aggregation(found, parameter), word.position)
+    if parameter is None:
+        return found
+    quantile = number_of(cursor, parameter, f"invalid parameter for operation {word.kind}")
+    return replace(found, parameter=quantile)
 
 
 def _vector_aggregation(cursor: Cursor) -> Task[VectorAggregation]:
@@ -117,13 +123,14 @@ def _vector_aggregation(cursor: Cursor) -> Task[VectorAggregation]:
     if number and cursor.take_if(","):
         expr: SampleExpr = yield _samples(cursor)
     else:
-        start = Literal(number_of(number), number.position) if number else None
+        start = Literal(number_of(cursor, number), number.position) if number else None
         number = None
         expr = yield _samples(cursor, start)
-    cursor.expect(")")
+    cursor.close()
     grouping = before or _grouping(cursor)
-    parameter = check.vector_parameter(word.text, number)
-    return check.checked_vector(VectorAggregation(word.text, expr, parameter, grouping, word.position))
+    found = VectorAggregation(word.kind, expr, check.count_of(number), grouping, word.position)
+    cursor.postpone(check.of_vector_aggregation(found, number), word.position)
+    return found
 
 
 def _grouping(cursor: Cursor) -> Grouping | None:
@@ -149,11 +156,13 @@ def _label_replace(cursor: Cursor) -> Task[LabelReplace]:
     cursor.expect("(")
     expr: SampleExpr = yield _samples(cursor)
     arguments: list[Token] = []
+    if cursor.next.kind != ",":
+        raise cursor.unexpected()
     while len(arguments) < 4:
         cursor.expect(",")
         arguments.append(cursor.expect(STRING))
     cursor.expect(")")
-    check_regex(arguments[3])
+    cursor.postpone(check.of_replacement(arguments[3]), word.position)
     destination, replacement, source, pattern = (argument.text for argument in arguments)
     return LabelReplace(expr, destination, replacement, source, pattern, word.position)
 
@@ -163,7 +172,8 @@ def _vector_of(cursor: Cursor) -> VectorOf:
     cursor.expect("(")
     number = cursor.expect(NUMBER)
     cursor.expect(")")
-    return VectorOf(number_of(number), word.position)
+    value = number_of(cursor, number, "unable to parse vectorExpr as a float")
+    return VectorOf(value, word.position)
 
 
 def _binary(cursor: Cursor, left: Expr) -> Task[SampleExpr]:
@@ -172,10 +182,13 @@ def _binary(cursor: Cursor, left: Expr) -> Task[SampleExpr]:
     return_bool = cursor.take_if("bool") is not None
     matching = _matching(cursor)
     right: Expr = yield expression(cursor, level if op.kind == "^" else level + 1)
-    first, second = check.operands(op, left, right)
-    if isinstance(first, Literal) and isinstance(second, Literal):
-        return Literal(folded(op.kind, first.value, second.value), first.position)
-    return Binary(op.kind, first, second, return_bool, matching, op.position)
+    reason = check.of_operands(op.kind, left, right)
+    cursor.postpone(reason, op.position)
+    if reason or isinstance(left, LogQuery) or isinstance(right, LogQuery):
+        return Literal(math.nan, op.position)
+    if isinstance(left, Literal) and isinstance(right, Literal):
+        return Literal(folded(op.kind, left.value, right.value), left.position)
+    return Binary(op.kind, left, right, return_bool, matching, op.position)
 
 
 def _matching(cursor: Cursor) -> Matching:

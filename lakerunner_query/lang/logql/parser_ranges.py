@@ -6,12 +6,13 @@ The range may follow the selector or the pipeline, and parentheses may enclose w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakerunner_query.errors import ParseError, Position
 from lakerunner_query.lang.logql.ast import Conversion, LabelFilter, LogQuery, LogRange, Stage, Unwrap
 from lakerunner_query.lang.logql.cursor import Cursor
-from lakerunner_query.lang.logql.literals import InvalidLiteralError, nanoseconds
+from lakerunner_query.lang.logql.literals import InvalidLiteralError, nanoseconds, range_nanoseconds
 from lakerunner_query.lang.logql.parser_filters import LINE_OPS, line_filter
 from lakerunner_query.lang.logql.parser_selector import selector
 from lakerunner_query.lang.logql.parser_stages import label_filter, stage
@@ -38,10 +39,6 @@ class _Parts:
     range_ns: int | None = None
     offset_ns: int = 0
 
-    @property
-    def has_pipeline(self) -> bool:
-        return bool(self.stages) or self.unwrap is not None
-
 
 def log_query(cursor: Cursor) -> Task[LogQuery]:
     start = cursor.next.position
@@ -57,39 +54,70 @@ def log_query(cursor: Cursor) -> Task[LogQuery]:
 
 
 def log_range(cursor: Cursor) -> Task[LogRange]:
+    if cursor.next.kind not in {"{", "("}:
+        raise cursor.unexpected("{", "(")
     parts: _Parts = yield _parts(cursor)
     if parts.range_ns is None:
-        raise cursor.unexpected()
+        raise cursor.unexpected(*_open_end(parts))
     query = LogQuery(parts.matchers, parts.stages, parts.position)
     return LogRange(query, parts.range_ns, parts.offset_ns, parts.unwrap, parts.position)
 
 
+def _open_end(parts: _Parts) -> tuple[str, ...]:
+    """What is named as missing where a range is."""
+    return (RANGE, "|") if parts.unwrap else ()
+
+
 def _parts(cursor: Cursor) -> Task[_Parts]:
-    start = cursor.next
-    if cursor.take_if("("):
-        parts: _Parts = yield _parts(cursor)
-        cursor.expect(")")
-    else:
-        parts = _Parts(start.position, selector(cursor))
-        yield _pipeline(cursor, parts)
-    if parts.range_ns is None and cursor.next.kind == RANGE:
+    if cursor.next.kind == "(":
+        enclosed: _Parts = yield _enclosed(cursor)
+        return enclosed
+    if cursor.next.kind != "{":
+        raise cursor.unexpected("{", "(")
+    parts = _Parts(cursor.next.position, selector(cursor))
+    yield _pipeline(cursor, parts)
+    is_bare = not parts.stages and parts.unwrap is None
+    if cursor.next.kind == RANGE:
         _range(cursor, parts)
-        if not parts.has_pipeline:
+        if is_bare:
             yield _pipeline(cursor, parts)
     return parts
 
 
+def _enclosed(cursor: Cursor) -> Task[_Parts]:
+    """`(…)` around a whole range, or around the query of one: then it follows, and maybe an `unwrap`."""
+    cursor.expect("(")
+    parts: _Parts = yield _parts(cursor)
+    if cursor.next.kind != ")":
+        raise cursor.unexpected(*_open_end_in_parentheses(parts))
+    cursor.take()
+    if parts.range_ns is not None:
+        return parts
+    if cursor.next.kind != RANGE:
+        raise cursor.unexpected(RANGE)
+    _range(cursor, parts)
+    if not parts.stages and parts.unwrap is None and cursor.take_if("|"):
+        if cursor.next.kind != "unwrap":
+            raise cursor.unexpected("unwrap")
+        parts.unwrap = yield _unwrap(cursor)
+    return parts
+
+
+def _open_end_in_parentheses(parts: _Parts) -> tuple[str, ...]:
+    if parts.range_ns is not None:
+        return (")",)
+    return (RANGE, ")", "|") if parts.unwrap else ()
+
+
 def _range(cursor: Cursor, parts: _Parts) -> None:
-    token = cursor.take()
-    parts.range_ns = _nanoseconds(token)
+    parts.range_ns = _read(range_nanoseconds, cursor.take())
     if cursor.take_if("offset"):
-        sign = -1 if cursor.take_if("-") else 1
-        parts.offset_ns = sign * _nanoseconds(cursor.expect(DURATION))
+        parts.offset_ns = _read(nanoseconds, cursor.expect(DURATION))
 
 
-def _nanoseconds(token: Token) -> int:
+def _read(read: Callable[[str], int], token: Token) -> int:
     try:
-        return nanoseconds(token.text)
+        return read(token.text)
     except InvalidLiteralError as error:
         raise ParseError(str(error), token.position) from error
 
@@ -113,6 +141,8 @@ def _unwrap(cursor: Cursor) -> Task[Unwrap]:
     label, conversion = _unwrapped(cursor)
     filters: list[LabelFilter] = []
     while cursor.take_if("|"):
+        if cursor.next.kind not in {IDENTIFIER, "("}:
+            raise cursor.unexpected(IDENTIFIER, "(")
         filters.append((yield label_filter(cursor)))
     return Unwrap(label, conversion, tuple(filters), word.position)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lakerunner_query.errors import ParseError
 from lakerunner_query.lang.logql.cursor import Cursor
+from lakerunner_query.lang.logql.errors import InvalidQueryError
 from lakerunner_query.lang.logql.tokens import IDENTIFIER, STRING, Token
 from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.lang.promql.go_regex import complaint
 
-MATCH_OPS = ("=", "!=", "=~", "!~")
+MATCH_OPS = ("=", "=~", "!~", "!=")
 
 
 def selector(cursor: Cursor) -> tuple[Matcher, ...]:
@@ -40,4 +40,4 @@ def matcher_of(cursor: Cursor, name: Token) -> Matcher:
 def check_regex(pattern: Token) -> None:
     reason = complaint(pattern.text)
     if reason:
-        raise ParseError(reason, pattern.position)
+        raise InvalidQueryError(reason, pattern.position)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lakerunner_query.errors import ParseError
 from lakerunner_query.lang.logql.ast import (
     Assign,
     Decolorize,
@@ -25,9 +24,10 @@ from lakerunner_query.lang.logql.ast import (
 )
 from lakerunner_query.lang.logql.captures import InvalidCapturesError, check_captures
 from lakerunner_query.lang.logql.cursor import Cursor
+from lakerunner_query.lang.logql.errors import InvalidQueryError
 from lakerunner_query.lang.logql.parser_filters import condition
 from lakerunner_query.lang.logql.parser_selector import MATCH_OPS, matcher_of
-from lakerunner_query.lang.logql.paths import InvalidPathError, path
+from lakerunner_query.lang.logql.paths import steps_of
 from lakerunner_query.lang.logql.patterns import InvalidPatternError, check_parser
 from lakerunner_query.lang.logql.tokens import FLAG, IDENTIFIER, STRING, Token
 from lakerunner_query.lang.matcher import Matcher
@@ -52,7 +52,7 @@ def label_filter(cursor: Cursor) -> Task[LabelFilter]:
 
 
 def _json(cursor: Cursor, word: Token) -> Stage:
-    return Json(_extractions(cursor, path), word.position)
+    return Json(_extractions(cursor, steps_of), word.position)
 
 
 def _logfmt(cursor: Cursor, word: Token) -> Stage:
@@ -77,11 +77,7 @@ def _extractions(
 def _extraction(cursor: Cursor, taken_apart: Callable[[str], tuple[str | int, ...]]) -> Extraction:
     name = cursor.expect(IDENTIFIER)
     expression = cursor.expect(STRING) if cursor.take_if("=") else name
-    try:
-        steps = taken_apart(expression.text)
-    except InvalidPathError as error:
-        raise ParseError(str(error), expression.position) from error
-    return Extraction(name.text, expression.text, steps, name.position)
+    return Extraction(name.text, expression.text, taken_apart(expression.text), name.position)
 
 
 def _regexp(cursor: Cursor, word: Token) -> Stage:
@@ -89,7 +85,7 @@ def _regexp(cursor: Cursor, word: Token) -> Stage:
     try:
         check_captures(pattern.text)
     except InvalidCapturesError as error:
-        raise ParseError(f"invalid regexp parser: {error}") from error
+        raise InvalidQueryError(f"invalid regexp parser: {error}", pattern.position) from error
     return Regexp(pattern.text, word.position)
 
 
@@ -98,7 +94,7 @@ def _pattern(cursor: Cursor, word: Token) -> Stage:
     try:
         check_parser(pattern.text)
     except InvalidPatternError as error:
-        raise ParseError(f"invalid pattern parser: {error}") from error
+        raise InvalidQueryError(f"invalid pattern parser: {error}", pattern.position) from error
     return Pattern(pattern.text, word.position)
 
 
@@ -118,7 +114,6 @@ def _label_format(cursor: Cursor, word: Token) -> Stage:
     operations = [_operation(cursor)]
     while cursor.take_if(","):
         operations.append(_operation(cursor))
-    _check_targets(operations)
     return LabelFormat(tuple(operations), word.position)
 
 
@@ -127,17 +122,6 @@ def _operation(cursor: Cursor) -> Rename | Assign:
     cursor.expect("=")
     value = cursor.expect(IDENTIFIER, STRING)
     return Rename(name.text, value.text) if value.kind == IDENTIFIER else Assign(name.text, value.text)
-
-
-def _check_targets(operations: list[Rename | Assign]) -> None:
-    seen: set[str] = set()
-    for operation in operations:
-        if operation.name == "__error__":
-            raise ParseError(f"{operation.name} cannot be formatted")
-        if operation.name in seen:
-            reason = f"multiple label name '{operation.name}' not allowed in a single format operation"
-            raise ParseError(reason)
-        seen.add(operation.name)
 
 
 def _keep(cursor: Cursor, word: Token) -> Stage:

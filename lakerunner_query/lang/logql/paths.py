@@ -7,41 +7,86 @@ r"""Where a value lies in a JSON document: `request.headers["X-Id"][0]` taken ap
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from lakerunner_query.lang.logql.strings import InvalidStringError, unquote
 
-_STEP = re.compile(
-    r'\s*(?:(?P<field>\.?[A-Za-z_][A-Za-z0-9_]*)|\[\s*(?:(?P<index>[0-9]{1,18})|(?P<key>"(?:[^"\\]|\\.)*"))\s*\])\s*'
+_TOKEN = re.compile(
+    r"\s*(?:(?P<FIELD>[A-Za-z_][A-Za-z0-9_]*)|(?P<DOT>\.)|(?P<LSB>\[)|(?P<RSB>\])|(?P<INDEX>[0-9]{1,18})"
+    r'|(?P<STRING>"(?:[^"\\]|\\.)*"))\s*'
 )
+_AT_START = ("LSB", "FIELD")
+_AFTER = {"DOT": ("FIELD",), "LSB": ("STRING", "INDEX"), "STRING": ("RSB",), "INDEX": ("RSB",)}
+_GOING_ON = ("DOT", "LSB", "$end")
+"""What follows a field or a closing bracket."""
+_KEY = re.compile(r'\s*(?:(?P<KEY>[^\s"=.\[\]]+)|(?P<STRING>"(?:[^"\\]|\\.)*"))\s*')
 
 
 class InvalidPathError(ValueError):
-    """The message says what does not belong there."""
+    """The message quotes the expression and says what does not belong there."""
+
+    def __init__(self, expression: str, reason: str) -> None:
+        super().__init__(f"cannot parse expression [{expression}]: {reason}")
 
 
 def path(expression: str) -> tuple[str | int, ...]:
-    found: list[str | int] = []
+    """The steps from the top of a document down."""
+    steps: list[str | int] = []
+    allowed: tuple[str, ...] = _AT_START
+    for kind, text in _tokens(expression):
+        if kind not in allowed:
+            expected = f", expecting {' or '.join(allowed)}" if allowed is not _GOING_ON else ""
+            raise InvalidPathError(expression, f"syntax error: unexpected {kind}{expected}")
+        steps += _step(expression, kind, text)
+        allowed = _AFTER.get(kind, _GOING_ON)
+    return tuple(steps)
+
+
+def steps_of(expression: str) -> tuple[str | int, ...]:
+    """`path`, or nothing where there is none: the stage is refused later, with all the text known."""
+    try:
+        return path(expression)
+    except InvalidPathError:
+        return ()
+
+
+def check_key(expression: str) -> None:
+    """Raise unless `logfmt` takes it: one key, quoted or not."""
+    found = _KEY.match(expression)
+    if found is None:
+        reason = "unexpected $end, expecting STRING or KEY" if not expression.strip() else "unexpected KEY"
+        raise InvalidPathError(expression, f"syntax error: {reason}")
+    rest = expression[found.end() :]
+    if rest:
+        is_key = _KEY.match(rest)
+        raise InvalidPathError(
+            expression, "syntax error: unexpected KEY" if is_key else f"unexpected char {rest[0]}"
+        )
+
+
+def _tokens(expression: str) -> Iterator[tuple[str, str]]:
     at = 0
     while at < len(expression):
-        step = _STEP.match(expression, at)
-        if step is None or not _may_follow(step, is_first=not found):
-            raise InvalidPathError(f"invalid json expression {expression!r} at character {at + 1}")
-        found.append(_value(step))
-        at = step.end()
-    return tuple(found)
+        token = _TOKEN.match(expression, at)
+        if token is None:
+            if not expression[at:].strip():
+                break
+            raise InvalidPathError(expression, f"unexpected char {expression[at]}")
+        kind = str(token.lastgroup)
+        yield kind, token[kind]
+        at = token.end()
+    yield "$end", ""
 
 
-def _may_follow(step: re.Match[str], is_first: bool) -> bool:
-    """Fields are separated by points, the first has none."""
-    return step["field"] is None or step["field"].startswith(".") != is_first
-
-
-def _value(step: re.Match[str]) -> str | int:
-    if step["field"] is not None:
-        return step["field"].removeprefix(".")
-    if step["index"] is not None:
-        return int(step["index"])
-    try:
-        return unquote(step["key"])
-    except InvalidStringError as error:
-        raise InvalidPathError(str(error)) from error
+def _step(expression: str, kind: str, text: str) -> list[str | int]:
+    match kind:
+        case "FIELD":
+            return [text]
+        case "INDEX":
+            return [int(text)]
+        case "STRING":
+            try:
+                return [unquote(text)]
+            except InvalidStringError as error:
+                raise InvalidPathError(expression, str(error)) from error
+    return []

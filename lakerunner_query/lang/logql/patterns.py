@@ -42,6 +42,11 @@ def check_parser(pattern: str) -> None:
     """Raise unless `| pattern` takes it: it names something, no name twice, no captures side by side."""
     found = pieces(pattern)
     names = [piece.name for piece in found if isinstance(piece, Capture)]
+    if not pattern:
+        # the parser of patterns has a grammar of its own
+        raise InvalidPatternError(
+            "parse error at line 1, col 1: syntax error: unexpected $end, expecting IDENTIFIER or LITERAL"
+        )
     if not names or all(name == UNNAMED for name in names):
         raise InvalidPatternError("at least one capture is required")
     _check_apart(found)
@@ -55,8 +60,9 @@ def check_parser(pattern: str) -> None:
 def check_filter(pattern: str) -> None:
     """Raise unless a line filter takes it: nothing is captured by name there."""
     found = pieces(pattern)
-    if any(isinstance(piece, Capture) and piece.name != UNNAMED for piece in found):
-        raise InvalidPatternError("named captures are not allowed")
+    named = next((one for one in found if isinstance(one, Capture) and one.name != UNNAMED), None)
+    if named is not None:
+        raise InvalidPatternError(f"named captures are not allowed: found '<{named.name}>'")
     _check_apart(found)
 
 

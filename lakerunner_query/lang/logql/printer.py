@@ -26,6 +26,9 @@ from lakerunner_query.lang.logql.parser_metrics import LEVEL_OF
 from lakerunner_query.lang.logql.printer_stages import matcher_text, stage_text, unwrap_text
 from lakerunner_query.lang.logql.strings import quote
 from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.lang.promql import durations
+
+_MILLISECOND = 1_000_000
 
 
 def print_query(expr: Expr) -> str:
@@ -72,7 +75,7 @@ def range_text(ranged: LogRange) -> str:
 
 def brackets_text(ranged: LogRange) -> str:
     offset = f" offset {duration_text(ranged.offset_ns)}" if ranged.offset_ns else ""
-    return f"[{duration_text(ranged.range_ns)}]{offset}"
+    return f"[{durations.text(ranged.range_ns // _MILLISECOND)}]{offset}"
 
 
 def head(expr: VectorAggregation) -> str:

@@ -1,12 +1,11 @@
 """The words of LogQL.
 
-Keywords are never label names. Calls are words of the language only in front of a parenthesis (or of the
-grouping in front of one), so that a label may be called `sum` or `ip`.
+Case does not matter. Keywords are never label names. Calls are words of the language only in front of a
+parenthesis (or of the grouping in front of one), so that a label may be called `sum` or `ip`.
 """
 
 from __future__ import annotations
 
-JSON_STAGES = frozenset({"json", "logfmt"})
 RANGE_AGGREGATIONS = frozenset(
     (
         *("rate", "rate_counter", "count_over_time", "bytes_rate", "bytes_over_time", "avg_over_time"),
@@ -21,7 +20,7 @@ VECTOR_AGGREGATIONS = frozenset(
     )
 )
 CONVERSIONS = frozenset({"duration", "duration_seconds", "bytes"})
-CALLS = RANGE_AGGREGATIONS | VECTOR_AGGREGATIONS | CONVERSIONS | {"vector", "label_replace", "variants", "ip"}
+CALLS = RANGE_AGGREGATIONS | VECTOR_AGGREGATIONS | CONVERSIONS | {"vector", "label_replace", "ip"}
 STAGES = frozenset(
     (
         *("json", "logfmt", "regexp", "pattern", "unpack", "unwrap", "decolorize"),
@@ -31,7 +30,8 @@ STAGES = frozenset(
 GROUPINGS = frozenset({"by", "without"})
 SET_OPERATORS = frozenset({"and", "or", "unless"})
 MATCHINGS = frozenset({"on", "ignoring", "group_left", "group_right", "bool", "offset"})
-KEYWORDS = STAGES | GROUPINGS | SET_OPERATORS | MATCHINGS
+VARIANTS = frozenset({"variants", "of"})
+KEYWORDS = STAGES | GROUPINGS | SET_OPERATORS | MATCHINGS | VARIANTS
 
 UNWRAPPED = frozenset(
     (

@@ -32,7 +32,7 @@ regexes = st.sampled_from(("", "a.*", r"\d+|x", "(?i)e{1,3}", '"`\\\\'))
 addresses = st.sampled_from(("10.0.0.1", "10.0.0.0/8", "10.0.0.1-10.0.0.9", "::1", "fe80::/10"))
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 positives = st.floats(min_value=0, allow_infinity=False)
-times = st.integers(0, 2**53)
+ranges_ns = st.integers(0, 2**43).map(lambda millis: millis * 1_000_000)
 conversions = st.sampled_from(Conversion)
 
 
@@ -110,7 +110,7 @@ groupings = st.builds(ast.Grouping, tuples(names), st.booleans())
 
 
 def _range_aggregation(op: str, unwrap: ast.Unwrap | None) -> st.SearchStrategy[Any]:
-    ranges = st.builds(ast.LogRange, queries, times, st.integers(-(2**53), 2**53), st.just(unwrap))
+    ranges = st.builds(ast.LogRange, queries, ranges_ns, st.integers(-(2**53), 2**53), st.just(unwrap))
     grouped = st.none() | groupings if op in GROUPED else st.none()
     parameter = positives if op == "quantile_over_time" else st.none()
     return st.builds(ast.RangeAggregation, st.just(op), ranges, parameter, grouped)
@@ -174,7 +174,13 @@ def test_printing_then_parsing_gives_the_same_tree(expr: ast.Expr) -> None:
     [
         ('{a="b"}|json|(x="1"or y>2)and z<3', '{a="b"} | json | (x="1" or y > 2) and z < 3'),
         ('{a="b"}|x="1"or(y>2 and z<3)', '{a="b"} | x="1" or y > 2 and z < 3'),
-        ('{a="b"}|x="1",y>2 z<3', '{a="b"} | x="1" and y > 2 and z < 3'),
+        ('{a="b"}|x="1",y>2 z<3', '{a="b"} | x="1" and (y > 2 and z < 3)'),
+        ('{a="b"}|x="1" or y>2,z<3 or w=4', '{a="b"} | x="1" or y > 2 and (z < 3 or w == 4)'),
+        ('{a="b"}|x="1" or y>2 and z<3', '{a="b"} | x="1" or y > 2 and z < 3'),
+        ('{a="b"}|x>-1.5s', '{a="b"} | x > -1.5s'),
+        ('SUM(RATE({a="b"}[1d]))BY(x) AND vector(1)', 'sum by (x) (rate({a="b"}[1d])) and vector(1)'),
+        ('{a="b"} /* x */ | json // y', '{a="b"} | json'),
+        ("0 * -1", "(0 * -1)"),
         ('{a="b"}|d>=1500ms|d<1d|s<1.5KiB', '{a="b"} | d >= 1.5s | d < 24h | s < 1536B'),
         ('sum by(a)(rate({a="b"}[90s]))+1+2', 'sum by (a) (rate({a="b"}[1m30s])) + 1 + 2'),
         ('rate({a="b"}[1m])+(1+vector(2))', 'rate({a="b"}[1m]) + (1 + vector(2))'),

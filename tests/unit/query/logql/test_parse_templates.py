@@ -1,0 +1,10 @@
+"""The parser knows the functions of templates by name, the evaluation by what they do."""
+
+from __future__ import annotations
+
+from lakerunner_query.evaluate.logs.templates.functions import FUNCTIONS
+from lakerunner_query.lang.logql.template_functions import TEMPLATE_FUNCTIONS
+
+
+def test_names_are_those_of_the_functions() -> None:
+    assert FUNCTIONS.keys() == TEMPLATE_FUNCTIONS
