@@ -23,6 +23,7 @@ from lakerunner_query.api.failures import EXCEPTION_HANDLERS
 from lakerunner_query.api.health import alive, metrics, ping, ready
 from lakerunner_query.api.logs import logs_router
 from lakerunner_query.api.loki import loki_router
+from lakerunner_query.api.loki_tail import tail
 from lakerunner_query.api.metric_queries import metrics_router
 from lakerunner_query.api.metrics import Counters, counting
 from lakerunner_query.api.prometheus import prometheus_router
@@ -32,15 +33,17 @@ from lakerunner_query.api.services import Services
 from lakerunner_query.engine import Engine, Limits
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
+from lakerunner_query.log_metric_engine import LogMetricEngine, LogMetricLimits
 from lakerunner_query.metric_engine import MetricEngine, MetricLimits
 from lakerunner_query.series_engine import SeriesEngine
+from lakerunner_query.stream_engine import StreamEngine
 from resources.index.contract import QueryIndex
 from resources.settings import Settings
 
 INDEX_WAIT_S = 3.0
 """Asked twice before a query is refused with 503."""
 HANDLERS = (
-    page, asset, alive, ready, metrics, ping, logs_router, loki_router, metrics_router, promql_router,
+    page, asset, alive, ready, metrics, ping, logs_router, loki_router, tail, metrics_router, promql_router,
     prometheus_router, healthy, ready_like_prometheus,
 )  # fmt: skip
 
@@ -105,8 +108,22 @@ def _services(settings: Settings, index: QueryIndex, counters: Counters) -> Serv
         features=tuple(name.strip() for name in settings.query_features.split(",") if name.strip()),
     )
     metrics = MetricEngine(locator, dispatcher, admission, metric_limits)
-    series = SeriesEngine(locator, dispatcher, admission, settings.query_timeout_s)
-    return Services(settings, locator, dispatcher, engine, metrics, series, counters)
+    log_metric_limits = LogMetricLimits(
+        settings.query_timeout_s,
+        max_points=settings.query_max_samples,
+        max_series=settings.query_max_series,
+    )
+    return Services(
+        settings,
+        locator,
+        dispatcher,
+        engine,
+        metrics,
+        LogMetricEngine(locator, dispatcher, admission, log_metric_limits),
+        SeriesEngine(locator, dispatcher, admission, settings.query_timeout_s),
+        StreamEngine(locator, dispatcher, admission, settings.query_timeout_s),
+        counters,
+    )
 
 
 def _provide(state: State) -> Services:

@@ -116,7 +116,7 @@ class StreamEngine:
         async with aclosing(self._asked(asked, found, "sizes")) as answers:
             async for answer in answers:
                 seen = np.union1d(seen, np.frombuffer(answer.stream_ids, np.int64))
-                rows, size = rows + answer.rows, size + answer.bytes
+                rows, size = rows + answer.rows, size + answer.size
                 found.chunks += answer.chunks
         found.streams, found.rows, found.bytes = len(seen), round(rows), round(size)
         return found
@@ -128,7 +128,7 @@ class StreamEngine:
             async for answer in answers:
                 for one in answer.volumes:
                     key = one.labels, one.bucket
-                    found.volumes[key] = found.volumes.get(key, 0.0) + one.bytes
+                    found.volumes[key] = found.volumes.get(key, 0.0) + one.size
                 _check(len(found.volumes))
         return found
 

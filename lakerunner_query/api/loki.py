@@ -1,4 +1,15 @@
-"""Loki's HTTP API, as far as log queries go; answers and errors have Loki's shapes."""
+"""Loki's HTTP API under `/loki/api/v1`: queries. What else there is of it stands in the files beside.
+
+| file | what |
+|---|---|
+| `loki_params.py`, `loki_replies.py` | parameters, and answers in Loki's envelope |
+| `loki_json.py`, `loki_statistics.py` | lines and samples as Loki's JSON |
+| `loki_names.py` | labels, their values, streams |
+| `loki_volumes.py` | sizes and volumes |
+| `loki_detected.py`, `loki_patterns.py` | what lines look like |
+| `loki_tail.py` | lines as they come, over a websocket |
+| `loki_status.py` | what Grafana and others ask about the server |
+"""
 
 from __future__ import annotations
 
@@ -8,66 +19,78 @@ from contextlib import aclosing
 from typing import Any
 
 import pyarrow as pa
-from litestar import HttpMethod, Request, Response, Router, get, route
+from anyio.to_thread import run_sync
+from litestar import Request, Response, Router, route
 
 from lakerunner_query.api.auth import caller, require_reader
 from lakerunner_query.api.disconnect import unless_gone
-from lakerunner_query.api.loki_json import CATEGORIZE, streams_json
-from lakerunner_query.api.loki_params import LokiRequest, first_of_each, form_fields, log_request
+from lakerunner_query.api.forms import Given, given
+from lakerunner_query.api.loki_json import CATEGORIZE, FLAGS, samples_json, streams_json
+from lakerunner_query.api.loki_names import label_values, labels, series
+from lakerunner_query.api.loki_params import Asked, instant, query_text, ranged
+from lakerunner_query.api.loki_replies import JSON, METHODS, reply
+from lakerunner_query.api.loki_status import STATUS_HANDLERS
+from lakerunner_query.api.loki_thinning import thinned
+from lakerunner_query.api.loki_volumes import index_stats, index_volume, index_volume_range
 from lakerunner_query.api.services import Services
 from lakerunner_query.api.watching import QueryWatch
 from lakerunner_query.engine import Finished
-from lakerunner_query.errors import LimitExceededError
+from lakerunner_query.errors import InvalidRequestError, LimitExceededError
 from lakerunner_query.execute.merge import Collected
+from lakerunner_query.log_metric_engine import JOINED_HERE, LogMetricRange, is_log_query
+from lakerunner_query.plan.build import LogRange
 
-JSON = "application/json; charset=UTF-8"
-FORM = "application/x-www-form-urlencoded"
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
-FLAGS = "x-loki-response-encoding-flags"
-
-
-@route("/query_range", http_method=[HttpMethod.GET, HttpMethod.POST], status_code=200, media_type=JSON)
-async def query_range(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """A log query over a time range; start inclusive, end exclusive."""
-    given = first_of_each([*await _form(request), *request.query_params.multi_items()])
-    asked = log_request(given, caller(request.state).org, services.settings, time.time_ns())
-    categorize = CATEGORIZE in request.headers.get(FLAGS, "").replace(" ", "").split(",")
-    with services.watch("loki") as watch:
-        return await unless_gone(request, _answer(services, asked, categorize, watch))
-
-
-@get("/status/buildinfo", sync_to_thread=False)
-def buildinfo() -> dict[str, str]:
-    """What Grafana asks first; the version of Loki whose API this is."""
-    return {
-        "version": "3.5.0",
-        "revision": "lakerunner",
-        "branch": "",
-        "buildUser": "",
-        "buildDate": "",
-        "goVersion": "",
-    }
-
-
-loki_router = Router(
-    "/loki/api/v1", route_handlers=[query_range, buildinfo], guards=[require_reader], tags=["loki"]
+NOT_INSTANT = (
+    "log queries are not supported as an instant query type, please change your query to a range query type"
 )
 
 
-async def _form(request: Request[Any, Any, Any]) -> list[tuple[str, str]]:
-    """Read even for GET: the disconnect watcher needs the body out of the way."""
-    body = await request.body()
-    return form_fields(body) if request.content_type[0] == FORM else []
+@route("/query", http_method=METHODS, status_code=200, media_type=JSON)
+async def query(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """A metric query at one time."""
+    asked = await given(request)
+    at = instant(asked, services.settings, time.time_ns())
+    with services.watch("loki") as watch:
+        if await run_sync(is_log_query, query_text(asked)):
+            raise InvalidRequestError(NOT_INSTANT)
+        return await unless_gone(request, _samples(services, asked, at, caller(request.state).org, watch))
 
 
-async def _answer(
-    services: Services, asked: LokiRequest, categorize: bool, watch: QueryWatch
+@route("/query_range", http_method=METHODS, status_code=200, media_type=JSON)
+async def query_range(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Lines of a range, start inclusive and end exclusive, or samples at its steps, both ends inclusive."""
+    asked = await given(request)
+    during = ranged(asked, services.settings, time.time_ns())
+    org = caller(request.state).org
+    categorize = CATEGORIZE in request.headers.get(FLAGS, "").replace(" ", "").split(",")
+    with services.watch("loki") as watch:
+        if await run_sync(is_log_query, query_text(asked)):
+            work = _streams(services, asked, during, org, categorize, watch)
+        else:
+            work = _samples(services, asked, during, org, watch)
+        return await unless_gone(request, work)
+
+
+loki_router = Router(
+    "/loki/api/v1",
+    route_handlers=[
+        query, query_range, labels, label_values, series, index_stats, index_volume, index_volume_range,
+        *STATUS_HANDLERS,
+    ],
+    guards=[require_reader],
+    tags=["loki"],
+)  # fmt: skip
+
+
+async def _streams(
+    services: Services, asked: Given, during: Asked, org: str, categorize: bool, watch: QueryWatch
 ) -> Response[bytes]:
     began = time.perf_counter()
-    prepared = await services.engine.prepare(asked.query, asked.asked)
+    within = LogRange(org, during.start_ns, during.end_ns, during.limit, during.reverse, distinct=True)
     tables: list[pa.Table] = []
     collected, size = Collected(0), 0
-    async with aclosing(services.engine.run(prepared)) as answers:
+    async with aclosing(thinned(services.engine, query_text(asked), within, during.interval_ns)) as answers:
         async for answer in answers:
             if isinstance(answer, Finished):
                 watch.finished(answer)
@@ -76,11 +99,26 @@ async def _answer(
                 tables.append(answer.table)
                 size += answer.table.nbytes
                 _check_size(size)
-    warnings = [*asked.warnings, *_partial(collected)]
     seconds = time.perf_counter() - began
-    body = await asyncio.to_thread(streams_json, tables, collected, seconds, warnings, categorize)
-    headers = {"X-Lakerunner-Partial": "true"} if collected.missing else {}
-    return Response(body, media_type=JSON, headers=headers)
+    body = await asyncio.to_thread(streams_json, tables, collected, seconds, categorize)
+    return reply(asked, body, collected.missing, during.warnings)
+
+
+async def _samples(
+    services: Services, asked: Given, at: Asked, org: str, watch: QueryWatch
+) -> Response[bytes]:
+    began = time.perf_counter()
+    within = LogMetricRange(org, at.start_ns, at.end_ns, at.step_ns)
+    prepared = await services.log_metrics.prepare(query_text(asked), within)
+    joined = await services.log_metrics.collect(prepared)
+    watch.ended(partial=bool(joined.missing), points=joined.samples)
+    instant_ns = None if at.step_ns else at.end_ns
+    arguments = joined, prepared.kind, instant_ns, time.perf_counter() - began
+    if joined.samples < JOINED_HERE:
+        data = samples_json(*arguments)
+    else:
+        data = await asyncio.to_thread(samples_json, *arguments)
+    return reply(asked, data, joined.missing, at.warnings)
 
 
 def _check_size(size: int) -> None:
@@ -90,10 +128,3 @@ def _check_size(size: int) -> None:
             f"the answer is more than {MAX_ANSWER_BYTES >> 20} MiB: "
             "lower the limit, or narrow the time range or the filters"
         )
-
-
-def _partial(collected: Collected) -> list[str]:
-    if not collected.missing:
-        return []
-    first = next(iter(collected.missing.values()))
-    return [f"partial: {len(collected.missing)} segments unreadable, e.g. {first.segment_id}: {first.reason}"]

@@ -1,75 +1,118 @@
 """Rows as Loki's JSON: streams of equal labels, structured metadata merged in, nanoseconds as strings.
 
+Samples are finished text already and only put together.
+
 Streams come in the order of their label text, values in the direction of the query. A metadata name that is
 already a stream label gets Loki's suffix `_extracted`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
 
 from lakerunner_query.api.loki_statistics import statistics
+from lakerunner_query.api.prometheus_json import metric
 from lakerunner_query.execute.merge import Collected
+from lakerunner_query.execute.metric_answer import Kind
+from lakerunner_query.execute.metric_merge import Joined
 
+FLAGS = "x-loki-response-encoding-flags"
 CATEGORIZE = "categorize-labels"
+KINDS = ("labels", "metadata", "parsed")
+NS_PER_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Stream:
+class Stream:
+    """Labels as text to sort by and as JSON, and finished values."""
+
     order: str
     json: bytes
     values: list[bytes]
 
+    @property
+    def rendered(self) -> bytes:
+        return b'{"stream":' + self.json + b',"values":[' + b",".join(self.values) + b"]}"
 
-def streams_json(
-    tables: Sequence[pa.Table],
-    collected: Collected,
-    seconds: float,
-    warnings: Sequence[str],
-    categorize: bool,
-) -> bytes:
-    """The whole body of a successful `query_range` on logs."""
-    streams = sorted(_streams(tables, categorize), key=lambda stream: stream.order)
-    rendered = b",".join(
-        b'{"stream":' + stream.json + b',"values":[' + b",".join(stream.values) + b"]}" for stream in streams
-    )
+
+def streams_json(tables: Sequence[pa.Table], collected: Collected, seconds: float, categorize: bool) -> bytes:
+    """The data of a successful `query_range` on logs."""
+    rendered = b",".join(one.rendered for one in streams_of(tables, categorize))
     flags = b'"encodingFlags":["categorize-labels"],' if categorize else b""
-    said = b'"warnings":' + msgspec.json.encode(list(warnings)) + b"," if warnings else b""
+    return _data(b'"streams",' + flags + b'"result":[' + rendered + b"]", collected, seconds)
+
+
+def samples_json(joined: Joined, kind: Kind, at_ns: int | None, seconds: float) -> bytes:
+    """The data of a metric query; `at_ns` is the time of an instant one."""
+    collected = Collected(0, rows_considered=joined.rows_considered, segments_opened=joined.segments_opened)
+    if kind == "scalar" and at_ns is not None:
+        value = joined.series[0].floats.partition(b",")[2]
+        return _data(b'"scalar","result":[%d,' % (at_ns // NS_PER_MS) + value, collected, seconds)
+    field = b"values" if at_ns is None else b"value"
+    rendered = b",".join(
+        b'{"metric":' + metric(one.labels) + b',"' + field + b'":' + _points(one.floats, at_ns) + b"}"
+        for one in joined.series
+    )
+    shown = b'"matrix"' if at_ns is None else b'"vector"'
+    return _data(shown + b',"result":[' + rendered + b"]", collected, seconds)
+
+
+def _data(result: bytes, collected: Collected, seconds: float) -> bytes:
     stats = msgspec.json.encode(statistics(collected, seconds))
-    head = b'{"status":"success",' + said + b'"data":{"resultType":"streams",' + flags
-    return head + b'"result":[' + rendered + b'],"stats":' + stats + b"}}"
+    return b'{"resultType":' + result + b',"stats":' + stats + b"}"
 
 
-def _streams(tables: Sequence[pa.Table], categorize: bool) -> Collection[_Stream]:
-    """Rows are one stream when labels and metadata add up to the same, whichever of the two a name is in."""
-    found: dict[tuple[str, str], _Stream] = {}
-    by_json: dict[bytes, _Stream] = {}
+def _points(floats: bytes, at_ns: int | None) -> bytes:
+    return b"[" + floats + b"]" if at_ns is None else floats
+
+
+def streams_of(tables: Sequence[pa.Table], categorize: bool) -> list[Stream]:
+    """Rows are one stream when all their labels add up to the same, whatever a name comes from."""
+    found: dict[tuple[str, ...], Stream] = {}
+    by_json: dict[bytes, Stream] = {}
     encode = msgspec.json.Encoder().encode
     for table in tables:
-        columns = (table[name].to_pylist() for name in ("tsns", "labels", "line", "metadata"))
-        for tsns, labels, line, metadata in zip(*columns, strict=True):
-            key = (labels, metadata)
+        times, lines = table["tsns"].to_pylist(), table["line"].to_pylist()
+        for tsns, line, key in zip(times, lines, _label_texts(table), strict=True):
             if key not in found:
-                merged = _merged(labels, metadata)
+                merged = _merged(*key)
                 found[key] = by_json.setdefault(merged.json, merged)
-            third = _categories(metadata) if categorize else b""
+            third = _categories(*key[1:]) if categorize else b""
             found[key].values.append(f'["{tsns}",'.encode() + encode(line) + third + b"]")
-    return by_json.values()
+    return sorted(by_json.values(), key=lambda stream: stream.order)
 
 
-def _categories(metadata: str) -> bytes:
+def entry_labels(rows: pa.Table) -> list[dict[str, str]]:
+    """All labels of each row."""
+    known: dict[tuple[str, ...], dict[str, str]] = {}
+    keys = list(_label_texts(rows))
+    for key in keys:
+        if key not in known:
+            known[key] = msgspec.json.decode(_merged(*key).json)
+    return [known[key] for key in keys]
+
+
+def _label_texts(table: pa.Table) -> Iterator[tuple[str, ...]]:
+    """Of each row as JSON objects: labels of the stream, structured metadata, what stages made."""
+    return zip(*(table[name].to_pylist() for name in KINDS), strict=True)
+
+
+def _categories(metadata: str, parsed: str) -> bytes:
     """The third element of a value under `categorize-labels`."""
-    return b",{}" if metadata == "{}" else f',{{"structuredMetadata":{metadata}}}'.encode()
+    kinds = {"structuredMetadata": metadata, "parsed": parsed}
+    told = ",".join(f'"{name}":{labels}' for name, labels in kinds.items() if labels != "{}")
+    return b",{" + told.encode() + b"}"
 
 
-def _merged(labels: str, metadata: str) -> _Stream:
+def _merged(labels: str, metadata: str, parsed: str) -> Stream:
     own: dict[str, str] = msgspec.json.decode(labels)
     extra: dict[str, str] = msgspec.json.decode(metadata)
-    merged = {f"{name}_extracted" if name in own else name: value for name, value in extra.items()} | own
-    ordered = dict(sorted(merged.items()))
+    made: dict[str, str] = msgspec.json.decode(parsed)
+    named = {f"{name}_extracted" if name in own else name: value for name, value in extra.items()}
+    ordered = dict(sorted((named | made | own).items()))
     order = ", ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in ordered.items())
-    return _Stream(order, msgspec.json.encode(ordered), [])
+    return Stream(order, msgspec.json.encode(ordered), [])

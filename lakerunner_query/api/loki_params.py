@@ -1,4 +1,4 @@
-"""Parameters of Loki's query API, from the query string or a form.
+"""Parameters of Loki's query API, read and refused as Loki does.
 
 Names Loki knows are honoured or refused; a name it does not know is ignored, as Loki does (dashboards add
 their own), but said in the answer's `warnings`.
@@ -7,80 +7,131 @@ their own), but said in the answer's `warnings`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from urllib.parse import parse_qsl
 
-from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.api.forms import Given
+from lakerunner_query.errors import InvalidRequestError, ParseError
+from lakerunner_query.lang.logql.parser import parse
+from lakerunner_query.lang.matcher import Matcher
 from lakerunner_query.moments import duration_ns, moment_ns
-from lakerunner_query.plan.build import LogRange
+from resources.lake.timecut import SECOND_NS
 from resources.settings import Settings
 
-MAX_FIELDS = 1000
 DIRECTIONS = {"backward": True, "forward": False}
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+RECENT_S = 6 * 3600
+"""Labels and streams, where no start is given, are those of so long."""
+MAX_STEPS = 11_000
+STEPS_BY_DEFAULT = 250
 KNOWN = frozenset({"query", "start", "end", "since", "limit", "direction", "step", "interval", "time"})
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_EVERYTHING = re.compile(r"\{\s*\}")
 
 
 @dataclass(frozen=True, slots=True)
-class LokiRequest:
-    query: str
-    asked: LogRange
+class Asked:
+    """What a query request says beside the query text; a step of 0 is an instant query at `end_ns`."""
+
+    start_ns: int
+    end_ns: int
+    step_ns: int
+    interval_ns: int
+    """Lines nearer than this to the one before are left out."""
+    limit: int
+    reverse: bool
     warnings: tuple[str, ...]
 
 
-def form_fields(body: bytes) -> list[tuple[str, str]]:
-    """A form's names and values; UTF-8 where nothing is escaped too, which the framework reads as Latin-1."""
-    try:
-        return parse_qsl(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS)
-    except ValueError as error:
-        raise InvalidRequestError(f"a form of more than {MAX_FIELDS} fields") from error
+def ranged(asked: Given, settings: Settings, now_ns: int) -> Asked:
+    """Of `query_range`."""
+    start, end = time_range(asked, now_ns, settings.query_default_window_s)
+    if end < start:
+        raise InvalidRequestError("end timestamp must not be before or equal to start time")
+    step = step_ns(asked, start, end)
+    if (end - start) // step > MAX_STEPS:
+        raise InvalidRequestError(
+            "exceeded maximum resolution of 11,000 points per time series. "
+            "Try increasing the value of the step parameter"
+        )
+    interval = _duration(asked, "interval") if asked.text("interval") else 0
+    if interval < 0:
+        raise InvalidRequestError("interval must be >= 0")
+    most = limit(asked, settings.query_default_limit)
+    return Asked(start, end, step, interval, most, _direction(asked), _ignored(asked))
 
 
-def first_of_each(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """As Go reads a form: the first value of a name counts."""
-    found: dict[str, str] = {}
-    for name, value in fields:
-        found.setdefault(name, value)
+def instant(asked: Given, settings: Settings, now_ns: int) -> Asked:
+    """Of `query`."""
+    at = moment_ns(asked.text("time"), now_ns) if asked.text("time") else now_ns
+    most = limit(asked, settings.query_default_limit)
+    return Asked(at, at, 0, 0, most, _direction(asked), _ignored(asked))
+
+
+def time_range(asked: Given, now_ns: int, default_s: int) -> tuple[int, int]:
+    """`since` reaches back from the end, from now if that is earlier."""
+    end = moment_ns(asked.text("end"), now_ns) if asked.text("end") else now_ns
+    if asked.text("start"):
+        return moment_ns(asked.text("start"), now_ns, end), end
+    since = _duration(asked, "since") if asked.text("since") else default_s * SECOND_NS
+    return min(end, now_ns) - since, end
+
+
+def step_ns(asked: Given, start_ns: int, end_ns: int) -> int:
+    """Without one about 250 steps, of a second at least."""
+    if not asked.text("step"):
+        return max(1, (end_ns - start_ns) // (STEPS_BY_DEFAULT * SECOND_NS)) * SECOND_NS
+    found = _duration(asked, "step")
+    if found <= 0:
+        raise InvalidRequestError(
+            "zero or negative query resolution step widths are not accepted. Try a positive integer"
+        )
     return found
 
 
-def log_request(given: Mapping[str, str], org: str, settings: Settings, now_ns: int) -> LokiRequest:
-    """A `query_range` request; `step` has no meaning for a log query and is only checked."""
-    if "query" not in given or not given["query"].strip():
+def limit(asked: Given, default: int) -> int:
+    text = asked.text("limit")
+    if not text:
+        return default
+    if not _INTEGER.fullmatch(text):
+        raise InvalidRequestError(f"limit {text[:64]!r} is not an integer")
+    if int(text) <= 0:
+        raise InvalidRequestError("limit must be a positive value")
+    return int(text)
+
+
+def query_text(asked: Given) -> str:
+    text = asked.text("query")
+    if not text.strip():
         raise InvalidRequestError("the query parameter is required")
-    if duration_ns(given.get("interval", "") or "0"):
-        raise InvalidRequestError("not supported yet: interval")
-    duration_ns(given.get("step", "") or "0")
-    start, end = _range(given, settings, now_ns)
-    reverse = _direction(given.get("direction", ""))
-    limit = _limit(given.get("limit", ""), settings)
-    ignored = tuple(f"parameter {name!r} is unknown and was ignored" for name in sorted(set(given) - KNOWN))
-    return LokiRequest(given["query"], LogRange(org, start, end, limit, reverse, distinct=True), ignored)
+    return text
 
 
-def _range(given: Mapping[str, str], settings: Settings, now_ns: int) -> tuple[int, int]:
-    end = moment_ns(given["end"], now_ns) if given.get("end") else now_ns
-    since = given.get("since") or f"{settings.query_default_window_s}s"
-    start = moment_ns(given.get("start") or f"e-{since}", now_ns, end)
-    if end < start:
-        raise InvalidRequestError("end timestamp must not be before or equal to start time")
-    return start, end
+def selector(text: str) -> tuple[Matcher, ...]:
+    """Matchers and nothing behind them; `{}` is every stream."""
+    if _EVERYTHING.fullmatch(text.strip()):
+        return ()
+    query = parse(text)
+    if query.stages:
+        raise ParseError("only label matchers are supported", query.stages[0].position)
+    return query.matchers
 
 
-def _direction(text: str) -> bool:
+def _duration(asked: Given, name: str) -> int:
+    """A Go-like duration or a number of seconds, either of which may be negative."""
+    text = asked.text(name)
+    if text.startswith("-"):
+        return -duration_ns(text[1:])
+    return duration_ns(text)
+
+
+def _direction(asked: Given) -> bool:
+    text = asked.text("direction")
     try:
         return DIRECTIONS[text.lower() or "backward"]
     except KeyError:
         raise InvalidRequestError(f"invalid direction '{text}'") from None
 
 
-def _limit(text: str, settings: Settings) -> int:
-    if not text:
-        return settings.query_default_limit
-    if not _INTEGER.fullmatch(text):
-        raise InvalidRequestError(f"limit {text[:64]!r} is not an integer")
-    limit = int(text)
-    if limit <= 0:
-        raise InvalidRequestError("limit must be a positive value")
-    return limit
+def _ignored(asked: Given) -> tuple[str, ...]:
+    return tuple(
+        f"parameter {name!r} is unknown and was ignored" for name in sorted(set(asked.first) - KNOWN)
+    )

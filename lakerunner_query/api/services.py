@@ -10,8 +10,10 @@ from lakerunner_query.engine import Engine
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.lang.promql.features import Features
+from lakerunner_query.log_metric_engine import LogMetricEngine
 from lakerunner_query.metric_engine import MetricEngine
 from lakerunner_query.series_engine import SeriesEngine
+from lakerunner_query.stream_engine import StreamEngine
 from resources.settings import Settings
 from resources.store.latency import LatencyTable
 
@@ -23,7 +25,9 @@ class Services:
     dispatcher: Dispatcher
     engine: Engine
     metrics: MetricEngine
+    log_metrics: LogMetricEngine
     series: SeriesEngine
+    streams: StreamEngine
     counters: Counters
     query_times: LatencyTable = field(
         default_factory=lambda: LatencyTable("lakerunner_query_seconds", ("api", "outcome"))

@@ -18,7 +18,7 @@ class Volume(msgspec.Struct, frozen=True):
 
     labels: Pairs
     bucket: int
-    bytes: float
+    size: float
 
 
 class StreamsAnswer(msgspec.Struct, frozen=True):
@@ -30,7 +30,8 @@ class StreamsAnswer(msgspec.Struct, frozen=True):
     chunks: int = 0
     """Runs of one stream in one segment."""
     rows: float = 0.0
-    bytes: float = 0.0
+    size: float = 0.0
+    """In bytes."""
     volumes: tuple[Volume, ...] = ()
     truncated: bool = False
     report: UnitReport = UnitReport()

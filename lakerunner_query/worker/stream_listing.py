@@ -83,7 +83,7 @@ def sizes(held: Sequence[Held], unit: StreamsUnit) -> StreamsAnswer:
     rows = [one.stream.rows * sum(share for _, share in shares(one.stream, unit)) for one in held]
     ids = np.unique(np.array([one.stream.stream_id for one in held], np.int64))
     size = sum(count * row_bytes(one.segment) for one, count in zip(held, rows, strict=True))
-    return StreamsAnswer(stream_ids=ids.tobytes(), chunks=len(held), rows=sum(rows), bytes=size)
+    return StreamsAnswer(stream_ids=ids.tobytes(), chunks=len(held), rows=sum(rows), size=size)
 
 
 def volumes(held: Sequence[Held], unit: StreamsUnit) -> StreamsAnswer:

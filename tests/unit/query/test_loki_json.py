@@ -17,12 +17,13 @@ def rows(*found: tuple[int, str, str, str]) -> pa.Table:
     times, labels, lines, metadata = zip(*found, strict=True)
     encoded = pa.array(labels, pa.string()).dictionary_encode()
     ids = list(range(len(found)))
-    return pa.table([times, encoded, lines, metadata, ids, ids], names=ROWS.names).cast(ROWS)
+    parsed = ["{}"] * len(found)
+    return pa.table([times, encoded, lines, metadata, parsed, ids, ids], names=ROWS.names).cast(ROWS)
 
 
 def streams(*tables: pa.Table, categorize: bool = False) -> list[dict[str, Any]]:
-    body = json.loads(streams_json(tables, Collected(9), 1.0, [], categorize))
-    found: list[dict[str, Any]] = body["data"]["result"]
+    body = json.loads(streams_json(tables, Collected(9), 1.0, categorize))
+    found: list[dict[str, Any]] = body["result"]
     return found
 
 

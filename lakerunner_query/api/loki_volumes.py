@@ -1,0 +1,132 @@
+"""How much there is of which streams, as Loki's API tells it: sizes, volumes and the labels that tell apart.
+
+Bytes are those of the stored segments, divided by rows: what an answer would cost to keep, not the length of
+its lines. A range of part of an hour gets that part of each stream's rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, route
+
+from lakerunner_query.api.auth import caller
+from lakerunner_query.api.disconnect import unless_gone
+from lakerunner_query.api.forms import Given, given
+from lakerunner_query.api.loki_names import question
+from lakerunner_query.api.loki_params import limit, query_text, selector, step_ns
+from lakerunner_query.api.loki_replies import JSON, METHODS, bare, reply
+from lakerunner_query.api.loki_statistics import statistics
+from lakerunner_query.api.prometheus_json import metric, seconds
+from lakerunner_query.api.services import Services
+from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.evaluate.vectors import Labels
+from lakerunner_query.execute.merge import Collected
+from lakerunner_query.stream_engine import Found, StreamQuestion
+
+MOST_GROUPS = 100
+NS_PER_MS = 1_000_000
+BY_SERIES, BY_LABELS = "series", "labels"
+
+
+@route("/index/stats", http_method=METHODS, status_code=200, media_type=JSON)
+async def index_stats(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """How many streams, chunks, bytes and lines a query would look at."""
+    asked = await given(request)
+    wanted = question(asked, caller(request.state).org, query_text(asked))
+    with services.watch("loki") as watch:
+        found = await unless_gone(request, services.streams.sizes(wanted))
+        watch.ended(partial=bool(found.missing))
+    sizes = {"streams": found.streams, "chunks": found.chunks, "bytes": found.bytes, "entries": found.rows}
+    return bare(asked, msgspec.json.encode(sizes), found.missing)
+
+
+@route("/index/volume", http_method=METHODS, status_code=200, media_type=JSON)
+async def index_volume(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Bytes by the labels that the query names, or by `targetLabels`."""
+    return await _volume(request, services, is_range=False)
+
+
+@route("/index/volume_range", http_method=METHODS, status_code=200, media_type=JSON)
+async def index_volume_range(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """The same, step by step."""
+    return await _volume(request, services, is_range=True)
+
+
+async def _volume(request: Request[Any, Any, Any], services: Services, *, is_range: bool) -> Response[bytes]:
+    asked = await given(request)
+    began = time.perf_counter()
+    wanted = question(asked, caller(request.state).org, query_text(asked))
+    step = step_ns(asked, wanted.start_ns, wanted.end_ns) if is_range else 0
+    by_labels, most = _aggregates_by_labels(asked), limit(asked, MOST_GROUPS)
+    with services.watch("loki") as watch:
+        found = await unless_gone(request, services.streams.volumes(wanted, _targets(asked), step))
+        watch.ended(partial=bool(found.missing))
+    series = greatest(_by_label(found) if by_labels else _by_series(found), most)
+    stats = msgspec.json.encode(statistics(Collected(0), time.perf_counter() - began))
+    return reply(asked, volumes_json(series, wanted, step, stats), found.missing)
+
+
+Volumes = dict[Labels, dict[int, float]]
+"""Bytes by bucket."""
+
+
+def greatest(volumes: Volumes, most: int) -> list[tuple[Labels, dict[int, float]]]:
+    ordered = sorted(volumes.items(), key=lambda one: (-sum(one[1].values()), one[0]))
+    return ordered[:most]
+
+
+def volumes_json(
+    series: Iterable[tuple[Labels, dict[int, float]]], asked: StreamQuestion, step: int, stats: bytes
+) -> bytes:
+    """A vector where every series has one value, else a matrix."""
+    rendered = [(metric(labels), _points(buckets, asked.end_ns, step)) for labels, buckets in series]
+    if all(len(points) == 1 for _, points in rendered):
+        kind = b"vector"
+        parts = [b'{"metric":' + of + b',"value":' + points[0] + b"}" for of, points in rendered]
+    else:
+        kind = b"matrix"
+        parts = [b'{"metric":' + of + b',"values":[' + b",".join(points) + b"]}" for of, points in rendered]
+    return b'{"resultType":"' + kind + b'","result":[' + b",".join(parts) + b'],"stats":' + stats + b"}"
+
+
+def _points(buckets: dict[int, float], end_ns: int, step: int) -> list[bytes]:
+    """At the end of each bucket, in milliseconds and not before what it holds."""
+    return [
+        b"["
+        + seconds(-(-min((bucket + 1) * step if step else end_ns, end_ns) // NS_PER_MS))
+        + f',"{round(size)}"]'.encode()
+        for bucket, size in sorted(buckets.items())
+    ]
+
+
+def _by_series(found: Found) -> Volumes:
+    volumes: Volumes = {}
+    for (labels, bucket), size in found.volumes.items():
+        volumes.setdefault(labels, {})[bucket] = size
+    return volumes
+
+
+def _by_label(found: Found) -> Volumes:
+    """Every label of a group counts for itself."""
+    volumes: Volumes = {}
+    for (labels, bucket), size in found.volumes.items():
+        for name, _ in labels:
+            of = volumes.setdefault(((name, ""),), {})
+            of[bucket] = of.get(bucket, 0.0) + size
+    return volumes
+
+
+def _targets(asked: Given) -> tuple[str, ...]:
+    named = tuple(name.strip() for name in asked.text("targetLabels").split(",") if name.strip())
+    return named or tuple(dict.fromkeys(one.name for one in selector(asked.text("query"))))
+
+
+def _aggregates_by_labels(asked: Given) -> bool:
+    by = asked.text("aggregateBy") or BY_SERIES
+    if by not in {BY_SERIES, BY_LABELS}:
+        raise InvalidRequestError("invalid aggregation option")
+    return by == BY_LABELS
