@@ -3,8 +3,9 @@
     label_format svc=app, id="{{.pod}}/{{.n}}"   on   app="web", pod="a", n="1"
     →   svc="web", id="a/1", pod="a", n="1"
 
-A rename takes the value and the category of its source, and the source is gone. A row on which a template
-fails keeps what it had and is marked with `__error__`.
+A rename takes the value of its source, and the source is gone. The templates of one `label_format` all see
+the labels as they were before the first template. A row on which a template fails keeps what it had and is
+marked with `__error__`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow.compute as pc
 
-from lakerunner_query.evaluate.logs.columns import column_of, of_texts, overlaid, without_rows
-from lakerunner_query.evaluate.logs.frame import Column, LogFrame
+from lakerunner_query.evaluate.logs.columns import SPECIAL, column_of, of_texts, overlaid, without_rows
+from lakerunner_query.evaluate.logs.frame import Category, Column, LogFrame
 from lakerunner_query.evaluate.logs.stages.failures import failed
 from lakerunner_query.evaluate.logs.templates.rendering import Rendered, rendered
 from lakerunner_query.evaluate.logs.templates.template import compiled
@@ -37,12 +38,15 @@ def line_format(frame: LogFrame, template: str, now_ns: int, check: Check | None
 def label_format(
     frame: LogFrame, operations: Sequence[Rename | Assign], now_ns: int, check: Check | None = None
 ) -> LogFrame:
-    """One operation after the other: a later one sees what an earlier one made."""
+    """One operation after the other."""
+    seen: LogFrame | None = None
     for operation in operations:
         if isinstance(operation, Rename):
             frame = _renamed(frame, operation)
         else:
-            frame = _assigned(frame, operation, now_ns, check)
+            seen = seen or frame
+            made = rendered(compiled(operation.template, "label"), seen, now_ns, check)
+            frame = _assigned(frame, operation.name, made)
     return frame
 
 
@@ -64,22 +68,22 @@ def labels_read(stage: LineFormat | LabelFormat) -> frozenset[str] | None:
 def _renamed(frame: LogFrame, operation: Rename) -> LogFrame:
     source = column_of(frame, operation.source)
     there = source.codes >= 0
-    if not there.any() or operation.name == operation.source:
+    if not there.any() or operation.source in SPECIAL:
         return frame
     rows = np.flatnonzero(there).astype(np.int64)
+    taken = Column(source.codes[rows], source.values, Category.PARSED)
     labels = dict(frame.labels)
-    labels[operation.name] = overlaid(labels.get(operation.name), rows, source.take(rows), frame.count)
+    labels[operation.name] = overlaid(labels.get(operation.name), rows, taken, frame.count)
     labels[operation.source] = without_rows(source, there)
     return frame.with_labels(labels)
 
 
-def _assigned(frame: LogFrame, operation: Assign, now_ns: int, check: Check | None) -> LogFrame:
-    made = rendered(compiled(operation.template, "label"), frame, now_ns, check)
+def _assigned(frame: LogFrame, name: str, made: Rendered) -> LogFrame:
     rows = np.flatnonzero(made.failure < 0).astype(np.int64)
     texts = of_texts(made.texts)
     labels = dict(frame.labels)
     if len(rows):
-        labels[operation.name] = _set(labels.get(operation.name), rows, texts, frame.count)
+        labels[name] = _set(labels.get(name), rows, texts, frame.count)
     return _marked(frame.with_labels(labels), made)
 
 

@@ -16,10 +16,11 @@ _INTEGER = re.compile(
     r"(?P<sign>[+-]?)(?:0[xX](?P<hex>(?:_?[0-9a-fA-F])+)|0[bB](?P<binary>(?:_?[01])+)"
     r"|0[oO]?(?P<octal>(?:_?[0-7])+)|(?P<decimal>0|[1-9](?:_?[0-9])*))"
 )
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DIGITS = r"[0-9](?:_?[0-9])*"
+_DECIMAL = re.compile(rf"[+-]?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?")
 _HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
 _BASES = {"hex": 16, "binary": 2, "octal": 8, "decimal": 10}
-_COMPLEX = re.compile(r"(?P<real>.+?[^eEpP])(?P<imaginary>[+-][^+-]*(?:[eEpP][+-]?[0-9_]+)?)i")
+_COMPLEX = re.compile(r"(?P<real>.*?[^eEpP+-])(?P<imaginary>[+-][^+-]*(?:[eEpP][+-]?[0-9_]+)?)i")
 INT_MIN, INT_MAX, UINT_MAX = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
 
 
@@ -50,7 +51,7 @@ def integer(text: str) -> int | None:
 
 
 def floating(text: str) -> float | None:
-    """A decimal or hexadecimal literal without underscores, or None; `inf` where it is too large."""
+    """A decimal or hexadecimal literal, or None; `inf` where it is too large."""
     if _DECIMAL.fullmatch(text):
         return float(text)
     if not _HEX_FLOAT.fullmatch(text):

@@ -31,6 +31,6 @@ class Token:
         """As Go shows a token in an error."""
         if self.kind in {END, ERROR}:
             return self.text
-        if self.is_keyword:
+        if self.is_keyword or self.kind == DOT:
             return f"<{self.text}>"
         return quote(self.text[:10]) + "..." if len(self.text.encode()) > 10 else quote(self.text)

@@ -68,11 +68,15 @@ def _equal_values(left: Any, right: Any) -> bool:
         return left is right
     if isinstance(left, dict) != isinstance(right, dict) or isinstance(left, list) != isinstance(right, list):
         raise TemplateError(
-            f"non-comparable types {printed(left)}: {type_name(left)}, {type_name(right)}: {printed(right)}"
+            f"non-comparable types {_shown(left)}: {type_name(left)}, {type_name(right)}: {printed(right)}"
         )
     if isinstance(right, dict | list):
-        raise TemplateError(f"non-comparable type {printed(left)}: {type_name(right)}")
+        raise TemplateError(f"non-comparable type {_shown(left)}: {type_name(right)}")
     return bool(left == right)
+
+
+def _shown(value: Any) -> str:
+    return sprintf("%s", [value])
 
 
 def less(left: Any, right: Any) -> bool:
@@ -94,6 +98,8 @@ def less_or_equal(left: Any, right: Any) -> bool:
 
 
 def length(value: Any) -> int:
+    if value is None:
+        raise TemplateError("reflect: call of reflect.Value.Type on zero Value")
     value = unboxed(value)
     if value is None:
         raise TemplateError("len of nil pointer")
@@ -125,25 +131,27 @@ def _indexed(item: Any, key: Any) -> Any:
         return item.get(key, "") if isinstance(item, Labels) else Boxed(item.get(key))
     if isinstance(item, str):
         raw = to_bytes(item)
-        return Uint8(raw[_position(key, len(raw))])
+        return Uint8(raw[_inside(key, len(raw), "string")])
     if not isinstance(item, list):
         raise TemplateError(f"can't index item of type {type_name(item)}")
-    return Boxed(item[_position(key, len(item))])
+    return Boxed(item[_inside(key, len(item), "slice")])
 
 
-def _position(key: Any, limit: int, *, end: bool = False) -> int:
+def _inside(key: Any, count: int, what: str) -> int:
+    at = _position(key, count)
+    if at == count:
+        raise TemplateError(f"reflect: {what} index out of range")
+    return at
+
+
+def _position(key: Any, limit: int) -> int:
     if key is None:
         raise TemplateError("cannot index slice/array with nil")
     if isinstance(key, bool) or not isinstance(key, int):
         raise TemplateError(f"cannot index slice/array with type {type_name(key)}")
     if not 0 <= key <= limit:
         raise TemplateError(f"index out of range: {int(key)}")
-    if key == limit and not end:
-        raise TemplateError("reflect: string index out of range" if limit < 0 else _OUT_OF_RANGE)
     return int(key)
-
-
-_OUT_OF_RANGE = "reflect: slice index out of range"
 
 
 def sliced(item: Any, *bounds: Any) -> Any:
@@ -157,7 +165,7 @@ def sliced(item: Any, *bounds: Any) -> Any:
     if not isinstance(item, str | list):
         raise TemplateError(f"can't slice item of type {type_name(item)}")
     whole = to_bytes(item) if isinstance(item, str) else item
-    given = [_position(unboxed(bound), len(whole), end=True) for bound in bounds]
+    given = [_position(unboxed(bound), len(whole)) for bound in bounds]
     start, end, *_ = (*given, *(0, len(whole))[len(given) :], 0)
     for low, high in ((start, end), (end, given[2] if len(given) > 2 else len(whole))):
         if low > high:

@@ -52,6 +52,8 @@ class Weekday(int):
 def formatted_value(value: Any, verb: str, flags: Flags, depth: int = 0) -> str:
     if verb == "T":
         return padded("<nil>" if value is None else type_name(value), flags)
+    if verb == "v" and flags.plus:
+        flags = replace(flags, plus=False)
     if isinstance(value, Boxed):
         value = value.value
     if value is None:

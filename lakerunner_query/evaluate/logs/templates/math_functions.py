@@ -49,7 +49,8 @@ def mod(left: Any, right: Any) -> Int64:
 
 def decimal_of(values: Sequence[Any], operation: Operation) -> float:
     with localcontext(_EXACT):
-        return float(reduce(operation, map(_decimal, values)))
+        # a decimal zero has no sign
+        return float(reduce(operation, map(_decimal, values))) + 0.0
 
 
 def _decimal(value: Any) -> Decimal:

@@ -7,6 +7,7 @@ A constant has no type until a function's parameter gives it one; a field of a n
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lakerunner_query.evaluate.logs.templates.builtin_functions import LOGIC
@@ -171,9 +172,7 @@ class Operands:
             raise self.failure(f"nil pointer evaluating {shown}.{name}")
         method = METHODS.get(type(receiver), {}).get(name)
         if method is not None:
-            bound = Function(
-                name, lambda *given: method.call(receiver, *given), method.parameters, method.rest
-            )
+            bound = replace(method, call=lambda *given: method.call(receiver, *given))
             return self._called(dot, bound, node, words, final)
         if not isinstance(receiver, dict):
             raise self.failure(f"can't evaluate field {name} in type {shown}")
@@ -190,6 +189,8 @@ class Operands:
     def _called(self, dot: Any, function: Function, node: Any, words: tuple[Operand, ...], final: Any) -> Any:
         given = words[1:]
         self._count(function, len(given), final)
+        if function.unusable:
+            raise self.failure(function.unusable)
         if function.name in LOGIC:
             return self._logic(dot, function.name, given, final)
         arguments = [self._argument(dot, function.type_of(at), word) for at, word in enumerate(given)]

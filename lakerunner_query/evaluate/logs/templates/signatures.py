@@ -35,6 +35,8 @@ class Function:
     """The type of all arguments behind the parameters; None: there may be none."""
     of_row: bool = False
     """The row comes first, before what the template gives."""
+    unusable: str = ""
+    """Why no template can call it, though Go has it."""
 
     def type_of(self, position: int) -> str:
         if position < len(self.parameters):

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from typing import Any, NoReturn
 from urllib.parse import quote_plus
 
+from lakerunner_query.evaluate.logs.templates.base64_text import b64dec
 from lakerunner_query.evaluate.logs.templates.limits import allow_text
 from lakerunner_query.evaluate.logs.templates.regexes import count, replace_all, replace_all_literally
 from lakerunner_query.evaluate.logs.templates.signatures import ANY, INT, STRING, Function, function
@@ -110,17 +110,6 @@ def urldecode(text: str) -> str:
     return from_bytes(_ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), raw))
 
 
-def b64dec(text: str) -> str:
-    """With or without padding."""
-    bare = to_bytes(text.replace("\r", "").replace("\n", "").rstrip("="))
-    try:
-        return from_bytes(base64.b64decode(bare + b"=" * (-len(bare) % 4), validate=True))
-    except binascii.Error as error:
-        bad = re.search(rb"[^A-Za-z0-9+/]", bare)
-        at = bad.start() if bad else len(bare)
-        raise TemplateError(f"illegal base64 data at input byte {at}") from error
-
-
 def default(fallback: Any, *given: Any) -> Any:
     return given[0] if given and truth(given[0]) else fallback
 
@@ -128,16 +117,29 @@ def default(fallback: Any, *given: Any) -> Any:
 def from_json(text: str) -> Any:
     """What cannot be read as JSON is nil."""
     try:
-        return json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_no_number)
+        value = json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_no_number)
     except (ValueError, RecursionError):
         return None
+    return _mended(value) if _SURROGATE.search(text) else value
 
 
-def _number(digits: str) -> float:
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+_LONE = re.compile(r"[\ud800-\udfff]")
+
+
+def _mended(value: Any) -> Any:
+    """Halves of characters and bytes that are no UTF-8 become U+FFFD."""
+    if isinstance(value, str):
+        return _LONE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_mended(key): _mended(item) for key, item in value.items()}
+    return list(map(_mended, value)) if isinstance(value, list) else value
+
+
+def _number(digits: str) -> float | None:
+    """What is too large for a double is nil."""
     value = float(digits)
-    if value in {float("inf"), float("-inf")}:
-        raise ValueError(digits)
-    return value
+    return None if value in {float("inf"), float("-inf")} else value
 
 
 def _no_number(word: str) -> NoReturn:

@@ -27,8 +27,11 @@ from lakerunner_query.evaluate.logs.templates.signatures import (
 )
 from lakerunner_query.evaluate.logs.templates.time_parsing import TimeParseError, parsed
 from lakerunner_query.evaluate.logs.templates.times import SECOND, UTC_ZONE, ZERO_TIME, Time, moment, zone
-from lakerunner_query.evaluate.logs.templates.values import Int64, TemplateError
+from lakerunner_query.evaluate.logs.templates.values import Int64, TemplateError, wrapped
+from lakerunner_query.lang.gotemplate.numbers import INT_MAX, INT_MIN
+from lakerunner_query.lang.gotemplate.quoting import quote
 
+_LONGEST = 40
 _EPOCH = re.compile(r"[+-]?[0-9]+")
 
 
@@ -69,11 +72,20 @@ _UNITS = {5: 86_400 * SECOND, 10: SECOND, 13: 10**6, 16: 10**3, 19: 1}
 
 
 def unix_to_time(text: str) -> Time:
+    return Time(_epoch(text) * _UNITS[len(text)])
+
+
+def _epoch(text: str) -> int:
+    why = ""
     if not _EPOCH.fullmatch(text):
-        raise TemplateError(f"unable to parse time '{text}': invalid syntax")
-    if len(text) not in _UNITS:
-        raise TemplateError(f"unable to parse time '{text}': unknown precision")
-    return Time(int(text) * _UNITS[len(text)])
+        why = f"strconv.ParseInt: parsing {quote(text)}: invalid syntax"
+    elif len(text) > _LONGEST or not INT_MIN <= int(text) <= INT_MAX:
+        why = f"strconv.ParseInt: parsing {quote(text)}: value out of range"
+    elif len(text) not in _UNITS:
+        why = "%!w(<nil>)"
+    if why:
+        raise TemplateError(f"unable to parse time '{text}': {why}")
+    return int(text)
 
 
 TIME: tuple[Function, ...] = (
@@ -86,7 +98,7 @@ TIME: tuple[Function, ...] = (
     function("duration_seconds", seconds, STRING),
     function("unixEpoch", lambda time: str(time.seconds), A_TIME),
     function("unixEpochMillis", lambda time: str(time.ns // 10**6), A_TIME),
-    function("unixEpochNanos", lambda time: str(time.ns), A_TIME),
+    function("unixEpochNanos", lambda time: str(wrapped(time.ns)), A_TIME),
     function("unixToTime", unix_to_time, STRING),
 )
 
@@ -108,6 +120,17 @@ def _multiple(time: Time, step: int, up: int) -> Time:
     return Time(ZERO_TIME.ns + (since + up) // step * step, time.zone)
 
 
+def _never(*_: Any) -> None:
+    raise AssertionError("a method that templates cannot call")
+
+
+_SECOND_RESULT = "invalid function signature for {name}: second return value should be error; is {kind}"
+_SEVERAL_RESULTS = {
+    "Zone": _SECOND_RESULT.format(name="Zone", kind="int"),
+    "ISOWeek": _SECOND_RESULT.format(name="ISOWeek", kind="int"),
+    "Date": "function Date has 3 return values; should be 1 or 2",
+    "Clock": "function Clock has 3 return values; should be 1 or 2",
+}
 _TIME_METHODS = (
     function("Year", lambda t: t.clock().year),
     function("Month", lambda t: Month(t.clock().month)),
@@ -121,7 +144,7 @@ _TIME_METHODS = (
     function("Unix", lambda t: Int64(t.seconds)),
     function("UnixMilli", lambda t: Int64(t.ns // 10**6)),
     function("UnixMicro", lambda t: Int64(t.ns // 10**3)),
-    function("UnixNano", lambda t: Int64(t.ns)),
+    function("UnixNano", lambda t: Int64(wrapped(t.ns))),
     function("UTC", lambda t: Time(t.ns)),
     function("Local", lambda t: Time(t.ns)),
     function("IsZero", lambda t: t.ns == ZERO_TIME.ns),
@@ -135,6 +158,7 @@ _TIME_METHODS = (
     function("Equal", lambda t, other: t.ns == other.ns, A_TIME),
     function("Compare", lambda t, other: (t.ns > other.ns) - (t.ns < other.ns), A_TIME),
     function("Truncate", lambda t, d: _multiple(t, d, 0), DURATION),
+    *(Function(name, _never, unusable=why) for name, why in _SEVERAL_RESULTS.items()),
     function("Round", lambda t, d: _multiple(t, d, (d + 1) // 2), DURATION),
 )
 _DURATION_METHODS = (
