@@ -7,6 +7,7 @@ first byte is answered, so that its errors keep their status; what fails later e
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -19,7 +20,6 @@ from lakerunner_query.errors import LimitExceededError, QueryTimeoutError
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.merge import Collected
-from lakerunner_query.execute.slices import cut_slices
 from lakerunner_query.execute.units import log_units
 from lakerunner_query.execute.work import UnitReport, decode_answer
 from lakerunner_query.lang.logql.parser import parse
@@ -43,11 +43,14 @@ class Prepared:
     """A query that parsed and knows its segments."""
 
     org: str
+    text: str
     limit: int
     planned: Optimised
     segments: tuple[Segment, ...]
     deadline: float
     """On the event loop's clock."""
+    now_ns: int
+    """What templates call `now`, the same for all rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class Engine:
         segments: list[Segment] = []
         if not isinstance(planned.plan, Nothing):
             segments = await self._locator.segments(planned.plan.source.source)
-        return Prepared(asked.org, asked.limit, planned, tuple(segments), deadline)
+        return Prepared(asked.org, text, asked.limit, planned, tuple(segments), deadline, time.time_ns())
 
     async def run(self, query: Prepared) -> AsyncGenerator[Rows | Finished, None]:
         """Rows as units complete, then `Finished`. Closing the iterator stops the workers."""
@@ -98,7 +101,9 @@ class Engine:
         plan = query.planned.plan
         if not isinstance(plan, Nothing) and query.segments:
             async with self._admission.admit(query.org, query.deadline):
-                answers = self._dispatcher.run(log_units(plan, query.segments), decode_answer)
+                units = log_units(plan, query.segments, text=query.text, now_ns=query.now_ns)
+                ahead = self._dispatcher.count if plan.source.source.words else 1
+                answers = self._dispatcher.run(units, decode_answer, ahead=max(1, ahead))
                 async with aclosing(answers):
                     while not collected.full:
                         answer = await self._next(answers, query.deadline)
@@ -108,16 +113,16 @@ class Engine:
         yield Finished(collected)
 
     async def explain(self, query: Prepared) -> str:
-        """The plan, the rules that fired, and what the index pruned."""
+        """The plan, the rules that fired, who runs which stage, and what the index pruned."""
         lines = [explain(query.planned)]
         plan = query.planned.plan
         if not isinstance(plan, Nothing):
             streams = plan.source.source
             live = await self._locator.live_segments(streams.org, streams.dataset)
-            parts = list(cut_slices(query.segments, streams.start_ns, streams.end_ns, reverse=plan.reverse))
+            units = list(log_units(plan, query.segments, text=query.text))
             found, size = len(query.segments), sum(s.bytes for s in query.segments)
             lines.append(f"segments: {live} live, {live - found} pruned by time and terms, {found} may match")
-            lines.append(f"bytes: {size}; slices: {len(parts)}, stopping once {query.limit} rows exist")
+            lines.append(f"bytes: {size}; slices: {len(units)}, stopping once {query.limit} rows exist")
         return "\n".join(lines)
 
     async def _next(

@@ -31,7 +31,7 @@ from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.work import LogUnit, Unit, encode_answer
 from lakerunner_query.plan.build import LogRange
 from lakerunner_query.worker.cache import SegmentCache
-from lakerunner_query.worker.log_scan import LogScanner
+from lakerunner_query.worker.logs.scan import LogScanner
 from lakerunner_query.worker.opening import SegmentOpener
 from resources.duckdb import Cancellation, DuckLimits, DuckSession
 from resources.index.postgres import PostgresIndex

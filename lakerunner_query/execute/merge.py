@@ -12,7 +12,10 @@ import pyarrow as pa
 
 from lakerunner_query.execute.work import Missing, UnitReport
 
-COUNTS = ("segments_opened", "segments_skipped", "rows_considered", "bytes_considered", "bytes_fetched")
+COUNTS = (
+    "segments_opened", "segments_skipped", "segments_without_words", "row_groups", "row_groups_read",
+    "rows_considered", "bytes_considered", "bytes_fetched",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -25,6 +28,9 @@ class Collected:
     missing: dict[str, Missing] = field(default_factory=dict)
     segments_opened: int = 0
     segments_skipped: int = 0
+    segments_without_words: int = 0
+    row_groups: int = 0
+    row_groups_read: int = 0
     rows_considered: int = 0
     bytes_considered: int = 0
     bytes_fetched: int = 0

@@ -13,23 +13,32 @@ from lakerunner_query.execute.work import LogUnit, segment_ref
 from lakerunner_query.plan.logical import TakeRows
 from resources.index.types import Segment
 
+FOR_NEEDLES = SliceSizes(rows=16_000_000, bytes=2 << 30, first=1.0)
+"""Where words are looked for, most segments are not opened: a unit has many, and stops early by itself."""
+
 
 def log_units(
-    plan: TakeRows, segments: Sequence[Segment], sizes: SliceSizes | None = None
+    plan: TakeRows,
+    segments: Sequence[Segment],
+    sizes: SliceSizes | None = None,
+    *,
+    text: str,
+    now_ns: int = 0,
 ) -> Iterator[LogUnit]:
     """Units in answering order, made one at a time: most queries stop early."""
     streams = plan.source.source
-    for part in cut_slices(segments, streams.start_ns, streams.end_ns, reverse=plan.reverse, sizes=sizes):
+    chosen = sizes or (FOR_NEEDLES if streams.words else SliceSizes())
+    for part in cut_slices(segments, streams.start_ns, streams.end_ns, reverse=plan.reverse, sizes=chosen):
         yield LogUnit(
             affinity=affinity(streams.org, streams.dataset, part),
             segments=tuple(map(segment_ref, part.segments)),
-            matchers=streams.matchers,
-            filters=plan.source.filters,
+            text=text,
             start_ns=part.start_ns,
             end_ns=part.end_ns,
             limit=plan.limit,
             reverse=plan.reverse,
             distinct=plan.distinct,
+            now_ns=now_ns,
         )
 
 

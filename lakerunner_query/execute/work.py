@@ -11,7 +11,6 @@ from typing import Literal, cast
 import msgspec
 import pyarrow as pa
 
-from lakerunner_query.lang.logql.ast import LineFilter
 from lakerunner_query.lang.matcher import Matcher
 from resources.index.types import Segment
 
@@ -42,6 +41,9 @@ class SegmentRef(msgspec.Struct, frozen=True):
     series_offset: int
     series_length: int
     rows: int = 0
+    bloom_offset: int = 0
+    bloom_length: int = 0
+    """Of the token bloom; 0: there is none."""
 
 
 class LogUnit(msgspec.Struct, frozen=True, tag="logs"):
@@ -49,13 +51,15 @@ class LogUnit(msgspec.Struct, frozen=True, tag="logs"):
 
     affinity: str
     segments: tuple[SegmentRef, ...]
-    matchers: tuple[Matcher, ...]
-    filters: tuple[LineFilter, ...]
+    text: str
+    """The whole query: selector and pipeline."""
     start_ns: int
     end_ns: int
     limit: int
     reverse: bool
     distinct: bool
+    now_ns: int = 0
+    """Of the whole query: what templates call `now`."""
 
 
 class LogMetricUnit(msgspec.Struct, frozen=True, tag="log-metrics"):
@@ -198,6 +202,12 @@ class UnitReport(msgspec.Struct, frozen=True):
     missing: tuple[Missing, ...] = ()
     segments_opened: int = 0
     segments_skipped: int = 0
+    """No stream in them is wanted."""
+    segments_without_words: int = 0
+    """Their token blooms say so."""
+    row_groups: int = 0
+    row_groups_read: int = 0
+    """As far as their statistics tell which are worth it."""
     rows_considered: int = 0
     bytes_considered: int = 0
     bytes_fetched: int = 0
@@ -216,6 +226,8 @@ def segment_ref(segment: Segment) -> SegmentRef:
         segment.series_offset,
         segment.series_length,
         segment.rows,
+        segment.bloom_offset,
+        segment.bloom_length,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakerunner_query.lang.logql.ast import LogQuery
-from lakerunner_query.plan.logical import FilterLines, ReadStreams, TakeRows
+from lakerunner_query.plan.logical import ReadStreams, RunStages, TakeRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,9 @@ class LogRange:
 
 def build(query: LogQuery, asked: LogRange) -> TakeRows:
     """One node per construct, nothing decided yet."""
-    streams = ReadStreams(asked.org, query.matchers, asked.start_ns, asked.end_ns)
-    lines = FilterLines(streams, query.stages)
-    return TakeRows(lines, asked.limit, asked.reverse, asked.distinct)
+    pipeline = reading(query, asked.org, asked.start_ns, asked.end_ns)
+    return TakeRows(pipeline, asked.limit, asked.reverse, asked.distinct)
+
+
+def reading(query: LogQuery, org: str = "", start_ns: int = 0, end_ns: int = 0) -> RunStages:
+    return RunStages(ReadStreams(org, query.matchers, start_ns, end_ns), query.stages)

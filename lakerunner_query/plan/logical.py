@@ -1,4 +1,4 @@
-"""The nodes of a log query, from the bottom up: read streams, filter lines, take the first or last rows.
+"""The nodes of a log query, from the bottom up: read streams, run stages, take the first or last rows.
 
 A node holds its input, so a plan is one value. `Nothing` is what is left of a query whose conditions
 contradict each other: no segment is looked for.
@@ -8,10 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakerunner_query.lang.logql.ast import LineFilter
+from lakerunner_query.lang.logql.ast import Stage
 from lakerunner_query.lang.matcher import Matcher
 
 LOGS = "logs"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A segment with a wanted row holds all words of at least one of the alternatives."""
+
+    alternatives: tuple[tuple[str, ...], ...]
+    label: str = ""
+    """Whose value has the words, where it is no label of the stream; ``: of lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +34,23 @@ class ReadStreams:
     dataset: str = LOGS
     terms: tuple[tuple[int, ...], ...] = ()
     """Conjunction of alternatives that a segment must carry to be worth opening."""
+    words: tuple[Words, ...] = ()
+    """Conjunction of what its token bloom must have."""
+    narrowing: tuple[Matcher, ...] = ()
+    """What streams that have such a label must satisfy; the others may have it in their metadata."""
 
 
 @dataclass(frozen=True, slots=True)
-class FilterLines:
+class RunStages:
     source: ReadStreams
-    filters: tuple[LineFilter, ...]
+    stages: tuple[Stage, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TakeRows:
     """The first (or, reversed, last) `limit` rows in the order (time, stream labels, row id)."""
 
-    source: FilterLines
+    source: RunStages
     limit: int
     reverse: bool
     distinct: bool
@@ -52,3 +65,4 @@ class Nothing:
 
 
 LogPlan = TakeRows | Nothing
+Pipeline = RunStages | Nothing

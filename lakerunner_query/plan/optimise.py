@@ -1,18 +1,24 @@
 """The rewrites of a log plan, in the order in which they run.
 
 Each rule is a pure function from plan to plan and returns its argument when it has nothing to say.
-Order matters: matchers and filters are simplified before terms are derived from what is left.
+Order matters: matchers and filters are simplified before terms and words are derived from what is left.
+A rule that could prune more if only something were known says so by `refused`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from lakerunner_query.plan.logical import LogPlan, Nothing, TakeRows
+from lakerunner_query.lang.logql.ast import LogQuery
+from lakerunner_query.plan.build import reading
+from lakerunner_query.plan.logical import LogPlan, Nothing, Pipeline, RunStages, TakeRows
 from lakerunner_query.plan.rules.bounds import empty_range, zero_limit
+from lakerunner_query.plan.rules.labels import stream_narrowing
 from lakerunner_query.plan.rules.lines import (
     drop_always_true,
+    line_filters_first,
     literal_line_regex,
     never_matching_line,
     repeated_filters,
@@ -24,12 +30,16 @@ from lakerunner_query.plan.rules.matchers import (
     trivial_matchers,
 )
 from lakerunner_query.plan.rules.terms import matcher_terms
+from lakerunner_query.plan.rules.words import demanded_words, not_pruning
 
-Rule = Callable[[TakeRows], LogPlan]
+RequestRule = Callable[[TakeRows], LogPlan]
+Rule = Callable[[RunStages], Pipeline]
 
-RULES: tuple[tuple[str, Rule], ...] = (
+REQUEST_RULES: tuple[tuple[str, RequestRule], ...] = (
     ("empty-range", empty_range),
     ("zero-limit", zero_limit),
+)
+RULES: tuple[tuple[str, Rule], ...] = (
     ("literal-label-regex", literal_label_regex),
     ("trivial-matchers", trivial_matchers),
     ("repeated-matchers", repeated_matchers),
@@ -37,8 +47,11 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("literal-line-regex", literal_line_regex),
     ("always-true-filters", drop_always_true),
     ("never-matching-line", never_matching_line),
+    ("line-filters-first", line_filters_first),
     ("repeated-filters", repeated_filters),
     ("matcher-terms", matcher_terms),
+    ("stream-narrowing", stream_narrowing),
+    ("demanded-words", demanded_words),
 )
 
 
@@ -46,10 +59,36 @@ RULES: tuple[tuple[str, Rule], ...] = (
 class Optimised:
     plan: LogPlan
     fired: tuple[str, ...]
+    refused: tuple[str, ...] = ()
+    """Conditions that prune nothing, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Improved:
+    """What rows a pipeline reads, whatever is done with them."""
+
+    pipeline: Pipeline
+    fired: tuple[str, ...]
+    refused: tuple[str, ...] = ()
 
 
 def optimise(plan: LogPlan) -> Optimised:
     """Run every rule once, in order, and say which changed something."""
+    for name, rule in REQUEST_RULES:
+        if isinstance(plan, Nothing):
+            break
+        better = rule(plan)
+        if isinstance(better, Nothing):
+            return Optimised(better, (name,))
+    if isinstance(plan, Nothing):
+        return Optimised(plan, ())
+    found = improve(plan.source)
+    if isinstance(found.pipeline, Nothing):
+        return Optimised(found.pipeline, found.fired)
+    return Optimised(replace(plan, source=found.pipeline), found.fired, found.refused)
+
+
+def improve(plan: Pipeline) -> Improved:
     fired: list[str] = []
     for name, rule in RULES:
         if isinstance(plan, Nothing):
@@ -58,4 +97,11 @@ def optimise(plan: LogPlan) -> Optimised:
         if better != plan:
             fired.append(name)
         plan = better
-    return Optimised(plan, tuple(fired))
+    refused = () if isinstance(plan, Nothing) else tuple(not_pruning(plan))
+    return Improved(plan, tuple(fired), refused)
+
+
+@lru_cache(256)
+def improved(query: LogQuery) -> Improved:
+    """Of a query alone: a worker is told organisation and times by its unit."""
+    return improve(reading(query))

@@ -1,28 +1,33 @@
 """From the segments of a unit to open files: only those with a wanted stream, each pinned while in use.
 
-The stream table of a large object is asked for by range first, so that a segment without a match is never
-downloaded. A segment that cannot be read comes back as `Missing`, and the others answer.
+The stream table of a large object is asked for by range first, and its token bloom where the query names
+words, so that a segment without a match is never downloaded. A segment that cannot be read comes back as
+`Missing`, and the others answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from lakerunner_query.execute.work import LogUnit, Missing, SegmentRef
+from lakerunner_query.execute.work import Missing, SegmentRef
+from lakerunner_query.worker.blooms import Blooms
 from lakerunner_query.worker.cache import Fetcher, SegmentCache, SegmentUnreadableError
 from lakerunner_query.worker.segment_facts import Footer, Recent, read_footer, stream_table
-from lakerunner_query.worker.selection import in_range, select
+from lakerunner_query.worker.selection import Selection
 from resources.duckdb import Cancellation
 from resources.lake.streams import Stream
 from resources.store.errors import StoreError
 
 WHOLE_BELOW = 1024 * 1024
 """Smaller objects are fetched at once instead of asking for their stream table first."""
+BLOOM_BYTES = 128 * 1024 * 1024
 
 
 class SegmentStore(Fetcher, Protocol):
@@ -49,30 +54,44 @@ class OpenedSet:
     opened: list[Opened] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
     skipped: int = 0
+    """No stream in them is wanted."""
+    without_words: int = 0
+    """Their token blooms say so."""
+
+
+class Skipped(Enum):
+    """Why a segment is not opened."""
+
+    NO_STREAM = "no stream is wanted"
+    NO_WORD = "a word is not in it"
 
 
 class SegmentOpener:
     """Shared by all scans of a worker process."""
 
-    def __init__(self, cache: SegmentCache, store: SegmentStore) -> None:
+    def __init__(self, cache: SegmentCache, store: SegmentStore, bloom_bytes: int = BLOOM_BYTES) -> None:
         self._cache = cache
         self._store = store
+        self._blooms = Blooms(bloom_bytes)
         self._streams: Recent[tuple[Stream, ...]] = Recent(2048)
         self._footers: Recent[Footer] = Recent(4096)
         self._fetchers = ThreadPoolExecutor(8, thread_name_prefix="fetch")
 
     @contextmanager
-    def open(self, unit: LogUnit, cancellation: Cancellation) -> Iterator[OpenedSet]:
+    def open(
+        self, segments: Sequence[SegmentRef], wanted: Selection, cancellation: Cancellation
+    ) -> Iterator[OpenedSet]:
         """Segments with matching streams, pinned for as long as the block runs."""
 
-        def attempt(segment: SegmentRef) -> Opened | Missing | None:
-            return self._attempt(unit, segment, cancellation)
+        def attempt(segment: SegmentRef) -> Opened | Missing | Skipped:
+            return self._attempt(wanted, segment, cancellation)
 
-        found = list(self._fetchers.map(attempt, unit.segments))
+        found = list(self._fetchers.map(attempt, segments))
         files = OpenedSet(
             [one for one in found if isinstance(one, Opened)],
             [one for one in found if isinstance(one, Missing)],
-            sum(one is None for one in found),
+            sum(one is Skipped.NO_STREAM for one in found),
+            sum(one is Skipped.NO_WORD for one in found),
         )
         try:
             cancellation.check()
@@ -95,54 +114,69 @@ class SegmentOpener:
 
         return zip(segments, self._fetchers.map(attempt, segments), strict=True)
 
-    def replace_damaged(self, unit: LogUnit, files: OpenedSet, damaged: Opened, reason: str) -> None:
+    def replace_damaged(self, wanted: Selection, files: OpenedSet, damaged: Opened, reason: str) -> None:
         """Rows of this file cannot be read: fetch it again when the copy was an old one, else say so."""
         files.opened.remove(damaged)
         self._forget(damaged.segment)
         self._cache.release(damaged.segment)
-        again = self._attempt(unit, damaged.segment, Cancellation()) if damaged.fetched == 0 else None
+        again = self._attempt(wanted, damaged.segment, Cancellation()) if damaged.fetched == 0 else None
         if isinstance(again, Opened):
             files.opened.append(replace(again, fetched=again.segment.bytes))  # so it is not fetched for ever
         else:
             files.missing.append(Missing(damaged.segment.segment_id, f"unreadable: {reason}"))
 
     def _attempt(
-        self, unit: LogUnit, segment: SegmentRef, cancellation: Cancellation
-    ) -> Opened | Missing | None:
+        self, wanted: Selection, segment: SegmentRef, cancellation: Cancellation
+    ) -> Opened | Missing | Skipped:
         if cancellation.cancelled:
-            return None
+            return Skipped.NO_STREAM
         old = self._cache.holds(segment)
         try:
-            return self._open(unit, segment)
+            return self._open(wanted, segment)
         except SegmentUnreadableError as error:
             if not old:
                 return Missing(segment.segment_id, str(error))
-            return self._attempt(unit, segment, cancellation)  # a bad local copy is gone now
+            return self._attempt(wanted, segment, cancellation)  # a bad local copy is gone now
         except StoreError as error:
             return Missing(segment.segment_id, str(error))
 
-    def _open(self, unit: LogUnit, segment: SegmentRef) -> Opened | None:
-        if segment.bytes >= WHOLE_BELOW and not self._cache.holds(segment):
-            streams = self._streams.get(segment.key, lambda: self._remote_streams(segment))
-            if not _wanted(unit, streams):
-                return None
+    def _open(self, wanted: Selection, segment: SegmentRef) -> Opened | Skipped:
+        if (segment.bytes >= WHOLE_BELOW or wanted.needles) and not self._cache.holds(segment):
+            skipped = self._skipped(wanted, segment, lambda: self._remote_streams(segment))
+            if skipped is not None:
+                return skipped
         path, fetched = self._cache.acquire(segment)
         opened: Opened | None = None
         try:
-            opened = self._look_into(unit, segment, path, fetched)
+            found = self._look_into(wanted, segment, path, fetched)
+            opened = found if isinstance(found, Opened) else None
         except SegmentUnreadableError:
             self._forget(segment)
             raise
         finally:
             if opened is None:
                 self._cache.release(segment)
-        return opened
+        return found
 
-    def _look_into(self, unit: LogUnit, segment: SegmentRef, path: Path, fetched: int) -> Opened | None:
+    def _look_into(
+        self, wanted: Selection, segment: SegmentRef, path: Path, fetched: int
+    ) -> Opened | Skipped:
+        skipped = self._skipped(wanted, segment, lambda: _local_streams(segment, path))
+        if skipped is not None:
+            return skipped
         footer = self._footers.get(segment.key, lambda: read_footer(path))
         streams = self._streams.get(segment.key, lambda: _local_streams(segment, path))
-        wanted = _wanted(unit, streams)
-        return Opened(segment, path, footer, wanted, fetched) if wanted else None
+        return Opened(segment, path, footer, wanted.streams(streams), fetched)
+
+    def _skipped(
+        self, wanted: Selection, segment: SegmentRef, read: Callable[[], tuple[Stream, ...]]
+    ) -> Skipped | None:
+        """The cheaper question first: words are hashed, streams are matched one by one."""
+        streams = self._streams.get(segment.key, read)
+        needles = wanted.words_of(streams)
+        if not self._blooms.may_hold(segment, needles, partial(self._store.get_range, segment.key)):
+            return Skipped.NO_WORD
+        return None if wanted.streams(streams) else Skipped.NO_STREAM
 
     def _remote_streams(self, segment: SegmentRef) -> tuple[Stream, ...]:
         raw = self._store.get_range(segment.key, segment.series_offset, segment.series_length)
@@ -152,10 +186,6 @@ class SegmentOpener:
         self._cache.forget(segment)
         self._streams.forget(segment.key)
         self._footers.forget(segment.key)
-
-
-def _wanted(unit: LogUnit, streams: Sequence[Stream]) -> tuple[Stream, ...]:
-    return tuple(select(in_range(streams, unit.start_ns, unit.end_ns), unit.matchers))
 
 
 def _local_streams(segment: SegmentRef, path: Path) -> tuple[Stream, ...]:

@@ -13,15 +13,42 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakerunner_query.execute.work import SegmentRef
+from lakerunner_query.windows.functions import Flags, Int64s
 from lakerunner_query.worker.cache import SegmentUnreadableError
 from resources.lake import streams
 from resources.lake.segment_file import MappedColumn, read_label_map
 
 Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroups:
+    """What statistics say of each: where its rows begin, and between which times and stream ids they lie."""
+
+    first: Int64s
+    """Row numbers within the file, one more than there are row groups."""
+    min_ns: Int64s
+    max_ns: Int64s
+    min_stream: Int64s
+    max_stream: Int64s
+
+    def overlapping(self, start_ns: int, end_ns: int, stream_ids: Int64s) -> Flags:
+        """Those that may have rows of one of these streams in `[start_ns, end_ns)`."""
+        ids = np.sort(stream_ids)
+        at = np.searchsorted(ids, self.min_stream)
+        next_id = np.append(ids, np.iinfo(np.int64).max)[at]
+        found: Flags = (
+            (self.min_ns < end_ns)
+            & (self.max_ns >= start_ns)
+            & (at < len(ids))
+            & (next_id <= self.max_stream)
+        )
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +59,7 @@ class Footer:
     """Parquet type by name, to see where one name means different things in two files."""
     mapped: tuple[MappedColumn, ...]
     rows: int
+    groups: RowGroups
 
 
 class Recent(Generic[Value]):
@@ -69,9 +97,26 @@ def read_footer(path: Path) -> Footer:
     try:
         metadata = pq.read_metadata(path)
         columns = {field.name: str(field.type) for field in metadata.schema.to_arrow_schema()}
-        return Footer(columns, read_label_map(metadata), metadata.num_rows)
-    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+        return Footer(columns, read_label_map(metadata), metadata.num_rows, _row_groups(metadata))
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
         raise SegmentUnreadableError(f"damaged footer: {error}") from error
+
+
+def _row_groups(metadata: pq.FileMetaData) -> RowGroups:
+    """Without statistics, as if everything were possible."""
+    place = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    sizes = np.array([0, *(group.num_rows for group in groups)], np.int64)
+    times = np.array([_bounds(group, place["chq_tsns"]) for group in groups], np.int64).reshape(-1, 2)
+    ids = np.array([_bounds(group, place["chq_stream_id"]) for group in groups], np.int64).reshape(-1, 2)
+    return RowGroups(np.cumsum(sizes), times[:, 0], times[:, 1], ids[:, 0], ids[:, 1])
+
+
+def _bounds(group: pq.RowGroupMetaData, column: int) -> tuple[int, int]:
+    statistics = group.column(column).statistics
+    if statistics is None or not statistics.has_min_max:
+        return np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    return statistics.min, statistics.max
 
 
 def stream_table(segment: SegmentRef, raw: bytes) -> tuple[streams.Stream, ...]:

@@ -6,10 +6,38 @@ An absent label has the empty value, as in Prometheus. Regexes go through RE2 on
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from lakerunner_query.lang import regex
 from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.worker.blooms import Needles
 from resources.lake.streams import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Rows in `[start_ns, end_ns)` of streams that satisfy all matchers."""
+
+    matchers: tuple[Matcher, ...]
+    start_ns: int
+    end_ns: int
+    narrowing: tuple[Matcher, ...] = ()
+    """Only for streams that have such a label."""
+    needles: tuple[Needles, ...] = ()
+    """Words that a segment must hold."""
+
+    def streams(self, found: Iterable[Stream]) -> tuple[Stream, ...]:
+        """Those that may have wanted rows."""
+        chosen = select(in_range(found, self.start_ns, self.end_ns), self.matchers)
+        for matcher in self.narrowing:
+            fitting = {id(stream) for stream in select(chosen, [matcher])}
+            chosen = [s for s in chosen if id(s) in fitting or not has_label(s, matcher.name)]
+        return tuple(chosen)
+
+    def words_of(self, streams: Iterable[Stream]) -> list[Needles]:
+        """What the token bloom can be asked: values of labels of streams are not in it."""
+        names = {name for stream in streams for name, _ in stream.labels} if self.needles else set()
+        return [needle for needle in self.needles if needle.label not in names]
 
 
 def select(streams: Iterable[Stream], matchers: Sequence[Matcher]) -> list[Stream]:
@@ -25,6 +53,10 @@ def select(streams: Iterable[Stream], matchers: Sequence[Matcher]) -> list[Strea
 def in_range(streams: Iterable[Stream], start_ns: int, end_ns: int) -> list[Stream]:
     """Streams with a row that may lie in `[start_ns, end_ns)`."""
     return [s for s in streams if s.min_ns < end_ns and s.max_ns >= start_ns]
+
+
+def has_label(stream: Stream, name: str) -> bool:
+    return any(label == name for label, _ in stream.labels)
 
 
 def label_of(stream: Stream, name: str) -> str:

@@ -2,49 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from lakerunner_query.lang import regex
-from lakerunner_query.lang.logql.ast import FilterOp, LineFilter
-from lakerunner_query.plan.logical import LogPlan, Nothing, TakeRows
+from lakerunner_query.lang.logql.ast import Decolorize, FilterOp, LineFilter, LineFormat, Stage, Unpack
+from lakerunner_query.plan.logical import Nothing, Pipeline, RunStages
 
 _PLAIN = {FilterOp.REGEX: FilterOp.CONTAINS, FilterOp.NOT_REGEX: FilterOp.NOT_CONTAINS}
+_ANYTHING = frozenset({".*", "(?s).*", "^.*"})
+CHANGES_LINES = (LineFormat, Unpack, Decolorize)
 
 
-def literal_line_regex(plan: TakeRows) -> LogPlan:
+def literal_line_regex(plan: RunStages) -> Pipeline:
     """`|~ "timeout"` becomes `|= "timeout"`: a line regex without special characters is a search."""
-    return _with_filters(plan, tuple(map(_literal, plan.source.filters)))
+    return _with_stages(plan, (_literal(s) if isinstance(s, LineFilter) else s for s in plan.stages))
 
 
-def drop_always_true(plan: TakeRows) -> LogPlan:
+def drop_always_true(plan: RunStages) -> Pipeline:
     """`|= ""` and `|~ ".*"` keep every line and go away."""
-    return _with_filters(plan, tuple(f for f in plan.source.filters if f.op.is_negative or not _for_all(f)))
+    return _with_stages(plan, (s for s in plan.stages if not _is_for_all(s) or _is_negative(s)))
 
 
-def never_matching_line(plan: TakeRows) -> LogPlan:
+def never_matching_line(plan: RunStages) -> Pipeline:
     """`!= ""` drops every line, since every line contains the empty text."""
-    for one in plan.source.filters:
-        if one.op.is_negative and _for_all(one):
+    for one in plan.stages:
+        if isinstance(one, LineFilter) and one.op.is_negative and _is_for_all(one):
             return Nothing(f"{one.op.value} of a text that is in every line")
     return plan
 
 
-def repeated_filters(plan: TakeRows) -> LogPlan:
+def line_filters_first(plan: RunStages) -> Pipeline:
+    """`| json | level="error" |= "x"` becomes `|= "x" | json | level="error"`: neither changes lines."""
+    found: list[Stage] = []
+    others: list[Stage] = []
+    for stage in plan.stages:
+        if isinstance(stage, LineFilter):
+            found.append(stage)
+            continue
+        others.append(stage)
+        if isinstance(stage, CHANGES_LINES):
+            found += others
+            others = []
+    return _with_stages(plan, (*found, *others))
+
+
+def repeated_filters(plan: RunStages) -> Pipeline:
     """`|= "a" |= "a"` becomes `|= "a"`; also inside an `or` chain."""
-    unique = (replace(f, values=tuple(dict.fromkeys(f.values))) for f in plan.source.filters)
-    return _with_filters(plan, tuple(dict.fromkeys(unique)))
+    return _with_stages(plan, _without_repeats(plan.stages))
 
 
-def _with_filters(plan: TakeRows, filters: tuple[LineFilter, ...]) -> TakeRows:
-    return replace(plan, source=replace(plan.source, filters=filters))
+def _without_repeats(stages: Iterable[Stage]) -> Iterator[Stage]:
+    seen: set[LineFilter] = set()
+    for stage in stages:
+        if not isinstance(stage, LineFilter):
+            seen.clear()  # another line may stand there from here on
+            yield stage
+            continue
+        once = replace(stage, values=tuple(dict.fromkeys(stage.values)))
+        if once not in seen:
+            seen.add(once)
+            yield once
+
+
+def _with_stages(plan: RunStages, stages: Iterable[Stage]) -> RunStages:
+    return replace(plan, stages=tuple(stages))
 
 
 def _literal(line: LineFilter) -> LineFilter:
-    if line.op.is_regex and all(regex.literal(value) is not None for value in line.values):
+    if line.op.is_regex and not line.ips and all(regex.literal(value) is not None for value in line.values):
         return replace(line, op=_PLAIN[line.op])
     return line
 
 
-def _for_all(line: LineFilter) -> bool:
+def _is_negative(stage: Stage) -> bool:
+    return isinstance(stage, LineFilter) and stage.op.is_negative
+
+
+def _is_for_all(stage: Stage) -> bool:
     """Whether one of the values is in every line."""
-    return any(not value or (line.op.is_regex and value in {".*", "(?s).*", "^.*"}) for value in line.values)
+    if not isinstance(stage, LineFilter) or stage.op.is_pattern:
+        return False
+    return any(not value or (stage.op.is_regex and value in _ANYTHING) for value in stage.values)

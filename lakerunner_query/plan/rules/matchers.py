@@ -6,30 +6,30 @@ from dataclasses import replace
 
 from lakerunner_query.lang import regex
 from lakerunner_query.lang.matcher import Matcher, MatchOp
-from lakerunner_query.plan.logical import LogPlan, Nothing, TakeRows
+from lakerunner_query.plan.logical import Nothing, Pipeline, RunStages
 
 _PLAIN = {MatchOp.REGEX: MatchOp.EQUAL, MatchOp.NOT_REGEX: MatchOp.NOT_EQUAL}
 
 
-def literal_label_regex(plan: TakeRows) -> LogPlan:
+def literal_label_regex(plan: RunStages) -> Pipeline:
     """`{a=~"web"}` becomes `{a="web"}`: label regexes are fully anchored."""
-    return with_matchers(plan, tuple(map(_literal, plan.source.source.matchers)))
+    return with_matchers(plan, tuple(map(_literal, plan.source.matchers)))
 
 
-def trivial_matchers(plan: TakeRows) -> LogPlan:
+def trivial_matchers(plan: RunStages) -> Pipeline:
     """`{a="x", b=~".*"}` becomes `{a="x"}`; `{a=~".+"}` becomes `{a!=""}`."""
-    matchers = (_without_dots(m) for m in plan.source.source.matchers)
+    matchers = (_without_dots(m) for m in plan.source.matchers)
     return with_matchers(plan, tuple(m for m in matchers if m is not None))
 
 
-def repeated_matchers(plan: TakeRows) -> LogPlan:
+def repeated_matchers(plan: RunStages) -> Pipeline:
     """`{a="x", a="x"}` becomes `{a="x"}`."""
-    return with_matchers(plan, tuple(dict.fromkeys(plan.source.source.matchers)))
+    return with_matchers(plan, tuple(dict.fromkeys(plan.source.matchers)))
 
 
-def contradicting_matchers(plan: TakeRows) -> LogPlan:
+def contradicting_matchers(plan: RunStages) -> Pipeline:
     """`{a="x", a="y"}` and `{a="x", a!="x"}` match no stream."""
-    matchers = plan.source.source.matchers
+    matchers = plan.source.matchers
     demanded = {m.name: m.value for m in matchers if m.op is MatchOp.EQUAL}
     for one in matchers:
         if one.name in demanded and _excludes(demanded[one.name], one):
@@ -37,9 +37,8 @@ def contradicting_matchers(plan: TakeRows) -> LogPlan:
     return plan
 
 
-def with_matchers(plan: TakeRows, matchers: tuple[Matcher, ...]) -> TakeRows:
-    streams = replace(plan.source.source, matchers=matchers)
-    return replace(plan, source=replace(plan.source, source=streams))
+def with_matchers(plan: RunStages, matchers: tuple[Matcher, ...]) -> RunStages:
+    return replace(plan, source=replace(plan.source, matchers=matchers))
 
 
 def _literal(matcher: Matcher) -> Matcher:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from lakerunner_query.lang import regex
 from lakerunner_query.lang.matcher import Matcher, MatchOp
-from lakerunner_query.plan.logical import LogPlan, TakeRows
+from lakerunner_query.plan.logical import Pipeline, RunStages
 from resources.lake.terms import alternatives
 
 MAX_TERMS = 16
@@ -18,14 +18,14 @@ MAX_VALUES = 1000
 """Further conditions prune little, and the index would read a statement of megabytes."""
 
 
-def matcher_terms(plan: TakeRows) -> LogPlan:
+def matcher_terms(plan: RunStages) -> Pipeline:
     """`{a="x", b=~"y|z", c!="w"}` asks for segments with term a=x and one of b=y, b=z."""
-    streams = plan.source.source
+    streams = plan.source
     wanted = ((m.name, demanded_values(m)) for m in streams.matchers)
     terms = tuple(
         tuple(alternatives(name, values)) for name, values in wanted if 0 < len(values) <= MAX_VALUES
     )
-    return replace(plan, source=replace(plan.source, source=replace(streams, terms=terms[:MAX_TERMS])))
+    return replace(plan, source=replace(streams, terms=terms[:MAX_TERMS]))
 
 
 def demanded_values(matcher: Matcher) -> tuple[str, ...]:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from litestar.testing import TestClient
 
+from lakerunner_query.execute import units
 from lakerunner_query.execute.slices import SliceSizes
-from lakerunner_query.execute.units import log_units
-from lakerunner_query.execute.work import TOKEN_HEADER, LogUnit
+from lakerunner_query.execute.work import TOKEN_HEADER, LogUnit, decode_answer
 from lakerunner_query.lang.logql import parse
 from lakerunner_query.plan.build import LogRange, build
 from lakerunner_query.plan.logical import TakeRows
 from lakerunner_query.plan.optimise import optimise
 from lakerunner_query.worker.cache import SegmentCache
-from lakerunner_query.worker.grouping import groups
-from lakerunner_query.worker.log_scan import LogScanner
+from lakerunner_query.worker.logs.grouping import groups
+from lakerunner_query.worker.logs.scan import LogScanner
 from lakerunner_query.worker.opening import SegmentOpener
+from lakerunner_query.worker.selection import Selection
 from lakerunner_query.worker_app import create_worker_app
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
 from resources.index.types import Segment
@@ -62,12 +66,25 @@ def segments(lake: Lake) -> list[Segment]:
 
 
 def plan(
-    text: str, *, limit: int = LIMIT, reverse: bool = False, start: int = 0, end: int = 1000
-) -> TakeRows:
-    asked = LogRange("scan", BASE + start, BASE + end, limit, reverse)
+    text: str,
+    *,
+    limit: int = LIMIT,
+    reverse: bool = False,
+    start: int = 0,
+    end: int = 1000,
+    distinct: bool = False,
+) -> tuple[str, TakeRows]:
+    asked = LogRange("scan", BASE + start, BASE + end, limit, reverse, distinct)
     found = optimise(build(parse(text), asked)).plan
     assert isinstance(found, TakeRows)
-    return found
+    return text, found
+
+
+def log_units(
+    planned: tuple[str, TakeRows], segments: list[Segment], sizes: SliceSizes | None = None
+) -> Iterator[LogUnit]:
+    text, wanted = planned
+    return units.log_units(wanted, segments, sizes, text=text)
 
 
 def run(scanner: LogScanner, units: Iterator[LogUnit]) -> list[tuple[int, str, str, int, int]]:
@@ -149,7 +166,8 @@ def test_names_that_collide(lake: Lake, scanner: LogScanner) -> None:
 def test_files_whose_stream_ids_collide_are_scanned_apart(lake: Lake, scanner: LogScanner) -> None:
     made = [lake.write("clash", [Line(1, "a", "web")]), lake.write("clash", [Line(2, "b", "api")])]
     (unit,) = log_units(plan('{service_name=~".+"}'), made, SliceSizes(first=1.0))
-    with scanner._opener.open(unit, Cancellation()) as files:
+    everything = Selection((), unit.start_ns, unit.end_ns)
+    with scanner._opener.open(unit.segments, everything, Cancellation()) as files:
         from dataclasses import replace
 
         one, other = files.opened
@@ -160,9 +178,7 @@ def test_files_whose_stream_ids_collide_are_scanned_apart(lake: Lake, scanner: L
 
 def test_repeats_are_dropped_before_the_limit_counts(lake: Lake, scanner: LogScanner) -> None:
     made = lake.write("repeats", [Line(1, "same")] * 40 + [Line(2, f"row {i}") for i in range(5)])
-    asked = LogRange("repeats", BASE, BASE + 10, 3, reverse=False, distinct=True)
-    wanted = optimise(build(parse('{service_name="web"}'), asked)).plan
-    assert isinstance(wanted, TakeRows)
+    wanted = plan('{service_name="web"}', limit=3, end=10, distinct=True)
     (unit,) = log_units(wanted, [made])
     table, report = scanner.run(unit, Cancellation())
     assert table["line"].to_pylist() == ["same", "row 0", "row 1"]
@@ -177,14 +193,28 @@ def test_a_cancelled_unit_does_no_work(scanner: LogScanner, segments: list[Segme
         scanner.run(unit, cancelled)
 
 
-def test_a_scan_beyond_the_memory_of_a_worker_says_what_to_narrow(lake: Lake, tmp_path: Path) -> None:
-    """A thousand attributes are a thousand columns of vectors."""
-    made = lake.write("wide", [Line(1, "wide", attributes={f"k{i}": "v" for i in range(900)})])
-    (unit,) = log_units(plan('{service_name="web"}'), [made])
-    app = create_worker_app(worker_settings(tmp_path, lake.folder, 1, memory_mb=100))
+def asked_of_a_worker(lake: Lake, folder: Path, unit: LogUnit, memory_mb: int) -> httpx.Response:
+    app = create_worker_app(worker_settings(folder, lake.folder, 1, memory_mb=memory_mb))
     with TestClient(app) as http:
         headers = {TOKEN_HEADER: TOKEN}
-        answer = http.post("/work", content=msgspec.json.encode(unit), headers=headers)
+        return http.post("/work", content=msgspec.json.encode(unit), headers=headers)
+
+
+def test_a_thousand_attributes_need_little_memory(lake: Lake, tmp_path: Path) -> None:
+    """They would be a thousand columns of vectors."""
+    lines = [Line(i + 1, f"wide {i}", attributes={f"k{k}": f"v{i}" for k in range(900)}) for i in range(20)]
+    (unit,) = log_units(plan('{service_name="web"} | k7="v3"'), [lake.write("wide", lines)])
+    answer = asked_of_a_worker(lake, tmp_path, unit, memory_mb=100)
+    table, _ = decode_answer(answer.content)
+    assert table["line"].to_pylist() == ["wide 3"]
+    assert len(json.loads(table["metadata"][0].as_py())) > 900
+
+
+def test_a_scan_beyond_the_memory_of_a_worker_says_what_to_narrow(lake: Lake, tmp_path: Path) -> None:
+    rng = random.Random(1)
+    lines = [Line(i + 1, rng.randbytes(30_000).hex()) for i in range(400)]
+    (unit, *_) = log_units(plan('{service_name="web"}'), [lake.write("long", lines)], SliceSizes(first=1.0))
+    answer = asked_of_a_worker(lake, tmp_path, unit, memory_mb=20)
     assert (answer.status_code, answer.json()["code"]) == (422, "limit_exceeded")
     assert "narrow the time range" in answer.json()["message"]
 

@@ -1,0 +1,141 @@
+"""What of a pipeline DuckDB does, exactly as the stages mean it; the rest is left to them.
+
+    |= "took" | trace_id="4bf9…" | json | status="500"
+
+    in SQL: contains(line, 'took') AND trace_id = …      left: | json | status="500"
+
+A label filter can be pushed when all files of a statement keep the label in one column of text or of ids and
+no stream has a label of that name. Filters on stored labels further behind become conditions too, but stay
+where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lakerunner_query.lang.logql.ast import LabelFilter, LabelMatch, LineFilter, Stage
+from lakerunner_query.lang.matcher import Matcher, MatchOp
+from lakerunner_query.lang.regex import for_duckdb
+from lakerunner_query.plan.rules.labels import stored_matches
+from lakerunner_query.worker.logs.sources import EXTRACTED, OVERFLOWS, UNKNOWN, as_hex, sources_of
+from lakerunner_query.worker.opening import Opened
+
+LINE = "coalesce(l.log_message, '')"
+ID_DIGITS = {"trace_id": 32, "span_id": 16}
+TEXT = "string"
+
+
+@dataclass(slots=True)
+class Conditions:
+    """SQL, and the texts of users in it as parameters."""
+
+    sql: list[str] = field(default_factory=list)
+    parameters: dict[str, object] = field(default_factory=dict)
+
+    def bound(self, value: object) -> str:
+        name = f"v{len(self.parameters)}"
+        self.parameters[name] = value
+        return f"${name}"
+
+
+def split(stages: Sequence[Stage]) -> tuple[tuple[LineFilter, ...], tuple[Stage, ...]]:
+    """The leading line filters that SQL has a function for, and what is left."""
+    for number, stage in enumerate(stages):
+        if not isinstance(stage, LineFilter) or stage.ips or stage.op.is_pattern:
+            return tuple(s for s in stages[:number] if isinstance(s, LineFilter)), tuple(stages[number:])
+    return tuple(s for s in stages if isinstance(s, LineFilter)), ()
+
+
+def label_conditions(
+    stages: Sequence[Stage], group: Sequence[Opened]
+) -> tuple[tuple[Matcher, ...], tuple[Stage, ...]]:
+    """Conditions on stored labels that SQL can tell, and the stages that are left to run."""
+    pushed = tuple(one.matcher for one in stored_matches(stages) if is_pushable(one.matcher, group))
+    first = 0
+    while first < len(stages) and _is_told(stages[first], pushed):
+        first += 1
+    return pushed, tuple(stages[first:])
+
+
+def is_pushable(matcher: Matcher, group: Sequence[Opened]) -> bool:
+    """Whether `condition` says the same as the stage, in all of these files."""
+    return bool(group) and column_of(matcher.name, group) is not None
+
+
+def column_of(name: str, group: Sequence[Opened]) -> str | None:
+    """SQL for the label's text, empty where a row has none; None where it is not that simple."""
+    if name.endswith(EXTRACTED) or any(OVERFLOWS & one.footer.columns.keys() for one in group):
+        return None
+    if any(label == name for one in group for stream in one.streams for label, _ in stream.labels):
+        return None
+    found = {tuple(sources_of(one.footer, {name})) for one in group}
+    one_each = {sources for sources in found if sources}
+    if len(one_each) != 1 or len(next(iter(one_each))) != 1:
+        return None
+    (source,) = next(iter(one_each))
+    kinds = {one.footer.columns.get(source.column, TEXT) for one in group}
+    column = f"l.{identifier(source.column)}"
+    if name == "detected_level":
+        return f"coalesce(nullif({column}, ''), '{UNKNOWN}')" if kinds == {TEXT} else None
+    if source.show is as_hex:
+        zeros = "0" * ID_DIGITS[name]
+        return f"coalesce(nullif(lower(hex({column})), '{zeros}'), '')"
+    return f"coalesce({column}, '')" if kinds == {TEXT} else None
+
+
+def add_lines(filters: Sequence[LineFilter], conditions: Conditions) -> None:
+    """`|= "a" or "b"` keeps lines with either; `!= "a" or "b"` drops lines with either."""
+    for line in filters:
+        function = "regexp_matches" if line.op.is_regex else "contains"
+        values = (for_duckdb(value) if line.op.is_regex else value for value in line.values)
+        either = " OR ".join(f"{function}({LINE}, {conditions.bound(value)})" for value in values)
+        conditions.sql.append(f"NOT ({either})" if line.op.is_negative else f"({either})")
+
+
+def add_labels(matchers: Sequence[Matcher], group: Sequence[Opened], conditions: Conditions) -> None:
+    for matcher in matchers:
+        column = column_of(matcher.name, group)
+        if column is None:
+            raise ValueError(f"{matcher.name} is in no single column")
+        conditions.sql.append(_condition(matcher, column, group, conditions))
+
+
+def identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _condition(matcher: Matcher, column: str, group: Sequence[Opened], conditions: Conditions) -> str:
+    value = matcher.value
+    if matcher.op is MatchOp.EQUAL and value:
+        plain = _plain_equality(matcher, group, conditions)
+        if plain is not None:
+            return plain
+    if matcher.op.is_regex:
+        found = f"regexp_full_match({column}, {conditions.bound(for_duckdb(f'(?s:{value})'))})"
+    else:
+        found = f"{column} = {conditions.bound(value)}"
+    return f"NOT {found}" if matcher.op.is_negative else found
+
+
+def _plain_equality(matcher: Matcher, group: Sequence[Opened], conditions: Conditions) -> str | None:
+    """On the column itself, so that statistics and bloom filters choose row groups."""
+    name, value = matcher.name, matcher.value
+    (source,) = next(found for one in group if (found := sources_of(one.footer, {name})))
+    column = f"l.{identifier(source.column)}"
+    if source.show is as_hex:
+        digits = ID_DIGITS[name]
+        if len(value) != digits or value.strip("0123456789abcdef") or not value.strip("0"):
+            return "false"  # no id is spelled like this
+        return f"{column} = {conditions.bound(bytes.fromhex(value))}"
+    if name == "detected_level" and value == UNKNOWN:
+        return None
+    return f"{column} = {conditions.bound(value)}"
+
+
+def _is_told(stage: Stage, pushed: Sequence[Matcher]) -> bool:
+    return (
+        isinstance(stage, LabelFilter)
+        and isinstance(stage.condition, LabelMatch)
+        and stage.condition.matcher in pushed
+    )

@@ -1,0 +1,95 @@
+"""Stretches of time that share no row group, in answering order: the first ones small, later ones larger.
+
+    row groups   [0 5] [1 4]   [6 9]   [12 15]          newest first:  [12, …)  [6, 12)  […, 6)
+
+A query for the last hundred lines reads the newest row groups and stops; whatever stretch is read, its row
+groups are read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lakerunner_query.windows.functions import Flags, Int64s
+from lakerunner_query.worker.opening import Opened
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSizes:
+    """Rows of row groups, as many as there are until a stretch is full."""
+
+    rows: int = 2_000_000
+    first: float = 1 / 16
+    growth: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`[start_ns, end_ns)` and the files that may have rows in it."""
+
+    start_ns: int
+    end_ns: int
+    files: tuple[Opened, ...]
+
+
+def wanted_groups(one: Opened, start_ns: int, end_ns: int) -> Flags:
+    """Row groups whose statistics allow for a wanted row."""
+    ids = np.array([stream.stream_id for stream in one.streams], np.int64)
+    return one.footer.groups.overlapping(start_ns, end_ns, ids)
+
+
+def windows(
+    opened: Sequence[Opened], start_ns: int, end_ns: int, sizes: WindowSizes, *, reverse: bool
+) -> Iterator[Window]:
+    """Together they cover all wanted row groups."""
+    low, high, rows = _extents(opened, start_ns, end_ns)
+    clusters = list(_clusters(low, high, rows))
+    target = sizes.rows * sizes.first
+    load, begin = 0, None
+    for lo, hi, size in reversed(clusters) if reverse else clusters:
+        load += size
+        if begin is None:
+            begin = hi if reverse else lo
+        if load >= target:
+            yield _window(opened, *((lo, begin) if reverse else (begin, hi)))
+            load, begin = 0, None
+            target = min(sizes.rows, target * sizes.growth)
+    if begin is not None:
+        first, last = clusters[0], clusters[-1]
+        yield _window(opened, *((first[0], begin) if reverse else (begin, last[1])))
+
+
+def _extents(opened: Sequence[Opened], start_ns: int, end_ns: int) -> tuple[Int64s, Int64s, Int64s]:
+    """Of all wanted row groups within the range: first time, time behind the last, rows."""
+    low, high, rows = [], [], []
+    for one in opened:
+        wanted, groups = wanted_groups(one, start_ns, end_ns), one.footer.groups
+        low.append(np.maximum(groups.min_ns[wanted], start_ns))
+        high.append(np.minimum(groups.max_ns[wanted], end_ns - 1) + 1)
+        rows.append(np.diff(groups.first)[wanted])
+    if not low:
+        return (np.zeros(0, np.int64),) * 3
+    return np.concatenate(low), np.concatenate(high), np.concatenate(rows)
+
+
+def _clusters(low: Int64s, high: Int64s, rows: Int64s) -> Iterator[tuple[int, int, int]]:
+    """Row groups that overlap, as one stretch; in order of time."""
+    order = np.argsort(low, kind="stable")
+    current: tuple[int, int, int] | None = None
+    for lo, hi, size in zip(low[order].tolist(), high[order].tolist(), rows[order].tolist(), strict=True):
+        if current is not None and lo < current[1]:
+            current = current[0], max(current[1], hi), current[2] + size
+            continue
+        if current is not None:
+            yield current
+        current = lo, hi, size
+    if current is not None:
+        yield current
+
+
+def _window(opened: Sequence[Opened], start_ns: int, end_ns: int) -> Window:
+    files = (one for one in opened if wanted_groups(one, start_ns, end_ns).any())
+    return Window(start_ns, end_ns, tuple(files))
