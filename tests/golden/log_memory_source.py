@@ -69,8 +69,8 @@ def frame_of(lines: Sequence[tuple[int, LogLine]]) -> LogFrame:
         np.array([line.time_ns for _, line in lines], np.int64),
         pa.array([line.text for _, line in lines], pa.string()),
         {name: replace(column, category=np.array(kinds[name], np.int8)) for name, column in columns.items()},
-        np.zeros(len(lines), np.int64),
-        np.array([position for position, _ in lines], np.int64),
+        row_object=np.zeros(len(lines), np.int64),
+        row_position=np.array([position for position, _ in lines], np.int64),
     )
 
 

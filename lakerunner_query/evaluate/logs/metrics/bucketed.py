@@ -15,7 +15,7 @@ from lakerunner_query.evaluate.logs.metrics.counting import Counted
 from lakerunner_query.evaluate.logs.metrics.series import Naming
 from lakerunner_query.evaluate.logs.metrics.times import Grid
 from lakerunner_query.evaluate.vectors import Labels
-from lakerunner_query.lang.logql.ast import RangeAggregation
+from lakerunner_query.lang.logql.ast import LogRange
 from lakerunner_query.windows.functions import Int64s
 
 MAX_BUCKETS = 50_000
@@ -23,17 +23,17 @@ MAX_BUCKETS = 50_000
 
 
 def from_buckets(
-    context: Context, expr: RangeAggregation, grid: Grid, naming: Naming
+    context: Context, wanted: LogRange, grid: Grid, naming: Naming
 ) -> tuple[list[Labels], Counted] | None:
     """None where rows have to be looked at."""
-    if expr.range.unwrap is not None or naming.is_without:
+    if wanted.unwrap is not None or naming.is_without:
         return None
     width = width_of(grid)
     count = (grid.to_ns - grid.from_ns) // width
     if count > MAX_BUCKETS:
         return None
     by = tuple(sorted(naming.names))
-    buckets = context.source.buckets(expr.range, by, grid.from_ns, width, count)
+    buckets = context.source.buckets(wanted, by, grid.from_ns, width, count)
     if buckets is None:
         return None
     context.check_series(len(buckets.labels))

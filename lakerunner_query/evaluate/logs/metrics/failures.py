@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from lakerunner_query.evaluate.failures import EvaluationError
 from lakerunner_query.evaluate.logs.columns import ERROR, PRESERVE_ERROR, has_text, holds, overlaid
 from lakerunner_query.evaluate.logs.frame import ABSENT, Category, Column, LogFrame
+from lakerunner_query.evaluate.logs.metrics.series import Naming
 from lakerunner_query.evaluate.logs.stages.failures import JSON_PARSER, LOGFMT_PARSER
 from lakerunner_query.evaluate.spelling import label_set
 from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.lang.logql.ast import (
-    Grouping,
     LabelAnd,
     LabelCompare,
     LabelCondition,
@@ -75,11 +75,15 @@ def raise_oldest(frame: LogFrame, failed: Flags) -> NoReturn:
     raise PipelineError(labels[ERROR], tuple(sorted(labels.items())))
 
 
-def asks_for_errors(expr: RangeAggregation, pushed: Grouping | None) -> bool:
-    """Whether a filter or a grouping names `__error__`."""
+def asks_for_errors(expr: RangeAggregation, naming: Naming) -> bool:
+    """Whether it groups by labels, and the grouping or a filter names `__error__`.
+
+    Loki looks for errors as it looks for any other label, and it does so only where labels are named.
+    """
+    if naming.is_without:
+        return False
     filters = [*expr.range.query.stages, *(expr.range.unwrap.filters if expr.range.unwrap else ())]
-    named = [grouping.labels for grouping in (expr.grouping, pushed) if grouping is not None]
-    return any(ERROR in labels for labels in named) or any(
+    return ERROR in naming.names or any(
         ERROR in names_of(stage.condition) for stage in filters if isinstance(stage, LabelFilter)
     )
 

@@ -20,6 +20,7 @@ from lakerunner_query.evaluate.logs.metrics.presence import absence
 from lakerunner_query.evaluate.logs.metrics.reading import Reading
 from lakerunner_query.evaluate.logs.metrics.sampled import Sampler, over_samples
 from lakerunner_query.evaluate.logs.metrics.series import Naming, SeriesTable
+from lakerunner_query.evaluate.logs.metrics.simplifying import simplified
 from lakerunner_query.evaluate.logs.metrics.times import Grid
 from lakerunner_query.evaluate.rows import occupied
 from lakerunner_query.evaluate.vectors import Labels, Vector
@@ -30,7 +31,8 @@ from lakerunner_query.windows.functions import Int64s
 def range_aggregation(context: Context, expr: RangeAggregation, pushed: Grouping | None) -> Vector:
     """By the series of the pipeline, or by the groups of the expression or of the aggregation above it."""
     grid, naming = Grid.of(context.steps, expr.range), naming_of(expr, pushed)
-    reading = Reading(context.source, expr.range, grid, asks_for_errors(expr, pushed))
+    wanted = simplified(expr.range, naming, of_bytes=expr.op in OF_BYTES)
+    reading = Reading(context.source, wanted, grid, asks_for_errors(expr, naming))
     if expr.op == "absent_over_time":
         return absence(expr.range.query.matchers, _of_lines(context, expr, reading, naming), grid)
     if expr.range.unwrap is None:
@@ -40,7 +42,7 @@ def range_aggregation(context: Context, expr: RangeAggregation, pushed: Grouping
 
 def _of_lines(context: Context, expr: RangeAggregation, reading: Reading, naming: Naming) -> Vector:
     grid = reading.grid
-    found = from_buckets(context, expr, grid, naming) or _counted(context, expr, reading, naming)
+    found = from_buckets(context, reading.wanted, grid, naming) or _counted(context, expr, reading, naming)
     labels, counted = found
     sums = counted.bytes if expr.op in OF_BYTES else counted.lines
     by_second = expr.op in {"rate", "bytes_rate"}

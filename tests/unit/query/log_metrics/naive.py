@@ -1,7 +1,8 @@
-"""Range functions as their definitions say them: slow, one window at a time, nothing shared with the product."""
+"""Range functions as definitions say them: slow, one window at a time, nothing shared with the product."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -59,7 +60,7 @@ def growth(samples: Sequence[tuple[int, float]], window: tuple[int, int]) -> flo
     """Of a counter that falls only when it begins again, drawn out to the edges of the window."""
     if len(samples) < 2:
         return 0.0
-    drops = [a for (_, a), (_, b) in zip(samples, samples[1:], strict=False) if b < a]
+    drops = [a for (_, a), (_, b) in itertools.pairwise(samples) if b < a]
     grown = samples[-1][1] - samples[0][1] + sum(drops)
     sampled = samples[-1][0] - samples[0][0]
     apart = sampled / (len(samples) - 1)

@@ -105,7 +105,7 @@ def test_two_samples_of_one_time_have_no_growth() -> None:
 def test_of_equal_times_the_row_that_was_stored_first_is_first() -> None:
     sampler, times = Sampler(), np.array([10, 10])
     for position, number in ((7, 70.0), (3, 30.0)):
-        rows = LogFrame(times[:1], None, {}, np.zeros(1, np.int64), np.array([position]))
+        rows = LogFrame(times[:1], None, row_object=np.zeros(1, np.int64), row_position=np.array([position]))
         sampler.add(np.zeros(1, np.int64), rows, np.array([number]))
     grid = Grid(10, 1, 1, 5)
     assert over_samples("first_over_time", 0, sampler.samples(1), grid).values.tolist() == [[30.0]]
