@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from lakerunner_query.errors import ParseError, Position
-from lakerunner_query.lang.logql.literals import go_nanoseconds
+from lakerunner_query.lang.logql.literals import InvalidLiteralError, go_nanoseconds, range_nanoseconds
 from lakerunner_query.lang.logql.scanning import MalformedNumberError, number_token
-from lakerunner_query.lang.logql.strings import InvalidStringError, unquote
+from lakerunner_query.lang.logql.strings import InvalidStringError, has_wrong_escape, unquote
 from lakerunner_query.lang.logql.tokens import DURATION, END, FLAG, IDENTIFIER, RANGE, STRING, SYMBOLS, Token
 from lakerunner_query.lang.logql.vocabulary import CALLS, KEYWORDS
 
@@ -29,7 +29,7 @@ _TOKEN = re.compile(
             r"(?P<char>'(?:[^'\\\n]|\\[^\n])*')",
             r'(?P<string>"(?:[^"\\\n]|\\[^\n])*"|`[^`]*`)',
             r"(?P<number>\.?[0-9])",
-            r"(?P<flag>--(?:strict|keep-empty)(?![\w-]))",
+            r"(?P<flag>--(?:strict|keep-empty)(?![A-Za-z-]))",
             r"(?P<symbol>" + "|".join(map(re.escape, SYMBOLS)) + ")",
             r"(?P<range>\[)",
         )
@@ -110,13 +110,19 @@ class Lexer:
         if end < 0:
             raise self._failure("missing closing ']' in duration")
         token = Token(RANGE, self._text[self._at + 1 : end], self._position())
+        try:
+            range_nanoseconds(token.text)
+        except InvalidLiteralError as error:
+            raise self._failure(str(error)) from error
         self._at = end + 1
         return token
 
     def _other(self) -> Token:
         char = self._text[self._at]
         if char in "\"`'":
-            raise self._failure("literal not terminated")
+            rest = self._text[self._at + 1 :].partition("\n")[0]
+            is_escape = char != "`" and has_wrong_escape(rest, char)
+            raise self._failure("invalid char escape" if is_escape else "literal not terminated")
         if char in "\0\ufffd":
             raise self._failure("invalid character NUL" if char == "\0" else "invalid UTF-8 encoding")
         return self._emit(IDENTIFIER, self._at + 1)

@@ -24,6 +24,7 @@ _GO_UNITS = {
 _GO_PART = re.compile(r"(\d+\.?\d*|\.\d+)([^\d.]+)")
 _GO = re.compile(r"([-+]?)((?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+|0)")
 _LARGEST = 2**63
+_PART = re.compile(r"[0-9]+([^0-9]+)")
 _MOST_DIGITS = 100
 """Of one part of a duration; what is longer is too large or too exact to mean anything."""
 _BYTES = re.compile(r"([0-9.]+) *([a-zA-Z]*)")
@@ -54,6 +55,9 @@ def range_nanoseconds(text: str) -> int:
     """A duration of Prometheus."""
     if not text:
         raise InvalidLiteralError("empty duration string")
+    unit = next((part[1] for part in _PART.finditer(text) if part[1] not in durations.UNITS), None)
+    if unit is not None and text[0].isdigit():
+        raise InvalidLiteralError(f"unknown unit {quote(unit)} in duration {quote(text)}")
     try:
         return durations.milliseconds(text) * 1_000_000
     except durations.InvalidDurationError as error:

@@ -6,17 +6,16 @@ The range may follow the selector or the pipeline, and parentheses may enclose w
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from lakerunner_query.errors import ParseError, Position
+from lakerunner_query.errors import Position
 from lakerunner_query.lang.logql.ast import Conversion, LabelFilter, LogQuery, LogRange, Stage, Unwrap
 from lakerunner_query.lang.logql.cursor import Cursor
-from lakerunner_query.lang.logql.literals import InvalidLiteralError, nanoseconds, range_nanoseconds
+from lakerunner_query.lang.logql.literals import nanoseconds, range_nanoseconds
 from lakerunner_query.lang.logql.parser_filters import LINE_OPS, line_filter
 from lakerunner_query.lang.logql.parser_selector import selector
 from lakerunner_query.lang.logql.parser_stages import label_filter, stage
-from lakerunner_query.lang.logql.tokens import DURATION, IDENTIFIER, RANGE, Token
+from lakerunner_query.lang.logql.tokens import DURATION, IDENTIFIER, RANGE
 from lakerunner_query.lang.logql.vocabulary import CONVERSIONS
 from lakerunner_query.lang.matcher import Matcher
 from lakerunner_query.lang.promql.unwinding import Task
@@ -110,16 +109,10 @@ def _open_end_in_parentheses(parts: _Parts) -> tuple[str, ...]:
 
 
 def _range(cursor: Cursor, parts: _Parts) -> None:
-    parts.range_ns = _read(range_nanoseconds, cursor.take())
+    """Both durations have been found sound by the lexer."""
+    parts.range_ns = range_nanoseconds(cursor.take().text)
     if cursor.take_if("offset"):
-        parts.offset_ns = _read(nanoseconds, cursor.expect(DURATION))
-
-
-def _read(read: Callable[[str], int], token: Token) -> int:
-    try:
-        return read(token.text)
-    except InvalidLiteralError as error:
-        raise ParseError(str(error), token.position) from error
+        parts.offset_ns = nanoseconds(cursor.expect(DURATION).text)
 
 
 def _pipeline(cursor: Cursor, parts: _Parts) -> Task[None]:

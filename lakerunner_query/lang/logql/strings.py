@@ -42,6 +42,14 @@ def unquote(literal: str) -> str:
         raise InvalidStringError("invalid UTF-8 encoding") from error
 
 
+def has_wrong_escape(body: str, quotation: str) -> bool:
+    """Whether a backslash stands where Go knows no escape."""
+    allowed = re.compile(
+        rf"\\(?:[abfnrtv\\{quotation}]|[0-7]{{3}}|x[0-9a-fA-F]{{2}}|u[0-9a-fA-F]{{4}}|U[0-9a-fA-F]{{8}})"
+    )
+    return "\\" in allowed.sub("", body)
+
+
 def quote(value: str) -> str:
     """The canonical literal: double quotes, escapes only where needed."""
     if _PLAIN.fullmatch(value):
