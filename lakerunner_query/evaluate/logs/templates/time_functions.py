@@ -63,8 +63,13 @@ def seconds(text: str) -> float:
         ns = parsed_duration(text)
     except DurationError as error:
         raise TemplateError(str(error)) from error
-    whole, rest = abs(ns) // SECOND, abs(ns) % SECOND
-    return (whole + rest / 1e9) * (-1 if ns < 0 else 1)
+    return _in_units(ns, SECOND)
+
+
+def _in_units(ns: int, unit: int) -> float:
+    """Whole units and the rest of one are told apart first, which keeps more digits."""
+    whole, rest = divmod(abs(ns), unit)
+    return (whole + rest / unit) * (-1.0 if ns < 0 else 1.0)
 
 
 _UNITS = {5: 86_400 * SECOND, 10: SECOND, 13: 10**6, 16: 10**3, 19: 1}
@@ -162,9 +167,9 @@ _TIME_METHODS = (
     function("Round", lambda t, d: _multiple(t, d, (d + 1) // 2), DURATION),
 )
 _DURATION_METHODS = (
-    function("Hours", lambda d: d / 3.6e12),
-    function("Minutes", lambda d: d / 6e10),
-    function("Seconds", lambda d: d / 1e9),
+    function("Hours", lambda d: _in_units(d, 3600 * SECOND)),
+    function("Minutes", lambda d: _in_units(d, 60 * SECOND)),
+    function("Seconds", lambda d: _in_units(d, SECOND)),
     function("Milliseconds", lambda d: Int64(int(d / 10**6))),
     function("Microseconds", lambda d: Int64(int(d / 10**3))),
     function("Nanoseconds", Int64),
