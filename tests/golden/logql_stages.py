@@ -70,7 +70,9 @@ def run(
     if not frame.count:
         return None
     found = {name: (column, column.codes[0]) for name, column in frame.labels.items() if column.codes[0] >= 0}
-    return frame.line[0].as_py(), {name: column.values[code].as_py() for name, (column, code) in found.items()}
+    return frame.line[0].as_py(), {
+        name: column.values[code].as_py() for name, (column, code) in found.items()
+    }
 
 
 def frame_of(lines: list[str], labels: Labels | None = None, metadata: Labels | None = None) -> LogFrame:

@@ -8,6 +8,7 @@ Work happens per distinct value; rows are only ever touched through their codes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -98,9 +99,40 @@ def without_rows(column: Column, rows: Flags) -> Column:
 
 
 def is_base(frame: LogFrame, name: str) -> Flags:
-    """Which rows have the label from their stream or their metadata: nothing parsed takes its place."""
+    """Which rows have the label from their stream, be it no more there, or their metadata."""
+    found = present(frame, name) & ~_is_of(frame, name, Category.PARSED)
+    return found | (frame.removed[name] == Category.STREAM) if name in frame.removed else found
+
+
+def was_parsed(frame: LogFrame, name: str) -> Flags:
+    """Which rows have the label from a stage of the pipeline, be it no more there."""
+    found = present(frame, name) & _is_of(frame, name, Category.PARSED)
+    return found | (frame.removed[name] == Category.PARSED) if name in frame.removed else found
+
+
+def _is_of(frame: LogFrame, name: str, category: Category) -> Flags:
     column = frame.labels.get(name)
-    if column is None or column.category is Category.PARSED:
-        return np.zeros(frame.count, np.bool_)
-    there = column.codes >= 0
-    return there if isinstance(column.category, Category) else there & (column.category != Category.PARSED)
+    found = column is not None and np.equal(column.category, category)
+    return np.broadcast_to(np.asarray(found, np.bool_), frame.count)
+
+
+def remembering(before: LogFrame, after: LogFrame) -> LogFrame:
+    """What a stage that takes labels away has made of a frame, with what it took away."""
+    removed = dict(after.removed)
+    for name, column in before.labels.items():
+        gone = (column.codes >= 0) & ~_has_still(after, name, column)
+        gone &= np.not_equal(column.category, Category.METADATA)
+        if gone.any():
+            known = removed.get(name, np.full(after.count, ABSENT, np.int8))
+            kept = known == Category.STREAM
+            removed[name] = np.where(gone & ~kept, column.category, known).astype(np.int8)
+    return replace(after, removed=removed)
+
+
+def _has_still(after: LogFrame, name: str, column: Column) -> Flags:
+    """Which rows have the label from where it was before."""
+    return (
+        present(after, name) & np.equal(after.labels[name].category, column.category)
+        if (name in after.labels)
+        else np.zeros(after.count, np.bool_)
+    )

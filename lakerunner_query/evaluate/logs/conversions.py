@@ -19,8 +19,11 @@ import pyarrow as pa
 
 from lakerunner_query.windows.functions import Doubles
 
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F_]+\.?[0-9a-fA-F_]*|\.[0-9a-fA-F_]+)[pP][+-]?\d+")
+_DIGITS, _HEX_DIGITS = r"\d(?:_?\d)*", r"[0-9a-fA-F](?:_?[0-9a-fA-F])*"
+_NUMBER = re.compile(rf"[+-]?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?", re.ASCII)
+_HEXADECIMAL = re.compile(
+    rf"[+-]?0[xX]_?(?:{_HEX_DIGITS}\.?(?:{_HEX_DIGITS})?|\.{_HEX_DIGITS})[pP][+-]?{_DIGITS}", re.ASCII
+)
 _SPECIAL = re.compile(r"(?i)[+-]?inf(?:inity)?|nan")
 _LIMIT_NS = 1 << 63
 _DURATION_UNITS = {
@@ -33,7 +36,7 @@ _DURATION_UNITS = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-_DURATION_PART = re.compile(r"(\d*)(?:(\.)(\d*))?([^\d.]*)")
+_DURATION_PART = re.compile(r"(\d*)(?:(\.)(\d*))?([^\d.]*)", re.ASCII)
 _SIZE = re.compile(r"([\d.,]*)(.*)", re.DOTALL)
 _SIZE_UNITS = {"": 1, "b": 1} | {
     letter + ending: base**power
@@ -68,8 +71,8 @@ def converted(values: pa.StringArray, convert: Callable[[str], float]) -> Conver
 def number(text: str) -> float:
     """A float as Go's `ParseFloat` reads it.
 
-    >>> number("1e3"), number("0x1p4"), number("Inf")
-    (1000.0, 16.0, inf)
+    >>> number("1e3"), number("1_000"), number("0x1p4"), number("Inf")
+    (1000.0, 1000.0, 16.0, inf)
     """
     if _NUMBER.fullmatch(text):
         value = float(text)
@@ -94,20 +97,22 @@ def duration_ns(text: str) -> int:
         return 0
     total = 0
     if not rest:
-        raise ConversionError(f"time: invalid duration {quoted(text)}")
+        raise ConversionError(f"time: invalid duration {_quoted_ascii(text)}")
     while rest:
         part = _DURATION_PART.match(rest)
         if part is None or not (part[1] or part[3]):
-            raise ConversionError(f"time: invalid duration {quoted(text)}")
+            raise ConversionError(f"time: invalid duration {_quoted_ascii(text)}")
         if not part[4]:
-            raise ConversionError(f"time: missing unit in duration {quoted(text)}")
+            raise ConversionError(f"time: missing unit in duration {_quoted_ascii(text)}")
         unit = _DURATION_UNITS.get(part[4])
         if unit is None:
-            raise ConversionError(f"time: unknown unit {quoted(part[4])} in duration {quoted(text)}")
+            raise ConversionError(
+                f"time: unknown unit {_quoted_ascii(part[4])} in duration {_quoted_ascii(text)}"
+            )
         fraction = part[3] or ""
         total += int(part[1] or 0) * unit + int(int(fraction or 0) * (unit / 10 ** len(fraction)))
         if total >= _LIMIT_NS:
-            raise ConversionError(f"time: invalid duration {quoted(text)}")
+            raise ConversionError(f"time: invalid duration {_quoted_ascii(text)}")
         rest = rest[part.end() :]
     return -total if text[0] == "-" else total
 
@@ -134,3 +139,12 @@ def size(text: str) -> float:
 
 def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
+
+
+def _quoted_ascii(text: str) -> str:
+    """As Go's `time` quotes: what is not printable ASCII byte by byte."""
+    shown = (
+        f"\\{byte:c}" if byte in b'"\\' else f"{byte:c}" if 32 <= byte < 128 else f"\\x{byte:02x}"
+        for byte in text.encode()
+    )
+    return f'"{"".join(shown)}"'

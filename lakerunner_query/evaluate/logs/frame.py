@@ -54,6 +54,9 @@ class LogFrame:
     row_object: Int64s | None = None
     row_position: Int64s | None = None
     """The row id, where the source has one: ties of time are told apart by it."""
+    removed: dict[str, Int8s] = field(default_factory=dict)
+    """By label and row, the category of what stood there and was taken away, `ABSENT` where nothing was: a
+    name that was the stream's or that a parser has made once is not given again. (Metadata is forgotten.)"""
 
     @property
     def count(self) -> int:
@@ -66,6 +69,7 @@ class LogFrame:
             {name: column.take(rows) for name, column in self.labels.items()},
             None if self.row_object is None else self.row_object[rows],
             None if self.row_position is None else self.row_position[rows],
+            {name: category[rows] for name, category in self.removed.items()},
         )
 
     def keep(self, wanted: Flags) -> LogFrame:

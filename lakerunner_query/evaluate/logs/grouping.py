@@ -2,7 +2,8 @@
 
     app  "web" "db" "web"  by (app)  ->  0 1 0, [(("app", "web"),), (("app", "db"),)]
 
-Only codes are compared. A label that a row does not have is not in its group's set; one that is empty is.
+Only codes are compared. A label that a row does not have is not in its group's set; one that is empty is. A
+label without a name (`json` makes it of an empty key) groups nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _chosen(frame: LogFrame, labels: Iterable[str] | None, without: bool) -> lis
     return [
         (name, column)
         for name, column in sorted(frame.labels.items())
-        if labels is None or (name in named) != without
+        if name and (labels is None or (name in named) != without)
     ]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from lakerunner_query.evaluate.logs.columns import remembering
 from lakerunner_query.evaluate.logs.formatting import label_format, line_format
 from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.source import Demand
@@ -24,7 +25,7 @@ from lakerunner_query.evaluate.logs.stages.line_filters import line_filter
 from lakerunner_query.evaluate.logs.stages.logfmt_keys import logfmt_keys
 from lakerunner_query.evaluate.logs.stages.logfmt_pairs import logfmt_pairs
 from lakerunner_query.evaluate.logs.stages.unpacking import unpacked
-from lakerunner_query.evaluate.logs.wanted import Wanted, wanted_by
+from lakerunner_query.evaluate.logs.wanted import Wanted, parses, wanted_by
 from lakerunner_query.lang.logql.ast import (
     Decolorize,
     Drop,
@@ -67,12 +68,17 @@ _RUN: dict[type, Run] = {
     LabelFormat: lambda frame, stage, _wanted, now_ns: label_format(frame, stage.operations, now_ns),
 }
 
+_TAKE_AWAY = (Keep, Drop, LabelFormat)
+
 
 def apply(frame: LogFrame, stages: Sequence[Stage], demand: Demand, now_ns: int) -> LogFrame:
     """The rows that pass all stages, with the labels the demand asks for (and maybe others)."""
     wanted = wanted_by(stages, demand)
     for number, stage in enumerate(stages):
+        before = frame
         frame = _RUN[type(stage)](frame, stage, wanted[number + 1], now_ns)
+        if isinstance(stage, _TAKE_AWAY) and parses(stages[number + 1 :]):
+            frame = remembering(before, frame)
     return frame
 
 

@@ -3,13 +3,14 @@
     | json | status >= 500, counted by (app)  ->  before json: app, status;  before the filter: app, status;
                                                   behind it: app
 
-Computed from the end: a stage adds what it reads itself and takes away what it makes or drops. None means
-all there are. With this in hand a parser writes down nothing that nobody reads.
+Computed from the end: a stage adds what it reads itself; `keep` limits what went before. None means all
+there are. A label that is dropped stays wanted, because a parser behind must not give its name again. With
+this in hand a parser writes down nothing that nobody reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from lakerunner_query.evaluate.logs.columns import ERROR, ERROR_DETAILS, SPECIAL
 from lakerunner_query.evaluate.logs.formatting import labels_read
@@ -39,29 +40,51 @@ from lakerunner_query.lang.matcher import Matcher
 Wanted = frozenset[str] | None
 
 
+_PARSERS = (Json, Logfmt, Regexp, Pattern, Unpack)
+
+
+def parses(stages: Sequence[Stage]) -> bool:
+    return any(isinstance(stage, _PARSERS) for stage in stages)
+
+
 def wanted_by(stages: Sequence[Stage], demand: Demand) -> list[Wanted]:
     """Entry i: the labels that stage i or anything behind it looks at; the last entry is the demand."""
     found: list[Wanted] = [demand.labels]
-    for stage in reversed(stages):
-        found.append(_before(stage, found[-1]))
+    for number in range(len(stages) - 1, -1, -1):
+        found.append(_before(stages[number], found[-1], parses(stages[number + 1 :])))
     return found[::-1]
 
 
-def _before(stage: Stage, after: Wanted) -> Wanted:
+def _before(stage: Stage, after: Wanted, parsed_later: bool) -> Wanted:
     match stage:
         case LabelFilter(condition):
-            return None if after is None else after.union(names_in(condition))
+            return _with(after, names_in(condition))
         case Json() | Logfmt() | Regexp() | Pattern() | Unpack():
-            return None if after is None else after | {name.removesuffix(EXTRACTED) for name in after}
-        case Keep(items):
+            return _with(after, parsed_from(stage, after))
+        case Keep(items) if items and not parsed_later:
             return _before_keep(items, after)
-        case Drop(items):
-            return _before_drop(items, after)
+        case Keep(items) | Drop(items):
+            return _with(after, _matched(items))
         case LineFormat() | LabelFormat():
             read = labels_read(stage)
-            return None if after is None or read is None else after | read
+            return None if read is None else _with(after, read)
         case _:
             return after
+
+
+def _with(after: Wanted, names: Iterable[str]) -> Wanted:
+    return None if after is None else after.union(names)
+
+
+def parsed_from(stage: Stage, after: Wanted) -> Iterator[str]:
+    """Labels that decide under which name a parser's fields go, or whether they count."""
+    yield from (name.removesuffix(EXTRACTED) for name in after or ())
+    if isinstance(stage, Logfmt):
+        yield from (str(part) for one in stage.extractions for part in (one.name, *one.path[:1]))
+
+
+def _matched(items: tuple[str | Matcher, ...]) -> Iterator[str]:
+    return (item.name for item in items if isinstance(item, Matcher))
 
 
 def names_in(condition: LabelCondition) -> Iterator[str]:
@@ -77,11 +100,5 @@ def names_in(condition: LabelCondition) -> Iterator[str]:
 
 
 def _before_keep(items: tuple[str | Matcher, ...], after: Wanted) -> Wanted:
-    if not items:
-        return after
     kept = SPECIAL.union(item.name if isinstance(item, Matcher) else item for item in items)
     return kept if after is None else after & kept
-
-
-def _before_drop(items: tuple[str | Matcher, ...], after: Wanted) -> Wanted:
-    return None if after is None else after.difference(item for item in items if isinstance(item, str))

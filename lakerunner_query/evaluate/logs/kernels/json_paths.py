@@ -3,7 +3,8 @@
     a.b[1] in {"a":{"b":[1,2]}}  ->  (a.b[1], "2")
 
 The paths are a tree: from a node an edge leads on, named by a key or an index. Of a path that occurs twice
-the first value counts. A line that breaks off gives what stood before.
+the first value counts. What is broken elsewhere does not matter, and a line that breaks off gives what stood
+before.
 """
 
 from __future__ import annotations
@@ -15,17 +16,22 @@ import numpy as np
 from lakerunner_query.evaluate.logs.kernels.escapes import unescape
 from lakerunner_query.evaluate.logs.kernels.fields import FULL, TOKENS, Tokens, emit
 from lakerunner_query.evaluate.logs.kernels.json_tokens import (
+    ARRAY_ERROR,
     CLOSE_ARRAY,
     CLOSE_OBJECT,
     COLON,
     COMMA,
     FINE,
+    JSON_ERROR,
     NULL,
     OBJECT_ERROR,
     OPEN_ARRAY,
     OPEN_OBJECT,
     QUOTE,
+    START_ERROR,
+    STRING_ERROR,
     UNKNOWN,
+    UNKNOWN_ERROR,
     block_end,
     has_escape,
     literal_kind,
@@ -97,86 +103,88 @@ def _scan_line(
     seen: Int64s,
     scratch: Bytes,
 ) -> Integer:
-    at = next_token(data, begin, end)
-    if at == end:
+    if begin == end:
         return FINE
-    if data[at] != OPEN_OBJECT and data[at] != OPEN_ARRAY:
-        return OBJECT_ERROR
-    depth, limit = 0, end
+    if data[begin] == QUOTE:
+        return FINE
+    if data[begin] != OPEN_OBJECT and data[begin] != OPEN_ARRAY:
+        return START_ERROR
+    at, depth, limit, error = begin + 1, 0, end, FINE
     node: Integer = np.int64(0)
-    index: Integer = np.int64(-1)
-    if data[at] == OPEN_ARRAY:
-        index = np.int64(0)
-    at = next_token(data, at + 1, end)
-    while at < limit:
-        if data[at] == (CLOSE_OBJECT if index < 0 else CLOSE_ARRAY):
+    index: Integer = np.int64(0 if data[begin] == OPEN_ARRAY else -1)
+    while True:
+        at = next_token(data, at, limit)
+        if at >= limit or data[at] == (CLOSE_OBJECT if index < 0 else CLOSE_ARRAY):
             if depth == 0:
-                return FINE
+                return error
             depth -= 1
             at, node, limit, index = limit, stack[depth, 0], stack[depth, 1], stack[depth, 2]
+            continue
+        child: Integer = np.int64(NONE)
+        if index >= 0:
+            if data[at] == COMMA:
+                at += 1
+                continue
+            child = _child_of_index(tree, node, index)
+            index += 1
         else:
-            if index < 0:
-                if data[at] != QUOTE:
-                    return FINE
-                close = string_end(data, at + 1, limit)
-                if close < 0:
-                    return FINE
-                child = _child_of_key(data, at + 1, close, tree, node, scratch)
-                at = next_token(data, close + 1, limit)
-                if at == limit or data[at] != COLON:
-                    return FINE
-                at = next_token(data, at + 1, limit)
-                if at == limit:
-                    return FINE
-            else:
-                child = _child_of_index(tree, node, index)
-                index += 1
-            start, stop, close, escaped = _value(data, at, limit)
+            if data[at] != QUOTE:
+                at += 1
+                continue
+            close = string_end(data, at + 1, limit)
             if close < 0:
-                return FINE
-            if child >= 0:
-                if tree.ends[child] and seen[child] != row:
-                    if not emit(tokens, counts, row, child, start, stop, escaped):
-                        seen[:] = -1
-                        return FULL
-                    seen[child] = row
-                if tree.leads_on[child] and (data[at] == OPEN_OBJECT or data[at] == OPEN_ARRAY):
-                    stack[depth, 0], stack[depth, 1], stack[depth, 2] = node, limit, index
-                    depth += 1
-                    node, limit = child, close
-                    index = np.int64(0 if data[at] == OPEN_ARRAY else -1)
-                    at = next_token(data, at + 1, limit)
-                    continue
-            at = close
-        at = next_token(data, at, limit)
+                return error
+            behind = next_token(data, close + 1, limit)
+            if behind == limit or data[behind] != COLON:
+                at = close + 1
+                continue
+            child = _child_of_key(data, at + 1, close, tree, node, scratch)
+            at = next_token(data, behind + 1, limit)
+        is_new = child >= 0 and tree.ends[child] and seen[child] != row
         if at == limit:
-            return FINE
-        if data[at] == COMMA:
-            at = next_token(data, at + 1, limit)
-        elif data[at] != CLOSE_OBJECT and data[at] != CLOSE_ARRAY:
-            return FINE
-    return FINE
+            return JSON_ERROR if is_new else error
+        start, stop, close, escaped, wrong = _value(data, at, limit)
+        if is_new:
+            if wrong != FINE:
+                error = wrong
+            elif not emit(tokens, counts, row, child, start, stop, escaped):
+                seen[:] = -1
+                return FULL
+            seen[child] = row
+        if child >= 0 and tree.leads_on[child] and (data[at] == OPEN_OBJECT or data[at] == OPEN_ARRAY):
+            stack[depth, 0], stack[depth, 1], stack[depth, 2] = node, limit, index
+            depth += 1
+            node = child
+            index = np.int64(0 if data[at] == OPEN_ARRAY else -1)
+            limit = close if close >= 0 else limit
+            at += 1
+            continue
+        if close < 0:
+            return error
+        at = close
 
 
 @scanner
-def _value(data: Bytes, at: Integer, limit: Integer) -> tuple[Integer, Integer, Integer, bool]:
-    """The text of a value from, to, behind it, and whether it has escapes; behind is -1 if it is broken."""
+def _value(data: Bytes, at: Integer, limit: Integer) -> tuple[Integer, Integer, Integer, bool, int]:
+    """The text of a value from, to, behind it, whether it has escapes, and what is wrong with it.
+
+    Behind is -1 where nothing can follow.
+    """
     if data[at] == QUOTE:
         close = string_end(data, at + 1, limit)
         if close < 0:
-            return at, at, np.int64(-1), False
-        return at + 1, close, close + 1, has_escape(data, at + 1, close)
+            return at, at, np.int64(-1), False, STRING_ERROR
+        return at + 1, close, close + 1, has_escape(data, at + 1, close), FINE
     if data[at] == OPEN_OBJECT:
         close = block_end(data, at, limit, OPEN_OBJECT, CLOSE_OBJECT)
-        return at, close, close, False
+        return at, close, close, False, FINE if close >= 0 else OBJECT_ERROR
     if data[at] == OPEN_ARRAY:
         close = block_end(data, at, limit, OPEN_ARRAY, CLOSE_ARRAY)
-        return at, close, close, False
+        return at, close, close, False, FINE if close >= 0 else ARRAY_ERROR
     close = token_end(data, at, limit)
     kind = literal_kind(data, at, close)
-    if kind == UNKNOWN:
-        return at, at, np.int64(-1), False
-    return at, at if kind == NULL else close, close, False
+    stop = at if kind == NULL else close
+    return at, stop, max(close, at + 1), False, UNKNOWN_ERROR if kind == UNKNOWN else FINE
 
 
 @scanner

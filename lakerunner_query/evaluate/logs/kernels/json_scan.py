@@ -52,18 +52,22 @@ def scan_rows(
     offsets: Int32s,
     first: Integer,
     last: Integer,
+    is_flat: bool,
     tokens: Tokens,
     paths: Paths,
     counts: Int64s,
     errors: Int8s,
 ) -> Integer:
-    """Scan lines until `last` or until tokens or paths are full; the row that was not scanned any more."""
+    """Scan lines until `last` or until tokens or paths are full; the row that was not scanned any more.
+
+    Flat: objects within the line's are passed over.
+    """
     ends = np.empty(DEEPEST, np.int64)
     parents = np.empty(DEEPEST, np.int32)
     for row in range(first, last):
         before = counts[TOKENS]
         begin, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
-        error = _scan_line(data, begin, end, row, tokens, paths, counts, ends, parents)
+        error = _scan_line(data, begin, end, row, is_flat, tokens, paths, counts, ends, parents)
         if error == FULL:
             counts[TOKENS] = before
             return np.int64(row)
@@ -77,6 +81,7 @@ def _scan_line(
     begin: Integer,
     end: Integer,
     row: Integer,
+    is_flat: bool,
     tokens: Tokens,
     paths: Paths,
     counts: Int64s,
@@ -121,13 +126,15 @@ def _scan_line(
                 finish = block_end(data, at, limit, OPEN_OBJECT, CLOSE_OBJECT)
                 if finish < 0:
                     return OBJECT_ERROR
-                if depth == DEEPEST:
-                    return DEPTH_ERROR
-                ends[depth], parents[depth] = limit, parent
-                depth += 1
-                at, limit, parent = next_token(data, at + 1, finish), finish, path
-                continue
-            if data[at] == QUOTE:
+                if not is_flat:
+                    if depth == DEEPEST:
+                        return DEPTH_ERROR
+                    ends[depth], parents[depth] = limit, parent
+                    depth += 1
+                    at, limit, parent = next_token(data, at + 1, finish), finish, path
+                    continue
+                at = finish
+            elif data[at] == QUOTE:
                 close = string_end(data, at + 1, limit)
                 if close < 0:
                     return STRING_ERROR

@@ -13,6 +13,9 @@ from resources.kernel import Integer, inlined, scanner
 
 FINE = 0
 OBJECT_ERROR, JSON_ERROR, STRING_ERROR, ARRAY_ERROR, UNKNOWN_ERROR, ESCAPE_ERROR, DEPTH_ERROR = range(1, 8)
+START_ERROR = 8
+"""The line does not begin like JSON: nothing more is said of it."""
+LAST_ERROR = START_ERROR
 
 QUOTE, BACKSLASH, COMMA, COLON = 34, 92, 44, 58
 OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT = 91, 93, 123, 125

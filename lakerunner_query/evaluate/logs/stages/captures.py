@@ -18,7 +18,7 @@ from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.kernels.distinct import gather_spans
 from lakerunner_query.evaluate.logs.kernels.fields import Tokens
 from lakerunner_query.evaluate.logs.kernels.patterns import capture_rows
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, text_of
+from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, strings, text_of
 from lakerunner_query.evaluate.logs.stages.names import sanitised
 from lakerunner_query.evaluate.logs.stages.pattern_text import parser_pattern
 from lakerunner_query.evaluate.logs.stages.placing import placed
@@ -44,9 +44,9 @@ def pattern_captures(frame: LogFrame, stage: Pattern, wanted: Wanted) -> LogFram
     return placed(frame, fields, wanted, plain)
 
 
-def plain(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> tuple[Bytes, Int32s]:
+def plain(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> tuple[pa.StringArray, bool]:
     del escaped
-    return gather_spans(data, start, length)
+    return strings(*gather_spans(data, start, length)), False
 
 
 def regexp_groups(frame: LogFrame, stage: Regexp, wanted: Wanted) -> LogFrame:

@@ -18,12 +18,14 @@ SAMPLE_EXTRACTION = "SampleExtractionErr"
 
 
 def failed(frame: LogFrame, rows: Int64s, kind: str, details: Int32s, texts: Sequence[str]) -> LogFrame:
-    """`rows` with an error of this kind; `details` are codes into `texts`, one per row."""
+    """`rows` with an error of this kind; `details` are codes into `texts`, `ABSENT` where there are none."""
     if not len(rows):
         return frame
     error = Column(np.zeros(len(rows), np.int32), pa.array([kind], pa.string()), Category.PARSED)
-    said = coded(details, pa.array(list(texts), pa.string()), Category.PARSED)
+    there = details >= 0
+    said = coded(details[there], pa.array(list(texts), pa.string()), Category.PARSED)
     labels = dict(frame.labels)
     labels[ERROR] = overlaid(labels.get(ERROR), rows, error, frame.count)
-    labels[ERROR_DETAILS] = overlaid(labels.get(ERROR_DETAILS), rows, said, frame.count)
+    if there.any():
+        labels[ERROR_DETAILS] = overlaid(labels.get(ERROR_DETAILS), rows[there], said, frame.count)
     return frame.with_labels(labels)

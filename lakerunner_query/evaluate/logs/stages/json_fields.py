@@ -9,16 +9,17 @@ keeps its labels and gets `__error__="JSONParserErr"`.
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
-from lakerunner_query.evaluate.logs.frame import LogFrame
+from lakerunner_query.evaluate.logs.frame import ABSENT, LogFrame
 from lakerunner_query.evaluate.logs.kernels import json_tokens
 from lakerunner_query.evaluate.logs.kernels.escapes import unescaped_spans
 from lakerunner_query.evaluate.logs.kernels.fields import Paths, Tokens
 from lakerunner_query.evaluate.logs.kernels.json_scan import DEEPEST, scan_rows
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, text_of
+from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, strings, text_of
 from lakerunner_query.evaluate.logs.stages.failures import JSON_PARSER, failed
 from lakerunner_query.evaluate.logs.stages.names import joined, sanitised
-from lakerunner_query.evaluate.logs.stages.placing import placed
+from lakerunner_query.evaluate.logs.stages.placing import placed, repaired
 from lakerunner_query.evaluate.logs.stages.scanning import Scanner, Wanted
 from lakerunner_query.windows.functions import Flags, Int8s, Int64s
 
@@ -31,6 +32,8 @@ DETAILS = {
     json_tokens.ESCAPE_ERROR: "Encountered an invalid escape sequence in a string",
     json_tokens.DEPTH_ERROR: f"more than {DEEPEST} objects within objects",
 }
+_CODES = np.full(json_tokens.LAST_ERROR + 1, ABSENT, np.int32)
+_CODES[list(DETAILS)] = range(len(DETAILS))
 
 
 def json_fields(frame: LogFrame, wanted: Wanted) -> LogFrame:
@@ -38,7 +41,7 @@ def json_fields(frame: LogFrame, wanted: Wanted) -> LogFrame:
     errors = np.zeros(frame.count, np.int8)
 
     def scan(first: int, last: int, tokens: Tokens, paths: Paths, counts: Int64s) -> int:
-        return int(scan_rows(text.data, text.offsets, first, last, tokens, paths, counts, errors))
+        return int(scan_rows(text.data, text.offsets, first, last, False, tokens, paths, counts, errors))
 
     fields = Scanner(text, _named, _key_text, wanted).run(scan)
     return with_json_errors(placed(frame, fields, wanted, unescaped_json), errors)
@@ -46,12 +49,13 @@ def json_fields(frame: LogFrame, wanted: Wanted) -> LogFrame:
 
 def with_json_errors(frame: LogFrame, errors: Int8s) -> LogFrame:
     rows = np.flatnonzero(errors).astype(np.int64)
-    details = errors[rows].astype(np.int32) - 1
-    return failed(frame, rows, JSON_PARSER, details, list(DETAILS.values()))
+    return failed(frame, rows, JSON_PARSER, _CODES[errors[rows]], list(DETAILS.values()))
 
 
-def unescaped_json(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> tuple[Bytes, Int32s]:
-    return unescaped_spans(data, start, length, escaped, True)
+def unescaped_json(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> tuple[pa.StringArray, bool]:
+    """Texts; one with a broken escape is empty."""
+    values, is_repaired = repaired(strings(*unescaped_spans(data, start, length, escaped, True)))
+    return values, is_repaired or bool(escaped.any())
 
 
 def key_text(raw: bytes) -> str:

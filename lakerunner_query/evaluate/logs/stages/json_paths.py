@@ -15,10 +15,11 @@ import numpy as np
 from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.kernels.fields import Tokens
 from lakerunner_query.evaluate.logs.kernels.json_paths import Tree, scan_paths
+from lakerunner_query.evaluate.logs.kernels.json_tokens import START_ERROR
 from lakerunner_query.evaluate.logs.kernels.text import text_of
 from lakerunner_query.evaluate.logs.stages.filling import filled
 from lakerunner_query.evaluate.logs.stages.json_fields import unescaped_json, with_json_errors
-from lakerunner_query.evaluate.logs.stages.placing import placed
+from lakerunner_query.evaluate.logs.stages.placing import Which, placed
 from lakerunner_query.evaluate.logs.stages.scanning import Wanted, grown_scan, is_wanted
 from lakerunner_query.lang.logql.ast import Extraction
 from lakerunner_query.windows.functions import Int64s
@@ -38,8 +39,8 @@ def json_paths(frame: LogFrame, extractions: tuple[Extraction, ...], wanted: Wan
 
     found = grown_scan(text, scan, [""] * len(tree.ends))
     fields = found.relabelled([(one.name, node_of[one.path]) for one in chosen])
-    frame = placed(frame, fields, wanted, unescaped_json, overwrites=True)
-    parsed = (np.diff(text.offsets) > 0) & (errors == 0)
+    frame = placed(frame, fields, wanted, unescaped_json, Which.LATEST)
+    parsed = (np.diff(text.offsets) > 0) & (errors != START_ERROR)
     frame = filled(frame, [one.name for one in chosen], parsed, wanted)
     return with_json_errors(frame, errors)
 

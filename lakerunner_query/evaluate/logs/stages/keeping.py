@@ -3,15 +3,16 @@
     drop code="500" on code="500", zone="eu"  ->  zone="eu"
 
 With a matcher a label is meant only in the rows where it matches. What says that a row has an error is kept
-by `keep` always.
+by `keep` always; `drop __error__` takes the details along from a row that has nothing but stream labels, as
+Loki does.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.evaluate.logs.columns import SPECIAL, without_rows
-from lakerunner_query.evaluate.logs.frame import LogFrame
+from lakerunner_query.evaluate.logs.columns import ERROR, ERROR_DETAILS, SPECIAL, without_rows
+from lakerunner_query.evaluate.logs.frame import Category, LogFrame
 from lakerunner_query.evaluate.logs.stages.label_filters import matches
 from lakerunner_query.lang.logql.ast import Drop, Keep
 from lakerunner_query.lang.matcher import Matcher
@@ -35,9 +36,20 @@ def without_labels(frame: LogFrame, stage: Drop) -> LogFrame:
     labels = {}
     for name, column in frame.labels.items():
         meant = _meant(frame, name, stage.items)
+        if name == ERROR_DETAILS:
+            meant |= _meant(frame, ERROR, stage.items) & ~_has_more(frame)
         if not meant.all():
             labels[name] = without_rows(column, meant) if meant.any() else column
     return frame.with_labels(labels)
+
+
+def _has_more(frame: LogFrame) -> Flags:
+    """Which rows have labels that are not their stream's, those of an error apart."""
+    more = np.zeros(frame.count, np.bool_)
+    for name, column in frame.labels.items():
+        if name not in SPECIAL:
+            more |= (column.codes >= 0) & np.not_equal(column.category, Category.STREAM)
+    return more
 
 
 def _meant(frame: LogFrame, name: str, items: Items) -> Flags:

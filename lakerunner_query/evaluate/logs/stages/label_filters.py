@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_query.evaluate.logs.addresses import address_test
-from lakerunner_query.evaluate.logs.columns import ERROR, column_of, has_text, holds
+from lakerunner_query.evaluate.logs.columns import ERROR, ERROR_DETAILS, absent, column_of, has_text, holds
 from lakerunner_query.evaluate.logs.conversions import converted, duration_ns, number, size
 from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.stages.failures import LABEL_FILTER, failed
@@ -79,8 +79,10 @@ def _tested(frame: LogFrame, condition: LabelCondition, asked: Flags) -> tuple[L
 
 
 def matches(frame: LogFrame, matcher: Matcher) -> Flags:
-    """Which rows a matcher of texts holds for."""
-    found = holds(column_of(frame, matcher.name), lambda values: _text_test(values, matcher))
+    """Which rows a matcher of texts holds for; to filters the details of an error are always empty."""
+    hidden = matcher.name == ERROR_DETAILS
+    column = absent(frame.count) if hidden else column_of(frame, matcher.name)
+    found = holds(column, lambda values: _text_test(values, matcher))
     return ~found if matcher.op.is_negative else found
 
 

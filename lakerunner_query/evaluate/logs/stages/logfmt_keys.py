@@ -1,30 +1,54 @@
 """`| logfmt a="b"`: the values of given keys become labels, and nothing else does.
 
-logfmt x="status", y="no" on "status=200 level=info"  ->  x="200", y=""
+    logfmt x="status", y="no" on "status=200 level=info"  ->  x="200", y=""
+
+A pair that has the label's own name counts as well, and the last one wins; a key that an earlier parser has
+made a label of counts no more.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from lakerunner_query.evaluate.logs.columns import was_parsed
 from lakerunner_query.evaluate.logs.frame import LogFrame
+from lakerunner_query.evaluate.logs.kernels.escapes import unescaped_spans
+from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, strings
 from lakerunner_query.evaluate.logs.stages.filling import filled
-from lakerunner_query.evaluate.logs.stages.logfmt_pairs import (
-    pairs_of,
-    unescaped_logfmt,
-    with_logfmt_errors,
-)
-from lakerunner_query.evaluate.logs.stages.placing import placed
-from lakerunner_query.evaluate.logs.stages.scanning import Wanted, is_wanted
-from lakerunner_query.lang.logql.ast import Logfmt
+from lakerunner_query.evaluate.logs.stages.logfmt_pairs import pairs_of, with_logfmt_errors
+from lakerunner_query.evaluate.logs.stages.placing import REPLACEMENT, Which, holds_replacement, placed
+from lakerunner_query.evaluate.logs.stages.scanning import Fields, Wanted, is_wanted
+from lakerunner_query.lang.logql.ast import Extraction, Logfmt
+from lakerunner_query.windows.functions import Flags, Int64s
 
 
 def logfmt_keys(frame: LogFrame, stage: Logfmt, wanted: Wanted) -> LogFrame:
     chosen = [one for one in stage.extractions if is_wanted(one.name, wanted)]
-    keys = frozenset(str(one.path[0]) for one in chosen)
+    keys = frozenset(key for one in chosen for key in _keys(one))
     found, errors, places = pairs_of(frame, stage, keys)
+    found = _not_parsed_before(frame, found)
     code = {key: number for number, key in enumerate(found.names)}
-    fields = found.relabelled([(one.name, code.get(str(one.path[0]), -1)) for one in chosen])
-    frame = placed(frame, fields, wanted, unescaped_logfmt, overwrites=True)
+    fields = found.relabelled([(one.name, code[key]) for one in chosen for key in _keys(one) if key in code])
+    frame = placed(frame, fields, wanted, _unescaped, Which.LATEST)
     frame = filled(frame, [one.name for one in chosen], np.ones(frame.count, np.bool_), wanted)
     return with_logfmt_errors(frame, errors, places)
+
+
+def _keys(extraction: Extraction) -> dict[str, None]:
+    return dict.fromkeys((str(extraction.path[0]), extraction.name))
+
+
+def _not_parsed_before(frame: LogFrame, found: Fields) -> Fields:
+    for number, key in enumerate(found.names):
+        found = found.where(~((found.name == number) & was_parsed(frame, key)[found.row]))
+    return found
+
+
+def _unescaped(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> tuple[pa.StringArray, bool]:
+    """Texts; what holds bytes that were no UTF-8 is empty here."""
+    values = strings(*unescaped_spans(data, start, length, escaped, False))
+    if holds_replacement(values):
+        values = pc.if_else(pc.match_substring(values, REPLACEMENT), "", values)
+    return values, True

@@ -9,16 +9,17 @@ Broken pairs are passed over; with --strict the first of them gives the line
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
 from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.kernels import logfmt_scan
 from lakerunner_query.evaluate.logs.kernels.escapes import unescaped_spans
 from lakerunner_query.evaluate.logs.kernels.fields import Paths, Tokens
 from lakerunner_query.evaluate.logs.kernels.logfmt_scan import scan_pairs
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, text_of
+from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, strings, text_of
 from lakerunner_query.evaluate.logs.stages.failures import LOGFMT_PARSER, failed
 from lakerunner_query.evaluate.logs.stages.names import sanitised
-from lakerunner_query.evaluate.logs.stages.placing import placed
+from lakerunner_query.evaluate.logs.stages.placing import placed, repaired
 from lakerunner_query.evaluate.logs.stages.scanning import Fields, Scanner, Wanted
 from lakerunner_query.lang.logql.ast import Logfmt
 from lakerunner_query.windows.functions import Flags, Int8s, Int64s
@@ -34,11 +35,12 @@ DETAILS = {
 
 def logfmt_pairs(frame: LogFrame, stage: Logfmt, wanted: Wanted) -> LogFrame:
     fields, errors, places = pairs_of(frame, stage, wanted)
+    fields = fields.where(fields.length > 0) if not stage.keep_empty else fields
     return with_logfmt_errors(placed(frame, fields, wanted, unescaped_logfmt), errors, places)
 
 
 def pairs_of(frame: LogFrame, stage: Logfmt, wanted: Wanted) -> tuple[Fields, Int8s, Int32s]:
-    """The pairs that count; of each row its error and the place of it."""
+    """The pairs that have a name; of each row its error and the place of it."""
     text = text_of(frame.line)
     errors, places = np.zeros(frame.count, np.int8), np.zeros(frame.count, np.int32)
 
@@ -47,13 +49,8 @@ def pairs_of(frame: LogFrame, stage: Logfmt, wanted: Wanted) -> tuple[Fields, In
         return int(scan_pairs(text.data, text.offsets, first, last, stage.strict, *room))
 
     fields = Scanner(text, _named, _key_text, wanted).run(scan)
-    return fields.where(_is_kept(fields, stage.keep_empty)), errors, places
-
-
-def _is_kept(fields: Fields, keep_empty: bool) -> Flags:
     has_name = np.array([bool(name) for name in fields.names], np.bool_)
-    kept: Flags = has_name[fields.name] if len(has_name) else np.zeros(0, np.bool_)
-    return kept if keep_empty else kept & (fields.length > 0)
+    return (fields if has_name.all() else fields.where(has_name[fields.name])), errors, places
 
 
 def with_logfmt_errors(frame: LogFrame, errors: Int8s, places: Int32s) -> LogFrame:
@@ -64,8 +61,11 @@ def with_logfmt_errors(frame: LogFrame, errors: Int8s, places: Int32s) -> LogFra
     return failed(frame, rows, LOGFMT_PARSER, codes.astype(np.int32).reshape(-1), texts)
 
 
-def unescaped_logfmt(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> tuple[Bytes, Int32s]:
-    return unescaped_spans(data, start, length, escaped, False)
+def unescaped_logfmt(
+    data: Bytes, start: Int64s, length: Int32s, escaped: Flags
+) -> tuple[pa.StringArray, bool]:
+    values, is_repaired = repaired(strings(*unescaped_spans(data, start, length, escaped, False)))
+    return values, is_repaired or bool(escaped.any())
 
 
 def _key_text(raw: bytes) -> str:

@@ -21,9 +21,10 @@ def sanitised(key: str, *, begins: bool = True) -> str:
 
 
 def joined(parent: str, key: str) -> str:
-    """The name of a field within an object; an empty parent leaves no trace.
+    """The name of a field within an object; an empty name leaves no trace.
 
-    >>> joined("pod", "uuid"), joined("", "uuid")
-    ('pod_uuid', 'uuid')
+    >>> joined("pod", "uuid"), joined("", "uuid"), joined("pod", " ")
+    ('pod_uuid', 'uuid', 'pod')
     """
-    return f"{parent}_{sanitised(key, begins=False)}" if parent else sanitised(key)
+    own = sanitised(key, begins=not parent)
+    return f"{parent}_{own}" if parent and own else parent or own
