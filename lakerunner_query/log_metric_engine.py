@@ -1,13 +1,13 @@
 """A metric query over logs from text to series: the counterpart of `metric_engine.py` for LogQL.
 
-    prepared = await engine.prepare(text, LogMetricRange(org, start_ns, end_ns, step_ns))    errors with status
-    joined = await engine.collect(prepared)                                                  the whole answer
-    async for answer in engine.run(prepared): ...                                            slice by slice
+    prepared = await engine.prepare(text, LogMetricRange(org, start_ns, end_ns, step_ns))   raises QueryError
+    joined = await engine.collect(prepared)                                                 the whole answer
+    async for answer in engine.run(prepared): ...                                           slice by slice
     print(await engine.explain(prepared))
 
-A step of 0 is an instant query at `end_ns`. `prepared.kind` says `scalar`, `vector` or `matrix` before anything
-is read. `Joined` (execute/metric_merge.py) is what PromQL has too: every series' labels, and its points as the
-JSON text `[1735689600,"0.5"],…`, milliseconds, numbers spelled as Loki does (no exponents); of an instant
+A step of 0 is an instant query at `end_ns`. `prepared.kind` says `scalar`, `vector` or `matrix` before
+anything is read. `Joined` (execute/metric_merge.py) is what PromQL has too: every series' labels, and its
+points as the JSON text `[1735689600,"0.5"],…`, numbers spelled as Loki does (no exponents); of an instant
 query, `is_ordered` says that the order of the series was asked for (`sort`). `joined.missing` names segments
 that could not be read; statistics are there too. A text that is a log query is refused here (`is_log_query`
 tells which engine to ask).
@@ -26,6 +26,7 @@ from anyio.to_thread import run_sync
 
 from lakerunner_query.admission import Admission
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError, QueryTimeoutError
+from lakerunner_query.evaluate.logs.metrics.times import LogSteps
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.log_metric_slices import LogSliceSizes, cut_log_steps, needed
@@ -34,7 +35,7 @@ from lakerunner_query.execute.metric_merge import Collector, Joined
 from lakerunner_query.execute.work import LogMetricUnit, segment_ref
 from lakerunner_query.lang.logql import parser
 from lakerunner_query.lang.logql.ast import Literal, LogQuery, SampleExpr
-from lakerunner_query.plan.log_metrics import LogReads, LogSteps, log_reads
+from lakerunner_query.plan.log_metrics import LogReads, log_reads
 from lakerunner_query.plan.logical import LOGS, ReadStreams
 from resources.index.types import Segment
 
@@ -42,6 +43,7 @@ Answer = TypeVar("Answer")
 JOINED_HERE = 200_000
 """Points that are joined faster than another thread is asked to."""
 MAX_STEPS = 11_000
+NOW = "now"
 SLOW = "narrow the time range, use a larger step, or select fewer streams"
 
 
@@ -119,10 +121,12 @@ class LogMetricEngine:
 
     async def run(self, query: PreparedLogMetrics) -> AsyncGenerator[MetricAnswer, None]:
         """The answers of the slices, in order of time."""
-        async with self._admission.admit(query.org, query.deadline):
-            async with aclosing(self._in_time(query, list(self.units(query)))) as answers:
-                async for answer in answers:
-                    yield answer
+        async with (
+            self._admission.admit(query.org, query.deadline),
+            aclosing(self._in_time(query, list(self.units(query)))) as answers,
+        ):
+            async for answer in answers:
+                yield answer
 
     async def collect(self, query: PreparedLogMetrics) -> Joined:
         """The whole answer."""
@@ -152,7 +156,7 @@ class LogMetricEngine:
                 step_ns=part.steps.step_ns,
                 steps=part.steps.count,
                 segments=tuple(map(segment_ref, needed(mine, distinct))),
-                now_ns=query.now_ns,
+                now_ns=query.now_ns if NOW in query.text else 0,  # else the same unit as a second ago
                 max_series=self.limits.max_series,
             )
 

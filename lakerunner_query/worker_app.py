@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import hmac
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -39,6 +39,7 @@ from lakerunner_query.execute.stream_answer import encode_streams_answer
 from lakerunner_query.execute.work import (
     TOKEN_HEADER,
     ExemplarUnit,
+    LogMetricUnit,
     MetadataUnit,
     MetricUnit,
     SeriesUnit,
@@ -50,7 +51,8 @@ from lakerunner_query.execute.work import (
 )
 from lakerunner_query.warm import preload
 from lakerunner_query.worker.cache import SegmentCache
-from lakerunner_query.worker.log_scan import LogScanner
+from lakerunner_query.worker.logs.metric_scan import LogMetricScanner
+from lakerunner_query.worker.logs.scan import LogScanner
 from lakerunner_query.worker.metrics.answers import Answers
 from lakerunner_query.worker.metrics.exemplars import ExemplarReader
 from lakerunner_query.worker.metrics.listing import SeriesLister
@@ -73,6 +75,7 @@ class Worker:
 
     token: str
     scanner: LogScanner
+    log_metrics: LogMetricScanner
     metrics: MetricScanner
     lister: SeriesLister
     streams: StreamLister
@@ -99,7 +102,7 @@ class Worker:
             watcher.cancel()
 
     def _scan(self, unit: Unit, cancellation: Cancellation) -> bytes:
-        if isinstance(unit, MetricUnit | ShardUnit):
+        if isinstance(unit, MetricUnit | ShardUnit | LogMetricUnit):
             return self._metrics(unit, cancellation)
         if isinstance(unit, SeriesUnit):
             return encode_series_answer(self.lister.run(unit, cancellation))
@@ -109,22 +112,14 @@ class Worker:
             return encode_facts(self.describer.run(unit, cancellation))
         if isinstance(unit, ExemplarUnit):
             return encode_facts(self.exemplars.run(unit, cancellation))
-        try:
+        with _told():
             rows, report = self.scanner.run(unit, cancellation)
-        except duckdb.OutOfMemoryException as error:
-            raise LimitExceededError(
-                "this part of the query needs more memory than a worker has: "
-                "lower the limit, or narrow the time range or the stream matchers"
-            ) from error
-        except duckdb.Error as error:
-            first = str(error).splitlines()[0]
-            raise WorkFailedError(f"the scan failed: {first}") from error
         self.counters.add("lakerunner_worker_rows_total", rows.num_rows)
         self.counters.add("lakerunner_worker_bytes_considered_total", report.bytes_considered)
         self.counters.add("lakerunner_worker_bytes_fetched_total", report.bytes_fetched)
         return encode_answer(rows, report)
 
-    def _metrics(self, unit: MetricUnit | ShardUnit, cancellation: Cancellation) -> bytes:
+    def _metrics(self, unit: MetricUnit | ShardUnit | LogMetricUnit, cancellation: Cancellation) -> bytes:
         known = self.answers.of(unit)
         if known is not None:
             self.counters.add("lakerunner_worker_answers_remembered_total")
@@ -132,6 +127,10 @@ class Worker:
         if isinstance(unit, ShardUnit):
             part = self.metrics.shard(unit, cancellation)
             body, report = encode_shard_answer(part), part.report
+        elif isinstance(unit, LogMetricUnit):
+            with _told():
+                counted = self.log_metrics.run(unit, cancellation)
+            body, report = encode_metric_answer(counted), counted.report
         else:
             found = self.metrics.run(unit, cancellation)
             body, report = encode_metric_answer(found), UnitReport() if unit.given else found.report
@@ -227,6 +226,7 @@ def _open_worker(settings: Settings, token: str, store: SegmentStore) -> Worker:
     return Worker(
         token,
         LogScanner(logs, session),
+        LogMetricScanner(logs, session),
         MetricScanner(opener),
         SeriesLister(opener),
         StreamLister(logs),
@@ -252,6 +252,20 @@ def _decode(body: bytes) -> Unit:
     except msgspec.MsgspecError as error:
         raise InvalidRequestError(f"not a unit of work: {error}") from error
     return found
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What DuckDB raises, in words of ours."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise LimitExceededError(
+            "this part of the query needs more memory than a worker has: "
+            "lower the limit, or narrow the time range or the stream matchers"
+        ) from error
+    except duckdb.Error as error:
+        raise WorkFailedError(f"the scan failed: {str(error).splitlines()[0]}") from error
 
 
 def _probe(session: DuckSession) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakerunner_query.evaluate.logs.metrics.times import LogSteps
 from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.execute.metric_slices import steady_parts
-from lakerunner_query.plan.log_metrics import LogReads, LogSteps
+from lakerunner_query.plan.log_metrics import LogReads
 from resources.index.types import Segment
 
 Load = tuple[LogReads, Sequence[Segment]]

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
+from lakerunner_query.evaluate.logs.metrics.times import LogSteps
 from lakerunner_query.lang.logql.ast import (
     Binary,
     LabelReplace,
@@ -21,24 +20,6 @@ from lakerunner_query.lang.logql.ast import (
     SampleExpr,
     VectorAggregation,
 )
-from lakerunner_query.windows.functions import Int64s
-
-
-@dataclass(frozen=True, slots=True)
-class LogSteps:
-    """Evaluation times; windows of logs are cut on nanoseconds."""
-
-    start_ns: int
-    step_ns: int
-    count: int
-
-    @property
-    def times_ns(self) -> Int64s:
-        return self.start_ns + self.step_ns * np.arange(self.count, dtype=np.int64)
-
-    @property
-    def end_ns(self) -> int:
-        return self.start_ns + self.step_ns * (self.count - 1)
 
 
 @dataclass(frozen=True, slots=True)

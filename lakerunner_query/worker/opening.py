@@ -178,6 +178,10 @@ class SegmentOpener:
             return Skipped.NO_WORD
         return None if wanted.streams(streams) else Skipped.NO_STREAM
 
+    def forget(self, segment: SegmentRef) -> None:
+        """The local copy is of no use: next time it is fetched."""
+        self._forget(segment)
+
     def _remote_streams(self, segment: SegmentRef) -> tuple[Stream, ...]:
         raw = self._store.get_range(segment.key, segment.series_offset, segment.series_length)
         return stream_table(segment, raw)

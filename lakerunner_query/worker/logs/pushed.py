@@ -18,7 +18,7 @@ from lakerunner_query.lang.logql.ast import LabelFilter, LabelMatch, LineFilter,
 from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.lang.regex import for_duckdb
 from lakerunner_query.plan.rules.labels import stored_matches
-from lakerunner_query.worker.logs.sources import EXTRACTED, OVERFLOWS, UNKNOWN, as_hex, sources_of
+from lakerunner_query.worker.logs.sources import EXTRACTED, OVERFLOWS, UNKNOWN, as_hex, if_any, sources_of
 from lakerunner_query.worker.opening import Opened
 
 LINE = "coalesce(l.log_message, '')"
@@ -82,6 +82,19 @@ def column_of(name: str, group: Sequence[Opened]) -> str | None:
         zeros = "0" * ID_DIGITS[name]
         return f"coalesce(nullif(lower(hex({column})), '{zeros}'), '')"
     return f"coalesce({column}, '')" if kinds == {TEXT} else None
+
+
+def key_of(name: str, group: Sequence[Opened]) -> str | None:
+    """SQL for the label's text, null where a row has none; None where it is not that simple."""
+    if column_of(name, group) is None:
+        return None
+    source = next(found[0] for one in group if (found := sources_of(one.footer, {name})))
+    column = f"l.{identifier(source.column)}"
+    if name == "detected_level":
+        return f"coalesce(nullif({column}, ''), '{UNKNOWN}')"
+    if source.show is as_hex:
+        return f"nullif(lower(hex({column})), '{'0' * ID_DIGITS[name]}')"
+    return f"nullif({column}, '')" if source.show is if_any else column
 
 
 def add_lines(filters: Sequence[LineFilter], conditions: Conditions) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from lakerunner_query.lang.logql.ast import LineFilter
 from lakerunner_query.lang.matcher import Matcher
 from lakerunner_query.worker.logs.pushed import LINE, Conditions, add_labels, add_lines, identifier
@@ -73,11 +75,19 @@ def _conditions(question: Question) -> Conditions:
     found = Conditions(parameters={"files": [str(one.path) for one in question.group]})
     found.sql += [f"l.chq_tsns >= {int(question.start_ns)}", f"l.chq_tsns < {int(question.end_ns)}"]
     ids = sorted({stream.stream_id for one in question.group for stream in one.streams})
-    if len(ids) <= MAX_LISTED_STREAMS and not _are_all_wanted(question.group):
-        found.sql.append(f"l.chq_stream_id IN ({', '.join(str(int(one)) for one in ids)})")
+    if not _are_all_wanted(question.group):
+        few = len(ids) <= MAX_LISTED_STREAMS
+        listed = ", ".join(str(int(one)) for one in ids) if few else "SELECT stream_id FROM streams"
+        found.sql.append(f"l.chq_stream_id IN ({listed})")
     add_labels(question.labels, question.group, found)
     add_lines(question.lines, found)
     return found
+
+
+def streams_table(group: Sequence[Opened]) -> pa.Table:
+    """`streams` of a statement that does not order by them."""
+    ids = sorted({stream.stream_id for one in group for stream in one.streams})
+    return pa.table({"stream_id": pa.array(ids, pa.int64())})
 
 
 def _are_all_wanted(group: Sequence[Opened]) -> bool:

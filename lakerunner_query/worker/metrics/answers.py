@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
-from lakerunner_query.execute.work import MetricUnit, ShardUnit
+from lakerunner_query.execute.work import LogMetricUnit, MetricUnit, ShardUnit
 from lakerunner_query.worker.metrics.row_groups import RowGroupCache
 
+Remembered = MetricUnit | ShardUnit | LogMetricUnit
 ANSWER = "answer"
 
 
@@ -21,23 +22,23 @@ class Answers:
         self._max_bytes = max_bytes
         self._kept: RowGroupCache[memoryview] = RowGroupCache(max_bytes)
 
-    def of(self, unit: MetricUnit | ShardUnit) -> bytes | None:
+    def of(self, unit: Remembered) -> bytes | None:
         found = self._kept.get(ANSWER, _key(unit)) if self._max_bytes and not _is_given(unit) else None
         return None if found is None else bytes(found)
 
-    def keep(self, unit: MetricUnit | ShardUnit, body: bytes) -> None:
+    def keep(self, unit: Remembered, body: bytes) -> None:
         if _is_given(unit):
             return
         if len(body) <= self._max_bytes // 4:  # a single one must not push out all the others
             self._kept.put(ANSWER, _key(unit), memoryview(body))
 
 
-def _is_given(unit: MetricUnit | ShardUnit) -> bool:
+def _is_given(unit: Remembered) -> bool:
     """Such a unit is as large as what it is given, and quickly answered: it is not worth keeping."""
     return isinstance(unit, MetricUnit) and bool(unit.given)
 
 
-def _key(unit: MetricUnit | ShardUnit) -> MetricUnit | ShardUnit:
+def _key(unit: Remembered) -> Remembered:
     """The same for all workers."""
     if isinstance(unit, ShardUnit):
         return ShardUnit(msgspec.structs.replace(unit.of, turn=0, affinity=""), unit.number, unit.count)

@@ -1,0 +1,156 @@
+"""Lines counted by DuckDB: where every stage is a condition and every label a column, no row is handed out.
+
+sum by (service_name, detected_level) (count_over_time({…} |= "took" [1m]))
+
+reads times, streams, levels and lines; without the filter, no line either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_query.errors import LimitExceededError
+from lakerunner_query.evaluate.logs.frame import ABSENT, Category, Column, LogFrame
+from lakerunner_query.evaluate.logs.grouping import grouped
+from lakerunner_query.evaluate.logs.source import Buckets
+from lakerunner_query.evaluate.vectors import Labels
+from lakerunner_query.lang.logql.ast import Stage
+from lakerunner_query.worker.logs.frames import integers, one_chunk
+from lakerunner_query.worker.logs.pushed import key_of, label_conditions, split
+from lakerunner_query.worker.logs.sources import EXTRACTED, OVERFLOWS, sources_of
+from lakerunner_query.worker.logs.statements import Question, counts, streams_table
+from lakerunner_query.worker.opening import Opened
+from resources.duckdb import Cancellation, DuckSession
+from resources.lake.streams import Labels as StreamLabels
+
+MAX_ROWS = 20_000_000
+"""Groups times buckets: more than an answer may have points."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Bucket b covers `(start + b * width, start + (b + 1) * width]`."""
+
+    start_ns: int
+    width_ns: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Where the labels come from that lines are counted by."""
+
+    of_streams: tuple[str, ...]
+    of_columns: Mapping[str, str]
+    """SQL by label; null where a row has none."""
+
+
+def keys_of(by: Sequence[str], group: Sequence[Opened]) -> Keys | None:
+    """None where a label is told by more than one thing."""
+    of_streams: list[str] = []
+    of_columns: dict[str, str] = {}
+    for name in by:
+        with_it = [any(label == name for label, _ in s.labels) for one in group for s in one.streams]
+        has_sources = any(sources_of(one.footer, {name, name.removesuffix(EXTRACTED)}) for one in group)
+        if all(with_it) or (any(with_it) and not has_sources):
+            of_streams.append(name)
+        elif has_sources or any(OVERFLOWS & one.footer.columns.keys() for one in group):
+            expression = key_of(name, group)
+            if expression is None:
+                return None
+            of_columns[name] = expression
+    return Keys(tuple(of_streams), of_columns)
+
+
+class Counter:
+    """Adds up the counts of groups of files."""
+
+    def __init__(self, grid: Grid, session: DuckSession, cancellation: Cancellation) -> None:
+        self._grid = grid
+        self._session = session
+        self._cancellation = cancellation
+        self._codes: dict[Labels, int] = {}
+        self._parts: list[tuple[np.ndarray, pa.Table]] = []
+
+    def add(
+        self, group: Sequence[Opened], stages: Sequence[Stage], by: Sequence[str], *, with_bytes: bool
+    ) -> bool:
+        """Whether these files can be counted so."""
+        lines, rest = split(stages)
+        labels, rest = label_conditions(rest, group)
+        keys = keys_of(by, group)
+        if rest or keys is None:
+            return False
+        first = self._grid.start_ns + 1
+        end = first + self._grid.width_ns * self._grid.count
+        question = Question(group, first, end, lines, labels)
+        found = self._counted(question, keys, with_bytes=with_bytes)
+        if found.num_rows:
+            codes, sets = grouped(_as_frame(found, keys, group))
+            numbers = np.array([self._codes.setdefault(one, len(self._codes)) for one in sets], np.int64)
+            self._parts.append((numbers[codes], found))
+        return True
+
+    def buckets(self) -> Buckets:
+        shape = (len(self._codes), self._grid.count)
+        if shape[0] * shape[1] > MAX_ROWS * 2:
+            raise _too_many()
+        lines, sizes = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        for codes, found in self._parts:
+            at = codes, integers(found, "bucket")
+            np.add.at(lines, at, integers(found, "lines"))
+            np.add.at(sizes, at, integers(found, "bytes"))
+        return Buckets(list(self._codes), lines, sizes)
+
+    def _counted(self, question: Question, keys: Keys, *, with_bytes: bool) -> pa.Table:
+        statement = counts(
+            question,
+            tuple(keys.of_columns.values()),
+            self._grid.width_ns,
+            with_bytes=with_bytes,
+            of_streams=bool(keys.of_streams),
+            limit=MAX_ROWS + 1,
+        )
+        with self._session.cursor() as cursor:
+            cursor.register("streams", streams_table(question.group))
+            relation = cursor.sql(statement.sql, params=statement.parameters)
+            found = self._cancellation.run(cursor, relation.to_arrow_table)
+        if found.num_rows > MAX_ROWS:
+            raise _too_many()
+        return found
+
+
+def _as_frame(found: pa.Table, keys: Keys, group: Sequence[Opened]) -> LogFrame:
+    """Rows are groups and buckets; only labels matter."""
+    columns: dict[str, Column] = {}
+    for number, name in enumerate(keys.of_columns):
+        coded = one_chunk(found[f"k{number}"]).dictionary_encode()
+        codes = coded.indices.fill_null(ABSENT).to_numpy(zero_copy_only=False).astype(np.int32)
+        columns[name] = Column(codes, coded.dictionary.cast(pa.string()), Category.METADATA)
+    if keys.of_streams:
+        coded = one_chunk(found["stream"]).dictionary_encode()
+        codes = coded.indices.to_numpy(zero_copy_only=False)
+        label_sets = {stream.stream_id: stream.labels for one in group for stream in one.streams}
+        distinct = [label_sets[identity] for identity in coded.dictionary.to_pylist()]
+        for name in keys.of_streams:
+            columns[name] = _of_streams(name, distinct, codes)
+    lines = pa.repeat(pa.scalar("", pa.string()), found.num_rows)
+    return LogFrame(integers(found, "bucket"), lines, columns)
+
+
+def _of_streams(name: str, label_sets: Sequence[StreamLabels], codes: np.ndarray) -> Column:
+    values = [dict(labels).get(name) for labels in label_sets]
+    coded = pa.array(values, pa.string()).dictionary_encode()
+    by_stream = coded.indices.fill_null(ABSENT).to_numpy(zero_copy_only=False).astype(np.int32)
+    return Column(by_stream[codes], coded.dictionary, Category.STREAM)
+
+
+def _too_many() -> LimitExceededError:
+    return LimitExceededError(
+        f"the query counts lines in more than {MAX_ROWS} groups at once: narrow the time range, "
+        "use a larger step, or aggregate by fewer labels"
+    )
