@@ -25,12 +25,10 @@ def filled(labels: Labels) -> Labels:
 
 
 def key_of(matching: Matching) -> Callable[[Labels], Labels]:
-    """What series of two sides are matched by."""
+    """What series of two sides are matched by; an empty label is as good as none."""
     chosen = frozenset(matching.labels)
     if matching.on:
         return lambda labels: filled(kept_labels(labels, chosen))
-    if not chosen:
-        return lambda labels: labels
     return lambda labels: filled(without(labels, chosen))
 
 
