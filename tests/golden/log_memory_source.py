@@ -13,7 +13,7 @@ from lakerunner_query.evaluate.logs.frame import Category, LogFrame
 from lakerunner_query.evaluate.logs.pipeline import apply
 from lakerunner_query.evaluate.logs.source import Buckets, Demand
 from lakerunner_query.lang import regex
-from lakerunner_query.lang.logql.ast import LogQuery, LogRange
+from lakerunner_query.lang.logql.ast import LogQuery
 from lakerunner_query.lang.matcher import Matcher
 from tests.golden.logqltest_script import LogLine
 
@@ -38,9 +38,16 @@ class LogMemorySource:
             yield apply(frame, query.stages, demand, NOW_NS)
 
     def buckets(
-        self, wanted: LogRange, by: tuple[str, ...], start_ns: int, width_ns: int, count: int
+        self,
+        query: LogQuery,
+        by: tuple[str, ...],
+        start_ns: int,
+        width_ns: int,
+        count: int,
+        *,
+        with_bytes: bool,
     ) -> Buckets | None:
-        del wanted, by, start_ns, width_ns, count
+        del query, by, start_ns, width_ns, count, with_bytes
         return None
 
 

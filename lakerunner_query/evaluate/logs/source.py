@@ -8,7 +8,7 @@ from typing import Protocol
 
 from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.vectors import Labels
-from lakerunner_query.lang.logql.ast import LogQuery, LogRange
+from lakerunner_query.lang.logql.ast import LogQuery
 from lakerunner_query.windows.functions import Int64s
 
 
@@ -29,7 +29,7 @@ class Buckets:
     counts: Int64s
     """(label sets, buckets)."""
     bytes: Int64s
-    """The same, of the lines' UTF-8 lengths."""
+    """The same, of the lines' UTF-8 lengths; anything where they were not asked for."""
 
 
 class LogSource(Protocol):
@@ -38,7 +38,14 @@ class LogSource(Protocol):
         ...
 
     def buckets(
-        self, wanted: LogRange, by: tuple[str, ...], start_ns: int, width_ns: int, count: int
+        self,
+        query: LogQuery,
+        by: tuple[str, ...],
+        start_ns: int,
+        width_ns: int,
+        count: int,
+        *,
+        with_bytes: bool,
     ) -> Buckets | None:
         """Lines by these labels and buckets, if that can be told without handing out rows, else None."""
         ...

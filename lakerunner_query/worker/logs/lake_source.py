@@ -18,7 +18,7 @@ from lakerunner_query.evaluate.logs.source import Buckets, Demand
 from lakerunner_query.evaluate.logs.wanted import wanted_by
 from lakerunner_query.execute.work import Missing, SegmentRef, UnitReport
 from lakerunner_query.lang.logql.ast import Drop as DropStage
-from lakerunner_query.lang.logql.ast import Keep, LabelFilter, LogQuery, LogRange, Stage
+from lakerunner_query.lang.logql.ast import Keep, LabelFilter, LogQuery, Stage
 from lakerunner_query.plan.logical import Nothing, RunStages
 from lakerunner_query.plan.optimise import improved
 from lakerunner_query.worker.logs.buckets import Counter, Grid
@@ -57,8 +57,6 @@ class LakeLogSource:
     shared: Shared
     lost: Lost
     now_ns: int
-    ranges_of_bytes: frozenset[LogRange] = frozenset()
-    """Whose lines are measured."""
     reports: list[UnitReport] = field(default_factory=list)
     served_by: dict[str, None] = field(default_factory=dict)
     """Which ways were gone, for EXPLAIN."""
@@ -76,13 +74,20 @@ class LakeLogSource:
                     yield from self._frames(plan.stages, window, group, ranks, demand)
 
     def buckets(
-        self, wanted: LogRange, by: tuple[str, ...], start_ns: int, width_ns: int, count: int
+        self,
+        query: LogQuery,
+        by: tuple[str, ...],
+        start_ns: int,
+        width_ns: int,
+        count: int,
+        *,
+        with_bytes: bool,
     ) -> Buckets | None:
-        plan = improved(wanted.query).pipeline
+        plan = improved(query).pipeline
         counter = Counter(Grid(start_ns, width_ns, count), self.shared.session, self.shared.cancellation)
         if isinstance(plan, Nothing):
             return counter.buckets()
-        with_bytes, end_ns = wanted in self.ranges_of_bytes, start_ns + width_ns * count
+        end_ns = start_ns + width_ns * count
         if split(plan.stages)[1] and not all(isinstance(s, LabelFilter) for s in split(plan.stages)[1]):
             return None
         with self._opened(plan, start_ns, end_ns) as (files, read):

@@ -9,20 +9,11 @@ from functools import lru_cache
 from lakerunner_query.errors import LimitExceededError, WorkFailedError
 from lakerunner_query.evaluate.logs.metrics.answer import Answer, evaluate
 from lakerunner_query.evaluate.logs.metrics.context import Options
-from lakerunner_query.evaluate.logs.metrics.demand import OF_BYTES
 from lakerunner_query.evaluate.logs.metrics.times import LogSteps
 from lakerunner_query.evaluate.vectors import Scalar
 from lakerunner_query.execute.metric_answer import MetricAnswer
 from lakerunner_query.execute.work import LogMetricUnit
-from lakerunner_query.lang.logql.ast import (
-    Binary,
-    LabelReplace,
-    LogQuery,
-    LogRange,
-    RangeAggregation,
-    SampleExpr,
-    VectorAggregation,
-)
+from lakerunner_query.lang.logql.ast import LogQuery, SampleExpr
 from lakerunner_query.lang.logql.parser import parse_expr
 from lakerunner_query.worker.logs.lake_source import DamagedError, LakeLogSource, Lost
 from lakerunner_query.worker.logs.metric_rendering import scalar_text, vector_texts
@@ -44,7 +35,7 @@ class LogMetricScanner:
         options = Options(max_series=unit.max_series) if unit.max_series else Options()
         shared, lost = Shared(self._opener, self._session, cancellation), Lost()
         while True:
-            source = LakeLogSource(unit.segments, shared, lost, unit.now_ns, frozenset(_of_bytes(expr)))
+            source = LakeLogSource(unit.segments, shared, lost, unit.now_ns)
             try:
                 with _enough_memory():
                     return rendered(evaluate(expr, steps, source, options), steps, source)
@@ -73,21 +64,6 @@ def samples(text: str) -> SampleExpr:
     if isinstance(expr, LogQuery):
         raise WorkFailedError("a unit of samples brings a query for lines")
     return expr
-
-
-def _of_bytes(expr: SampleExpr) -> Iterator[LogRange]:
-    """Ranges whose lines are measured, for which lines have to be read."""
-    match expr:
-        case RangeAggregation(op=op, range=ranged):
-            if op in OF_BYTES:
-                yield ranged
-        case VectorAggregation(expr=inner) | LabelReplace(expr=inner):
-            yield from _of_bytes(inner)
-        case Binary(left=left, right=right):
-            yield from _of_bytes(left)
-            yield from _of_bytes(right)
-        case _:
-            return
 
 
 @contextmanager

@@ -27,13 +27,20 @@ from lakerunner_query.windows.functions import Doubles, Flags, Int64s
 
 _Fold = Callable[[Groups, Doubles, Flags], Doubles]
 
+
+def _variances(groups: Groups, values: Doubles, present: Flags) -> Doubles:
+    """One value alone does not vary, whatever it is."""
+    counts = count_of_code(groups.codes, present, groups.count)
+    return np.where(counts == 1, 0.0, variance_of_code(groups.codes, values, present, groups.count))
+
+
 _FOLDS: Mapping[str, _Fold] = {
     "sum": lambda by, values, present: sum_of_code(by.codes, values, present, by.count),
     "avg": lambda by, values, present: mean_of_code(by.codes, values, present, by.count),
     "min": lambda by, values, present: extreme_of_code(by.codes, values, present, by.count, False),
     "max": lambda by, values, present: extreme_of_code(by.codes, values, present, by.count, True),
     "count": lambda by, _, present: count_of_code(by.codes, present, by.count).astype(np.float64),
-    "stdvar": lambda by, values, present: _variances(by, values, present),
+    "stdvar": _variances,
     "stddev": lambda by, values, present: np.sqrt(_variances(by, values, present)),
 }
 SORTS: Mapping[str, bool] = {"sort": False, "sort_desc": True}
@@ -51,12 +58,6 @@ def aggregate(context: Context, expr: VectorAggregation, vector: Vector) -> Vect
         return _chosen(context, expr, vector, groups)
     values = _FOLDS[expr.op](groups, vector.values, vector.present)
     return Vector(groups.labels, values, any_of_code(groups.codes, vector.present, groups.count))
-
-
-def _variances(groups: Groups, values: Doubles, present: Flags) -> Doubles:
-    """One value alone does not vary, whatever it is."""
-    counts = count_of_code(groups.codes, present, groups.count)
-    return np.where(counts == 1, 0.0, variance_of_code(groups.codes, values, present, groups.count))
 
 
 def check_times(context: Context, expr: VectorAggregation) -> None:

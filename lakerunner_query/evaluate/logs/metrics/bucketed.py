@@ -23,7 +23,7 @@ MAX_BUCKETS = 50_000
 
 
 def from_buckets(
-    context: Context, wanted: LogRange, grid: Grid, naming: Naming
+    context: Context, wanted: LogRange, grid: Grid, naming: Naming, *, with_bytes: bool
 ) -> tuple[list[Labels], Counted] | None:
     """None where rows have to be looked at."""
     if wanted.unwrap is not None or naming.is_without:
@@ -33,7 +33,7 @@ def from_buckets(
     if count > MAX_BUCKETS:
         return None
     by = tuple(sorted(naming.names))
-    buckets = context.source.buckets(wanted, by, grid.from_ns, width, count)
+    buckets = context.source.buckets(wanted.query, by, grid.from_ns, width, count, with_bytes=with_bytes)
     if buckets is None:
         return None
     context.check_series(len(buckets.labels))

@@ -41,10 +41,12 @@ def range_aggregation(context: Context, expr: RangeAggregation, pushed: Grouping
 
 
 def _of_lines(context: Context, expr: RangeAggregation, reading: Reading, naming: Naming) -> Vector:
-    grid = reading.grid
-    found = from_buckets(context, reading.wanted, grid, naming) or _counted(context, expr, reading, naming)
+    grid, with_bytes = reading.grid, expr.op in OF_BYTES
+    found = from_buckets(context, reading.wanted, grid, naming, with_bytes=with_bytes) or _counted(
+        context, expr, reading, naming
+    )
     labels, counted = found
-    sums = counted.bytes if expr.op in OF_BYTES else counted.lines
+    sums = counted.bytes if with_bytes else counted.lines
     by_second = expr.op in {"rate", "bytes_rate"}
     values = sums / (grid.range_ns / 1e9) if by_second else sums.astype(np.float64)
     return Vector(labels, values, counted.lines > 0)
