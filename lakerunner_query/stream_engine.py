@@ -6,6 +6,7 @@ locate → units → dispatch → unite. The counterpart of `series_engine.py` f
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -18,8 +19,9 @@ from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
+from lakerunner_query.execute.pattern_answer import decode_patterns_answer
 from lakerunner_query.execute.stream_answer import StreamsAnswer, decode_streams_answer
-from lakerunner_query.execute.work import Missing, StreamsUnit, StreamsWanted, segment_ref
+from lakerunner_query.execute.work import Missing, PatternsUnit, StreamsUnit, StreamsWanted, segment_ref
 from lakerunner_query.gathering import Gatherer
 from lakerunner_query.lang.logql.ast import LogQuery
 from lakerunner_query.lang.matcher import Matcher
@@ -55,6 +57,8 @@ class Found:
     values: dict[str, set[str]] = field(default_factory=dict)
     volumes: dict[tuple[Labels, int], float] = field(default_factory=dict)
     """Bytes by labels and bucket."""
+    patterns: dict[tuple[str, str], Counter[int]] = field(default_factory=dict)
+    """Lines by bucket, of each text and level."""
     streams: int = 0
     chunks: int = 0
     rows: int = 0
@@ -130,6 +134,29 @@ class StreamEngine:
                     key = one.labels, one.bucket
                     found.volumes[key] = found.volumes.get(key, 0.0) + one.size
                 _check(len(found.volumes))
+        return found
+
+    async def patterns(self, asked: StreamQuestion, step_ns: int, most: int) -> Found:
+        """Lines by pattern, level and bucket; of each part of the range the most frequent patterns."""
+        found = Found()
+        selections, segments = await self._located(asked)
+        units = [
+            PatternsUnit(
+                affinity=_affinity(asked.org, part),
+                segments=tuple(map(segment_ref, part)),
+                matchers=selections[0],
+                start_ns=asked.start_ns,
+                end_ns=asked.end_ns,
+                step_ns=step_ns,
+                limit=most,
+            )
+            for part in (_parts(segments) if selections else ())
+        ]
+        async with aclosing(self._gatherer.answers(asked.org, units, decode_patterns_answer)) as answers:
+            async for answer in answers:
+                found.missing.update((lost.segment_id, lost) for lost in answer.report.missing)
+                for one in answer.patterns:
+                    found.patterns.setdefault((one.text, one.level), Counter()).update(dict(one.counts))
         return found
 
     async def _asked(

@@ -34,14 +34,17 @@ from lakerunner_query.errors import (
 )
 from lakerunner_query.execute.metric_answer import encode_metric_answer, encode_series_answer
 from lakerunner_query.execute.metric_facts import encode_facts
+from lakerunner_query.execute.pattern_answer import encode_patterns_answer
 from lakerunner_query.execute.shard_answer import encode_shard_answer
 from lakerunner_query.execute.stream_answer import encode_streams_answer
 from lakerunner_query.execute.work import (
     TOKEN_HEADER,
     ExemplarUnit,
     LogMetricUnit,
+    LogUnit,
     MetadataUnit,
     MetricUnit,
+    PatternsUnit,
     SeriesUnit,
     ShardUnit,
     StreamsUnit,
@@ -51,6 +54,7 @@ from lakerunner_query.execute.work import (
 )
 from lakerunner_query.warm import preload
 from lakerunner_query.worker.cache import SegmentCache
+from lakerunner_query.worker.log_patterns import PatternReader
 from lakerunner_query.worker.logs.metric_scan import LogMetricScanner
 from lakerunner_query.worker.logs.scan import LogScanner
 from lakerunner_query.worker.metrics.answers import Answers
@@ -79,6 +83,7 @@ class Worker:
     metrics: MetricScanner
     lister: SeriesLister
     streams: StreamLister
+    patterns: PatternReader
     describer: MetadataReader
     exemplars: ExemplarReader
     answers: Answers
@@ -104,20 +109,32 @@ class Worker:
     def _scan(self, unit: Unit, cancellation: Cancellation) -> bytes:
         if isinstance(unit, MetricUnit | ShardUnit | LogMetricUnit):
             return self._metrics(unit, cancellation)
-        if isinstance(unit, SeriesUnit):
-            return encode_series_answer(self.lister.run(unit, cancellation))
-        if isinstance(unit, StreamsUnit):
-            return encode_streams_answer(self.streams.run(unit, cancellation))
-        if isinstance(unit, MetadataUnit):
-            return encode_facts(self.describer.run(unit, cancellation))
-        if isinstance(unit, ExemplarUnit):
-            return encode_facts(self.exemplars.run(unit, cancellation))
+        if not isinstance(unit, LogUnit):
+            return self._facts(unit, cancellation)
         with _told():
             rows, report = self.scanner.run(unit, cancellation)
         self.counters.add("lakerunner_worker_rows_total", rows.num_rows)
         self.counters.add("lakerunner_worker_bytes_considered_total", report.bytes_considered)
         self.counters.add("lakerunner_worker_bytes_fetched_total", report.bytes_fetched)
         return encode_answer(rows, report)
+
+    def _facts(
+        self,
+        unit: SeriesUnit | StreamsUnit | PatternsUnit | MetadataUnit | ExemplarUnit,
+        cancellation: Cancellation,
+    ) -> bytes:
+        match unit:
+            case SeriesUnit():
+                return encode_series_answer(self.lister.run(unit, cancellation))
+            case StreamsUnit():
+                return encode_streams_answer(self.streams.run(unit, cancellation))
+            case PatternsUnit():
+                with _told():
+                    return encode_patterns_answer(self.patterns.run(unit, cancellation))
+            case MetadataUnit():
+                return encode_facts(self.describer.run(unit, cancellation))
+            case ExemplarUnit():
+                return encode_facts(self.exemplars.run(unit, cancellation))
 
     def _metrics(self, unit: MetricUnit | ShardUnit | LogMetricUnit, cancellation: Cancellation) -> bytes:
         known = self.answers.of(unit)
@@ -230,6 +247,7 @@ def _open_worker(settings: Settings, token: str, store: SegmentStore) -> Worker:
         MetricScanner(opener),
         SeriesLister(opener),
         StreamLister(logs),
+        PatternReader(logs, session),
         MetadataReader(opener),
         ExemplarReader(opener),
         Answers(settings.worker_answers_mb * 1024 * 1024),

@@ -20,6 +20,8 @@ from lakerunner_query.api.prometheus_failures import PROMETHEUS, prometheus_fail
 from lakerunner_query.errors import QueryError
 
 LOKI = "/loki/"
+LOKI_STATUSES = {422: 400}
+"""What a query may not have, Loki answers like any other bad request."""
 _log = logging.getLogger(__name__)
 
 
@@ -54,8 +56,8 @@ def respond(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     failure = envelope(error)
     headers = {"WWW-Authenticate": "Bearer"} if failure.status == 401 else {}
     if request.url.path.startswith(LOKI):
-        text = MediaType.TEXT
-        return Response(failure.message, status_code=failure.status, media_type=text, headers=headers)
+        status = LOKI_STATUSES.get(failure.status, failure.status)
+        return Response(failure.message, status_code=status, media_type=MediaType.TEXT, headers=headers)
     if request.url.path.startswith(PROMETHEUS):
         status, told = prometheus_failure(failure.status, failure.message)
         return Response(told, status_code=status, media_type=MediaType.JSON, headers=headers)

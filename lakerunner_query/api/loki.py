@@ -25,9 +25,11 @@ from litestar import Request, Response, Router, route
 from lakerunner_query.api.auth import caller, require_reader
 from lakerunner_query.api.disconnect import unless_gone
 from lakerunner_query.api.forms import Given, given
+from lakerunner_query.api.loki_detected import detected_field_values, detected_fields, detected_labels
 from lakerunner_query.api.loki_json import CATEGORIZE, FLAGS, samples_json, streams_json
 from lakerunner_query.api.loki_names import label_values, labels, series
 from lakerunner_query.api.loki_params import Asked, instant, query_text, ranged
+from lakerunner_query.api.loki_patterns import patterns
 from lakerunner_query.api.loki_replies import JSON, METHODS, reply
 from lakerunner_query.api.loki_status import STATUS_HANDLERS
 from lakerunner_query.api.loki_thinning import thinned
@@ -76,7 +78,7 @@ loki_router = Router(
     "/loki/api/v1",
     route_handlers=[
         query, query_range, labels, label_values, series, index_stats, index_volume, index_volume_range,
-        *STATUS_HANDLERS,
+        detected_labels, detected_fields, detected_field_values, patterns, *STATUS_HANDLERS,
     ],
     guards=[require_reader],
     tags=["loki"],

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from lakerunner_query.api.forms import Given
 from lakerunner_query.errors import InvalidRequestError, ParseError
-from lakerunner_query.lang.logql.parser import parse
+from lakerunner_query.lang.logql.ast import LogQuery
+from lakerunner_query.lang.logql.parser import parse_expr
+from lakerunner_query.lang.logql.strings import quote
 from lakerunner_query.lang.matcher import Matcher
 from lakerunner_query.moments import duration_ns, moment_ns
 from resources.lake.timecut import SECOND_NS
@@ -92,7 +94,7 @@ def limit(asked: Given, default: int) -> int:
     if not text:
         return default
     if not _INTEGER.fullmatch(text):
-        raise InvalidRequestError(f"limit {text[:64]!r} is not an integer")
+        raise InvalidRequestError(f"strconv.Atoi: parsing {quote(text[:64])}: invalid syntax")
     if int(text) <= 0:
         raise InvalidRequestError("limit must be a positive value")
     return int(text)
@@ -101,7 +103,7 @@ def limit(asked: Given, default: int) -> int:
 def query_text(asked: Given) -> str:
     text = asked.text("query")
     if not text.strip():
-        raise InvalidRequestError("the query parameter is required")
+        raise ParseError("syntax error: unexpected $end")
     return text
 
 
@@ -109,18 +111,28 @@ def selector(text: str) -> tuple[Matcher, ...]:
     """Matchers and nothing behind them; `{}` is every stream."""
     if _EVERYTHING.fullmatch(text.strip()):
         return ()
-    query = parse(text)
-    if query.stages:
-        raise ParseError("only label matchers are supported", query.stages[0].position)
+    query = parse_expr(text)
+    if not isinstance(query, LogQuery) or query.stages:
+        raise InvalidRequestError("only label matchers are supported")
     return query.matchers
+
+
+def log_query_text(asked: Given) -> str:
+    """Of what only works on lines."""
+    text = query_text(asked)
+    if not isinstance(parse_expr(text), LogQuery):
+        raise InvalidRequestError("only log selector is supported")
+    return text
 
 
 def _duration(asked: Given, name: str) -> int:
     """A Go-like duration or a number of seconds, either of which may be negative."""
     text = asked.text(name)
-    if text.startswith("-"):
-        return -duration_ns(text[1:])
-    return duration_ns(text)
+    sign, size = (-1, text[1:]) if text.startswith("-") else (1, text)
+    try:
+        return sign * duration_ns(size)
+    except InvalidRequestError:
+        raise InvalidRequestError(f"cannot parse {quote(text[:64])} to a valid duration") from None
 
 
 def _direction(asked: Given) -> bool:

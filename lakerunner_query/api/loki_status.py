@@ -12,6 +12,7 @@ from lakerunner_query.api.forms import given
 from lakerunner_query.api.loki_params import query_text
 from lakerunner_query.api.loki_replies import JSON, METHODS, reply
 from lakerunner_query.api.services import Services
+from lakerunner_query.errors import ParseError
 from lakerunner_query.lang.logql.parser import parse_expr
 from lakerunner_query.lang.logql.pretty import pretty
 
@@ -55,7 +56,11 @@ def drilldown_limits(services: Services) -> dict[str, object]:
 async def format_query(request: Request[Any, Any, Any]) -> Response[bytes]:
     """The query as a person would lay it out."""
     asked = await given(request)
-    text = await run_sync(lambda: pretty(parse_expr(query_text(asked))))
+    try:
+        text = await run_sync(lambda: pretty(parse_expr(query_text(asked))))
+    except ParseError as error:
+        said = msgspec.json.encode({"status": "invalid-query", "error": error.message})
+        return Response(said, status_code=error.status, media_type=JSON)
     return reply(asked, msgspec.json.encode(text), {})
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from lakerunner_query.api.auth import caller
 from lakerunner_query.api.disconnect import unless_gone
 from lakerunner_query.api.forms import Given, given
 from lakerunner_query.api.loki_names import question
-from lakerunner_query.api.loki_params import limit, query_text, selector, step_ns
+from lakerunner_query.api.loki_params import limit, query_text, step_ns
 from lakerunner_query.api.loki_replies import JSON, METHODS, bare, reply
 from lakerunner_query.api.loki_statistics import statistics
 from lakerunner_query.api.prometheus_json import metric, seconds
@@ -25,6 +26,7 @@ from lakerunner_query.api.services import Services
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.execute.merge import Collected
+from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.stream_engine import Found, StreamQuestion
 
 MOST_GROUPS = 100
@@ -62,8 +64,9 @@ async def _volume(request: Request[Any, Any, Any], services: Services, *, is_ran
     wanted = question(asked, caller(request.state).org, query_text(asked))
     step = step_ns(asked, wanted.start_ns, wanted.end_ns) if is_range else 0
     by_labels, most = _aggregates_by_labels(asked), limit(asked, MOST_GROUPS)
+    targets = _targets(asked, wanted, by_labels=by_labels)
     with services.watch("loki") as watch:
-        found = await unless_gone(request, services.streams.volumes(wanted, _targets(asked), step))
+        found = await unless_gone(request, services.streams.volumes(_with(wanted, asked), targets, step))
         watch.ended(partial=bool(found.missing))
     series = greatest(_by_label(found) if by_labels else _by_series(found), most)
     stats = msgspec.json.encode(statistics(Collected(0), time.perf_counter() - began))
@@ -94,13 +97,22 @@ def volumes_json(
 
 
 def _points(buckets: dict[int, float], end_ns: int, step: int) -> list[bytes]:
-    """At the end of each bucket, in milliseconds and not before what it holds."""
+    """At the last millisecond of each bucket, the last one at the end."""
+    ends = {bucket: _end_ms(bucket, end_ns, step) for bucket in buckets}
     return [
-        b"["
-        + seconds(-(-min((bucket + 1) * step if step else end_ns, end_ns) // NS_PER_MS))
-        + f',"{round(size)}"]'.encode()
+        b"[" + seconds(ends[bucket]) + f',"{round(size)}"]'.encode()
         for bucket, size in sorted(buckets.items())
     ]
+
+
+def _end_ms(bucket: int, end_ns: int, step: int) -> int:
+    """
+    >>> _end_ms(0, 70_000_000_000, 60_000_000_000), _end_ms(1, 70_000_000_000, 60_000_000_000)
+    (59999, 70000)
+    """
+    whole_ms = (bucket + 1) * step // NS_PER_MS - 1
+    last_ms = -(-end_ns // NS_PER_MS)
+    return min(whole_ms, last_ms) if step else last_ms
 
 
 def _by_series(found: Found) -> Volumes:
@@ -120,9 +132,21 @@ def _by_label(found: Found) -> Volumes:
     return volumes
 
 
-def _targets(asked: Given) -> tuple[str, ...]:
-    named = tuple(name.strip() for name in asked.text("targetLabels").split(",") if name.strip())
-    return named or tuple(dict.fromkeys(one.name for one in selector(asked.text("query"))))
+def _named(asked: Given) -> tuple[str, ...]:
+    return tuple(name.strip() for name in asked.text("targetLabels").split(",") if name.strip())
+
+
+def _targets(asked: Given, wanted: StreamQuestion, *, by_labels: bool) -> tuple[str, ...]:
+    """Labels that make a group: those that are named, else those of the query; all of them for each alone."""
+    if by_labels:
+        return _named(asked)
+    return _named(asked) or tuple(dict.fromkeys(one.name for each in wanted.selections for one in each))
+
+
+def _with(wanted: StreamQuestion, asked: Given) -> StreamQuestion:
+    """Only streams that have all labels that are named."""
+    present = tuple(Matcher(name, MatchOp.NOT_EQUAL, "") for name in _named(asked))
+    return replace(wanted, selections=tuple((*each, *present) for each in wanted.selections))
 
 
 def _aggregates_by_labels(asked: Given) -> bool:

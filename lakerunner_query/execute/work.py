@@ -170,6 +170,19 @@ class StreamsUnit(msgspec.Struct, frozen=True, tag="streams"):
     """Of `series` and `names`: at most so many; 0: all."""
 
 
+class PatternsUnit(msgspec.Struct, frozen=True, tag="patterns"):
+    """How many lines of which shape there are in `[start_ns, end_ns)`, by buckets of `step_ns`."""
+
+    affinity: str
+    segments: tuple[SegmentRef, ...]
+    matchers: tuple[Matcher, ...]
+    start_ns: int
+    end_ns: int
+    step_ns: int
+    limit: int
+    """At most so many shapes, the most frequent ones."""
+
+
 class MetadataUnit(msgspec.Struct, frozen=True, tag="metadata"):
     """What metrics of these names say of themselves; no names: all."""
 
@@ -187,7 +200,15 @@ class ExemplarUnit(msgspec.Struct, frozen=True, tag="exemplars"):
 
 
 Unit = (
-    LogUnit | LogMetricUnit | MetricUnit | ShardUnit | SeriesUnit | StreamsUnit | MetadataUnit | ExemplarUnit
+    LogUnit
+    | LogMetricUnit
+    | MetricUnit
+    | ShardUnit
+    | SeriesUnit
+    | StreamsUnit
+    | PatternsUnit
+    | MetadataUnit
+    | ExemplarUnit
 )
 
 
