@@ -11,8 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
-from resources.index.types import Segment
+
+class Extent(Protocol):
+    """What of a segment decides about cutting."""
+
+    @property
+    def segment_id(self) -> str: ...
+    @property
+    def min_ns(self) -> int: ...
+    @property
+    def max_ns(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+
+
+Held = TypeVar("Held", bound=Extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +44,17 @@ class SliceSizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Generic[Held]):
     """`[start_ns, end_ns)` and every segment that overlaps it."""
 
     start_ns: int
     end_ns: int
-    segments: tuple[Segment, ...]
+    segments: tuple[Held, ...]
 
 
 def cut_slices(
-    segments: Sequence[Segment], start_ns: int, end_ns: int, *, reverse: bool, sizes: SliceSizes | None = None
-) -> Iterator[Slice]:
+    segments: Sequence[Held], start_ns: int, end_ns: int, *, reverse: bool, sizes: SliceSizes | None = None
+) -> Iterator[Slice[Held]]:
     """Oldest first, or newest first when `reverse` (by doing the same on mirrored time)."""
     chosen = sizes or SliceSizes()
     pieces = [p for p in (_piece(s, start_ns, end_ns, reverse, chosen) for s in segments) if p is not None]
@@ -47,34 +64,36 @@ def cut_slices(
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(Generic[Held]):
     """A segment inside the range, on the (possibly mirrored) time line; load per nanosecond."""
 
     lo: int
     hi: int
     density: float
-    segment: Segment
+    segment: Held
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
+class _Stretch(Generic[Held]):
     """Time between two neighbouring bounds: the same segments all along."""
 
     lo: int
     hi: int
     density: float
-    active: dict[Segment, None]
+    active: dict[Held, None]
 
 
 @dataclass(slots=True)
-class _Part:
+class _Part(Generic[Held]):
     lo: int
     hi: int
     load: float = 0.0
-    members: dict[Segment, None] = field(default_factory=dict)
+    members: dict[Held, None] = field(default_factory=dict)
 
 
-def _piece(segment: Segment, start_ns: int, end_ns: int, reverse: bool, sizes: SliceSizes) -> _Piece | None:
+def _piece(
+    segment: Held, start_ns: int, end_ns: int, reverse: bool, sizes: SliceSizes
+) -> _Piece[Held] | None:
     lo, hi = max(segment.min_ns, start_ns), min(segment.max_ns + 1, end_ns)
     if lo >= hi:
         return None
@@ -83,12 +102,12 @@ def _piece(segment: Segment, start_ns: int, end_ns: int, reverse: bool, sizes: S
     return _Piece(-hi, -lo, density, segment) if reverse else _Piece(lo, hi, density, segment)
 
 
-def _sweep(pieces: Iterable[_Piece]) -> Iterator[_Stretch]:
+def _sweep(pieces: Sequence[_Piece[Held]]) -> Iterator[_Stretch[Held]]:
     events = sorted(
         [(p.lo, 1, p) for p in pieces] + [(p.hi, 0, p) for p in pieces],
         key=lambda e: (e[0], e[1], e[2].segment.segment_id),
     )
-    active: dict[Segment, None] = {}
+    active: dict[Held, None] = {}
     density = 0.0
     at = 0
     for time, opens, piece in events:
@@ -103,9 +122,9 @@ def _sweep(pieces: Iterable[_Piece]) -> Iterator[_Stretch]:
             density = density - piece.density if active else 0.0  # no drift across gaps
 
 
-def _grow(stretches: Iterable[_Stretch], sizes: SliceSizes) -> Iterator[_Part]:
+def _grow(stretches: Iterable[_Stretch[Held]], sizes: SliceSizes) -> Iterator[_Part[Held]]:
     target = sizes.first
-    part: _Part | None = None
+    part: _Part[Held] | None = None
     for stretch in stretches:
         at = stretch.lo
         while at < stretch.hi:

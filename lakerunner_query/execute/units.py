@@ -42,6 +42,6 @@ def log_units(
         )
 
 
-def affinity(org: str, dataset: str, part: Slice) -> str:
+def affinity(org: str, dataset: str, part: Slice[Segment]) -> str:
     heaviest = max(part.segments, key=lambda s: (s.bytes, s.segment_id))
     return f"{org}/{dataset}/{heaviest.hour_ns}"

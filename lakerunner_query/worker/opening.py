@@ -178,6 +178,25 @@ class SegmentOpener:
             return Skipped.NO_WORD
         return None if wanted.streams(streams) else Skipped.NO_STREAM
 
+    def worth_opening(
+        self, segments: Sequence[SegmentRef], wanted: Selection, cancellation: Cancellation
+    ) -> tuple[list[SegmentRef], OpenedSet]:
+        """Segments that may have wanted rows, told without fetching one, and why the others have none."""
+
+        def attempt(segment: SegmentRef) -> Skipped | None:
+            cancellation.check()
+            try:
+                return self._skipped(wanted, segment, lambda: self._remote_streams(segment))
+            except (SegmentUnreadableError, StoreError):
+                return None  # told when it is opened
+
+        found = list(zip(segments, self._fetchers.map(attempt, segments), strict=True))
+        pruned = OpenedSet(
+            skipped=sum(why is Skipped.NO_STREAM for _, why in found),
+            without_words=sum(why is Skipped.NO_WORD for _, why in found),
+        )
+        return [segment for segment, why in found if why is None], pruned
+
     def forget(self, segment: SegmentRef) -> None:
         """The local copy is of no use: next time it is fetched."""
         self._forget(segment)

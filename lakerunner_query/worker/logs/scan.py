@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakerunner_query.execute.slices import cut_slices
 from lakerunner_query.execute.work import ROWS, LogUnit, UnitReport
 from lakerunner_query.lang.logql.ast import Stage
 from lakerunner_query.plan.logical import Nothing
 from lakerunner_query.worker.logs.candidates import RANK, Candidates, Taken
 from lakerunner_query.worker.logs.grouping import groups
 from lakerunner_query.worker.logs.planned import planned
-from lakerunner_query.worker.logs.reports import Read, report
+from lakerunner_query.worker.logs.reports import Read, report, reports_together
 from lakerunner_query.worker.logs.selecting import selection
 from lakerunner_query.worker.logs.shared import DAMAGE, Shared, discard_damaged
 from lakerunner_query.worker.logs.stream_ranks import StreamRanks
@@ -44,9 +46,35 @@ class LogScanner:
         if isinstance(pipeline, Nothing):
             return ROWS.empty_table(), UnitReport()
         wanted = selection(pipeline.source, unit.start_ns, unit.end_ns)
+        if not wanted.needles:
+            return self._scanned(unit, pipeline.stages, wanted, cancellation)
+        return self._needles(unit, pipeline.stages, wanted, cancellation)
+
+    def _needles(
+        self, unit: LogUnit, stages: tuple[Stage, ...], wanted: Selection, cancellation: Cancellation
+    ) -> tuple[pa.Table, UnitReport]:
+        """Most segments do not hold the words; of the others, some after the other until there is enough."""
+        segments, pruned = self._opener.worth_opening(unit.segments, wanted, cancellation)
+        reports = [report(pruned, Read(), unit.start_ns, unit.end_ns)]
+        parts, left = [ROWS.empty_table()], unit.limit
+        for part in cut_slices(segments, unit.start_ns, unit.end_ns, reverse=unit.reverse):
+            mine = msgspec.structs.replace(
+                unit, segments=part.segments, start_ns=part.start_ns, end_ns=part.end_ns, limit=left
+            )
+            rows, told = self._scanned(mine, stages, wanted, cancellation)
+            parts.append(rows)
+            reports.append(told)
+            left -= rows.num_rows
+            if left <= 0:
+                break
+        return pa.concat_tables(parts), reports_together(reports, truncated=left <= 0)
+
+    def _scanned(
+        self, unit: LogUnit, stages: tuple[Stage, ...], wanted: Selection, cancellation: Cancellation
+    ) -> tuple[pa.Table, UnitReport]:
         with self._opener.open(unit.segments, wanted, cancellation) as files:
             shared = Shared(self._opener, self._session, cancellation)
-            scan = _Scan(unit, pipeline.stages, wanted, files, shared, self._sizes)
+            scan = _Scan(unit, stages, wanted, files, shared, self._sizes)
             rows, truncated = scan.rows()
             return rows, report(files, scan.read, unit.start_ns, unit.end_ns, truncated=truncated)
 
