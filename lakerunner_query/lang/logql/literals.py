@@ -10,7 +10,7 @@ import math
 import re
 from fractions import Fraction
 
-from lakerunner_query.lang.promql import durations
+from lakerunner_query.lang.promql import durations, numbers
 from lakerunner_query.lang.promql.strings import quote
 
 _GO_UNITS = {
@@ -34,6 +34,12 @@ _BYTE_UNITS = {
     **{f"{letter}{end}": 1000**power for power, letter in enumerate("kmgtpe", 1) for end in ("", "b")},
     **{f"{letter}{end}": 1024**power for power, letter in enumerate("kmgtpe", 1) for end in ("i", "ib")},
 }
+_SHOWN_SIZES = [
+    (f"{letter}{end}", base**power)
+    for end, base, letters in (("B", 1000, "kMGTP"), ("iB", 1024, "KMGTP"))
+    for power, letter in reversed(list(enumerate(letters, 1)))
+]
+"""Exa has no place: `1EB` would be the beginning of a number with an exponent."""
 _DIGITS = r"[0-9](?:_?[0-9])*"
 _DECIMAL = re.compile(rf"(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?")
 _HEX = re.compile(
@@ -115,22 +121,34 @@ def _hexadecimal(text: str) -> float:
 
 
 def duration_text(nanos: int) -> str:
-    """As short as exact: `1h30m`, `-1.5ms`; days and more are hours, as Go writes them."""
+    """As Go writes it: `1h30m0s`, `-1.5ms`."""
     if nanos < 0:
         return "-" + duration_text(-nanos)
-    if nanos < 1_000_000_000:
-        unit = next((unit for unit in ("ms", "us") if nanos >= _GO_UNITS[unit]), "ns" if nanos else "s")
+    if nanos < _GO_UNITS["s"]:
+        unit = next((unit for unit in ("ms", "µs", "ns") if nanos >= _GO_UNITS[unit]), "s")
         return _decimal(nanos, _GO_UNITS[unit]) + unit
     hours, rest = divmod(nanos, _GO_UNITS["h"])
     minutes, rest = divmod(rest, _GO_UNITS["m"])
-    seconds = _decimal(rest, _GO_UNITS["s"]) + "s" if rest else ""
-    return (f"{hours}h" if hours else "") + (f"{minutes}m" if minutes else "") + seconds
+    longer = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{longer}{_decimal(rest, _GO_UNITS['s'])}s"
 
 
 def _decimal(nanos: int, unit: int) -> str:
     whole, rest = divmod(nanos, unit)
     places = len(str(unit)) - 1
     return f"{whole}.{rest:0{places}}".rstrip("0") if rest else str(whole)
+
+
+def size_text(size: int) -> str:
+    """In the largest unit of which it is a whole number.
+
+    >>> size_text(42_000_000), size_text(1536), size_text(2048)
+    ('42MB', '1536B', '2KiB')
+    """
+    for unit, factor in _SHOWN_SIZES:
+        if size and size % factor == 0:
+            return f"{size // factor}{unit}"
+    return f"{size}B"
 
 
 def number_text(value: float) -> str:
@@ -141,4 +159,4 @@ def number_text(value: float) -> str:
         return "(0 * -1)"
     if math.isinf(value):
         return "(10 ^ 400)" if value > 0 else "(-10 ^ 401)"
-    return repr(value).removesuffix(".0")
+    return numbers.general_text(value)

@@ -32,9 +32,10 @@ from lakerunner_query.lang.logql.ast import (
     Unpack,
     Unwrap,
 )
-from lakerunner_query.lang.logql.literals import duration_text, number_text
+from lakerunner_query.lang.logql.literals import duration_text, size_text
 from lakerunner_query.lang.logql.strings import quote
 from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.lang.promql import numbers
 
 _Parser = Json | Logfmt | Regexp | Pattern | Unpack
 _Piped = _Parser | LabelFilter | LineFormat | LabelFormat | Keep | Drop | Decolorize
@@ -43,7 +44,7 @@ _Piped = _Parser | LabelFilter | LineFormat | LabelFormat | Keep | Drop | Decolo
 def stage_text(stage: Stage) -> str:
     """
     >>> stage_text(Logfmt(strict=True)), stage_text(Drop(("a", "b")))
-    ('| logfmt --strict', '| drop a, b')
+    ('| logfmt --strict', '| drop a,b')
     """
     return filter_text(stage) if isinstance(stage, LineFilter) else f"| {_behind_pipe(stage)}"
 
@@ -58,10 +59,14 @@ def matcher_text(matcher: Matcher) -> str:
 
 
 def unwrap_text(unwrap: Unwrap) -> str:
-    label = unwrap.label
-    if unwrap.conversion is not Conversion.NONE:
-        label = f"{unwrap.conversion.value}({label})"
-    return " ".join((f"| unwrap {label}", *map(stage_text, unwrap.filters)))
+    return " ".join((unwrapped_text(unwrap), *map(stage_text, unwrap.filters)))
+
+
+def unwrapped_text(unwrap: Unwrap) -> str:
+    """Without the filters behind."""
+    if unwrap.conversion is Conversion.NONE:
+        return f"| unwrap {unwrap.label}"
+    return f"| unwrap {unwrap.conversion.value}({unwrap.label})"
 
 
 def _behind_pipe(stage: _Piped) -> str:
@@ -106,17 +111,12 @@ def condition_text(condition: LabelCondition) -> str:
         case LabelIp():
             text = f"{condition.name}{'!=' if condition.negative else '='}{_ip(condition.pattern)}"
         case LabelCompare():
-            text = f"{condition.name} {condition.op.value} {_measure(condition)}"
+            text = f"{condition.name}{condition.op.value}{_measure(condition)}"
         case LabelAnd(left=left, right=right):
-            text = f"{_enclosed(left, LabelOr)} and {_enclosed(right, LabelOr, LabelAnd)}"
+            text = f"( {condition_text(left)} , {condition_text(right)} )"
         case LabelOr(left=left, right=right):
-            text = f"{condition_text(left)} or {_enclosed(right, LabelOr)}"
+            text = f"( {condition_text(left)} or {condition_text(right)} )"
     return text
-
-
-def _enclosed(condition: LabelCondition, *weaker: type) -> str:
-    text = condition_text(condition)
-    return f"({text})" if isinstance(condition, weaker) else text
 
 
 def _measure(condition: LabelCompare) -> str:
@@ -124,13 +124,13 @@ def _measure(condition: LabelCompare) -> str:
         case Unit.DURATION:
             return duration_text(round(Fraction(condition.value) * 1_000_000_000))
         case Unit.BYTES:
-            return f"{int(condition.value)}B"
+            return size_text(int(condition.value))
         case Unit.NUMBER:
-            return number_text(condition.value)
+            return numbers.text(condition.value)
 
 
 def _with_list(word: str, items: Iterable[str]) -> str:
-    listed = ", ".join(items)
+    listed = ",".join(items)
     return f"{word} {listed}" if listed else word
 
 

@@ -172,25 +172,66 @@ def test_printing_then_parsing_gives_the_same_tree(expr: ast.Expr) -> None:
 @pytest.mark.parametrize(
     ("text", "canonical"),
     [
-        ('{a="b"}|json|(x="1"or y>2)and z<3', '{a="b"} | json | (x="1" or y > 2) and z < 3'),
-        ('{a="b"}|x="1"or(y>2 and z<3)', '{a="b"} | x="1" or y > 2 and z < 3'),
-        ('{a="b"}|x="1",y>2 z<3', '{a="b"} | x="1" and (y > 2 and z < 3)'),
-        ('{a="b"}|x="1" or y>2,z<3 or w=4', '{a="b"} | x="1" or y > 2 and (z < 3 or w == 4)'),
-        ('{a="b"}|x="1" or y>2 and z<3', '{a="b"} | x="1" or y > 2 and z < 3'),
-        ('{a="b"}|x>-1.5s', '{a="b"} | x > -1.5s'),
-        ('SUM(RATE({a="b"}[1d]))BY(x) AND vector(1)', 'sum by (x) (rate({a="b"}[1d])) and vector(1)'),
+        ('{a="b"}|json|(x="1"or y>2)and z<3', '{a="b"} | json | ( ( x="1" or y>2 ) , z<3 )'),
+        ('{a="b"}|x="1"or(y>2 and z<3)', '{a="b"} | ( x="1" or ( y>2 , z<3 ) )'),
+        ('{a="b"}|x="1",y>2 z<3', '{a="b"} | ( x="1" , ( y>2 , z<3 ) )'),
+        ('{a="b"}|x="1" and y>2 and z<3', '{a="b"} | ( ( x="1" , y>2 ) , z<3 )'),
+        ('{a="b"}|x="1" or y>2,z<3 or w=4', '{a="b"} | ( x="1" or ( y>2 , ( z<3 or w==4 ) ) )'),
+        ('{a="b"}|x>-1.5s', '{a="b"} | x>-1.5s'),
+        (
+            '{a="b"}|d>=1500us|d<1d|s<1.5KiB|s>42000kB|n>1e9',
+            '{a="b"} | d>=1.5ms | d<24h0m0s | s<1536B | s>42MB | n>1000000000',
+        ),
+        ('SUM(RATE({a="b"}[1d]))BY(x) AND vector(1)', '(sum by (x)(rate({a="b"}[1d])) and vector(1.000000))'),
+        ('sum by(a,b)(rate({a="b"}[90s]))+1+2', '((sum by (a,b)(rate({a="b"}[1m30s])) + 1) + 2)'),
         ('{a="b"} /* x */ | json // y', '{a="b"} | json'),
+        (
+            '{a="b"}|json x,y="z"|logfmt --strict z|drop a,b="c"',
+            '{a="b"} | json x="x",y="z" | logfmt --strict z="z" | drop a,b="c"',
+        ),
         ("0 * -1", "(0 * -1)"),
-        ('{a="b"}|d>=1500ms|d<1d|s<1.5KiB', '{a="b"} | d >= 1.5s | d < 24h | s < 1536B'),
-        ('sum by(a)(rate({a="b"}[90s]))+1+2', 'sum by (a) (rate({a="b"}[1m30s])) + 1 + 2'),
-        ('rate({a="b"}[1m])+(1+vector(2))', 'rate({a="b"}[1m]) + (1 + vector(2))'),
-        ("vector(1)^vector(2)^vector(3)", "vector(1) ^ vector(2) ^ vector(3)"),
-        ("(vector(1)^vector(2))^vector(3)", "(vector(1) ^ vector(2)) ^ vector(3)"),
-        ("vector(1)*(vector(2)+3)", "vector(1) * (vector(2) + 3)"),
-        ('{a="\\n\\t\\u00e9"}|=`x"y`', '{a="\\n\\té"} |= "x\\"y"'),
-        ('max_over_time({a="b"}[5m]offset 1h|unwrap x)', 'max_over_time({a="b"} | unwrap x [5m] offset 1h)'),
+        ("vector(1e-9)*1e6", "(vector(1e-09) * 1e+06)"),
+        ("vector(1)^vector(2)^vector(3)", "(vector(1.000000) ^ (vector(2.000000) ^ vector(3.000000)))"),
+        ("vector(1)*(vector(2)+3)", "(vector(1.000000) * (vector(2.000000) + 3))"),
+        ("1<bool on(a)group_left(b)vector(2)", "(1 < bool on (a) group_left (b) vector(2.000000))"),
+        ("1<on(a)group_left()(vector(2)+3)", "(1 < on (a) group_left () (vector(2.000000) + 3))"),
+        ('{a="b"}|=`x"y`', '{a="b"} |= "x\\"y"'),
+        ('{a="\\n\\t\\u00e9"}', '{a="\\n\\té"}'),
+        (
+            'max_over_time({a="b"}[5m]offset 1h|unwrap x)by(c)',
+            'max_over_time({a="b"} | unwrap x[5m] offset 1h0m0s) by (c)',
+        ),
+        (
+            'topk(3,label_replace(vector(1),"a","$1","b","c"))',
+            'topk(3,label_replace(vector(1.000000),"a","$1","b","c"))',
+        ),
     ],
 )
 def test_the_canonical_text(text: str, canonical: str) -> None:
     assert print_query(parse_expr(text)) == canonical
     assert print_query(parse_expr(canonical)) == canonical
+
+
+def test_what_is_too_long_for_a_line_is_split() -> None:
+    text = """
+topk(
+  10,
+    sum by (app, env)(
+      quantile_over_time(
+        0.99,
+        {app="a long name of an app", env="a long name of an environment"}
+          |= "some text that is long"
+          | json
+          | ( took>1s or status>=500 )
+          | unwrap duration(took)
+          | __error__="" [5m] offset 1h
+      ) by (app, env)
+    )
+  /
+    (
+        count_over_time({app="a long name of an app", env="a long name of an environment"} | json[5m])
+      - on (app, env)
+        vector(1.000000)
+    )
+)"""
+    assert pretty(parse_expr(text)) == text.strip("\n")
