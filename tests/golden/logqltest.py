@@ -81,7 +81,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.golden.logqltest", description=__doc__)
     parser.add_argument("paths", nargs="+")
     parser.add_argument("--json", help="write every result there")
-    parser.add_argument("--stack", default="memory", choices=sorted(STACKS))
+    parser.add_argument("--stack", default="single", choices=sorted(STACKS))
     parser.add_argument("--verbose", "-v", action="store_true", help="say what went wrong")
     return parser.parse_args()
 

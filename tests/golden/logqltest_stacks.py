@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -10,8 +12,10 @@ from lakerunner_query.errors import QueryError
 from lakerunner_query.evaluate.logs.metrics.answer import Answer, evaluate, joined
 from lakerunner_query.evaluate.logs.metrics.times import LogSteps
 from lakerunner_query.evaluate.vectors import Scalar
+from lakerunner_query.execute.log_metric_slices import LogSliceSizes
 from lakerunner_query.lang.logql.ast import LogQuery
 from lakerunner_query.lang.logql.parser import parse_expr
+from tests.golden.log_lake import LogLake
 from tests.golden.log_memory_source import LogMemorySource
 from tests.golden.logqltest_compare import Outcome
 from tests.golden.logqltest_script import Eval, LogLine, Row
@@ -73,4 +77,60 @@ def outcome_of(answer: Answer) -> Outcome:
     )
 
 
-STACKS = {"memory": MemoryStack, "memory-cut": CutMemoryStack}
+class LakeStack:
+    """Through the engine, over segments; answers come as the text they have in JSON."""
+
+    def __init__(self, lake: LogLake) -> None:
+        self.lake = lake
+        self._loaded: list[LogLine] = []
+        self._is_written = True
+
+    def clear(self) -> None:
+        self._loaded.clear()
+        self._is_written = False
+
+    def load(self, lines: tuple[LogLine, ...]) -> None:
+        self._loaded += lines
+        self._is_written = False
+
+    def ask(self, asked: Eval) -> Outcome:
+        if not self._is_written:
+            self.lake.clear()
+            self.lake.write(self._loaded)
+            self._is_written = True
+        try:
+            found = self.lake.ask(asked.text, asked.start_ns, asked.end_ns, asked.step_ns)
+        except QueryError as error:
+            return Outcome(failure=error.message)
+        assert not found.missing, found.missing
+        rows = tuple(Row(one.labels, _values(one.floats, asked)) for one in found.series)
+        is_number = found.kind == "scalar" and not asked.step_ns
+        return Outcome(number=rows[0].values[0]) if is_number else Outcome(rows)
+
+
+def _values(points: bytes, asked: Eval) -> tuple[float | None, ...]:
+    """Of `[1735689600.5,"1"],…` by step; times are told in milliseconds."""
+    found: list[float | None] = [None] * asked.count
+    for seconds, value in json.loads(f"[{points.decode()}]"):
+        at = round(seconds * 1000) * 1_000_000 - asked.start_ns
+        step = round(at / asked.step_ns) if asked.step_ns else 0
+        assert found[step] is None, f"two values at {seconds}"
+        found[step] = float(value)
+    return tuple(found)
+
+
+def _single() -> LakeStack:
+    return LakeStack(LogLake())
+
+
+def _split() -> LakeStack:
+    """Three segments of the same hour; slices as small as they can be, on three workers."""
+    return LakeStack(LogLake(parts=3, workers=3, sizes=LogSliceSizes(rows=1, at_least=0)))
+
+
+STACKS: Mapping[str, Callable[[], Stack]] = {
+    "memory": MemoryStack,
+    "memory-cut": CutMemoryStack,
+    "single": _single,
+    "split": _split,
+}

@@ -1,0 +1,151 @@
+"""The whole path of a metric query over logs without processes: segments on disk, engine, slices, workers.
+
+Lines are written as ingestion writes them, but without what it would add (`service_name`, levels): scripts
+expect the labels they load and no others. Units and answers are encoded and decoded as if they travelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_assets.decode.fingerprint import fingerprints
+from lakerunner_assets.segments.logs import write_log_segment
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
+from lakerunner_query.admission import Admission
+from lakerunner_query.execute.dispatch import Dispatcher
+from lakerunner_query.execute.locate import Locator
+from lakerunner_query.execute.log_metric_slices import LogSliceSizes
+from lakerunner_query.execute.metric_answer import encode_metric_answer
+from lakerunner_query.execute.metric_merge import Joined
+from lakerunner_query.execute.work import LogMetricUnit, Unit
+from lakerunner_query.log_metric_engine import LogMetricEngine, LogMetricLimits, LogMetricRange
+from lakerunner_query.worker.cache import SegmentCache
+from lakerunner_query.worker.logs.metric_scan import LogMetricScanner
+from lakerunner_query.worker.opening import SegmentOpener
+from resources.duckdb import Cancellation, DuckLimits, DuckSession
+from resources.index.types import Segment
+from resources.lake import streams
+from resources.lake.layout import Signal
+from resources.lake.timecut import HOUR_NS, hour_start
+from resources.object_store import open_store
+from resources.settings import Settings
+from tests.golden.engine_lake import ORG, Segments
+from tests.golden.logqltest_script import LogLine
+
+Answer = TypeVar("Answer")
+
+
+class Workers:
+    """The contract of `Dispatcher`, without sockets: parts of one query go to different workers."""
+
+    def __init__(self, scanners: Sequence[LogMetricScanner]) -> None:
+        self.count = len(scanners)
+        self.units = 0
+        self._scanners = scanners
+
+    async def run(
+        self, units: Iterable[Unit], decode: Callable[[bytes], Answer], *, ahead: int = 1
+    ) -> AsyncGenerator[Answer, None]:
+        del ahead
+        for unit in units:
+            received: Any = msgspec.json.decode(msgspec.json.encode(unit), type=Unit)  # type: ignore[arg-type]
+            assert isinstance(received, LogMetricUnit)
+            self.units += 1
+            scanner = self._scanners[received.turn % self.count]
+            yield decode(encode_metric_answer(scanner.run(received, Cancellation())))
+
+
+class LogLake:
+    """Segments of lines, and questions to them."""
+
+    def __init__(self, parts: int = 1, workers: int = 2, sizes: LogSliceSizes | None = None) -> None:
+        self._parts = parts
+        self._folder = Path(tempfile.mkdtemp(prefix="lakerunner-golden-logs-"))
+        self._index = Segments()
+        self._serial = itertools.count()
+        self.dispatcher = Workers([self._scanner(number) for number in range(workers)])
+        self._engine = LogMetricEngine(
+            Locator(cast("Any", self._index)),
+            cast("Dispatcher", self.dispatcher),
+            Admission(4),
+            LogMetricLimits(600.0),
+            sizes,
+        )
+
+    def clear(self) -> None:
+        self._index.rows.clear()
+
+    def write(self, lines: Sequence[LogLine]) -> None:
+        """Every line goes to one of the parts, and to the segment of its hour."""
+        found: dict[tuple[int, int], list[LogLine]] = {}
+        for number, line in enumerate(lines):
+            found.setdefault((hour_start(line.time_ns), number % self._parts), []).append(line)
+        for (hour, _), part in found.items():
+            self._write(hour, part)
+
+    def ask(self, text: str, start_ns: int, end_ns: int, step_ns: int) -> Joined:
+        async def asked() -> Joined:
+            prepared = await self._engine.prepare(text, LogMetricRange(ORG, start_ns, end_ns, step_ns))
+            return await self._engine.collect(prepared)
+
+        return asyncio.run(asked())
+
+    def _scanner(self, number: int) -> LogMetricScanner:
+        lake, cache = self._folder / "lake", self._folder / f"cache{number}"
+        lake.mkdir(exist_ok=True)
+        store = open_store(f"file://{lake}", Settings.load({}))
+        session = DuckSession(DuckLimits(512, 1, self._folder / f"spill{number}", (cache,)))
+        return LogMetricScanner(SegmentOpener(SegmentCache(cache, 1 << 30, store), store), session)
+
+    def _write(self, hour_ns: int, lines: Sequence[LogLine]) -> None:
+        number = next(self._serial)
+        name = f"{number:032x}"
+        key = f"db/{ORG}/golden/{name}.parquet"
+        path = self._folder / "lake" / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        identity = SegmentIdentity(ORG, "golden", "logs", hour_ns, name)
+        written = write_log_segment([log_table(lines, number)], path, identity)
+        self._index.rows.append(_segment(name, key, hour_ns, written))
+
+
+def log_table(lines: Sequence[LogLine], number: int) -> pa.Table:
+    """As a decoder hands rows to the writer; an empty stream label is none."""
+    sets = [streams.canonical({name: value for name, value in line.labels if value}) for line in lines]
+    text = pa.array([line.text for line in lines], pa.string())
+    columns = {
+        "chq_tsns": pa.array([line.time_ns for line in lines], pa.int64()),
+        "log_level": pa.nulls(len(lines), pa.string()).dictionary_encode(),
+        "log_message": text,
+        "chq_fingerprint": pa.array(fingerprints(text)),
+        "chq_object": pa.array(np.full(len(lines), number, np.int64)),
+        "chq_position": pa.array(np.arange(len(lines), dtype=np.int64)),
+        "chq_stream_id": pa.array([streams.stream_id(each) for each in sets], pa.int64()),
+        "chq_stream": pa.array([streams.labels_to_text(each) for each in sets]).dictionary_encode(),
+    }
+    fields = [pa.field(name, column.type) for name, column in columns.items()]
+    for name in sorted({name for line in lines for name, _ in line.metadata}):
+        values = pa.array([dict(line.metadata).get(name) for line in lines], pa.string())
+        columns[f"attr_{name}"] = values.dictionary_encode()
+        held = {"chq_scope": "record", "chq_key": name, "chq_kind": "string"}
+        fields.append(pa.field(f"attr_{name}", columns[f"attr_{name}"].type, metadata=held))
+    return pa.table(list(columns.values()), schema=pa.schema(fields))
+
+
+def _segment(name: str, key: str, hour_ns: int, written: WrittenSegment) -> Segment:
+    return Segment(
+        segment_id=name, key=key, org=ORG, collector="golden", signal=Signal.LOGS, dataset="logs",
+        frequency_ms=0, hour_ns=hour_ns, width_ns=HOUR_NS, min_ns=written.min_ns, max_ns=written.max_ns,
+        rows=written.rows, bytes=written.bytes, level=0, origin="", format_version=written.format_version,
+        sort_version=written.sort_version, terms=written.terms, label_names=written.label_names,
+        metric_names=(), series_offset=written.series_offset, series_length=written.series_length,
+        bloom_offset=written.bloom_offset, bloom_length=written.bloom_length,
+    )  # fmt: skip
