@@ -196,7 +196,7 @@ class LogMetricEngine:
 
 def is_log_query(text: str) -> bool:
     """Whether it gives lines, for `engine.py`; raises for what is no LogQL."""
-    return isinstance(parser.parse_expr(text), LogQuery)
+    return isinstance(parser.parsed(text), LogQuery)
 
 
 def steps_of(asked: LogMetricRange) -> LogSteps:
@@ -215,7 +215,7 @@ def steps_of(asked: LogMetricRange) -> LogSteps:
 
 
 def _samples(text: str) -> SampleExpr:
-    expr = parser.parse_expr(text)
+    expr = parser.parsed(text)
     if isinstance(expr, LogQuery):
         raise InvalidRequestError(
             "the query gives log lines, not samples: wrap it, as in count_over_time(… [5m])"

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from lakerunner_query.api.forms import Given
 from lakerunner_query.errors import InvalidRequestError, ParseError
 from lakerunner_query.lang.logql.ast import LogQuery
-from lakerunner_query.lang.logql.parser import parse_expr
+from lakerunner_query.lang.logql.parser import parsed
 from lakerunner_query.lang.logql.strings import quote
 from lakerunner_query.lang.matcher import Matcher
-from lakerunner_query.moments import duration_ns, moment_ns
+from lakerunner_query.moments import MAX_NS, duration_ns, moment_ns
 from resources.lake.timecut import SECOND_NS
 from resources.settings import Settings
 
@@ -74,7 +74,10 @@ def time_range(asked: Given, now_ns: int, default_s: int) -> tuple[int, int]:
     if asked.text("start"):
         return moment_ns(asked.text("start"), now_ns, end), end
     since = _duration(asked, "since") if asked.text("since") else default_s * SECOND_NS
-    return min(end, now_ns) - since, end
+    start = min(end, now_ns) - since
+    if start < -MAX_NS:
+        raise InvalidRequestError(f"since {quote(asked.text('since'))} reaches back before all time")
+    return start, end
 
 
 def step_ns(asked: Given, start_ns: int, end_ns: int) -> int:
@@ -111,7 +114,7 @@ def selector(text: str) -> tuple[Matcher, ...]:
     """Matchers and nothing behind them; `{}` is every stream."""
     if _EVERYTHING.fullmatch(text.strip()):
         return ()
-    query = parse_expr(text)
+    query = parsed(text)
     if not isinstance(query, LogQuery) or query.stages:
         raise InvalidRequestError("only label matchers are supported")
     return query.matchers
@@ -120,7 +123,7 @@ def selector(text: str) -> tuple[Matcher, ...]:
 def log_query_text(asked: Given) -> str:
     """Of what only works on lines."""
     text = query_text(asked)
-    if not isinstance(parse_expr(text), LogQuery):
+    if not isinstance(parsed(text), LogQuery):
         raise InvalidRequestError("only log selector is supported")
     return text
 

@@ -18,6 +18,7 @@ import xxhash
 
 from lakerunner_query.errors import LimitExceededError, QueryError, WorkerUnavailableError, WorkFailedError
 from lakerunner_query.evaluate.failures import EvaluationError
+from lakerunner_query.evaluate.logs.metrics.failures import PipelineError
 from lakerunner_query.execute.wire import Reply, Wire, WireError
 from lakerunner_query.execute.work import TOKEN_HEADER, MetricUnit, ShardUnit, Unit
 
@@ -131,7 +132,11 @@ class _UnfinishedError(Exception):
     """The worker cannot take the unit now, or went silent over it: another one may do it."""
 
 
-_SAID: dict[str, type[QueryError]] = {kind.code: kind for kind in (LimitExceededError, EvaluationError)}
+_SAID: dict[str, type[QueryError]] = {
+    LimitExceededError.code: LimitExceededError,
+    EvaluationError.code: EvaluationError,
+    PipelineError.code: EvaluationError,
+}
 """Refusals that are the caller's business."""
 
 

@@ -8,6 +8,8 @@ language does not is refused where it is complete (see `check.py`).
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from lakerunner_query.lang.logql.ast import Expr, LogQuery
 from lakerunner_query.lang.logql.check import check_selectors
 from lakerunner_query.lang.logql.check_stages import check_stages
@@ -33,13 +35,19 @@ def parse_expr(text: str) -> Expr:
     return expr
 
 
+@lru_cache(32)
+def parsed(text: str) -> Expr:
+    """The same, remembered: who routes a query and who runs it both look at its tree."""
+    return parse_expr(text)
+
+
 def parse(text: str) -> LogQuery:
     """The tree of a log query: one that gives lines.
 
     >>> parse('{app="web"} |= "error"').stages[0].values
     ('error',)
     """
-    expr = parse_expr(text)
+    expr = parsed(text)
     if not isinstance(expr, LogQuery):
         raise InvalidQueryError("a query for log lines was expected, this one gives samples", expr.position)
     return expr

@@ -215,7 +215,7 @@ def test_a_loki_answer_too_large_for_one_piece_is_refused(
 ) -> None:
     monkeypatch.setattr("lakerunner_query.api.loki.MAX_ANSWER_BYTES", 100)
     response = client.loki('{service_name=~".+"}')
-    assert (response.status_code, response.text[:28]) == (422, "the answer is more than 0 Mi")
+    assert (response.status_code, response.text[:28]) == (400, "the answer is more than 0 Mi")
     assert client.loki('{service_name="nobody"}').status_code == 200
 
 

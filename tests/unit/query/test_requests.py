@@ -50,18 +50,18 @@ def test_a_form_is_utf8_whether_escaped_or_not(http: TestClient[Any]) -> None:
 
 def test_the_first_of_repeated_parameters_counts(http: TestClient[Any]) -> None:
     answer = http.post(LOKI, headers=FORM, content=b'query={a="b"}&query={&limit=x&limit=1')
-    assert answer.text == "limit 'x' is not an integer"
+    assert answer.text == 'strconv.Atoi: parsing "x": invalid syntax'
 
 
 def test_a_form_wins_over_the_address(http: TestClient[Any]) -> None:
     answer = http.post(LOKI + "?limit=y", headers=FORM, content=b'query={a="b"}&limit=x')
-    assert answer.text == "limit 'x' is not an integer"
+    assert answer.text == 'strconv.Atoi: parsing "x": invalid syntax'
 
 
 @pytest.mark.parametrize("files", [{"query": ("f.txt", b'{a="b"}')}, {"query": (None, '{a="b"}')}])
 def test_only_url_encoded_forms_are_read(http: TestClient[Any], files: dict[str, Any]) -> None:
     answer = http.post(LOKI, headers=KEY, files=files)
-    assert (answer.status_code, answer.text) == (400, "the query parameter is required")
+    assert (answer.status_code, answer.text) == (400, "parse error : syntax error: unexpected $end")
 
 
 def test_a_form_of_too_many_fields(http: TestClient[Any]) -> None:
@@ -80,7 +80,7 @@ def test_json_that_cannot_be_read(http: TestClient[Any], body: bytes) -> None:
 def test_a_regex_that_only_compiles_unanchored(http: TestClient[Any]) -> None:
     answer = http.get(LOKI, headers=KEY, params={"query": r'{a=~"\\Qx"}'})
     assert answer.status_code == 400
-    assert answer.text.startswith("parse error at line 1, col 5: error parsing regexp: missing )")
+    assert answer.text.startswith("parse error : error parsing regexp: missing closing )")
 
 
 @pytest.mark.parametrize("text", ["1" * 2_000_000, "now-" + "1" * 50_000 + "x", "now-" + "1h" * 50_000])

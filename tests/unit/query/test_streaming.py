@@ -125,7 +125,7 @@ def test_collected_stops_exactly_at_the_limit() -> None:
 
 def test_an_answer_survives_the_wire() -> None:
     labels = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array(['{"a":"b"}']))
-    rows = pa.table([[2**62], labels, ["line"], ["{}"], [1], [2]], schema=ROWS)
+    rows = pa.table([[2**62], labels, ["line"], ["{}"], ["{}"], [1], [2]], schema=ROWS)
     report = UnitReport(missing=(Missing("s", "why"),), truncated=True)
     back, said = decode_answer(encode_answer(rows, report))
     assert back.to_pylist() == rows.to_pylist()
