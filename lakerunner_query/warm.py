@@ -27,10 +27,11 @@ from lakerunner_query.lang.promql.ast import Type
 from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.functions import SIGNATURES
 from lakerunner_query.lang.promql.parser import parse
+from lakerunner_query.rehearsal import rehearse
 from lakerunner_query.windows.buckets import Buckets, of_samples, over_buckets
 from lakerunner_query.windows.functions import Function, Grid
 from lakerunner_query.windows.samples import Samples
-from lakerunner_query.worker.metrics.kernels import copy_runs, cut_runs
+from lakerunner_query.worker.metrics.kernels import copy_runs
 from lakerunner_query.worker.metrics.rendering import pairs, time_texts
 
 PROCESSES = 2
@@ -93,10 +94,9 @@ def run(part: list[str]) -> int:
 
 
 def rows() -> None:
-    """What reads segments and rollups."""
+    """What reads rollups, and columns that few segments have."""
     begin, end, to = np.zeros(1, np.int64), np.ones(1, np.int64), np.zeros(1, np.int64)
     times = np.arange(2, dtype=np.int64)
-    cut_runs(times, begin.copy(), end.copy(), 0, 1)
     for kind in (np.int64, np.float64, np.uint8, np.bool_):
         copy_runs(np.zeros(2, kind), begin, end, to, np.zeros(2, kind))
     samples = Samples.of_codes(np.zeros(4, np.int64), np.arange(1, 5) * 10_000, np.arange(4.0), 1)
@@ -110,6 +110,7 @@ def preload() -> None:
     """What nearly every query needs, from disk into this process; the first query would wait for it."""
     rows()
     run(list(COMMON))
+    rehearse()
 
 
 def warm() -> float:
@@ -119,6 +120,7 @@ def warm() -> float:
         other = pool.submit(rows)
         done = sum(pool.map(run, _parts(texts())))
         other.result()
+        pool.submit(rehearse).result()
     if not done:
         raise RuntimeError("no expression could be evaluated")
     return time.monotonic() - started

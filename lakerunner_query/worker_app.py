@@ -54,9 +54,11 @@ from lakerunner_query.execute.work import (
 )
 from lakerunner_query.warm import preload
 from lakerunner_query.worker.cache import SegmentCache
+from lakerunner_query.worker.in_place import SegmentsInPlace, folder_of
 from lakerunner_query.worker.log_patterns import PatternReader
 from lakerunner_query.worker.logs.metric_scan import LogMetricScanner
 from lakerunner_query.worker.logs.scan import LogScanner
+from lakerunner_query.worker.memory import have_at_hand, keep_what_was_freed
 from lakerunner_query.worker.metrics.answers import Answers
 from lakerunner_query.worker.metrics.exemplars import ExemplarReader
 from lakerunner_query.worker.metrics.listing import SeriesLister
@@ -66,11 +68,13 @@ from lakerunner_query.worker.metrics.scan import MetricScanner
 from lakerunner_query.worker.opening import SegmentOpener, SegmentStore
 from lakerunner_query.worker.stream_listing import StreamLister
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
-from resources.object_store import open_store, render_store_metrics
+from resources.object_store import ObjectStore, open_store, render_store_metrics
 from resources.settings import Settings
 
 ARROW = "application/vnd.apache.arrow.stream"
 CLIENT_GONE = 499
+AT_HAND = 16
+"""This part of its memory a worker has touched before it is ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +221,7 @@ def create_worker_app(settings: Settings, store: SegmentStore | None = None) -> 
 
 def serve(settings: Settings) -> int:
     """Run until told to stop."""
+    keep_what_was_freed()
     app = create_worker_app(settings)
     uvicorn.run(
         app,
@@ -236,9 +241,11 @@ def _open_worker(settings: Settings, token: str, store: SegmentStore) -> Worker:
     limits = DuckLimits(settings.worker_memory_mb, settings.worker_threads, home / "spill", (home / "cache",))
     session = DuckSession(limits)
     logs = SegmentOpener(cache, store)
-    opener = MetricOpener(cache, store, settings.worker_memory_mb * 1024 * 1024 // 3)
+    lake = folder_of(settings.lake_url) if isinstance(store, ObjectStore) else None
+    in_place = None if lake is None else SegmentsInPlace(lake)
+    opener = MetricOpener(in_place or cache, store, settings.worker_memory_mb * 1024 * 1024 // 3)
     threads = anyio.CapacityLimiter(max(2, settings.worker_threads))
-    loading = threading.Thread(target=preload, daemon=True)
+    loading = threading.Thread(target=_load, args=(settings.worker_memory_mb,), daemon=True)
     loading.start()
     return Worker(
         token,
@@ -257,6 +264,11 @@ def _open_worker(settings: Settings, token: str, store: SegmentStore) -> Worker:
         Counters(),
         loading,
     )
+
+
+def _load(memory_mb: int) -> None:
+    have_at_hand((memory_mb << 20) // AT_HAND)
+    preload()
 
 
 def _worker(state: State) -> Worker:

@@ -21,7 +21,8 @@ from lakerunner_query.execute.metric_facts import LATE_MS, Exemplar, ExemplarAns
 from lakerunner_query.execute.work import ExemplarUnit, SegmentRef, Selection, UnitReport
 from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.worker.metrics.derived import BUCKET, LE, spelled
-from lakerunner_query.worker.metrics.opening import DAMAGE, MetricOpener, Reading, Shape
+from lakerunner_query.worker.metrics.opening import MetricOpener, Reading, Shape
+from lakerunner_query.worker.metrics.row_groups import DAMAGE
 from lakerunner_query.worker.metrics.series_table import Int64s, SeriesTable, verdicts
 from resources.duckdb import Cancellation
 from resources.lake.series import NAME_LABEL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import numpy.typing as npt
@@ -32,11 +32,19 @@ class Interner:
 
 
 class Numbering:
+    """Label sets are compared as numbers of their texts, whole tables at once."""
+
     def __init__(self) -> None:
         self.labels: list[Labels] = []
         self._numbers: dict[bytes, int] = {}
         """By names and values as numbers of texts, in order of names."""
+        self._by_id: dict[int, int] = {}
+        """By series id: the first label set with this id, which nearly always is the only one."""
         self._texts: dict[str, int] = {}
+        self._pairs: Int64s = np.zeros(1024, np.int64)
+        """Of all label sets, end to end."""
+        self._ends: list[int] = [0]
+        self._last: ref[SeriesTable] | None = None
         self._of_table: WeakKeyDictionary[SeriesTable, Int64s] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
@@ -45,30 +53,69 @@ class Numbering:
         with self._lock:
             known = self._of_table.get(table)
             if known is None:
-                known = np.full(table.count, -1, np.int64)
-                self._of_table[table] = known
-            self._fill(table, known, chosen[known[chosen] < 0])
+                known = self._of_table[table] = self._of_last(table)
+                self._last = ref(table)
+            unknown = chosen[known[chosen] < 0]
+            if len(unknown):
+                self._fill(table, known, unknown)
             found: Int64s = known[chosen]
             return found
 
+    def _of_last(self, table: SeriesTable) -> Int64s:
+        """Hour after hour has the same series: then they have the same numbers as in the table before."""
+        last = self._last() if self._last is not None else None
+        if last is not None and last.has_labels_of(table):
+            return self._of_table[last].copy()
+        return np.full(table.count, -1, np.int64)
+
     def _fill(self, table: SeriesTable, known: Int64s, unknown: Int64s) -> None:
-        """Labels are made into Python's objects only for sets that no other table had."""
-        begins, sizes = table.offsets[unknown], table.offsets[unknown + 1] - table.offsets[unknown]
-        entries = ranges(begins.astype(np.int64), sizes.astype(np.int64))
+        sizes = (table.offsets[unknown + 1] - table.offsets[unknown]).astype(np.int64)
+        entries = ranges(table.offsets[unknown].astype(np.int64), sizes)
         pairs = self._of_texts(list(table.names), table.keys[entries]) << 32
         pairs |= self._of_texts(table.texts, table.values[entries])
-        ends = np.cumsum(sizes).tolist()
-        for series, begin, end in zip(unknown.tolist(), [0, *ends], ends, strict=False):
-            key = pairs[begin:end].tobytes()
-            number = self._numbers.get(key)
-            if number is None:
-                number = self._numbers[key] = len(self.labels)
-                self.labels.append(table.labels(series))
-            known[series] = number
+        guessed = np.array([self._by_id.get(tid, -1) for tid in table.tid[unknown].tolist()], np.int64)
+        right = self._are(guessed, sizes, pairs)
+        known[unknown[right]] = guessed[right]
+        ends = np.cumsum(sizes)
+        for at in np.flatnonzero(~right).tolist():
+            series, end = int(unknown[at]), int(ends[at])
+            known[series] = self._number(table, series, pairs[end - int(sizes[at]) : end])
+
+    def _are(self, guessed: Int64s, sizes: Int64s, pairs: Int64s) -> npt.NDArray[np.bool_]:
+        """Whether these are the label sets with these numbers."""
+        ends = np.array(self._ends, np.int64)
+        begins = ends[guessed]
+        right = (guessed >= 0) & (ends[np.minimum(guessed + 1, len(ends) - 1)] - begins == sizes)
+        rows = np.repeat(right, sizes)
+        same = np.zeros(len(pairs), np.bool_)
+        same[rows] = self._pairs[ranges(begins[right], sizes[right])] == pairs[rows]
+        running = np.concatenate(([0], np.cumsum(same)))
+        after = np.cumsum(sizes)
+        found: npt.NDArray[np.bool_] = right & (running[after] - running[after - sizes] == sizes)
+        return found
+
+    def _number(self, table: SeriesTable, series: int, pairs: Int64s) -> int:
+        """Labels are made into Python's objects only for sets that no other table had."""
+        key = pairs.tobytes()
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.labels)
+            self.labels.append(table.labels(series))
+            self._by_id.setdefault(int(table.tid[series]), number)
+            begin, end = self._ends[-1], self._ends[-1] + len(pairs)
+            if end > len(self._pairs):
+                self._pairs = np.concatenate(
+                    [self._pairs, np.zeros(max(len(self._pairs), len(pairs)), np.int64)]
+                )
+            self._pairs[begin:end] = pairs
+            self._ends.append(end)
+        return number
 
     def _of_texts(self, texts: list[str], codes: npt.NDArray[np.int32]) -> Int64s:
         """The numbers of texts, the same for all tables."""
-        used = np.unique(codes)
+        used = np.flatnonzero(np.bincount(codes, minlength=len(texts)))
         numbers = [self._texts.setdefault(texts[code], len(self._texts)) for code in used.tolist()]
-        found: Int64s = np.array(numbers, np.int64)[np.searchsorted(used, codes)]
+        by_code = np.zeros(len(texts), np.int64)
+        by_code[used] = numbers
+        found: Int64s = by_code[codes]
         return found

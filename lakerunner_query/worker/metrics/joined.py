@@ -11,32 +11,61 @@ before a stale marker, then the one with the greatest row id.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakerunner_query.execute.work import SegmentRef
 from lakerunner_query.worker.metrics.kernels import copy_runs, cut_runs
-from lakerunner_query.worker.metrics.row_groups import RowGroup, is_stale, read_order
+from lakerunner_query.worker.metrics.page_kernels import place_times
+from lakerunner_query.worker.metrics.plain_groups import PlainGroup
+from lakerunner_query.worker.metrics.row_groups import DAMAGE, RowGroup, is_stale, read_order
+from resources.kernel import Integer
 
 Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
 Doubles = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
+
+
+class DamagedGroupError(ValueError):
+    """A row group that was found to be damaged only when its values were decoded."""
+
+    def __init__(self, segment: SegmentRef, reason: str) -> None:
+        super().__init__(reason)
+        self.segment = segment
 
 
 @dataclass(frozen=True, slots=True)
 class Runs:
     """Rows of some series in one row group: of series `codes[i]` rows `[begin[i], end[i])`."""
 
-    group: RowGroup
+    group: RowGroup | PlainGroup
+    segment: SegmentRef
     path: Path
     number: int
     codes: Int64s
     begin: Int64s
     end: Int64s
+    first_ms: Int64s
+    last_ms: Int64s
+    """Of the first and the last of the rows."""
+    base: Int64s
+    exponent: Int32s
+    times: Int64s | None
+    """By row of the group; None where they are still to be decoded."""
+
+    @property
+    def rows(self) -> int:
+        return int((self.end - self.begin).sum())
+
+    def of(self, codes: Int64s) -> Runs:
+        """The same rows, of series with other codes."""
+        return replace(self, codes=codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +91,16 @@ class Rows:
         return found
 
 
-def cut(runs: Runs, from_ms: int, to_ms: int) -> Runs:
+def cut(runs: Runs, times: Int64s, from_ms: int, to_ms: int) -> Runs:
     """Only what lies in `(from_ms, to_ms]`; runs without any are left out."""
     begin, end = runs.begin.copy(), runs.end.copy()
-    cut_runs(runs.group.time_ms, begin, end, from_ms, to_ms)
+    cut_runs(times, begin, end, from_ms, to_ms)
     keep = end > begin
-    return Runs(runs.group, runs.path, runs.number, runs.codes[keep], begin[keep], end[keep])
+    begin, end = begin[keep], end[keep]
+    return replace(
+        runs, codes=runs.codes[keep], begin=begin, end=end, first_ms=times[begin], last_ms=times[end - 1],
+        base=runs.base[keep], exponent=runs.exponent[keep], times=times,
+    )  # fmt: skip
 
 
 def join(parts: Sequence[Runs], count: int) -> Rows:
@@ -78,8 +111,8 @@ def join(parts: Sequence[Runs], count: int) -> Rows:
         return Rows(np.zeros(count + 1, np.int64), none, np.zeros(0), None, None, None, None, None, None)
     codes = np.concatenate([part.codes for part in parts])
     sizes = np.concatenate([part.end - part.begin for part in parts])
-    first = np.concatenate([part.group.time_ms[part.begin] for part in parts])
-    last = np.concatenate([part.group.time_ms[part.end - 1] for part in parts])
+    first = np.concatenate([part.first_ms for part in parts])
+    last = np.concatenate([part.last_ms for part in parts])
     order = np.lexsort((first, codes))
     target = np.empty(len(order), np.int64)
     target[order] = np.concatenate(([0], np.cumsum(sizes[order])[:-1]))
@@ -88,15 +121,15 @@ def join(parts: Sequence[Runs], count: int) -> Rows:
     np.cumsum(offsets, out=offsets)
     same = codes[order][1:] == codes[order][:-1]
     overlap = bool((same & (first[order][1:] <= last[order][:-1])).any())
-    rows = _laid_out(parts, offsets, target)
-    if overlap or _repeats(rows).any():
-        rows = _sorted(rows, parts, target)
-    return rows
+    rows, repeats = _laid_out(parts, offsets, target)
+    return _sorted(rows, parts, target) if overlap or repeats else rows
 
 
-def _laid_out(parts: Sequence[Runs], offsets: Int64s, target: Int64s) -> Rows:
+def _laid_out(parts: Sequence[Runs], offsets: Int64s, target: Int64s) -> tuple[Rows, int]:
+    """All rows, and how many of them do not come after the one before in their run."""
     total = int(offsets[-1])
-    groups = [part.group for part in parts]
+    repeats: Integer = 0
+    groups = [part.group for part in parts if isinstance(part.group, RowGroup)]
     time_ms, value = np.empty(total, np.int64), np.empty(total, np.float64)
     kind = np.zeros(total, np.uint8) if any(g.kind is not None for g in groups) else None
     is_delta = np.zeros(total, np.bool_) if any(g.is_delta is not None for g in groups) else None
@@ -109,7 +142,10 @@ def _laid_out(parts: Sequence[Runs], offsets: Int64s, target: Int64s) -> Rows:
     for part in parts:
         group, to = part.group, target[at : at + len(part.codes)]
         at += len(part.codes)
-        copy_runs(group.time_ms, part.begin, part.end, to, time_ms)
+        if isinstance(group, PlainGroup):
+            repeats += _decoded_to(group, part, to, time_ms, value)
+            continue
+        repeats += place_times(group.time_ms, 0, part.begin, part.end, to, time_ms)
         copy_runs(group.value, part.begin, part.end, to, value)
         if kind is not None and group.kind is not None:
             copy_runs(group.kind, part.begin, part.end, to, kind)
@@ -125,18 +161,18 @@ def _laid_out(parts: Sequence[Runs], offsets: Int64s, target: Int64s) -> Rows:
             with_others.append((before, group))
             before += group.others.num_rows
     others = pa.concat_tables(tables, promote_options="permissive") if tables else None
-    return Rows(offsets, time_ms, value, kind, is_delta, derives, start_ns, others, place, tuple(with_others))
+    rows = Rows(offsets, time_ms, value, kind, is_delta, derives, start_ns, others, place, tuple(with_others))
+    return rows, int(repeats)
 
 
-def _repeats(rows: Rows) -> Flags:
-    """Where a row has the time of the one before it, in the same series."""
-    found = np.zeros(max(0, len(rows.time_ms) - 1), np.bool_)
-    if len(found):
-        found[:] = rows.time_ms[1:] <= rows.time_ms[:-1]
-        borders = rows.offsets[1:-1]
-        borders = borders[(borders > 0) & (borders < len(rows.time_ms))]
-        found[borders - 1] = False
-    return found
+def _decoded_to(group: PlainGroup, part: Runs, to: Int64s, time_ms: Int64s, value: Doubles) -> int:
+    try:
+        group.values_to(part.begin, part.end, to, part.base, part.exponent, value)
+        if part.times is not None:
+            return int(place_times(part.times, 0, part.begin, part.end, to, time_ms))
+        return group.times_to(part.begin, part.end, to, time_ms)
+    except DAMAGE as error:
+        raise DamagedGroupError(part.segment, str(error)) from error
 
 
 def _sorted(rows: Rows, parts: Sequence[Runs], target: Int64s) -> Rows:

@@ -34,12 +34,12 @@ from lakerunner_query.worker.metrics.derived import (
 )
 from lakerunner_query.worker.metrics.families import Shard
 from lakerunner_query.worker.metrics.interning import Numbering
-from lakerunner_query.worker.metrics.joined import Rows, Runs, cut, join
+from lakerunner_query.worker.metrics.joined import DamagedGroupError, Rows, Runs, cut, join
 from lakerunner_query.worker.metrics.most import Most
-from lakerunner_query.worker.metrics.opening import Reading
+from lakerunner_query.worker.metrics.opening import Reading, Shape
 from lakerunner_query.worker.metrics.reset_hints import BEFORE_MS, with_hints
 from lakerunner_query.worker.metrics.rollups import Numbered, RollupSource, may_derive
-from lakerunner_query.worker.metrics.row_groups import FLOAT, SUMMARIES
+from lakerunner_query.worker.metrics.row_groups import DAMAGE, FLOAT, SUMMARIES, RowGroup
 from lakerunner_query.worker.metrics.selections import Selected, Selection
 from lakerunner_query.worker.metrics.series_table import SeriesTable
 from resources.lake.series import NAME_LABEL
@@ -202,8 +202,29 @@ class LakeSource:
         only: Int64s | None = None,
     ) -> tuple[Rows, Int64s]:
         """Rows of the matching series (of `only` these), and their numbers in order of labels."""
+        while True:
+            try:
+                return self._rows_of_readable(
+                    tables, matchers, suffix, from_ms, to_ms, only_derived=only_derived, only=only
+                )
+            except DamagedGroupError as damaged:
+                self._reading.damaged(damaged.segment, str(damaged))
+
+    def _rows_of_readable(
+        self,
+        tables: Sequence[tuple[SegmentRef, SeriesTable]],
+        matchers: Sequence[Matcher],
+        suffix: str,
+        from_ms: int,
+        to_ms: int,
+        *,
+        only_derived: bool,
+        only: Int64s | None,
+    ) -> tuple[Rows, Int64s]:
         chosen: list[tuple[SegmentRef, SeriesTable, Int64s]] = []
         for segment, table in tables:
+            if segment.segment_id in self._reading.missing:
+                continue
             matching = table.matching(matchers, suffix) & table.overlapping(from_ms, to_ms)
             if self._shard is not None:
                 matching &= self._shard.takes(table.families)
@@ -215,23 +236,24 @@ class LakeSource:
                 chosen.append((segment, table, wanted))
         paths = self._reading.paths([segment for segment, _, _ in chosen])
         parts: list[tuple[Runs, Int64s]] = []
+        samples = 0
         for segment, table, wanted in chosen:
             if segment.segment_id not in paths:
                 continue
             shape = self._reading.shape(segment, paths[segment.segment_id])
             if shape is None or (only_derived and not shape.columns & DISTRIBUTIONS):
                 continue
-            parts += self._runs(segment, table, wanted, shape.starts, paths, from_ms, to_ms)
-            self.most.check_samples(sum(int((r.end - r.begin).sum()) for r, _ in parts))
+            more = self._runs(segment, table, wanted, shape, paths, from_ms, to_ms)
+            samples += sum(runs.rows for runs, _ in more)
+            self.most.check_samples(samples)
+            parts += more
         found = np.unique(np.concatenate([n for _, n in parts])) if parts else np.zeros(0, np.int64)
         labels = self._labels(found)
         order = np.array(sorted(range(len(labels)), key=labels.__getitem__), np.int64)
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
         self.most.check_series(len(found))
-        runs = [
-            Runs(r.group, r.path, r.number, rank[np.searchsorted(found, n)], r.begin, r.end) for r, n in parts
-        ]
+        runs = [runs.of(rank[np.searchsorted(found, numbers)]) for runs, numbers in parts]
         return join(runs, len(found)), found[order]
 
     def _runs(
@@ -239,12 +261,12 @@ class LakeSource:
         segment: SegmentRef,
         table: SeriesTable,
         wanted: Int64s,
-        starts: Int64s,
+        shape: Shape,
         paths: dict[str, Path],
         from_ms: int,
         to_ms: int,
     ) -> list[tuple[Runs, Int64s]]:
-        path = paths[segment.segment_id]
+        path, starts = paths[segment.segment_id], shape.starts
         begin, end = table.row[wanted], table.row[wanted] + table.rows[wanted]
         first = np.searchsorted(starts, begin, "right") - 1
         last = np.searchsorted(starts, end, "left") - 1
@@ -253,7 +275,7 @@ class LakeSource:
             needed = sorted(
                 {n for a, b in zip(first.tolist(), last.tolist(), strict=True) for n in range(a, b + 1)}
             )
-        groups = self._reading.groups(segment, path, needed)
+        groups = self._reading.groups(segment, path, shape, needed, starts=self._starts)
         if groups is None:
             return []
         numbers = self._numbering.of(table, wanted)
@@ -262,12 +284,29 @@ class LakeSource:
             here = np.flatnonzero((first <= number) & (last >= number))
             low = np.maximum(begin[here] - starts[number], 0)
             high = np.minimum(end[here], starts[number + 1]) - starts[number]
-            part = Runs(groups[number], path, number, here, low, high)
-            part = cut(part, from_ms, to_ms)
+            at = wanted[here]
+            part = Runs(
+                groups[number], segment, path, number, here, low, high,
+                table.first_ms[at], table.last_ms[at], table.base[at], table.exponent[at], None,
+            )  # fmt: skip
+            is_split = bool((first[here] < last[here]).any())
+            inside = not is_split and bool((part.first_ms > from_ms).all() and (part.last_ms <= to_ms).all())
+            part = self._cut(part, from_ms, to_ms, inside=inside)
             if len(part.codes):
-                self._reading.rows_considered += int((part.end - part.begin).sum())
+                self._reading.rows_considered += part.rows
                 found.append((part, numbers[part.codes]))
         return found
+
+    def _cut(self, part: Runs, from_ms: int, to_ms: int, *, inside: bool) -> Runs:
+        """Only what lies in `(from_ms, to_ms]`; `inside`: all does, so no time needs to be looked at."""
+        if isinstance(part.group, RowGroup):
+            return cut(part, part.group.time_ms, from_ms, to_ms)
+        if inside:
+            return part
+        try:
+            return cut(part, part.group.times_of(part.begin, part.end), from_ms, to_ms)
+        except DAMAGE as error:
+            raise DamagedGroupError(part.segment, str(error)) from error
 
 
 def _traits(rows: Rows, *, is_native: bool) -> Trait:

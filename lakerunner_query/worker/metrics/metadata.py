@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from lakerunner_query.execute.metric_facts import MetadataAnswer, MetricFact
 from lakerunner_query.execute.work import MetadataUnit, SegmentRef, UnitReport
-from lakerunner_query.worker.metrics.opening import DAMAGE, MetricOpener, Reading
+from lakerunner_query.worker.metrics.opening import MetricOpener, Reading
+from lakerunner_query.worker.metrics.row_groups import DAMAGE
 from lakerunner_query.worker.segment_facts import Recent
 from resources.duckdb import Cancellation
 

@@ -15,13 +15,21 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakerunner_query.execute.work import Missing, SegmentRef
-from lakerunner_query.worker.cache import SegmentCache, SegmentUnreadableError
+from lakerunner_query.worker.cache import SegmentUnreadableError
+from lakerunner_query.worker.in_place import Segments, SegmentsInPlace
 from lakerunner_query.worker.metrics.interning import Interner
-from lakerunner_query.worker.metrics.row_groups import RowGroup, RowGroupCache, Sized, read_row_groups
+from lakerunner_query.worker.metrics.plain_groups import PlainGroup, plain_group
+from lakerunner_query.worker.metrics.row_groups import (
+    DAMAGE,
+    START,
+    RowGroup,
+    RowGroupCache,
+    Sized,
+    read_row_groups,
+)
 from lakerunner_query.worker.metrics.selections import Selected, Selection
 from lakerunner_query.worker.metrics.series_table import SeriesTable
 from lakerunner_query.worker.opening import WHOLE_BELOW, SegmentStore
@@ -33,7 +41,6 @@ from resources.store.errors import StoreError
 Found = TypeVar("Found")
 SELECTIONS = ""
 """Their key in the cache, where those of segments are paths."""
-DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,7 @@ class Shape:
     starts: npt.NDArray[np.int64]
     """One entry per row group and one more."""
     columns: frozenset[str]
+    metadata: pq.FileMetaData
 
 
 @dataclass(slots=True)
@@ -84,19 +92,28 @@ class Reading:
             self.damaged(segment, f"damaged footer: {error}")
             return None
 
-    def groups(self, segment: SegmentRef, path: Path, numbers: Sequence[int]) -> dict[int, RowGroup] | None:
-        """These row groups, from memory where they are there."""
-        cache = self.shared.row_groups
-        found = {number: group for number in numbers if (group := cache.get(segment.key, number))}
-        wanted = [number for number in numbers if number not in found]
+    def groups(
+        self, segment: SegmentRef, path: Path, shape: Shape, numbers: Sequence[int], *, starts: bool
+    ) -> dict[int, RowGroup | PlainGroup] | None:
+        """These row groups, from memory where they are there; `starts`: when counting began is asked for."""
+        has_starts = starts and START in shape.columns
         try:
-            for number in wanted:  # one at a time: what is decoded is the large part of the memory
-                self.cancellation.check()
-                found[number] = read_row_groups(path, [number])[0]
-                cache.put(segment.key, number, found[number])
+            return {number: self._group(segment, path, shape, number, has_starts) for number in numbers}
         except DAMAGE as error:
             self.damaged(segment, str(error))
             return None
+
+    def _group(
+        self, segment: SegmentRef, path: Path, shape: Shape, number: int, has_starts: bool
+    ) -> RowGroup | PlainGroup:
+        plain = None if has_starts else plain_group(path, shape.metadata, number)
+        if plain is not None:
+            return plain
+        found = self.shared.row_groups.get(segment.key, number)
+        if found is None:
+            self.cancellation.check()  # one at a time: what is decoded is the large part of the memory
+            found = read_row_groups(path, [number])[0]
+            self.shared.row_groups.put(segment.key, number, found)
         return found
 
     def remembered(self, what: Selected) -> Selection | None:
@@ -162,7 +179,7 @@ class Reading:
 class MetricOpener:
     """Shared by all metric queries of a worker process."""
 
-    def __init__(self, cache: SegmentCache, store: SegmentStore, memory_bytes: int) -> None:
+    def __init__(self, cache: Segments, store: SegmentStore, memory_bytes: int) -> None:
         self.cache = cache
         self.store = store
         self.interner = Interner()
@@ -186,8 +203,10 @@ class MetricOpener:
     def each(
         self, work: Callable[[SegmentRef], Found], segments: Iterable[SegmentRef]
     ) -> list[tuple[SegmentRef, Found]]:
-        """Side by side, since most of the time is waiting for the object store."""
+        """Side by side where most of the time is waiting for the object store."""
         asked = list(segments)
+        if isinstance(self.cache, SegmentsInPlace):
+            return [(segment, work(segment)) for segment in asked]
         return list(zip(asked, self._fetchers.map(work, asked), strict=True))
 
     def forget(self, segment: SegmentRef) -> None:
@@ -204,4 +223,4 @@ def _shape(path: Path) -> Shape:
     metadata = pq.read_metadata(path)
     sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     names = frozenset(metadata.schema.to_arrow_schema().names)
-    return Shape(np.concatenate(([0], np.cumsum(sizes))).astype(np.int64), names)
+    return Shape(np.concatenate(([0], np.cumsum(sizes))).astype(np.int64), names, metadata)

@@ -29,8 +29,9 @@ from lakerunner_query.windows.rollup_rows import columns_of
 from lakerunner_query.windows.samples import Samples, over_samples
 from lakerunner_query.worker.metrics.interning import Numbering
 from lakerunner_query.worker.metrics.kernels import cut_runs
-from lakerunner_query.worker.metrics.opening import DAMAGE, Reading
+from lakerunner_query.worker.metrics.opening import Reading
 from lakerunner_query.worker.metrics.places import ranges
+from lakerunner_query.worker.metrics.row_groups import DAMAGE
 from lakerunner_query.worker.metrics.series_table import SeriesTable
 from resources.lake import rollup_columns as names
 from resources.lake.frequency import AS_SENT

@@ -34,6 +34,8 @@ HISTOGRAM_BYTES = 700
 FLOAT, HISTOGRAM, SUMMARY, NOTHING = range(4)
 """What a row is; a stale marker is a float."""
 _IS_HISTOGRAM = ("chq_hist_count", "chq_hist_count_float", "chq_hist_schema", "chq_hist_bounds")
+DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError)
+"""What reading a file that is not what it should be raises."""
 Doubles = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]

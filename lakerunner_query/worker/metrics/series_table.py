@@ -31,6 +31,7 @@ REMEMBERED = 128
 class SeriesTable:
     """Rows of the table by number; `codes` of a label are places in `texts`, -1 where it is absent."""
 
+    tid: Int64s
     row: Int64s
     rows: Int64s
     first_ms: Int64s
@@ -52,7 +53,7 @@ class SeriesTable:
         """From `series.read_table`."""
         numbers = {
             name: table.column(name).chunk(0).to_numpy()
-            for name in ("row", "rows", "first_ms", "last_ms", "base", "exponent")
+            for name in ("tid", "row", "rows", "first_ms", "last_ms", "base", "exponent")
         }
         labels = table.column("labels").chunk(0)
         keys, values = labels.keys, labels.items
@@ -73,6 +74,16 @@ class SeriesTable:
     def nbytes(self) -> int:
         """About what it takes in memory, label sets that were made into values included."""
         return 56 * self.count + 8 * len(self.keys) + sum(map(len, self.texts)) + 200 * len(self._labels)
+
+    def has_labels_of(self, other: SeriesTable) -> bool:
+        """Whether both have the same label sets, in the same order."""
+        return (
+            np.array_equal(self.values, other.values)
+            and np.array_equal(self.keys, other.keys)
+            and np.array_equal(self.offsets, other.offsets)
+            and self.texts == other.texts
+            and list(self.names) == list(other.names)
+        )
 
     def codes(self, label: str) -> Int32s:
         found = self._codes.get(label)

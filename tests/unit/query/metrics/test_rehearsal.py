@@ -1,0 +1,21 @@
+"""The query that a worker runs before it is ready reads its segments and answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lakerunner_query.rehearsal import NoStore, rehearse, segment, unit
+from lakerunner_query.worker.in_place import SegmentsInPlace
+from lakerunner_query.worker.metrics.opening import MetricOpener
+from lakerunner_query.worker.metrics.scan import MetricScanner
+from resources.duckdb import Cancellation
+
+
+def test_it_answers_from_both_segments(tmp_path: Path) -> None:
+    segments = (segment(tmp_path, "whole", 0), segment(tmp_path, "doubles", 600_000))
+    scanner = MetricScanner(MetricOpener(SegmentsInPlace(tmp_path), NoStore(), 1 << 20))
+    found = scanner.run(unit("sum by (a) (rate(m[5m]))", segments), Cancellation())
+    assert found.report.segments_opened == 2
+    assert not found.report.missing
+    assert [series.points for series in found.series] == [11, 11, 11]
+    rehearse()
