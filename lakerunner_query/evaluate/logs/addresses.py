@@ -2,25 +2,22 @@
 
     ip("10.0.0.0/8") on "client 10.0.0.7:80"  ->  yes
 
-A pattern is an address, a range `a-b`, or a prefix, of IPv4 or IPv6. An address in a text is the longest run
-of characters an address can have, from a place that looks like the beginning of one.
+A pattern is an address, a range `a-b`, or a prefix, of IPv4 or IPv6.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from lakerunner_query.evaluate.logs.kernels.addresses import holding_rows
+from lakerunner_query.evaluate.logs.kernels.text import UInt64s, text_of
 from lakerunner_query.windows.functions import Flags
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-_V4 = re.compile(r"\d(?=\.|[\d]\.|[\d]{2}\.)[\d.]*")
-_V6 = re.compile(r"(?:::|[0-9a-fA-F]{1,4}:)[0-9a-fA-F:.]*")
 
 
 class AddressPatternError(ValueError):
@@ -32,8 +29,12 @@ class AddressRange:
     first: Address
     last: Address
 
-    def holds(self, address: Address) -> bool:
-        return address.version == self.first.version and int(self.first) <= int(address) <= int(self.last)
+    def held_by(self, texts: pa.StringArray) -> Flags:
+        """Which texts hold an address of the range."""
+        text = text_of(texts)
+        is_v6 = self.first.version == 6
+        found: Flags = holding_rows(text.data, text.offsets, is_v6, _halves(self.first), _halves(self.last))
+        return found
 
 
 def address_range(pattern: str) -> AddressRange:
@@ -51,22 +52,5 @@ def address_range(pattern: str) -> AddressRange:
     return AddressRange(address, address)
 
 
-def address_test(pattern: str) -> Callable[[pa.StringArray], Flags]:
-    """A test of texts: does an address of the pattern stand in it?"""
-    wanted = address_range(pattern)
-    found = _V4 if wanted.first.version == 4 else _V6
-
-    def tested(texts: pa.StringArray) -> Flags:
-        return np.array([_any_in(text, found, wanted) for text in texts.to_pylist()], np.bool_)
-
-    return tested
-
-
-def _any_in(text: str, candidates: re.Pattern[str], wanted: AddressRange) -> bool:
-    for candidate in candidates.finditer(text):
-        try:
-            if wanted.holds(ipaddress.ip_address(candidate[0])):
-                return True
-        except ValueError:
-            continue
-    return False
+def _halves(address: Address) -> UInt64s:
+    return np.array([int(address) >> 64, int(address) & (1 << 64) - 1], np.uint64)

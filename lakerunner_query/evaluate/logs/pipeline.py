@@ -25,8 +25,10 @@ from lakerunner_query.evaluate.logs.stages.line_filters import line_filter
 from lakerunner_query.evaluate.logs.stages.logfmt_keys import logfmt_keys
 from lakerunner_query.evaluate.logs.stages.logfmt_pairs import logfmt_pairs
 from lakerunner_query.evaluate.logs.stages.unpacking import unpacked
+from lakerunner_query.evaluate.logs.templates.template import Computed, compiled
 from lakerunner_query.evaluate.logs.wanted import Wanted, parses, wanted_by
 from lakerunner_query.lang.logql.ast import (
+    Assign,
     Decolorize,
     Drop,
     Json,
@@ -83,11 +85,17 @@ def apply(frame: LogFrame, stages: Sequence[Stage], demand: Demand, now_ns: int)
 
 
 def fallbacks(stages: Sequence[Stage]) -> list[str]:
-    """Stages that look at texts in Python, not in a kernel."""
-    return list(_fallbacks(stages))
+    """Stages that make Python objects: of each distinct input of a template that is more than its labels."""
+    return [
+        f"{name}: Python per distinct input of the template"
+        for stage in stages
+        for name, templates in _templates(stage)
+        if any(isinstance(piece, Computed) for text in templates for piece in compiled(text).pieces)
+    ]
 
 
-def _fallbacks(stages: Sequence[Stage]) -> Iterator[str]:
-    for stage in stages:
-        if isinstance(stage, LineFilter) and stage.ips:
-            yield f"{stage.op} ip(…): addresses are looked for line by line"
+def _templates(stage: Stage) -> Iterator[tuple[str, list[str]]]:
+    if isinstance(stage, LineFormat):
+        yield "line_format", [stage.template]
+    elif isinstance(stage, LabelFormat):
+        yield "label_format", [one.template for one in stage.operations if isinstance(one, Assign)]

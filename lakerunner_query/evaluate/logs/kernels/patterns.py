@@ -1,8 +1,8 @@
 """Matches patterns of literals and captures: `<ip> - <_> [<time>]`.
 
 A capture reaches up to the first occurrence of the literal behind it. As a parser, a pattern whose literal is
-not found gives the captures before it, and the rest of the line to the one at hand; as a filter it must
-account for the whole line, and no capture may be empty.
+not found gives the captures before it, and the rest of the line to the one at hand. As a filter it must reach
+to the end of the line (its beginning may lie anywhere in it), and no capture may be empty.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _capture(
 def matching_rows(
     data: Bytes, offsets: Int32s, parts: Int32s, literals: Bytes, literal_offsets: Int32s
 ) -> Flags:
-    """Which lines the pattern accounts for from begin to end."""
+    """Which lines the pattern accounts for up to their end."""
     flags = np.empty(len(offsets) - 1, np.bool_)
     for row in range(len(flags)):
         begin, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
@@ -123,7 +123,7 @@ def _is_match(
             continue
         start, length = literal_offsets[literal], literal_offsets[literal + 1] - literal_offsets[literal]
         found = find(data, at, end, literals, start, length)
-        if found < 0 or (part > 0) == (found == at):
+        if found < 0 or (part > 0 and found == at):
             return False
         at = found + length
     return bool((parts[-1] < 0) == (at != end))

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.evaluate.logs.addresses import address_test
+from lakerunner_query.evaluate.logs.addresses import address_range
 from lakerunner_query.evaluate.logs.columns import ERROR, ERROR_DETAILS, absent, column_of, has_text, holds
 from lakerunner_query.evaluate.logs.conversions import converted, duration_ns, number, size
 from lakerunner_query.evaluate.logs.frame import LogFrame
@@ -113,6 +113,7 @@ def _compared(frame: LogFrame, condition: LabelCompare, asked: Flags) -> tuple[L
 def _has_address(frame: LogFrame, condition: LabelIp) -> Flags:
     """A row with an error is kept, one without the label is not."""
     column = column_of(frame, condition.name)
-    found = holds(column, lambda values: pa.array(address_test(condition.pattern)(values)))
+    wanted = address_range(condition.pattern)
+    found = holds(column, lambda values: pa.array(wanted.held_by(values)))
     there = column.codes >= 0
     return has_text(frame, ERROR) | (there & (~found if condition.negative else found))

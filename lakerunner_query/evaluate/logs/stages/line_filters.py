@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_query.errors import ParseError
-from lakerunner_query.evaluate.logs.addresses import AddressPatternError, address_test
+from lakerunner_query.evaluate.logs.addresses import AddressPatternError, address_range
 from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.kernels.patterns import matching_rows
 from lakerunner_query.evaluate.logs.kernels.text import text_of
@@ -44,6 +44,6 @@ def _alternatives(lines: pa.StringArray, stage: LineFilter) -> Iterator[Flags]:
             yield pc.match_substring(lines, value).to_numpy(False)
     for value in stage.ips:
         try:
-            yield address_test(value)(lines)
+            yield address_range(value).held_by(lines)
         except AddressPatternError as error:
             raise ParseError(str(error), stage.position) from None

@@ -2,8 +2,8 @@
 
     logfmt x="status", y="no" on "status=200 level=info"  ->  x="200", y=""
 
-A pair that has the label's own name counts as well, and the last one wins; a key that an earlier parser has
-made a label of counts no more.
+A pair that has the label's own name counts as well, and the last one wins. Another key counts no more once an
+earlier parser has made a label of it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def logfmt_keys(frame: LogFrame, stage: Logfmt, wanted: Wanted) -> LogFrame:
     chosen = [one for one in stage.extractions if is_wanted(one.name, wanted)]
     keys = frozenset(key for one in chosen for key in _keys(one))
     found, errors, places = pairs_of(frame, stage, keys)
-    found = _not_parsed_before(frame, found)
+    found = _not_parsed_before(frame, found, {one.name for one in chosen})
     code = {key: number for number, key in enumerate(found.names)}
     fields = found.relabelled([(one.name, code[key]) for one in chosen for key in _keys(one) if key in code])
     frame = placed(frame, fields, wanted, _unescaped, Which.LATEST)
@@ -40,9 +40,10 @@ def _keys(extraction: Extraction) -> dict[str, None]:
     return dict.fromkeys((str(extraction.path[0]), extraction.name))
 
 
-def _not_parsed_before(frame: LogFrame, found: Fields) -> Fields:
+def _not_parsed_before(frame: LogFrame, found: Fields, labels: set[str]) -> Fields:
     for number, key in enumerate(found.names):
-        found = found.where(~((found.name == number) & was_parsed(frame, key)[found.row]))
+        if key not in labels:
+            found = found.where(~((found.name == number) & was_parsed(frame, key)[found.row]))
     return found
 
 

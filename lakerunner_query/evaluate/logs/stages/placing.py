@@ -41,7 +41,7 @@ class Which(Enum):
     LAST = "last"
     """Or none, as well."""
     LATEST = "latest"
-    """The last, whatever earlier stages have given it."""
+    """The last, whatever earlier stages have given it; of `_extracted` labels as `FIRST`."""
 
 
 def placed(
@@ -57,7 +57,7 @@ def placed(
         chosen = _one_of_each(
             renamed.row, found, is_last=which is Which.LAST or (which is Which.LATEST and not clashes)
         )
-        if which is not Which.LATEST:
+        if which is not Which.LATEST or clashes:
             chosen = chosen[~was_parsed(frame, name)[renamed.row[chosen]]]
         if len(chosen):
             values = _column(renamed, chosen, decode)

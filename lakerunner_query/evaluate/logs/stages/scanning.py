@@ -61,9 +61,11 @@ class Fields:
         """As these labels, each with the name it stands for; two may ask for one name."""
         picked = [np.flatnonzero(self.name == number) for _, number in labels]
         index = np.concatenate([*picked, np.zeros(0, np.int64)]).astype(np.int64)
-        name = np.repeat(np.arange(len(labels), dtype=np.int32), [len(one) for one in picked])
+        names = list(dict.fromkeys(label for label, _ in labels))
+        code = np.array([names.index(label) for label, _ in labels], np.int32)
+        name = np.repeat(code, [len(one) for one in picked])
         order = np.argsort(index, kind="stable")
-        return replace(self.take(index[order]), names=[label for label, _ in labels], name=name[order])
+        return replace(self.take(index[order]), names=names, name=name[order])
 
 
 def is_wanted(name: str, wanted: Wanted) -> bool:
