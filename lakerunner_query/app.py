@@ -21,6 +21,7 @@ from lakerunner_query.api.compression import gzipped
 from lakerunner_query.api.explore import asset, page
 from lakerunner_query.api.failures import EXCEPTION_HANDLERS
 from lakerunner_query.api.health import alive, metrics, ping, ready
+from lakerunner_query.api.logql import logql_router
 from lakerunner_query.api.logs import logs_router
 from lakerunner_query.api.loki import loki_router
 from lakerunner_query.api.loki_tail import tail
@@ -43,8 +44,8 @@ from resources.settings import Settings
 INDEX_WAIT_S = 3.0
 """Asked twice before a query is refused with 503."""
 HANDLERS = (
-    page, asset, alive, ready, metrics, ping, logs_router, loki_router, tail, metrics_router, promql_router,
-    prometheus_router, healthy, ready_like_prometheus,
+    page, asset, alive, ready, metrics, ping, logs_router, logql_router, loki_router, tail, metrics_router,
+    promql_router, prometheus_router, healthy, ready_like_prometheus,
 )  # fmt: skip
 
 

@@ -8,7 +8,9 @@ import msgspec
 import pyarrow as pa
 
 CHUNK_ROWS = 500
-COLUMNS = ("tsns", "labels", "line", "metadata", "object", "position")
+COLUMNS = ("tsns", "line", "object", "position")
+KINDS = ("labels", "metadata", "parsed")
+"""JSON objects: of the stream, sent with the line, made by stages."""
 
 
 def row_events(rows: pa.Table, fields: Collection[str]) -> list[bytes]:
@@ -18,14 +20,14 @@ def row_events(rows: pa.Table, fields: Collection[str]) -> list[bytes]:
 
 
 def _events(rows: pa.Table, fields: frozenset[str]) -> Iterator[bytes]:
-    columns = [rows[name].to_pylist() for name in COLUMNS]
+    columns = [rows[name].to_pylist() for name in (*COLUMNS, *KINDS)]
     encode = msgspec.json.Encoder().encode
-    for tsns, labels, line, metadata, source, position in zip(*columns, strict=True):
-        shown, extra = (_only(labels, fields), _only(metadata, fields)) if fields else (labels, metadata)
+    for tsns, line, source, position, *objects in zip(*columns, strict=True):
+        labels, metadata, parsed = [_only(one, fields) for one in objects] if fields else objects
         yield (
             (
-                f'data: {{"type":"result","data":{{"timestamp":"{tsns}","labels":{shown},"metadata":{extra},'
-                f'"id":"{source}:{position}","message":'
+                f'data: {{"type":"result","data":{{"timestamp":"{tsns}","labels":{labels},'
+                f'"metadata":{metadata},"parsed":{parsed},"id":"{source}:{position}","message":'
             ).encode()
             + encode(line)
             + b"}}\n\n"

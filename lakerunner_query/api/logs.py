@@ -3,54 +3,57 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
 import msgspec
+from anyio.to_thread import run_sync
 from litestar import MediaType, Request, Router, post
 from litestar.response import Stream
 
 from lakerunner_query.api import sse
 from lakerunner_query.api.auth import caller, require_reader
 from lakerunner_query.api.failures import envelope
+from lakerunner_query.api.log_names import series, tags, tagvalues
+from lakerunner_query.api.log_params import LogsQuery, lines, samples
 from lakerunner_query.api.log_rows import row_events
+from lakerunner_query.api.metric_events import Progress, metric_events
 from lakerunner_query.api.services import Services
 from lakerunner_query.api.watching import QueryWatch
 from lakerunner_query.engine import Finished, Prepared
 from lakerunner_query.errors import InvalidRequestError, QueryError
 from lakerunner_query.execute.merge import COUNTS
-from lakerunner_query.moments import moment_ns
-from lakerunner_query.plan.build import LogRange
-
-
-class LogsQuery(msgspec.Struct, forbid_unknown_fields=True):
-    """A log query; `s` and `e` are times (default: the last hour), `reverse` is newest first."""
-
-    q: str
-    s: str | int | float | None = None
-    e: str | int | float | None = None
-    limit: int | None = None
-    reverse: bool = True
-    fields: list[str] = msgspec.field(default_factory=list)
+from lakerunner_query.log_metric_engine import is_log_query
 
 
 @post("/query", status_code=200, media_type=sse.MEDIA_TYPE)
 async def query(data: LogsQuery, request: Request[Any, Any, Any], services: Services) -> Stream:
-    """Rows as server-sent events `{"type","data"}`: result, heartbeat, error, done."""
+    """Lines or series as server-sent events `{"type","data"}`: result, summary, heartbeat, error, done."""
+    org = caller(request.state).org
     with services.watch("lakerunner") as watch:
-        prepared = await services.engine.prepare(data.q, _asked(data, request, services))
+        if await run_sync(is_log_query, data.q):
+            prepared = await services.engine.prepare(data.q, lines(data, org, services.settings))
+            events = _events(services, prepared, data.fields, watch)
+        else:
+            times, within = samples(data, org, services.settings)
+            asked = await services.log_metrics.prepare(data.q, within)
+            progress = Progress(data.limit or 0, data.summary)
+            most = services.log_metrics.limits.max_points
+            events = metric_events(services.log_metrics.run(asked), data.q, times, progress, watch, most)
         watch.hand_over()
-    events = sse.with_heartbeats(_events(services, prepared, data.fields, watch))
-    return Stream(events, media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
+    return Stream(sse.with_heartbeats(events), media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
 
 
 @post("/explain", status_code=200, media_type=MediaType.TEXT)
 async def explain(data: LogsQuery, request: Request[Any, Any, Any], services: Services) -> str:
-    """The plan of a log query, the rules that fired, and what the index pruned."""
-    prepared = await services.engine.prepare(data.q, _asked(data, request, services))
-    return await services.engine.explain(prepared) + "\n"
+    """The plan of a query, the rules that fired, and what the index pruned."""
+    org = caller(request.state).org
+    if await run_sync(is_log_query, data.q):
+        prepared = await services.engine.prepare(data.q, lines(data, org, services.settings))
+        return await services.engine.explain(prepared) + "\n"
+    _, within = samples(data, org, services.settings)
+    return await services.log_metrics.explain(await services.log_metrics.prepare(data.q, within)) + "\n"
 
 
 async def readable(request: Request[Any, Any, Any]) -> None:
@@ -67,7 +70,7 @@ async def readable(request: Request[Any, Any, Any]) -> None:
 
 logs_router = Router(
     "/api/v1/logs",
-    route_handlers=[query, explain],
+    route_handlers=[query, explain, tags, tagvalues, series],
     guards=[require_reader],
     before_request=readable,
     tags=["logs"],
@@ -103,16 +106,3 @@ def _done(answer: Finished) -> dict[str, object]:
         "missing": list(found.missing.values()),
         "stats": {"units": found.units} | {name: getattr(found, name) for name in COUNTS},
     }
-
-
-def _asked(data: LogsQuery, request: Request[Any, Any, Any], services: Services) -> LogRange:
-    now = time.time_ns()
-    end = now if data.e is None else moment_ns(data.e, now)
-    window = services.settings.query_default_window_s
-    start = moment_ns(f"e-{window}s" if data.s is None else data.s, now, end)
-    limit = services.settings.query_default_limit if data.limit is None else data.limit
-    if limit < 0:
-        raise InvalidRequestError("limit must not be negative")
-    if start > end:
-        raise InvalidRequestError("s is after e")
-    return LogRange(caller(request.state).org, start, end, limit, data.reverse)

@@ -24,9 +24,10 @@ from lakerunner_query.api.watching import QueryWatch
 from lakerunner_query.errors import LimitExceededError, QueryError
 from lakerunner_query.evaluate.notes import Annotations
 from lakerunner_query.evaluate.vectors import Labels
+from lakerunner_query.execute.metric_answer import MetricAnswer
 from lakerunner_query.execute.metric_merge import Collector, Joined, JoinedSeries
 from lakerunner_query.execute.work import Missing
-from lakerunner_query.metric_engine import SLOW, MetricEngine, PreparedMetrics
+from lakerunner_query.metric_engine import SLOW
 
 CHUNK_SERIES = 200
 
@@ -103,15 +104,16 @@ class Progress:
 
 
 async def metric_events(
-    engine: MetricEngine,
-    query: PreparedMetrics,
+    slices: AsyncGenerator[MetricAnswer, None],
+    text: str,
     times: Aligned,
     progress: Progress,
     watch: QueryWatch,
+    max_points: int,
 ) -> AsyncGenerator[bytes, None]:
     try:
         with watch:
-            async with aclosing(engine.run(query)) as answers:
+            async with aclosing(slices) as answers:
                 async for answer in answers:
                     collector = Collector()
                     collector.add(answer)
@@ -121,11 +123,11 @@ async def metric_events(
                         yield sse.event("result", {"string": part.string})
                     for chunk in await asyncio.to_thread(_blocks, progress.taken(part), progress):
                         yield chunk
-                    progress.check(engine.limits.max_points)
+                    progress.check(max_points)
             watch.ended(partial=bool(progress.missing), points=progress.points)
             if progress.wants_sums:
                 yield sse.event("summary", await asyncio.to_thread(_summary, progress))
-            yield sse.event("done", _done(progress, times, query.text))
+            yield sse.event("done", _done(progress, times, text))
     except QueryError as error:
         yield sse.event("error", envelope(error))
         yield sse.event("done", {"status": "error"})

@@ -31,7 +31,8 @@ async def query(data: MetricsQuery, request: Request[Any, Any, Any], services: S
         prepared = await services.metrics.prepare(data.q, times.asked)
         watch.hand_over()
     progress = Progress(data.limit, data.summary)
-    events = metric_events(services.metrics, prepared, times, progress, watch)
+    answers, most = services.metrics.run(prepared), services.metrics.limits.max_points
+    events = metric_events(answers, data.q, times, progress, watch, most)
     return Stream(sse.with_heartbeats(events), media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
 
 
