@@ -65,7 +65,15 @@ def together(texts: list[str], seconds: float) -> str:
 
 def _start(folders: tuple[str, ...] | list[str], basetemp: Path, output: object) -> subprocess.Popen[bytes]:
     basetemp.mkdir()
-    command = [sys.executable, "-m", "pytest", f"--basetemp={basetemp}/t", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        f"--basetemp={basetemp}/t",
+        "-p",
+        "no:cacheprovider",
+        "--durations=25",
+    ]
     paths = [str(ROOT / folder) for folder in folders]
     return subprocess.Popen([*command, *sys.argv[1:], *paths], stdout=output, stderr=subprocess.STDOUT)  # type: ignore[call-overload,no-any-return]
 

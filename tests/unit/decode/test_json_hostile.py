@@ -7,13 +7,10 @@ IndexError; in a process of its own, because that is fixed when a kernel is comp
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
 import sys
 from base64 import b64decode
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +25,7 @@ from lakerunner_assets.decode.payload import payload_of
 from lakerunner_assets.decode.wire import Bytes
 from resources.kernel import scanner
 from resources.lake.layout import Signal
+from tests.unit.decode.conftest import Run
 from tests.unit.decode.messages import sample
 
 LETTERS = b'{}[]",:0123456789.eE+-\\untrfals x/\x00\xff\n'
@@ -167,19 +165,8 @@ def check_that_checking_is_on() -> None:
 
 
 @pytest.mark.slow
-def test_no_over_read_with_bounds_checking_on(tmp_path: Path) -> None:
-    root = Path(__file__).parents[3]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(root),
-        "NUMBA_BOUNDSCHECK": "1",
-        "LAKERUNNER_DOWNLOAD_DIR": str(tmp_path),  # the check is compiled in: kept kernels have none
-    }
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.unit.decode.test_json_hostile", "800"],
-        cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr[-2000:]
+def test_no_over_read_with_bounds_checking_on(run_checked: Run) -> None:
+    run_checked("tests.unit.decode.test_json_hostile", "800")
 
 
 def test_broken_bytes_are_rejected_with_an_offset() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +27,7 @@ from resources.lake.label_text import label_text, parse_labels
 from resources.lake.streams import labels_from_text, stream_id
 from resources.proto.loki import PushRequest
 from tests.decoding import decode_logs
+from tests.unit.decode.conftest import Run
 from tests.unit.decode.messages import TEXT
 from tests.unit.decode.messages import sample as otlp_sample
 from tests.unit.decode.oracle import found_rows
@@ -347,19 +345,8 @@ def test_an_error_in_a_later_slice_has_the_offset_of_the_payload() -> None:
 
 
 @pytest.mark.slow
-def test_no_over_read_with_bounds_checking_on(tmp_path: Path) -> None:
-    root = Path(__file__).parents[3]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(root),
-        "NUMBA_BOUNDSCHECK": "1",
-        "LAKERUNNER_DOWNLOAD_DIR": str(tmp_path),  # the check is compiled in: kept kernels have none
-    }
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.unit.decode.test_loki_push"],
-        cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr[-2000:]
+def test_no_over_read_with_bounds_checking_on(run_checked: Run) -> None:
+    run_checked("tests.unit.decode.test_loki_push")
 
 
 def main() -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from lakerunner_assets.decode.errors import EmptyObjectError, MalformedError
 from tests.decoding import decode_logs, decode_object
+from tests.unit.decode.conftest import Run
 from tests.unit.decode.messages import sample
 
 
@@ -20,19 +17,8 @@ def decode(data: bytes) -> int:
 
 
 @pytest.mark.slow
-def test_no_over_read_with_bounds_checking_on(tmp_path: Path) -> None:
-    root = Path(__file__).parents[3]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(root),
-        "NUMBA_BOUNDSCHECK": "1",
-        "LAKERUNNER_DOWNLOAD_DIR": str(tmp_path),  # the check is compiled in: kept kernels have none
-    }
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.unit.decode.hostile_bytes", "1500"],
-        cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr[-2000:]
+def test_no_over_read_with_bounds_checking_on(run_checked: Run) -> None:
+    run_checked("tests.unit.decode.hostile_bytes", "1500")
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import struct
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.otlp.metrics import decode_metrics
 from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from tests.unit.decode.conftest import Run
 from tests.unit.decode.metric_hostile_bytes import outcome, payload
 from tests.unit.decode.metric_messages import field, varint
 
@@ -33,19 +30,8 @@ def test_every_truncation_is_rejected() -> None:
 
 
 @pytest.mark.slow
-def test_no_over_read_with_bounds_checking_on(tmp_path: Path) -> None:
-    root = Path(__file__).parents[3]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(root),
-        "NUMBA_BOUNDSCHECK": "1",
-        "LAKERUNNER_DOWNLOAD_DIR": str(tmp_path),  # the check is compiled in: kept kernels have none
-    }
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.unit.decode.metric_hostile_bytes", "1000"],
-        cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr[-2000:]
+def test_no_over_read_with_bounds_checking_on(run_checked: Run) -> None:
+    run_checked("tests.unit.decode.metric_hostile_bytes", "1000")
 
 
 PACKED_OF_SEVEN = field(9, field(1, field(6, bytes(7))))

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +10,7 @@ import pytest
 from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.wire import Bytes
 from resources.kernel import scanner
+from tests.unit.decode.conftest import Run
 from tests.unit.decode.span_messages import decode_spans, sample
 
 
@@ -101,19 +98,8 @@ def test_unknown_fields_and_groups_are_skipped_everywhere() -> None:
 
 
 @pytest.mark.slow
-def test_no_over_read_with_bounds_checking_on(tmp_path: Path) -> None:
-    root = Path(__file__).parents[3]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(root),
-        "NUMBA_BOUNDSCHECK": "1",
-        "LAKERUNNER_DOWNLOAD_DIR": str(tmp_path),  # the check is compiled in: kept kernels have none
-    }
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.unit.decode.test_traces_malformed"],
-        cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr[-2000:]
+def test_no_over_read_with_bounds_checking_on(run_checked: Run) -> None:
+    run_checked("tests.unit.decode.test_traces_malformed")
 
 
 def main() -> None:
