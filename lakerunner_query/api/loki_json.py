@@ -86,6 +86,24 @@ def streams_of(tables: Sequence[pa.Table], categorize: bool) -> list[Stream]:
     return sorted(by_json.values(), key=lambda stream: stream.order)
 
 
+def runs_of(rows: pa.Table, categorize: bool) -> Iterator[Stream]:
+    """Neighbouring rows of one stream, in the order of the rows: how a tail shows them."""
+    encode = msgspec.json.Encoder().encode
+    run, before = Stream("", b"", []), ()
+    for tsns, line, key in zip(
+        rows["tsns"].to_pylist(), rows["line"].to_pylist(), _label_texts(rows), strict=True
+    ):
+        shown = (key[0], "{}", "{}") if categorize else key
+        if shown != before:
+            if run.values:
+                yield run
+            run, before = _merged(*shown), shown
+        third = _categories(*key[1:]) if categorize else b""
+        run.values.append(f'["{tsns}",'.encode() + encode(line) + third + b"]")
+    if run.values:
+        yield run
+
+
 def entry_labels(rows: pa.Table) -> list[dict[str, str]]:
     """All labels of each row."""
     known: dict[tuple[str, ...], dict[str, str]] = {}

@@ -24,7 +24,7 @@ from litestar.handlers import WebsocketRouteHandler
 
 from lakerunner_query.api.auth import caller, require_reader
 from lakerunner_query.api.forms import Given, first_of_each
-from lakerunner_query.api.loki_json import CATEGORIZE, FLAGS, entry_labels, streams_of
+from lakerunner_query.api.loki_json import CATEGORIZE, FLAGS, entry_labels, runs_of
 from lakerunner_query.api.loki_params import limit, query_text, time_range
 from lakerunner_query.api.services import Services
 from lakerunner_query.api.watching import QueryWatch
@@ -87,7 +87,7 @@ async def messages(wanted: Wanted) -> AsyncGenerator[bytes, None]:
 
 def message(rows: pa.Table, categorize: bool) -> bytes:
     """The oldest lines, and which of the others are left out."""
-    streams = b",".join(one.rendered for one in streams_of([rows.slice(0, SENT)], categorize))
+    streams = b",".join(one.rendered for one in runs_of(rows.slice(0, SENT), categorize))
     dropped = [
         {"labels": labels, "timestamp": str(at)}
         for at, labels in zip(rows["tsns"][SENT:].to_pylist(), entry_labels(rows.slice(SENT)), strict=True)
@@ -114,7 +114,7 @@ async def _wanted(socket: WebSocket[Any, Any, Any], services: Services) -> Wante
     asked = Given(first_of_each(fields), fields)
     text = query_text(asked)
     if not await run_sync(is_log_query, text):
-        raise InvalidRequestError("only log queries can be tailed")
+        raise InvalidRequestError("only log selector is supported")
     start, _ = time_range(asked, time.time_ns(), HOUR_S)
     most = min(limit(asked, services.settings.query_default_limit), SENT)
     within = LogRange(caller(socket.state).org, start, start, most)
