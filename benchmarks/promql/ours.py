@@ -33,12 +33,14 @@ class Ours:
     memory_mb: int = 2048
     answers_mb: int = 0
     name: str = SHOWN
+    port: int = 0
     apis: dict[str, HttpApi] = field(default_factory=dict)
     """By organisation."""
     _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self) -> None:
         port, *worker_ports = free_ports(1 + self.workers)
+        self.port = port
         base = Settings(
             data_dir=self.folder, lake_url=self.lake.as_uri(), internal_token="internal", index_dsn=self.dsn,  # noqa: S106
             worker_memory_mb=self.memory_mb, worker_answers_mb=self.answers_mb,

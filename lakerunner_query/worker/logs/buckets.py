@@ -19,12 +19,14 @@ from lakerunner_query.evaluate.logs.grouping import grouped
 from lakerunner_query.evaluate.logs.source import Buckets
 from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.lang.logql.ast import Stage
+from lakerunner_query.windows.functions import Int64s
 from lakerunner_query.worker.logs.frames import integers, one_chunk
 from lakerunner_query.worker.logs.pushed import key_of, label_conditions, split
 from lakerunner_query.worker.logs.sources import EXTRACTED, OVERFLOWS, sources_of
 from lakerunner_query.worker.logs.statements import Question, counts, streams_table
 from lakerunner_query.worker.opening import Opened
 from resources.duckdb import Cancellation, DuckSession
+from resources.kernel import kernel
 from resources.lake.streams import Labels as StreamLabels
 
 MAX_ROWS = 20_000_000
@@ -101,9 +103,9 @@ class Counter:
             raise _too_many()
         lines, sizes = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         for codes, found in self._parts:
-            at = codes, integers(found, "bucket")
-            np.add.at(lines, at, integers(found, "lines"))
-            np.add.at(sizes, at, integers(found, "bytes"))
+            places = codes * self._grid.count + integers(found, "bucket")
+            add_up(places, integers(found, "lines"), lines.reshape(-1))
+            add_up(places, integers(found, "bytes"), sizes.reshape(-1))
         return Buckets(list(self._codes), lines, sizes)
 
     def _counted(self, question: Question, keys: Keys, *, with_bytes: bool) -> pa.Table:
@@ -122,6 +124,12 @@ class Counter:
         if found.num_rows > MAX_ROWS:
             raise _too_many()
         return found
+
+
+@kernel
+def add_up(places: Int64s, numbers: Int64s, sums: Int64s) -> None:
+    for row in range(len(places)):
+        sums[places[row]] += numbers[row]
 
 
 def _as_frame(found: pa.Table, keys: Keys, group: Sequence[Opened]) -> LogFrame:
