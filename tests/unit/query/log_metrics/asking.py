@@ -1,0 +1,103 @@
+"""Random lines, and what metric queries say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from lakerunner_query.evaluate.logs.metrics.answer import Answer, evaluate
+from lakerunner_query.evaluate.logs.metrics.context import Options
+from lakerunner_query.evaluate.logs.metrics.labels import numbered
+from lakerunner_query.evaluate.logs.metrics.times import LogSteps
+from lakerunner_query.evaluate.logs.source import Buckets, Demand, LogSource
+from lakerunner_query.evaluate.vectors import Labels, Vector
+from lakerunner_query.lang.logql.ast import LogQuery
+from lakerunner_query.lang.logql.parser import parse_expr
+from tests.golden.log_memory_source import LogMemorySource
+from tests.golden.logqltest_script import LogLine
+
+SECOND = 10**9
+LINES = st.lists(
+    st.builds(
+        lambda at, app, pod, value, level: LogLine(
+            (("app", app), ("pod", pod)), at * SECOND, f"v={value} level={level}", (("level", level),)
+        ),
+        st.integers(0, 300),
+        st.sampled_from(["web", "db"]),
+        st.sampled_from(["1", "2", "3"]),
+        st.sampled_from(["1", "2.5", "-4", "NaN", "1e3", "7"]),
+        st.sampled_from(["info", "warn"]),
+    ),
+    max_size=40,
+)
+STEPS = st.builds(
+    LogSteps,
+    st.integers(0, 200).map(lambda t: t * SECOND),
+    st.integers(1, 50).map(lambda t: t * SECOND),
+    st.integers(1, 12),
+)
+
+
+def ask(text: str, source: LogSource, steps: LogSteps, options: Options | None = None) -> Answer:
+    expr = parse_expr(text)
+    assert not isinstance(expr, LogQuery)
+    return evaluate(expr, steps, source, options)
+
+
+def points(answer: Answer) -> dict[Labels, list[float | None]]:
+    """By series its values, None where there is none."""
+    vector = answer.value
+    assert isinstance(vector, Vector)
+    assert len(set(vector.labels)) == len(vector.labels)
+    rows = np.where(vector.present, np.where(np.isnan(vector.values), -12345.0, vector.values), np.nan)
+    return {
+        labels: [None if np.isnan(value) else float(value) for value in row]
+        for labels, row in zip(vector.labels, rows, strict=True)
+    }
+
+
+def same(found: dict[Labels, list[float | None]], expected: dict[Labels, list[float | None]]) -> bool:
+    """But for the last digits: numbers are added in different orders."""
+    return found.keys() == expected.keys() and all(
+        found[labels] == pytest.approx(values) for labels, values in expected.items()
+    )
+
+
+class CountingSource(LogMemorySource):
+    """Counts lines in buckets where it is asked to."""
+
+    def __init__(self, lines: Sequence[LogLine]) -> None:
+        super().__init__(lines)
+        self.asked = 0
+
+    def buckets(
+        self,
+        query: LogQuery,
+        by: tuple[str, ...],
+        start_ns: int,
+        width_ns: int,
+        count: int,
+        *,
+        with_bytes: bool,
+    ) -> Buckets | None:
+        self.asked += 1
+        found: list[tuple[Labels, int, int]] = []
+        for frame in self.rows(query, start_ns, start_ns + width_ns * count, Demand(None)):
+            for row, time_ns in enumerate(frame.tsns.tolist()):
+                columns = {name: frame.labels[name] for name in by if name in frame.labels}
+                labels = {
+                    name: column.values[int(column.codes[row])].as_py()
+                    for name, column in columns.items()
+                    if column.codes[row] >= 0
+                }
+                size = len(frame.line[row].as_py().encode())
+                found.append((tuple(sorted(labels.items())), (time_ns - start_ns - 1) // width_ns, size))
+        codes, labels = numbered([one for one, _, _ in found])
+        counts, sizes = np.zeros((2, len(labels), count), np.int64)
+        for code, (_, bucket, size) in zip(codes, found, strict=True):
+            counts[code, bucket] += 1
+            sizes[code, bucket] += size
+        return Buckets(labels, counts, sizes if with_bytes else np.zeros_like(sizes))
