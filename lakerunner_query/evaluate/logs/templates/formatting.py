@@ -35,6 +35,8 @@ class Flags:
     sharp: bool = False
     space: bool = False
     zero: bool = False
+    source: bool = False
+    """`%#v`: as Go would write the value in a program."""
     width: int | None = None
     precision: int | None = None
 
@@ -51,19 +53,17 @@ class Weekday(int):
 
 def formatted_value(value: Any, verb: str, flags: Flags, depth: int = 0) -> str:
     if verb == "T":
-        return padded("<nil>" if value is None else type_name(value), flags)
-    if verb == "v" and flags.plus:
-        flags = replace(flags, plus=False)
+        return _text("<nil>" if value is None else type_name(value), "s", flags)
     if isinstance(value, Boxed):
         value = value.value
     if value is None:
         return padded("<nil>", flags) if verb == "v" else f"%!{verb}(<nil>)"
     if isinstance(value, dict | list):
         return _collection(value, verb, flags, depth)
-    if verb in "vsqxX" and (own := _own_text(value)) is not None and not (flags.sharp and verb == "v"):
+    if verb in "vsqxX" and (own := _own_text(value)) is not None and not flags.source:
         return _text(own, verb, flags)
     text = _basic(value, verb, flags)
-    return _bad(verb, value) if text is None else text
+    return _bad(verb, value, flags) if text is None else text
 
 
 def padded(text: str, flags: Flags) -> str:
@@ -102,19 +102,19 @@ def _basic(value: Any, verb: str, flags: Flags) -> str | None:
     return None
 
 
-def _bad(verb: str, value: Any) -> str:
-    return f"%!{verb}({type_name(value)}={formatted_value(value, 'v', Flags())})"
+def _bad(verb: str, value: Any, flags: Flags) -> str:
+    return f"%!{verb}({type_name(value)}={formatted_value(value, 'v', flags)})"
 
 
 def _text(text: str, verb: str, flags: Flags) -> str:
     if verb in "xX":
         return _hex(to_bytes(text), verb, flags)
     if verb not in "vsq":
-        return _bad(verb, text)
-    if verb == "v" and flags.sharp:
-        return padded(quote(text), flags)
+        return _bad(verb, text, flags)
     if flags.precision is not None:
         text = text[: flags.precision]
+    if flags.source:
+        return padded(quote(text), flags)
     if verb != "q":
         return padded(text, flags)
     if flags.sharp and "`" not in text and all(char == "\t" or char.isprintable() for char in text):
@@ -143,9 +143,9 @@ def _integer(value: int, verb: str, flags: Flags) -> str | None:
         return padded(f"U+{code:0{max(4, flags.precision or 0)}X}{tail}", replace(flags, zero=False))
     if verb not in _BASES:
         return None
-    if verb == "v" and flags.sharp and isinstance(value, Uint8):
+    if flags.source and isinstance(value, Uint8):
         return padded(f"0x{int(value):x}", flags)
-    return _based(int(value), verb, flags if verb != "v" else replace(flags, sharp=False))
+    return _based(int(value), verb, flags)
 
 
 def _character(code: int) -> str:
@@ -185,7 +185,7 @@ def _float(value: float, verb: str, flags: Flags) -> str:
         precision = 6
     letter = {"v": "g", "F": "f"}.get(verb, verb)
     text = spell(value, letter, precision)
-    if flags.sharp and verb not in "vb" and value - value == 0:
+    if flags.sharp and verb != "b" and value - value == 0:
         text = _with_point(text, letter, precision)
     if text[0] not in "+-":
         text = ("+" if flags.plus else " " if flags.space else "") + text
@@ -217,13 +217,11 @@ def _padded_number(text: str, flags: Flags, *, finite: bool) -> str:
 def _collection(value: Any, verb: str, flags: Flags, depth: int) -> str:
     if depth > _DEEPEST:
         return "…"
-    if flags.sharp and verb == "v":
+    if flags.source:
         return _as_source(value, flags, depth)
 
     def shown(item: Any) -> str:
-        if item is None:
-            return padded("<nil>", flags) if verb in "vs" else f"%!{verb}(<nil>)"
-        return formatted_value(item, verb, flags, depth + 1)
+        return "<nil>" if item is None else formatted_value(item, verb, flags, depth + 1)
 
     if isinstance(value, list):
         return f"[{' '.join(map(shown, value))}]"

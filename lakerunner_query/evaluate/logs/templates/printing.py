@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakerunner_query.evaluate.logs.templates.formatting import Flags, formatted_value
@@ -98,7 +98,9 @@ class _Formatting:
         trouble += more
         if not self.reordered or self.good_index:
             self._index_before_verb()
-        flags = Flags("+" in marks, minus, "#" in marks, " " in marks, "0" in marks, width, precision)
+        flags = Flags(
+            "+" in marks, minus, "#" in marks, " " in marks, "0" in marks, width=width, precision=precision
+        )
         if self.at >= len(self.layout):
             return trouble + "%!(NOVERB)"
         verb = self.layout[self.at]
@@ -185,4 +187,6 @@ class _Formatting:
             return f"%!{verb}(MISSING)"
         value = self.values[self.argument]
         self.argument += 1
+        if verb == "v":
+            flags = replace(flags, source=flags.sharp, sharp=False, plus=False)
         return formatted_value(value, verb, flags)
