@@ -14,6 +14,7 @@ from multiprocessing import get_context
 
 import numpy as np
 
+from lakerunner_query import warm_logs
 from lakerunner_query.errors import QueryError
 from lakerunner_query.evaluate.context import Options
 from lakerunner_query.evaluate.histogram import Histogram
@@ -110,6 +111,7 @@ def preload() -> None:
     """What nearly every query needs, from disk into this process; the first query would wait for it."""
     rows()
     run(list(COMMON))
+    warm_logs.run(warm_logs.COMMON)
     rehearse()
 
 
@@ -118,8 +120,10 @@ def warm() -> float:
     started = time.monotonic()
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         other = pool.submit(rows)
+        logs = pool.submit(warm_logs.run, warm_logs.texts())
         done = sum(pool.map(run, _parts(texts())))
         other.result()
+        logs.result()
         pool.submit(rehearse).result()
     if not done:
         raise RuntimeError("no expression could be evaluated")

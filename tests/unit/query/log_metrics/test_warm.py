@@ -1,0 +1,17 @@
+"""What is compiled beforehand is all that LogQL has."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakerunner_query.lang.logql.vocabulary import RANGE_AGGREGATIONS, STAGES, VECTOR_AGGREGATIONS
+from lakerunner_query.warm_logs import COMMON, run, texts
+
+
+@pytest.mark.parametrize("word", sorted(RANGE_AGGREGATIONS | VECTOR_AGGREGATIONS | STAGES))
+def test_every_word_of_the_language_is_in_some_query(word: str) -> None:
+    assert any(word in text for text in texts())
+
+
+def test_the_common_queries_have_answers() -> None:
+    assert run(COMMON) == len(COMMON)
