@@ -84,7 +84,7 @@ def texts() -> list[str]:
         grouping = "" if op in UNGROUPED else " by (a)"
         found.append(f"{op}{grouping} ({'1, ' if op in PARAMETRIC else ''}rate({plain}) * 0.5)")
     found += [
-        f"sum(bytes_rate({plain})) + on () group_right rate({plain})",
+        f"sum(bytes_rate({plain})) + on () group_right bytes_over_time({plain})",
         f"rate({plain}) and rate({plain})",
     ]
     return [*found, f"rate({plain}) or vector(1)", f"absent_over_time({plain}) > 2"]
