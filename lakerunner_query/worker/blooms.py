@@ -47,6 +47,9 @@ class Blooms:
     def used_bytes(self) -> int:
         return self._bytes
 
+    def has(self, segment: SegmentRef) -> bool:
+        return not segment.bloom_length or segment.key in self._kept
+
     def may_hold(
         self, segment: SegmentRef, needles: Sequence[Needles], read: Callable[[int, int], bytes]
     ) -> bool:

@@ -190,12 +190,18 @@ class SegmentOpener:
             except (SegmentUnreadableError, StoreError):
                 return None  # told when it is opened
 
-        found = list(zip(segments, self._fetchers.map(attempt, segments), strict=True))
+        unknown = [one for one in segments if not self._is_known(one)]
+        for _ in self._fetchers.map(attempt, unknown):
+            pass  # now all are known, and asking in this thread takes microseconds
+        found = [(segment, attempt(segment)) for segment in segments]
         pruned = OpenedSet(
             skipped=sum(why is Skipped.NO_STREAM for _, why in found),
             without_words=sum(why is Skipped.NO_WORD for _, why in found),
         )
         return [segment for segment, why in found if why is None], pruned
+
+    def _is_known(self, segment: SegmentRef) -> bool:
+        return self._streams.peek(segment.key) is not None and self._blooms.has(segment)
 
     def forget(self, segment: SegmentRef) -> None:
         """The local copy is of no use: next time it is fetched."""

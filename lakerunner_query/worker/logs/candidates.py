@@ -68,7 +68,7 @@ class Candidates:
             (n for n, s in enumerate(rest) if isinstance(s, LineFilter | LabelFilter)), default=-1
         )
         if last_filter < 0:
-            narrow = self._read(question, [], limit)
+            narrow = self._read(question, [MESSAGE] if lines else [], limit)
             return Taken(self._whole(narrow, rest), narrow.num_rows < limit)
         passed, is_all = self._passing(question, rest[: last_filter + 1], limit)
         return Taken(self._whole(passed, rest), is_all)
@@ -76,7 +76,8 @@ class Candidates:
     def _passing(self, question: Question, stages: Sequence[Stage], limit: int) -> tuple[pa.Table, bool]:
         """Rows in order, run after run, until enough pass."""
         names = wanted_by(stages, NO_LABELS)[0]
-        columns = [c for c in columns_for([one.footer for one in self.group], names) if c != MESSAGE]
+        footers = [one.footer for one in self.group]
+        columns = [MESSAGE, *(name for name in columns_for(footers, names) if name != MESSAGE)]
         found: list[pa.Table] = []
         count = 0
         for run in self._runs(question, columns):
@@ -86,7 +87,7 @@ class Candidates:
             count += len(passing)
             if count >= limit:
                 return pa.concat_tables(found), False
-        return pa.concat_tables(found) if found else self._read(question, [], 0), True
+        return pa.concat_tables(found) if found else self._read(question, [MESSAGE], 0), True
 
     def _runs(self, question: Question, columns: Sequence[str]) -> Iterator[pa.Table]:
         size = FIRST_RUN
@@ -131,7 +132,9 @@ class Candidates:
         found = scanned(narrow, self.group, self.ranks)
         if narrow.num_rows:
             places = Places(found.files, integers(narrow, "scanned_row"))
-            wide = fetched(self.group, places, columns_for(footers), self.cancellation)
+            unread = {MESSAGE, *columns_for(footers)}.difference(narrow.column_names)
+            wide = fetched(self.group, places, sorted(unread), self.cancellation)
+            _check_size(wide)
             for name in wide.column_names:
                 if name not in narrow.column_names:
                     narrow = narrow.append_column(name, wide.column(name))
@@ -143,21 +146,25 @@ class Candidates:
 
     def _read(self, question: Question, columns: Sequence[str], limit: int) -> pa.Table:
         order = "DESC" if self.unit.reverse else "ASC"
-        statement = rows(question, [MESSAGE, *columns], order=order, limit=limit)
+        statement = rows(question, columns, order=order, limit=limit)
         streams = self.ranks.table(stream for one in self.group for stream in one.streams)
         with self.session.cursor() as cursor:
             cursor.register("streams", streams)
             relation = cursor.sql(statement.sql, params=statement.parameters)
             found = self.cancellation.run(cursor, relation.to_arrow_table)
-        if found.nbytes > MAX_BYTES:
-            raise LimitExceededError(
-                f"{found.num_rows} rows are {found.nbytes >> 20} MiB, more than {MAX_BYTES >> 20} MiB: "
-                "lower the limit, or narrow the time range or the filters"
-            )
+        _check_size(found)
         return found
 
 
 NARROW = ("chq_tsns", "rank", "scanned_file", "scanned_row", "chq_object", "chq_position", MESSAGE)
+
+
+def _check_size(found: pa.Table) -> None:
+    if found.nbytes > MAX_BYTES:
+        raise LimitExceededError(
+            f"{found.num_rows} rows are {found.nbytes >> 20} MiB, more than {MAX_BYTES >> 20} MiB: "
+            "lower the limit, or narrow the time range or the filters"
+        )
 
 
 def _numbered(frame: LogFrame) -> LogFrame:

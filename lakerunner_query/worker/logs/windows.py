@@ -22,8 +22,8 @@ class WindowSizes:
     """Rows of row groups, as many as there are until a stretch is full."""
 
     rows: int = 2_000_000
-    first: float = 1 / 16
-    growth: float = 2.0
+    first: float = 1 / 64
+    growth: float = 4.0
 
 
 @dataclass(frozen=True, slots=True)

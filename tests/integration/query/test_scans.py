@@ -213,7 +213,8 @@ def test_a_thousand_attributes_need_little_memory(lake: Lake, tmp_path: Path) ->
 def test_a_scan_beyond_the_memory_of_a_worker_says_what_to_narrow(lake: Lake, tmp_path: Path) -> None:
     rng = random.Random(1)
     lines = [Line(i + 1, rng.randbytes(30_000).hex()) for i in range(400)]
-    (unit, *_) = log_units(plan('{service_name="web"}'), [lake.write("long", lines)], SliceSizes(first=1.0))
+    made = lake.write("long", lines)
+    (unit, *_) = log_units(plan('{service_name="web"} |= "a"'), [made], SliceSizes(first=1.0))
     answer = asked_of_a_worker(lake, tmp_path, unit, memory_mb=20)
     assert (answer.status_code, answer.json()["code"]) == (422, "limit_exceeded")
     assert "narrow the time range" in answer.json()["message"]
