@@ -106,7 +106,8 @@ def is_stale(series: Series) -> Flags:
     if series.histograms is None:
         return found
     rows = np.flatnonzero(some(series.histograms))
-    found[rows] = [series.histograms[row].is_stale for row in rows.tolist()]
+    sums = np.fromiter((one.sum for one in series.histograms[rows].tolist()), np.float64, len(rows))
+    found[rows] = sums.view(np.int64) == STALE_BITS
     return found
 
 

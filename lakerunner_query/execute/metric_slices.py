@@ -18,6 +18,8 @@ from resources.lake.frequency import AS_SENT, rollup_of
 from resources.lake.timecut import HOUR_NS, cut
 
 NS_PER_MS = 1_000_000
+BYTES_OF_A_ROW = 2
+"""In the file, of a plain sample; histograms take more, and as much longer to read."""
 READING_A_ROLLUP_ROW = 6
 """It takes about as long as so many samples, having that many more columns."""
 
@@ -26,7 +28,7 @@ READING_A_ROLLUP_ROW = 6
 class SliceSizes:
     rows: int = 8_000_000
     """About as many rows are read for one part."""
-    at_least: int = 1_500_000
+    at_least: int = 400_000
     """Not worth cutting for the sake of more workers."""
 
 
@@ -65,13 +67,14 @@ def steady_parts(steps: Steps, parts: int) -> Iterator[Part]:
     """At least so many if there are steps enough, cut at times that do not depend on where the query begins.
 
     A dashboard that moves on by a step asks for the same stretches again but the outermost, and a worker
-    still knows their answers. Nothing is cut to a single step: that is an instant query, which says other
-    things.
+    still knows their answers. There are half as many parts more than asked for, so that the outermost ones,
+    which are narrower, do not leave a worker with far less to do than another. Nothing is cut to a single
+    step: that is an instant query, which says other things.
 
     >>> [(p.number, p.steps.start_ms, p.steps.count) for p in steady_parts(Steps(30, 10, 9), 2)]
-    [(1, 30, 5), (2, 80, 4)]
+    [(1, 30, 3), (2, 60, 3), (3, 90, 3)]
     """
-    width = 1 << (max(2, steps.count // max(1, parts)).bit_length() - 1)
+    width = _even_width(steps.count * 2 // (3 * max(1, parts)))
     first = steps.start_ms // steps.step_ms if steps.step_ms else 0
     at = 0
     while at < steps.count:
@@ -83,6 +86,16 @@ def steady_parts(steps: Steps, parts: int) -> Iterator[Part]:
             end = steps.count
         yield Part(number, Steps(steps.start_ms + at * steps.step_ms, steps.step_ms, end - at))
         at = end
+
+
+def _even_width(most: int) -> int:
+    """The largest power of two, or three times one, that is not above; two at least.
+
+    >>> [_even_width(most) for most in (0, 3, 5, 6, 460, 700)]
+    [2, 3, 4, 6, 384, 512]
+    """
+    power = 1 << (max(2, most).bit_length() - 1)
+    return power * 3 // 2 if power * 3 // 2 <= most else power
 
 
 def needed(reads: Sequence[Reads], segments: Sequence[Segment]) -> tuple[Segment, ...]:
@@ -144,10 +157,11 @@ def rows_per_hour(segments: Sequence[Segment], frequency_ms: int) -> float:
 
 
 def _rows(read: Reads, segments: Sequence[Segment]) -> int:
+    """Of plain samples that take as long."""
     total = 0.0
     for segment in segments:
         low = max(segment.min_ns, read.from_ms * NS_PER_MS)
         high = min(segment.max_ns, read.to_ms * NS_PER_MS)
         share = (high - low + 1) / (segment.max_ns - segment.min_ns + 1)
-        total += segment.rows * min(1.0, max(0.0, share))
+        total += max(segment.rows, segment.bytes / BYTES_OF_A_ROW) * min(1.0, max(0.0, share))
     return int(total)

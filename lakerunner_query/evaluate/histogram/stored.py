@@ -5,8 +5,8 @@ explicit bounds [1, 5], counts [2, 3, 1]   ->   schema -53, buckets [2, 3, 1]
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from lakerunner_query.evaluate.histogram.model import (
     LOWEST,
     NO_BUCKETS,
     Buckets,
+    Hint,
     Histogram,
     buckets_at,
 )
@@ -33,23 +34,28 @@ class StoredHistogramError(ValueError):
     """A row's histogram cannot be one."""
 
 
-def of_struct(array: pa.StructArray) -> list[Histogram | None]:
+def of_struct(array: pa.StructArray, hints: Sequence[Hint] | None = None) -> list[Histogram | None]:
     """From an array of the type `resources.lake.rollup_columns.HIST`; null stays None.
 
-    Nothing is known of resets: hints are unknown. A sum that was not sent is NaN.
+    Nothing is known of resets but what `hints` say, by row. A sum that was not sent is NaN.
     """
     schema = array.field("schema").fill_null(CUSTOM).to_numpy(zero_copy_only=False)
     usual = array.is_valid().to_numpy(zero_copy_only=False) & (schema >= LOWEST) & (schema <= HIGHEST)
     found: list[Histogram | None] = [None] * len(array)
-    for place, histogram in zip(np.flatnonzero(usual).tolist(), _exponential(array, usual), strict=True):
+    places = np.flatnonzero(usual).tolist()
+    known = repeat(Hint.UNKNOWN, len(places)) if hints is None else [hints[place] for place in places]
+    for place, histogram in zip(places, _exponential(array, usual, known), strict=True):
         found[place] = histogram
     for place in np.flatnonzero(~usual).tolist():
         row = array[place].as_py()
-        found[place] = None if row is None else _histogram(row, place)
+        one = None if row is None else _histogram(row, place)
+        found[place] = one if one is None or hints is None else one.with_hint(hints[place])
     return found
 
 
-def _exponential(array: pa.StructArray, usual: npt.NDArray[np.bool_]) -> Iterator[Histogram]:
+def _exponential(
+    array: pa.StructArray, usual: npt.NDArray[np.bool_], hints: Iterable[Hint]
+) -> Iterator[Histogram]:
     """Those of a schema that needs no reduction, cut from flat arrays: there may be very many."""
     chosen = array.filter(pa.array(usual))
 
@@ -60,9 +66,9 @@ def _exponential(array: pa.StructArray, usual: npt.NDArray[np.bool_]) -> Iterato
     columns = (
         chosen.field("schema").to_pylist(), numbers("count", 0.0), numbers("sum", np.nan),
         numbers("zero_threshold", 0.0), numbers("zero_count", 0.0),
-        _sides(chosen, "positive"), _sides(chosen, "negative"),
+        _sides(chosen, "positive"), _sides(chosen, "negative"), repeat(()), hints,
     )  # fmt: skip
-    for row in zip(*columns, strict=True):
+    for row in zip(*columns, strict=False):  # no bounds, without end
         yield Histogram(*row)
 
 

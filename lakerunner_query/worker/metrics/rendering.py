@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +112,7 @@ def scalar_series(values: Doubles, times_ms: Int64s) -> tuple[RenderedSeries, ..
     return (RenderedSeries(no_labels, False, block, b"", len(values)),)
 
 
+@lru_cache(maxsize=100_000)
 def _text(labels: Labels) -> Labels:
     """Bytes of a query that are no UTF-8 cannot be told in JSON: they become U+FFFD."""
     return tuple((readable(name), readable(value)) for name, value in labels)

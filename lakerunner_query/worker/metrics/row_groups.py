@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakerunner_query.evaluate.histogram import Hint, Histogram, of_struct
+from lakerunner_query.evaluate.histogram import Hint, of_struct
 from lakerunner_query.evaluate.vectors import Objects
 from lakerunner_query.windows.functions import STALE_BITS
 from resources.lake import metric_values
@@ -31,6 +31,7 @@ TIMESTAMP, TSNS, START, TYPE, TEMPORALITY = (
 SUMMARIES, HINT = "chq_summary_quantiles", "chq_hist_reset_hint"
 OBJECTS = ("chq_object", "chq_position")
 HISTOGRAM_BYTES = 700
+HINTS = {int(hint): hint for hint in Hint}
 FLOAT, HISTOGRAM, SUMMARY, NOTHING = range(4)
 """What a row is; a stale marker is a float."""
 _IS_HISTOGRAM = ("chq_hist_count", "chq_hist_count_float", "chq_hist_schema", "chq_hist_bounds")
@@ -82,19 +83,16 @@ class RowGroup:
             wanted = rows[missing]
             structs = histograms_of_samples(self.others, pa.array(wanted))
             new = np.empty(len(wanted), np.object_)
-            new[:] = self._with_sent_hints(of_struct(structs), wanted)
+            new[:] = of_struct(structs, self._sent_hints(wanted))
             self.made[wanted] = new
             found[missing] = new
         return found
 
-    def _with_sent_hints(self, found: list[Histogram | None], rows: Int64s) -> list[Histogram | None]:
+    def _sent_hints(self, rows: Int64s) -> list[Hint] | None:
         if self.others is None or HINT not in self.others.column_names:
-            return found
-        hints = self.others.column(HINT).combine_chunks().take(pa.array(rows)).to_pylist()
-        return [
-            histogram if histogram is None or hint is None else histogram.with_hint(Hint(hint))
-            for histogram, hint in zip(found, hints, strict=True)
-        ]
+            return None
+        sent = self.others.column(HINT).combine_chunks().take(pa.array(rows)).fill_null(int(Hint.UNKNOWN))
+        return [HINTS[number] for number in sent.to_pylist()]
 
 
 class Sized(Protocol):

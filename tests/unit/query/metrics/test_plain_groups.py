@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,9 @@ NARROW = st.integers(-40, 40)
 NO_BASE, ONES = np.zeros(1, np.int64), np.zeros(1, np.int32)
 
 
-def written(path: Path, times: list[int], scaled: list[int | None], **options: object) -> PlainGroup | None:
+def written(
+    path: Path, times: Sequence[int], scaled: Sequence[int | None], **options: object
+) -> PlainGroup | None:
     """One row group; `nullable` columns have levels, whether there are nulls or not."""
     nullable = bool(options.pop("nullable", False))
     temporality = options.pop("temporality", "cumulative")
