@@ -3,7 +3,7 @@ import { $ } from "./dom.js";
 import { choose } from "./range.js";
 
 const BOTH = { q: "query", range: "range", from: "from", to: "to" };
-const FIELDS = { logs: { ...BOTH, order: "order", lines: "limit" }, metrics: { ...BOTH, show: "show", step: "step" } };
+const FIELDS = { logs: { ...BOTH, order: "order", lines: "limit", show: "show", step: "step" }, metrics: { ...BOTH, show: "show", step: "step" } };
 
 export function remember(view) {
   const fixed = $("range").value === "custom";

@@ -22,8 +22,17 @@ export async function ask(path, body, signal) {
     throw new ApiError({ status: 0, message: "The query API does not answer. Is it running?" });
   }
   if (response.ok) return response;
-  const said = await response.json().catch(() => ({ message: `the query API answered ${response.status}` }));
-  throw new ApiError({ ...said, message: said.message ?? said.error, status: response.status });
+  throw new ApiError({ ...told(await response.text(), response.status), status: response.status });
+}
+
+/** Our endpoints and Prometheus' tell errors as JSON, Loki's as text. */
+function told(text, status) {
+  try {
+    const { message, error, position } = JSON.parse(text);
+    return { message: message ?? error, position };
+  } catch {
+    return { message: text || `the query API answered ${status}` };
+  }
 }
 
 /** The data of results, batch by batch to `take`; at the end what `done` says. */

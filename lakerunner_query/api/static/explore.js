@@ -16,6 +16,7 @@ let view = logs;
 function dress(name) {
   view = VIEWS[name];
   document.body.dataset.view = name;
+  document.body.dataset.answer = view.answer();
   $(`view-${name}`).checked = true;
   $("query").setAttribute("aria-label", `${view.language} query`);
   $("every").textContent = `Live, every ${view.every / 1000} s`;
@@ -43,7 +44,7 @@ $("key").value = key.get();
 $("key").addEventListener("input", () => key.set($("key").value));
 $("form").addEventListener("submit", (event) => { event.preventDefault(); busy() ? stop() : start(view); });
 for (const name of Object.keys(VIEWS)) $(`view-${name}`).addEventListener("change", () => turnTo(name));
-for (const id of ["show", "step"]) $(id).addEventListener("change", () => start(view));
+for (const id of ["show", "step"]) $(id).addEventListener("change", () => (view === metrics || view.asked) && start(view));
 for (const id of ["order", "limit"]) $(id).addEventListener("change", () => view.asked && start(view));
 $("range").addEventListener("change", () => {
   range.rangeChanged(view.window());
@@ -52,7 +53,7 @@ $("range").addEventListener("change", () => {
 $("explain").addEventListener("click", () => view.explain());
 $("more").addEventListener("click", logs.more);
 $("live").addEventListener("change", () => ($("live").checked ? start(view) : unplanned()));
-suggesting(() => view === metrics);
+suggesting(() => view.name);
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented) return; // the suggestions took it
   if (event.key === "Escape") stop();

@@ -3,8 +3,8 @@ import { button, copy, element, visible } from "./dom.js";
 import { levelOf } from "./levels.js";
 import { clock, exact, millis } from "./range.js";
 
-/** `narrow(name, operator, value)` is called when a label is to be added to the query. */
-export function lineItem(row, narrow) {
+/** `narrow(name, operator, value)` is called when a stream label is to be added to the query, `filter` for another. */
+export function lineItem(row, narrow, filter) {
   const level = levelOf(row);
   const details = element("details", {},
     element("summary", {},
@@ -13,7 +13,7 @@ export function lineItem(row, narrow) {
       service(row),
       element("span", row.message ? { className: "line" } : { className: "line none" }, visible(row.message) || "empty line")));
   details.addEventListener("toggle", () => {
-    if (details.open && details.childElementCount === 1) details.append(detail(row, narrow));
+    if (details.open && details.childElementCount === 1) details.append(detail(row, narrow, filter));
   });
   details.firstChild.addEventListener("click", (event) => { if (String(getSelection())) event.preventDefault(); });
   const item = element("li", { className: `level-${level}` }, details);
@@ -26,17 +26,18 @@ function service(row) {
   return element("span", { className: "service", title: name }, name);
 }
 
-function detail(row, narrow) {
-  const labels = Object.entries(row.labels).map(([name, value]) => pair(name, value,
-    small("=", `only ${name} = this`, () => narrow(name, "=", value)), small("≠", `without ${name} = this`, () => narrow(name, "!=", value))));
-  const metadata = Object.entries(row.metadata).map(([name, value]) => pair(name, value));
+function detail(row, narrow, filter) {
+  const listed = (labels, act) => Object.entries(labels).flatMap(([name, value]) => pair(name, value,
+    small("=", `only ${name} = this`, () => act(name, "=", value)), small("≠", `without ${name} = this`, () => act(name, "!=", value))));
+  const metadata = listed(row.metadata, filter), parsed = listed(row.parsed, filter);
   const whole = JSON.stringify(row, null, 2);
   return element("div", { className: "detail" },
     copier("Copy line", row.message), copier("Copy as JSON", whole),
     element("h3", {}, "Time"), element("dl", {}, ...pair("timestamp", exact(row.timestamp)), ...pair("nanoseconds", row.timestamp)),
-    element("h3", {}, "Labels"), element("dl", {}, ...labels.flat()),
+    element("h3", {}, "Labels"), element("dl", {}, ...listed(row.labels, narrow)),
+    ...(parsed.length ? [element("h3", {}, "Of the query's stages"), element("dl", {}, ...parsed)] : []),
     element("h3", {}, "Structured metadata"),
-    metadata.length ? element("dl", {}, ...metadata.flat()) : "none");
+    metadata.length ? element("dl", {}, ...metadata) : "none");
 }
 
 function pair(name, value, ...buttons) {
@@ -54,6 +55,9 @@ function copier(text, content) {
   });
   return made;
 }
+
+/** The query with one more condition behind its stages; one that is a comment's end begins a new line. */
+export const filtered = (query, name, operator, value) => `${query.trimEnd()}${query.includes("#") ? "\n" : " "}| ${name}${operator}${JSON.stringify(value)}`;
 
 /** The query with one more matcher in its stream selector. */
 export function narrowed(query, name, operator, value) {

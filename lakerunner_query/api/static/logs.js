@@ -1,42 +1,67 @@
-// Log lines: a page of them at a time, over a histogram of what has been loaded.
+// Logs: LogQL. Lines come a page at a time, over a histogram of what has been loaded; samples as a chart or a table.
 import { answered, ask } from "./api.js";
 import { $ } from "./dom.js";
 import { drawHistogram } from "./histogram.js";
-import { lineItem, narrowed } from "./lines.js";
+import { filtered, lineItem, narrowed } from "./lines.js";
 import * as notices from "./notices.js";
 import * as range from "./range.js";
 import { guarded, start } from "./runner.js";
-import { many, summary } from "./summary.js";
+import { clearSamples, LOGQL, nothingFound, request, sampled, verdict } from "./samples.js";
+import { many, numbers, summary } from "./summary.js";
 
-const EXAMPLES = ['{service_name=~".+"}', '{service_name=~".+"} |~ "(?i)error|timeout|failed"', '{service_name="checkout"} |= "order" != "placed"'];
+const EXAMPLES = ['{service_name=~".+"}', '{service_name=~".+"} |~ "(?i)error|timeout|failed"', '{service_name="checkout"} | json | status >= 500',
+  'sum by (detected_level) (count_over_time({service_name=~".+"}[1m]))'];
 let shown = { rows: [], ids: new Set(), window: null, newest: true, query: "", full: false };
+let counted = null; // how many series, where the answer is samples
 
 export const logs = {
   name: "logs", language: "LogQL", every: 5000, text: '{service_name=~".+"}',
   ask: run, settle, explain, more,
-  blank: () => show(empty()),
-  count: () => many(shown.rows.length, "lines"),
+  answer: () => (counted === null ? "lines" : "samples"),
+  blank: () => { show(empty()); clearSamples(); },
+  count: () => (counted === null ? many(shown.rows.length, "lines") : many(counted, "series")),
   query: () => shown.query || $("query").value,
   window: () => shown.window,
-  summary: (done, seconds) => summary(done, shown, seconds, $("live").checked),
-  examples: (take) => notices.showExamples("Ask for log lines", "LogQL: a stream selector, then line filters |= != |~ !~. For example:", EXAMPLES, take),
+  summary: (done, seconds) => (counted === null ? summary(done, shown, seconds, $("live").checked) : [logs.count(), ...numbers(done, seconds, $("live").checked)].join(" · ")),
+  examples: (take) => notices.showExamples("Ask for log lines", "LogQL: a stream selector, then line filters, parsers and conditions; or numbers of them. Ctrl+Space suggests. For example:", EXAMPLES, take),
 };
 
+const again = () => start(logs);
 const newest = () => $("order").value === "newest";
 const body = () => ({ q: $("query").value, ...range.asked(), limit: Number($("limit").value), reverse: newest() });
 
+/** What a text gives decides which controls there are. */
 async function run({ quiet = false } = {}) {
   await guarded(logs, quiet, async (signal) => {
-    const request = body(), next = { ...empty(), newest: request.reverse, query: request.q };
-    if (!quiet) show(next);
-    const response = await ask("/api/v1/logs/query", request, signal);
-    next.window = range.pinned(request, Date.parse(response.headers.get("date")) || Date.now());
-    const done = await collect(response, request.limit, next, quiet ? () => {} : append);
-    if (quiet) show(next, shown.ids);
-    if (!next.rows.length) notices.showNothing("No lines match in this time range", ...range.widening(() => start(logs)));
-    else if (quiet) notices.clear();
-    return told(done);
+    const isLines = (await verdict(LOGQL, $("query").value, signal)) === "streams";
+    document.body.dataset.answer = isLines ? "lines" : "samples";
+    return (isLines ? lines : samples)(signal, quiet);
   });
+}
+
+async function lines(signal, quiet) {
+  const asked = body(), next = { ...empty(), newest: asked.reverse, query: asked.q };
+  counted = null;
+  clearSamples();
+  if (!quiet) show(next);
+  const response = await ask("/api/v1/logs/query", asked, signal);
+  next.window = range.pinned(asked, Date.parse(response.headers.get("date")) || Date.now());
+  const done = await collect(response, asked.limit, next, quiet ? () => {} : append);
+  if (quiet) show(next, shown.ids);
+  if (!next.rows.length) notices.showNothing("No lines match in this time range", ...range.widening(again));
+  else if (quiet) notices.clear();
+  return told(done);
+}
+
+async function samples(signal, quiet) {
+  if (!quiet) logs.blank();
+  const { done, count, notes, window } = await sampled(LOGQL, signal, { keep: quiet, again });
+  counted = count;
+  shown = { ...empty(), window: window ?? shown.window };
+  if (quiet) notices.clear();
+  if (!count) nothingFound(again);
+  if (notes.length) notices.showNotes(notes, done.status === "partial" || done.truncated || done.warnings.length ? "warn" : "");
+  return done;
 }
 
 /** The next page in reading order: asked up to and including the last line's nanosecond, known lines left out. */
@@ -71,6 +96,7 @@ function told(done) {
 }
 
 function settle() {
+  if (counted !== null) return;
   drawHistogram(shown.rows, covered(), zoom);
   $("more").hidden = !shown.full;
   $("more").textContent = shown.newest ? "Load older lines" : "Load newer lines";
@@ -85,7 +111,7 @@ function covered() {
 }
 
 const empty = () => ({ rows: [], ids: new Set(), window: null, newest: newest(), query: $("query").value, full: false });
-const append = (rows) => $("lines").append(...rows.map((row) => lineItem(row, narrow)));
+const append = (rows) => $("lines").append(...rows.map((row) => lineItem(row, narrow, filter)));
 
 function show(next, known) {
   const open = new Set([...$("lines").querySelectorAll("details[open]")].map((d) => d.parentElement.dataset.id));
@@ -100,11 +126,13 @@ function show(next, known) {
 }
 
 function narrow(...matcher) { $("query").value = narrowed($("query").value, ...matcher); start(logs); }
+function filter(...condition) { $("query").value = filtered($("query").value, ...condition); start(logs); }
 function zoom(from, to) { $("live").checked = false; range.chooseBetween(from, to); start(logs); }
 
 async function explain() {
   await guarded(logs, false, async (signal) => {
-    notices.showPlan(await (await ask("/api/v1/logs/explain", body(), signal)).text());
+    const isLines = (await verdict(LOGQL, $("query").value, signal)) === "streams";
+    notices.showPlan(await (await ask("/api/v1/logs/explain", isLines ? body() : request(), signal)).text());
     return { status: "explained" };
   });
 }

@@ -2,13 +2,16 @@
 // Enter runs and Tab leaves, so that nobody is held by a list they did not ask for.
 import { ask, key } from "./api.js";
 import { AGGREGATIONS, completed, contextAt, FUNCTIONS, ranked } from "./complete.js";
+import { LOG_AGGREGATIONS, LOG_FUNCTIONS, STAGES } from "./logql.js";
 import { $, element, visible } from "./dom.js";
 import * as range from "./range.js";
 
 const FRESH_MS = 60000, MOST = 10000;
-const LANGUAGE = [...AGGREGATIONS.map((name) => ({ name, hint: "aggregation" })), ...FUNCTIONS.map((name) => ({ name, hint: "function", call: true }))];
+const words = (names, hint, call = false) => names.map((name) => ({ name, hint, call }));
+const LANGUAGE = [...words(AGGREGATIONS, "aggregation"), ...words(FUNCTIONS, "function", true)];
+const LOG_LANGUAGE = [...words(STAGES, "stage"), ...words(LOG_AGGREGATIONS, "aggregation"), ...words(LOG_FUNCTIONS, "function", true)];
 const kept = new Map(); // what was asked → { at, answer }
-let offered = [], chosen = -1, context = null, turn = 0;
+let offered = [], chosen = -1, context = null, turn = 0, wanted = () => "metrics";
 
 async function listed(path, body) {
   const asked = { ...range.asked(), ...body }, name = JSON.stringify([path, asked, key.get()]);
@@ -25,7 +28,14 @@ export async function catalogue() {
   return { names: values, facts: metrics };
 }
 
-async function choices({ kind, metric, label }) {
+/** Of streams; other labels are known only when lines are read. */
+async function ofLogs({ kind, label }) {
+  if (kind === "label") return words((await listed("/api/v1/logs/tags", { limit: MOST })).tags, "stream label");
+  if (kind === "value") return words((await listed("/api/v1/logs/tagvalues", { tag: label, limit: MOST })).values, "");
+  return LOG_LANGUAGE;
+}
+
+async function ofMetrics({ kind, metric, label }) {
   const about = metric ? { metric } : {};
   if (kind === "label") return (await listed("/api/v1/metrics/tags", { ...about, limit: MOST })).tags.filter((name) => name !== "__name__").map((name) => ({ name }));
   if (kind === "value") return (await listed("/api/v1/metrics/tagvalues", { ...about, tag: label, limit: MOST })).values.map((name) => ({ name }));
@@ -41,7 +51,7 @@ async function offer(asked) {
   context = box.selectionStart === box.selectionEnd ? contextAt(box.value, box.selectionStart) : null;
   if (!key.get() || !context || (context.kind === "metric" && !context.prefix && !asked)) return close();
   try {
-    const found = ranked(await choices(context), context.prefix);
+    const found = ranked(await (wanted() === "logs" ? ofLogs : ofMetrics)(context), context.prefix);
     if (mine === turn) open(found);
   } catch (error) {
     if (mine !== turn) return;
@@ -81,13 +91,13 @@ function take(i) {
   offer(false);
 }
 
-/** Binds the query box; `wanted()` says whether suggestions are to be made now. */
-export function suggesting(wanted) {
+/** Binds the query box; `view()` is the name of the view for which suggestions are made. */
+export function suggesting(view) {
   const box = $("query");
-  box.addEventListener("input", () => wanted() && offer(false));
+  wanted = view;
+  box.addEventListener("input", () => offer(false));
   for (const event of ["blur", "click"]) box.addEventListener(event, close);
   box.addEventListener("keydown", (event) => {
-    if (!wanted()) return;
     if (event.key === " " && event.ctrlKey) { event.preventDefault(); offer(true); }
     if (event.key === "Enter" && chosen < 0) close();
     if (!offered.length || event.isComposing) return;

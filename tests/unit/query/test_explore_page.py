@@ -25,6 +25,10 @@ from lakerunner_query.api import explore
 from lakerunner_query.api.metric_events import Progress, _done
 from lakerunner_query.api.metric_params import Aligned
 from lakerunner_query.app import create_app
+from lakerunner_query.lang.logql import vocabulary
+from lakerunner_query.lang.logql.ast import LabelFilter, LabelMatch, LogQuery
+from lakerunner_query.lang.logql.parser import parse_expr
+from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.lang.promql.functions import SIGNATURES
 from lakerunner_query.lang.promql.parser import parse, parse_selector
 from lakerunner_query.lang.promql.tokens import AGGREGATORS
@@ -188,7 +192,9 @@ def test_the_queries_of_the_page_reach_the_workers(api: TestClient[Any]) -> None
 def test_the_end_of_an_answer_has_what_the_page_reads() -> None:
     done = _done(Progress(limit=0, wants_sums=False), Aligned(MetricRange("acme", 0, 60_000, 60_000)), "up")
     used = {
-        name for file in ("metrics.js", "summary.js") for name in re.findall(r"\bdone\.(\w+)", text(file))
+        name
+        for file in ("samples.js", "metrics.js", "logs.js", "summary.js")
+        for name in re.findall(r"\bdone\.(\w+)", text(file))
     }
     assert used == {"s", "e", "step", "status", "truncated", "warnings", "infos", "missing"}
     assert used | {"points", "stats"} <= done.keys()
@@ -209,6 +215,88 @@ def test_suggested_words_are_the_languages() -> None:
     assert aggregations
     assert functions[1].split() == sorted(SIGNATURES)
     assert aggregations[1].split() == sorted(AGGREGATORS)
+
+
+def test_what_the_page_asks_about_logs_is_answered(api: TestClient[Any]) -> None:
+    names = {**LAST_HOUR, "limit": 10_000}
+    assert api.post("/api/v1/logs/tags", json=names, headers=KEY).json()["tags"] == []
+    values = api.post("/api/v1/logs/tagvalues", json={**names, "tag": "app"}, headers=KEY).json()
+    assert values["values"] == []
+    lines = {"q": '{a="b"}', **LAST_HOUR, "limit": 500, "reverse": True}
+    assert '"status":"complete"' in api.post("/api/v1/logs/query", json=lines, headers=KEY).text
+    samples = {"q": "vector(1)", **LAST_HOUR, "step": "1m", "limit": 200}
+    assert '"code":"worker_unavailable"' in api.post("/api/v1/logs/query", json=samples, headers=KEY).text
+    for body in (lines, {"q": samples["q"], **LAST_HOUR, "step": "1m"}):
+        assert api.post("/api/v1/logs/explain", json=body, headers=KEY).status_code == 200
+    form = {"query": "vector(1)", "limit": "1000", "time": "1795000025.791"}
+    answer = api.post("/loki/api/v1/query", data=form, headers=KEY)
+    assert (answer.status_code, answer.headers["content-type"]) == (503, "text/plain; charset=utf-8")
+
+
+def test_what_gives_lines_is_known_before_it_runs(api: TestClient[Any]) -> None:
+    for query, kind in [('{a="b"} | json', "streams"), ('sum(rate({a="b"}[1m]))', "vector"), ("1", "scalar")]:
+        found = api.post("/api/v1/logql/validate", json={"q": query}, headers=KEY).json()
+        assert (found["valid"], found["type"]) == (True, kind)
+    refused = api.post("/api/v1/logql/validate", json={"q": '{a="b"} | '}, headers=KEY).json()
+    assert not refused["valid"]
+    assert refused["error"]["position"] == {"line": 1, "column": 11}
+
+
+@needs_node
+def test_examples_are_logql() -> None:
+    listed = re.search(r"EXAMPLES = \[(.*?)\];", text("logs.js"), re.DOTALL)
+    assert listed
+    examples = re.findall(r"'([^']+)'", listed[1])
+    assert len(examples) == 4
+    for query in examples:
+        parse_expr(query)
+
+
+def test_suggested_words_are_those_of_logql() -> None:
+    names = {
+        name: re.search(rf"{name} = [`\"](.*?)[`\"]", text("logql.js"), re.DOTALL)
+        for name in ("STAGES", "LOG_AGGREGATIONS", "LOG_FUNCTIONS")
+    }
+    found = {name: each[1].split() for name, each in names.items() if each}
+    assert found == {
+        "STAGES": sorted(vocabulary.STAGES),
+        "LOG_AGGREGATIONS": sorted(vocabulary.VECTOR_AGGREGATIONS),
+        "LOG_FUNCTIONS": sorted({*vocabulary.RANGE_AGGREGATIONS, "vector", "label_replace"}),
+    }
+
+
+@needs_node
+def test_conditions_that_are_added_read_back(computed: Computed) -> None:
+    added = json.dumps(["user", "=", HOSTILE])
+    queries = ['{a="b"}', '{a="b"} | json # all', '{a="b"}\n| logfmt\n']
+    for query, found in zip(
+        queries,
+        computed("lines.js", f"{json.dumps(queries)}.map((one) => m.filtered(one, ...{added}))"),
+        strict=True,
+    ):
+        expr = parse_expr(found)
+        assert isinstance(expr, LogQuery)
+        assert len(expr.stages) == len(parse_expr(query).stages) + 1
+        assert expr.stages[-1] == LabelFilter(LabelMatch(Matcher("user", MatchOp.EQUAL, HOSTILE)))
+
+
+@needs_node
+def test_what_the_caret_is_at_in_logql(computed: Computed) -> None:
+    cases: dict[str, tuple[str, ...] | None] = {
+        "{": ("label", "", ""),
+        '{app="we': ("value", "we", "", "app"),
+        "{app=~`we": ("value", "we", "", "app"),
+        '{app="web"} | js': ("metric", "js"),
+        '{app="web"} |= "js': None,
+        "sum by (lev": ("label", "lev", ""),
+        'sum(rate({app="web"} | json | unwr': ("metric", "unwr"),
+        'count_over_time({app="web"}[5': None,
+    }
+    found = computed("complete.js", f"{json.dumps(list(cases))}.map((one) => m.contextAt(one, one.length))")
+    for (query, expected), context in zip(cases.items(), found, strict=True):
+        fields = ("kind", "prefix", "metric", "label")
+        told = None if context is None else tuple(context[name] for name in fields if name in context)
+        assert told == expected, query
 
 
 @needs_node
