@@ -1,4 +1,4 @@
-"""Rows of a frame as JSON: every row has an object per kind of label, also where it has no label of the kind."""
+"""Rows of a frame as JSON: every row has an object per kind of label, even of a kind it has no label of."""
 
 from __future__ import annotations
 
