@@ -81,6 +81,12 @@ class SharedLabels(list[Labels]):
         self.by_row: dict[Hashable, dict[str, object]] = {}
         """What is known of the samples of single series, by whoever works it out."""
 
+    def for_other_samples(self) -> SharedLabels:
+        """The same label sets with all that is known of them, and nothing of any samples."""
+        found = SharedLabels(self)
+        found.groups, found.names = self.groups, metric_names(self)
+        return found
+
 
 def grouped(labels: list[Labels], names: Iterable[str], *, is_without: bool) -> Groups:
     if not isinstance(labels, SharedLabels):

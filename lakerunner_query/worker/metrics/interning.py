@@ -8,12 +8,15 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 import numpy.typing as npt
 
+from lakerunner_query.evaluate.labels import SharedLabels
 from lakerunner_query.worker.metrics.places import ranges
 from lakerunner_query.worker.metrics.series_table import SeriesTable
 from resources.lake.streams import Labels
 
 MOST = 3_000_000
 """Label sets that are remembered; beyond, all are forgotten and numbered anew."""
+REMEMBERED = 64
+"""Sets of label sets, which many parts of many queries have in common."""
 Int64s = npt.NDArray[np.int64]
 
 
@@ -44,6 +47,7 @@ class Numbering:
         self._pairs: Int64s = np.zeros(1024, np.int64)
         """Of all label sets, end to end."""
         self._ends: list[int] = [0]
+        self._ordered: dict[bytes, tuple[Int64s, SharedLabels]] = {}
         self._last: ref[SeriesTable] | None = None
         self._of_table: WeakKeyDictionary[SeriesTable, Int64s] = WeakKeyDictionary()
         self._lock = threading.Lock()
@@ -60,6 +64,18 @@ class Numbering:
                 self._fill(table, known, unknown)
             found: Int64s = known[chosen]
             return found
+
+    def in_order(self, numbers: Int64s) -> tuple[Int64s, SharedLabels]:
+        """Places of these numbers in order of their labels, and the labels in that order."""
+        key = numbers.tobytes()
+        with self._lock:
+            if key not in self._ordered:
+                if len(self._ordered) >= REMEMBERED:
+                    self._ordered.clear()
+                labels = [self.labels[number] for number in numbers.tolist()]
+                order = np.array(sorted(range(len(labels)), key=labels.__getitem__), np.int64)
+                self._ordered[key] = order, SharedLabels(labels[place] for place in order.tolist())
+            return self._ordered[key]
 
     def _of_last(self, table: SeriesTable) -> Int64s:
         """Hour after hour has the same series: then they have the same numbers as in the table before."""

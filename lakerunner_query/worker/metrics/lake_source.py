@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from lakerunner_query.evaluate.labels import SharedLabels
 from lakerunner_query.evaluate.source import Answered
 from lakerunner_query.evaluate.vectors import Labels, Series
 from lakerunner_query.execute.shard_answer import Trait
@@ -138,10 +139,10 @@ class LakeSource:
             named = [(s, t) for s, t in tables if t.matching(_of_name(matchers), suffix).any()]
             if not named:
                 continue
-            rows, numbers = self._rows(
+            rows, labels, _ = self._rows(
                 named, _stored_only(matchers), suffix, from_ms, to_ms, only_derived=True
             )
-            blocks += derived(rows, self._labels(numbers), suffix, own)
+            blocks += derived(rows, labels, suffix, own)
         blocks = [block for block in blocks if len(block.code)]
         if not blocks:
             return found, traits
@@ -154,7 +155,7 @@ class LakeSource:
         tables = self._tables(from_ms, to_ms)
         if any(may_derive(table, matchers) and self._has_distributions(segment) for segment, table in tables):
             return None
-        rows, numbers = self._rows(tables, matchers, "", from_ms, to_ms, only_derived=False, only=only)
+        rows, _, numbers = self._rows(tables, matchers, "", from_ms, to_ms, only_derived=False, only=only)
         if rows.kind is not None and (rows.kind != FLOAT).any():
             return None
         samples = Samples(rows.offsets, rows.time_ms, rows.value, rows.is_delta)
@@ -167,16 +168,14 @@ class LakeSource:
         from_ms: int,
         to_ms: int,
     ) -> tuple[Series, Trait]:
-        rows, numbers = self._rows(tables, matchers, "", from_ms, to_ms, only_derived=False)
-        labels = self._labels(numbers)
+        rows, labels, _ = self._rows(tables, matchers, "", from_ms, to_ms, only_derived=False)
         keep, histograms = answering(rows, exact=_names_exactly(matchers))
         traits = _traits(rows, is_native=histograms is not None)
         are_hinted = Trait.HINTED | Trait.NATIVE in traits
         if are_hinted:
             earlier = from_ms - BEFORE_MS  # only where somebody speaks of resets: it is twice the reading
             tables = self._tables(earlier, to_ms)
-            rows, numbers = self._rows(tables, matchers, "", earlier, to_ms, only_derived=False)
-            labels = self._labels(numbers)
+            rows, labels, _ = self._rows(tables, matchers, "", earlier, to_ms, only_derived=False)
             keep, histograms = answering(rows, exact=_names_exactly(matchers))
         if keep is not None:
             rows = kept(rows, keep)
@@ -186,9 +185,6 @@ class LakeSource:
             inside = rows.time_ms > from_ms
             rows, histograms = kept(rows, inside), histograms[inside]
         return ordered(rows, labels, histograms, starts=self._starts), traits
-
-    def _labels(self, numbers: Int64s) -> list[Labels]:
-        return [self._numbering.labels[number] for number in numbers.tolist()]
 
     def _rows(
         self,
@@ -200,8 +196,8 @@ class LakeSource:
         *,
         only_derived: bool,
         only: Int64s | None = None,
-    ) -> tuple[Rows, Int64s]:
-        """Rows of the matching series (of `only` these), and their numbers in order of labels."""
+    ) -> tuple[Rows, SharedLabels, Int64s]:
+        """Rows of the matching series (of `only` these), their label sets in order, and their numbers."""
         while True:
             try:
                 return self._rows_of_readable(
@@ -220,7 +216,7 @@ class LakeSource:
         *,
         only_derived: bool,
         only: Int64s | None,
-    ) -> tuple[Rows, Int64s]:
+    ) -> tuple[Rows, SharedLabels, Int64s]:
         chosen: list[tuple[SegmentRef, SeriesTable, Int64s]] = []
         for segment, table in tables:
             if segment.segment_id in self._reading.missing:
@@ -248,13 +244,12 @@ class LakeSource:
             self.most.check_samples(samples)
             parts += more
         found = np.unique(np.concatenate([n for _, n in parts])) if parts else np.zeros(0, np.int64)
-        labels = self._labels(found)
-        order = np.array(sorted(range(len(labels)), key=labels.__getitem__), np.int64)
+        order, labels = self._numbering.in_order(found)
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
         self.most.check_series(len(found))
         runs = [runs.of(rank[np.searchsorted(found, numbers)]) for runs, numbers in parts]
-        return join(runs, len(found)), found[order]
+        return join(runs, len(found)), labels, found[order]
 
     def _runs(
         self,

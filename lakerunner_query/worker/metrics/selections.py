@@ -40,9 +40,9 @@ class Selection:
 
     @classmethod
     def of(cls, series: Series, traits: Trait = Trait.NOTHING) -> Selection:
-        series = replace(
-            series, labels=SharedLabels(series.labels), are_real=not bool(is_stale(series).any())
-        )
+        known = series.labels
+        labels = known.for_other_samples() if isinstance(known, SharedLabels) else SharedLabels(known)
+        series = replace(series, labels=labels, are_real=not bool(is_stale(series).any()))
         arrays = (series.offsets, series.time_ms, series.value, series.is_delta, series.start_ms)
         size = sum(array.nbytes for array in arrays if array is not None) + LABELS_BYTES * series.count
         if series.histograms is not None:
