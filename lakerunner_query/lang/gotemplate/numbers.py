@@ -21,6 +21,8 @@ _DECIMAL = re.compile(rf"[+-]?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][
 _HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
 _BASES = {"hex": 16, "binary": 2, "octal": 8, "decimal": 10}
 _COMPLEX = re.compile(r"(?P<real>.*?[^eEpP+-])(?P<imaginary>[+-][^+-]*(?:[eEpP][+-]?[0-9_]+)?)i")
+_LONGEST = 200
+"""Characters of an integer; 64 bits need fewer than half as many in any base."""
 INT_MIN, INT_MAX, UINT_MAX = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
 
 
@@ -42,9 +44,9 @@ def constant(position: int, text: str, kind: str) -> Number:
 
 
 def integer(text: str) -> int | None:
-    """A Go integer literal with its prefix, or None; not yet checked for its size."""
+    """A Go integer literal with its prefix, or None; not yet checked for its size, but never huge."""
     found = _INTEGER.fullmatch(text)
-    if found is None:
+    if found is None or len(text) > _LONGEST:
         return None
     kind = str(found.lastgroup)
     return int(found["sign"] + found[kind].replace("_", ""), _BASES[kind])

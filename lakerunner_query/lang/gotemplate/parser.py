@@ -29,7 +29,7 @@ from lakerunner_query.lang.gotemplate.quoting import UnquoteError, quote, unquot
 from lakerunner_query.lang.gotemplate.tokens import Token
 
 _BRANCHES: dict[str, type[If | With | Range]] = {"if": If, "with": With, "range": Range}
-_MAX_NESTING = 200
+_MAX_NESTING = 50
 """Blocks in blocks; each costs a few frames of our stack, here and when the template runs."""
 
 

@@ -35,7 +35,7 @@ _OPERANDS = frozenset(
     {t.BOOL, t.CHARACTER, t.COMPLEX, t.DOT, t.FIELD, t.IDENTIFIER, t.NUMBER, t.NIL}
     | {t.RAW_STRING, t.STRING, t.VARIABLE, t.OPEN}
 )
-_MAX_PARENTHESES = 200
+_MAX_PARENTHESES = 50
 """Parentheses in parentheses; Go allows 10,000, which its stack can and ours cannot."""
 
 

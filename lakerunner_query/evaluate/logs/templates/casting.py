@@ -39,7 +39,7 @@ def truncated(value: float) -> int:
 def _text_to_int(text: str) -> int:
     if found := _WITH_POINT.fullmatch(text):
         text = found[1] if found[1] not in {"", "+", "-"} else "0"
-    value = integer(text) if len(text) < 100 else None
+    value = integer(text)
     return value if value is not None and INT_MIN <= value <= INT_MAX else 0
 
 

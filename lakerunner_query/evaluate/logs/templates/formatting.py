@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -224,8 +225,19 @@ def _collection(value: Any, verb: str, flags: Flags, depth: int) -> str:
         return "<nil>" if item is None else formatted_value(item, verb, flags, depth + 1)
 
     if isinstance(value, list):
-        return f"[{' '.join(map(shown, value))}]"
-    return "map[" + " ".join(f"{shown(key)}:{shown(value[key])}" for key in by_bytes(value)) + "]"
+        return f"[{joined(map(shown, value), ' ')}]"
+    return "map[" + joined((f"{shown(key)}:{shown(value[key])}" for key in by_bytes(value)), " ") + "]"
+
+
+def joined(texts: Iterable[str], between: str) -> str:
+    """As `str.join`, but never more than a text may hold."""
+    parts: list[str] = []
+    size = 0
+    for text in texts:
+        size += len(text) + len(between)
+        allow_text(size)
+        parts.append(text)
+    return between.join(parts)
 
 
 def _as_source(value: Any, flags: Flags, depth: int) -> str:
@@ -233,9 +245,9 @@ def _as_source(value: Any, flags: Flags, depth: int) -> str:
         return "interface {}(nil)" if item is None else formatted_value(item, "v", flags, depth + 1)
 
     if isinstance(value, list):
-        return f"[]interface {{}}{{{', '.join(map(shown, value))}}}"
+        return f"[]interface {{}}{{{joined(map(shown, value), ', ')}}}"
     name = "map[string]string" if isinstance(value, Labels) else "map[string]interface {}"
-    return name + "{" + ", ".join(f"{shown(key)}:{shown(value[key])}" for key in by_bytes(value)) + "}"
+    return name + "{" + joined((f"{shown(key)}:{shown(value[key])}" for key in by_bytes(value)), ", ") + "}"
 
 
 def by_bytes(mapping: dict[str, Any]) -> list[str]:

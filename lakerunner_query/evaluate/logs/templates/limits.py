@@ -7,21 +7,23 @@ counted, so that one that would run for ever or fill the memory ends with an err
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lakerunner_query.errors import LimitExceededError
 
-LINE_BYTES = 16 << 20
+LINE_BYTES = 4 << 20
 """Of one rendered text, and of any text on the way to it."""
-FRAME_BYTES = 1 << 30
+LINE_MADE = 64 << 20
+"""Of all texts on the way to one: what variables may hold."""
+FRAME_BYTES = 1 << 29
 """Of all texts that one call renders."""
 LINE_STEPS = 200_000
 """Actions, commands and operands evaluated for one line."""
-FRAME_STEPS = 20_000_000
-STEPS_PER_LINE = 500
+FRAME_STEPS = 5_000_000
+STEPS_PER_LINE = 200
 """Lines add this to what a frame may take, so that many lines of a usual template never meet the bound."""
 DEPTH = 50
-"""Templates that call templates."""
+"""Templates that call templates; with what is nested in them they may still be too many for our stack."""
 _CHECKED_EVERY = 4096
 
 
@@ -42,10 +44,12 @@ class Budget:
     check: Callable[[], None] | None = None
     steps: int = 0
     bytes: int = 0
-    line_steps: int = field(default=0)
+    held: int = 0
+    line_steps: int = 0
+    line_made: int = 0
 
     def start_line(self) -> None:
-        self.line_steps = 0
+        self.line_steps = self.line_made = 0
 
     def step(self) -> None:
         self.line_steps += 1
@@ -65,9 +69,26 @@ class Budget:
         if self.check is not None:
             self.check()
 
+    def make_text(self, size: int) -> None:
+        """A function returned a text of that size."""
+        allow_text(size)
+        self.line_made += size
+        if self.line_made > LINE_MADE:
+            raise LimitExceededError(
+                f"a template makes texts of more than {LINE_MADE} bytes for one line; let it do less"
+            )
+
     def add_text(self, size: int) -> None:
         self.bytes += size
-        if self.bytes > FRAME_BYTES:
+        self._check_texts(self.bytes)
+
+    def hold_text(self, size: int) -> None:
+        """Of distinct texts, before they are laid out row by row."""
+        self.held += size
+        self._check_texts(self.held)
+
+    def _check_texts(self, size: int) -> None:
+        if size > FRAME_BYTES:
             raise LimitExceededError(
                 f"a template makes more than {FRAME_BYTES} bytes of {self.lines} lines; make them shorter"
             )

@@ -197,12 +197,15 @@ class Operands:
         if final is not _MISSING:
             arguments.append(self._typed(final, function.type_of(len(given))))
         try:
-            return function.call(self._row, *arguments) if function.of_row else function.call(*arguments)
+            result = function.call(self._row, *arguments) if function.of_row else function.call(*arguments)
         except TemplateError as error:
             self.at(node)
             callee = str(given[0]) if given else ""
             reason = str(error).replace("{callee}", callee) if function.name == "call" else str(error)
             raise self.failure(f"error calling {function.name}: {reason}") from error
+        if isinstance(result, str):
+            self.budget.make_text(len(result))
+        return result
 
     def _count(self, function: Function, given: int, final: Any) -> None:
         wanted, got = len(function.parameters), given + (final is not _MISSING)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakerunner_query.evaluate.logs.templates.formatting import Flags, formatted_value
+from lakerunner_query.evaluate.logs.templates.formatting import Flags, formatted_value, joined
 from lakerunner_query.evaluate.logs.templates.limits import allow_text
 from lakerunner_query.evaluate.logs.templates.values import type_name, unboxed
 
@@ -25,17 +25,20 @@ def sprint(values: Sequence[Any]) -> str:
     """Spaces stand between two that are both no strings."""
     parts: list[str] = []
     was_text = True
+    size = 0
     for value in map(unboxed, values):
         is_text = isinstance(value, str)
         if parts and not is_text and not was_text:
             parts.append(" ")
         parts.append(formatted_value(value, "v", _PLAIN))
+        size += len(parts[-1])
+        allow_text(size)
         was_text = is_text
     return "".join(parts)
 
 
 def sprintln(values: Sequence[Any]) -> str:
-    return " ".join(formatted_value(unboxed(value), "v", _PLAIN) for value in values) + "\n"
+    return joined((formatted_value(unboxed(value), "v", _PLAIN) for value in values), " ") + "\n"
 
 
 def printed(value: Any) -> str:

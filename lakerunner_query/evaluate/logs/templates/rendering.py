@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.logs.frame import ABSENT, Column, Int32s, LogFrame
 from lakerunner_query.evaluate.logs.templates.errors import ExecutionError
 from lakerunner_query.evaluate.logs.templates.execution import Execution
-from lakerunner_query.evaluate.logs.templates.limits import Budget
+from lakerunner_query.evaluate.logs.templates.limits import Budget, allow_text
 from lakerunner_query.evaluate.logs.templates.reads import Reads
 from lakerunner_query.evaluate.logs.templates.signatures import Row
 from lakerunner_query.evaluate.logs.templates.template import Computed, Label, Piece, Plain, Template
@@ -87,7 +88,9 @@ def _joined(texts: list[pa.Scalar | pa.StringArray], count: int) -> pa.StringArr
     if any(isinstance(text, pa.Array) for text in texts):
         if len(texts) == 1:
             return texts[0]
-        return pc.binary_join_element_wise(*texts, "")
+        whole = pc.binary_join_element_wise(*texts, "")
+        allow_text(pc.max(pc.binary_length(whole)).as_py() or 0)
+        return whole
     return pa.repeat("".join(text.as_py() for text in texts), count)
 
 
@@ -123,14 +126,20 @@ def _computed(
     outcome = _Outcome([], [])
     for labels, row in _inputs(columns, piece.reads, frame, firsts, now_ns):
         budget.start_line()
-        try:
-            outcome.texts.append(Execution(template.tree, labels, row, budget).run(piece.nodes))
-            outcome.messages.append(None)
-        except ExecutionError as error:
-            outcome.texts.append("")
-            outcome.messages.append(str(error))
-        budget.add_text(0)
+        text, message = _run(Execution(template.tree, labels, row, budget), piece)
+        budget.hold_text(len(message or text))
+        outcome.texts.append(text)
+        outcome.messages.append(message)
     return codes, outcome
+
+
+def _run(execution: Execution, piece: Computed) -> tuple[str, str | None]:
+    try:
+        return execution.run(piece.nodes), None
+    except ExecutionError as error:
+        return "", str(error)
+    except RecursionError as error:
+        raise LimitExceededError("a template calls templates too deeply; nest it less") from error
 
 
 def _columns(reads: Reads, frame: LogFrame) -> dict[str, Column]:
