@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 from anyio.to_thread import run_sync
@@ -22,6 +23,7 @@ from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.merge import Collected
 from lakerunner_query.execute.units import log_units
 from lakerunner_query.execute.work import UnitReport, decode_answer
+from lakerunner_query.lang.logql.ast import LogQuery
 from lakerunner_query.lang.logql.parser import parse
 from lakerunner_query.plan.build import LogRange, build
 from lakerunner_query.plan.explain import explain
@@ -71,6 +73,12 @@ class Finished:
         return bool(self.collected.missing)
 
 
+@lru_cache(256)
+def _parsed(text: str) -> LogQuery:
+    """Dashboards ask the same again and again."""
+    return parse(text)
+
+
 class Engine:
     """Answers queries; knows nothing of HTTP."""
 
@@ -89,7 +97,7 @@ class Engine:
                 f"({asked.limit} > {self._limits.max_rows}): ask for fewer rows and page by time"
             )
         deadline = asyncio.get_running_loop().time() + self._limits.timeout_s
-        planned = await run_sync(lambda: optimise(build(parse(text), asked)))
+        planned = await run_sync(lambda: optimise(build(_parsed(text), asked)))
         segments: list[Segment] = []
         if not isinstance(planned.plan, Nothing):
             segments = await self._locator.segments(planned.plan.source.source)

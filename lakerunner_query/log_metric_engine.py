@@ -19,7 +19,8 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeVar
 
 from anyio.to_thread import run_sync
@@ -35,8 +36,11 @@ from lakerunner_query.execute.metric_merge import Collector, Joined
 from lakerunner_query.execute.work import LogMetricUnit, segment_ref
 from lakerunner_query.lang.logql import parser
 from lakerunner_query.lang.logql.ast import Literal, LogQuery, SampleExpr
-from lakerunner_query.plan.log_metrics import LogReads, log_reads
-from lakerunner_query.plan.logical import LOGS, ReadStreams
+from lakerunner_query.lang.logql.printer import print_query
+from lakerunner_query.plan.explain import explain_pipeline
+from lakerunner_query.plan.log_metrics import LogReads, log_reads, ways
+from lakerunner_query.plan.logical import LOGS, Nothing
+from lakerunner_query.plan.optimise import improved
 from resources.index.types import Segment
 
 Answer = TypeVar("Answer")
@@ -164,18 +168,27 @@ class LogMetricEngine:
         """What each range reads, what the index pruned, and how the steps are cut."""
         live = await self._locator.live_segments(query.org, LOGS)
         found = len(_distinct(query.segments))
+        lines = [f"query: {print_query(query.expr)}"]
+        if query.asked.step_ns:
+            first, last = query.steps.start_ns, query.steps.end_ns
+            lines.append(f"steps: {query.steps.count}, every {query.steps.step_ns} ns from {first} to {last}")
+        else:
+            lines.append(f"step: one, at {query.steps.end_ns}")
+        for read, segments in zip(query.reads, query.segments, strict=True):
+            lines += _read_lines(read, segments)
+        lines += [f"{way}: {text}" for way, text in ways(query.expr)]
+        lines.append(f"segments: {live} live, {live - found} pruned by time and terms, {found} may match")
         units = list(self.units(query))
-        return "\n".join(
-            [
-                f"query: {query.text}",
-                f"segments: {live} live, {live - found} pruned by time and terms, {found} may match",
-                f"slices: {len(units)}",
-            ]
-        )
+        lines.append(f"slices: {len(units)}")
+        lines += [_unit_line(unit) for unit in units]
+        return "\n".join(lines)
 
     async def _located(self, org: str, read: LogReads) -> list[Segment]:
-        streams = ReadStreams(org, read.query.matchers, read.from_ns + 1, read.to_ns + 1)
-        return await self._locator.segments(streams)
+        plan = improved(read.query).pipeline
+        if isinstance(plan, Nothing):
+            return []
+        within = replace(plan.source, org=org, start_ns=read.from_ns + 1, end_ns=read.to_ns + 1)
+        return await self._locator.segments(within)
 
     async def _in_time(
         self, query: PreparedLogMetrics, units: Sequence[LogMetricUnit]
@@ -214,6 +227,7 @@ def steps_of(asked: LogMetricRange) -> LogSteps:
     return LogSteps(asked.start_ns, asked.step_ns, count)
 
 
+@lru_cache(256)
 def _samples(text: str) -> SampleExpr:
     expr = parser.parsed(text)
     if isinstance(expr, LogQuery):
@@ -221,6 +235,17 @@ def _samples(text: str) -> SampleExpr:
             "the query gives log lines, not samples: wrap it, as in count_over_time(… [5m])"
         )
     return expr
+
+
+def _read_lines(read: LogReads, segments: Sequence[Segment]) -> Iterator[str]:
+    rows, size = sum(segment.rows for segment in segments), sum(segment.bytes for segment in segments)
+    yield f"  Read ({read.from_ns}, {read.to_ns}]: {len(segments)} segments, {rows} rows, {size} bytes"
+    yield from (f"    {line}" for line in explain_pipeline(improved(read.query)))
+
+
+def _unit_line(unit: LogMetricUnit) -> str:
+    last = unit.start_ns + (unit.steps - 1) * unit.step_ns
+    return f"  steps {unit.start_ns} to {last} ({unit.steps}): {len(unit.segments)} segments"
 
 
 def _distinct(segments: Sequence[Sequence[Segment]]) -> list[Segment]:

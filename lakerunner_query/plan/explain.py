@@ -11,7 +11,7 @@ from lakerunner_query.evaluate.logs.pipeline import fallbacks
 from lakerunner_query.lang.logql.ast import LabelFilter, LabelMatch, LineFilter, Stage
 from lakerunner_query.lang.logql.printer_stages import matcher_text, stage_text
 from lakerunner_query.plan.logical import LogPlan, Nothing, RunStages, Words
-from lakerunner_query.plan.optimise import Optimised
+from lakerunner_query.plan.optimise import Improved, Optimised
 from lakerunner_query.plan.rules.labels import stored_matches
 
 
@@ -21,6 +21,14 @@ def explain(optimised: Optimised) -> str:
     lines.append("rules: " + (", ".join(optimised.fired) or "none fired"))
     lines += [f"refused: {reason}" for reason in optimised.refused]
     return "\n".join(lines)
+
+
+def explain_pipeline(found: Improved) -> list[str]:
+    """What a range of a metric query reads, with the rules."""
+    if isinstance(found.pipeline, Nothing):
+        return [f"Nothing ({found.pipeline.reason})"]
+    rules = "rules: " + (", ".join(found.fired) or "none fired")
+    return [*pipeline_lines(found.pipeline), rules, *(f"refused: {reason}" for reason in found.refused)]
 
 
 def pipeline_lines(plan: RunStages) -> list[str]:

@@ -8,18 +8,27 @@ lines of {job="api"} |= "error" in (10:55, 12:00]
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from lakerunner_query.evaluate.logs.metrics.demand import naming_of, pushed_grouping
 from lakerunner_query.evaluate.logs.metrics.times import LogSteps
 from lakerunner_query.lang.logql.ast import (
     Binary,
+    LabelFilter,
+    LabelMatch,
     LabelReplace,
+    LineFilter,
     LogQuery,
     LogRange,
     RangeAggregation,
     SampleExpr,
     VectorAggregation,
 )
+from lakerunner_query.lang.logql.printer import print_query
+from lakerunner_query.plan.rules.labels import stored_matches
+
+COUNTED = "counted in SQL where the labels are columns"
+ROW_BY_ROW = "over frames of rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,42 @@ def log_ranges(expr: SampleExpr) -> Iterator[LogRange]:
             yield from log_ranges(right)
         case _:
             return
+
+
+def ways(expr: SampleExpr) -> Iterator[tuple[str, str]]:
+    """How each range aggregation can be answered, and its text."""
+    match expr:
+        case RangeAggregation():
+            yield (COUNTED if _may_be_counted(expr) else ROW_BY_ROW), print_query(expr)
+        case VectorAggregation(expr=RangeAggregation() as below) if pushed_grouping(expr) is not None:
+            merged = replace(below, grouping=pushed_grouping(expr))
+            yield (COUNTED if _may_be_counted(merged) else ROW_BY_ROW), print_query(expr)
+        case VectorAggregation(expr=inner) | LabelReplace(expr=inner):
+            yield from ways(inner)
+        case Binary(left=left, right=right):
+            yield from ways(left)
+            yield from ways(right)
+        case _:
+            return
+
+
+def _may_be_counted(expr: RangeAggregation) -> bool:
+    """By named labels, behind conditions that SQL has; segments decide whether the labels are columns."""
+    stages = expr.range.query.stages
+    stored = {one.matcher for one in stored_matches(stages)}
+    return (
+        expr.range.unwrap is None
+        and not naming_of(expr, None).is_without
+        and all(
+            (isinstance(one, LineFilter) and not one.ips and not one.op.is_pattern)
+            or (
+                isinstance(one, LabelFilter)
+                and isinstance(one.condition, LabelMatch)
+                and one.condition.matcher in stored
+            )
+            for one in stages
+        )
+    )
 
 
 def log_reads(expr: SampleExpr, steps: LogSteps) -> tuple[LogReads, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.execute.slices import cut_slices
+from lakerunner_query.execute.slices import SliceSizes, cut_slices
 from lakerunner_query.execute.work import ROWS, LogUnit, UnitReport
 from lakerunner_query.lang.logql.ast import Stage
 from lakerunner_query.plan.logical import Nothing
@@ -47,7 +47,7 @@ class LogScanner:
             return ROWS.empty_table(), UnitReport()
         wanted = selection(pipeline.source, unit.start_ns, unit.end_ns)
         if not wanted.needles:
-            return self._scanned(unit, pipeline.stages, wanted, cancellation)
+            return self._scanned(unit, pipeline.stages, wanted, cancellation, self._sizes)
         return self._needles(unit, pipeline.stages, wanted, cancellation)
 
     def _needles(
@@ -55,13 +55,16 @@ class LogScanner:
     ) -> tuple[pa.Table, UnitReport]:
         """Most segments do not hold the words; of the others, some after the other until there is enough."""
         segments, pruned = self._opener.worth_opening(unit.segments, wanted, cancellation)
+        is_rare = 2 * len(segments) <= len(unit.segments)
+        sizes = SliceSizes(first=1.0) if is_rare else SliceSizes()
         reports = [report(pruned, Read(), unit.start_ns, unit.end_ns)]
         parts, left = [ROWS.empty_table()], unit.limit
-        for part in cut_slices(segments, unit.start_ns, unit.end_ns, reverse=unit.reverse):
+        for part in cut_slices(segments, unit.start_ns, unit.end_ns, reverse=unit.reverse, sizes=sizes):
             mine = msgspec.structs.replace(
                 unit, segments=part.segments, start_ns=part.start_ns, end_ns=part.end_ns, limit=left
             )
-            rows, told = self._scanned(mine, stages, wanted, cancellation)
+            whole = WindowSizes(first=1.0) if is_rare else self._sizes
+            rows, told = self._scanned(mine, stages, wanted, cancellation, whole)
             parts.append(rows)
             reports.append(told)
             left -= rows.num_rows
@@ -70,11 +73,16 @@ class LogScanner:
         return pa.concat_tables(parts), reports_together(reports, truncated=left <= 0)
 
     def _scanned(
-        self, unit: LogUnit, stages: tuple[Stage, ...], wanted: Selection, cancellation: Cancellation
+        self,
+        unit: LogUnit,
+        stages: tuple[Stage, ...],
+        wanted: Selection,
+        cancellation: Cancellation,
+        sizes: WindowSizes,
     ) -> tuple[pa.Table, UnitReport]:
         with self._opener.open(unit.segments, wanted, cancellation) as files:
             shared = Shared(self._opener, self._session, cancellation)
-            scan = _Scan(unit, stages, wanted, files, shared, self._sizes)
+            scan = _Scan(unit, stages, wanted, files, shared, sizes)
             rows, truncated = scan.rows()
             return rows, report(files, scan.read, unit.start_ns, unit.end_ns, truncated=truncated)
 
