@@ -12,7 +12,7 @@ import numpy as np
 
 from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, UInt64s, hash_span, same_span
 from lakerunner_query.windows.functions import Flags, Int64s
-from resources.kernel import Integer, kernel, scanner
+from resources.kernel import Integer, inlined, kernel, scanner
 
 FULL = -1
 
@@ -42,7 +42,7 @@ class Paths(NamedTuple):
     table: Int32s
 
 
-@scanner
+@inlined
 def emit(
     tokens: Tokens, counts: Int64s, row: Integer, path: Integer, start: Integer, end: Integer, escaped: bool
 ) -> bool:
@@ -59,6 +59,21 @@ def emit(
     return True
 
 
+@inlined
+def next_path(
+    data: Bytes, paths: Paths, previous: Integer, parent: Integer, start: Integer, length: Integer
+) -> Integer:
+    """The path that followed last time, if it is that one, or -1. (A call costs more than the comparison.)"""
+    path = np.int64(paths.follower[previous + 1])
+    if path < 0 or paths.parent[path] != parent or paths.length[path] != length:
+        return np.int64(-1)
+    known = paths.start[path]
+    for place in range(length):
+        if data[np.uint64(known + place)] != data[np.uint64(start + place)]:
+            return np.int64(-1)
+    return path
+
+
 @scanner
 def find_path(
     data: Bytes,
@@ -70,9 +85,6 @@ def find_path(
     length: Integer,
 ) -> Integer:
     """The number of a path, a new one if need be; `FULL` when there is no room."""
-    path: Integer = np.int64(paths.follower[previous + 1])
-    if path >= 0 and _is_path(data, paths, path, parent, start, length):
-        return path
     value = hash_span(data, start, length, np.uint64(parent + 1))
     mask = np.uint64(len(paths.table) - 1)
     slot = value & mask
@@ -95,7 +107,7 @@ def find_path(
     return path
 
 
-@scanner
+@inlined
 def _is_path(
     data: Bytes, paths: Paths, path: Integer, parent: Integer, start: Integer, length: Integer
 ) -> bool:

@@ -33,7 +33,6 @@ from lakerunner_query.evaluate.logs.kernels.json_tokens import (
     UNKNOWN,
     UNKNOWN_ERROR,
     block_end,
-    has_escape,
     literal_kind,
     next_token,
     string_end,
@@ -131,14 +130,14 @@ def _scan_line(
             if data[at] != QUOTE:
                 at += 1
                 continue
-            close = string_end(data, at + 1, limit)
+            close, escaped = string_end(data, at + 1, limit)
             if close < 0:
                 return error
             behind = next_token(data, close + 1, limit)
             if behind == limit or data[behind] != COLON:
                 at = close + 1
                 continue
-            child = _child_of_key(data, at + 1, close, tree, node, scratch)
+            child = _child_of_key(data, at + 1, close, escaped, tree, node, scratch)
             at = next_token(data, behind + 1, limit)
         is_new = child >= 0 and tree.ends[child] and seen[child] != row
         if at == limit:
@@ -171,10 +170,10 @@ def _value(data: Bytes, at: Integer, limit: Integer) -> tuple[Integer, Integer, 
     Behind is -1 where nothing can follow.
     """
     if data[at] == QUOTE:
-        close = string_end(data, at + 1, limit)
+        close, escaped = string_end(data, at + 1, limit)
         if close < 0:
             return at, at, np.int64(-1), False, STRING_ERROR
-        return at + 1, close, close + 1, has_escape(data, at + 1, close), FINE
+        return at + 1, close, close + 1, escaped, FINE
     if data[at] == OPEN_OBJECT:
         close = block_end(data, at, limit, OPEN_OBJECT, CLOSE_OBJECT)
         return at, close, close, False, FINE if close >= 0 else OBJECT_ERROR
@@ -189,10 +188,10 @@ def _value(data: Bytes, at: Integer, limit: Integer) -> tuple[Integer, Integer, 
 
 @scanner
 def _child_of_key(
-    data: Bytes, start: Integer, end: Integer, tree: Tree, node: Integer, scratch: Bytes
+    data: Bytes, start: Integer, end: Integer, escaped: bool, tree: Tree, node: Integer, scratch: Bytes
 ) -> Integer:
     source = data
-    if has_escape(data, start, end):
+    if escaped:
         end = unescape(data, start, end, scratch, np.int64(0))
         source, start = scratch, np.int64(0)
     for edge in range(len(tree.parent)):

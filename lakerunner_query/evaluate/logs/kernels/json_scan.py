@@ -11,7 +11,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.evaluate.logs.kernels.fields import FULL, TOKENS, Paths, Tokens, emit, find_path
+from lakerunner_query.evaluate.logs.kernels.fields import (
+    FULL,
+    TOKENS,
+    Paths,
+    Tokens,
+    emit,
+    find_path,
+    next_path,
+)
 from lakerunner_query.evaluate.logs.kernels.json_tokens import (
     ARRAY_ERROR,
     CLOSE_ARRAY,
@@ -31,7 +39,6 @@ from lakerunner_query.evaluate.logs.kernels.json_tokens import (
     UNKNOWN,
     UNKNOWN_ERROR,
     block_end,
-    has_escape,
     is_escaped_well,
     literal_kind,
     next_token,
@@ -107,10 +114,10 @@ def _scan_line(
             if data[at] != QUOTE:
                 return OBJECT_ERROR
             key = at + 1
-            close = string_end(data, key, limit)
+            close, escaped = string_end(data, key, limit)
             if close < 0:
                 return JSON_ERROR
-            if has_escape(data, key, close) and not is_escaped_well(data, key, close):
+            if escaped and not is_escaped_well(data, key, close):
                 return ESCAPE_ERROR
             at = next_token(data, close + 1, limit)
             if at == limit or data[at] != COLON:
@@ -118,7 +125,9 @@ def _scan_line(
             at = next_token(data, at + 1, limit)
             if at == limit:
                 return JSON_ERROR
-            path = find_path(data, paths, counts, previous, parent, key, close - key)
+            path: Integer = next_path(data, paths, previous, parent, key, close - key)
+            if path < 0:
+                path = find_path(data, paths, counts, previous, parent, key, close - key)
             if path < 0:
                 return FULL
             previous = path
@@ -135,13 +144,11 @@ def _scan_line(
                     continue
                 at = finish
             elif data[at] == QUOTE:
-                close = string_end(data, at + 1, limit)
+                close, escaped = string_end(data, at + 1, limit)
                 if close < 0:
                     return STRING_ERROR
-                if not paths.unwanted[path]:
-                    escaped = has_escape(data, at + 1, close)
-                    if not emit(tokens, counts, row, path, at + 1, close, escaped):
-                        return FULL
+                if not paths.unwanted[path] and not emit(tokens, counts, row, path, at + 1, close, escaped):
+                    return FULL
                 at = close + 1
             elif data[at] == OPEN_ARRAY:
                 at = block_end(data, at, limit, OPEN_ARRAY, CLOSE_ARRAY)

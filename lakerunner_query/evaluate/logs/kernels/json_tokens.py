@@ -35,33 +35,29 @@ def is_escapable(kind: Integer) -> bool:
     return bool(kind == 98 or kind == 102 or kind == 110 or kind == 114 or kind == 116)
 
 
-@scanner
+@inlined
 def next_token(data: Bytes, at: Integer, end: Integer) -> Integer:
     """The first position that holds no white space, or `end`."""
     while at < end:
-        if not _is_space(data[at]):
+        if not _is_space(data[np.uint64(at)]):
             return np.int64(at)
         at += 1
     return np.int64(end)
 
 
-@scanner
-def string_end(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """Where the quote stands that ends the string which begins at `at`; -1 if none does."""
+@inlined
+def string_end(data: Bytes, at: Integer, end: Integer) -> tuple[Integer, bool]:
+    """Where the quote stands that ends the string that begins at `at`, -1 if none does; if it has escapes."""
+    escaped = False
     while at < end:
-        byte = data[at]
+        byte = data[np.uint64(at)]
         if byte == QUOTE:
-            return np.int64(at)
-        at += 2 if byte == BACKSLASH else 1
-    return np.int64(-1)
-
-
-@scanner
-def has_escape(data: Bytes, at: Integer, end: Integer) -> bool:
-    for place in range(at, end):
-        if data[place] == BACKSLASH:
-            return True
-    return False
+            return np.int64(at), escaped
+        if byte == BACKSLASH:
+            escaped = True
+            at += 1
+        at += 1
+    return np.int64(-1), escaped
 
 
 @scanner
@@ -69,9 +65,9 @@ def block_end(data: Bytes, at: Integer, end: Integer, opening: int, closing: int
     """Behind the bracket that closes the one at `at`; -1 if none does."""
     level = 0
     while at < end:
-        byte = data[at]
+        byte = data[np.uint64(at)]
         if byte == QUOTE:
-            at = string_end(data, at + 1, end)
+            at, _ = string_end(data, at + 1, end)
             if at < 0:
                 return np.int64(-1)
         elif byte == opening:
@@ -84,7 +80,7 @@ def block_end(data: Bytes, at: Integer, end: Integer, opening: int, closing: int
     return np.int64(-1)
 
 
-@scanner
+@inlined
 def token_end(data: Bytes, at: Integer, end: Integer) -> Integer:
     while at < end:
         byte = data[at]

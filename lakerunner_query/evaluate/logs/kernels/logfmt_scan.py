@@ -10,8 +10,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.evaluate.logs.kernels.fields import FULL, TOKENS, Paths, Tokens, emit, find_path
-from lakerunner_query.evaluate.logs.kernels.json_tokens import BACKSLASH, QUOTE, hex_number, is_escapable
+from lakerunner_query.evaluate.logs.kernels.fields import (
+    FULL,
+    TOKENS,
+    Paths,
+    Tokens,
+    emit,
+    find_path,
+    next_path,
+)
+from lakerunner_query.evaluate.logs.kernels.json_tokens import (
+    BACKSLASH,
+    QUOTE,
+    hex_number,
+    is_escapable,
+    string_end,
+)
 from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s
 from lakerunner_query.windows.functions import Int8s, Int64s
 from resources.kernel import Integer, kernel, scanner
@@ -90,7 +104,7 @@ def _scan_pair(
         begin, close = at, at
         if at < end and data[at] == QUOTE:
             begin = at + 1
-            close, escaped = _quoted_end(data, begin, end)
+            close, escaped = string_end(data, begin, end)
             if close < 0:
                 return end, np.int64(UNTERMINATED_ERROR), previous
             at = close + 1
@@ -104,26 +118,14 @@ def _scan_pair(
                     return at, np.int64(QUOTE_ERROR), previous
                 at += 1
             close = at
-    path = find_path(data, paths, counts, previous, np.int64(-1), start, stop - start)
+    path: Integer = next_path(data, paths, previous, np.int64(-1), start, stop - start)
+    if path < 0:
+        path = find_path(data, paths, counts, previous, np.int64(-1), start, stop - start)
     if path < 0:
         return at, np.int64(FULL), previous
     if not paths.unwanted[path] and not emit(tokens, counts, row, path, begin, close, escaped):
         return at, np.int64(FULL), previous
     return at, np.int64(FINE), path
-
-
-@scanner
-def _quoted_end(data: Bytes, at: Integer, end: Integer) -> tuple[Integer, bool]:
-    escaped = False
-    while at < end:
-        byte = data[at]
-        if byte == QUOTE:
-            return np.int64(at), escaped
-        if byte == BACKSLASH:
-            escaped = True
-            at += 1
-        at += 1
-    return np.int64(-1), escaped
 
 
 @scanner

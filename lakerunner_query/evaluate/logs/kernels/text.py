@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_query.windows.functions import Int64s
 from resources.kernel import Integer, inlined, scanner
 
 Bytes = npt.NDArray[np.uint8]
@@ -21,6 +20,9 @@ UInt64s = npt.NDArray[np.uint64]
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_NOTHING, _NO_OFFSETS = np.zeros(0, np.uint8), np.zeros(1, np.int32)
+for _array in (_NOTHING, _NO_OFFSETS):
+    _array.flags.writeable = False
 
 
 class Text(NamedTuple):
@@ -31,12 +33,15 @@ class Text(NamedTuple):
 
 
 def text_of(array: pa.StringArray) -> Text:
-    """The buffers of an array without nulls, not copied; it may be a slice of a longer one."""
+    """The buffers of an array without nulls, not copied; it may be a slice of a longer one.
+
+    Arrays that may not be written to, all of them: kernels are compiled for either kind.
+    """
     _, offsets, data = array.buffers()
-    if offsets is None or len(array) == 0:
-        return Text(np.zeros(0, np.uint8), np.zeros(len(array) + 1, np.int32))
+    if len(array) == 0:
+        return Text(_NOTHING, _NO_OFFSETS)
     starts = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
-    return Text(np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8), starts)
+    return Text(_NOTHING if data is None or not data.size else np.frombuffer(data, np.uint8), starts)
 
 
 def strings(data: Bytes, offsets: Int32s) -> pa.StringArray:
@@ -94,7 +99,3 @@ def same_span(data: Bytes, left: Integer, right: Integer, length: Integer) -> bo
         return True
     differs = _padded(data, left + offset) ^ _padded(data, right + offset)
     return bool(_first(differs, length - offset) == 0)
-
-
-def rows_of(count: int) -> Int64s:
-    return np.arange(count, dtype=np.int64)
