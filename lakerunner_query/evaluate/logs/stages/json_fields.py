@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from lakerunner_query.evaluate.logs.columns import SPECIAL, is_base, present
 from lakerunner_query.evaluate.logs.frame import ABSENT, LogFrame
 from lakerunner_query.evaluate.logs.kernels import json_tokens
 from lakerunner_query.evaluate.logs.kernels.escapes import unescaped_spans
@@ -44,7 +45,17 @@ def json_fields(frame: LogFrame, wanted: Wanted) -> LogFrame:
         return int(scan_rows(text.data, text.offsets, first, last, False, tokens, paths, counts, errors))
 
     fields = Scanner(text, _named, _key_text, wanted).run(scan)
-    return with_json_errors(placed(frame, fields, wanted, unescaped_json), errors)
+    found = placed(frame, fields, wanted, unescaped_json)
+    return with_json_errors(found, np.where(_is_complete(found, wanted), 0, errors).astype(np.int8))
+
+
+def _is_complete(frame: LogFrame, wanted: Wanted) -> Flags:
+    """Rows whose line has all that anybody looks at: Loki reads no further, and sees no error there."""
+    names = frozenset() if wanted is None else wanted - SPECIAL
+    found = np.full(frame.count, bool(names))
+    for name in names:
+        found &= present(frame, name) & ~is_base(frame, name)
+    return found
 
 
 def with_json_errors(frame: LogFrame, errors: Int8s) -> LogFrame:
