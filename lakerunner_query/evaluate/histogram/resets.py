@@ -6,11 +6,12 @@ count 5, [1, 1, 3]  after  count 4, [1, 2, 1]   yes: the second bucket went down
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from lakerunner_query.evaluate.histogram.layout import beyond, common_bounds, mapped, reduced
-from lakerunner_query.evaluate.histogram.model import Buckets, Hint, Histogram
+from lakerunner_query.evaluate.histogram.model import NO_BUCKETS, Buckets, Hint, Histogram
 from lakerunner_query.evaluate.histogram.zero import widened
 
 
@@ -73,7 +74,8 @@ def with_found_hints(histograms: Sequence[Histogram | None]) -> list[Histogram |
     """A series read one sample after the other, its unknown hints replaced by what is found.
 
     This is how `histogram_count`, `histogram_sum` and `histogram_avg` read their selectors. What is None
-    or stale is passed over.
+    or stale is passed over. Gauges are known by their hint, and of them only count and sum are read: whether
+    one fell is told by its count alone then.
     """
     found: list[Histogram | None] = []
     previous: Histogram | None = None
@@ -84,6 +86,9 @@ def with_found_hints(histograms: Sequence[Histogram | None]) -> list[Histogram |
         hint = histogram.hint
         if hint == Hint.UNKNOWN and previous is not None:
             hint = Hint.RESET if detect_reset(histogram, previous) else Hint.NO_RESET
-        found.append(histogram.with_hint(hint))
+        known = histogram.with_hint(hint)
+        if hint == Hint.GAUGE:
+            known = replace(known, zero_count=0.0, positive=NO_BUCKETS, negative=NO_BUCKETS)
+        found.append(known)
         previous = histogram
     return found

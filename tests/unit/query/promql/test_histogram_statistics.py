@@ -1,0 +1,24 @@
+"""What `histogram_count`, `histogram_sum` and `histogram_avg` see of the histograms of a selector."""
+
+from __future__ import annotations
+
+from lakerunner_query.evaluate.histogram import Hint, Histogram, buckets_at, detect_reset, with_found_hints
+
+
+def test_of_gauges_only_count_and_sum_are_read_so_a_bucket_that_fell_is_no_reset() -> None:
+    first = Histogram(0, 5.0, 1.0, positive=buckets_at(0, [4.0, 1.0]), hint=Hint.GAUGE)
+    second = Histogram(0, 6.0, 2.0, positive=buckets_at(0, [3.0, 3.0]), hint=Hint.GAUGE)
+    assert detect_reset(second, first)
+    before, after = with_found_hints([first, second])
+    assert before is not None
+    assert after is not None
+    assert not detect_reset(after, before)
+    assert (after.count, after.sum, after.positive.size) == (6.0, 2.0, 0)
+
+
+def test_counters_keep_their_buckets_and_say_whether_they_fell() -> None:
+    first = Histogram(0, 5.0, 1.0, positive=buckets_at(0, [4.0, 1.0]))
+    second = Histogram(0, 6.0, 2.0, positive=buckets_at(0, [3.0, 3.0]))
+    _, after = with_found_hints([first, second])
+    assert after is not None
+    assert (after.hint, after.positive.size) == (Hint.RESET, 2)
