@@ -18,7 +18,7 @@ export const logs = {
   name: "logs", language: "LogQL", every: 5000, text: '{service_name=~".+"}',
   ask: run, settle, explain, more,
   answer: () => (counted === null ? "lines" : "samples"),
-  blank: () => { show(empty()); clearSamples(); },
+  blank: () => { counted = null; show(empty()); clearSamples(); },
   count: () => (counted === null ? many(shown.rows.length, "lines") : many(counted, "series")),
   query: () => shown.query || $("query").value,
   window: () => shown.window,
@@ -33,6 +33,7 @@ const body = () => ({ q: $("query").value, ...range.asked(), limit: Number($("li
 /** What a text gives decides which controls there are. */
 async function run({ quiet = false } = {}) {
   await guarded(logs, quiet, async (signal) => {
+    if (!quiet) logs.blank();
     const isLines = (await verdict(LOGQL, $("query").value, signal)) === "streams";
     document.body.dataset.answer = isLines ? "lines" : "samples";
     return (isLines ? lines : samples)(signal, quiet);
@@ -54,7 +55,6 @@ async function lines(signal, quiet) {
 }
 
 async function samples(signal, quiet) {
-  if (!quiet) logs.blank();
   const { done, count, notes, window } = await sampled(LOGQL, signal, { keep: quiet, again });
   counted = count;
   shown = { ...empty(), window: window ?? shown.window };
