@@ -32,6 +32,7 @@ from lakerunner_query.rehearsal import rehearse
 from lakerunner_query.windows.buckets import Buckets, of_samples, over_buckets
 from lakerunner_query.windows.functions import Function, Grid
 from lakerunner_query.windows.samples import Samples
+from lakerunner_query.worker.logs.buckets import add_up
 from lakerunner_query.worker.metrics.kernels import copy_runs
 from lakerunner_query.worker.metrics.rendering import pairs, time_texts
 
@@ -98,6 +99,10 @@ def rows() -> None:
     """What reads rollups, and columns that few segments have."""
     begin, end, to = np.zeros(1, np.int64), np.ones(1, np.int64), np.zeros(1, np.int64)
     times = np.arange(2, dtype=np.int64)
+    frozen = np.zeros(1, np.int64)
+    frozen.flags.writeable = False
+    for numbers in (begin, frozen):
+        add_up(begin, numbers, begin.copy())
     for kind in (np.int64, np.float64, np.uint8, np.bool_):
         copy_runs(np.zeros(2, kind), begin, end, to, np.zeros(2, kind))
     samples = Samples.of_codes(np.zeros(4, np.int64), np.arange(1, 5) * 10_000, np.arange(4.0), 1)

@@ -40,6 +40,8 @@ QUERIES = (
     '{service_name=~".+"}',
     '{service_name="api"} |= "row 3"',
     '{service_name=~"api|db", a=""} |~ "[02468] of"',
+    '{service_name=~".+"} | pattern "row <n> of <_>" | n=~"[1-5]"',
+    '{service_name=~".+"} | detected_level="info" | label_format n="{{.service_name}}" | n!="web"',
 )
 
 
