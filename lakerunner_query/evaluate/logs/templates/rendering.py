@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ from lakerunner_query.evaluate.logs.templates.limits import Budget, allow_text
 from lakerunner_query.evaluate.logs.templates.reads import Reads
 from lakerunner_query.evaluate.logs.templates.signatures import Row
 from lakerunner_query.evaluate.logs.templates.template import Computed, Label, Piece, Plain, Template
-from lakerunner_query.evaluate.logs.templates.values import Labels
+from lakerunner_query.evaluate.logs.templates.values import Labels, from_bytes
 from lakerunner_query.windows.functions import Int64s
 
 
@@ -170,7 +171,7 @@ def _inputs(
     """The labels and the row of each combination."""
     rows = pa.array(firsts)
     values = {name: _values_at(column, firsts) for name, column in columns.items()}
-    lines = frame.line.take(rows).to_pylist() if reads.line else []
+    lines = _texts(frame.line.take(rows)) if reads.line else []
     for at, first in enumerate(firsts.tolist()):
         labels = Labels()
         for name, texts in values.items():
@@ -181,5 +182,13 @@ def _inputs(
 
 def _values_at(column: Column, rows: Int64s) -> list[str | None]:
     codes = column.codes[rows]
-    taken: list[str | None] = column.values.take(pa.array(codes, mask=codes < 0)).to_pylist()
-    return taken
+    return _texts(column.values.take(pa.array(codes, mask=codes < 0)))
+
+
+def _texts(texts: pa.StringArray) -> list[Any]:
+    """As Go's strings; a file may hold bytes that are no UTF-8 though its column says text."""
+    try:
+        found: list[Any] = texts.to_pylist()
+    except UnicodeDecodeError:
+        found = [None if raw is None else from_bytes(raw) for raw in texts.cast(pa.binary()).to_pylist()]
+    return found
