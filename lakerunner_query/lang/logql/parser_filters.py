@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from lakerunner_query.lang.logql.ast import (
     CompareOp,
@@ -25,6 +27,10 @@ from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.lang.promql.unwinding import Task
 
 LINE_OPS = frozenset(FilterOp)
+_EMPTY_IS_NOTHING = frozenset({FilterOp.CONTAINS, FilterOp.REGEX})
+"""`|= "a" or ""` is `|= "a"` in Loki, though every line holds the empty text."""
+_EMPTY_REGEX = re.compile(r"(?:\(\?[a-zA-Z]+\))*(?:\(\))?")
+"""Dashboards rely on what Loki makes of an empty variable: `| pod=~""` lets everything through."""
 _COMPARED = ("==", "!=", ">", ">=", "<", "<=", "=")
 _NANOS = 1_000_000_000
 _LEVELS = {"or": 1, "and": 2}
@@ -38,6 +44,8 @@ def line_filter(cursor: Cursor) -> LineFilter:
     _operand(cursor, values, ips)
     while cursor.take_if("or"):
         _operand(cursor, values, ips)
+    if op in _EMPTY_IS_NOTHING and (ips or any(values)):
+        values = [value for value in values if value]
     return LineFilter(op, tuple(values), tuple(ips), operator.position)
 
 
@@ -87,6 +95,8 @@ def _simple(cursor: Cursor, name: Token) -> LabelCondition:
         cursor.take()
         pattern = cursor.expect(STRING)
         check_regex(pattern)
+        if _EMPTY_REGEX.fullmatch(pattern.text):
+            pattern = replace(pattern, text=".*")
         return _match(name, operator, pattern)
     if operator.kind not in _COMPARED:
         raise cursor.unexpected()
