@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from lakerunner_query.evaluate.logs.columns import ERROR, ERROR_DETAILS, SPECIAL
+from lakerunner_query.evaluate.logs.columns import SPECIAL
 from lakerunner_query.evaluate.logs.formatting import labels_read
 from lakerunner_query.evaluate.logs.source import Demand
 from lakerunner_query.evaluate.logs.stages.names import EXTRACTED
@@ -88,12 +88,12 @@ def _matched(items: tuple[str | Matcher, ...]) -> Iterator[str]:
 
 
 def names_in(condition: LabelCondition) -> Iterator[str]:
-    """The labels a condition looks at; what converts a value looks whether there is an error already."""
+    """The labels a condition names. (What converts a value looks for an error, too: that is always there.)"""
     match condition:
         case LabelMatch(matcher):
             yield matcher.name
         case LabelCompare(name) | LabelIp(name):
-            yield from (name, ERROR, ERROR_DETAILS)
+            yield name
         case LabelAnd(left, right) | LabelOr(left, right):
             yield from names_in(left)
             yield from names_in(right)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakerunner_query.evaluate.logs.columns import SPECIAL
 from lakerunner_query.evaluate.logs.metrics.failures import names_of
 from lakerunner_query.evaluate.logs.metrics.series import Naming
 from lakerunner_query.evaluate.logs.source import Demand
@@ -62,7 +61,7 @@ def demand_of(expr: RangeAggregation, naming: Naming) -> Demand:
     line = expr.op in OF_BYTES
     if naming.is_without:
         return Demand(None, line)
-    return Demand(naming.names | SPECIAL | _unwrapped(expr.range), line)
+    return Demand(naming.names | _unwrapped(expr.range), line)
 
 
 def demands(expr: SampleExpr) -> Iterator[tuple[LogRange, Demand]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_query.evaluate.logs.columns import SPECIAL, is_base, present
+from lakerunner_query.evaluate.logs.columns import is_base, present
 from lakerunner_query.evaluate.logs.frame import ABSENT, LogFrame
 from lakerunner_query.evaluate.logs.kernels import json_tokens
 from lakerunner_query.evaluate.logs.kernels.escapes import unescaped_spans
@@ -50,8 +50,11 @@ def json_fields(frame: LogFrame, wanted: Wanted) -> LogFrame:
 
 
 def _is_complete(frame: LogFrame, wanted: Wanted) -> Flags:
-    """Rows whose line has all that anybody looks at: Loki reads no further, and sees no error there."""
-    names = frozenset() if wanted is None else wanted - SPECIAL
+    """Rows whose line has all that anybody looks at: Loki reads no further and sees no error there.
+
+    Unless errors are what it looks for: no line has a field `__error__`.
+    """
+    names = wanted or frozenset()
     found = np.full(frame.count, bool(names))
     for name in names:
         found &= present(frame, name) & ~is_base(frame, name)

@@ -96,11 +96,10 @@ def demanded(text: str) -> Demand:
 
 
 def test_only_labels_of_groups_are_demanded() -> None:
-    errors = {"__error__", "__error_details__", "__preserve_error__"}
     found = demanded('sum by (app) (count_over_time({job="a"} | json [5m]))')
-    assert found == Demand(frozenset({"app", *errors}), line=False)
+    assert found == Demand(frozenset({"app"}), line=False)
     found = demanded('max(max_over_time({job="a"} | json | unwrap ms | level="x" [5m]))')
-    assert found == Demand(frozenset({"ms", "level", *errors}), line=False)
+    assert found == Demand(frozenset({"ms", "level"}), line=False)
     assert demanded('max by (app) (count_over_time({job="a"} [5m]))') == Demand(None, line=False)
     assert demanded('bytes_rate({job="a"} [5m])') == Demand(None, line=True)
 
