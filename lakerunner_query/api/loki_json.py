@@ -89,7 +89,8 @@ def streams_of(tables: Sequence[pa.Table], categorize: bool) -> list[Stream]:
 def runs_of(rows: pa.Table, categorize: bool) -> Iterator[Stream]:
     """Neighbouring rows of one stream, in the order of the rows: how a tail shows them."""
     encode = msgspec.json.Encoder().encode
-    run, before = Stream("", b"", []), ()
+    run = Stream("", b"", [])
+    before: tuple[str, ...] = ()
     for tsns, line, key in zip(
         rows["tsns"].to_pylist(), rows["line"].to_pylist(), _label_texts(rows), strict=True
     ):
