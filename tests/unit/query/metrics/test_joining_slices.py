@@ -125,8 +125,8 @@ def current(frequency_ms: int, hour: int, built_from: int) -> Partition:
     return Partition("o", Signal.METRICS, frequency_ms, start, built_from, {start: built_from}, 0)
 
 
-@pytest.mark.parametrize(("rows", "used"), [(100, [60_000]), (160, [60_000]), (170, [])])
-def test_a_rollup_with_more_than_a_sixth_of_the_rows_is_left(rows: int, used: list[int]) -> None:
+@pytest.mark.parametrize(("rows", "used"), [(30, [60_000]), (41, [60_000]), (42, [])])
+def test_a_rollup_with_more_than_a_twenty_fourth_of_the_rows_is_left(rows: int, used: list[int]) -> None:
     partitions = [
         Partition("o", Signal.METRICS, 0, 5 * HOUR_NS, 3, {}, 0),
         current(10_000, 5, 3),
