@@ -36,10 +36,10 @@ _BYTE_UNITS = {
 }
 _SHOWN_SIZES = [
     (f"{letter}{end}", base**power)
-    for end, base, letters in (("B", 1000, "kMGTP"), ("iB", 1024, "KMGTP"))
+    for end, base, letters in (("B", 1000, "kMGT"), ("iB", 1024, "KMGT"))
     for power, letter in reversed(list(enumerate(letters, 1)))
 ]
-"""Exa has no place: `1EB` would be the beginning of a number with an exponent."""
+"""No more than that: `1PB` and `1EB` would be the beginning of a number with an exponent."""
 _DIGITS = r"[0-9](?:_?[0-9])*"
 _DECIMAL = re.compile(rf"(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?")
 _HEX = re.compile(
@@ -148,7 +148,7 @@ def size_text(size: int) -> str:
     for unit, factor in _SHOWN_SIZES:
         if size and size % factor == 0:
             return f"{size // factor}{unit}"
-    return f"{size}B"
+    return f"{size}B" if size else "0kB"  # `0b` begins a binary number
 
 
 def number_text(value: float) -> str:

@@ -204,6 +204,7 @@ def test_printing_then_parsing_gives_the_same_tree(expr: ast.Expr) -> None:
         ),
         ('{a="b"} |= "x" or "" |~ "" or "y" |= "" != "x" or ""', '{a="b"} |= "x" |~ "y" |= "" != "x" or ""'),
         ('{a="b"} |= "" or ip("::1") | x=~"" | y!~"(?i)"', '{a="b"} |= ip("::1") | x=~".*" | y!~".*"'),
+        ('{a="b"} | s > 0kB | s < 5000TB', '{a="b"} | s>0kB | s<5000TB'),
         ("0 * -1", "(0 * -1)"),
         ("vector(1e-9)*1e6", "(vector(1e-09) * 1e+06)"),
         ("vector(1)^vector(2)^vector(3)", "(vector(1.000000) ^ (vector(2.000000) ^ vector(3.000000)))"),
