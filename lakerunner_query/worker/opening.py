@@ -74,6 +74,8 @@ class SegmentOpener:
         self._store = store
         self._blooms = Blooms(bloom_bytes)
         self._streams: Recent[tuple[Stream, ...]] = Recent(2048)
+        self._names: Recent[frozenset[str]] = Recent(4096)
+        """Of labels of streams."""
         self._footers: Recent[Footer] = Recent(4096)
         self._fetchers = ThreadPoolExecutor(8, thread_name_prefix="fetch")
 
@@ -173,7 +175,8 @@ class SegmentOpener:
     ) -> Skipped | None:
         """The cheaper question first: words are hashed, streams are matched one by one."""
         streams = self._streams.get(segment.key, read)
-        needles = wanted.words_of(streams)
+        names = self._names.get(segment.key, lambda: label_names(streams)) if wanted.needles else ()
+        needles = wanted.words_beside(names)
         if not self._blooms.may_hold(segment, needles, partial(self._store.get_range, segment.key)):
             return Skipped.NO_WORD
         return None if wanted.streams(streams) else Skipped.NO_STREAM
@@ -215,6 +218,11 @@ class SegmentOpener:
         self._cache.forget(segment)
         self._streams.forget(segment.key)
         self._footers.forget(segment.key)
+        self._names.forget(segment.key)
+
+
+def label_names(streams: Sequence[Stream]) -> frozenset[str]:
+    return frozenset(name for stream in streams for name, _ in stream.labels)
 
 
 def _local_streams(segment: SegmentRef, path: Path) -> tuple[Stream, ...]:

@@ -5,7 +5,7 @@ An absent label has the empty value, as in Prometheus. Regexes go through RE2 on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from lakerunner_query.lang import regex
@@ -34,9 +34,8 @@ class Selection:
             chosen = [s for s in chosen if id(s) in fitting or not has_label(s, matcher.name)]
         return tuple(chosen)
 
-    def words_of(self, streams: Iterable[Stream]) -> list[Needles]:
-        """What the token bloom can be asked: values of labels of streams are not in it."""
-        names = {name for stream in streams for name, _ in stream.labels} if self.needles else set()
+    def words_beside(self, names: Collection[str]) -> list[Needles]:
+        """What the token bloom can be asked: values of labels of streams, which have these, are not in it."""
         return [needle for needle in self.needles if needle.label not in names]
 
 

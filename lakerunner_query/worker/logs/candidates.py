@@ -23,6 +23,7 @@ from lakerunner_query.evaluate.logs.wanted import wanted_by
 from lakerunner_query.execute.work import LogUnit
 from lakerunner_query.lang.logql.ast import LabelFilter, LineFilter, Stage
 from lakerunner_query.windows.functions import Int64s
+from lakerunner_query.worker.logs.by_id import rows_with_id
 from lakerunner_query.worker.logs.frames import MESSAGE, frame_of, integers, scanned
 from lakerunner_query.worker.logs.pushed import label_conditions, split
 from lakerunner_query.worker.logs.rendering import rendered
@@ -64,6 +65,9 @@ class Candidates:
         lines, rest = split(self.stages)
         labels, rest = label_conditions(rest, self.group)
         question = Question(self.group, start_ns, end_ns, lines, labels)
+        few = rows_with_id(question, self.ranks, self.cancellation, reverse=self.unit.reverse)
+        if few is not None:
+            return Taken(self._whole(few, self.stages), True)
         last_filter = max(
             (n for n, s in enumerate(rest) if isinstance(s, LineFilter | LabelFilter)), default=-1
         )
