@@ -87,6 +87,10 @@ class Budget:
         self.held += size
         self._check_texts(self.held)
 
+    def hold_step(self, size: int) -> None:
+        """Of all distinct texts at one step, which take the place of those before."""
+        self._check_texts(self.held + size)
+
     def _check_texts(self, size: int) -> None:
         if size > FRAME_BYTES:
             raise LimitExceededError(

@@ -29,6 +29,8 @@ _PIECE = re.compile(
 )
 """What may hold a parenthesis that opens no group, and those that do open one."""
 _MOST_GROUPS = 9
+_AT_ONCE = 256 << 20
+"""Characters that many texts may have together behind a replacement."""
 
 
 def count(pattern: str, text: str) -> int:
@@ -48,6 +50,19 @@ def replace_all(pattern: str, text: str, replacement: str) -> str:
 
 def replace_all_literally(pattern: str, text: str, replacement: str) -> str:
     return _bounded(_checked(pattern), replacement.replace("\\", "\\\\"), text)
+
+
+def replace_all_in(texts: list[str], pattern: str, replacement: str) -> list[str] | None:
+    """Of many texts at once; None where the replacement may make them much longer, or they are no UTF-8."""
+    pattern, rewrite = _rewritten(_checked(pattern), replacement)
+    if len(rewrite) > _SHORT or sum(map(len, texts)) * (len(rewrite) + 1) > _AT_ONCE:
+        return None
+    try:
+        given = pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        return None
+    changed: list[str] = pc.replace_substring_regex(given, pattern=pattern, replacement=rewrite).to_pylist()
+    return changed
 
 
 def _bounded(pattern: str, rewrite: str, text: str) -> str:

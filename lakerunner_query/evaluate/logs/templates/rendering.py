@@ -18,12 +18,15 @@ import pyarrow.compute as pc
 
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.logs.frame import ABSENT, Column, Int32s, LogFrame
+from lakerunner_query.evaluate.logs.templates.chained import chained
+from lakerunner_query.evaluate.logs.templates.chains import Chain, Source
 from lakerunner_query.evaluate.logs.templates.errors import ExecutionError
 from lakerunner_query.evaluate.logs.templates.execution import Execution
 from lakerunner_query.evaluate.logs.templates.limits import Budget, allow_text
 from lakerunner_query.evaluate.logs.templates.reads import Reads
 from lakerunner_query.evaluate.logs.templates.signatures import Row
 from lakerunner_query.evaluate.logs.templates.template import Computed, Label, Piece, Plain, Template
+from lakerunner_query.evaluate.logs.templates.times import Time
 from lakerunner_query.evaluate.logs.templates.values import Labels, from_bytes
 from lakerunner_query.windows.functions import Int64s
 
@@ -43,7 +46,7 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """Of one computed piece: a text and maybe a message for each distinct combination."""
+    """Of one computed piece: a text for each distinct combination, and messages if there are any."""
 
     texts: list[str]
     messages: list[str | None]
@@ -124,6 +127,11 @@ def _computed(
     """Which combination each row has, and what came of each."""
     columns = _columns(piece.reads, frame)
     codes, firsts = _combinations([column.codes for column in columns.values()], piece.reads, frame)
+    if piece.chain is not None:
+        row = Row("", 0, now_ns)
+        texts = chained(piece.chain, _chain_values(piece.chain, frame, firsts), row, budget)
+        if texts is not None:
+            return codes, _Outcome(texts, [])
     outcome = _Outcome([], [])
     for labels, row in _inputs(columns, piece.reads, frame, firsts, now_ns):
         budget.start_line()
@@ -141,6 +149,15 @@ def _run(execution: Execution, piece: Computed) -> tuple[str, str | None]:
         return "", str(error)
     except RecursionError as error:
         raise LimitExceededError("a template calls templates too deeply; nest it less") from error
+
+
+def _chain_values(chain: Chain, frame: LogFrame, firsts: Int64s) -> list[Any]:
+    if chain.source is Source.TIME:
+        return [Time(ns) for ns in frame.tsns[firsts].tolist()]
+    if chain.source is Source.LINE:
+        return _texts(frame.line.take(pa.array(firsts)))
+    column = frame.labels.get(chain.label)
+    return [""] * len(firsts) if column is None else [text or "" for text in _values_at(column, firsts)]
 
 
 def _columns(reads: Reads, frame: LogFrame) -> dict[str, Column]:

@@ -12,12 +12,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from lakerunner_query.evaluate.logs.templates.chains import Chain, chain_of
 from lakerunner_query.evaluate.logs.templates.functions import FUNCTIONS
 from lakerunner_query.evaluate.logs.templates.reads import Reads, reads_of
+from lakerunner_query.lang.gotemplate import ast
 from lakerunner_query.lang.gotemplate.ast import (
     Action,
     Call,
-    Chain,
     Field,
     Node,
     Operand,
@@ -42,6 +43,8 @@ class Label:
 class Computed:
     nodes: tuple[Node, ...]
     reads: Reads
+    chain: Chain | None = None
+    """How to make the same text without a run of the template, where that is possible."""
 
 
 Piece = Plain | Label | Computed
@@ -71,7 +74,8 @@ def _piece(node: Node, tree: Tree) -> Piece:
         return Plain(node.value)
     if isinstance(node, Action) and (name := _only_field(node.pipeline)):
         return Label(name)
-    return Computed((node,), reads_of((node,), tree.defined.values()))
+    chain = chain_of(node) if isinstance(node, Action) else None
+    return Computed((node,), reads_of((node,), tree.defined.values()), chain)
 
 
 def _only_field(pipeline: Pipeline) -> str | None:
@@ -89,7 +93,7 @@ def _declares(node: Node) -> bool:
 
 def _declares_inside(operands: Iterable[Operand]) -> bool:
     for operand in operands:
-        if isinstance(operand, Chain) and _declares_inside((operand.of,)):
+        if isinstance(operand, ast.Chain) and _declares_inside((operand.of,)):
             return True
         if isinstance(operand, Pipeline) and (
             operand.variables or any(_declares_inside(command.words) for command in operand.commands)
