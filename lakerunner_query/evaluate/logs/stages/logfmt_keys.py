@@ -31,7 +31,7 @@ def logfmt_keys(frame: LogFrame, stage: Logfmt, wanted: Wanted) -> LogFrame:
     found = _not_parsed_before(frame, found, {one.name for one in chosen})
     code = {key: number for number, key in enumerate(found.names)}
     fields = found.relabelled([(one.name, code[key]) for one in chosen for key in _keys(one) if key in code])
-    frame = placed(frame, fields, wanted, _unescaped, Which.LATEST)
+    frame = placed(frame, fields, wanted, _unescaped, Which.LATEST_OF_OWN_NAME)
     frame = filled(frame, [one.name for one in chosen], np.ones(frame.count, np.bool_), wanted)
     return with_logfmt_errors(frame, errors, places)
 

@@ -41,7 +41,9 @@ class Which(Enum):
     LAST = "last"
     """Or none, as well."""
     LATEST = "latest"
-    """The last, whatever earlier stages have given it; of `_extracted` labels as `FIRST`."""
+    """The last, whatever earlier stages have given it."""
+    LATEST_OF_OWN_NAME = "latest of own name"
+    """The same, but under another name, where the own one is taken, as `FIRST`."""
 
 
 def placed(
@@ -53,17 +55,21 @@ def placed(
     labels = dict(frame.labels)
     for number, name in _found(renamed.names, begins, wanted, frame.count):
         found = order[begins[number] : begins[number + 1]]
-        clashes = number >= len(fields.names)
-        chosen = _one_of_each(
-            renamed.row, found, is_last=which is Which.LAST or (which is Which.LATEST and not clashes)
-        )
-        if which is not Which.LATEST or clashes:
+        meant = _meant(which, clashes=number >= len(fields.names))
+        chosen = _one_of_each(renamed.row, found, is_last=meant is not Which.FIRST)
+        if meant is not Which.LATEST:
             chosen = chosen[~was_parsed(frame, name)[renamed.row[chosen]]]
         if len(chosen):
             values = _column(renamed, chosen, decode)
             at = renamed.row[chosen].astype(np.int64)
             labels[name] = overlaid(labels.get(name), at, values, frame.count)
     return frame.with_labels(labels)
+
+
+def _meant(which: Which, *, clashes: bool) -> Which:
+    if which is Which.LATEST_OF_OWN_NAME:
+        return Which.FIRST if clashes else Which.LATEST
+    return which
 
 
 def _found(names: list[str], begins: Int64s, wanted: Wanted, rows: int) -> Iterator[tuple[int, str]]:
