@@ -43,6 +43,8 @@ from resources.settings import Settings
 
 INDEX_WAIT_S = 3.0
 """Asked twice before a query is refused with 503."""
+INDEX_CONNECTIONS = 4
+"""Open before anybody asks: a query has several questions at once."""
 HANDLERS = (
     page, asset, alive, ready, metrics, ping, logs_router, logql_router, loki_router, tail, metrics_router,
     promql_router, prometheus_router, healthy, ready_like_prometheus,
@@ -75,7 +77,9 @@ def serve(settings: Settings) -> int:
     """Run until told to stop."""
     from resources.index.postgres import PostgresIndex
 
-    index = PostgresIndex(settings.require("index_dsn"), wait_s=INDEX_WAIT_S)
+    index = PostgresIndex(
+        settings.require("index_dsn"), min_connections=INDEX_CONNECTIONS, wait_s=INDEX_WAIT_S
+    )
     try:
         uvicorn.run(
             create_app(settings, index),

@@ -37,11 +37,13 @@ def storable(text: str) -> str:
 class Connected:
     """Owns the pool. Opened on first use, so that building an index does no I/O."""
 
-    def __init__(self, dsn: str, *, max_connections: int = 8, wait_s: float = 10.0) -> None:
+    def __init__(
+        self, dsn: str, *, min_connections: int = 1, max_connections: int = 8, wait_s: float = 10.0
+    ) -> None:
         self._wait_s = wait_s
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             dsn,
-            min_size=1,
+            min_size=min_connections,
             max_size=max_connections,
             open=False,
             timeout=wait_s,
