@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
+_PREFIX = re.compile(r"/(?:0|[1-9][0-9]{0,2})$")
+"""Python would also take masks and leading zeros."""
 Address = IPv4Address | IPv6Address
 
 
@@ -19,6 +22,8 @@ def bounds(pattern: str) -> tuple[Address, Address]:
     """The first and the last address."""
     try:
         if "/" in pattern:
+            if not _PREFIX.search(pattern):
+                raise InvalidAddressError(pattern)
             network = ip_network(pattern, strict=False)
             return network[0], network[-1]
         first, _, last = pattern.partition("-")

@@ -30,5 +30,8 @@ def check_captures(pattern: str) -> None:
     reason = complaint(pattern)
     if reason:
         raise InvalidCapturesError(reason)
+    foreign = next((name for name in found if not name.isascii()), None)
+    if foreign is not None:  # RE2 takes it, Go does not
+        raise InvalidCapturesError(f"error parsing regexp: invalid named capture: `(?P<{foreign}>`")
     if not found:
         raise InvalidCapturesError("at least one named capture must be supplied")

@@ -27,7 +27,7 @@ from lakerunner_query.lang.logql.cursor import Cursor
 from lakerunner_query.lang.logql.errors import InvalidQueryError
 from lakerunner_query.lang.logql.parser_filters import condition
 from lakerunner_query.lang.logql.parser_selector import MATCH_OPS, matcher_of
-from lakerunner_query.lang.logql.paths import steps_of
+from lakerunner_query.lang.logql.paths import key_of, steps_of
 from lakerunner_query.lang.logql.patterns import InvalidPatternError, check_parser
 from lakerunner_query.lang.logql.tokens import FLAG, IDENTIFIER, STRING, Token
 from lakerunner_query.lang.matcher import Matcher
@@ -59,7 +59,7 @@ def _logfmt(cursor: Cursor, word: Token) -> Stage:
     flags: set[str] = set()
     while flag := cursor.take_if(FLAG):
         flags.add(flag.text)
-    extractions = _extractions(cursor, lambda key: (key,))
+    extractions = _extractions(cursor, key_of)
     return Logfmt(extractions, "--strict" in flags, "--keep-empty" in flags, word.position)
 
 

@@ -12,14 +12,16 @@ from collections.abc import Iterator
 from lakerunner_query.lang.logql.strings import InvalidStringError, unquote
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<FIELD>[A-Za-z_][A-Za-z0-9_]*)|(?P<DOT>\.)|(?P<LSB>\[)|(?P<RSB>\])|(?P<INDEX>[0-9]{1,18})"
+    r"\s*(?:(?P<FIELD>[A-Za-z_][A-Za-z0-9_]*)|(?P<DOT>\.)|(?P<LSB>\[)|(?P<RSB>\])|(?P<INDEX>[0-9]{1,18}(?=\s*\]))"
     r'|(?P<STRING>"(?:[^"\\]|\\.)*"))\s*'
 )
+_UNKNOWN = "unknown"
+"""A character of no token; where something has to come, Loki takes it for the end."""
 _AT_START = ("LSB", "FIELD")
 _AFTER = {"DOT": ("FIELD",), "LSB": ("STRING", "INDEX"), "STRING": ("RSB",), "INDEX": ("RSB",)}
 _GOING_ON = ("DOT", "LSB", "$end")
 """What follows a field or a closing bracket."""
-_KEY = re.compile(r'\s*(?:(?P<KEY>[^\s"=.\[\]]+)|(?P<STRING>"(?:[^"\\]|\\.)*"))\s*')
+_KEY = re.compile(r'\s*(?:(?P<KEY>[A-Za-z_][A-Za-z0-9_]*)|(?P<STRING>"(?:[^"\\]|\\.)*"))\s*')
 
 
 class InvalidPathError(ValueError):
@@ -34,9 +36,13 @@ def path(expression: str) -> tuple[str | int, ...]:
     steps: list[str | int] = []
     allowed: tuple[str, ...] = _AT_START
     for kind, text in _tokens(expression):
+        if kind == _UNKNOWN and allowed is _GOING_ON:
+            raise InvalidPathError(expression, f"unexpected char {text}")
         if kind not in allowed:
             expected = f", expecting {' or '.join(allowed)}" if allowed is not _GOING_ON else ""
-            raise InvalidPathError(expression, f"syntax error: unexpected {kind}{expected}")
+            raise InvalidPathError(
+                expression, f"syntax error: unexpected {'$end' if kind == _UNKNOWN else kind}{expected}"
+            )
         steps += _step(expression, kind, text)
         allowed = _AFTER.get(kind, _GOING_ON)
     return tuple(steps)
@@ -50,12 +56,22 @@ def steps_of(expression: str) -> tuple[str | int, ...]:
         return ()
 
 
+def key_of(expression: str) -> tuple[str, ...]:
+    """The one step of `logfmt`; a key in quotes may hold anything."""
+    found = _KEY.fullmatch(expression)
+    if found is None or found["STRING"] is None:
+        return (expression.strip(),)
+    try:
+        return (unquote(found["STRING"]),)
+    except InvalidStringError:
+        return (expression,)
+
+
 def check_key(expression: str) -> None:
     """Raise unless `logfmt` takes it: one key, quoted or not."""
     found = _KEY.match(expression)
     if found is None:
-        reason = "unexpected $end, expecting STRING or KEY" if not expression.strip() else "unexpected KEY"
-        raise InvalidPathError(expression, f"syntax error: {reason}")
+        raise InvalidPathError(expression, "syntax error: unexpected $end, expecting STRING or KEY")
     rest = expression[found.end() :]
     if rest:
         is_key = _KEY.match(rest)
@@ -69,9 +85,9 @@ def _tokens(expression: str) -> Iterator[tuple[str, str]]:
     while at < len(expression):
         token = _TOKEN.match(expression, at)
         if token is None:
-            if not expression[at:].strip():
-                break
-            raise InvalidPathError(expression, f"unexpected char {expression[at]}")
+            rest = expression[at:].lstrip()
+            yield (_UNKNOWN, rest[0]) if rest else ("$end", "")
+            return
         kind = str(token.lastgroup)
         yield kind, token[kind]
         at = token.end()

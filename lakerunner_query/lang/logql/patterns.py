@@ -60,10 +60,10 @@ def check_parser(pattern: str) -> None:
 def check_filter(pattern: str) -> None:
     """Raise unless a line filter takes it: nothing is captured by name there."""
     found = pieces(pattern)
+    _check_apart(found)
     named = next((one for one in found if isinstance(one, Capture) and one.name != UNNAMED), None)
     if named is not None:
         raise InvalidPatternError(f"named captures are not allowed: found '<{named.name}>'")
-    _check_apart(found)
 
 
 def _check_apart(found: tuple[str | Capture, ...]) -> None:

@@ -60,7 +60,11 @@ line_filters = st.one_of(
 )
 paths = st.sampled_from((("a", ("a",)), ("a.b", ("a", "b")), ('["x y"][0].z', ("x y", 0, "z"))))
 extractions = st.builds(lambda name, path: ast.Extraction(name, *path), names, paths)
-keys = st.builds(lambda name, key: ast.Extraction(name, key, (key,)), names, names)
+keys = st.builds(
+    lambda name, key: ast.Extraction(name, key, (key.strip('"'),)),
+    names,
+    st.sampled_from(("a", "_c1", '"x y"')),
+)
 compares = st.one_of(
     st.builds(ast.LabelCompare, names, st.sampled_from(CompareOp), numbers, st.just(Unit.NUMBER)),
     st.builds(
