@@ -151,10 +151,10 @@ def _paths(lines: Sequence[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for line in lines:
         try:
-            value = msgspec.json.decode(line)
+            paths = list(_leaves(msgspec.json.decode(line), ()))
         except (msgspec.DecodeError, RecursionError):
             continue  # the stage told it in `__error__`
-        for path in _leaves(value, ()):
+        for path in paths:
             found.setdefault(reduce(joined, path, ""), path)
     return found
 

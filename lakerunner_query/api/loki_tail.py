@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from anyio.to_thread import run_sync
@@ -42,6 +43,7 @@ LONGEST_S = HOUR_S
 MAX_DELAY_S = 5
 SENT, TOLD = 1000, 1000
 """Lines of one poll that are sent, and further ones of which is told that they were not."""
+SENT_BYTES = 16 * 1024 * 1024
 NORMAL, TOO_LONG, FAILED = 1000, 1001, 1011
 
 
@@ -87,14 +89,21 @@ async def messages(wanted: Wanted) -> AsyncGenerator[bytes, None]:
 
 def message(rows: pa.Table, categorize: bool) -> bytes:
     """The oldest lines, and which of the others are left out."""
-    streams = b",".join(one.rendered for one in runs_of(rows.slice(0, SENT), categorize))
+    count = fitting(rows)
+    streams = b",".join(one.rendered for one in runs_of(rows.slice(0, count), categorize))
     dropped = [
         {"labels": labels, "timestamp": str(at)}
-        for at, labels in zip(rows["tsns"][SENT:].to_pylist(), entry_labels(rows.slice(SENT)), strict=True)
+        for at, labels in zip(rows["tsns"][count:].to_pylist(), entry_labels(rows.slice(count)), strict=True)
     ]
     flags = b',"encodingFlags":["categorize-labels"]' if categorize else b""
     told = b',"dropped_entries":' + msgspec.json.encode(dropped) if dropped else b""
     return b'{"streams":[' + streams + b"]" + told + flags + b"}"
+
+
+def fitting(rows: pa.Table) -> int:
+    """How many of the rows one message may hold, by their number and by the size of their lines."""
+    sizes = np.cumsum(pc.binary_length(rows["line"]).to_numpy())
+    return min(SENT, rows.num_rows, max(1, int(np.searchsorted(sizes, SENT_BYTES, side="right"))))
 
 
 async def refuse(socket: WebSocket[Any, Any, Any], error: QueryError) -> None:

@@ -200,6 +200,28 @@ def test_lines_at_an_interval(client: Client, direction: str) -> None:
     assert times == sorted(expected)
 
 
+def test_what_is_told_about_the_server(client: Client) -> None:
+    limits = asked(client, "drilldown-limits").json()
+    assert limits["limits"]["max_entries_limit_per_query"] == 50_000
+    assert limits["limits"]["volume_enabled"] is True
+    assert asked(client, "status/buildinfo").json()["version"] == "3.5.0"
+    assert (asked(client, "rules").status_code, asked(client, "rules").text) == (
+        404,
+        "no rule groups found\n",
+    )
+
+
+def test_lines_that_are_no_objects_hold_no_fields(client: Client, lake: Lake) -> None:
+    deep = '{"a":' * 5000 + "1" + "}" * 5000
+    lines = ["{", "{}", '{"a":', "=", '"', deep, "\x00\x01", "a=b=c d", "x" * 100_000]
+    entries: list[Entry] = [(BASE + n, line, {}) for n, line in enumerate(lines)]
+    lake.push("acme", [({"service_name": "broken"}, entries)])
+    found = asked(client, "detected_fields", query='{service_name="broken"}').json()["fields"]
+    assert {one["label"] for one in found} <= {"a", "detected_level"}
+    told = data(client, "patterns", query='{service_name="broken"}', step="3600s")
+    assert sum(count for one in told for _, count in one["samples"]) == len(lines)
+
+
 def test_health_check_of_grafana(client: Client) -> None:
     found = data(client, "query", query="vector(1)+vector(1)", time=BASE, direction="backward")
     assert found["resultType"] == "vector"
