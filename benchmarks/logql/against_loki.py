@@ -14,11 +14,12 @@ import http.client
 import json
 import logging
 import random
+import re
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 from urllib.parse import urlencode
@@ -29,7 +30,7 @@ from benchmarks.ingest.peers.server import SETTLE_S, Server
 from benchmarks.logql.against_data import SPAN_NS, START_NS, WORDS, Line, generated, of_loghub
 from benchmarks.logql.against_lake import lake_api
 from benchmarks.logql.fuzz_queries import Queries
-from benchmarks.promql.fuzz_compare import Likeness, Tolerance, answer_of, likeness, same_multisets
+from benchmarks.promql.fuzz_compare import Answer, Likeness, Tolerance, answer_of, likeness, same_multisets
 
 LOGHUB = Path(__file__).resolve().parents[3] / "shared" / "corpora" / "loghub"
 HAND_WRITTEN = (
@@ -40,6 +41,8 @@ HAND_WRITTEN = (
     'topk(2, sum by (user) (count_over_time({system="OpenSSH"} | regexp "user (?P<user>\\\\w+)" [5m])))',
     'sum by (env, app) (rate({app=~"web|api"}[2m])) / on (env) group_left sum by (env) (rate({env!=""}[2m]))',
 )  # fmt: skip
+_CHANGED = re.compile(r"rate_counter|or ip\(|ip\([^)]*\) or")
+"""Loki 3.7 mistakes units and forgets addresses beside `or`; its newer tests expect our answers."""
 _OF_LOKI_ONLY = ("unexpected expr type", "maximum number of series")
 """Loki stumbles over aggregations of plain numbers, and allows 500 series."""
 
@@ -124,10 +127,19 @@ def difference(mine: tuple[int, Any], theirs: tuple[int, Any], *, is_ranked: boo
     if theirs[1]["data"]["resultType"] == "streams":
         return _streams(mine[1], theirs[1])
     own, wanted = answer_of(mine[1]), answer_of(theirs[1])
+    if own.kind == wanted.kind == "scalar":
+        own, wanted = _timeless(own), _timeless(wanted)
     found, where = likeness(own, wanted, Tolerance())
     if found is not Likeness.DIFFERENT or (is_ranked and same_multisets(own, wanted, Tolerance())):
         return None
     return f"samples: {where}"
+
+
+def _timeless(scalar: Answer) -> Answer:
+    """Loki's time of a number has overflown."""
+    return replace(
+        scalar, series={key: dict(enumerate(points.values())) for key, points in scalar.series.items()}
+    )
 
 
 def _refused(mine: tuple[int, Any], theirs: tuple[int, Any]) -> str | None:
@@ -172,8 +184,8 @@ def compare(mine: Peer, theirs: Peer, asked: Iterator[Question], faults: TextIO)
         text = question.params["query"]
         own, wanted = mine.ask(question.path, question.params), theirs.ask(question.path, question.params)
         found = difference(own, wanted, is_ranked="topk" in text or "bottomk" in text)
-        if found and "rate_counter" in text:
-            found = None  # Loki 3.7 mistakes units there; its newer tests say what is computed here
+        if found and _CHANGED.search(text):
+            found = None
         kind = "agreed" if found is None else found.split(":")[0]
         told[kind] += 1
         told["with rows"] += wanted[0] == 200 and bool(wanted[1]["data"]["result"])
