@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from lakerunner_query.evaluate.logs.templates.functions import FUNCTIONS
-from lakerunner_query.evaluate.logs.templates.signatures import ANY, FLOAT, INT, STRING, TIME, Function
+from lakerunner_query.evaluate.logs.templates.signatures import ANY, FLOAT, INT, STRING, TIME, VALUE, Function
 from lakerunner_query.lang.gotemplate.ast import (
     Action,
     Command,
@@ -50,34 +50,11 @@ class Chain:
 
 
 _OF_TEXT = frozenset(
-    (
-        *(
-            "lower",
-            "upper",
-            "ToLower",
-            "ToUpper",
-            "title",
-            "trim",
-            "TrimSpace",
-            "trimAll",
-            "Trim",
-            "TrimLeft",
-        ),
-        *("TrimRight", "trimPrefix", "trimSuffix", "TrimPrefix", "TrimSuffix", "replace", "Replace"),
-        *(
-            "trunc",
-            "substr",
-            "alignLeft",
-            "alignRight",
-            "repeat",
-            "indent",
-            "nindent",
-            "urlencode",
-            "urldecode",
-        ),
-        *("b64enc", "b64dec", "regexReplaceAll", "regexReplaceAllLiteral", "date", "unixEpoch"),
-        *("unixEpochMillis", "unixEpochNanos"),
-    )
+    {"lower", "upper", "ToLower", "ToUpper", "title", "trim", "TrimSpace", "trimAll", "Trim"}
+    | {"TrimLeft", "TrimRight", "trimPrefix", "trimSuffix", "TrimPrefix", "TrimSuffix"}
+    | {"replace", "Replace", "trunc", "substr", "alignLeft", "alignRight", "repeat"}
+    | {"indent", "nindent", "urlencode", "urldecode", "b64enc", "b64dec"}
+    | {"regexReplaceAll", "regexReplaceAllLiteral", "date", "unixEpoch", "unixEpochMillis", "unixEpochNanos"}
 )
 """Functions whose result is a text."""
 _LAST = frozenset(
@@ -150,4 +127,4 @@ def _constant(word: Operand, kind: str) -> Any:
 
 def _takes(step: Step, kind: str) -> bool:
     wanted = step.function.type_of(len(step.before))
-    return wanted in {ANY, kind}
+    return wanted in {ANY, VALUE, kind}

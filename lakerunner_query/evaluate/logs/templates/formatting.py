@@ -54,7 +54,7 @@ class Weekday(int):
 
 def formatted_value(value: Any, verb: str, flags: Flags, depth: int = 0) -> str:
     if verb == "T":
-        return _text("<nil>" if value is None else type_name(value), "s", flags)
+        return padded("<nil>", flags) if value is None else _text(type_name(value), "s", flags)
     if isinstance(value, Boxed):
         value = value.value
     if value is None:

@@ -18,7 +18,8 @@ from lakerunner_query.evaluate.logs.templates.values import type_name, unboxed
 _PLAIN = Flags()
 _MOST = 1_000_000
 """Widths and precisions above are errors in Go, too."""
-_NEXT = re.compile(r"[^%]*")
+_MARKS = re.compile(r"[#0+\- ]*")
+_DIGITS = re.compile(r"[0-9]+")
 
 
 def sprint(values: Sequence[Any]) -> str:
@@ -63,11 +64,12 @@ class _Formatting:
     argument: int = 0
     reordered: bool = False
     good_index: bool = True
+    after_index: bool = False
+    """A `[2]` was read, and nothing that belongs to it yet."""
 
     def run(self) -> str:
         parts: list[str] = []
         length = 0
-        ever_reordered = False
         while self.at < len(self.layout):
             end = self.layout.find("%", self.at)
             end = len(self.layout) if end < 0 else end
@@ -75,12 +77,11 @@ class _Formatting:
             self.at = end
             if end < len(self.layout):
                 self.at += 1
-                self.reordered, self.good_index = False, True
+                self.good_index = True
                 parts.append(self._directive())
-                ever_reordered |= self.reordered
                 length += len(parts[-1])
                 allow_text(length)
-        if not ever_reordered and self.argument < len(self.values):
+        if not self.reordered and self.argument < len(self.values):
             parts.append(self._extra())
         return "".join(parts)
 
@@ -92,57 +93,54 @@ class _Formatting:
         return f"%!(EXTRA {', '.join(shown)})"
 
     def _directive(self) -> str:
-        found = re.compile(r"[#0+\- ]*").match(self.layout, self.at)
+        found = _MARKS.match(self.layout, self.at)
         marks = found[0] if found else ""
         self.at += len(marks)
-        width, negative, after_index, trouble = self._width()
-        minus = "-" in marks or negative
-        precision, more = self._precision(after_index)
-        trouble += more
-        if not self.reordered or self.good_index:
-            self._index_before_verb()
+        width, bad_width = self._width()
+        precision, bad_precision = self._precision()
+        if not self.after_index:
+            self._index()
         flags = Flags(
-            "+" in marks, minus, "#" in marks, " " in marks, "0" in marks, width=width, precision=precision
+            plus="+" in marks,
+            minus="-" in marks or (width or 0) < 0,
+            sharp="#" in marks,
+            space=" " in marks,
+            zero="0" in marks,
+            width=None if width is None else abs(width),
+            precision=precision,
         )
         if self.at >= len(self.layout):
-            return trouble + "%!(NOVERB)"
+            return bad_width + bad_precision + "%!(NOVERB)"
         verb = self.layout[self.at]
         self.at += 1
-        return trouble + self._verb(verb, flags)
+        return bad_width + bad_precision + self._verb(verb, flags)
 
-    def _width(self) -> tuple[int | None, bool, bool, str]:
-        after_index = self._index()
+    def _width(self) -> tuple[int | None, str]:
+        """Negative where it comes from an argument and asks for padding on the right."""
+        self.after_index = self._index()
         if self.layout[self.at : self.at + 1] == "*":
             self.at += 1
+            self.after_index = False
             value = self._star()
-            if value is None:
-                return None, False, False, "%!(BADWIDTH)"
-            return abs(value), value < 0, False, ""
+            return value, "%!(BADWIDTH)" if value is None else ""
         width = self._integer()
-        if after_index and width is not None:
+        if self.after_index and width is not None:
             self.good_index = False
-        return width, False, after_index and width is None, ""
+        return width, ""
 
-    def _precision(self, after_index: bool) -> tuple[int | None, str]:
-        if self.layout[self.at : self.at + 1] != "." or self.at + 1 > len(self.layout):
+    def _precision(self) -> tuple[int | None, str]:
+        if self.layout[self.at : self.at + 1] != "." or self.at + 1 == len(self.layout):
             return None, ""
         self.at += 1
-        if after_index:
+        if self.after_index:
             self.good_index = False
-        indexed = self._index()
-        if self.layout[self.at : self.at + 1] == "*":
-            self.at += 1
-            value = self._star()
-            if value is None or value < 0:
-                return None, "%!(BADPREC)"
-            return value, ""
-        precision = self._integer()
-        if indexed and precision is not None:
-            self.good_index = False
-        return precision or 0, ""
-
-    def _index_before_verb(self) -> None:
-        self._index()
+        self.after_index = self._index()
+        if self.layout[self.at : self.at + 1] != "*":
+            return self._integer() or 0, ""
+        self.at += 1
+        self.after_index = False
+        value = self._star()
+        return (None, "%!(BADPREC)") if value is None or value < 0 else (value, "")
 
     def _index(self) -> bool:
         """`[2]`: which argument comes next."""
@@ -163,7 +161,7 @@ class _Formatting:
         return text.isascii() and text.isdigit()
 
     def _integer(self) -> int | None:
-        found = re.compile(r"[0-9]+").match(self.layout, self.at)
+        found = _DIGITS.match(self.layout, self.at)
         if found is None:
             return None
         if int(found[0][:9]) > _MOST:

@@ -60,6 +60,11 @@ def outcome(found: Rendered) -> list[str | None]:
     return [text if code < 0 else found.messages[code] for text, code in pairs]
 
 
+@pytest.mark.parametrize("text", CHAINS)
+def test_chains(text: str) -> None:
+    assert chains_of(compiled(text))
+
+
 @given(st.lists(texts, min_size=1, max_size=8), st.sampled_from(CHAINS))
 def test_same_as_a_run(values: list[str], text: str) -> None:
     template = compiled(text)
