@@ -43,6 +43,8 @@ class Side(Protocol):
 
     def resident_bytes(self) -> int: ...
 
+    def cpu_ms(self) -> float: ...
+
 
 @dataclass(slots=True)
 class Times:
@@ -51,6 +53,8 @@ class Times:
     cold: dict[str, list[float]] = field(default_factory=dict)
     hot: dict[str, list[float]] = field(default_factory=dict)
     again: dict[str, list[float]] = field(default_factory=dict)
+    cpu: dict[str, list[float]] = field(default_factory=dict)
+    """What all processes of a side took of the processors for a cold query: holds on a busy machine too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,8 @@ def measure(plan: Plan, programs: Path) -> list[Record]:
         for _ in range(plan.cold_rounds):
             for shape in asked:
                 _cold(shape, ours, peers, times[shape.name])
-                print(f"cold {shape.name}: {_medians(times[shape.name].cold)}", flush=True)
+                took = times[shape.name]
+                print(f"cold {shape.name}: {_medians(took.cold)}; CPU {_medians(took.cpu)}", flush=True)
     facts |= {"rss_mb": {name: round(size / 1e6) for name, size in resident.items()}}
     return [
         record for peer in (PROMETHEUS, VICTORIA) for record in _records(peer, asked, times, checked, facts)
@@ -193,8 +198,10 @@ def _cold(shape: Shape, ours: Ours, peers: Sequence[Peer], times: Times) -> None
     for side in sides:
         side.restart()
     _wake(ours, peers)
-    for name, ask in _asks(ours, peers, shape).items():
-        times.cold.setdefault(name, []).append(_timed(ask))
+    for side, ask in zip(sides, _asks(ours, peers, shape).values(), strict=True):
+        before = side.cpu_ms()
+        times.cold.setdefault(side.name, []).append(_timed(ask))
+        times.cpu.setdefault(side.name, []).append(side.cpu_ms() - before)
 
 
 def _wake(ours: Ours, peers: Sequence[Peer]) -> None:
@@ -233,6 +240,8 @@ def _records(
                 f"{mine:.1f} ms, {peer} {theirs:.1f} ms, ratio {theirs / mine:.2f}, best {min(of[SHOWN]):.1f}"
                 f" / {min(of[peer]):.1f}, {checked[shape.name]}"
             )
+            if kind == "cold":
+                lines[shape.name] += f", CPU {_medians(times[shape.name].cpu)}"
             if theirs >= SLOW_MS:
                 ratios.append(theirs / mine)
             else:

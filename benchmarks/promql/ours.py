@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.ingest.peers.server import PeerError, free_ports
 from benchmarks.promql.lake import ORGS
-from benchmarks.promql.peers import HttpApi, resident_bytes
+from benchmarks.promql.peers import HttpApi, cpu_ms, resident_bytes
 from resources.settings import Settings
 
 SHOWN = "Lakerunner"
@@ -71,6 +71,9 @@ class Ours:
     def restart(self) -> None:
         self.stop()
         self.start()
+
+    def cpu_ms(self) -> float:
+        return sum(cpu_ms(process.pid) for process in self._processes)
 
     def resident_bytes(self) -> int:
         return sum(resident_bytes(process.pid) for process in self._processes)

@@ -98,6 +98,9 @@ class Peer:
     def resident_bytes(self) -> int:
         return resident_bytes(self.server.pid)
 
+    def cpu_ms(self) -> float:
+        return cpu_ms(self.server.pid)
+
     def stop(self) -> None:
         self.api.close()
         self.server.stop()
@@ -106,6 +109,12 @@ class Peer:
 def resident_bytes(pid: int) -> int:
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def cpu_ms(pid: int) -> float:
+    """What the threads that it has have taken so far."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e6
 
 
 def _arguments(name: str, program: Path, folder: Path) -> list[str]:
