@@ -32,7 +32,7 @@ from lakerunner_query.api.loki_params import Asked, instant, query_text, ranged
 from lakerunner_query.api.loki_patterns import patterns
 from lakerunner_query.api.loki_replies import JSON, METHODS, reply
 from lakerunner_query.api.loki_status import STATUS_HANDLERS
-from lakerunner_query.api.loki_thinning import thinned
+from lakerunner_query.api.loki_thinning import Thinning
 from lakerunner_query.api.loki_volumes import index_stats, index_volume, index_volume_range
 from lakerunner_query.api.services import Services
 from lakerunner_query.api.watching import QueryWatch
@@ -92,13 +92,15 @@ async def _streams(
     within = LogRange(org, during.start_ns, during.end_ns, during.limit, during.reverse, distinct=True)
     tables: list[pa.Table] = []
     collected, size = Collected(0), 0
-    async with aclosing(thinned(services.engine, query_text(asked), within, during.interval_ns)) as answers:
+    thinning = Thinning(during.interval_ns, during.reverse)
+    prepared = await services.engine.prepare(query_text(asked), within)
+    async with aclosing(services.engine.run(prepared)) as answers:
         async for answer in answers:
             if isinstance(answer, Finished):
                 watch.finished(answer)
                 collected = answer.collected
             else:
-                tables.append(answer.table)
+                tables.append(thinning.kept(answer.table))
                 size += answer.table.nbytes
                 _check_size(size)
     seconds = time.perf_counter() - began
