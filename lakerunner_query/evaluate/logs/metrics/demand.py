@@ -15,11 +15,16 @@ from lakerunner_query.evaluate.logs.metrics.series import Naming
 from lakerunner_query.evaluate.logs.source import Demand
 from lakerunner_query.lang.logql.ast import (
     Binary,
+    Drop,
     Grouping,
+    Keep,
+    LabelFormat,
     LabelReplace,
     LogRange,
     RangeAggregation,
+    Rename,
     SampleExpr,
+    Stage,
     VectorAggregation,
 )
 
@@ -53,7 +58,15 @@ def naming_of(expr: RangeAggregation, pushed: Grouping | None) -> Naming:
     gone = frozenset(grouping.labels if grouping else ())
     if expr.range.unwrap is not None:
         gone |= {expr.range.unwrap.label}
-    return Naming(gone, is_without=True)
+    leaves_out = bool(grouping and grouping.labels) or any(map(_takes_away, expr.range.query.stages))
+    return Naming(gone, is_without=True, drops_empty=leaves_out)
+
+
+def _takes_away(stage: Stage) -> bool:
+    """Loki builds a label set anew where a label may have gone, and then without the empty ones."""
+    if isinstance(stage, LabelFormat):
+        return any(isinstance(one, Rename) for one in stage.operations)
+    return isinstance(stage, Keep | Drop)
 
 
 def demand_of(expr: RangeAggregation, naming: Naming) -> Demand:

@@ -69,7 +69,10 @@ def _total(numbers: Doubles, low: Integer, high: Integer) -> float:
 
 @scanner
 def _mean(numbers: Doubles, low: Integer, high: Integer) -> float:
-    """Corrected sample by sample: it overflows only where the mean itself does."""
+    """Sum by count; where that is not finite, corrected sample by sample: means overflow later than sums."""
+    total = _total(numbers, low, high)
+    if np.isfinite(total):
+        return total / float(high - low)
     mean = 0.0
     for row in range(low, high):
         number, count = numbers[row], float(row - low + 1)

@@ -25,10 +25,12 @@ class Naming:
 
     names: frozenset[str]
     is_without: bool
+    drops_empty: bool = False
+    """A label without a value is no label."""
 
 
 class SeriesTable:
-    """Numbers of label sets; an empty value is a value."""
+    """Numbers of label sets; an empty value is a value, unless the naming says otherwise."""
 
     def __init__(self, naming: Naming) -> None:
         self._naming = naming
@@ -45,4 +47,6 @@ class SeriesTable:
     def numbered(self, frame: LogFrame) -> Int64s:
         """The series of each row."""
         codes, labels = grouped(frame, self._naming.names, without=self._naming.is_without)
+        if self._naming.drops_empty:
+            labels = [tuple(pair for pair in one if pair[1]) for one in labels]
         return coded(labels, self._codes)[codes]
