@@ -37,6 +37,20 @@ def sign(values: Doubles) -> Doubles:
     return found
 
 
+def sinh(values: Doubles) -> Doubles:
+    return _halved(np.sinh(values), values, np.copysign(np.inf, values))
+
+
+def cosh(values: Doubles) -> Doubles:
+    return _halved(np.cosh(values), values, np.full(values.shape, np.inf))
+
+
+def _halved(found: Doubles, values: Doubles, infinite: Doubles) -> Doubles:
+    """Prometheus halves `e^x`: where that is infinite already, its half is too."""
+    answers: Doubles = np.where(np.isinf(np.exp(np.abs(values))), infinite, found)
+    return answers
+
+
 def round_to(context: Context, call: Call) -> Value:
     """Ties go up. `to_nearest` is inverted first: fewer digits are lost."""
     vector = vector_of(context, call)
@@ -90,8 +104,8 @@ SIMPLE: dict[str, Implementation] = {
     "asin": of_floats(np.arcsin),
     "acos": of_floats(np.arccos),
     "atan": of_floats(np.arctan),
-    "sinh": of_floats(np.sinh),
-    "cosh": of_floats(np.cosh),
+    "sinh": of_floats(sinh),
+    "cosh": of_floats(cosh),
     "tanh": of_floats(np.tanh),
     "asinh": of_floats(np.arcsinh),
     "acosh": of_floats(np.arccosh),

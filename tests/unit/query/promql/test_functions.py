@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakerunner_query.evaluate.failures import EvaluationError
 from lakerunner_query.evaluate.functions import FUNCTIONS, dates
 from lakerunner_query.evaluate.functions.extremes import larger, smaller
-from lakerunner_query.evaluate.functions.simple import SIMPLE
+from lakerunner_query.evaluate.functions.simple import SIMPLE, cosh, sinh
 from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.lang.promql.functions import SIGNATURES
 from tests.unit.query.promql.functions_at_hand import answer, asked, is_nan, labels, ranged, said, source_of
@@ -25,6 +25,15 @@ BOUND = {"start", "end", "step", "range"}
 
 def test_every_function_of_the_language_is_there() -> None:
     assert set(FUNCTIONS) == set(SIGNATURES) - BOUND
+
+
+def test_hyperbolic_functions_are_infinite_where_the_power_of_e_is() -> None:
+    values = np.array([0.0, 709.7, 710.0, -710.0, np.inf, np.nan])
+    with np.errstate(all="ignore"):
+        assert np.isinf(cosh(values)).tolist() == [False, False, True, True, True, False]
+        assert sinh(values)[2:5].tolist() == [np.inf, -np.inf, np.inf]
+        assert sinh(values)[:2].tolist() == np.sinh(values[:2]).tolist()
+        assert np.isnan(sinh(values)[5])
 
 
 @settings(max_examples=100, deadline=None)
