@@ -9,6 +9,7 @@ Python, not in a kernel, is named by `fallbacks`, so that EXPLAIN can say it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lakerunner_query.evaluate.logs.columns import remembering
@@ -44,41 +45,63 @@ from lakerunner_query.lang.logql.ast import (
     Unpack,
 )
 
-Run = Callable[[LogFrame, Any, Wanted, int], LogFrame]
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When the query runs, and how it can be ended: templates ask, which may take long."""
+
+    now_ns: int
+    check: Callable[[], None] | None
 
 
-def _json(frame: LogFrame, stage: Json, wanted: Wanted, _now_ns: int) -> LogFrame:
+Run = Callable[[LogFrame, Any, Wanted, Moment], LogFrame]
+
+
+def _json(frame: LogFrame, stage: Json, wanted: Wanted, _moment: Moment) -> LogFrame:
     return json_paths(frame, stage.extractions, wanted) if stage.extractions else json_fields(frame, wanted)
 
 
-def _logfmt(frame: LogFrame, stage: Logfmt, wanted: Wanted, _now_ns: int) -> LogFrame:
+def _logfmt(frame: LogFrame, stage: Logfmt, wanted: Wanted, _moment: Moment) -> LogFrame:
     return (logfmt_keys if stage.extractions else logfmt_pairs)(frame, stage, wanted)
 
 
 _RUN: dict[type, Run] = {
-    LineFilter: lambda frame, stage, _wanted, _now_ns: line_filter(frame, stage),
-    LabelFilter: lambda frame, stage, _wanted, _now_ns: label_filter(frame, stage),
+    LineFilter: lambda frame, stage, _wanted, _moment: line_filter(frame, stage),
+    LabelFilter: lambda frame, stage, _wanted, _moment: label_filter(frame, stage),
     Json: _json,
     Logfmt: _logfmt,
-    Regexp: lambda frame, stage, wanted, _now_ns: regexp_groups(frame, stage, wanted),
-    Pattern: lambda frame, stage, wanted, _now_ns: pattern_captures(frame, stage, wanted),
-    Unpack: lambda frame, _stage, wanted, _now_ns: unpacked(frame, wanted),
-    Decolorize: lambda frame, _stage, _wanted, _now_ns: decolorized(frame),
-    Keep: lambda frame, stage, _wanted, _now_ns: kept_labels(frame, stage),
-    Drop: lambda frame, stage, _wanted, _now_ns: without_labels(frame, stage),
-    LineFormat: lambda frame, stage, _wanted, now_ns: line_format(frame, stage.template, now_ns),
-    LabelFormat: lambda frame, stage, _wanted, now_ns: label_format(frame, stage.operations, now_ns),
+    Regexp: lambda frame, stage, wanted, _moment: regexp_groups(frame, stage, wanted),
+    Pattern: lambda frame, stage, wanted, _moment: pattern_captures(frame, stage, wanted),
+    Unpack: lambda frame, _stage, wanted, _moment: unpacked(frame, wanted),
+    Decolorize: lambda frame, _stage, _wanted, _moment: decolorized(frame),
+    Keep: lambda frame, stage, _wanted, _moment: kept_labels(frame, stage),
+    Drop: lambda frame, stage, _wanted, _moment: without_labels(frame, stage),
+    LineFormat: lambda frame, stage, _wanted, moment: line_format(
+        frame, stage.template, moment.now_ns, moment.check
+    ),
+    LabelFormat: lambda frame, stage, _wanted, moment: label_format(
+        frame, stage.operations, moment.now_ns, moment.check
+    ),
 }
 
 _TAKE_AWAY = (Keep, Drop, LabelFormat)
 
 
-def apply(frame: LogFrame, stages: Sequence[Stage], demand: Demand, now_ns: int) -> LogFrame:
-    """The rows that pass all stages, with the labels the demand asks for (and maybe others)."""
-    wanted = wanted_by(stages, demand)
+def apply(
+    frame: LogFrame,
+    stages: Sequence[Stage],
+    demand: Demand,
+    now_ns: int,
+    check: Callable[[], None] | None = None,
+) -> LogFrame:
+    """The rows that pass all stages, with the labels the demand asks for (and maybe others).
+
+    `check` is called while templates run, and raises where the query was cancelled or is too late.
+    """
+    wanted, moment = wanted_by(stages, demand), Moment(now_ns, check)
     for number, stage in enumerate(stages):
         before = frame
-        frame = _RUN[type(stage)](frame, stage, wanted[number + 1], now_ns)
+        frame = _RUN[type(stage)](frame, stage, wanted[number + 1], moment)
         if isinstance(stage, _TAKE_AWAY) and parses(stages[number + 1 :]):
             frame = remembering(before, frame)
     return frame

@@ -10,6 +10,7 @@ import math
 from decimal import Decimal
 
 _MANTISSA_BITS = 52
+_LEAST_POWER = -1074
 _PLAIN_BELOW = 6
 """Powers of ten at and above are written with an exponent."""
 VERBS = frozenset("beEfFgGxX")
@@ -78,7 +79,9 @@ def _rounded(mantissa: int, dropped: int) -> int:
 
 
 def _binary(value: float) -> str:
+    """Mantissa and power of two; numbers too small to be normal share the least power."""
     fraction, exponent = math.frexp(value)
-    mantissa = int(fraction * (1 << (_MANTISSA_BITS + 1)))
-    exponent = exponent - _MANTISSA_BITS - 1 if value else -1074
+    mantissa, exponent = int(fraction * (1 << (_MANTISSA_BITS + 1))), exponent - _MANTISSA_BITS - 1
+    if value == 0 or exponent < _LEAST_POWER:
+        mantissa, exponent = mantissa >> max(0, _LEAST_POWER - exponent), _LEAST_POWER
     return f"{mantissa}p{'-' if exponent < 0 else '+'}{abs(exponent)}"

@@ -196,13 +196,14 @@ def _float(value: float, verb: str, flags: Flags) -> str:
 
 
 def _with_point(text: str, verb: str, precision: int | None) -> str:
-    """`#` keeps the point and, of `%g`, the zeros behind it."""
-    mark = next((at for at, char in enumerate(text) if char in "eEpP" and verb not in "xX"), len(text))
+    """`#` keeps the point and, of `%g` and `%x`, the zeros behind it."""
+    marks = "pP" if verb in "xX" else "eE"
+    mark = next((at for at, char in enumerate(text) if char in marks), len(text))
     body, tail = text[:mark], text[mark:]
     digits = len(body.lstrip("-").replace(".", "").lstrip("0")) or 1
     if "." not in body:
         body += "."
-    if verb in "gG":
+    if verb in "gGx":
         body += "0" * max(0, (6 if precision is None else precision) - digits)
     return body + tail
 

@@ -157,3 +157,15 @@ def test_lines_that_are_no_text(stages: str) -> None:
 def test_templates_that_never_end(stages: str) -> None:
     with pytest.raises(LimitExceededError, match="template"):
         ran(["x" * 1000] * 10, stages)
+
+
+def test_a_cancelled_query_ends_in_the_middle_of_a_template() -> None:
+    class GoneError(Exception):
+        pass
+
+    def check() -> None:
+        raise GoneError
+
+    stages = parse('{app="x"} | line_format `{{range 100000}}{{end}}`').stages
+    with pytest.raises(GoneError):
+        pipeline.apply(frame_of({}, ["x"]), stages, Demand(None), NOW_NS, check)
