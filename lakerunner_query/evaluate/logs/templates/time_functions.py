@@ -25,7 +25,8 @@ from lakerunner_query.evaluate.logs.templates.signatures import (
 from lakerunner_query.evaluate.logs.templates.signatures import (
     TIME as A_TIME,
 )
-from lakerunner_query.evaluate.logs.templates.time_parsing import TimeParseError, parsed
+from lakerunner_query.evaluate.logs.templates.time_parsing import parsed
+from lakerunner_query.evaluate.logs.templates.time_settling import TimeParseError
 from lakerunner_query.evaluate.logs.templates.times import SECOND, UTC_ZONE, ZERO_TIME, Time, moment, zone
 from lakerunner_query.evaluate.logs.templates.values import Int64, TemplateError, wrapped
 from lakerunner_query.lang.gotemplate.numbers import INT_MAX, INT_MIN

@@ -7,25 +7,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 from lakerunner_query.evaluate.logs.templates.layouts import elements
 from lakerunner_query.evaluate.logs.templates.quoted import quoted_as_time
-from lakerunner_query.evaluate.logs.templates.times import (
-    DAYS,
-    MONTHS,
-    SECOND,
-    UTC_ZONE,
-    Time,
-    Zone,
-    days_in,
-    days_of,
-    moment,
-)
-
-
-class TimeParseError(ValueError):
-    """Go's words for a value that does not follow its layout."""
+from lakerunner_query.evaluate.logs.templates.time_settling import Read, TimeParseError, refusal, settled
+from lakerunner_query.evaluate.logs.templates.times import DAYS, MONTHS, UTC_ZONE, Time, Zone
 
 
 class _BadError(Exception):
@@ -34,27 +20,6 @@ class _BadError(Exception):
 
 class _RangeError(Exception):
     """A number is too large for what it stands for."""
-
-
-@dataclass(slots=True)
-class _Read:
-    """What was read so far; None is not given."""
-
-    rest: str
-    year: int = 0
-    month: int | None = None
-    day: int | None = None
-    day_of_year: int | None = None
-    hour: int = 0
-    minute: int = 0
-    second: int = 0
-    nanosecond: int = 0
-    afternoon: bool | None = None
-    zone: Zone | None = None
-    offset: int | None = None
-    zone_name: str = ""
-    upcoming: str = field(default="")
-    """The element of the layout behind the one being read."""
 
 
 _DIGITS = re.compile(r"[0-9]+")
@@ -68,7 +33,7 @@ _SHORT_MONTHS, _SHORT_DAYS = tuple(name[:3] for name in MONTHS), tuple(name[:3] 
 
 def parsed(layout: str, value: str, default: Zone) -> Time:
     """The time; without a zone in the value it is one of `default`."""
-    read = _Read(value)
+    read = Read(value)
     pairs = elements(layout)
     for at, (plain, element) in enumerate(pairs):
         read.upcoming = pairs[at + 1][1] if element and not pairs[at + 1][0] else ""
@@ -79,12 +44,12 @@ def parsed(layout: str, value: str, default: Zone) -> Time:
             if element:
                 _take(element, read)
             elif read.rest:
-                raise _refusal(value, f"extra text: {quoted_as_time(read.rest)}")
+                raise refusal(value, f"extra text: {quoted_as_time(read.rest)}")
         except _RangeError as error:
-            raise _refusal(value, f"{error} out of range") from error
+            raise refusal(value, f"{error} out of range") from error
         except _BadError as error:
             raise _mismatch(layout, value, held, element) from error
-    return _time(value, read, default)
+    return settled(value, read, default)
 
 
 def _mismatch(layout: str, value: str, rest: str, element: str) -> TimeParseError:
@@ -92,11 +57,7 @@ def _mismatch(layout: str, value: str, rest: str, element: str) -> TimeParseErro
     return TimeParseError(f"parsing time {shown[0]} as {shown[1]}: cannot parse {shown[2]} as {shown[3]}")
 
 
-def _refusal(value: str, why: str) -> TimeParseError:
-    return TimeParseError(f"parsing time {quoted_as_time(value)}: {why}")
-
-
-def _skip(read: _Read, plain: str) -> bool:
+def _skip(read: Read, plain: str) -> bool:
     """Plain text of the layout; a run of spaces stands for any number of them."""
     while plain:
         if plain[0] == " ":
@@ -110,7 +71,7 @@ def _skip(read: _Read, plain: str) -> bool:
     return True
 
 
-def _take(element: str, read: _Read) -> None:
+def _take(element: str, read: Read) -> None:
     if element[0] in "-Z":
         _take_offset(element, read)
     elif element[0] in ".,":
@@ -129,7 +90,7 @@ def _take(element: str, read: _Read) -> None:
         _take_number(element, read)
 
 
-def _take_number(element: str, read: _Read) -> None:
+def _take_number(element: str, read: Read) -> None:
     value = _number(read, 2, fixed=element[0] == "0", blanks=element == "_2")
     match element.strip("0_"):
         case "1":
@@ -148,7 +109,7 @@ def _take_number(element: str, read: _Read) -> None:
                 _take_fraction(".9", read)
 
 
-def _number(read: _Read, most: int, *, fixed: bool, blanks: int = 0) -> int:
+def _number(read: Read, most: int, *, fixed: bool, blanks: int = 0) -> int:
     for _ in range(blanks):
         read.rest = read.rest.removeprefix(" ")
     found = _DIGITS.match(read.rest)
@@ -165,7 +126,7 @@ def _within(value: int, least: int, most: int, what: str) -> int:
     return value
 
 
-def _take_year(element: str, read: _Read) -> None:
+def _take_year(element: str, read: Read) -> None:
     digits = read.rest[: len(element)]
     if element == "06" and digits[:1] in {"+", "-"} and digits[1:].isdigit():
         read.year = int(digits) + 2000
@@ -178,7 +139,7 @@ def _take_year(element: str, read: _Read) -> None:
     read.rest = read.rest[len(element) :]
 
 
-def _take_name(element: str, read: _Read) -> None:
+def _take_name(element: str, read: Read) -> None:
     tables = {"Jan": _SHORT_MONTHS, "January": MONTHS, "Mon": _SHORT_DAYS, "Monday": DAYS}
     for at, name in enumerate(tables[element]):
         if read.rest[: len(name)].lower() == name.lower():
@@ -189,7 +150,7 @@ def _take_name(element: str, read: _Read) -> None:
     raise _BadError
 
 
-def _take_half(element: str, read: _Read) -> None:
+def _take_half(element: str, read: Read) -> None:
     halves = {"PM": True, "AM": False} if element == "PM" else {"pm": True, "am": False}
     if read.rest[:2] not in halves:
         raise _BadError
@@ -197,7 +158,7 @@ def _take_half(element: str, read: _Read) -> None:
     read.rest = read.rest[2:]
 
 
-def _take_fraction(element: str, read: _Read) -> None:
+def _take_fraction(element: str, read: Read) -> None:
     found = _FRACTION.match(read.rest)
     text = found[0] if found else ""
     if element[1] == "0":
@@ -209,7 +170,7 @@ def _take_fraction(element: str, read: _Read) -> None:
         read.rest = read.rest[len(text) :]
 
 
-def _take_offset(element: str, read: _Read) -> None:
+def _take_offset(element: str, read: Read) -> None:
     if element[0] == "Z" and read.rest.startswith("Z"):
         read.zone, read.rest = UTC_ZONE, read.rest[1:]
         return
@@ -233,7 +194,7 @@ def _take_offset(element: str, read: _Read) -> None:
     read.offset = ((hours * 60 + minutes) * 60 + seconds) * (-1 if text[0] == "-" else 1)
 
 
-def _take_zone_name(read: _Read) -> None:
+def _take_zone_name(read: Read) -> None:
     if read.rest.startswith("UTC"):
         read.zone, read.rest = UTC_ZONE, read.rest[3:]
         return
@@ -241,59 +202,3 @@ def _take_zone_name(read: _Read) -> None:
     if found is None:
         raise _BadError
     read.zone_name, read.rest = found[0], read.rest[found.end() :]
-
-
-def _time(value: str, read: _Read, default: Zone) -> Time:
-    if read.afternoon and read.hour < 12:
-        read.hour += 12
-    elif read.afternoon is False and read.hour == 12:
-        read.hour = 0
-    if read.day_of_year is not None:
-        _settle_day_of_year(value, read)
-    month, day = read.month or 1, 1 if read.day is None else read.day
-    if not 1 <= day <= days_in(read.year, month):
-        raise _refusal(value, "day out of range")
-    seconds = read.hour * 3600 + read.minute * 60 + read.second
-    return _in_zone(read, moment(read.year, month, day, seconds, read.nanosecond, UTC_ZONE), default)
-
-
-def _in_zone(read: _Read, as_utc: Time, default: Zone) -> Time:
-    if read.zone is not None:
-        return as_utc
-    if read.offset is not None:
-        ns = as_utc.ns - read.offset * SECOND
-        offset, name = default.at(ns // SECOND)
-        if offset == read.offset and read.zone_name in {"", name}:
-            return Time(ns, default)
-        return Time(ns, Zone(None, read.offset, read.zone_name))
-    if read.zone_name:
-        return _named(read.zone_name, as_utc, default)
-    offset, _ = default.at(as_utc.seconds)
-    if offset:
-        offset, _ = default.at(as_utc.seconds - offset)
-    return Time(as_utc.ns - offset * SECOND, default)
-
-
-def _named(name: str, as_utc: Time, default: Zone) -> Time:
-    """An abbreviation: of the default zone if it has that one, else of a zone known by name alone."""
-    for guess in (0, -43_200, 43_200, 15_552_000, -15_552_000):
-        offset, abbreviation = default.at(as_utc.seconds + guess)
-        if abbreviation == name:
-            return Time(as_utc.ns - offset * SECOND, default)
-    offset = int(name[3:]) * 3600 if name.startswith("GMT") and len(name) > 3 else 0
-    return Time(as_utc.ns, Zone(None, offset, name))
-
-
-def _settle_day_of_year(value: str, read: _Read) -> None:
-    number = read.day_of_year or 0
-    if not 1 <= number <= days_of(read.year + 1, 1, 1) - days_of(read.year, 1, 1):
-        raise _refusal(value, "day-of-year out of range")
-    month = 1
-    while number > days_in(read.year, month):
-        number -= days_in(read.year, month)
-        month += 1
-    if read.month not in {None, month}:
-        raise _refusal(value, "day-of-year does not match month")
-    if read.day not in {None, number}:
-        raise _refusal(value, "day-of-year does not match day")
-    read.month, read.day = month, number

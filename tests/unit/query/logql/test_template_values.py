@@ -14,7 +14,8 @@ from lakerunner_query.evaluate.logs.templates.durations import parsed_duration, 
 from lakerunner_query.evaluate.logs.templates.floats import spell
 from lakerunner_query.evaluate.logs.templates.layouts import formatted, spelled
 from lakerunner_query.evaluate.logs.templates.printing import sprintf
-from lakerunner_query.evaluate.logs.templates.time_parsing import TimeParseError, parsed
+from lakerunner_query.evaluate.logs.templates.time_parsing import parsed
+from lakerunner_query.evaluate.logs.templates.time_settling import TimeParseError
 from lakerunner_query.evaluate.logs.templates.times import SECOND, UTC_ZONE, Time, civil, days_of, zone
 from lakerunner_query.lang.gotemplate.quoting import quote, unquote
 from tests.unit.query.logql.template_frames import text_of
