@@ -10,27 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_query.evaluate.logs.kernels.fields import TOKENS, Tokens, emit
+from lakerunner_query.evaluate.logs.kernels.searching import find
 from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s
 from lakerunner_query.windows.functions import Flags, Int64s
 from resources.kernel import Integer, kernel, scanner
 
 UNNAMED = -2
-
-
-@scanner
-def find(data: Bytes, at: Integer, end: Integer, needle: Bytes, start: Integer, length: Integer) -> Integer:
-    """Where the text `needle[start:start + length]` begins from `at` on, or -1."""
-    first = needle[start]
-    last = end - length
-    while at <= last:
-        if data[at] == first:
-            place = 1
-            while place < length and data[at + place] == needle[start + place]:
-                place += 1
-            if place == length:
-                return np.int64(at)
-        at += 1
-    return np.int64(-1)
 
 
 @kernel

@@ -49,24 +49,24 @@ def strings(data: Bytes, offsets: Int32s) -> pa.StringArray:
 
 
 @scanner
-def _word(data: Bytes, position: Integer) -> np.uint64:
+def word(data: Bytes, position: Integer) -> np.uint64:
     """Eight bytes, little endian (LLVM makes this one load)."""
     at = np.uint64(position)
-    word = np.uint64(0)
+    value = np.uint64(0)
     for index in range(8):
-        word |= np.uint64(data[at + np.uint64(index)]) << np.uint64(8 * index)
-    return word
+        value |= np.uint64(data[at + np.uint64(index)]) << np.uint64(8 * index)
+    return value
 
 
 @scanner
 def _padded(data: Bytes, position: Integer) -> np.uint64:
     """Eight bytes, zeros where the data is over."""
     if position + 8 <= len(data):
-        return _word(data, position)
-    word = np.uint64(0)
+        return word(data, position)
+    value = np.uint64(0)
     for index in range(len(data) - position):
-        word |= np.uint64(data[np.uint64(position + index)]) << np.uint64(8 * index)
-    return word
+        value |= np.uint64(data[np.uint64(position + index)]) << np.uint64(8 * index)
+    return value
 
 
 @inlined
@@ -80,7 +80,7 @@ def hash_span(data: Bytes, start: Integer, length: Integer, seed: np.uint64) -> 
     value = (np.uint64(length) ^ seed) * _MULTIPLIER
     offset = 0
     while offset + 8 <= length:
-        value = (value ^ _word(data, start + offset)) * _MULTIPLIER
+        value = (value ^ word(data, start + offset)) * _MULTIPLIER
         value ^= value >> np.uint64(29)
         offset += 8
     if offset < length:
@@ -92,7 +92,7 @@ def hash_span(data: Bytes, start: Integer, length: Integer, seed: np.uint64) -> 
 def same_span(data: Bytes, left: Integer, right: Integer, length: Integer) -> bool:
     offset = 0
     while offset + 8 <= length:
-        if _word(data, left + offset) != _word(data, right + offset):
+        if word(data, left + offset) != word(data, right + offset):
             return False
         offset += 8
     if offset == length:

@@ -12,6 +12,7 @@ from lakerunner_query.errors import ParseError
 from lakerunner_query.evaluate.logs.addresses import AddressPatternError, address_range
 from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.kernels.patterns import matching_rows
+from lakerunner_query.evaluate.logs.kernels.searching import containing_rows
 from lakerunner_query.evaluate.logs.kernels.text import text_of
 from lakerunner_query.evaluate.logs.stages.pattern_text import filter_pattern
 from lakerunner_query.lang.logql.ast import LineFilter
@@ -41,7 +42,9 @@ def _alternatives(lines: pa.StringArray, stage: LineFilter) -> Iterator[Flags]:
         elif stage.op.is_regex and literal(value) is None:
             yield pc.match_substring_regex(lines, value).to_numpy(False)
         else:
-            yield pc.match_substring(lines, value).to_numpy(False)
+            needle = np.frombuffer(value.encode() or b"\0", np.uint8)[: len(value.encode())]
+            text = text_of(lines)
+            yield containing_rows(text.data, text.offsets, needle)
     for value in stage.ips:
         try:
             yield address_range(value).held_by(lines)
