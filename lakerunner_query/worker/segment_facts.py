@@ -36,6 +36,8 @@ class RowGroups:
     max_ns: Int64s
     min_stream: Int64s
     max_stream: Int64s
+    bytes: Int64s
+    """Of all columns, before compression."""
 
     def overlapping(self, start_ns: int, end_ns: int, stream_ids: Int64s) -> Flags:
         """Those that may have rows of one of these streams in `[start_ns, end_ns)`."""
@@ -109,7 +111,8 @@ def _row_groups(metadata: pq.FileMetaData) -> RowGroups:
     sizes = np.array([0, *(group.num_rows for group in groups)], np.int64)
     times = np.array([_bounds(group, place["chq_tsns"]) for group in groups], np.int64).reshape(-1, 2)
     ids = np.array([_bounds(group, place["chq_stream_id"]) for group in groups], np.int64).reshape(-1, 2)
-    return RowGroups(np.cumsum(sizes), times[:, 0], times[:, 1], ids[:, 0], ids[:, 1])
+    plain = np.array([group.total_byte_size for group in groups], np.int64)
+    return RowGroups(np.cumsum(sizes), times[:, 0], times[:, 1], ids[:, 0], ids[:, 1], plain)
 
 
 def _bounds(group: pq.RowGroupMetaData, column: int) -> tuple[int, int]:

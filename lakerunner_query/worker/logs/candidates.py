@@ -31,6 +31,7 @@ from lakerunner_query.worker.logs.sources import columns_for
 from lakerunner_query.worker.logs.statements import Question, rows
 from lakerunner_query.worker.logs.stream_ranks import StreamRanks
 from lakerunner_query.worker.logs.wide import Places, fetched
+from lakerunner_query.worker.logs.windows import rows_within
 from lakerunner_query.worker.opening import Opened
 from resources.duckdb import Cancellation, DuckSession
 
@@ -38,6 +39,7 @@ RANK = "rank"
 MAX_BYTES = 256 * 1024 * 1024
 FIRST_RUN, LONGEST_RUN = 4096, 65_536
 AT_ONCE = 400_000
+BYTES_AT_ONCE = 128 * 1024 * 1024
 """Rows that wait for the stages."""
 NO_LABELS = Demand(frozenset(), line=False)
 EVERYTHING = Demand(None)
@@ -94,17 +96,17 @@ class Candidates:
         return pa.concat_tables(found) if found else self._read(question, [MESSAGE], 0), True
 
     def _runs(self, question: Question, columns: Sequence[str]) -> Iterator[pa.Table]:
-        size = FIRST_RUN
+        size, longest = FIRST_RUN, rows_within(self.group, BYTES_AT_ONCE // 4, LONGEST_RUN)
         for table in self._portions(question, columns):
             start = 0
             while start < table.num_rows:
                 yield table.slice(start, size)
                 start += size
-                size = min(LONGEST_RUN, size * 2)
+                size = min(longest, size * 2)
 
     def _portions(self, question: Question, columns: Sequence[str]) -> Iterator[pa.Table]:
         """All rows in order, so many at a time: the next begin at the time where these end."""
-        limit, skipped = AT_ONCE, 0
+        limit, skipped = rows_within(self.group, BYTES_AT_ONCE, AT_ONCE), 0
         while True:
             table = self._read(question, columns, limit)
             yield table.slice(skipped)

@@ -31,10 +31,10 @@ from lakerunner_query.worker.logs.shared import DAMAGE, Shared, damage
 from lakerunner_query.worker.logs.sources import columns_for
 from lakerunner_query.worker.logs.statements import Question, rows
 from lakerunner_query.worker.logs.stream_ranks import StreamRanks
-from lakerunner_query.worker.logs.windows import Window, WindowSizes, windows
+from lakerunner_query.worker.logs.windows import Window, WindowSizes, rows_within, windows
 from lakerunner_query.worker.opening import Opened, OpenedSet
 
-FRAME_ROWS = 131_072
+FRAME_ROWS, FRAME_BYTES = 131_072, 64 * 1024 * 1024
 WINDOWS = WindowSizes(rows=1_000_000, first=1.0)
 NO_LINE_NEEDED = (LabelFilter, Keep, DropStage)
 BUCKETS, ROWS_ONE_BY_ONE = "counted in SQL", "rows"
@@ -124,10 +124,11 @@ class LakeLogSource:
         statement = rows(question, columns)
         streams = ranks.table(stream for one in question.group for stream in one.streams)
         run = self.shared.cancellation.run
+        size = rows_within(question.group, FRAME_BYTES, FRAME_ROWS)
         with self.shared.session.cursor() as cursor:
             cursor.register("streams", streams)
             relation = cursor.sql(statement.sql, params=statement.parameters)
-            reader = run(cursor, lambda: relation.to_arrow_reader(FRAME_ROWS))
+            reader = run(cursor, lambda: relation.to_arrow_reader(size))
             while (batch := run(cursor, lambda: next(reader, None))) is not None:
                 yield pa.Table.from_batches([batch])
 

@@ -18,7 +18,15 @@ from lakerunner_query.lang.logql.ast import LabelFilter, LabelMatch, LineFilter,
 from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.lang.regex import for_duckdb
 from lakerunner_query.plan.rules.labels import stored_matches
-from lakerunner_query.worker.logs.sources import EXTRACTED, OVERFLOWS, UNKNOWN, as_hex, if_any, sources_of
+from lakerunner_query.worker.logs.sources import (
+    EXTRACTED,
+    OVERFLOWS,
+    UNKNOWN,
+    Source,
+    as_hex,
+    if_any,
+    sources_of,
+)
 from lakerunner_query.worker.opening import Opened
 
 LINE = "coalesce(l.log_message, '')"
@@ -69,11 +77,9 @@ def column_of(name: str, group: Sequence[Opened]) -> str | None:
         return None
     if any(label == name for one in group for stream in one.streams for label, _ in stream.labels):
         return None
-    found = {tuple(sources_of(one.footer, {name})) for one in group}
-    one_each = {sources for sources in found if sources}
-    if len(one_each) != 1 or len(next(iter(one_each))) != 1:
+    source = _single_source(name, group)
+    if source is None:
         return None
-    (source,) = next(iter(one_each))
     kinds = {one.footer.columns.get(source.column, TEXT) for one in group}
     column = f"l.{identifier(source.column)}"
     if name == "detected_level":
@@ -82,6 +88,16 @@ def column_of(name: str, group: Sequence[Opened]) -> str | None:
         zeros = "0" * ID_DIGITS[name]
         return f"coalesce(nullif(lower(hex({column})), '{zeros}'), '')"
     return f"coalesce({column}, '')" if kinds == {TEXT} else None
+
+
+def _single_source(name: str, group: Sequence[Opened]) -> Source | None:
+    """The one column that holds the label, in whatever files have it."""
+    found = {tuple(sources_of(one.footer, {name})) for one in group}
+    one_each = {sources for sources in found if sources}
+    if name == "detected_level" and len(found) > len(one_each):
+        return None  # a row without a value has the label, a file without the column has not
+    sources = next(iter(one_each), ())
+    return sources[0] if len(one_each) == len(sources) == 1 else None
 
 
 def key_of(name: str, group: Sequence[Opened]) -> str | None:

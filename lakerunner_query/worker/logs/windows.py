@@ -16,6 +16,10 @@ import numpy as np
 from lakerunner_query.windows.functions import Flags, Int64s
 from lakerunner_query.worker.opening import Opened
 
+FEWEST_ROWS = 1000
+COMMON_BYTES = 512
+"""Of a row; a longer one counts as several."""
+
 
 @dataclass(frozen=True, slots=True)
 class WindowSizes:
@@ -62,6 +66,13 @@ def windows(
         yield _window(opened, *((first[0], begin) if reverse else (begin, last[1])))
 
 
+def rows_within(group: Sequence[Opened], size: int, most: int) -> int:
+    """So many rows are about so many bytes, judged by the whole files."""
+    rows = sum(one.footer.rows for one in group)
+    plain = sum(int(one.footer.groups.bytes.sum()) for one in group)
+    return max(FEWEST_ROWS, min(most, size * rows // max(1, plain)))
+
+
 def _extents(opened: Sequence[Opened], start_ns: int, end_ns: int) -> tuple[Int64s, Int64s, Int64s]:
     """Of all wanted row groups within the range: first time, time behind the last, rows."""
     low, high, rows = [], [], []
@@ -69,7 +80,7 @@ def _extents(opened: Sequence[Opened], start_ns: int, end_ns: int) -> tuple[Int6
         wanted, groups = wanted_groups(one, start_ns, end_ns), one.footer.groups
         low.append(np.maximum(groups.min_ns[wanted], start_ns))
         high.append(np.minimum(groups.max_ns[wanted], end_ns - 1) + 1)
-        rows.append(np.diff(groups.first)[wanted])
+        rows.append(np.maximum(np.diff(groups.first), groups.bytes // COMMON_BYTES)[wanted])
     if not low:
         return (np.zeros(0, np.int64),) * 3
     return np.concatenate(low), np.concatenate(high), np.concatenate(rows)

@@ -279,6 +279,7 @@ def test_the_last_rows_are_found_in_the_newest_row_groups(lake: Lake, worker: Wo
 def test_many_rows_at_one_time_are_told_apart_behind_a_parser(
     lake: Lake, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("lakerunner_query.worker.logs.windows.FEWEST_ROWS", 7)
     monkeypatch.setattr("lakerunner_query.worker.logs.candidates.AT_ONCE", 7)
     lines = [Line(1 + i // 20, f"n={i} parity={i % 2}") for i in range(100)]
     made = lake.write("ties", lines)

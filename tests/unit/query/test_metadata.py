@@ -11,7 +11,7 @@ from lakerunner_query.worker.segment_facts import Footer, RowGroups
 from resources.lake.segment_file import MappedColumn
 
 NOTHING = np.zeros(0, np.int64)
-NO_GROUPS = RowGroups(np.zeros(1, np.int64), NOTHING, NOTHING, NOTHING, NOTHING)
+NO_GROUPS = RowGroups(np.zeros(1, np.int64), *[NOTHING] * 5)
 WEB, OTHER = {"service_name": "web"}, {"a": "b"}
 
 
