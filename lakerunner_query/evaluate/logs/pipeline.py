@@ -4,6 +4,10 @@
 
 The order of the stages is the query's; `_RUN` is the list of what there is. What works per distinct text in
 Python, not in a kernel, is named by `fallbacks`, so that EXPLAIN can say it.
+
+Lines are valid UTF-8: what was not when it came in is U+FFFD since, and a space in labels of `json`, `logfmt`
+and `unpack`. How many labels a parser may make of how many lines is bounded in `stages/placing.py`, how many
+keys in `stages/scanning.py`, how deep objects go in `kernels/json_scan.py`.
 """
 
 from __future__ import annotations

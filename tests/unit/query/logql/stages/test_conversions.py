@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lakerunner_query.evaluate.logs.conversions import (
     ConversionError,
@@ -105,6 +108,28 @@ def test_each_distinct_value_is_converted_and_the_bad_ones_are_named() -> None:
     found = converted(values, duration_seconds)
     assert found.numbers.tolist() == [1, 0, 0.25, 0]
     assert found.failures == {1: 'time: invalid duration "x"', 3: 'time: missing unit in duration "1.5"'}
+
+
+NUMBERS = st.from_regex(r"\A-?[0-9]{1,20}(\.[0-9]{0,20})?(e[0-9])?\Z") | st.text(max_size=3)
+DURATIONS = st.from_regex(r"\A-?[0-9]{0,8}(\.[0-9]{0,12})?(ns|us|µs|ms|s|m|h|d)?\Z") | st.text(max_size=3)
+
+
+@settings(deadline=None)
+@given(st.lists(NUMBERS, max_size=10, unique=True), st.lists(DURATIONS, max_size=10, unique=True))
+def test_many_at_once_are_what_each_is(numbers: list[str], durations: list[str]) -> None:
+    for texts, convert in ((numbers, number), (durations, duration_ns), (durations, duration_seconds)):
+        found = converted(pa.array(texts, pa.string()), convert)
+        each = [said_of(text, convert) for text in texts]
+        assert found.failures == {place: said for place, said in enumerate(each) if isinstance(said, str)}
+        assert found.numbers.tolist() == [0 if isinstance(said, str) else float(said) for said in each]
+
+
+def said_of(text: str, convert: Callable[[str], float]) -> float | str:
+    """The number, or what is wrong."""
+    try:
+        return convert(text)
+    except ConversionError as error:
+        return str(error)
 
 
 def test_unwrap_takes_the_rows_that_have_the_label_and_marks_the_bad_ones() -> None:
