@@ -8,22 +8,17 @@ with an error is no more than that there is one; its labels are read again when 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from lakerunner_query.evaluate.logs.metrics.failures import names_of
 from lakerunner_query.evaluate.logs.metrics.series import Naming
 from lakerunner_query.evaluate.logs.source import Demand
+from lakerunner_query.evaluate.logs.wanted import names_in
 from lakerunner_query.lang.logql.ast import (
-    Binary,
     Drop,
     Grouping,
     Keep,
     LabelFormat,
-    LabelReplace,
     LogRange,
     RangeAggregation,
     Rename,
-    SampleExpr,
     Stage,
     VectorAggregation,
 )
@@ -77,24 +72,8 @@ def demand_of(expr: RangeAggregation, naming: Naming) -> Demand:
     return Demand(naming.names | _unwrapped(expr.range), line)
 
 
-def demands(expr: SampleExpr) -> Iterator[tuple[LogRange, Demand]]:
-    """Of all ranges of an expression, in the order of the text."""
-    match expr:
-        case RangeAggregation():
-            yield expr.range, demand_of(expr, naming_of(expr, None))
-        case VectorAggregation(expr=RangeAggregation() as below):
-            yield below.range, demand_of(below, naming_of(below, pushed_grouping(expr)))
-        case VectorAggregation(expr=inner) | LabelReplace(expr=inner):
-            yield from demands(inner)
-        case Binary(left=left, right=right):
-            yield from demands(left)
-            yield from demands(right)
-        case _:
-            return
-
-
 def _unwrapped(wanted: LogRange) -> frozenset[str]:
     if wanted.unwrap is None:
         return frozenset()
-    looked_at = [names_of(one.condition) for one in wanted.unwrap.filters]
+    looked_at = [names_in(one.condition) for one in wanted.unwrap.filters]
     return frozenset({wanted.unwrap.label}).union(*looked_at)

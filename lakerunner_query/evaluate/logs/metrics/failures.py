@@ -13,18 +13,10 @@ from lakerunner_query.evaluate.logs.columns import ERROR, PRESERVE_ERROR, has_te
 from lakerunner_query.evaluate.logs.frame import ABSENT, Category, Column, LogFrame
 from lakerunner_query.evaluate.logs.metrics.series import Naming
 from lakerunner_query.evaluate.logs.stages.failures import JSON_PARSER, LOGFMT_PARSER
+from lakerunner_query.evaluate.logs.wanted import names_in
 from lakerunner_query.evaluate.spelling import label_set
 from lakerunner_query.evaluate.vectors import Labels
-from lakerunner_query.lang.logql.ast import (
-    LabelAnd,
-    LabelCompare,
-    LabelCondition,
-    LabelFilter,
-    LabelIp,
-    LabelMatch,
-    LabelOr,
-    RangeAggregation,
-)
+from lakerunner_query.lang.logql.ast import LabelFilter, RangeAggregation
 from lakerunner_query.windows.functions import Flags
 
 _OF_PARSERS = pa.array([JSON_PARSER, LOGFMT_PARSER])
@@ -84,19 +76,8 @@ def asks_for_errors(expr: RangeAggregation, naming: Naming) -> bool:
         return False
     filters = [*expr.range.query.stages, *(expr.range.unwrap.filters if expr.range.unwrap else ())]
     return ERROR in naming.names or any(
-        ERROR in names_of(stage.condition) for stage in filters if isinstance(stage, LabelFilter)
+        ERROR in names_in(stage.condition) for stage in filters if isinstance(stage, LabelFilter)
     )
-
-
-def names_of(condition: LabelCondition) -> frozenset[str]:
-    """The labels that a filter looks at."""
-    match condition:
-        case LabelMatch(matcher=matcher):
-            return frozenset({matcher.name})
-        case LabelCompare(name=name) | LabelIp(name=name):
-            return frozenset({name})
-        case LabelAnd(left=left, right=right) | LabelOr(left=left, right=right):
-            return names_of(left) | names_of(right)
 
 
 def _of_parsers(frame: LogFrame) -> Flags:

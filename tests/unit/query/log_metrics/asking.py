@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.metrics.answer import Answer, evaluate
 from lakerunner_query.evaluate.logs.metrics.context import Options
 from lakerunner_query.evaluate.logs.metrics.labels import numbered
@@ -67,11 +68,17 @@ def same(found: dict[Labels, list[float | None]], expected: dict[Labels, list[fl
 
 
 class CountingSource(LogMemorySource):
-    """Counts lines in buckets where it is asked to."""
+    """Counts lines in buckets where it is asked to, and remembers what it was asked for."""
 
-    def __init__(self, lines: Sequence[LogLine]) -> None:
+    def __init__(self, lines: Sequence[LogLine], *, counts: bool = True) -> None:
         super().__init__(lines)
         self.asked = 0
+        self.demands: list[Demand] = []
+        self._counts = counts
+
+    def rows(self, query: LogQuery, from_ns: int, to_ns: int, demand: Demand) -> Iterator[LogFrame]:
+        self.demands.append(demand)
+        return super().rows(query, from_ns, to_ns, demand)
 
     def buckets(
         self,
@@ -83,6 +90,8 @@ class CountingSource(LogMemorySource):
         *,
         with_bytes: bool,
     ) -> Buckets | None:
+        if not self._counts:
+            return None
         self.asked += 1
         found: list[tuple[Labels, int, int]] = []
         for frame in self.rows(query, start_ns, start_ns + width_ns * count, Demand(None)):

@@ -9,13 +9,10 @@ from hypothesis import strategies as st
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.logs.metrics.answer import joined
 from lakerunner_query.evaluate.logs.metrics.context import Options
-from lakerunner_query.evaluate.logs.metrics.demand import demands
 from lakerunner_query.evaluate.logs.metrics.failures import PipelineError
 from lakerunner_query.evaluate.logs.metrics.times import LogSteps
 from lakerunner_query.evaluate.logs.source import Demand
 from lakerunner_query.evaluate.vectors import Scalar, Vector
-from lakerunner_query.lang.logql.ast import LogQuery
-from lakerunner_query.lang.logql.parser import parse_expr
 from tests.golden.log_memory_source import LogMemorySource
 from tests.golden.logqltest_script import LogLine
 from tests.unit.query.log_metrics.asking import LINES, SECOND, STEPS, CountingSource, ask, points, same
@@ -89,9 +86,9 @@ def test_grouping_lines_at_once_changes_nothing(
 
 
 def demanded(text: str) -> Demand:
-    expr = parse_expr(text)
-    assert not isinstance(expr, LogQuery)
-    ((_, demand),) = demands(expr)
+    source = CountingSource([], counts=False)
+    ask(text, source, at(60))
+    (demand,) = source.demands
     return demand
 
 
