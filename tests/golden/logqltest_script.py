@@ -181,7 +181,16 @@ def _expect(command: Eval, text: str) -> None:
     elif row := _ROW.fullmatch(text):
         command.rows.append(_row(command, labels_of(row["labels"]), row["values"].split()))
     else:
-        command.number = float(text.split("#", maxsplit=1)[0])
+        _expect_numbers(command, text.split("#", maxsplit=1)[0].split())
+
+
+def _expect_numbers(command: Eval, values: list[str]) -> None:
+    """Without labels: a scalar, or over steps what a scalar becomes there."""
+    if not command.step_ns:
+        (value,) = values
+        command.number = float(value)
+    else:
+        command.rows.append(_row(command, (), values * command.count if len(values) == 1 else values))
 
 
 def _row(command: Eval, labels: Labels, values: list[str]) -> Row:
