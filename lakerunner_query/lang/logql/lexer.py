@@ -35,6 +35,7 @@ _TOKEN = re.compile(
         )
     )
 )
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _CALLED = re.compile(r"[ \t\n\r]*(?:\(|(?i:by|without)[ \t\n\r]*\()")
 _CHAR = re.compile(r"'(?:[^\\]|\\(?:[abfnrtv\\']|[0-7]{3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}))'")
 
@@ -85,8 +86,8 @@ class Lexer:
         return self._emit(IDENTIFIER, end)
 
     def _string(self, literal: str) -> Token:
-        if "\ufffd" in literal:
-            # the mark every decoder leaves where the bytes were not UTF-8; to search for it, write \ufffd
+        if "\ufffd" in literal or _SURROGATE.search(literal):
+            # the marks that decoders leave where the bytes were not UTF-8; to search for one, write \ufffd
             raise self._failure("invalid UTF-8 encoding")
         if "\0" in literal:
             raise self._failure("invalid character NUL")

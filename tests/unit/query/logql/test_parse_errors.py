@@ -16,6 +16,8 @@ from lakerunner_query.lang.logql.parser import parse, parse_expr
         ('{foo="bar"} |~', "syntax error: unexpected $end, expecting STRING or ip", (1, 15)),
         ('{foo="bar"} foo', "syntax error: unexpected IDENTIFIER", (1, 13)),
         ('{app=~"\ufffd"}', "invalid UTF-8 encoding", (1, 7)),
+        ('{a=~"\udcff"}', "invalid UTF-8 encoding", (1, 5)),
+        ('{a="b"} |= `\ud800`', "invalid UTF-8 encoding", (1, 12)),
         ('{a="\\q"}', "invalid char escape", (1, 4)),
         ('{a="\\xff"}', "invalid UTF-8 encoding", (1, 4)),
         ("{a='b'}", "syntax error: unexpected IDENTIFIER, expecting STRING", (1, 4)),
