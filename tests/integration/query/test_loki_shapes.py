@@ -22,7 +22,7 @@ from .conftest import Client, Entry, Lake
 from .shapes import assert_like
 
 pytestmark = pytest.mark.integration
-FOLDER = Path("/work/shared/corpora/http_shapes")
+FOLDER = Path(__file__).resolve().parents[4] / "shared" / "corpora" / "http_shapes"
 SHAPES = sorted(FOLDER.glob("loki_*.json"))
 LAST_NS = 1_794_983_610_620_184_512
 SENT_ELSEWHERE = {"loki_push"}
