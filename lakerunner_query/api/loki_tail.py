@@ -103,7 +103,8 @@ def message(rows: pa.Table, categorize: bool) -> bytes:
 def fitting(rows: pa.Table) -> int:
     """How many of the rows one message may hold, by their number and by the size of their lines."""
     sizes = np.cumsum(pc.binary_length(rows["line"]).to_numpy())
-    return min(SENT, rows.num_rows, max(1, int(np.searchsorted(sizes, SENT_BYTES, side="right"))))
+    room = int(np.searchsorted(sizes, SENT_BYTES, side="right"))
+    return min(SENT, int(rows.num_rows), max(1, room))
 
 
 async def refuse(socket: WebSocket[Any, Any, Any], error: QueryError) -> None:
