@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from lakerunner_query.evaluate.logs.columns import present
 from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.kernels.fields import Tokens
 from lakerunner_query.evaluate.logs.kernels.json_paths import Tree, scan_paths
@@ -41,7 +42,7 @@ def json_paths(frame: LogFrame, extractions: tuple[Extraction, ...], wanted: Wan
     fields = found.relabelled([(one.name, node_of[one.path]) for one in chosen])
     frame = placed(frame, fields, wanted, unescaped_json, Which.LATEST)
     parsed = (np.diff(text.offsets) > 0) & (errors != START_ERROR)
-    frame = filled(frame, [one.name for one in chosen], parsed, wanted)
+    frame = filled(frame, {one.name: parsed & ~present(frame, one.name) for one in chosen}, wanted)
     return with_json_errors(frame, errors)
 
 

@@ -3,7 +3,7 @@
     logfmt x="status", y="no" on "status=200 level=info"  ->  x="200", y=""
 
 A pair that has the label's own name counts as well, and the last one wins. Another key counts no more once an
-earlier parser has made a label of it.
+earlier parser has made a label of it. A label that is not found is empty, whatever an earlier parser gave it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.evaluate.logs.columns import was_parsed
+from lakerunner_query.evaluate.logs.columns import is_base, was_parsed
 from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.kernels.escapes import unescaped_spans
 from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, strings
@@ -31,13 +31,22 @@ def logfmt_keys(frame: LogFrame, stage: Logfmt, wanted: Wanted) -> LogFrame:
     found = _not_parsed_before(frame, found, {one.name for one in chosen})
     code = {key: number for number, key in enumerate(found.names)}
     fields = found.relabelled([(one.name, code[key]) for one in chosen for key in _keys(one) if key in code])
+    missing = {one.name: ~_has(fields, one.name, frame.count) & ~is_base(frame, one.name) for one in chosen}
     frame = placed(frame, fields, wanted, _unescaped, Which.LATEST_OF_OWN_NAME)
-    frame = filled(frame, [one.name for one in chosen], np.ones(frame.count, np.bool_), wanted)
+    frame = filled(frame, missing, wanted)
     return with_logfmt_errors(frame, errors, places)
 
 
 def _keys(extraction: Extraction) -> dict[str, None]:
     return dict.fromkeys((str(extraction.path[0]), extraction.name))
+
+
+def _has(fields: Fields, name: str, count: int) -> Flags:
+    """Which rows have a field of this name."""
+    flags = np.zeros(count, np.bool_)
+    if name in fields.names:
+        flags[fields.row[fields.name == fields.names.index(name)]] = True
+    return flags
 
 
 def _not_parsed_before(frame: LogFrame, found: Fields, labels: set[str]) -> Fields:

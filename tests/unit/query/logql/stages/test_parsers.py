@@ -95,6 +95,8 @@ def test_logfmt_keys_count_by_the_label_too_and_the_last_wins() -> None:
     assert labels(query, "x=9 a=1", "a=1 x=9", "a=1 a=2", "b=1", "a=1 a=") == [
         {"x": "1"}, {"x": "9"}, {"x": "2"}, {"x": ""}, {"x": ""},
     ]  # fmt: skip
+    assert labels('| logfmt | logfmt a="zz"', "b=1", "a=2") == [{"a": "", "b": "1"}, {"a": "2"}]
+    assert labels('| json | logfmt a="zz"', '{"a":1}') == [{"a": ""}]
     assert labels(query, "x=9 a=1", stream={"x": "s"}) == [{"x": "s", "x_extracted": "9"}]
 
 
