@@ -81,15 +81,19 @@ def selected(context: Context, expr: Selector | Matrix) -> Series:
         to_ms += lookback
     series = context.source.select(selector.matchers, from_ms, to_ms)
     check_size(context, len(series.time_ms))
-    return _with_found_hints(series) if context.hints is Hints.FOUND else series
+    if context.hints is not Hints.FOUND:
+        return series
+    return _with_found_hints(
+        series, are_whole=selector.reach != Reach.PLAIN
+    )  # edges are drawn between buckets
 
 
-def _with_found_hints(series: Series) -> Series:
+def _with_found_hints(series: Series, *, are_whole: bool) -> Series:
     if series.histograms is None:
         return series
     found = series.histograms.copy()
     for low, high in pairwise(series.offsets.tolist()):
-        found[low:high] = with_found_hints(found[low:high].tolist())
+        found[low:high] = with_found_hints(found[low:high].tolist(), are_whole=are_whole)
     return replace(series, histograms=found)
 
 

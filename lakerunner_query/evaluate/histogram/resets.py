@@ -70,12 +70,14 @@ def _fell(now: Buckets, before: Buckets) -> bool:
     return bool(fell.any())
 
 
-def with_found_hints(histograms: Sequence[Histogram | None]) -> list[Histogram | None]:
+def with_found_hints(
+    histograms: Sequence[Histogram | None], *, are_whole: bool = False
+) -> list[Histogram | None]:
     """A series read one sample after the other, its unknown hints replaced by what is found.
 
     This is how `histogram_count`, `histogram_sum` and `histogram_avg` read their selectors. What is None
-    or stale is passed over. Gauges are known by their hint, and of them only count and sum are read: whether
-    one fell is told by its count alone then.
+    or stale is passed over. Gauges are known by their hint, and of them only count and sum are read unless
+    they have to be whole: whether one fell is told by its count alone then.
     """
     found: list[Histogram | None] = []
     previous: Histogram | None = None
@@ -87,7 +89,7 @@ def with_found_hints(histograms: Sequence[Histogram | None]) -> list[Histogram |
         if hint == Hint.UNKNOWN and previous is not None:
             hint = Hint.RESET if detect_reset(histogram, previous) else Hint.NO_RESET
         known = histogram.with_hint(hint)
-        if hint == Hint.GAUGE:
+        if hint == Hint.GAUGE and not are_whole:
             known = replace(known, zero_count=0.0, positive=NO_BUCKETS, negative=NO_BUCKETS)
         found.append(known)
         previous = histogram

@@ -22,3 +22,10 @@ def test_counters_keep_their_buckets_and_say_whether_they_fell() -> None:
     _, after = with_found_hints([first, second])
     assert after is not None
     assert (after.hint, after.positive.size) == (Hint.RESET, 2)
+
+
+def test_gauges_whose_windows_reach_beyond_their_edges_stay_whole() -> None:
+    one = Histogram(0, 5.0, 1.0, positive=buckets_at(0, [4.0, 1.0]), hint=Hint.GAUGE)
+    (found,) = with_found_hints([one], are_whole=True)
+    assert found is not None
+    assert found.positive.size == 2
