@@ -52,7 +52,7 @@ def questions(trace_id: str, token: str) -> list[Question]:
         _number("regex", f'{ALL} |~ "code=50. latency=9[0-9]+"', '~"code=50. latency=9[0-9]+"'),
         _last("of all", ALL, "*"),
         _last("substring", f'{ALL} |= "Timeout waiting for upstream"', '"Timeout waiting for upstream"'),
-        _last("rare", f'{ALL} |~ "code=500 latency=4[0-9][0-9]"', '~"code=500 latency=99[0-9]"'),
+        _last("rare", f'{ALL} |~ "code=500 latency=4[0-9][0-9]"', '~"code=500 latency=4[0-9][0-9]"'),
         _last("label", f'{ALL} | detected_level="fatal"', 'level:="fatal"'),
     ]
 

@@ -21,7 +21,7 @@ from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.lang.logql.ast import Stage
 from lakerunner_query.windows.functions import Int64s
 from lakerunner_query.worker.logs.frames import integers, one_chunk
-from lakerunner_query.worker.logs.pushed import key_of, label_conditions, split
+from lakerunner_query.worker.logs.pushed import Key, key_of, label_conditions, split
 from lakerunner_query.worker.logs.sources import EXTRACTED, OVERFLOWS, sources_of
 from lakerunner_query.worker.logs.statements import Question, counts, streams_table
 from lakerunner_query.worker.opening import Opened
@@ -47,14 +47,13 @@ class Keys:
     """Where the labels come from that lines are counted by."""
 
     of_streams: tuple[str, ...]
-    of_columns: Mapping[str, str]
-    """SQL by label; null where a row has none."""
+    of_columns: Mapping[str, Key]
 
 
 def keys_of(by: Sequence[str], group: Sequence[Opened]) -> Keys | None:
     """None where a label is told by more than one thing."""
     of_streams: list[str] = []
-    of_columns: dict[str, str] = {}
+    of_columns: dict[str, Key] = {}
     for name in by:
         with_it = [any(label == name for label, _ in s.labels) for one in group for s in one.streams]
         has_sources = any(sources_of(one.footer, {name, name.removesuffix(EXTRACTED)}) for one in group)

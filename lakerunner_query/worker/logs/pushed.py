@@ -34,6 +34,15 @@ ID_DIGITS = {"trace_id": 32, "span_id": 16}
 TEXT = "string"
 
 
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What rows are grouped by, and the label's text made of it, once per group."""
+
+    column: str
+    shown: str
+    """SQL, `{}` for the column."""
+
+
 @dataclass(slots=True)
 class Conditions:
     """SQL, and the texts of users in it as parameters."""
@@ -100,17 +109,17 @@ def _single_source(name: str, group: Sequence[Opened]) -> Source | None:
     return sources[0] if len(one_each) == len(sources) == 1 else None
 
 
-def key_of(name: str, group: Sequence[Opened]) -> str | None:
-    """SQL for the label's text, null where a row has none; None where it is not that simple."""
+def key_of(name: str, group: Sequence[Opened]) -> Key | None:
+    """Null where a row has none; None where it is not that simple."""
     if column_of(name, group) is None:
         return None
     source = next(found[0] for one in group if (found := sources_of(one.footer, {name})))
     column = f"l.{identifier(source.column)}"
     if name == "detected_level":
-        return f"coalesce(nullif({column}, ''), '{UNKNOWN}')"
+        return Key(column, f"coalesce(nullif({{}}, ''), '{UNKNOWN}')")
     if source.show is as_hex:
-        return f"nullif(lower(hex({column})), '{'0' * ID_DIGITS[name]}')"
-    return f"nullif({column}, '')" if source.show is if_any else column
+        return Key(column, f"nullif(lower(hex({{}})), '{'0' * ID_DIGITS[name]}')")
+    return Key(column, "nullif({}, '')" if source.show is if_any else "{}")
 
 
 def add_lines(filters: Sequence[LineFilter], conditions: Conditions) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakerunner_query.lang.logql.ast import LineFilter
 from lakerunner_query.lang.matcher import Matcher
-from lakerunner_query.worker.logs.pushed import LINE, Conditions, add_labels, add_lines, identifier
+from lakerunner_query.worker.logs.pushed import LINE, Conditions, Key, add_labels, add_lines, identifier
 from lakerunner_query.worker.opening import Opened
 
 ORDER = ("l.chq_tsns", "s.rank", "l.chq_object", "l.chq_position")
@@ -55,18 +55,20 @@ def rows(
 
 
 def counts(
-    question: Question, by: Sequence[str], width_ns: int, *, with_bytes: bool, of_streams: bool, limit: int
+    question: Question, by: Sequence[Key], width_ns: int, *, with_bytes: bool, of_streams: bool, limit: int
 ) -> Statement:
-    """Lines, and where wanted their bytes, by bucket of time, stream and expressions that give texts."""
+    """Lines, and where wanted their bytes, by bucket of time, stream and labels; some groups may be equal."""
     conditions = _conditions(question)
     first = question.start_ns
     keys = [f"(l.chq_tsns - {int(first)}) // {int(width_ns)} AS bucket"]
     keys += ["l.chq_stream_id AS stream"] if of_streams else []
-    keys += [f"{expression} AS k{number}" for number, expression in enumerate(by)]
+    keys += [f"{key.column} AS r{number}" for number, key in enumerate(by)]
+    shown = [f"{key.shown.format(f'r{number}')} AS k{number}" for number, key in enumerate(by)]
     size = f"sum(strlen({LINE}))::BIGINT" if with_bytes else "0::BIGINT"
     sql = (
-        f"SELECT {', '.join(keys)}, count(*) AS lines, {size} AS bytes FROM {_files(question)} "  # noqa: S608
-        f"WHERE {' AND '.join(conditions.sql)} GROUP BY ALL LIMIT {int(limit)}"
+        f"SELECT {', '.join(['*', *shown])} FROM ("  # noqa: S608
+        f"SELECT {', '.join(keys)}, count(*) AS lines, {size} AS bytes FROM {_files(question)} "
+        f"WHERE {' AND '.join(conditions.sql)} GROUP BY ALL LIMIT {int(limit)})"
     )
     return Statement(sql, conditions.parameters)
 
