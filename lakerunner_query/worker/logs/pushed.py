@@ -100,13 +100,18 @@ def column_of(name: str, group: Sequence[Opened]) -> str | None:
 
 
 def _single_source(name: str, group: Sequence[Opened]) -> Source | None:
-    """The one column that holds the label, in whatever files have it."""
-    found = {tuple(sources_of(one.footer, {name})) for one in group}
+    """The one column that holds the label, in whatever files have it; nowhere does it hold another one."""
+    told = [(one.footer, tuple(sources_of(one.footer, {name}))) for one in group]
+    found = {sources for _, sources in told}
     one_each = {sources for sources in found if sources}
     if name == "detected_level" and len(found) > len(one_each):
         return None  # a row without a value has the label, a file without the column has not
     sources = next(iter(one_each), ())
-    return sources[0] if len(one_each) == len(sources) == 1 else None
+    if not len(one_each) == len(sources) == 1:
+        return None
+    (source,) = sources
+    has_another = any(not own and source.column in footer.columns for footer, own in told)
+    return None if has_another else source
 
 
 def key_of(name: str, group: Sequence[Opened]) -> Key | None:

@@ -298,3 +298,41 @@ def test_unreadable_segments_of_a_metric_query_are_told(lake: Lake, worker: Work
         count, report = worker.count(query, [good, bad])
         assert count == 1
         assert [one.segment_id for one in report.missing] == [bad.segment_id]
+
+
+@pytest.fixture(scope="module")
+def cases(lake: Lake) -> list[Segment]:
+    """Two labels that differ in case only have one physical name, each in its own segment."""
+    written = [({"Foo": "x"}, "upper"), ({"foo": "y"}, "lower y"), ({"foo": "x"}, "lower x")]
+    return [
+        lake.write("cases", [Line((at + 1) * S, text, attributes=dict(pairs))])
+        for at, (pairs, text) in enumerate(written)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "lines"),
+    [
+        ('foo="x"', ["lower x"]),
+        ('foo=""', ["upper"]),
+        ('foo!="x"', ["lower y", "upper"]),
+        ('foo=~"x|y"', ["lower x", "lower y"]),
+        ('Foo="x"', ["upper"]),
+        ('Foo!="x"', ["lower x", "lower y"]),
+    ],
+)
+def test_a_column_of_another_label_is_not_asked(
+    worker: Worker, cases: list[Segment], condition: str, lines: list[str]
+) -> None:
+    query = f'{{service_name="web"}} | {condition}'
+    assert worker.ask(query, cases)[0] == lines
+    assert worker.count(f"sum(count_over_time({query}[1h]))", cases)[0] == len(lines)
+
+
+def test_lines_are_not_counted_by_a_column_of_another_label(worker: Worker, cases: list[Segment]) -> None:
+    refs = tuple(map(segment_ref, cases))
+    query = 'sum by (foo) (count_over_time({service_name="web"}[1h]))'
+    unit = LogMetricUnit("", query, max(one.max_ns for one in refs), 0, 1, refs, 0)
+    answer = worker.metrics.run(unit, Cancellation())
+    counted = {one.labels: json.loads(one.floats)[1] for one in answer.series}
+    assert counted == {(): "1", (("foo", "x"),): "1", (("foo", "y"),): "1"}
