@@ -8,6 +8,7 @@ text. Whatever this file does not know (flags of case, `\\Q`, unusual classes) m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,6 +21,7 @@ _ANYTHING = frozenset("dDSwWpPCXx01234567")
 """Escapes of one character (or of several spelled out): nothing is said of it."""
 _KNOWN_FLAGS = frozenset("smU")
 _QUANTIFIERS = frozenset("*+?{")
+_COUNT = re.compile(r"\{(0|[1-9][0-9]*)(?:,(?:0|[1-9][0-9]*)?)?\}")
 
 Way = tuple[str, ...]
 
@@ -113,17 +115,13 @@ class _Reader:
 
     def _least(self) -> int:
         """How often at least; a `?` that makes it lazy changes nothing but is read too."""
-        sign = self._take()
-        if sign != "{":
-            return int(sign == "+")
-        inside = ""
-        while self._peek() not in {"}", ""}:
-            inside += self._take()
-        self._take()
-        first = inside.split(",")[0]
-        if not first.isascii() or not first.isdigit():
+        if self._peek() != "{":
+            return int(self._take() == "+")
+        count = _COUNT.match(self._text, self._at)
+        if count is None:
             raise _UnknownError  # a brace that is meant literally
-        return int(first)
+        self._at = count.end()
+        return int(count[1])
 
     def _atom(self) -> _Node:
         sign = self._take()

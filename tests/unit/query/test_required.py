@@ -33,6 +33,10 @@ from resources.lake.tokens import inner_tokens, tokens
         (r"\x41bc", []),
         (r"\pLbc", [("bc",)]),
         ("a{b", []),
+        ("( a){1,x}b ", []),  # braces that hold no count are plain text
+        (" a {1,| b ", []),
+        ("( a){01}b ", []),
+        ("( a){1,2}b ", [(" a", " ab ")]),
         ("", []),
     ],
 )
