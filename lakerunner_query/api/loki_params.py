@@ -49,11 +49,6 @@ def ranged(asked: Given, settings: Settings, now_ns: int) -> Asked:
     if end < start:
         raise InvalidRequestError("end timestamp must not be before or equal to start time")
     step = step_ns(asked, start, end)
-    if (end - start) // step > MAX_STEPS:
-        raise InvalidRequestError(
-            "exceeded maximum resolution of 11,000 points per time series. "
-            "Try increasing the value of the step parameter"
-        )
     interval = _duration(asked, "interval") if asked.text("interval") else 0
     if interval < 0:
         raise InvalidRequestError("interval must be >= 0")
@@ -81,13 +76,18 @@ def time_range(asked: Given, now_ns: int, default_s: int) -> tuple[int, int]:
 
 
 def step_ns(asked: Given, start_ns: int, end_ns: int) -> int:
-    """Without one about 250 steps, of a second at least."""
+    """Without one about 250 steps, of a second at least; refused where there would be too many."""
     if not asked.text("step"):
         return max(1, (end_ns - start_ns) // (STEPS_BY_DEFAULT * SECOND_NS)) * SECOND_NS
     found = _duration(asked, "step")
     if found <= 0:
         raise InvalidRequestError(
             "zero or negative query resolution step widths are not accepted. Try a positive integer"
+        )
+    if (end_ns - start_ns) // found > MAX_STEPS:
+        raise InvalidRequestError(
+            "exceeded maximum resolution of 11,000 points per time series. "
+            "Try increasing the value of the step parameter"
         )
     return found
 

@@ -6,6 +6,7 @@ which the least are left out where there are more than `limit`.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
@@ -18,11 +19,13 @@ from lakerunner_query.api.forms import given
 from lakerunner_query.api.loki_params import limit, query_text, selector, step_ns, time_range
 from lakerunner_query.api.loki_replies import JSON, METHODS, reply
 from lakerunner_query.api.services import Services
-from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.errors import InvalidRequestError, LimitExceededError
 from lakerunner_query.stream_engine import Found, StreamQuestion
 from resources.lake.timecut import SECOND_NS
 
 MOST = 300
+MOST_SAMPLES = 1_000_000
+"""Of an answer: patterns times steps."""
 
 
 @route("/patterns", http_method=METHODS, status_code=200, media_type=JSON)
@@ -38,13 +41,18 @@ async def patterns(request: Request[Any, Any, Any], services: Services) -> Respo
     with services.watch("loki") as watch:
         found = await unless_gone(request, services.streams.patterns(wanted, step, most))
         watch.ended(partial=bool(found.missing))
-    return reply(asked, patterns_json(found, wanted, step, most), found.missing)
+    data = await asyncio.to_thread(patterns_json, found, wanted, step, most)
+    return reply(asked, data, found.missing)
 
 
 def patterns_json(found: Found, wanted: StreamQuestion, step: int, most: int) -> bytes:
     """A number at every step, also where there is none."""
     buckets = range(wanted.start_ns // step, -(-wanted.end_ns // step))
-    ordered = sorted(found.patterns.items(), key=lambda one: (-one[1].total(), one[0]))
+    ordered = sorted(found.patterns.items(), key=lambda one: (-one[1].total(), one[0]))[:most]
+    if len(ordered) * len(buckets) > MOST_SAMPLES:
+        raise LimitExceededError(
+            f"the answer has more than {MOST_SAMPLES} samples: use a larger step, or a smaller limit"
+        )
     return msgspec.json.encode(
         [
             {
@@ -52,6 +60,6 @@ def patterns_json(found: Found, wanted: StreamQuestion, step: int, most: int) ->
                 "level": level,
                 "samples": [[bucket * step // SECOND_NS, counts[bucket]] for bucket in buckets],
             }
-            for (text, level), counts in ordered[:most]
+            for (text, level), counts in ordered
         ]
     )

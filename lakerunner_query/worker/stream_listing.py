@@ -16,12 +16,16 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.execute.stream_answer import Pairs, StreamsAnswer, Volume
 from lakerunner_query.execute.work import Missing, SegmentRef, StreamsUnit, UnitReport
 from lakerunner_query.worker.opening import SegmentOpener
 from lakerunner_query.worker.selection import in_range, select
 from resources.duckdb import Cancellation
 from resources.lake.streams import Stream
+
+MOST_VOLUMES = 1_000_000
+"""Of one unit: label sets times buckets."""
 
 
 class Held(NamedTuple):
@@ -93,6 +97,10 @@ def volumes(held: Sequence[Held], unit: StreamsUnit) -> StreamsAnswer:
         size = one.stream.rows * row_bytes(one.segment)
         for bucket, share in shares(one.stream, unit):
             found[labels, bucket] = found.get((labels, bucket), 0.0) + size * share
+        if len(found) > MOST_VOLUMES:
+            raise LimitExceededError(
+                f"there are more than {MOST_VOLUMES} volumes: use a larger step, or select fewer streams"
+            )
     return StreamsAnswer(volumes=tuple(Volume(*key, size) for key, size in sorted(found.items())))
 
 

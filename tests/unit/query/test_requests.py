@@ -115,3 +115,11 @@ def test_ten_thousand_matchers_take_no_time(http: TestClient[Any]) -> None:
     began = time.monotonic()
     assert http.post(LOKI, headers=KEY, data={"query": query}).status_code == 200
     assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize("endpoint", ["query_range", "index/volume_range", "patterns"])
+def test_an_answer_of_more_steps_than_anybody_looks_at(http: TestClient[Any], endpoint: str) -> None:
+    asked = {"query": '{a="b"}', "start": "0", "end": "1767225600", "step": "10s"}
+    answer = http.get(f"/loki/api/v1/{endpoint}", headers=KEY, params=asked)
+    assert answer.status_code == 400
+    assert answer.text.startswith("exceeded maximum resolution of 11,000 points per time series.")
