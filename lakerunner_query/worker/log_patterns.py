@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.execute.pattern_answer import LinePattern, PatternsAnswer
 from lakerunner_query.execute.work import PatternsUnit, UnitReport
-from lakerunner_query.worker.opening import Opened, SegmentOpener
+from lakerunner_query.worker.logs.shared import DAMAGE, NO_DAMAGE, Shared, discard_damaged
+from lakerunner_query.worker.opening import Opened, OpenedSet, SegmentOpener
 from lakerunner_query.worker.pattern_text import pattern_of
 from lakerunner_query.worker.selection import Selection
 from resources.duckdb import Cancellation, DuckSession
@@ -41,9 +42,7 @@ class PatternReader:
     def run(self, unit: PatternsUnit, cancellation: Cancellation) -> PatternsAnswer:
         wanted = Selection(unit.matchers, unit.start_ns, unit.end_ns)
         with self._opener.open(unit.segments, wanted, cancellation) as files:
-            reading = _Reading(unit, self._session, cancellation)
-            by_file = [(one, reading.counts(one)) for one in files.opened]
-            patterns = reading.patterns(by_file)
+            patterns = self._readable(wanted, files, unit, cancellation)
             report = UnitReport(
                 missing=tuple(files.missing),
                 segments_opened=len(files.opened),
@@ -51,6 +50,21 @@ class PatternReader:
                 bytes_fetched=sum(one.fetched for one in files.opened),
             )
         return PatternsAnswer(patterns, report)
+
+    def _readable(
+        self, wanted: Selection, files: OpenedSet, unit: PatternsUnit, cancellation: Cancellation
+    ) -> tuple[LinePattern, ...]:
+        """A file that turns out to be damaged is left out, named, and the rest read again."""
+        reading = _Reading(unit, self._session, cancellation)
+        shared = Shared(self._opener, self._session, cancellation)
+        while True:
+            try:
+                return reading.patterns([(one, reading.counts(one)) for one in files.opened])
+            except NO_DAMAGE:
+                raise
+            except DAMAGE:
+                if not discard_damaged(wanted, files, shared):
+                    raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ class Candidates:
 
     def _surviving(self, run: pa.Table, stages: Sequence[Stage], names: frozenset[str] | None) -> Int64s:
         frame = _numbered(frame_of(scanned(run, self.group, self.ranks), names))
-        passed = pipeline.apply(frame, stages, NO_LABELS, self.unit.now_ns)
+        passed = pipeline.apply(frame, stages, NO_LABELS, self.unit.now_ns, self.cancellation.check)
         return _numbers(passed)
 
     def _whole(self, narrow: pa.Table, stages: Sequence[Stage]) -> pa.Table:
@@ -145,7 +145,8 @@ class Candidates:
                 if name not in narrow.column_names:
                     narrow = narrow.append_column(name, wide.column(name))
             found = replace(found, rows=narrow)
-        frame = pipeline.apply(_numbered(frame_of(found, None)), stages, EVERYTHING, self.unit.now_ns)
+        frame = _numbered(frame_of(found, None))
+        frame = pipeline.apply(frame, stages, EVERYTHING, self.unit.now_ns, self.cancellation.check)
         kept = _numbers(frame)
         objects, positions = integers(narrow, "chq_object")[kept], integers(narrow, "chq_position")[kept]
         return rendered(frame, objects, positions).append_column(RANK, pa.array(found.ranks[kept]))

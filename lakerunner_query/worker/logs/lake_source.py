@@ -27,7 +27,7 @@ from lakerunner_query.worker.logs.grouping import groups
 from lakerunner_query.worker.logs.pushed import label_conditions, split
 from lakerunner_query.worker.logs.reports import Read, report, reports_together
 from lakerunner_query.worker.logs.selecting import selection
-from lakerunner_query.worker.logs.shared import DAMAGE, Shared, damage
+from lakerunner_query.worker.logs.shared import DAMAGE, NO_DAMAGE, Shared, damage
 from lakerunner_query.worker.logs.sources import columns_for
 from lakerunner_query.worker.logs.statements import Question, rows
 from lakerunner_query.worker.logs.stream_ranks import StreamRanks
@@ -117,7 +117,7 @@ class LakeLogSource:
         question = Question(group, window.start_ns, window.end_ns, lines, labels)
         for table in self._tables(question, [MESSAGE, *columns] if needs_line else columns, ranks):
             frame = frame_of(scanned(table, group, ranks), names)
-            yield pipeline.apply(frame, rest, demand, self.now_ns)
+            yield pipeline.apply(frame, rest, demand, self.now_ns, self.shared.cancellation.check)
 
     def _tables(self, question: Question, columns: Sequence[str], ranks: StreamRanks) -> Iterator[pa.Table]:
         """Runs of rows as DuckDB comes to them: never a whole window at a time."""
@@ -144,6 +144,8 @@ class LakeLogSource:
         with self.shared.opener.open(mine, wanted, self.shared.cancellation) as files:
             try:
                 yield files, read
+            except NO_DAMAGE:
+                raise
             except DAMAGE as error:
                 if not self._leave_out(files):
                     raise

@@ -22,7 +22,7 @@ from lakerunner_query.worker.logs.grouping import groups
 from lakerunner_query.worker.logs.planned import planned
 from lakerunner_query.worker.logs.reports import Read, report, reports_together
 from lakerunner_query.worker.logs.selecting import selection
-from lakerunner_query.worker.logs.shared import DAMAGE, Shared, discard_damaged
+from lakerunner_query.worker.logs.shared import DAMAGE, NO_DAMAGE, Shared, discard_damaged
 from lakerunner_query.worker.logs.stream_ranks import StreamRanks
 from lakerunner_query.worker.logs.windows import Window, WindowSizes, windows
 from lakerunner_query.worker.opening import OpenedSet, SegmentOpener
@@ -102,6 +102,8 @@ class _Scan:
         while True:
             try:
                 return self._until_enough()
+            except NO_DAMAGE:
+                raise
             except DAMAGE:
                 if not discard_damaged(self.wanted, self.files, self.shared):
                     raise

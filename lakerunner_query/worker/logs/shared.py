@@ -12,13 +12,10 @@ from lakerunner_query.worker.opening import Opened, OpenedSet, SegmentOpener
 from lakerunner_query.worker.selection import Selection
 from resources.duckdb import Cancellation, DuckSession
 
-DAMAGE = (
-    duckdb.IOException,
-    duckdb.InvalidInputException,
-    duckdb.SerializationException,
-    pa.ArrowException,
-    OSError,
-)
+DAMAGE = (duckdb.Error, pa.ArrowException, OSError)
+"""What reading a damaged file may raise: for headers of pages DuckDB has no class of its own."""
+NO_DAMAGE = (duckdb.OutOfMemoryException, duckdb.InterruptException)
+"""Of those, what is not worth looking through the files for."""
 
 
 @dataclass(frozen=True, slots=True)

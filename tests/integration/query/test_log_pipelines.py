@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from lakerunner_query.worker.logs.metric_scan import LogMetricScanner
 from lakerunner_query.worker.logs.scan import LogScanner
 from lakerunner_query.worker.logs.windows import WindowSizes
 from lakerunner_query.worker.opening import SegmentOpener
-from resources.duckdb import Cancellation, DuckLimits, DuckSession
+from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
 from resources.index.types import Segment
 from resources.object_store import open_store
 from resources.settings import Settings
@@ -336,3 +337,40 @@ def test_lines_are_not_counted_by_a_column_of_another_label(worker: Worker, case
     answer = worker.metrics.run(unit, Cancellation())
     counted = {one.labels: json.loads(one.floats)[1] for one in answer.series}
     assert counted == {(): "1", (("foo", "x"),): "1", (("foo", "y"),): "1"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '{service_name="web"} | line_format "{{ if contains `1` __line__ }}{{ __line__ }}{{ end }}"',
+        '{service_name="web"} | label_format a="{{ if contains `1` __line__ }}x{{ end }}" | a="x"',
+    ],
+)
+def test_templates_end_with_the_query(lake: Lake, worker: Worker, query: str) -> None:
+    """Cancelled while the first of many distinct lines is rendered."""
+    made = lake.write("endless", [Line(n + 1, f"line {n}") for n in range(30_000)])
+    refs = (segment_ref(made),)
+    for run in (
+        lambda on: worker.scanner.run(
+            LogUnit("", refs, query, made.min_ns, made.max_ns + 1, 30_000, reverse=True, distinct=False), on
+        ),
+        lambda on: worker.metrics.run(
+            LogMetricUnit("", f"bytes_over_time({query}[1h])", made.max_ns, 0, 1, refs, 0), on
+        ),
+    ):
+        with pytest.raises(CancelledQueryError):
+            run(CancelledWithin("templates"))
+
+
+class CancelledWithin(Cancellation):
+    """By whoever asks from a module of this package."""
+
+    def __init__(self, package: str) -> None:
+        super().__init__()
+        self._package = package
+
+    def check(self) -> None:
+        asking = sys._getframe(1).f_globals["__name__"]
+        if self._package in asking:
+            self.cancel()
+        super().check()

@@ -225,3 +225,40 @@ def test_health_check_of_grafana(client: Client) -> None:
     found = data(client, "query", query="vector(1)+vector(1)", time=BASE, direction="backward")
     assert found["resultType"] == "vector"
     assert found["result"] == [{"metric": {}, "value": [BASE // SECOND_NS, "2"]}]
+
+
+def test_more_samples_of_patterns_than_anybody_looks_at(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakerunner_query.api.loki_patterns.MOST_SAMPLES", 100)
+    refused = asked(client, "patterns", query=EVERY, step="60s")
+    assert (refused.status_code, refused.text[:39]) == (400, "the answer has more than 100 samples: u")
+    assert asked(client, "patterns", query=EVERY, step="60s", limit=1, end=BASE + 100 * MINUTE).is_success
+
+
+def test_a_segment_whose_pages_are_damaged_is_left_out_and_that_is_told(client: Client, lake: Lake) -> None:
+    lake.add_org("hurt", "key-hurt")
+    web = {"service_name": "web"}
+    bad = lake.push("hurt", [(web, [(BASE + n, f"gone {n} of {n * n}", {}) for n in range(500)])])
+    lake.push("hurt", [(web, [(BASE, "kept", {})])])
+    path = lake.folder / bad.key
+    content = bytearray(path.read_bytes())
+    content[60:400] = (one ^ 0xFF for one in content[60:400])
+    path.write_bytes(content)
+    hurt = Client(client.http, "key-hurt")
+    answers = [
+        asked(hurt, "patterns", query=EVERY),
+        asked(hurt, "query_range", query=EVERY),
+        asked(hurt, "query_range", query=f'sum(count_over_time({EVERY} |= "e" [2h]))', step="2h"),
+        asked(
+            hurt, "query_range", query=f"sum(count_over_time({EVERY} | logfmt | never=`` [2h]))", step="2h"
+        ),
+    ]
+    for answer in answers:
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["x-lakerunner-partial"] == "true"
+        assert bad.segment_id in answer.json()["warnings"][0]
+    found, lines, *counts = (answer.json()["data"] for answer in answers)
+    assert [one["pattern"] for one in found] == ["kept"]
+    assert [value[1] for one in lines["result"] for value in one["values"]] == ["kept"]
+    assert [one["result"][0]["values"][-1][1] for one in counts] == ["1", "1"]
