@@ -22,6 +22,8 @@ from lakerunner_query.evaluate.logs.source import Buckets, Demand
 from lakerunner_query.lang.logql.ast import LogQuery
 from lakerunner_query.lang.logql.parser import parse_expr
 from lakerunner_query.lang.logql.vocabulary import PARAMETRIC, UNGROUPED, UNWRAPPED, VECTOR_AGGREGATIONS
+from lakerunner_query.worker.logs.code_kernels import add_codes, count_keys, count_rows, first_page
+from lakerunner_query.worker.metrics.page_kernels import deltas, pages_of
 
 SECOND_NS = 10**9
 LINES = (
@@ -90,8 +92,21 @@ def texts() -> list[str]:
     return [*found, f"rate({plain}) or vector(1)", f"absent_over_time({plain}) > 2"]
 
 
+def pages() -> None:
+    """What counts rows by the pages of their columns."""
+    page = np.frombuffer(bytes(12), np.uint8)
+    times, keys, counts = np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros((1, 1), np.int64)
+    first_page(page)
+    pages_of(page, 1)
+    deltas(page, 0, times)
+    add_codes(page, 0, 1, keys)
+    count_keys(keys, counts)
+    count_rows(times, keys, 0, 1, 1, counts)
+
+
 def run(queries: Sequence[str]) -> int:
-    """How many queries were evaluated, all of them at one time and over some."""
+    """How many queries were evaluated, all of them at one time and over some; and what no source here asks."""
+    pages()
     for text in queries:
         expr = parse_expr(text)
         if isinstance(expr, LogQuery):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +62,8 @@ class Footer:
     mapped: tuple[MappedColumn, ...]
     rows: int
     groups: RowGroups
+    places: dict[str, tuple[Any, ...]] = field(default_factory=dict, compare=False, repr=False)
+    """Where columns lie, by row group: those that were asked for (`logs/places.py`)."""
 
 
 class Recent(Generic[Value]):

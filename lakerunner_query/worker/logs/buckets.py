@@ -21,25 +21,19 @@ from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.lang.logql.ast import Stage
 from lakerunner_query.windows.functions import Int64s
 from lakerunner_query.worker.logs.frames import integers, one_chunk
+from lakerunner_query.worker.logs.plain_counts import Cells, Grid, PlainCounter, cells_together
 from lakerunner_query.worker.logs.pushed import Key, key_of, label_conditions, split
 from lakerunner_query.worker.logs.sources import EXTRACTED, OVERFLOWS, sources_of
-from lakerunner_query.worker.logs.statements import Question, counts, streams_table
+from lakerunner_query.worker.logs.statements import Question, are_all_wanted, counts, streams_table
+from lakerunner_query.worker.logs.vocabulary import Streams, Texts, Vocabulary
 from lakerunner_query.worker.opening import Opened
 from resources.duckdb import Cancellation, DuckSession
 from resources.kernel import kernel
 from resources.lake.streams import Labels as StreamLabels
 
+STREAM_ID = "chq_stream_id"
 MAX_ROWS = 20_000_000
 """Groups times buckets: more than an answer may have points."""
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Bucket b covers `(start + b * width, start + (b + 1) * width]`."""
-
-    start_ns: int
-    width_ns: int
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +61,51 @@ def keys_of(by: Sequence[str], group: Sequence[Opened]) -> Keys | None:
     return Keys(tuple(of_streams), of_columns)
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Lines and their bytes by number of a label set and by bucket; some may be equal."""
+
+    codes: Int64s
+    bucket: Int64s
+    lines: Int64s
+    bytes: Int64s | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlainKeys:
+    """The columns that cells are counted by, and their numbers as labels."""
+
+    keys: Keys
+    streams: Streams | None
+    """None: all are wanted, and no label comes from them."""
+    texts: tuple[Texts, ...]
+    label_sets: list[StreamLabels]
+
+    @classmethod
+    def of(cls, group: Sequence[Opened], keys: Keys) -> PlainKeys:
+        known = {stream.stream_id: stream.labels for one in group for stream in one.streams}
+        streams = Streams({identity: number for number, identity in enumerate(known)})
+        is_asked = bool(keys.of_streams) or not are_all_wanted(group)
+        texts = tuple(Texts(key.source.show) for key in keys.of_columns.values())
+        return cls(keys, streams if is_asked else None, texts, list(known.values()))
+
+    @property
+    def columns(self) -> list[tuple[str, Vocabulary]]:
+        names = [key.source.column for key in self.keys.of_columns.values()]
+        first: list[tuple[str, Vocabulary]] = [(STREAM_ID, self.streams)] if self.streams else []
+        return [*first, *zip(names, self.texts, strict=True)]
+
+    def labels(self, cells: Cells) -> dict[str, Column]:
+        numbers = cells.numbers[1:] if self.streams else cells.numbers
+        found = {
+            name: Column(each, text.values, Category.METADATA)
+            for name, each, text in zip(self.keys.of_columns, numbers, self.texts, strict=True)
+        }
+        for name in self.keys.of_streams:
+            found[name] = _of_streams(name, self.label_sets, cells.numbers[0])
+        return found
+
+
 class Counter:
     """Adds up the counts of groups of files."""
 
@@ -75,7 +114,7 @@ class Counter:
         self._session = session
         self._cancellation = cancellation
         self._codes: dict[Labels, int] = {}
-        self._parts: list[tuple[np.ndarray, pa.Table]] = []
+        self._parts: list[Part] = []
 
     def add(
         self, group: Sequence[Opened], stages: Sequence[Stage], by: Sequence[str], *, with_bytes: bool
@@ -86,14 +125,13 @@ class Counter:
         keys = keys_of(by, group)
         if rest or keys is None:
             return False
-        first = self._grid.start_ns + 1
-        end = first + self._grid.width_ns * self._grid.count
-        question = Question(group, first, end, lines, labels)
-        found = self._counted(question, keys, with_bytes=with_bytes)
-        if found.num_rows:
-            codes, sets = grouped(_as_frame(found, keys, group))
-            numbers = np.array([self._codes.setdefault(one, len(self._codes)) for one in sets], np.int64)
-            self._parts.append((numbers[codes], found))
+        is_plain = not (lines or labels or with_bytes)
+        left = self._add_plain(group, keys) if is_plain else group
+        if left:
+            question = Question(left, self._grid.first_ns, self._grid.end_ns, lines, labels)
+            found = self._counted(question, keys, with_bytes=with_bytes)
+            bucket, counted, sizes = (integers(found, name) for name in ("bucket", "lines", "bytes"))
+            self._add(_labels_of(found, keys, left), bucket, counted, sizes)
         return True
 
     def buckets(self) -> Buckets:
@@ -101,11 +139,35 @@ class Counter:
         if shape[0] * shape[1] > MAX_ROWS * 2:
             raise _too_many()
         lines, sizes = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        for codes, found in self._parts:
-            places = codes * self._grid.count + integers(found, "bucket")
-            add_up(places, integers(found, "lines"), lines.reshape(-1))
-            add_up(places, integers(found, "bytes"), sizes.reshape(-1))
+        for part in self._parts:
+            places = part.codes * self._grid.count + part.bucket
+            add_up(places, part.lines, lines.reshape(-1))
+            if part.bytes is not None:
+                add_up(places, part.bytes, sizes.reshape(-1))
         return Buckets(list(self._codes), lines, sizes)
+
+    def _add_plain(self, group: Sequence[Opened], keys: Keys) -> list[Opened]:
+        """Count the files for which that takes no DuckDB; the others."""
+        plain = PlainKeys.of(group, keys)
+        counter = PlainCounter(self._grid, plain.columns)
+        left: list[Opened] = []
+        cells: list[Cells] = []
+        for one in group:
+            self._cancellation.check()
+            found = counter.count(one)
+            left += [one] if found is None else []
+            cells += found or []
+        if cells:
+            together = cells_together(cells, with_streams=plain.streams is not None)
+            self._add(plain.labels(together), together.bucket, together.lines, None)
+        return left
+
+    def _add(self, labels: dict[str, Column], bucket: Int64s, lines: Int64s, sizes: Int64s | None) -> None:
+        if len(bucket):
+            texts = pa.repeat(pa.scalar("", pa.string()), len(bucket))
+            codes, sets = grouped(LogFrame(bucket, texts, labels))
+            numbers = np.array([self._codes.setdefault(one, len(self._codes)) for one in sets], np.int64)
+            self._parts.append(Part(numbers[codes], bucket, lines, sizes))
 
     def _counted(self, question: Question, keys: Keys, *, with_bytes: bool) -> pa.Table:
         statement = counts(
@@ -131,8 +193,8 @@ def add_up(places: Int64s, numbers: Int64s, sums: Int64s) -> None:
         sums[places[row]] += numbers[row]
 
 
-def _as_frame(found: pa.Table, keys: Keys, group: Sequence[Opened]) -> LogFrame:
-    """Rows are groups and buckets; only labels matter."""
+def _labels_of(found: pa.Table, keys: Keys, group: Sequence[Opened]) -> dict[str, Column]:
+    """Of groups and buckets that a statement found."""
     columns: dict[str, Column] = {}
     for number, name in enumerate(keys.of_columns):
         coded = one_chunk(found[f"k{number}"]).dictionary_encode()
@@ -145,8 +207,7 @@ def _as_frame(found: pa.Table, keys: Keys, group: Sequence[Opened]) -> LogFrame:
         distinct = [label_sets[identity] for identity in coded.dictionary.to_pylist()]
         for name in keys.of_streams:
             columns[name] = _of_streams(name, distinct, codes)
-    lines = pa.repeat(pa.scalar("", pa.string()), found.num_rows)
-    return LogFrame(integers(found, "bucket"), lines, columns)
+    return columns
 
 
 def _of_streams(name: str, label_sets: Sequence[StreamLabels], codes: np.ndarray) -> Column:

@@ -21,9 +21,10 @@ from lakerunner_query.lang.logql.ast import Drop as DropStage
 from lakerunner_query.lang.logql.ast import Keep, LabelFilter, LogQuery, Stage
 from lakerunner_query.plan.logical import Nothing, RunStages
 from lakerunner_query.plan.optimise import improved
-from lakerunner_query.worker.logs.buckets import Counter, Grid
+from lakerunner_query.worker.logs.buckets import Counter
 from lakerunner_query.worker.logs.frames import MESSAGE, frame_of, scanned
 from lakerunner_query.worker.logs.grouping import groups
+from lakerunner_query.worker.logs.plain_counts import Grid
 from lakerunner_query.worker.logs.pushed import label_conditions, split
 from lakerunner_query.worker.logs.reports import Read, report, reports_together
 from lakerunner_query.worker.logs.selecting import selection

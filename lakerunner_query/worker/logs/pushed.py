@@ -41,6 +41,7 @@ class Key:
     column: str
     shown: str
     """SQL, `{}` for the column."""
+    source: Source
 
 
 @dataclass(slots=True)
@@ -121,10 +122,10 @@ def key_of(name: str, group: Sequence[Opened]) -> Key | None:
     source = next(found[0] for one in group if (found := sources_of(one.footer, {name})))
     column = f"l.{identifier(source.column)}"
     if name == "detected_level":
-        return Key(column, f"coalesce(nullif({{}}, ''), '{UNKNOWN}')")
+        return Key(column, f"coalesce(nullif({{}}, ''), '{UNKNOWN}')", source)
     if source.show is as_hex:
-        return Key(column, f"nullif(lower(hex({{}})), '{'0' * ID_DIGITS[name]}')")
-    return Key(column, "nullif({}, '')" if source.show is if_any else "{}")
+        return Key(column, f"nullif(lower(hex({{}})), '{'0' * ID_DIGITS[name]}')", source)
+    return Key(column, "nullif({}, '')" if source.show is if_any else "{}", source)
 
 
 def add_lines(filters: Sequence[LineFilter], conditions: Conditions) -> None:

@@ -77,7 +77,7 @@ def _conditions(question: Question) -> Conditions:
     found = Conditions(parameters={"files": [str(one.path) for one in question.group]})
     found.sql += [f"l.chq_tsns >= {int(question.start_ns)}", f"l.chq_tsns < {int(question.end_ns)}"]
     ids = sorted({stream.stream_id for one in question.group for stream in one.streams})
-    if not _are_all_wanted(question.group):
+    if not are_all_wanted(question.group):
         few = len(ids) <= MAX_LISTED_STREAMS
         listed = ", ".join(str(int(one)) for one in ids) if few else "SELECT stream_id FROM streams"
         found.sql.append(f"l.chq_stream_id IN ({listed})")
@@ -92,7 +92,8 @@ def streams_table(group: Sequence[Opened]) -> pa.Table:
     return pa.table({"stream_id": pa.array(ids, pa.int64())})
 
 
-def _are_all_wanted(group: Sequence[Opened]) -> bool:
+def are_all_wanted(group: Sequence[Opened]) -> bool:
+    """Whether these files have rows of no other streams."""
     return all(sum(stream.rows for stream in one.streams) >= one.footer.rows for one in group)
 
 

@@ -27,7 +27,7 @@ MASKS = np.array([(1 << width) - 1 for width in range(65)], np.uint64)
 
 
 @scanner
-def _varint(data: Bytes, at: Integer) -> tuple[Integer, np.uint64]:
+def varint(data: Bytes, at: Integer) -> tuple[Integer, np.uint64]:
     """Where it ends, and what it says; a place behind the data where it does not end."""
     value, shift = np.uint64(0), np.uint64(0)
     while at < len(data):
@@ -47,7 +47,7 @@ def _signed(value: np.uint64) -> np.int64:
 
 
 @scanner
-def _header(  # noqa: C901, PLR0912 - a kernel: calls that take arrays along cost more than branches
+def header(  # noqa: C901, PLR0912 - a kernel: calls that take arrays along cost more than branches
     data: Bytes, at: Integer, facts: Int64s, last: Int64s, inside: Int64s
 ) -> Integer:
     """Fill the facts of the page at this place, and where its header ends."""
@@ -63,7 +63,7 @@ def _header(  # noqa: C901, PLR0912 - a kernel: calls that take arrays along cos
             continue
         kind, step = byte & 15, byte >> 4
         if step == 0:
-            at, raw = _varint(data, at)
+            at, raw = varint(data, at)
             last[depth] = _signed(raw)
         else:
             last[depth] += step
@@ -73,7 +73,7 @@ def _header(  # noqa: C901, PLR0912 - a kernel: calls that take arrays along cos
         if kind == _BYTE:
             at += 1
         elif _I16 <= kind <= _I64:
-            at, raw = _varint(data, at)
+            at, raw = varint(data, at)
             if depth == 0 and field <= STORED_BYTES + 1:
                 facts[field - 1] = _signed(raw)
             elif depth == 1 and inside[1] == _DATA_PAGE_HEADER and field <= 2:
@@ -81,7 +81,7 @@ def _header(  # noqa: C901, PLR0912 - a kernel: calls that take arrays along cos
         elif kind == _DOUBLE:
             at += 8
         elif kind == _TEXT:
-            at, raw = _varint(data, at)
+            at, raw = varint(data, at)
             at += np.int64(raw)
         elif kind == _STRUCT and depth + 1 < _DEEPEST:
             depth += 1
@@ -105,7 +105,7 @@ def pages_of(chunk: Bytes, rows: Integer) -> npt.NDArray[np.int64]:
             more[:count] = found
             found = more
         facts = found[count]
-        at = _header(chunk, at, facts, last, inside)
+        at = header(chunk, at, facts, last, inside)
         if at == UNKNOWN or facts[STORED_BYTES] < 0 or at + facts[STORED_BYTES] > len(chunk):
             return found[:0]
         if facts[VALUES] < 1 or facts[PLAIN_BYTES] < 0:  # pages of something else than data have no values
@@ -118,7 +118,7 @@ def pages_of(chunk: Bytes, rows: Integer) -> npt.NDArray[np.int64]:
 
 
 @inlined
-def _word(data: Bytes, at: np.uint64) -> np.uint64:
+def word(data: Bytes, at: np.uint64) -> np.uint64:
     """Eight bytes, the least significant one first; an unsigned place is not looked at for being negative."""
     return (
         np.uint64(data[at])
@@ -133,7 +133,7 @@ def _word(data: Bytes, at: np.uint64) -> np.uint64:
 
 
 @scanner
-def _bits(data: Bytes, at: Integer, shift: Integer, width: Integer) -> np.uint64:
+def packed(data: Bytes, at: Integer, shift: Integer, width: Integer) -> np.uint64:
     """A number of so many bits, wherever it lies; what is behind the data counts as zero."""
     value, have = np.uint64(0), -shift
     while have < width and at < len(data):
@@ -149,10 +149,10 @@ def _bits(data: Bytes, at: Integer, shift: Integer, width: Integer) -> np.uint64
 def deltas(data: Bytes, at: Integer, out: Int64s) -> Integer:  # noqa: C901 - as above
     """Numbers from `at` on; how many there are, `UNKNOWN` where that cannot be told or they do not fit."""
     size = len(data)
-    at, raw_block = _varint(data, at)
-    at, raw_parts = _varint(data, at)
-    at, raw_total = _varint(data, at)
-    at, raw_first = _varint(data, at)
+    at, raw_block = varint(data, at)
+    at, raw_parts = varint(data, at)
+    at, raw_total = varint(data, at)
+    at, raw_first = varint(data, at)
     block, parts, total = np.int64(raw_block), np.int64(raw_parts), np.int64(raw_total)
     if at > size or total < 1 or total > len(out) or parts < 1 or block % parts != 0 or block < parts:
         return UNKNOWN
@@ -161,7 +161,7 @@ def deltas(data: Bytes, at: Integer, out: Int64s) -> Integer:  # noqa: C901 - as
     out[0] = np.int64(value)
     done: Integer = 1
     while done < total:
-        at, raw = _varint(data, at)
+        at, raw = varint(data, at)
         least, widths = np.uint64(_signed(raw)), at
         at += parts
         if at > size:
@@ -180,13 +180,13 @@ def deltas(data: Bytes, at: Integer, out: Int64s) -> Integer:  # noqa: C901 - as
             elif width <= 57 and at + (each * width >> 3) + 8 <= size:  # a word holds it whole
                 bit, step, mask = np.uint64(at) << _3, np.uint64(width), MASKS[width]
                 for place in range(done, done + count):
-                    value += least + ((_word(data, bit >> _3) >> (bit & _7)) & mask)
+                    value += least + ((word(data, bit >> _3) >> (bit & _7)) & mask)
                     out[place] = np.int64(value)
                     bit += step
             else:
                 far: Integer = 0
                 for place in range(done, done + count):
-                    value += least + _bits(data, at + (far >> 3), far & 7, width)
+                    value += least + packed(data, at + (far >> 3), far & 7, width)
                     out[place] = np.int64(value)
                     far += width
             at += each * width >> 3

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakerunner_query.worker.decompressing import CODECS, decompressed
 from lakerunner_query.worker.metrics.page_kernels import (
     ENCODING,
     KIND,
@@ -39,7 +39,6 @@ from lakerunner_query.worker.metrics.page_kernels import (
 from resources.lake import metric_values
 
 TIMESTAMP, TEMPORALITY = "chq_timestamp", "metric_temporality"
-CODECS = {"ZSTD": "zstd", "UNCOMPRESSED": None}
 DATA_PAGE, DELTA_BINARY_PACKED = 0, 5
 _LEVELS = np.dtype("<u4")
 
@@ -92,7 +91,7 @@ class PlainGroup:
 
     def _pages(self, chunk: Chunk, begin: Int64s, end: Int64s) -> Iterator[tuple[int, Int64s]]:
         """First row and numbers of each page in which a run lies; they are good until the next one."""
-        raw = _bytes(self.path, chunk)
+        raw = chunk_bytes(self.path, chunk)
         pages = pages_of(raw, self.rows)
         if not len(pages):
             raise ValueError("a column chunk whose pages do not hold the rows of its row group")
@@ -102,7 +101,7 @@ class PlainGroup:
         wanted = run < len(end)
         wanted[wanted] = begin[run[wanted]] < behind[wanted]
         for page, until in zip(pages[wanted].tolist(), behind[wanted].tolist(), strict=True):
-            found = _decoded(raw, page, chunk, room)
+            found = delta_numbers(raw, page, chunk, room)
             yield until - len(found), found
 
 
@@ -118,8 +117,8 @@ def plain_group(path: Path, metadata: pq.FileMetaData, number: int) -> PlainGrou
 
     if TEMPORALITY in places and not _never_says(column(TEMPORALITY), "delta"):
         return None
-    times = _chunk(column(TIMESTAMP), metadata.schema.column(places[TIMESTAMP]))
-    scaled = _chunk(column(metric_values.SCALED), metadata.schema.column(places[metric_values.SCALED]))
+    times = delta_chunk(column(TIMESTAMP), metadata.schema.column(places[TIMESTAMP]))
+    scaled = delta_chunk(column(metric_values.SCALED), metadata.schema.column(places[metric_values.SCALED]))
     return None if times is None or scaled is None else PlainGroup(path, group.num_rows, times, scaled)
 
 
@@ -130,7 +129,8 @@ def _never_says(column: pq.ColumnChunkMetaData, word: str) -> bool:
     return facts.null_count == column.num_values or (facts.has_min_max and not facts.min <= word <= facts.max)
 
 
-def _chunk(column: pq.ColumnChunkMetaData, schema: pq.ColumnSchema) -> Chunk | None:
+def delta_chunk(column: pq.ColumnChunkMetaData, schema: pq.ColumnSchema) -> Chunk | None:
+    """Whole numbers as differences; None where that is not so."""
     facts = column.statistics
     is_known = (
         column.physical_type == "INT64"
@@ -152,7 +152,7 @@ def _chunk(column: pq.ColumnChunkMetaData, schema: pq.ColumnSchema) -> Chunk | N
     )  # fmt: skip
 
 
-def _bytes(path: Path, chunk: Chunk) -> Bytes:
+def chunk_bytes(path: Path, chunk: Chunk) -> Bytes:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         raw = os.pread(descriptor, chunk.length, chunk.offset)
@@ -163,16 +163,20 @@ def _bytes(path: Path, chunk: Chunk) -> Bytes:
     return np.frombuffer(raw, np.uint8)
 
 
-def _decoded(raw: Bytes, page: Sequence[int], chunk: Chunk, room: Int64s) -> Int64s:
+def delta_numbers(raw: Bytes, page: Sequence[int], chunk: Chunk, room: Int64s) -> Int64s:
+    """The numbers of a page, in this room."""
     if page[KIND] != DATA_PAGE or page[ENCODING] != DELTA_BINARY_PACKED:
         raise ValueError(f"a page of kind {page[KIND]}, encoding {page[ENCODING]}: its footer says otherwise")
-    data = raw[page[OFFSET] : page[OFFSET] + page[STORED_BYTES]]
-    if chunk.codec is not None:
-        data = np.frombuffer(pa.decompress(data, page[PLAIN_BYTES], chunk.codec), np.uint8)
-    begin = 0
-    if chunk.has_levels:
-        begin = _LEVELS.itemsize + int(data[: _LEVELS.itemsize].view(_LEVELS)[0])
-    found = deltas(data, begin, room)
+    found = deltas(*page_bytes(raw, page, chunk), room)
     if found == UNKNOWN or found != page[VALUES]:
         raise ValueError(f"{found} numbers in a page of {page[VALUES]}")
     return room[:found]
+
+
+def page_bytes(raw: Bytes, page: Sequence[int], chunk: Chunk) -> tuple[Bytes, int]:
+    """A page decompressed, and where behind its levels the values begin."""
+    stored = raw[page[OFFSET] : page[OFFSET] + page[STORED_BYTES]]
+    data = decompressed(stored, page[PLAIN_BYTES], chunk.codec)
+    if not chunk.has_levels:
+        return data, 0
+    return data, _LEVELS.itemsize + int(data[: _LEVELS.itemsize].view(_LEVELS)[0])
