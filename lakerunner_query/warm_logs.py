@@ -105,7 +105,7 @@ def pages() -> None:
 
 
 def run(queries: Sequence[str]) -> int:
-    """How many queries were evaluated, all of them at one time and over some; and what no source here asks."""
+    """How many queries were evaluated, all of them at one time and over some."""
     pages()
     for text in queries:
         expr = parse_expr(text)
