@@ -12,6 +12,7 @@ import numpy.typing as npt
 from lakerunner_query.worker.metrics.page_kernels import (
     FACTS,
     MASKS,
+    MOST_BYTES,
     PLAIN_BYTES,
     STORED_BYTES,
     UNKNOWN,
@@ -35,10 +36,10 @@ def first_page(chunk: Bytes) -> npt.NDArray[np.int64]:
     """Where the bytes of the first page begin and end, and how many they are decompressed; or nothing."""
     facts = np.zeros(FACTS, np.int64)
     at = header(chunk, 0, facts, np.zeros(_DEPTH, np.int64), np.zeros(_DEPTH, np.int64))
-    end = at + facts[STORED_BYTES]
-    if at == UNKNOWN or not at <= end <= len(chunk) or facts[PLAIN_BYTES] < 0:
+    stored, plain = facts[STORED_BYTES], facts[PLAIN_BYTES]
+    if at == UNKNOWN or not 0 <= stored <= len(chunk) - at or not 0 <= plain <= MOST_BYTES:
         return facts[:0]
-    return np.array([at, end, facts[PLAIN_BYTES]])
+    return np.array([at, at + stored, plain])
 
 
 @kernel

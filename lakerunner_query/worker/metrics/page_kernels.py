@@ -17,6 +17,10 @@ UNKNOWN = -1
 KIND, PLAIN_BYTES, STORED_BYTES, VALUES, ENCODING, OFFSET = range(6)
 """Columns of what is told about pages; the bytes of a page begin at its offset in the chunk."""
 FACTS = 6
+MOST_BYTES = 1 << 30
+"""Of a page: one that says it is larger is damaged."""
+MOST_NUMBERS = 1 << 24
+"""In a block of differences, of which writers make 128; products with widths stay far from overflowing."""
 _STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _TEXT, _STRUCT = 0, 1, 2, 3, 7, 8, 12
 _I16, _I64 = 4, 6
 _DATA_PAGE_HEADER = 5
@@ -74,14 +78,16 @@ def header(  # noqa: C901, PLR0912 - a kernel: calls that take arrays along cost
             at += 1
         elif _I16 <= kind <= _I64:
             at, raw = varint(data, at)
-            if depth == 0 and field <= STORED_BYTES + 1:
+            if depth == 0 and 1 <= field <= STORED_BYTES + 1:
                 facts[field - 1] = _signed(raw)
-            elif depth == 1 and inside[1] == _DATA_PAGE_HEADER and field <= 2:
+            elif depth == 1 and inside[1] == _DATA_PAGE_HEADER and 1 <= field <= 2:
                 facts[VALUES + field - 1] = _signed(raw)
         elif kind == _DOUBLE:
             at += 8
         elif kind == _TEXT:
             at, raw = varint(data, at)
+            if raw > np.uint64(len(data)):
+                return UNKNOWN
             at += np.int64(raw)
         elif kind == _STRUCT and depth + 1 < _DEEPEST:
             depth += 1
@@ -106,9 +112,11 @@ def pages_of(chunk: Bytes, rows: Integer) -> npt.NDArray[np.int64]:
             found = more
         facts = found[count]
         at = header(chunk, at, facts, last, inside)
-        if at == UNKNOWN or facts[STORED_BYTES] < 0 or at + facts[STORED_BYTES] > len(chunk):
+        if at == UNKNOWN or facts[STORED_BYTES] < 0 or facts[STORED_BYTES] > len(chunk) - at:
             return found[:0]
-        if facts[VALUES] < 1 or facts[PLAIN_BYTES] < 0:  # pages of something else than data have no values
+        if facts[VALUES] < 1 or facts[VALUES] > rows - told:  # pages of something else have no values
+            return found[:0]
+        if facts[PLAIN_BYTES] < 0 or facts[PLAIN_BYTES] > MOST_BYTES:
             return found[:0]
         facts[OFFSET] = at
         at += facts[STORED_BYTES]
@@ -146,7 +154,7 @@ def packed(data: Bytes, at: Integer, shift: Integer, width: Integer) -> np.uint6
 
 
 @kernel
-def deltas(data: Bytes, at: Integer, out: Int64s) -> Integer:  # noqa: C901 - as above
+def deltas(data: Bytes, at: Integer, out: Int64s) -> Integer:  # noqa: C901, PLR0912 - as above
     """Numbers from `at` on; how many there are, `UNKNOWN` where that cannot be told or they do not fit."""
     size = len(data)
     at, raw_block = varint(data, at)
@@ -154,7 +162,9 @@ def deltas(data: Bytes, at: Integer, out: Int64s) -> Integer:  # noqa: C901 - as
     at, raw_total = varint(data, at)
     at, raw_first = varint(data, at)
     block, parts, total = np.int64(raw_block), np.int64(raw_parts), np.int64(raw_total)
-    if at > size or total < 1 or total > len(out) or parts < 1 or block % parts != 0 or block < parts:
+    if at > size or total < 1 or total > len(out) or parts < 1 or parts > size:
+        return UNKNOWN
+    if block < parts or block > MOST_NUMBERS or block % parts != 0:
         return UNKNOWN
     each = block // parts
     value = np.uint64(_signed(raw_first))

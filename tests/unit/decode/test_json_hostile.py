@@ -25,7 +25,7 @@ from lakerunner_assets.decode.payload import payload_of
 from lakerunner_assets.decode.wire import Bytes
 from resources.kernel import scanner
 from resources.lake.layout import Signal
-from tests.unit.decode.conftest import Run
+from tests.unit.conftest import Run
 from tests.unit.decode.messages import sample
 
 LETTERS = b'{}[]",:0123456789.eE+-\\untrfals x/\x00\xff\n'

@@ -27,7 +27,7 @@ from resources.lake.label_text import label_text, parse_labels
 from resources.lake.streams import labels_from_text, stream_id
 from resources.proto.loki import PushRequest
 from tests.decoding import decode_logs
-from tests.unit.decode.conftest import Run
+from tests.unit.conftest import Run
 from tests.unit.decode.messages import TEXT
 from tests.unit.decode.messages import sample as otlp_sample
 from tests.unit.decode.oracle import found_rows

@@ -8,7 +8,7 @@ import pytest
 
 from lakerunner_assets.decode.errors import EmptyObjectError, MalformedError
 from tests.decoding import decode_logs, decode_object
-from tests.unit.decode.conftest import Run
+from tests.unit.conftest import Run
 from tests.unit.decode.messages import sample
 
 

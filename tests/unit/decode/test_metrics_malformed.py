@@ -9,7 +9,7 @@ import pytest
 from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.otlp.metrics import decode_metrics
 from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
-from tests.unit.decode.conftest import Run
+from tests.unit.conftest import Run
 from tests.unit.decode.metric_hostile_bytes import outcome, payload
 from tests.unit.decode.metric_messages import field, varint
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.decode.conftest import Run
+from tests.unit.conftest import Run
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.wire import Bytes
 from resources.kernel import scanner
-from tests.unit.decode.conftest import Run
+from tests.unit.conftest import Run
 from tests.unit.decode.span_messages import decode_spans, sample
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lakerunner_query.worker.metrics.page_kernels import UNKNOWN, deltas, pages_of
 from lakerunner_query.worker.metrics.plain_groups import PlainGroup, plain_group
 from resources.lake import metric_values
+from tests.unit.conftest import Run
 
 WIDE = st.integers(-(2**63), 2**63 - 1)
 NARROW = st.integers(-40, 40)
@@ -131,3 +132,8 @@ def test_any_bytes_are_pages_or_none(raw: bytes) -> None:
     room = np.empty(50, np.int64)
     found = deltas(data, 0, room)
     assert found == UNKNOWN or 0 < found <= 50
+
+
+@pytest.mark.slow
+def test_no_over_read_with_bounds_checking_on(run_checked: Run) -> None:
+    assert "rejected" in run_checked("tests.unit.query.metrics.hostile_pages", "6000")

@@ -1,4 +1,4 @@
-"""Runs of decoders whose kernels check every index."""
+"""Runs of kernels that check every index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 Run = Callable[..., str]
 
 
