@@ -26,9 +26,9 @@ def ran(lines: Sequence[str] | pa.StringArray, stages: str) -> LogFrame:
     """The frame behind the stages, if that took neither long nor much memory."""
     query = parse('{app="x"} ' + stages)
     frame = frame_of({}, lines)
-    before, start = psutil.Process().memory_info().rss, time.perf_counter()
+    before, start = psutil.Process().memory_info().rss, time.process_time()
     found = pipeline.apply(frame, query.stages, Demand(None), NOW_NS)
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
     assert psutil.Process().memory_info().rss - before < 1 << 30
     return found
 
@@ -138,10 +138,10 @@ def invalid(lines: Sequence[bytes]) -> pa.StringArray:
 def test_lines_that_are_no_text(stages: str) -> None:
     lines = invalid([b"\xff\xfe a=\xc3 b=c", b'{"a":"\xff"}', b"\xed\xa0\x80", b"a=\xf0\x9f b=\x80"])
     frame = LogFrame(np.arange(4, dtype=np.int64), lines, {})
-    start = time.perf_counter()
+    start = time.process_time()
     found = pipeline.apply(frame, parse('{app="x"} ' + stages).stages, Demand(None), NOW_NS)
     assert found.count <= 4
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,10 @@ MANY = 40_000
     ],
 )  # fmt: skip
 def test_deep_texts_are_refused(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ParseError, match=r"levels deep|unexpected \$end"):
         parse_expr(text)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize("text", ['{a="' + "x" * 1_000_000 + '"}', "[" * 1_000_000, "1" * 1_000_000])
@@ -53,10 +53,10 @@ def test_long_texts_are_refused(text: str) -> None:
     ],
 )
 def test_long_numbers_cost_little(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ParseError):
         parse_expr(text)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 20
 
 
 def test_wide_texts_parse() -> None:
@@ -76,6 +76,6 @@ def test_a_typical_query_costs_well_below_a_millisecond() -> None:
 
 
 def _timed(text: str) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     parse_expr(text)
-    return time.perf_counter() - start
+    return time.process_time() - start

