@@ -23,6 +23,7 @@ from lakerunner_query.lang.logql.ast import LogQuery
 from lakerunner_query.lang.logql.parser import parse_expr
 from lakerunner_query.lang.logql.vocabulary import PARAMETRIC, UNGROUPED, UNWRAPPED, VECTOR_AGGREGATIONS
 from lakerunner_query.worker.logs.code_kernels import add_codes, count_keys, count_rows, first_page
+from lakerunner_query.worker.logs.whole_numbers import whole_blocks
 from lakerunner_query.worker.metrics.page_kernels import deltas, pages_of
 
 SECOND_NS = 10**9
@@ -92,8 +93,8 @@ def texts() -> list[str]:
     return [*found, f"rate({plain}) or vector(1)", f"absent_over_time({plain}) > 2"]
 
 
-def pages() -> None:
-    """What counts rows by the pages of their columns."""
+def plain() -> None:
+    """What counts rows by the pages of their columns, and what spells the counts."""
     page = np.frombuffer(bytes(12), np.uint8)
     times, keys, counts = np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros((1, 1), np.int64)
     first_page(page)
@@ -102,11 +103,12 @@ def pages() -> None:
     add_codes(page, 0, 1, keys)
     count_keys(keys, counts)
     count_rows(times, keys, 0, 1, 1, counts)
+    whole_blocks(np.ones((1, 1)), np.ones((1, 1), np.bool_), pa.array(["1"]))
 
 
 def run(queries: Sequence[str]) -> int:
     """How many queries were evaluated, all of them at one time and over some."""
-    pages()
+    plain()
     for text in queries:
         expr = parse_expr(text)
         if isinstance(expr, LogQuery):

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from lakerunner_query.evaluate.vectors import Vector
 from lakerunner_query.execute.metric_answer import RenderedSeries
 from lakerunner_query.windows.functions import Doubles, Int64s
+from lakerunner_query.worker.logs.whole_numbers import whole_blocks
 from lakerunner_query.worker.metrics.rendering import number_texts, readable, time_texts
 
 EXPONENT = "e"
@@ -35,13 +36,14 @@ def plain_texts(values: Doubles) -> pa.StringArray:
 
 def vector_texts(vector: Vector, times_ms: Int64s) -> tuple[RenderedSeries, ...]:
     """Every series, those without any sample left out."""
-    rows, steps = np.nonzero(vector.present)
-    times = time_texts(times_ms).take(pa.array(steps))
-    blocks = _blocks(_pairs(times, vector.values[rows, steps]), vector.present.sum(axis=1))
-    counts = vector.present.sum(axis=1).tolist()
+    times, counts = time_texts(times_ms), vector.present.sum(axis=1)
+    blocks = whole_blocks(vector.values, vector.present, times)
+    if blocks is None:
+        rows, steps = np.nonzero(vector.present)
+        blocks = _blocks(_pairs(times.take(pa.array(steps)), vector.values[rows, steps]), counts)
     return tuple(
         RenderedSeries(tuple((readable(n), readable(v)) for n, v in labels), False, block, b"", count)
-        for labels, block, count in zip(vector.labels, blocks, counts, strict=True)
+        for labels, block, count in zip(vector.labels, blocks, counts.tolist(), strict=True)
         if count
     )
 

@@ -10,6 +10,7 @@ to DuckDB, and so are those that contradict their footers: it says what is wrong
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -94,7 +95,7 @@ class PlainCounter:
         rows = int(groups.first[number + 1] - groups.first[number])
         first, behind = self._buckets(low, high)
         values, keys = self._keys(one, places, rows)
-        size = int(np.prod([len(each) for each in values], dtype=np.float64))
+        size = math.prod(map(len, values))
         if size * (behind - first) > max(CELLS, CELLS_PER_ROW * rows):
             raise ValueError(f"{size} groups in {behind - first} buckets of {rows} rows")
         counts = np.zeros((size, behind - first), np.int64)
