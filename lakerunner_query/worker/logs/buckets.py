@@ -127,6 +127,9 @@ class Counter:
             return False
         is_plain = not (lines or labels or with_bytes)
         left = self._add_plain(group, keys) if is_plain else group
+        keys = keys_of(by, left)  # they may lack columns of the others
+        if keys is None:
+            return False
         if left:
             question = Question(left, self._grid.first_ns, self._grid.end_ns, lines, labels)
             found = self._counted(question, keys, with_bytes=with_bytes)

@@ -13,6 +13,7 @@ import pytest
 from lakerunner_query.execute.work import LogMetricUnit, LogUnit, UnitReport, segment_ref
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.logs.metric_scan import LogMetricScanner
+from lakerunner_query.worker.logs.plain_counts import PlainCounter
 from lakerunner_query.worker.logs.scan import LogScanner
 from lakerunner_query.worker.logs.windows import WindowSizes
 from lakerunner_query.worker.opening import SegmentOpener
@@ -374,3 +375,26 @@ class CancelledWithin(Cancellation):
         if self._package in asking:
             self.cancel()
         super().check()
+
+
+def test_files_that_are_left_to_duckdb_may_lack_a_column_of_the_others(
+    lake: Lake, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [
+        lake.write("mixed", [Line(S, "a", attributes={"bar": "x"})]),
+        lake.write("mixed", [Line(2 * S, "b")]),
+    ]
+    plainly = PlainCounter.count
+    monkeypatch.setattr(
+        PlainCounter,
+        "count",
+        lambda self, one: plainly(self, one) if "attr_bar" in one.footer.columns else None,
+    )
+    refs = tuple(map(segment_ref, made))
+    query = 'sum by (bar) (count_over_time({service_name="web"}[1h]))'
+    unit = LogMetricUnit("", query, max(one.max_ns for one in refs), 0, 1, refs, 0)
+    answer = worker.metrics.run(unit, Cancellation())
+    assert {one.labels: json.loads(one.floats)[1] for one in answer.series} == {
+        (): "1",
+        (("bar", "x"),): "1",
+    }
