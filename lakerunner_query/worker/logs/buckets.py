@@ -32,6 +32,8 @@ from resources.kernel import kernel
 from resources.lake.streams import Labels as StreamLabels
 
 STREAM_ID = "chq_stream_id"
+AT_ONCE, MOST_PARTS = 1_000_000, 4_000_000
+"""Counts of row groups that are labelled together, and those kept before they are added up."""
 MAX_ROWS = 20_000_000
 """Groups times buckets: more than an answer may have points."""
 
@@ -115,6 +117,7 @@ class Counter:
         self._cancellation = cancellation
         self._codes: dict[Labels, int] = {}
         self._parts: list[Part] = []
+        self._most = MOST_PARTS
 
     def add(
         self, group: Sequence[Opened], stages: Sequence[Stage], by: Sequence[str], *, with_bytes: bool
@@ -160,10 +163,16 @@ class Counter:
             found = counter.count(one)
             left += [one] if found is None else []
             cells += found or []
+            if sum(len(each.lines) for each in cells) > AT_ONCE:
+                self._add_cells(cells, plain)
+                cells = []
+        self._add_cells(cells, plain)
+        return left
+
+    def _add_cells(self, cells: Sequence[Cells], plain: PlainKeys) -> None:
         if cells:
             together = cells_together(cells, with_streams=plain.streams is not None)
             self._add(plain.labels(together), together.bucket, together.lines, None)
-        return left
 
     def _add(self, labels: dict[str, Column], bucket: Int64s, lines: Int64s, sizes: Int64s | None) -> None:
         if len(bucket):
@@ -171,6 +180,15 @@ class Counter:
             codes, sets = grouped(LogFrame(bucket, texts, labels))
             numbers = np.array([self._codes.setdefault(one, len(self._codes)) for one in sets], np.int64)
             self._parts.append(Part(numbers[codes], bucket, lines, sizes))
+            if sum(len(part.lines) for part in self._parts) > self._most:
+                self._fold()
+
+    def _fold(self) -> None:
+        """Equal groups and buckets become one: files may be many."""
+        whole = self.buckets()
+        codes, bucket = np.nonzero(whole.counts)
+        self._parts = [Part(codes, bucket, whole.counts[codes, bucket], whole.bytes[codes, bucket])]
+        self._most = MOST_PARTS + 2 * len(codes)
 
     def _counted(self, question: Question, keys: Keys, *, with_bytes: bool) -> pa.Table:
         statement = counts(

@@ -11,6 +11,7 @@ import pytest
 
 from lakerunner_query.execute.work import LogMetricUnit, UnitReport, segment_ref
 from lakerunner_query.worker.cache import SegmentCache
+from lakerunner_query.worker.logs.buckets import Counter
 from lakerunner_query.worker.logs.lake_source import LakeLogSource
 from lakerunner_query.worker.logs.metric_scan import LogMetricScanner
 from lakerunner_query.worker.logs.plain_counts import Cells, PlainCounter
@@ -31,7 +32,7 @@ QUERIES = (
     'sum by (service_name, detected_level) (count_over_time({service_name=~".+"}[1m]))',
     'sum by (detected_level) (count_over_time({service_name=~"a|c"}[1m]))',
     'sum by (detected_level, zone) (rate({service_name="b"}[90s]))',
-    'sum by (service_name, zone, host) (count_over_time({service_name=~".+", service_name!="b"}[2m] offset 17s))',
+    'sum by (service_name, zone, host) (rate({service_name=~".", service_name!="b"}[2m] offset 17s))',
     'sum(count_over_time({service_name=~".+"}[1h]))',
     'count_over_time({service_name="c"} | keep service_name [5m])',
     'sum by (nothing, user) (count_over_time({service_name=~".+"}[1m]))',
@@ -114,6 +115,19 @@ def test_all_ways_count_the_same(
     assert ask(scanner, query, segments, step)[0] == plain
     monkeypatch.setattr(LakeLogSource, "buckets", lambda *_, **__: None)
     assert ask(scanner, query, segments, step)[0] == plain
+
+
+def test_many_counts_are_added_up_as_they_come(
+    scanner: LogMetricScanner, segments: list[Segment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, _ = ask(scanner, QUERIES[0], segments)
+    folded = Counter._fold
+    calls: list[Counter] = []
+    monkeypatch.setattr(Counter, "_fold", lambda self: [calls.append(self), folded(self)])
+    monkeypatch.setattr("lakerunner_query.worker.logs.buckets.AT_ONCE", 3)
+    monkeypatch.setattr("lakerunner_query.worker.logs.buckets.MOST_PARTS", 5)
+    assert ask(scanner, QUERIES[0], segments)[0] == expected
+    assert calls
 
 
 def test_which_files_need_no_duckdb(scanner: LogMetricScanner, segments: list[Segment], ways: Ways) -> None:
