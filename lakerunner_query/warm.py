@@ -18,6 +18,7 @@ from lakerunner_query import warm_logs
 from lakerunner_query.errors import QueryError
 from lakerunner_query.evaluate.context import Options
 from lakerunner_query.evaluate.histogram import Histogram
+from lakerunner_query.evaluate.histogram.falling import any_fell
 from lakerunner_query.evaluate.histogram.many_quantiles import plain_quantiles
 from lakerunner_query.evaluate.histogram.model import buckets_at
 from lakerunner_query.evaluate.promql import evaluate, settle
@@ -107,6 +108,7 @@ def rows() -> None:
         copy_runs(np.zeros(2, kind), begin, end, to, np.zeros(2, kind))
     samples = Samples.of_codes(np.zeros(4, np.int64), np.arange(1, 5) * 10_000, np.arange(4.0), 1)
     pairs(time_texts(times), np.array([0.5, 2.0]))
+    any_fell(np.zeros((2, 4)))
     plain_quantiles(np.array([0.5]), [Histogram(count=1.0, positive=buckets_at(0, [1.0]))])
     for function in Function:
         over_buckets(function, Buckets(of_samples(samples), 1), Grid(40_000, 10_000, 1, 40_000))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.context import Context, Hints, Ranged, Window
 from lakerunner_query.evaluate.histogram import with_found_hints
+from lakerunner_query.evaluate.histogram.sheets import SUM, objects, totals_of
 from lakerunner_query.evaluate.rows import nothing, occupied, spread
 from lakerunner_query.evaluate.vectors import Objects, Series, Vector, some
 from lakerunner_query.lang.promql.ast import (
@@ -93,7 +94,7 @@ def _with_found_hints(series: Series, *, are_whole: bool) -> Series:
         return series
     found = series.histograms.copy()
     for low, high in pairwise(series.offsets.tolist()):
-        found[low:high] = with_found_hints(found[low:high].tolist(), are_whole=are_whole)
+        found[low:high] = objects(with_found_hints(found[low:high].tolist(), are_whole=are_whole))
     return replace(series, histograms=found)
 
 
@@ -110,8 +111,7 @@ def is_stale(series: Series) -> Flags:
     if series.histograms is None:
         return found
     rows = np.flatnonzero(some(series.histograms))
-    sums = np.fromiter((one.sum for one in series.histograms[rows].tolist()), np.float64, len(rows))
-    found[rows] = sums.view(np.int64) == STALE_BITS
+    found[rows] = totals_of(series.histograms[rows].tolist(), SUM).view(np.int64) == STALE_BITS
     return found
 
 

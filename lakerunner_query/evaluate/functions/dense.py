@@ -12,16 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from lakerunner_query.evaluate.histogram import Hint, Histogram
-from lakerunner_query.evaluate.histogram.columns import BUCKETS, SUM, Side, columns_of, histograms_of
+from lakerunner_query.evaluate.histogram.columns import columns_of
+from lakerunner_query.evaluate.histogram.falling import any_fell
+from lakerunner_query.evaluate.histogram.sheets import BUCKETS, Sheet
 from lakerunner_query.evaluate.vectors import Objects
 from lakerunner_query.windows.functions import Doubles, Flags, Int8s, Int64s
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dense:
     model: Histogram
     """One of them, for what all have in common."""
@@ -32,26 +35,23 @@ class Dense:
     """(samples, numbers)"""
     hints: Int8s
 
+    @cached_property
+    def resets(self) -> Int64s:
+        """Samples before which the counter began anew."""
+        return np.flatnonzero(self.fell())
+
     def fell(self) -> Flags:
         """By sample: whether the counter began anew since the one before; by its hint, else by its counts."""
         found = np.zeros(len(self.numbers), np.bool_)
-        counts = np.delete(self.numbers, SUM, axis=1)
-        found[1:] = (counts[1:] < counts[:-1]).any(axis=1)
+        found[1:] = any_fell(np.ascontiguousarray(self.numbers))
         found[self.hints == Hint.RESET] = True
         found[self.hints == Hint.NO_RESET] = False
         return found
 
     def histograms(self, numbers: Doubles, hints: Sequence[Hint]) -> Objects:
         """Rows of numbers as histograms, without buckets that count zero."""
-        middle = BUCKETS + len(self.positive)
-        positive, negative = numbers[:, BUCKETS:middle], numbers[:, middle:]
-        sides = (
-            Side(self.positive, positive, positive != 0),
-            Side(self.negative, negative, negative != 0),
-        )
-        found = np.empty(len(numbers), np.object_)
-        found[:] = list(histograms_of(self.model, numbers[:, :BUCKETS], sides, hints))
-        return found
+        sheet = Sheet(self.model, self.positive, self.negative, numbers, numbers[:, BUCKETS:] != 0)
+        return sheet.histograms(hints)
 
 
 def dense_of(histograms: Objects) -> Dense | None:
@@ -59,5 +59,5 @@ def dense_of(histograms: Objects) -> Dense | None:
     columns = columns_of(histograms.tolist())
     if columns is None:
         return None
-    positive, negative = columns.positive.places, columns.negative.places
-    return Dense(columns.model, positive, negative, columns.numbers(), columns.hints)
+    sheet = columns.sheet
+    return Dense(sheet.model, sheet.positive, sheet.negative, sheet.numbers, columns.hints)

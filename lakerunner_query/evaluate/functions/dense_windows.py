@@ -7,7 +7,7 @@ import numpy as np
 from lakerunner_query.evaluate.functions.dense import Dense
 from lakerunner_query.evaluate.functions.kernels_factors import factors
 from lakerunner_query.evaluate.histogram import Hint
-from lakerunner_query.evaluate.histogram.columns import COUNT
+from lakerunner_query.evaluate.histogram.sheets import COUNT
 from lakerunner_query.windows.edges import Windows
 from lakerunner_query.windows.functions import Doubles, Flags, Function, Int8s, Int64s
 from lakerunner_query.windows.sums import sums
@@ -20,7 +20,7 @@ def growth(
     first, last = low, high - 1
     start = dense.numbers[first]
     is_counter = function != Function.DELTA
-    resets = np.flatnonzero(dense.fell()) if is_counter else np.zeros(0, np.intp)
+    resets = dense.resets if is_counter else np.zeros(0, np.int64)
     with np.errstate(all="ignore"):
         start = np.where(np.isin(first + 1, resets)[:, None], 0.0, start)
         grown = dense.numbers[last] - start

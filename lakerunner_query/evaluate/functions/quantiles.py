@@ -20,7 +20,8 @@ from lakerunner_query.evaluate.histogram import (
     fraction,
     quantile,
 )
-from lakerunner_query.evaluate.histogram.many_quantiles import is_plain, plain_quantiles
+from lakerunner_query.evaluate.histogram.many_quantiles import is_plain, plain_quantiles, sheet_quantiles
+from lakerunner_query.evaluate.histogram.sheets import found_in
 from lakerunner_query.evaluate.labels import value_of
 from lakerunner_query.evaluate.rows import merged, stacked
 from lakerunner_query.evaluate.spelling import general
@@ -83,9 +84,10 @@ def _quantiles(context: Context, found: Bucketed, quantiles: Doubles, notes: Not
 
 def _odd(found: Bucketed, quantiles: Doubles, values: Doubles) -> Iterator[tuple[int, int, Histogram]]:
     """Fills in the quantiles of plain histograms; the others are to be asked about one by one."""
+    left = found.natives & ~_on_sheets(found, quantiles, values)
     plain: list[tuple[int, int]] = []
     histograms: list[Histogram] = []
-    for row, step, histogram in _natives(found):
+    for row, step, histogram in _natives(found, left):
         if is_plain(histogram, float(quantiles[step])):
             plain.append((row, step))
             histograms.append(histogram)
@@ -94,6 +96,21 @@ def _odd(found: Bucketed, quantiles: Doubles, values: Doubles) -> Iterator[tuple
     if plain:
         rows, steps = np.array(plain, np.int64).T
         values[rows, steps] = plain_quantiles(quantiles[steps], histograms)
+
+
+def _on_sheets(found: Bucketed, quantiles: Doubles, values: Doubles) -> Flags:
+    """Where that could be done for whole sheets at once."""
+    done = np.zeros(found.natives.shape, np.bool_)
+    if found.vector.histograms is None:
+        return done
+    rows, steps = np.nonzero(found.natives)
+    sheets = found_in(found.vector.histograms[rows, steps].tolist())
+    for sheet, mine, at in sheets.by_sheet() if sheets is not None else ():
+        told, are_plain = sheet_quantiles(quantiles[steps[mine]], sheet, at)
+        plain = mine[are_plain]
+        values[rows[plain], steps[plain]] = told[are_plain]
+        done[rows[plain], steps[plain]] = True
+    return done
 
 
 def _tiled(by_step: Doubles, some: Classics) -> Doubles:
@@ -118,7 +135,7 @@ def histogram_fraction(context: Context, call: Call) -> Value:
     notes = notes_at(context, call, 2)
     found = bucketed(vector_of(context, call, 2), notes)
     values = np.full(found.natives.shape, np.nan)
-    for row, step, histogram in _natives(found):
+    for row, step, histogram in _natives(found, found.natives):
         answer = fraction(float(lower[step]), float(upper[step]), histogram)
         values[row, step] = answer.value
         if answer.has_nans:
@@ -130,9 +147,9 @@ def histogram_fraction(context: Context, call: Call) -> Value:
     return stacked(parts)
 
 
-def _natives(found: Bucketed) -> Iterator[tuple[int, int, Histogram]]:
+def _natives(found: Bucketed, cells: Flags) -> Iterator[tuple[int, int, Histogram]]:
     if found.vector.histograms is not None:
-        for row, step in np.argwhere(found.natives).tolist():
+        for row, step in np.argwhere(cells).tolist():
             yield row, step, found.vector.histograms[row, step]
 
 

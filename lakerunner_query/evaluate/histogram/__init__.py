@@ -3,6 +3,9 @@
 `model` is the value, `arithmetic` and `kahan` add, `growth` is the middle of `rate`, `quantiles`,
 `fractions`, `moments` and `trim` answer, `texts` prints, `stored` reads the lake, `classic` is for series
 with `le`.
+
+Many of one layout are rows of a sheet (`sheets`): `columns` puts them side by side, `grid_sums` and
+`many_quantiles` answer for all at once, and only who looks at a single one makes an object of its buckets.
 """
 
 from lakerunner_query.evaluate.histogram.arithmetic import (

@@ -1,69 +1,42 @@
 """Many histograms as columns of numbers, if they have one schema, one zero threshold and the same bounds.
 
-      count sum zero (0.5, 1] (1, 2]
-        4    5   0      1       3
-        8    8   0      2       .      listed: yes, no
-
 Arithmetic that does the same with every number is done for all histograms at once. Others are left to the
 arithmetic of single ones, and so are those that count something within their own zero bucket.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from operator import attrgetter
 
 import numpy as np
 
 from lakerunner_query.evaluate.histogram.bounds import exponential_bounds
-from lakerunner_query.evaluate.histogram.model import NO_BUCKETS, Buckets, Hint, Histogram
+from lakerunner_query.evaluate.histogram.model import NO_BUCKETS, Buckets, Histogram
+from lakerunner_query.evaluate.histogram.sheets import BUCKETS, Found, Sheet, found_in
 from lakerunner_query.windows.functions import Doubles, Flags, Int8s, Int64s
 
-COUNT, SUM, ZEROS, BUCKETS = 0, 1, 2, 3
 WIDEST = 1 << 16
 """Between the lowest and the highest bucket; beyond it, places are found by sorting."""
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """Buckets of one side."""
-
-    places: Int64s
-    counts: Doubles
-    """(histograms, places); zero where a bucket is not listed."""
-    listed: Flags
+_hint = attrgetter("hint")
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    model: Histogram
-    """One of them, for what all have in common."""
-    totals: Doubles
-    """(histograms, 3): count, sum, zero count."""
-    positive: Side
-    negative: Side
+    sheet: Sheet
     hints: Int8s
-
-    def numbers(self) -> Doubles:
-        """All that a histogram counts, a row each."""
-        return np.concatenate((self.totals, self.positive.counts, self.negative.counts), axis=1)
 
 
 def columns_of(histograms: Sequence[Histogram]) -> Columns | None:
     """At least one; None where single arithmetic has to do it."""
-    model = histograms[0]
-    layout = (model.schema, model.zero_threshold, model.bounds)
-    if any((one.schema, one.zero_threshold, one.bounds) != layout for one in histograms):
+    found = found_in(histograms)
+    sheet = _joined(histograms) if found is None else _gathered(found)
+    if sheet is None:
         return None
-    positive, negative = (
-        _side([one.positive for one in histograms]),
-        _side([one.negative for one in histograms]),
-    )
-    if not (is_beyond(positive.places, model) and is_beyond(negative.places, model)):
+    if not (is_beyond(sheet.positive, sheet.model) and is_beyond(sheet.negative, sheet.model)):
         return None
-    totals = np.array([(one.count, one.sum, one.zero_count) for one in histograms], np.float64)
-    return Columns(model, totals, positive, negative, np.array([one.hint for one in histograms], np.int8))
+    return Columns(sheet, np.fromiter(map(_hint, histograms), np.int8, len(histograms)))
 
 
 def is_beyond(places: Int64s, model: Histogram) -> bool:
@@ -73,21 +46,44 @@ def is_beyond(places: Int64s, model: Histogram) -> bool:
     return bool((exponential_bounds(places, model.schema) > model.zero_threshold).all())
 
 
-def _side(sides: list[Buckets]) -> Side:
+def _layout(one: Histogram) -> tuple[int, float, tuple[float, ...]]:
+    return one.schema, one.zero_threshold, one.bounds
+
+
+def _joined(histograms: Sequence[Histogram]) -> Sheet | None:
+    model = histograms[0]
+    if any(_layout(one) != _layout(model) for one in histograms):
+        return None
+    positive, negative = (
+        _side([one.positive for one in histograms]),
+        _side([one.negative for one in histograms]),
+    )
+    totals = np.array([(one.count, one.sum, one.zero_count) for one in histograms], np.float64)
+    return Sheet(
+        model,
+        positive[0],
+        negative[0],
+        np.concatenate((totals, positive[1], negative[1]), axis=1),
+        np.concatenate((positive[2], negative[2]), axis=1),
+    )
+
+
+def _side(sides: list[Buckets]) -> tuple[Int64s, Doubles, Flags]:
+    """Places, counts and where they are listed."""
     sizes = np.fromiter((len(one.index) for one in sides), np.int64, len(sides))
     index = np.concatenate([one.index for one in sides])
     if not len(index):
         none = np.zeros((len(sides), 0))
-        return Side(NO_BUCKETS.index, none, none.astype(np.bool_))
+        return NO_BUCKETS.index, none, none.astype(np.bool_)
     counts = np.concatenate([one.count for one in sides])
-    places, where = _places(index)
+    places, where = places_of(index)
     rows = np.repeat(np.arange(len(sides)), sizes)
     matrix, listed = np.zeros((len(sides), len(places))), np.zeros((len(sides), len(places)), np.bool_)
     matrix[rows, where], listed[rows, where] = counts, True
-    return Side(places, matrix, listed)
+    return places, matrix, listed
 
 
-def _places(index: Int64s) -> tuple[Int64s, Int64s]:
+def places_of(index: Int64s) -> tuple[Int64s, Int64s]:
     """The distinct ones, ascending, and where each is among them."""
     low, high = int(index.min()), int(index.max())
     if high - low > WIDEST:
@@ -98,22 +94,54 @@ def _places(index: Int64s) -> tuple[Int64s, Int64s]:
     return np.flatnonzero(seen) + low, (np.cumsum(seen) - 1)[index - low]
 
 
-def histograms_of(
-    model: Histogram, totals: Doubles, sides: tuple[Side, Side], hints: Sequence[Hint]
-) -> Iterator[Histogram]:
-    """Rows of columns as histograms, with the buckets that are listed."""
-    positives, negatives = (_buckets(side) for side in sides)
-    for numbers, positive, negative, hint in zip(totals.tolist(), positives, negatives, hints, strict=True):
-        yield Histogram(
-            model.schema, numbers[COUNT], numbers[SUM], model.zero_threshold, numbers[ZEROS],
-            positive, negative, model.bounds, hint,
-        )  # fmt: skip
+def _gathered(found: Found) -> Sheet | None:
+    """Rows of some sheets as one sheet, without buckets that none of the rows lists."""
+    first = found.sheets[0]
+    if found.is_a_sheet:
+        return only_listed(first)
+    if any(_layout(sheet.model) != _layout(first.model) for sheet in found.sheets):
+        return None
+    positive, negative = (
+        _all_places([getattr(sheet, side) for sheet in found.sheets]) for side in ("positive", "negative")
+    )
+    width = len(positive) + len(negative)
+    numbers, listed = (
+        np.zeros((len(found.rows), BUCKETS + width)),
+        np.zeros((len(found.rows), width), np.bool_),
+    )
+    for sheet, mine, rows in found.by_sheet():
+        if np.array_equal(sheet.positive, positive) and np.array_equal(sheet.negative, negative):
+            numbers[mine], listed[mine] = sheet.numbers[rows], sheet.listed[rows]
+            continue
+        at = np.concatenate(
+            (
+                np.searchsorted(positive, sheet.positive),
+                np.searchsorted(negative, sheet.negative) + len(positive),
+            )
+        )
+        numbers[mine, :BUCKETS] = sheet.numbers[rows, :BUCKETS]
+        numbers[mine[:, None], at + BUCKETS] = sheet.numbers[rows, BUCKETS:]
+        listed[mine[:, None], at] = sheet.listed[rows]
+    return only_listed(Sheet(first.model, positive, negative, numbers, listed))
 
 
-def _buckets(side: Side) -> Iterator[Buckets]:
-    if not len(side.places):
-        yield from repeat(NO_BUCKETS, len(side.counts))
-        return
-    complete: Flags = np.logical_and.reduce(side.listed, axis=1)
-    for counts, listed, are_all in zip(side.counts, side.listed, complete.tolist(), strict=True):
-        yield Buckets(side.places, counts) if are_all else Buckets(side.places[listed], counts[listed])
+def _all_places(places: list[Int64s]) -> Int64s:
+    first = places[0]
+    if all(one is first or np.array_equal(one, first) for one in places):
+        return first
+    return np.unique(np.concatenate(places))
+
+
+def only_listed(sheet: Sheet) -> Sheet:
+    used: Flags = np.logical_or.reduce(sheet.listed, axis=0)
+    if used.all():
+        return sheet
+    middle = len(sheet.positive)
+    keep = np.concatenate((np.ones(BUCKETS, np.bool_), used))
+    return Sheet(
+        sheet.model,
+        sheet.positive[used[:middle]],
+        sheet.negative[used[middle:]],
+        sheet.numbers[:, keep],
+        sheet.listed[:, used],
+    )

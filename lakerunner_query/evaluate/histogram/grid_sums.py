@@ -8,34 +8,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.evaluate.histogram.columns import Columns, Side, columns_of, histograms_of
+from lakerunner_query.evaluate.histogram.columns import Columns, columns_of
 from lakerunner_query.evaluate.histogram.kahan import plus
-from lakerunner_query.evaluate.histogram.model import Hint, Histogram
+from lakerunner_query.evaluate.histogram.model import Hint
+from lakerunner_query.evaluate.histogram.sheets import Sheet
 from lakerunner_query.evaluate.vectors import Objects
 from lakerunner_query.windows.functions import Doubles, Flags, Int64s
 
 
-def grid_sums(cells: Objects, present: Flags, *, is_mean: bool) -> tuple[list[Histogram], Flags] | None:
+def grid_sums(cells: Objects, present: Flags, *, is_mean: bool) -> tuple[Objects, Flags] | None:
     """Of (members, steps) cells, every present one a histogram: a sum by step, and where hints conflict."""
     members, steps = np.nonzero(present)
     columns = columns_of(cells[members, steps].tolist())
     if columns is None:
         return None
-    numbers = _kept(columns.numbers(), members, steps, present.shape)
+    sheet = columns.sheet
+    numbers = _kept(sheet.numbers, members, steps, present.shape)
     if numbers is None:
         return None
     totals, lost = numbers
     if is_mean:
         by = present.sum(axis=0)[:, None].astype(np.float64)
         totals, lost = totals / by, lost / by
-    found = totals + lost
-    middle = 3 + len(columns.positive.places)
-    sides = (
-        Side(columns.positive.places, found[:, 3:middle], _listed(columns.positive, steps, present.shape[1])),
-        Side(columns.negative.places, found[:, middle:], _listed(columns.negative, steps, present.shape[1])),
-    )
+    listed = _listed(sheet, steps, present.shape[1])
     hints, conflicts = _hints(columns, steps, present.shape[1])
-    return list(histograms_of(columns.model, found[:, :3], sides, hints)), conflicts
+    found = Sheet(sheet.model, sheet.positive, sheet.negative, totals + lost, listed)
+    return found.histograms(hints), conflicts
 
 
 def _kept(
@@ -51,10 +49,10 @@ def _kept(
     return (totals, lost) if bool(np.isfinite(totals).all()) else None
 
 
-def _listed(side: Side, steps: Int64s, count: int) -> Flags:
-    found = np.zeros((count, len(side.places)), np.int64)
-    np.add.at(found, steps, side.listed)
-    return found > 0
+def _listed(sheet: Sheet, steps: Int64s, count: int) -> Flags:
+    found = np.zeros((count, sheet.listed.shape[1]), np.bool_)
+    np.logical_or.at(found, steps, sheet.listed)
+    return found
 
 
 def _hints(columns: Columns, steps: Int64s, count: int) -> tuple[list[Hint], Flags]:

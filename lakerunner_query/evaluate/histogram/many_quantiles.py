@@ -12,7 +12,8 @@ import numpy as np
 
 from lakerunner_query.evaluate.histogram.bounds import exponential_bounds
 from lakerunner_query.evaluate.histogram.model import Histogram
-from lakerunner_query.windows.functions import Doubles, Int8s, Int64s
+from lakerunner_query.evaluate.histogram.sheets import BUCKETS, COUNT, SUM, ZEROS, Sheet
+from lakerunner_query.windows.functions import Doubles, Flags, Int8s, Int64s
 from resources.kernel import kernel
 
 AS_IT_IS, LINEAR, EXPONENTIAL = range(3)
@@ -32,7 +33,6 @@ def is_plain(histogram: Histogram, q: float) -> bool:
 def plain_quantiles(quantiles: Doubles, histograms: Sequence[Histogram]) -> Doubles:
     """All of them plain, each with its own quantile."""
     sizes = np.fromiter((one.positive.size for one in histograms), np.int64, len(histograms))
-    offsets = np.concatenate(([0], np.cumsum(sizes)))
     index = np.concatenate([one.positive.index for one in histograms])
     counts = np.concatenate([one.positive.count for one in histograms])
     schemas = np.repeat(np.array([one.schema for one in histograms], np.int64), sizes)
@@ -42,8 +42,42 @@ def plain_quantiles(quantiles: Doubles, histograms: Sequence[Histogram]) -> Doub
         lower[rows] = exponential_bounds(index[rows] - 1, schema)
         upper[rows] = exponential_bounds(index[rows], schema)
     totals = np.array([(one.count, one.zero_threshold, one.zero_count) for one in histograms], np.float64)
-    found = np.empty((len(histograms), 3))
-    kinds = np.empty(len(histograms), np.int8)
+    return _walked(quantiles, totals, sizes, lower, upper, counts)
+
+
+def sheet_quantiles(quantiles: Doubles, sheet: Sheet, rows: Int64s) -> tuple[Doubles, Flags]:
+    """Of these rows, each with its own quantile; and which of them are plain, the others are not told."""
+    numbers, listed = sheet.numbers[rows], sheet.listed[rows]
+    middle = len(sheet.positive)
+    with np.errstate(invalid="ignore"):
+        plain = (quantiles >= 0) & (quantiles <= 1) & ~np.isnan(numbers[:, SUM]) & (numbers[:, COUNT] != 0)
+    plain &= ~np.logical_or.reduce(listed[:, middle:], axis=1) & (not sheet.model.is_custom)
+    found = np.full(len(rows), np.nan)
+    if not plain.any():
+        return found, plain
+    if not plain.all():
+        quantiles, numbers, listed = quantiles[plain], numbers[plain], listed[plain]
+    is_there = listed[:, :middle]
+    places = np.nonzero(is_there)[1]
+    totals = np.stack((numbers[:, COUNT], np.zeros(len(numbers)), numbers[:, ZEROS]), axis=1)
+    totals[:, 1] = sheet.model.zero_threshold
+    lower, upper = (
+        exponential_bounds(index, sheet.model.schema) for index in (sheet.positive - 1, sheet.positive)
+    )
+    found[plain] = _walked(
+        quantiles, totals, np.count_nonzero(is_there, axis=1), lower[places], upper[places],
+        numbers[:, BUCKETS : BUCKETS + middle][is_there],
+    )  # fmt: skip
+    return found, plain
+
+
+def _walked(
+    quantiles: Doubles, totals: Doubles, sizes: Int64s, lower: Doubles, upper: Doubles, counts: Doubles
+) -> Doubles:
+    """`totals`: count, zero threshold and zero count of each."""
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    found = np.empty((len(sizes), 3))
+    kinds = np.empty(len(sizes), np.int8)
     _walks(quantiles, totals, offsets, lower, upper, counts, found, kinds)
     return _placed(found, kinds)
 

@@ -10,9 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from lakerunner_query.evaluate.histogram.columns import columns_of
+from lakerunner_query.evaluate.histogram.falling import any_fell
 from lakerunner_query.evaluate.histogram.layout import beyond, common_bounds, mapped, reduced
 from lakerunner_query.evaluate.histogram.model import NO_BUCKETS, Buckets, Hint, Histogram
+from lakerunner_query.evaluate.histogram.sheets import SUM
 from lakerunner_query.evaluate.histogram.zero import widened
+from lakerunner_query.windows.functions import STALE_BITS
 
 
 def detect_reset(current: Histogram, previous: Histogram) -> bool:
@@ -70,6 +74,24 @@ def _fell(now: Buckets, before: Buckets) -> bool:
     return bool(fell.any())
 
 
+def _found_at_once(histograms: Sequence[Histogram | None]) -> list[Histogram | None] | None:
+    """None where layouts differ, or some are missing, stale or gauges."""
+    known = [one for one in histograms if one is not None and one.hint != Hint.GAUGE]
+    columns = columns_of(known) if known and len(known) == len(histograms) else None
+    if columns is None or (columns.sheet.numbers[:, SUM].view(np.int64) == STALE_BITS).any():
+        return None
+    listed = columns.sheet.listed
+    fell = any_fell(np.ascontiguousarray(columns.sheet.numbers))
+    for at in np.flatnonzero((listed[1:] != listed[:-1]).any(axis=1)).tolist():
+        fell[at] = detect_reset(known[at + 1].with_hint(Hint.UNKNOWN), known[at])
+    hints = columns.hints.copy()
+    hints[1:] = np.where(hints[1:] == Hint.UNKNOWN, np.where(fell, Hint.RESET, Hint.NO_RESET), hints[1:])
+    found: list[Histogram | None] = [*known]
+    for at in np.flatnonzero(hints != columns.hints).tolist():
+        found[at] = known[at].with_hint(Hint(int(hints[at])))
+    return found
+
+
 def with_found_hints(
     histograms: Sequence[Histogram | None], *, are_whole: bool = False
 ) -> list[Histogram | None]:
@@ -79,6 +101,9 @@ def with_found_hints(
     or stale is passed over. Gauges are known by their hint, and of them only count and sum are read unless
     they have to be whole: whether one fell is told by its count alone then.
     """
+    at_once = _found_at_once(histograms)
+    if at_once is not None:
+        return at_once
     found: list[Histogram | None] = []
     previous: Histogram | None = None
     for histogram in histograms:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakerunner_query.evaluate.histogram.columns import WIDEST, only_listed
 from lakerunner_query.evaluate.histogram.layout import reduced
 from lakerunner_query.evaluate.histogram.model import (
     CUSTOM,
@@ -25,9 +26,13 @@ from lakerunner_query.evaluate.histogram.model import (
     Histogram,
     buckets_at,
 )
+from lakerunner_query.evaluate.histogram.sheets import BUCKETS, FEW, Sheet
+from lakerunner_query.windows.functions import Doubles, Int64s
 
 EXPONENTIAL_SHIFT = 1
 """The lake numbers exponential buckets as OTLP does, by the bound where they begin."""
+EMPTIEST = 8
+"""A sheet has at most so many places for each bucket that was sent."""
 
 
 class StoredHistogramError(ValueError):
@@ -43,8 +48,8 @@ def of_struct(array: pa.StructArray, hints: Sequence[Hint] | None = None) -> lis
     usual = array.is_valid().to_numpy(zero_copy_only=False) & (schema >= LOWEST) & (schema <= HIGHEST)
     found: list[Histogram | None] = [None] * len(array)
     places = np.flatnonzero(usual).tolist()
-    known = repeat(Hint.UNKNOWN, len(places)) if hints is None else [hints[place] for place in places]
-    for place, histogram in zip(places, _exponential(array, usual, known), strict=True):
+    known = [Hint.UNKNOWN] * len(places) if hints is None else [hints[place] for place in places]
+    for place, histogram in zip(places, _usual(array, usual, known), strict=True):
         found[place] = histogram
     for place in np.flatnonzero(~usual).tolist():
         row = array[place].as_py()
@@ -53,11 +58,66 @@ def of_struct(array: pa.StructArray, hints: Sequence[Hint] | None = None) -> lis
     return found
 
 
-def _exponential(
-    array: pa.StructArray, usual: npt.NDArray[np.bool_], hints: Iterable[Hint]
-) -> Iterator[Histogram]:
-    """Those of a schema that needs no reduction, cut from flat arrays: there may be very many."""
-    chosen = array.filter(pa.array(usual))
+def _usual(array: pa.StructArray, usual: npt.NDArray[np.bool_], hints: Sequence[Hint]) -> list[Histogram]:
+    """Those of a schema that needs no reduction: there may be very many."""
+    chosen = array if bool(usual.all()) else array.filter(pa.array(usual))
+    sheet = _sheet(chosen) if len(chosen) >= FEW else None
+    return list(_exponential(chosen, hints)) if sheet is None else sheet.histograms(hints).tolist()
+
+
+def _sheet(array: pa.StructArray) -> Sheet | None:
+    """None if their layouts differ, or most of the sheet would be empty."""
+    schemas = array.field("schema").to_numpy(zero_copy_only=False)
+    thresholds = _numbers(array, "zero_threshold", 0.0)
+    if (schemas != schemas[0]).any() or (thresholds.view(np.int64) != thresholds[:1].view(np.int64)).any():
+        return None
+    positive, negative = _dense(array, "positive"), _dense(array, "negative")
+    if positive is None or negative is None or np.isnan(thresholds[0]):
+        return None
+    totals = [
+        _numbers(array, name, missing)
+        for name, missing in (("count", 0.0), ("sum", np.nan), ("zero_count", 0.0))
+    ]
+    model = Histogram(int(schemas[0]), zero_threshold=float(thresholds[0]))
+    numbers = np.concatenate((np.stack(totals, axis=1), positive[1], negative[1]), axis=1)
+    return only_listed(Sheet(model, positive[0], negative[0], numbers, numbers[:, BUCKETS:] != 0))
+
+
+def _numbers(array: pa.StructArray, name: str, missing: float) -> Doubles:
+    column = array.field(name)
+    known = column.fill_null(missing) if column.null_count else column
+    return np.ascontiguousarray(known.to_numpy(zero_copy_only=False))
+
+
+def _dense(array: pa.StructArray, side: str) -> tuple[Int64s, Doubles] | None:
+    """Places, and a row of counts for each histogram; those that count nothing are zero."""
+    sizes, first, counts = _flat(array, side)
+    filled = sizes > 0
+    if not filled.any():
+        return NO_BUCKETS.index, np.zeros((len(sizes), 0))
+    low, high = int(first[filled].min()), int((first + sizes)[filled].max())
+    if len(sizes) * (high - low) > EMPTIEST * len(counts) + WIDEST:
+        return None
+    places = np.arange(low, high, dtype=np.int64)
+    if (sizes == high - low).all():
+        return places, counts.reshape(len(sizes), high - low)
+    matrix = np.zeros((len(sizes), high - low))
+    begins = np.cumsum(sizes) - sizes
+    at = np.arange(len(counts)) + np.repeat(first - low - begins, sizes)
+    matrix[np.repeat(np.arange(len(sizes)), sizes), at] = counts
+    return places, matrix
+
+
+def _flat(array: pa.StructArray, side: str) -> tuple[Int64s, Int64s, Doubles]:
+    """By histogram how many buckets there are and which is the first; the counts of all."""
+    lists = array.field(f"{side}_counts")
+    sizes = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    first = array.field(f"{side}_offset").fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return sizes, first + EXPONENTIAL_SHIFT, lists.flatten().to_numpy(zero_copy_only=False)
+
+
+def _exponential(chosen: pa.StructArray, hints: Iterable[Hint]) -> Iterator[Histogram]:
+    """Cut from flat arrays."""
 
     def numbers(name: str, missing: float) -> list[float]:
         found: list[float] = chosen.field(name).fill_null(missing).to_pylist()
@@ -74,12 +134,9 @@ def _exponential(
 
 def _sides(array: pa.StructArray, side: str) -> list[Buckets]:
     """The buckets that count something, of every row."""
-    lists = array.field(f"{side}_counts")
-    sizes = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    counts = lists.flatten().to_numpy(zero_copy_only=False)
-    first = array.field(f"{side}_offset").fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    sizes, first, counts = _flat(array, side)
     ends = np.cumsum(sizes)
-    index = np.arange(len(counts)) + np.repeat(first + EXPONENTIAL_SHIFT - (ends - sizes), sizes)
+    index = np.arange(len(counts)) + np.repeat(first - (ends - sizes), sizes)
     keep = counts != 0
     before = np.concatenate(([0], np.cumsum(keep)))[np.concatenate(([0], ends))].tolist()
     index, counts = index[keep], counts[keep]

@@ -18,8 +18,8 @@ NS_PER_MS = 1_000_000
 SCHEMA = "chq_hist_schema"
 
 
-def answering(rows: Rows, *, exact: bool) -> tuple[npt.NDArray[np.bool_] | None, Objects | None]:
-    """Which rows are samples of the stored name itself, and the histograms among them."""
+def answering(rows: Rows, *, exact: bool) -> tuple[npt.NDArray[np.bool_] | None, Int64s | None]:
+    """Which rows are samples of the stored name itself, and which of them are histograms, if any is there."""
     if rows.kind is None:
         return None, None
     keep = rows.kind == FLOAT
@@ -28,13 +28,20 @@ def answering(rows: Rows, *, exact: bool) -> tuple[npt.NDArray[np.bool_] | None,
         return keep, None
     if not exact:
         at = at[_have_schema(rows.others, rows.place[at])]
-    histograms = np.full(len(rows.kind), None, object)
+    keep[at] = True
+    return keep, at
+
+
+def histograms_at(rows: Rows, at: Int64s) -> Objects:
+    """By row: these are histograms, the others None."""
+    histograms = np.full(len(rows.time_ms), None, object)
+    if rows.place is None:
+        return histograms
     for begin, group in rows.groups:
         here = at[(rows.place[at] >= begin) & (rows.place[at] < begin + len(group.time_ms))]
         if len(here):
             histograms[here] = group.histograms(rows.place[here] - begin)
-    keep[at] = True
-    return keep, histograms
+    return histograms
 
 
 def hints_were_sent(rows: Rows) -> bool:

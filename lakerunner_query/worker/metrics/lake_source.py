@@ -24,7 +24,14 @@ from lakerunner_query.execute.work import RollupRef, SegmentRef
 from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.windows.functions import Function, Grid
 from lakerunner_query.windows.samples import Samples
-from lakerunner_query.worker.metrics.as_series import answering, hints_were_sent, kept, ordered, united_with
+from lakerunner_query.worker.metrics.as_series import (
+    answering,
+    hints_were_sent,
+    histograms_at,
+    kept,
+    ordered,
+    united_with,
+)
 from lakerunner_query.worker.metrics.derived import (
     LE,
     QUANTILE,
@@ -169,14 +176,15 @@ class LakeSource:
         to_ms: int,
     ) -> tuple[Series, Trait]:
         rows, labels, _ = self._rows(tables, matchers, "", from_ms, to_ms, only_derived=False)
-        keep, histograms = answering(rows, exact=_names_exactly(matchers))
-        traits = _traits(rows, is_native=histograms is not None)
+        keep, natives = answering(rows, exact=_names_exactly(matchers))
+        traits = _traits(rows, is_native=natives is not None)
         are_hinted = Trait.HINTED | Trait.NATIVE in traits
         if are_hinted:
             earlier = from_ms - BEFORE_MS  # only where somebody speaks of resets: it is twice the reading
             tables = self._tables(earlier, to_ms)
             rows, labels, _ = self._rows(tables, matchers, "", earlier, to_ms, only_derived=False)
-            keep, histograms = answering(rows, exact=_names_exactly(matchers))
+            keep, natives = answering(rows, exact=_names_exactly(matchers))
+        histograms = None if natives is None else histograms_at(rows, natives)
         if keep is not None:
             rows = kept(rows, keep)
             histograms = None if histograms is None else histograms[keep]

@@ -14,7 +14,8 @@ from itertools import pairwise
 import numpy as np
 
 from lakerunner_query.evaluate.histogram import Hint, Histogram, detect_reset
-from lakerunner_query.evaluate.histogram.columns import BUCKETS, COUNT, ZEROS, columns_of
+from lakerunner_query.evaluate.histogram.columns import columns_of
+from lakerunner_query.evaluate.histogram.falling import any_fell
 from lakerunner_query.evaluate.vectors import Objects
 from lakerunner_query.windows.functions import Int64s
 
@@ -48,16 +49,12 @@ def _of_one_layout(run: list[Histogram | None]) -> Objects | None:
     columns = columns_of(known) if known and len(known) == len(run) else None
     if columns is None:
         return None
-    counts = np.concatenate((columns.totals[:, [COUNT, ZEROS]], columns.numbers()[:, BUCKETS:]), axis=1)
-    fell = (counts[1:] < counts[:-1]).any(axis=1)
-    listed = np.concatenate((columns.positive.listed, columns.negative.listed), axis=1)
-    goes_on = ~fell & (columns.hints[1:] != Hint.RESET)
+    listed = columns.sheet.listed
+    goes_on = ~any_fell(np.ascontiguousarray(columns.sheet.numbers)) & (columns.hints[1:] != Hint.RESET)
     for at in np.flatnonzero((listed[1:] != listed[:-1]).any(axis=1)).tolist():
         goes_on[at] = _hint(known[at + 1], known[at]) is Hint.NO_RESET
     hints = [Hint.UNKNOWN, *(Hint.NO_RESET if each else Hint.UNKNOWN for each in goes_on.tolist())]
-    found = np.empty(len(run), np.object_)
-    found[:] = [one.with_hint(hint) for one, hint in zip(known, hints, strict=True)]
-    return found
+    return columns.sheet.histograms(hints)
 
 
 def _hint(histogram: Histogram, previous: Histogram | None) -> Hint:

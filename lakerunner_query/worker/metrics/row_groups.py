@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakerunner_query.evaluate.histogram import Hint, of_struct
+from lakerunner_query.evaluate.histogram.sheets import objects
 from lakerunner_query.evaluate.vectors import Objects
 from lakerunner_query.windows.functions import STALE_BITS
 from resources.lake import metric_values
@@ -82,8 +83,7 @@ class RowGroup:
         if len(missing):
             wanted = rows[missing]
             structs = histograms_of_samples(self.others, pa.array(wanted))
-            new = np.empty(len(wanted), np.object_)
-            new[:] = of_struct(structs, self._sent_hints(wanted))
+            new = objects(of_struct(structs, self._sent_hints(wanted)))
             self.made[wanted] = new
             found[missing] = new
         return found
