@@ -62,7 +62,8 @@ def _shifted(behind: SearchStrategy[str]) -> SearchStrategy[str]:
 
 def _matching() -> SearchStrategy[str]:
     labels = st.lists(_LABELS, max_size=2, unique=True).map(", ".join)
-    group = st.sampled_from(["", " group_left", " group_right ()", " group_left (included)"])
+    # never without parentheses: those of an operand would be taken for them
+    group = st.sampled_from(["", " group_left ()", " group_right ()", " group_left (included)"])
     fill = st.sampled_from(["", "", " fill(0)", " fill_left(-1e9)", " fill_right(5m) fill_left(0.25)"])
     pairing = st.tuples(st.sampled_from([" on", " ignoring"]), labels, group).map(
         lambda t: f"{t[0]} ({t[1]}){t[2]}"
