@@ -163,23 +163,28 @@ class SegmentOpener:
     def _look_into(
         self, wanted: Selection, segment: SegmentRef, path: Path, fetched: int
     ) -> Opened | Skipped:
-        skipped = self._skipped(wanted, segment, lambda: _local_streams(segment, path))
-        if skipped is not None:
-            return skipped
-        footer = self._footers.get(segment.key, lambda: read_footer(path))
         streams = self._streams.get(segment.key, lambda: _local_streams(segment, path))
-        return Opened(segment, path, footer, wanted.streams(streams), fetched)
+        if not self._may_hold_words(wanted, segment, streams):
+            return Skipped.NO_WORD
+        found = wanted.streams(streams)
+        if not found:
+            return Skipped.NO_STREAM
+        footer = self._footers.get(segment.key, lambda: read_footer(path))
+        return Opened(segment, path, footer, found, fetched)
 
     def _skipped(
         self, wanted: Selection, segment: SegmentRef, read: Callable[[], tuple[Stream, ...]]
     ) -> Skipped | None:
         """The cheaper question first: words are hashed, streams are matched one by one."""
         streams = self._streams.get(segment.key, read)
-        names = self._names.get(segment.key, lambda: label_names(streams)) if wanted.needles else ()
-        needles = wanted.words_beside(names)
-        if not self._blooms.may_hold(segment, needles, partial(self._store.get_range, segment.key)):
+        if not self._may_hold_words(wanted, segment, streams):
             return Skipped.NO_WORD
         return None if wanted.streams(streams) else Skipped.NO_STREAM
+
+    def _may_hold_words(self, wanted: Selection, segment: SegmentRef, streams: tuple[Stream, ...]) -> bool:
+        names = self._names.get(segment.key, lambda: label_names(streams)) if wanted.needles else ()
+        needles = wanted.words_beside(names)
+        return self._blooms.may_hold(segment, needles, partial(self._store.get_range, segment.key))
 
     def worth_opening(
         self, segments: Sequence[SegmentRef], wanted: Selection, cancellation: Cancellation

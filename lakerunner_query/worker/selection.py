@@ -67,4 +67,5 @@ def _verdicts(matcher: Matcher, distinct: list[str]) -> dict[str, bool]:
         hits = regex.full_matches(matcher.value, distinct)
     else:
         hits = [value == matcher.value for value in distinct]
-    return {value: hit != matcher.op.is_negative for value, hit in zip(distinct, hits, strict=True)}
+    is_negative = matcher.op.is_negative
+    return {value: hit != is_negative for value, hit in zip(distinct, hits, strict=True)}
