@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import pytest
@@ -62,9 +63,21 @@ def test_texts_cannot_grow_for_ever(template: str) -> None:
 def test_templates_that_call_themselves_stop() -> None:
     told = text_of('{{define "a"}}{{template "a" .}}{{end}}{{template "a" .}}')
     assert told.endswith(f"exceeded maximum template depth ({limits.DEPTH})")
+
+
+def test_templates_that_call_themselves_within_many_blocks_stop() -> None:
+    """Where Python's own limit is reached first; PromQL raises it for the whole process."""
     nested = "{{if true}}" * 40 + '{{template "a" .}}' + "{{end}}" * 40
-    with pytest.raises(LimitExceededError, match="too deeply"):
-        text_of('{{define "a"}}' + nested + '{{end}}{{template "a" .}}')
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    try:
+        with pytest.raises(LimitExceededError, match="too deeply"):
+            text_of('{{define "a"}}' + nested + '{{end}}{{template "a" .}}')
+        sys.setrecursionlimit(12_000)
+        told = text_of('{{define "a"}}' + nested + '{{end}}{{template "a" .}}')
+        assert told.endswith(f"exceeded maximum template depth ({limits.DEPTH})")
+    finally:
+        sys.setrecursionlimit(before)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -121,7 +122,8 @@ def test_many_at_once_are_what_each_is(numbers: list[str], durations: list[str])
         found = converted(pa.array(texts, pa.string()), convert)
         each = [said_of(text, convert) for text in texts]
         assert found.failures == {place: said for place, said in enumerate(each) if isinstance(said, str)}
-        assert found.numbers.tolist() == [0 if isinstance(said, str) else float(said) for said in each]
+        numbers_of_each = [0.0 if isinstance(said, str) else float(said) for said in each]
+        np.testing.assert_array_equal(found.numbers, numbers_of_each)
 
 
 def said_of(text: str, convert: Callable[[str], float]) -> float | str:
