@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from lakerunner_query.execute.metric_answer import encode_metric_answer
 from lakerunner_query.execute.work import MetricUnit, SegmentRef
 from lakerunner_query.worker.in_place import SegmentsInPlace
-from lakerunner_query.worker.metrics.interning import Int64s
 from lakerunner_query.worker.metrics.opening import MetricOpener
 from lakerunner_query.worker.metrics.scan import MetricScanner
+from resources.arrays import Int64s
 from resources.duckdb import Cancellation
 from resources.lake import metric_values, series
 from resources.lake.streams import Labels

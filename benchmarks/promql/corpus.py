@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.promql.samples import Doubles, Int64s, Sampled, labels_of
+from benchmarks.promql.samples import Sampled, labels_of
 from lakerunner_query.evaluate.histogram import Histogram, buckets_at
 from lakerunner_query.evaluate.vectors import Labels
+from resources.arrays import Doubles, Int64s
 
 HOUR_MS, DAY_MS, INTERVAL_MS = 3_600_000, 86_400_000, 15_000
 END_MS = 1_767_225_600_000

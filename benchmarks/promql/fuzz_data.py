@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.promql.samples import STALE, Doubles, Int64s, Sampled, labels_of
+from benchmarks.promql.samples import STALE, Sampled, labels_of
 from lakerunner_query.evaluate.histogram import CUSTOM, Hint, Histogram, buckets_at, compact
 from lakerunner_query.evaluate.vectors import Labels
+from resources.arrays import Doubles, Int64s
 
 BASE_MS = 1_767_225_600_000
 SPAN_MS = 9_000_000

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from lakerunner_query.evaluate.histogram import Histogram
 from lakerunner_query.evaluate.vectors import NAME, Labels
 from lakerunner_query.windows.functions import STALE_BITS
+from resources.arrays import Doubles, Int64s
 
-Int64s = npt.NDArray[np.int64]
-Doubles = npt.NDArray[np.float64]
 STALE = float(np.uint64(STALE_BITS).view(np.float64))
 
 

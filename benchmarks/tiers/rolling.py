@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -23,6 +22,7 @@ from lakerunner_assets.decode.naming import Attribute
 from lakerunner_assets.rollup.build import RolledUp, RollupRequest, roll_up
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_assets.segments.written import SegmentIdentity
+from resources.arrays import Doubles
 from resources.lake import streams
 from resources.lake.frequency import ROLLUPS
 from resources.lake.timecut import HOUR_NS
@@ -32,7 +32,6 @@ NS_PER_MS = 1_000_000
 HOUR_MS = HOUR_NS // NS_PER_MS
 MEMORY_BYTES = 512 << 20
 ROWS = 5_000_000
-Doubles = npt.NDArray[np.float64]
 
 
 def counters(rng: np.random.Generator, series: int, count: int) -> Doubles:

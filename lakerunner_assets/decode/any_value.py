@@ -15,22 +15,10 @@ import pyarrow.compute as pc
 
 from lakerunner_assets.decode import json_text
 from lakerunner_assets.decode.distinct import distinct
-from lakerunner_assets.decode.fields import (
-    ARRAY,
-    BOOL,
-    BYTES,
-    DOUBLE,
-    INT,
-    KVLIST,
-    STRING,
-    Int32s,
-    Int64s,
-    Spans,
-    Values,
-)
+from lakerunner_assets.decode.fields import ARRAY, BOOL, BYTES, DOUBLE, INT, KVLIST, STRING, Spans, Values
 from lakerunner_assets.decode.json_text import rendered
 from lakerunner_assets.decode.text import repaired, strings
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes, Int32s, Int64s
 
 
 def texts(data: Bytes, values: Values, notes: Counter[str]) -> pa.StringArray:

@@ -27,14 +27,12 @@ from lakerunner_assets.decode.fields import (
     KVLIST,
     STRING,
     Attributes,
-    Int32s,
-    Int64s,
     Spans,
     Values,
 )
 from lakerunner_assets.decode.naming import MAX_COLUMNS, Attribute
 from lakerunner_assets.decode.text import column_at, scatter, scatter_codes, strings
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes, Int32s, Int64s
 from resources.kernel import Integer, kernel
 
 REPEATED = "repeated_attribute_keys"

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from lakerunner_assets.decode.copying import fetch_ahead
 from lakerunner_assets.decode.eight_bytes import first_bytes, load_padded, load_word
-from lakerunner_assets.decode.fields import Int32s, Int64s, Spans
-from lakerunner_assets.decode.wire import Bytes
+from lakerunner_assets.decode.fields import Spans
+from resources.arrays import Bytes, Int32s, Int64s
 from resources.kernel import Integer, kernel, scanner
 
 AHEAD = 16

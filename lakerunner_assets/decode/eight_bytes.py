@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes
 from resources.kernel import Integer, inlined, scanner
 
 _ONES = np.uint64(0x0101010101010101)

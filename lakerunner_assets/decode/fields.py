@@ -13,18 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_assets.decode.copying import copy_bytes
-from lakerunner_assets.decode.wire import (
-    Bytes,
-    read_fixed,
-    read_length,
-    read_tag,
-    read_varint,
-    skip_field,
-)
+from lakerunner_assets.decode.wire import read_fixed, read_length, read_tag, read_varint, skip_field
+from resources.arrays import Bytes, Int32s, Int64s
 from resources.kernel import Integer, kernel, scanner
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 Matrix = npt.NDArray[np.int64]
 
 EMPTY, STRING, BOOL, INT, DOUBLE, ARRAY, KVLIST, BYTES = range(8)

@@ -23,8 +23,8 @@ from lakerunner_assets.decode.eight_bytes import (
     same_as,
     token_mask,
 )
-from lakerunner_assets.decode.fields import Int32s, Spans
-from lakerunner_assets.decode.wire import Bytes
+from lakerunner_assets.decode.fields import Spans
+from resources.arrays import Bytes, Int32s
 from resources.kernel import Integer, inlined, kernel, scanner
 
 FINGERPRINT_VERSION = 1

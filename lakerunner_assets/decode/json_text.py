@@ -22,20 +22,12 @@ from lakerunner_assets.decode.fields import (
     INT,
     KVLIST,
     STRING,
-    Int64s,
     Matrix,
     Spans,
     read_any_value,
 )
-from lakerunner_assets.decode.wire import (
-    TOO_DEEP,
-    Bytes,
-    fault,
-    raise_fault,
-    read_length,
-    read_tag,
-    skip_field,
-)
+from lakerunner_assets.decode.wire import TOO_DEEP, fault, raise_fault, read_length, read_tag, skip_field
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, kernel, scanner
 
 MAX_DEPTH = 100

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_assets.decode.fields import Int32s, Int64s
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes, Int32s, Int64s
 from resources.kernel import kernel
 
 NAMES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")

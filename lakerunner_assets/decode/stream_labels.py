@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_assets.decode.attributes import AttributeColumns
-from lakerunner_assets.decode.fields import Int32s
+from resources.arrays import Int32s
 from resources.lake.streams import Labels, canonical, labels_to_text, stream_id
 
 UNKNOWN_SERVICE = "unknown_service"

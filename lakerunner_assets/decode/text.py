@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from lakerunner_assets.decode.copying import copy_bytes, fetch_ahead
 from lakerunner_assets.decode.distinct import AHEAD, code_slices, take_spans
-from lakerunner_assets.decode.fields import Int32s, Int64s, Spans
-from lakerunner_assets.decode.wire import Bytes
+from lakerunner_assets.decode.fields import Spans
+from resources.arrays import Bytes, Int32s, Int64s
 from resources.kernel import kernel, scanner
 
 REPAIRED = "invalid_utf8"

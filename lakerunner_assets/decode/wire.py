@@ -11,12 +11,10 @@ every access, and eight neighbouring bytes are no longer one load.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from lakerunner_assets.decode.errors import MalformedError
+from resources.arrays import Bytes
 from resources.kernel import Integer, inlined, scanner
-
-Bytes = npt.NDArray[np.uint8]
 
 TRUNCATED = 0
 LONG_VARINT = 1

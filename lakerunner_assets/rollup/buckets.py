@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_assets.rollup import columns as place
-from lakerunner_assets.rollup.columns import Buckets, Int32s, Statistics
+from lakerunner_assets.rollup.columns import Buckets, Statistics
 from lakerunner_assets.rollup.kernels import spoken
+from resources.arrays import Int32s
 from resources.lake import rollup_columns as rollup
 from resources.lake.timecut import cut as cut_time
 

@@ -14,18 +14,12 @@ import pyarrow as pa
 
 from lakerunner_assets.rollup import columns as place
 from lakerunner_assets.rollup.buckets import Cut, Rolled, carried, rolled
-from lakerunner_assets.rollup.columns import (
-    REAL,
-    Buckets,
-    Int32s,
-    Int64s,
-    Statistics,
-    statistics,
-)
+from lakerunner_assets.rollup.columns import REAL, Buckets, Statistics, statistics
 from lakerunner_assets.rollup.ddsketch import build
 from lakerunner_assets.rollup.histograms import folded, nothing, of_rollups
 from lakerunner_assets.rollup.kernels import buckets_of, merge
 from lakerunner_assets.rollup.samples import columns_of, doubles_of, needs_sketch, spread
+from resources.arrays import Int32s, Int64s
 from resources.lake import rollup_columns as rollup
 from resources.lake.ddsketch import WeightedValues
 from resources.lake.few_samples import samples_of

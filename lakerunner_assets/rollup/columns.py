@@ -8,13 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Doubles = npt.NDArray[np.float64]
-Bytes = npt.NDArray[np.uint8]
-Flags = npt.NDArray[np.bool_]
+from resources.arrays import Doubles, Int64s
 
 NOTHING, REAL, STALE, HISTOGRAM, SUMMARY = range(5)
 """What a sample is."""

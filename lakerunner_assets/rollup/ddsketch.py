@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_assets.rollup.ddsketch_kernels import sketches_of_groups
+from resources.arrays import Doubles, Int64s
 from resources.lake.ddsketch import WeightedValues, given_of, no_bins, raise_fault
-from resources.lake.ddsketch_bins import Doubles, Int64s
 
 _MOST_BYTES = (1 << 31) - 1
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, inlined, kernel, scanner
-from resources.lake.ddsketch_bins import BOUND, GAMMA, WIDTH, Bins, Int64s, clear, sort_slots
+from resources.lake.ddsketch_bins import BOUND, GAMMA, WIDTH, Bins, clear, sort_slots
 from resources.lake.ddsketch_kernels import Given, gather
-from resources.lake.ddsketch_wire import Bytes
 
 BIN_BYTES = 15
 """The most a bin takes."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakerunner_assets.rollup.columns import Bytes, Doubles, Int32s, Int64s
+from resources.arrays import Bytes, Doubles, Int32s, Int64s
 from resources.kernel import Integer, inlined, kernel
 
 BOUNDS, COUNTS, POSITIVE, NEGATIVE = range(4)

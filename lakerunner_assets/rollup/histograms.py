@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_assets.rollup import columns as place
-from lakerunner_assets.rollup.columns import HISTOGRAM, Buckets, Bytes, Int64s, Statistics
+from lakerunner_assets.rollup.columns import HISTOGRAM, Buckets, Statistics
 from lakerunner_assets.rollup.histogram_kernels import (
     BOUNDS,
     COUNTS,
@@ -31,6 +31,7 @@ from lakerunner_assets.rollup.histogram_kernels import (
     add,
     fold,
 )
+from resources.arrays import Bytes, Int64s
 from resources.lake import rollup_columns as rollup
 from resources.lake.sample_histograms import histogram_struct, histograms_of_samples
 

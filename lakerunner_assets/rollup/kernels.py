@@ -35,12 +35,9 @@ from lakerunner_assets.rollup.columns import (
     SUMMARY,
     TIMED,
     Buckets,
-    Bytes,
-    Doubles,
-    Int32s,
-    Int64s,
     Statistics,
 )
+from resources.arrays import Bytes, Doubles, Int32s, Int64s
 from resources.kernel import inlined, kernel
 
 BLOCK = 504

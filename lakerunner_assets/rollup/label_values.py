@@ -14,13 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from resources.arrays import Int64s
 from resources.lake.series import NAME_LABEL
-
-Int64s = npt.NDArray[np.int64]
 
 STEP = 1 << 17
 """Series at a time, which bounds memory."""

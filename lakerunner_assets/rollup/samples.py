@@ -29,10 +29,6 @@ from lakerunner_assets.rollup.columns import (
     SUMMARIES,
     SUMMARY,
     Buckets,
-    Bytes,
-    Doubles,
-    Int32s,
-    Int64s,
     Statistics,
     statistics,
 )
@@ -40,6 +36,7 @@ from lakerunner_assets.rollup.columns import COUNT as COUNTS
 from lakerunner_assets.rollup.ddsketch import build
 from lakerunner_assets.rollup.histograms import folded, nothing, of_samples
 from lakerunner_assets.rollup.kernels import buckets_of, summarise
+from resources.arrays import Bytes, Doubles, Int32s, Int64s
 from resources.lake import rollup_columns as rollup
 from resources.lake.few_samples import say_all
 from resources.lake.rollup_columns import TIMESTAMP

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.rollup.columns import Int32s
 from lakerunner_assets.rollup.samples import doubles_of
 from lakerunner_assets.segments import metric_values
+from resources.arrays import Int32s
 from resources.lake import metric_values as parts
 from resources.lake.rollup_columns import (
     BASE,

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from resources.arrays import Doubles, Flags, Int32s, Int64s
 from resources.kernel import Integer, inlined, kernel
 from resources.lake.metric_values import MAX_DIGITS
-
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Doubles = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 
 ROWS, TID, NAME, FIRST_MS, LAST_MS, MIN_NS, MAX_NS, ODD_ROW = range(8)
 SERIES_WIDTH = 8

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.segments.metric_kernels import UNSCALABLE, Int32s, Int64s, needed_digits, scale
+from lakerunner_assets.segments.metric_kernels import UNSCALABLE, needed_digits, scale
+from resources.arrays import Int32s, Int64s
 from resources.lake.metric_values import BASE, DOUBLE, EXPONENT, POWERS, SCALED
 
 SCALED_SHARE = 4 / 5

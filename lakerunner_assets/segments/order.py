@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from resources.arrays import Int64s
 from resources.kernel import kernel
 from resources.lake.timecut import MINUTE_NS, cut
-
-Int64s = npt.NDArray[np.int64]
 
 SLOT_NS = 5 * MINUTE_NS
 MAX_GROUP_ROWS = 250_000

@@ -13,18 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_assets.segments.metric_kernels import (
-    MAX_NS,
-    MIN_NS,
-    NAME,
-    ODD_ROW,
-    ROWS,
-    TID,
-    Int32s,
-    Int64s,
-    series_facts,
-)
+from lakerunner_assets.segments.metric_kernels import MAX_NS, MIN_NS, NAME, ODD_ROW, ROWS, TID, series_facts
 from lakerunner_assets.segments.order import is_ordered, most_rows, radix_sorted
+from resources.arrays import Int32s, Int64s
 from resources.lake.series import NAME_LABEL
 from resources.lake.streams import Labels
 

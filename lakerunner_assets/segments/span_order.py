@@ -13,12 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_assets.segments.order import (
-    Int64s,
-    is_ordered,
-    most_rows,
-    radix_sorted,
-)
+from lakerunner_assets.segments.order import is_ordered, most_rows, radix_sorted
+from resources.arrays import Int64s
 
 
 def span_order(

@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakerunner_assets.decode.copying import first_set, set_eight_bits
 from lakerunner_assets.decode.eight_bytes import bits_of, first_bytes, load_padded, run_length, token_mask
 from lakerunner_assets.decode.fingerprint import string_buffers
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes
 from resources.kernel import Integer, inlined, kernel, scanner
 from resources.lake.tokens import MAX_BLOCKS, MAX_TOKEN_BYTES, MIX_1, MIX_2, MULTIPLIER, SALTS, TokenBloom
 

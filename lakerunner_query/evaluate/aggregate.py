@@ -26,7 +26,7 @@ from lakerunner_query.evaluate.selecting import bare
 from lakerunner_query.evaluate.spelling import general
 from lakerunner_query.evaluate.vectors import Vector
 from lakerunner_query.lang.promql.ast import Aggregate, Expr, Span
-from lakerunner_query.windows.functions import Doubles, Flags
+from resources.arrays import Doubles, Flags
 
 _Fold = Callable[[Groups, Doubles, Flags], Doubles]
 

@@ -31,7 +31,7 @@ from lakerunner_query.evaluate.operators import ARITHMETIC, COMPARISONS, TRIMS
 from lakerunner_query.evaluate.spelling import quoted
 from lakerunner_query.evaluate.vectors import Objects, some
 from lakerunner_query.lang.promql.ast import Span
-from lakerunner_query.windows.functions import Doubles, Flags
+from resources.arrays import Doubles, Flags
 
 _DOING = {"+": "addition", "-": "subtraction"}
 

@@ -16,7 +16,7 @@ from lakerunner_query.evaluate.selecting import bare
 from lakerunner_query.evaluate.spelling import general
 from lakerunner_query.evaluate.vectors import Vector
 from lakerunner_query.lang.promql.ast import Aggregate
-from lakerunner_query.windows.functions import Doubles, Int64s
+from resources.arrays import Doubles, Int64s
 
 RANKING = frozenset({"topk", "bottomk"})
 CHOOSING = RANKING | {"limitk", "limit_ratio"}

@@ -17,7 +17,7 @@ from lakerunner_query.evaluate.selecting import check_size
 from lakerunner_query.evaluate.spelling import plain, quoted
 from lakerunner_query.evaluate.vectors import NAME, Labels, Vector
 from lakerunner_query.lang.promql.ast import Aggregate
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int64s
 
 
 def count_values(context: Context, vector: Vector, name: str, expr: Aggregate) -> Vector:

@@ -23,7 +23,7 @@ from lakerunner_query.evaluate.rows import is_histogram, no_objects
 from lakerunner_query.evaluate.spelling import quoted
 from lakerunner_query.evaluate.vectors import NAME, Labels, Objects, Vector
 from lakerunner_query.lang.promql.ast import Span
-from lakerunner_query.windows.functions import Flags, Int64s
+from resources.arrays import Flags, Int64s
 
 MIXED = "encountered a mix of histograms and floats for aggregation"
 CONFLICT = "conflicting counter resets during histogram aggregation"

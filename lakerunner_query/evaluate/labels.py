@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from lakerunner_query.evaluate.vectors import NAME, Labels
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int64s
 
 Key = TypeVar("Key")
 

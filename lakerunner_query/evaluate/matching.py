@@ -23,7 +23,7 @@ from lakerunner_query.evaluate.selecting import check_size
 from lakerunner_query.evaluate.spelling import label_set
 from lakerunner_query.evaluate.vectors import Labels, Vector
 from lakerunner_query.lang.promql.ast import Binary, Cardinality, Matching
-from lakerunner_query.windows.functions import Flags, Int64s
+from resources.arrays import Flags, Int64s
 
 FILL = -1
 """The row that stands in where a side has no match."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from lakerunner_query.windows.functions import Doubles, Flags
+from resources.arrays import Doubles, Flags
 
 ARITHMETIC: Mapping[str, Callable[[Doubles, Doubles], Doubles]] = {
     "+": np.add,

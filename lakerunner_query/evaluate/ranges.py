@@ -12,7 +12,7 @@ from lakerunner_query.evaluate.failures import SAME_LABELS, EvaluationError
 from lakerunner_query.evaluate.labels import without_metadata
 from lakerunner_query.evaluate.vectors import Series
 from lakerunner_query.lang.promql.ast import Reach
-from lakerunner_query.windows.functions import Doubles, Int64s
+from resources.arrays import Doubles, Int64s
 
 
 def trimmed(series: Series, window: Window) -> Series:

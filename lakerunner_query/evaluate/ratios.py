@@ -9,7 +9,7 @@ import numpy as np
 import xxhash
 
 from lakerunner_query.evaluate.vectors import Labels
-from lakerunner_query.windows.functions import Doubles, Flags
+from resources.arrays import Doubles, Flags
 
 _LARGEST = float(2**64 - 1)
 

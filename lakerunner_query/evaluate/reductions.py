@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_query.windows.compensated import add
-from lakerunner_query.windows.functions import Doubles, Flags, Int64s
+from resources.arrays import Doubles, Flags, Int64s
 from resources.kernel import kernel
 
 

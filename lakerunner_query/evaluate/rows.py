@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lakerunner_query.evaluate.failures import SAME_LABELS, EvaluationError
 from lakerunner_query.evaluate.labels import coded
 from lakerunner_query.evaluate.vectors import Labels, Objects, Steps, Vector, some
-from lakerunner_query.windows.functions import Flags, Int64s
+from resources.arrays import Flags, Int64s
 
 
 def nothing(steps: int) -> Vector:

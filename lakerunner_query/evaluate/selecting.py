@@ -25,9 +25,10 @@ from lakerunner_query.lang.promql.ast import (
     Shift,
     Subquery,
 )
-from lakerunner_query.windows.functions import STALE_BITS, Flags, Function, Grid
+from lakerunner_query.windows.functions import STALE_BITS, Function, Grid
 from lakerunner_query.windows.newest import ALL, newest
 from lakerunner_query.windows.samples import windows_of
+from resources.arrays import Flags
 
 
 def bare(expr: Expr) -> Expr:

@@ -20,7 +20,7 @@ from lakerunner_query.evaluate.selecting import selected, window, without_stale
 from lakerunner_query.evaluate.spelling import quoted
 from lakerunner_query.evaluate.vectors import NAME, Objects, Vector, some
 from lakerunner_query.lang.promql.ast import Selector
-from lakerunner_query.windows.functions import Doubles, Flags, Int64s
+from resources.arrays import Doubles, Flags, Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_query.windows.functions import Doubles, Flags, Int64s
+from resources.arrays import Doubles, Flags, Int64s
 
 Labels = tuple[tuple[str, str], ...]
 """Sorted by name, without empty values; `__name__` is one of them."""

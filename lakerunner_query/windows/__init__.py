@@ -5,8 +5,6 @@
 | `functions.py` | which functions there are, the grid of evaluation times, what comes out |
 | `samples.py` | functions from samples, as Prometheus 3 computes them |
 | `buckets.py` | the same from rollup rows, and where only samples can tell |
-| `rollup_rows.py`, `histogram_rows.py` | rollup rows of a table as the arrays these take |
-| `histograms.py`, `classic.py` | histograms as such, and the classic series they stand for |
 | `choice.py` | which frequency serves which part of a window |
 | the others | kernels, one idea each |
 

@@ -21,22 +21,12 @@ import numpy.typing as npt
 
 from lakerunner_query.windows.edges import ABSENT, IS_SUM, UNSURE, Runs, edges
 from lakerunner_query.windows.extremes import extremes
-from lakerunner_query.windows.functions import (
-    BY_EXTREME,
-    BY_SELECTOR,
-    BY_SUM,
-    Doubles,
-    Evaluated,
-    Flags,
-    Function,
-    Grid,
-    Int8s,
-    Int64s,
-)
+from lakerunner_query.windows.functions import BY_EXTREME, BY_SELECTOR, BY_SUM, Evaluated, Function, Grid
 from lakerunner_query.windows.merged_sums import Folded, merged_sums
 from lakerunner_query.windows.newest import newest
 from lakerunner_query.windows.offsets import offsets_of
 from lakerunner_query.windows.samples import Samples, sum_up, windows_of
+from resources.arrays import Doubles, Flags, Int8s, Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakerunner_query.windows.functions import Doubles, Function, Int8s, Int64s
+from lakerunner_query.windows.functions import Function
+from resources.arrays import Doubles, Int8s, Int64s
 from resources.kernel import Integer, inlined, kernel, scanner
 
 ABSENT, PRESENT, IS_SUM, UNSURE = 0, 1, 2, 3

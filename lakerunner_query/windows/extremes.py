@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_query.windows.edges import PRESENT, Windows
-from lakerunner_query.windows.functions import Doubles, Function, Int8s, Int64s
+from lakerunner_query.windows.functions import Function
+from resources.arrays import Doubles, Int8s, Int64s
 from resources.kernel import kernel
 
 

@@ -10,12 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
-Int8s = npt.NDArray[np.int8]
-Doubles = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+from resources.arrays import Doubles, Flags
 
 STALE_BITS = 0x7FF0000000000002
 """The NaN that says "this series ended"; no other NaN does."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_query.windows.edges import PRESENT, Windows, drawn_out
-from lakerunner_query.windows.functions import Doubles, Function, Int8s, Int64s
+from lakerunner_query.windows.functions import Function
+from resources.arrays import Doubles, Int8s, Int64s
 from resources.kernel import Integer, inlined, kernel
 
 BY_GROWTH = frozenset({Function.RATE, Function.INCREASE, Function.DELTA})

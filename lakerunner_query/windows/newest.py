@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_query.windows.edges import PRESENT, Windows
-from lakerunner_query.windows.functions import Doubles, Flags, Int8s, Int64s
+from resources.arrays import Doubles, Flags, Int8s, Int64s
 from resources.kernel import kernel
 
 ALL: Flags = np.zeros(0, np.bool_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int64s
 from resources.kernel import kernel
 
 

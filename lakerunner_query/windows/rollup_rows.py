@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from lakerunner_query.windows.buckets import Columns
 from lakerunner_query.windows.edges import CUMULATIVE, IS_DELTA, MIXED
-from lakerunner_query.windows.functions import Doubles, Flags, Function, Int8s, Int64s
+from lakerunner_query.windows.functions import Function
+from resources.arrays import Doubles, Flags, Int8s, Int64s
 from resources.lake import rollup_columns as names
 
 TEMPORALITY = "metric_temporality"

@@ -23,19 +23,16 @@ from lakerunner_query.windows.functions import (
     BY_SELECTOR,
     BY_SUM,
     STALE_BITS,
-    Doubles,
     Evaluated,
-    Flags,
     Function,
     Grid,
-    Int8s,
-    Int64s,
     MixedTemporalityError,
 )
 from lakerunner_query.windows.growth import BY_GROWTH, growth
 from lakerunner_query.windows.newest import ALL, newest
 from lakerunner_query.windows.offsets import offsets_of
 from lakerunner_query.windows.sums import sums
+from resources.arrays import Doubles, Flags, Int8s, Int64s
 
 NO_INTEGERS, NO_DOUBLES, NO_KINDS = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int8)
 

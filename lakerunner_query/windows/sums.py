@@ -9,7 +9,8 @@ import numpy as np
 
 from lakerunner_query.windows.compensated import add
 from lakerunner_query.windows.edges import PRESENT, Windows
-from lakerunner_query.windows.functions import Doubles, Function, Int8s, Int64s
+from lakerunner_query.windows.functions import Function
+from resources.arrays import Doubles, Int8s, Int64s
 from resources.kernel import Integer, kernel, scanner
 
 

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import zstandard
 
-from lakerunner_query.worker.metrics.page_kernels import Bytes
+from resources.arrays import Bytes
 
 CODECS = {"ZSTD": "zstd", "UNCOMPRESSED": None}
 """As Parquet names them, and as they are named here."""

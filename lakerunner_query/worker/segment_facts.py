@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakerunner_query.execute.work import SegmentRef
-from lakerunner_query.windows.functions import Flags, Int64s
 from lakerunner_query.worker.cache import SegmentUnreadableError
+from resources.arrays import Flags, Int64s
 from resources.lake import streams
 from resources.lake.segment_file import MappedColumn, read_label_map
 

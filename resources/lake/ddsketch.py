@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from resources.lake.ddsketch_bins import SLOTS, Bins, Doubles, Int64s
+from resources.arrays import Doubles, Int64s
+from resources.lake.ddsketch_bins import SLOTS, Bins
 from resources.lake.ddsketch_kernels import Given, quantiles_of_groups
 from resources.lake.ddsketch_wire import REASONS
 

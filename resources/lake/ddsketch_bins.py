@@ -15,12 +15,9 @@ import sys
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from resources.arrays import Doubles, Int64s
 from resources.kernel import Integer, inlined, scanner
-
-Doubles = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
 
 GAMMA = 1.01 / 0.99
 LOG_GAMMA = math.log(GAMMA)

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from resources.arrays import Bytes, Doubles, Int64s
 from resources.kernel import Integer, kernel, scanner
-from resources.lake.ddsketch_bins import Bins, Doubles, Int64s, add, at_rank, clear, slot_of, sort_slots
-from resources.lake.ddsketch_wire import Bytes, read_sketch
+from resources.lake.ddsketch_bins import Bins, add, at_rank, clear, slot_of, sort_slots
+from resources.lake.ddsketch_wire import read_sketch
 
 
 class Given(NamedTuple):

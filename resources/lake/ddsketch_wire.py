@@ -8,12 +8,10 @@ and the reason, as in the wire decoders; whoever sees one hands it straight up.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from resources.arrays import Bytes
 from resources.kernel import Integer, inlined, scanner
 from resources.lake.ddsketch_bins import BOUND, GAMMA, WIDTH, Bins, add
-
-Bytes = npt.NDArray[np.uint8]
 
 CUT_SHORT, OVERRUN, LONG_VARINT, ODD_FIELD, NO_MAPPING, OTHER_MAPPING, BAD_INDEX, BAD_COUNT, BAD_BLOCK = (
     range(9)

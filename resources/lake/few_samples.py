@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from resources.arrays import Doubles
 from resources.lake.ddsketch import WeightedValues
 from resources.lake.rollup_columns import (
     CHANGES,
@@ -28,7 +29,6 @@ from resources.lake.rollup_columns import (
     SKETCH,
     SUM,
     SUM_C,
-    Doubles,
     RollupColumnsError,
     without_nulls,
 )

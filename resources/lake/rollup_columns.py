@@ -23,10 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from resources.arrays import Doubles, Int64s
 from resources.lake.metric_values import POWERS
-
-Int64s = npt.NDArray[np.int64]
-Doubles = npt.NDArray[np.float64]
 
 TIMESTAMP = "chq_timestamp"
 """The end of the bucket, ms: it holds what happened in `(end - width, end]`."""

@@ -24,7 +24,7 @@ from lakerunner_assets.decode.json.lines import RawRows
 from lakerunner_assets.decode.payload import Payload
 from lakerunner_assets.decode.result import Decoded
 from lakerunner_assets.decode.text import REPAIRED, column_at
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes
 from resources.lake.layout import Signal
 
 DELIMITERS = b",\t;|"

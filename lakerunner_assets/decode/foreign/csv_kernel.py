@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_assets.decode.fields import Int32s, Int64s
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes, Int32s, Int64s
 from resources.kernel import Integer, scanner
 
 MAX_ROW_BYTES = 4 << 20

@@ -13,10 +13,10 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode.fields import Int64s
 from lakerunner_assets.decode.foreign.mapping import Mask, comparable
 from lakerunner_assets.decode.foreign.numbers import read_numbers
 from lakerunner_assets.decode.foreign.values import coded
+from resources.arrays import Int64s
 
 _UNITS = {
     1: ("ns", "nano", "nanos", "nanoseconds"),

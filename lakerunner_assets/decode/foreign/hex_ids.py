@@ -14,7 +14,7 @@ from lakerunner_assets.decode.fields import Spans, copy_ids
 from lakerunner_assets.decode.fingerprint import string_buffers
 from lakerunner_assets.decode.foreign.hex_kernel import ID, NONE, NOT_AN_ID, PADDED, States, hex_ids
 from lakerunner_assets.decode.foreign.mapping import Fields, Mask, valid
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes
 
 
 def role_ids(fields: Fields, role: str, width: int, note: str, notes: Counter[str]) -> pa.Array:

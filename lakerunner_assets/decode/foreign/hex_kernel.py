@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_assets.decode.fields import Int32s
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes, Int32s
 from resources.kernel import Integer, kernel
 
 NOT_AN_ID, ID, PADDED, NONE = range(4)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode.fields import KINDS, Int32s
+from lakerunner_assets.decode.fields import KINDS
 from lakerunner_assets.decode.fingerprint import fingerprints
 from lakerunner_assets.decode.foreign.attributes import record_attributes
 from lakerunner_assets.decode.foreign.hex_ids import role_ids
@@ -38,6 +38,7 @@ from lakerunner_assets.decode.naming import Attribute
 from lakerunner_assets.decode.otlp.owners import FlatColumn, assemble, nullable, without_empty
 from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
 from lakerunner_assets.decode.stream_labels import stream_columns
+from resources.arrays import Int32s
 
 UNREADABLE_TIME = "unreadable_time"
 _SEVERITIES = {str(number): number for number in range(1, 25)}

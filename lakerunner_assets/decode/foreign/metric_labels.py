@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode.fields import Int64s
 from lakerunner_assets.decode.foreign.arrow_json import json_texts
 from lakerunner_assets.decode.foreign.mapping import Fields, Key, comparable, valid, without
 from lakerunner_assets.decode.foreign.streams import combined
 from lakerunner_assets.decode.foreign.values import coded, text_of
 from lakerunner_assets.decode.naming import MAX_COLUMNS
+from resources.arrays import Int64s
 from resources.lake.streams import Labels, canonical, labels_to_text, stream_id
 
 NAME = "__name__"

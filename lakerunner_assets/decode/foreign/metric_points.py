@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode.fields import Int64s
 from lakerunner_assets.decode.foreign.mapping import Fields, Mask, valid
 from lakerunner_assets.decode.foreign.numbers import Numbers, joined_numbers, no_numbers, read_numbers
 from lakerunner_assets.decode.foreign.values import coded, role_text
+from resources.arrays import Int64s
 
 
 @dataclass(frozen=True, slots=True)

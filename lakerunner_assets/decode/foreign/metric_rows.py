@@ -19,7 +19,6 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode.fields import Int64s
 from lakerunner_assets.decode.foreign.attributes import flat_columns
 from lakerunner_assets.decode.foreign.log_rows import UNREADABLE_TIME
 from lakerunner_assets.decode.foreign.mapping import Fields, fields_of
@@ -32,6 +31,7 @@ from lakerunner_assets.decode.foreign.values import coded, role_text
 from lakerunner_assets.decode.json.lines import RawRows
 from lakerunner_assets.decode.otlp.owners import assemble, nullable
 from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from resources.arrays import Int64s
 
 WIDE_STEP = 1 << 40
 FIRST_NS = -9_214_646_400_000 * 1_000_000

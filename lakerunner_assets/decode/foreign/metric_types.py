@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode.fields import Int64s
 from lakerunner_assets.decode.foreign.mapping import Fields
 from lakerunner_assets.decode.foreign.values import coded, text_of
+from resources.arrays import Int64s
 
 _TYPES = {
     "gauge": "gauge",

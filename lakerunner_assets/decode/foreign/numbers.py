@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_assets.decode.fields import Int64s
 from lakerunner_assets.decode.foreign.mapping import Mask, valid
 from lakerunner_assets.decode.foreign.values import plain
+from resources.arrays import Int64s
 
 _INTEGER = r"^[+-]?[0-9]{1,18}$"
 _DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"

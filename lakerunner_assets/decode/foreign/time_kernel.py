@@ -12,8 +12,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_assets.decode.fields import Int32s, Int64s
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes, Int32s, Int64s
 from resources.kernel import Integer, inlined, kernel, scanner
 
 States = npt.NDArray[np.uint8]

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_assets.decode.fields import Int64s
 from lakerunner_assets.decode.fingerprint import string_buffers
 from lakerunner_assets.decode.foreign.mapping import Fields, Mask, valid
 from lakerunner_assets.decode.foreign.time_kernel import (
@@ -24,6 +23,7 @@ from lakerunner_assets.decode.foreign.time_kernel import (
     States,
     parse_times,
 )
+from resources.arrays import Int64s
 
 TIME = "time"
 """Kind of a raw column of nanoseconds (int64), from Parquet's own time types."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_assets.decode.json.tokens import BAD_BASE64, BAD_HEX, fault
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes
 from resources.kernel import Integer, scanner
 
 _DIGITS = np.full(256, 255, np.uint8)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakerunner_assets.decode.fields import Matrix, Spans
 from lakerunner_assets.decode.text import strings
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes
 from resources.kernel import kernel
 
 TARGET, START, LENGTH = range(3)

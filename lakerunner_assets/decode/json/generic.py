@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_assets.decode.copying import copy_bytes, store_word
-from lakerunner_assets.decode.fields import Int64s, Matrix
+from lakerunner_assets.decode.fields import Matrix
 from lakerunner_assets.decode.json.numbers import (
     FRACTION,
     INEXACT,
@@ -43,7 +43,7 @@ from lakerunner_assets.decode.json.tokens import (
     word_behind,
 )
 from lakerunner_assets.decode.json.values import KIND, read_colon
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
 WIDE = 2

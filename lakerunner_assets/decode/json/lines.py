@@ -19,14 +19,7 @@ import pyarrow as pa
 from lakerunner_assets.decode.any_value import take_values
 from lakerunner_assets.decode.attributes import attribute_columns
 from lakerunner_assets.decode.distinct import distinct, take_spans
-from lakerunner_assets.decode.fields import (
-    ATTRIBUTE_WIDTH,
-    VALUE,
-    Attributes,
-    Int64s,
-    Matrix,
-    attributes_of,
-)
+from lakerunner_assets.decode.fields import ATTRIBUTE_WIDTH, VALUE, Attributes, Matrix, attributes_of
 from lakerunner_assets.decode.json import fixes as late
 from lakerunner_assets.decode.json import scan_lines as scanning
 from lakerunner_assets.decode.json.generic import WIDE
@@ -42,7 +35,7 @@ from lakerunner_assets.decode.json.tokens import (
 )
 from lakerunner_assets.decode.json.windows import line_windows
 from lakerunner_assets.decode.naming import MAX_COLUMNS
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes, Int64s
 
 
 @dataclass(frozen=True, slots=True)

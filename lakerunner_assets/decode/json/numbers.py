@@ -16,7 +16,7 @@ from lakerunner_assets.decode.json.tokens import (
     fault,
     trailing_zeros,
 )
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes
 from resources.kernel import Integer, inlined, scanner
 
 NEGATIVE, FRACTION, INEXACT = 1, 2, 4

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lakerunner_assets.decode.door import Decoder, Request, SliceDecoder
 from lakerunner_assets.decode.errors import DecodeError, MalformedError, TooLargeError
-from lakerunner_assets.decode.fields import Int64s, Matrix
+from lakerunner_assets.decode.fields import Matrix
 from lakerunner_assets.decode.json import fixes as late
 from lakerunner_assets.decode.json.schema import ROOTS
 from lakerunner_assets.decode.json.spoilt import Refused, is_lines, saved
@@ -45,6 +45,7 @@ from lakerunner_assets.decode.json.transcode import (
 from lakerunner_assets.decode.otlp.framing import Slice
 from lakerunner_assets.decode.payload import Payload
 from lakerunner_assets.decode.result import Decoded
+from resources.arrays import Int64s
 from resources.lake.layout import Signal
 
 MAX_GROUP_BYTES = 256 << 20

@@ -10,7 +10,7 @@ import numpy as np
 
 from lakerunner_assets.decode.distinct import hash_slice, same_slice
 from lakerunner_assets.decode.fields import Matrix
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes
 from resources.kernel import Integer, inlined, scanner
 
 PARENT, NAME, NAME_LENGTH, JOINED = range(4)

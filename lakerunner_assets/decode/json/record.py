@@ -22,7 +22,6 @@ from lakerunner_assets.decode.fields import (
     STRING,
     VALUE,
     VALUE_LENGTH,
-    Int64s,
     Matrix,
 )
 from lakerunner_assets.decode.json.generic import note_fix, number_of, put_list
@@ -51,7 +50,7 @@ from lakerunner_assets.decode.json.tokens import (
     word_behind,
 )
 from lakerunner_assets.decode.json.values import read_colon
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, inlined, scanner
 
 ROOM_USED, LEAVES, ROWS = range(3, 6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_assets.decode.copying import store_word
-from lakerunner_assets.decode.fields import Int64s, Matrix
+from lakerunner_assets.decode.fields import Matrix
 from lakerunner_assets.decode.json.binary import put_base64, put_hex
 from lakerunner_assets.decode.json.numbers import NEGATIVE, exact_double, read_number, whole
 from lakerunner_assets.decode.json.schema import (
@@ -47,7 +47,7 @@ from lakerunner_assets.decode.json.tokens import (
     unescape,
     word_behind,
 )
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, inlined, scanner
 
 LENGTH_BYTES = 5

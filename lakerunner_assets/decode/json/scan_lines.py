@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_assets.decode.eight_bytes import load_word
-from lakerunner_assets.decode.fields import EMPTY, Int32s, Int64s, Matrix
+from lakerunner_assets.decode.fields import EMPTY, Matrix
 from lakerunner_assets.decode.json.generic import WIDE
 from lakerunner_assets.decode.json.paths import NAME_LENGTH
 from lakerunner_assets.decode.json.record import LEAVES, ROOM_USED, ROWS, read_record
@@ -34,7 +34,7 @@ from lakerunner_assets.decode.json.tokens import (
     skip_space,
     trailing_zeros,
 )
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes, Int32s, Int64s
 from resources.kernel import Integer, kernel, scanner
 
 Bools = npt.NDArray[np.bool_]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_assets.decode.eight_bytes import first_bytes, load_padded, load_word
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes
 from resources.kernel import Integer, scanner
 from resources.lake.layout import Signal
 

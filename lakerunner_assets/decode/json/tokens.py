@@ -16,8 +16,7 @@ from numba.extending import intrinsic
 from lakerunner_assets.decode.copying import copy_bytes, store_word
 from lakerunner_assets.decode.eight_bytes import load_padded, load_word
 from lakerunner_assets.decode.errors import MalformedError
-from lakerunner_assets.decode.fields import Int64s
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, inlined, scanner
 
 TRUNCATED, EXPECTED_NAME, EXPECTED_COLON, EXPECTED_COMMA, WRONG_TYPE = range(5)

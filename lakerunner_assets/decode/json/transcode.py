@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_assets.decode.copying import store_word
-from lakerunner_assets.decode.fields import Int64s, Matrix
+from lakerunner_assets.decode.fields import Matrix
 from lakerunner_assets.decode.json.scalars import LENGTH_BYTES, put_length, put_scalar, put_scalars
 from lakerunner_assets.decode.json.schema import (
     CHILD,
@@ -50,7 +50,7 @@ from lakerunner_assets.decode.json.tokens import (
     word_behind,
 )
 from lakerunner_assets.decode.json.values import read_colon, skip_value
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
 GROWTH = 4

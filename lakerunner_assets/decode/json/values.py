@@ -28,7 +28,7 @@ from lakerunner_assets.decode.json.tokens import (
     skip_text,
     word_behind,
 )
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes
 from resources.kernel import Integer, scanner
 
 KIND = 3

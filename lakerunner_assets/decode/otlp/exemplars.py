@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_assets.decode import fields
-from lakerunner_assets.decode.fields import EMPTY, INT, Int64s, Matrix, Spans
+from lakerunner_assets.decode.fields import EMPTY, INT, Matrix, Spans
 from lakerunner_assets.decode.otlp import scan_metric_exemplars as scan
 from lakerunner_assets.decode.otlp.groups import count_attributes
 from lakerunner_assets.decode.otlp.owners import ids, nullable, time_in_range
 from lakerunner_assets.decode.otlp.points import as_doubles, text_map
 from lakerunner_assets.decode.otlp.scan_metrics import EXEMPLARS
-from lakerunner_assets.decode.wire import Bytes, raise_fault
+from lakerunner_assets.decode.wire import raise_fault
+from resources.arrays import Bytes, Int64s
 
 
 def exemplar_column(

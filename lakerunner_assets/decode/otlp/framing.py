@@ -18,13 +18,8 @@ import numpy as np
 
 from lakerunner_assets.decode.errors import MalformedError, TooLargeError
 from lakerunner_assets.decode.payload import Payload
-from lakerunner_assets.decode.wire import (
-    Bytes,
-    raise_fault,
-    read_tag,
-    read_varint,
-    skip_field,
-)
+from lakerunner_assets.decode.wire import raise_fault, read_tag, read_varint, skip_field
+from resources.arrays import Bytes
 from resources.kernel import Integer, scanner
 
 CHILD, RECORD = 10, 18

@@ -15,8 +15,9 @@ import numpy as np
 
 from lakerunner_assets.decode.copying import fetch_ahead
 from lakerunner_assets.decode.errors import MalformedError, TooLargeError
-from lakerunner_assets.decode.fields import Int32s, Int64s, Matrix, Spans, matrix
-from lakerunner_assets.decode.wire import Bytes, raise_fault, read_length, read_tag, skip_field
+from lakerunner_assets.decode.fields import Matrix, Spans, matrix
+from lakerunner_assets.decode.wire import raise_fault, read_length, read_tag, skip_field
+from resources.arrays import Bytes, Int32s, Int64s
 from resources.kernel import Integer, scanner
 
 MESSAGE, SCHEMA_URL, PARENT = 0, 2, 4

@@ -35,7 +35,7 @@ import pyarrow as pa
 from lakerunner_assets.decode import fields
 from lakerunner_assets.decode.any_value import texts
 from lakerunner_assets.decode.attributes import attribute_columns
-from lakerunner_assets.decode.fields import KINDS, Int64s, Matrix
+from lakerunner_assets.decode.fields import KINDS, Matrix
 from lakerunner_assets.decode.fingerprint import fingerprints
 from lakerunner_assets.decode.levels import detected_levels, levels
 from lakerunner_assets.decode.otlp import scan_logs as scan
@@ -51,7 +51,8 @@ from lakerunner_assets.decode.otlp.owners import (
 from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
 from lakerunner_assets.decode.stream_labels import resource_streams, stream_columns
 from lakerunner_assets.decode.text import coded_strings
-from lakerunner_assets.decode.wire import Bytes, raise_fault
+from lakerunner_assets.decode.wire import raise_fault
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer
 
 _USUAL_ATTRIBUTES = 8

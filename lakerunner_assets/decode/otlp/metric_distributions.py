@@ -15,12 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_assets.decode import fields
-from lakerunner_assets.decode.fields import Int64s, Matrix, Spans
+from lakerunner_assets.decode.fields import Matrix, Spans
 from lakerunner_assets.decode.otlp import scan_metric_distributions as scan
 from lakerunner_assets.decode.otlp.scan_metric_distributions import Numbers
 from lakerunner_assets.decode.otlp.scan_metrics import EXPONENTIAL, HISTOGRAM, SUMMARY
 from lakerunner_assets.decode.text import scatter
-from lakerunner_assets.decode.wire import Bytes, raise_fault
+from lakerunner_assets.decode.wire import raise_fault
+from resources.arrays import Bytes, Int64s
 
 BEYOND = "histogram_counts_beyond_int64"
 

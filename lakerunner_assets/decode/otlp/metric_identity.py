@@ -17,7 +17,7 @@ import pyarrow as pa
 from lakerunner_assets.decode import fields
 from lakerunner_assets.decode.any_value import texts
 from lakerunner_assets.decode.distinct import code_slices, distinct
-from lakerunner_assets.decode.fields import Attributes, Int64s, Matrix, Spans
+from lakerunner_assets.decode.fields import Attributes, Matrix, Spans
 from lakerunner_assets.decode.metric_naming import naming, unit_name
 from lakerunner_assets.decode.otlp import groups as grouping
 from lakerunner_assets.decode.otlp import scan_metrics as scan
@@ -27,7 +27,8 @@ from lakerunner_assets.decode.otlp.owners import RESOURCE_TAGS, SCOPE_TAGS, Owne
 from lakerunner_assets.decode.result import DecodeOptions
 from lakerunner_assets.decode.series import SeriesTable, Side
 from lakerunner_assets.decode.text import coded_strings, strings
-from lakerunner_assets.decode.wire import Bytes, raise_fault
+from lakerunner_assets.decode.wire import raise_fault
+from resources.arrays import Bytes, Int64s
 
 METRIC_TYPES = {
     scan.GAUGE: "gauge",

@@ -14,10 +14,11 @@ import numpy as np
 from lakerunner_assets.decode import fields
 from lakerunner_assets.decode.copying import copy_bytes
 from lakerunner_assets.decode.distinct import distinct
-from lakerunner_assets.decode.fields import OWNER, Attributes, Int64s, Matrix, Spans, read_key_value
+from lakerunner_assets.decode.fields import OWNER, Attributes, Matrix, Spans, read_key_value
 from lakerunner_assets.decode.otlp import scan_metrics as scan
 from lakerunner_assets.decode.otlp.scan_metrics import GAPS, KIND, RUN, RUN_LENGTH, attribute_tag
-from lakerunner_assets.decode.wire import Bytes, raise_fault, read_length, read_tag, skip_field
+from lakerunner_assets.decode.wire import raise_fault, read_length, read_tag, skip_field
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from lakerunner_assets.decode import fields
 from lakerunner_assets.decode.attributes import AttributeColumns, attribute_columns, take_columns
-from lakerunner_assets.decode.fields import Int64s, Matrix, Spans
+from lakerunner_assets.decode.fields import Matrix, Spans
 from lakerunner_assets.decode.otlp import scan_metrics as scan
 from lakerunner_assets.decode.otlp.exemplars import exemplar_column
 from lakerunner_assets.decode.otlp.groups import Groups, find_groups, row_of
@@ -35,7 +35,8 @@ from lakerunner_assets.decode.otlp.metric_runs import Runs, attribute_runs
 from lakerunner_assets.decode.otlp.owners import FlatColumn, assemble, owners
 from lakerunner_assets.decode.otlp.points import metric_columns, time_columns, value_columns
 from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
-from lakerunner_assets.decode.wire import Bytes, raise_fault
+from lakerunner_assets.decode.wire import raise_fault
+from resources.arrays import Bytes, Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,13 @@ import pyarrow as pa
 from lakerunner_assets.decode import fields
 from lakerunner_assets.decode.attributes import AttributeColumns, attribute_columns, take_columns
 from lakerunner_assets.decode.distinct import distinct
-from lakerunner_assets.decode.fields import Int64s, Matrix, Spans
+from lakerunner_assets.decode.fields import Matrix, Spans
 from lakerunner_assets.decode.naming import Attribute, assign
 from lakerunner_assets.decode.otlp import groups as grouping
 from lakerunner_assets.decode.otlp.groups import Groups, row_of
 from lakerunner_assets.decode.text import coded_strings
-from lakerunner_assets.decode.wire import Bytes, raise_fault
+from lakerunner_assets.decode.wire import raise_fault
+from resources.arrays import Bytes, Int64s
 from resources.lake.segment_file import OVERFLOW_COLUMNS
 
 LAST_NS = 2**63 - 1

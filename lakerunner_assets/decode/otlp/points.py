@@ -11,12 +11,13 @@ import pyarrow as pa
 
 from lakerunner_assets.decode import fields
 from lakerunner_assets.decode.any_value import texts
-from lakerunner_assets.decode.fields import INT, Int64s, Matrix, Spans
+from lakerunner_assets.decode.fields import INT, Matrix, Spans
 from lakerunner_assets.decode.otlp import scan_metrics as scan
 from lakerunner_assets.decode.otlp.metric_identity import METRIC_TYPES
 from lakerunner_assets.decode.otlp.owners import nullable, time_in_range, without_empty
 from lakerunner_assets.decode.text import coded_strings, strings
-from lakerunner_assets.decode.wire import Bytes, raise_fault
+from lakerunner_assets.decode.wire import raise_fault
+from resources.arrays import Bytes, Int64s
 
 NO_RECORDED_VALUE = 1
 STALE = 0x7FF0000000000002

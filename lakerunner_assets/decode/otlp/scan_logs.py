@@ -12,14 +12,8 @@ from lakerunner_assets.decode.fields import (
     read_any_value,
     read_key_value,
 )
-from lakerunner_assets.decode.wire import (
-    Bytes,
-    read_fixed,
-    read_length,
-    read_tag,
-    read_varint,
-    skip_field,
-)
+from lakerunner_assets.decode.wire import read_fixed, read_length, read_tag, read_varint, skip_field
+from resources.arrays import Bytes
 from resources.kernel import Integer, scanner
 
 TIME, OBSERVED, SEVERITY, FLAGS, DROPPED, BODY_KIND, BODY, BODY_LENGTH = range(8)

@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakerunner_assets.decode.fields import Int64s, Matrix, Spans
+from lakerunner_assets.decode.fields import Matrix, Spans
 from lakerunner_assets.decode.otlp.scan_metrics import EXPONENTIAL, HISTOGRAM, KIND
 from lakerunner_assets.decode.wire import (
     TRUNCATED,
-    Bytes,
     fault,
     read_fixed,
     read_length,
@@ -22,6 +21,7 @@ from lakerunner_assets.decode.wire import (
     read_varint,
     skip_field,
 )
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
 COUNT, SUM_SENT, TOTAL, MIN_SENT, MIN, MAX_SENT, MAX = range(7)

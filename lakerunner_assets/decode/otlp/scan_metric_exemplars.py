@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_assets.decode.fields import DOUBLE, INT, OWNER, Int64s, Matrix, Spans, read_key_value
+from lakerunner_assets.decode.fields import DOUBLE, INT, OWNER, Matrix, Spans, read_key_value
 from lakerunner_assets.decode.otlp.scan_metrics import EXEMPLARS, KIND, exemplar_tag
-from lakerunner_assets.decode.wire import Bytes, read_fixed, read_length, read_tag, skip_field
+from lakerunner_assets.decode.wire import read_fixed, read_length, read_tag, skip_field
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
 TIME, VALUE_KIND, VALUE = range(3)

@@ -9,15 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_assets.decode.fields import DOUBLE, INT, Int64s, Matrix, Spans
-from lakerunner_assets.decode.wire import (
-    Bytes,
-    read_fixed,
-    read_length,
-    read_tag,
-    read_varint,
-    skip_field,
-)
+from lakerunner_assets.decode.fields import DOUBLE, INT, Matrix, Spans
+from lakerunner_assets.decode.wire import read_fixed, read_length, read_tag, read_varint, skip_field
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
 NAME, DESCRIPTION, UNIT = 0, 2, 4  # each a position and a length

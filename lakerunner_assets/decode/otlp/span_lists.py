@@ -22,7 +22,7 @@ from lakerunner_assets.decode.fields import KINDS, OWNER, Matrix
 from lakerunner_assets.decode.otlp import scan_traces as scan
 from lakerunner_assets.decode.otlp.owners import ids, nullable, time_in_range
 from lakerunner_assets.decode.text import strings, strings_at
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes
 
 
 def _list_of(*members: pa.Field) -> pa.ListType:

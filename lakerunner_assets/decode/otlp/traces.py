@@ -34,7 +34,7 @@ import pyarrow as pa
 from lakerunner_assets.decode import fields
 from lakerunner_assets.decode.attributes import attribute_columns
 from lakerunner_assets.decode.distinct import take_spans
-from lakerunner_assets.decode.fields import Int64s, Spans
+from lakerunner_assets.decode.fields import Spans
 from lakerunner_assets.decode.otlp import scan_traces as scan
 from lakerunner_assets.decode.otlp.groups import Groups, find_groups
 from lakerunner_assets.decode.otlp.owners import assemble, ids, nullable, owners, time_in_range
@@ -43,7 +43,8 @@ from lakerunner_assets.decode.otlp.span_words import KIND_NAMES, STATUS_NAMES, w
 from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
 from lakerunner_assets.decode.stream_labels import ResourceStreams, resource_streams, stream_columns
 from lakerunner_assets.decode.text import column_at
-from lakerunner_assets.decode.wire import Bytes, raise_fault
+from lakerunner_assets.decode.wire import raise_fault
+from resources.arrays import Bytes, Int64s
 
 NO_END, WRONG_WAY = "span_without_end", "span_ends_before_start"
 

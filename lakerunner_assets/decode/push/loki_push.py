@@ -22,7 +22,7 @@ from lakerunner_assets.decode import fields
 from lakerunner_assets.decode.attributes import attribute_columns
 from lakerunner_assets.decode.door import Request
 from lakerunner_assets.decode.errors import DecodeError, TooLargeError
-from lakerunner_assets.decode.fields import KINDS, OWNER, STRING, Int64s, Matrix
+from lakerunner_assets.decode.fields import KINDS, OWNER, STRING, Matrix
 from lakerunner_assets.decode.fingerprint import fingerprints
 from lakerunner_assets.decode.otlp.groups import MAX_SLICE_BYTES, row_of
 from lakerunner_assets.decode.otlp.owners import LAST_NS, FlatColumn, assemble, without_empty
@@ -34,6 +34,7 @@ from lakerunner_assets.decode.push.loki_push_streams import push_streams
 from lakerunner_assets.decode.result import Decoded, Place
 from lakerunner_assets.decode.stream_labels import stream_columns
 from lakerunner_assets.decode.text import strings
+from resources.arrays import Int64s
 
 SECOND_NS = 1_000_000_000
 _FURTHEST = LAST_NS // SECOND_NS - 2

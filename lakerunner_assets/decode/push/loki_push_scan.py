@@ -11,18 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakerunner_assets.decode.fields import (
-    ATTRIBUTE_WIDTH,
-    KEY,
-    KIND,
-    OWNER,
-    STRING,
-    VALUE,
-    Int64s,
-    Matrix,
-    matrix,
-)
-from lakerunner_assets.decode.wire import Bytes, raise_fault, read_length, read_tag, read_varint, skip_field
+from lakerunner_assets.decode.fields import ATTRIBUTE_WIDTH, KEY, KIND, OWNER, STRING, VALUE, Matrix, matrix
+from lakerunner_assets.decode.wire import raise_fault, read_length, read_tag, read_varint, skip_field
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
 AT, LABELS, STREAM_WIDTH = 0, 1, 3

@@ -19,7 +19,7 @@ from lakerunner_assets.decode.push import loki_push_scan as scan
 from lakerunner_assets.decode.push.loki_push_scan import Pushed
 from lakerunner_assets.decode.stream_labels import UNKNOWN_SERVICE, ResourceStreams
 from lakerunner_assets.decode.text import strings
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes
 from resources.lake.label_text import parse_labels
 from resources.lake.streams import Labels, canonical, stream_id
 

@@ -21,7 +21,6 @@ import pyarrow as pa
 from lakerunner_assets.decode import fields
 from lakerunner_assets.decode.door import Request
 from lakerunner_assets.decode.errors import DecodeError, TooLargeError
-from lakerunner_assets.decode.fields import Int64s
 from lakerunner_assets.decode.otlp.framing import Slice
 from lakerunner_assets.decode.otlp.owners import assemble
 from lakerunner_assets.decode.payload import Payload
@@ -34,7 +33,7 @@ from lakerunner_assets.decode.push.remote_write_slices import series_slices
 from lakerunner_assets.decode.push.remote_write_times import in_range
 from lakerunner_assets.decode.push.remote_write_types import type_columns
 from lakerunner_assets.decode.result import Decoded, Place
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes, Int64s
 
 STALE = 0x7FF0000000000002
 """The bits of Prometheus' stale marker; of a native histogram, those of its sum."""

@@ -18,7 +18,8 @@ from lakerunner_assets.decode.push import remote_write_scan as scan
 from lakerunner_assets.decode.push.remote_write_label_kernels import take_ids
 from lakerunner_assets.decode.push.remote_write_times import NS_PER_MS, in_range
 from lakerunner_assets.decode.text import strings
-from lakerunner_assets.decode.wire import Bytes, raise_fault
+from lakerunner_assets.decode.wire import raise_fault
+from resources.arrays import Bytes
 
 IDS = (("trace_id", 16), ("span_id", 8))
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_assets.decode.fields import Int64s, Matrix
-from lakerunner_assets.decode.push.remote_write_label_kernels import Flags
-from lakerunner_assets.decode.wire import Bytes, read_fixed, read_length, read_tag, read_varint, skip_field
+from lakerunner_assets.decode.fields import Matrix
+from lakerunner_assets.decode.wire import read_fixed, read_length, read_tag, read_varint, skip_field
+from resources.arrays import Bytes, Flags, Int64s
 from resources.kernel import Integer, inlined, scanner
 
 COUNT_KIND, COUNT, SUM, SCHEMA, THRESHOLD, ZERO_KIND, ZERO_COUNT, RESET_HINT, LENGTHS = range(9)

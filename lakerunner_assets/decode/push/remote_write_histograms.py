@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_assets.decode import fields
-from lakerunner_assets.decode.fields import Int64s, Matrix
+from lakerunner_assets.decode.fields import Matrix
 from lakerunner_assets.decode.push import remote_write_histogram_kernels as kernels
 from lakerunner_assets.decode.push import remote_write_scan as scan
 from lakerunner_assets.decode.push.remote_write_histogram_kernels import (
@@ -29,10 +29,10 @@ from lakerunner_assets.decode.push.remote_write_histogram_kernels import (
     SPANS,
 )
 from lakerunner_assets.decode.text import scatter
-from lakerunner_assets.decode.wire import Bytes, raise_fault
+from lakerunner_assets.decode.wire import raise_fault
+from resources.arrays import Bytes, Flags, Int64s
 
 BEYOND = "histogram_counts_beyond_int64"
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from lakerunner_assets.decode.copying import copy_bytes
-from lakerunner_assets.decode.fields import KEY, KEY_LENGTH, OWNER, VALUE, VALUE_LENGTH, Int64s, Matrix
-from lakerunner_assets.decode.wire import Bytes
+from lakerunner_assets.decode.fields import KEY, KEY_LENGTH, OWNER, VALUE, VALUE_LENGTH, Matrix
+from resources.arrays import Bytes, Flags, Int64s
 from resources.kernel import Integer, scanner
 
-Flags = npt.NDArray[np.bool_]
 NAME = np.frombuffer(b"__name__", np.uint8)
 
 _OPEN, _CLOSE, _QUOTE, _COMMA, _BACKSLASH = 91, 93, 34, 44, 92

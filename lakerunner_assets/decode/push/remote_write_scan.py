@@ -23,13 +23,11 @@ from lakerunner_assets.decode.fields import (
     STRING,
     VALUE,
     VALUE_LENGTH,
-    Int64s,
     Matrix,
     Spans,
     matrix,
 )
 from lakerunner_assets.decode.wire import (
-    Bytes,
     raise_fault,
     read_fixed,
     read_length,
@@ -37,6 +35,7 @@ from lakerunner_assets.decode.wire import (
     read_varint,
     skip_field,
 )
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
 SERIES_TAG, METADATA_TAG = 10, 26

@@ -6,8 +6,8 @@ from collections import Counter
 
 import numpy as np
 
-from lakerunner_assets.decode.fields import Int64s
 from lakerunner_assets.decode.otlp.owners import LAST_NS
+from resources.arrays import Int64s
 
 NS_PER_MS = 1_000_000
 LAST_MS = LAST_NS // NS_PER_MS

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode.fields import Int64s
 from lakerunner_assets.decode.otlp.owners import without_empty
 from lakerunner_assets.decode.push import remote_write_histogram_kernels as kernels
 from lakerunner_assets.decode.push.remote_write_histograms import Histograms
@@ -22,6 +21,7 @@ from lakerunner_assets.decode.push.remote_write_metadata import (
     Family,
     family_of,
 )
+from resources.arrays import Int64s
 
 NATIVE, GAUGE_NATIVE = "exponential_histogram", "gaugehistogram"
 GAUGE_HINT = 3

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lakerunner_assets.segments import token_bloom
 from lakerunner_assets.segments.logs import levels_of, log_terms
 from lakerunner_assets.segments.logs import token_columns as log_tokens
-from lakerunner_assets.segments.merge.kernels import Int32s, Int64s, add_facts, run_starts
+from lakerunner_assets.segments.merge.kernels import add_facts, run_starts
 from lakerunner_assets.segments.merge.layout import VALUE
 from lakerunner_assets.segments.merge.request import MergeKind
 from lakerunner_assets.segments.merge.rounds import Rows
@@ -26,6 +26,7 @@ from lakerunner_assets.segments.metric_values import JOINED_ROWS, Splitter
 from lakerunner_assets.segments.series_order import NS_PER_MS
 from lakerunner_assets.segments.traces import span_terms, term_values
 from lakerunner_assets.segments.traces import token_columns as span_tokens
+from resources.arrays import Int32s, Int64s
 from resources.lake import series, streams
 from resources.lake.streams import Stream
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from resources.arrays import Int32s, Int64s
 from resources.kernel import Integer, inlined, kernel
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 Keys = npt.NDArray[np.int64]
 """A row per row, a column per word."""
 

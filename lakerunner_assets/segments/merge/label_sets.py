@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from lakerunner_assets.segments.merge.kernels import Int32s, Int64s, label_hashes
+from lakerunner_assets.segments.merge.kernels import label_hashes
+from resources.arrays import Int32s, Int64s
 from resources.lake.series import NAME_LABEL
 from resources.lake.streams import Labels
 

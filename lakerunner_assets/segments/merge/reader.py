@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_assets.decode.naming import Attribute
-from lakerunner_assets.segments.merge.kernels import Int32s, Int64s, Keys, first_disorder
+from lakerunner_assets.segments.merge.kernels import Keys, first_disorder
 from lakerunner_assets.segments.merge.keys import Order
 from lakerunner_assets.segments.merge.layout import VALUE, Column, Layout
 from lakerunner_assets.segments.merge.request import SourceError
 from lakerunner_assets.segments.merge.source import Source, naming
 from lakerunner_assets.segments.merge.texts import Recoder, Texts
 from lakerunner_assets.segments.unify import MAP, joined_overflow
+from resources.arrays import Int32s, Int64s
 from resources.lake import metric_values
 
 

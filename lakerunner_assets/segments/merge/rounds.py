@@ -18,13 +18,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_assets.segments.merge.kernels import Int32s, Int64s, Keys, merged, rows_up_to
+from lakerunner_assets.segments.merge.kernels import Keys, merged, rows_up_to
 from lakerunner_assets.segments.merge.keys import Order
 from lakerunner_assets.segments.merge.layout import Layout
 from lakerunner_assets.segments.merge.reader import Batch, Reader
 from lakerunner_assets.segments.merge.request import SourceError
 from lakerunner_assets.segments.merge.source import Source
 from lakerunner_assets.segments.merge.texts import FULL, Texts
+from resources.arrays import Int32s, Int64s
 
 ROUNDS_SHARE = 16
 """What waits in buffers may take this part of the memory: pages, merged rows and row groups need the rest."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakerunner_assets.segments.merge.kernels import Int32s, Int64s
 from lakerunner_assets.segments.merge.label_sets import LabelSets, from_map, joined
 from lakerunner_assets.segments.merge.source import Source, naming
+from resources.arrays import Int32s, Int64s
 from resources.lake import series
 
 

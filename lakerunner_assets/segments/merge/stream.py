@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakerunner_assets.segments.merge.kernels import Int32s, run_starts
+from lakerunner_assets.segments.merge.kernels import run_starts
 from lakerunner_assets.segments.merge.keys import RollupOrder, SampleOrder
 from lakerunner_assets.segments.merge.layout import Layout, layout_of
 from lakerunner_assets.segments.merge.request import MergeKind
 from lakerunner_assets.segments.merge.rounds import ROUNDS_SHARE, Rounds, Rows, joined_rows
 from lakerunner_assets.segments.merge.series_union import SeriesUnion, series_union
 from lakerunner_assets.segments.merge.source import Source, opened
+from resources.arrays import Int32s
 
 
 @dataclass(frozen=True, slots=True)

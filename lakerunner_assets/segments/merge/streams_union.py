@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakerunner_assets.segments.merge.kernels import Int64s
 from lakerunner_assets.segments.merge.request import SourceError
 from lakerunner_assets.segments.merge.source import Source, naming
+from resources.arrays import Int64s
 from resources.lake import streams
 from resources.lake.streams import Labels
 

@@ -7,7 +7,7 @@ from lakerunner_query.evaluate.functions.messages import Notes
 from lakerunner_query.evaluate.selecting import bare
 from lakerunner_query.evaluate.vectors import Vector
 from lakerunner_query.lang.promql.ast import NOWHERE, Call, Subquery
-from lakerunner_query.windows.functions import Doubles
+from resources.arrays import Doubles
 
 
 def vector_of(context: Context, call: Call, index: int = 0) -> Vector:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_query.lang.promql.ast import Expr, Selector, Shift, Subquery, children
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int64s
 
 
 def as_of(expr: Expr, times_ms: Int64s) -> Int64s:

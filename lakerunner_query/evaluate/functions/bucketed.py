@@ -17,7 +17,7 @@ from lakerunner_query.evaluate.functions.messages import Notes
 from lakerunner_query.evaluate.labels import replaced, value_of, without
 from lakerunner_query.evaluate.rows import has_float, is_histogram
 from lakerunner_query.evaluate.vectors import NAME, Labels, Vector
-from lakerunner_query.windows.functions import Doubles, Flags
+from resources.arrays import Doubles, Flags
 
 BOUND = "le"
 _NUMBER = re.compile(

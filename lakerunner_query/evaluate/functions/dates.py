@@ -16,7 +16,7 @@ from lakerunner_query.evaluate.functions.simple import Implementation
 from lakerunner_query.evaluate.rows import has_float
 from lakerunner_query.evaluate.vectors import Value
 from lakerunner_query.lang.promql.ast import Call
-from lakerunner_query.windows.functions import Doubles, Int64s
+from resources.arrays import Doubles, Int64s
 
 DAY = 86_400
 _THURSDAY = 4

@@ -11,7 +11,8 @@ from lakerunner_query.evaluate.functions.summing import total_of
 from lakerunner_query.evaluate.histogram import Histogram, divide
 from lakerunner_query.evaluate.spelling import label_set
 from lakerunner_query.evaluate.vectors import Labels
-from lakerunner_query.windows.functions import Flags, Function
+from lakerunner_query.windows.functions import Function
+from resources.arrays import Flags
 
 
 def delta_rows(windows: Ranged) -> Flags:

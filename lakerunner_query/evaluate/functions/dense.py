@@ -21,7 +21,7 @@ from lakerunner_query.evaluate.histogram.columns import columns_of
 from lakerunner_query.evaluate.histogram.falling import any_fell
 from lakerunner_query.evaluate.histogram.sheets import BUCKETS, Sheet
 from lakerunner_query.evaluate.vectors import Objects
-from lakerunner_query.windows.functions import Doubles, Flags, Int8s, Int64s
+from resources.arrays import Doubles, Flags, Int8s, Int64s
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from lakerunner_query.evaluate.functions.kernels_factors import factors
 from lakerunner_query.evaluate.histogram import Hint
 from lakerunner_query.evaluate.histogram.sheets import COUNT
 from lakerunner_query.windows.edges import Windows
-from lakerunner_query.windows.functions import Doubles, Flags, Function, Int8s, Int64s
+from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.sums import sums
+from resources.arrays import Doubles, Flags, Int8s, Int64s
 
 
 def growth(

@@ -19,7 +19,8 @@ from lakerunner_query.evaluate.functions.sourced import answered
 from lakerunner_query.evaluate.histogram import detect_reset, equal
 from lakerunner_query.evaluate.vectors import Value
 from lakerunner_query.lang.promql.ast import Call, Reach
-from lakerunner_query.windows.functions import Doubles, Flags, Function
+from lakerunner_query.windows.functions import Function
+from resources.arrays import Doubles, Flags
 
 Happened = Callable[[Mixture, int], bool]
 """Whether there is an event at a sample, from the one before it."""

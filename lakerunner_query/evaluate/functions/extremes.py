@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.windows.functions import Doubles
+from resources.arrays import Doubles
 
 
 def larger(one: Doubles, other: Doubles) -> Doubles:

@@ -6,14 +6,9 @@ import numpy as np
 
 from lakerunner_query.evaluate.functions.deltas import mixed_temporality
 from lakerunner_query.evaluate.functions.ranged import Ranged
-from lakerunner_query.windows.functions import (
-    Doubles,
-    Evaluated,
-    Function,
-    Int8s,
-    MixedTemporalityError,
-)
+from lakerunner_query.windows.functions import Evaluated, Function, MixedTemporalityError
 from lakerunner_query.windows.samples import over_samples
+from resources.arrays import Doubles, Int8s
 
 
 def over_floats(windows: Ranged, function: Function) -> Evaluated:

@@ -16,7 +16,7 @@ from lakerunner_query.evaluate.histogram.sheets import COUNT, SUM, totals_of
 from lakerunner_query.evaluate.rows import is_histogram
 from lakerunner_query.evaluate.vectors import Value, Vector
 from lakerunner_query.lang.promql.ast import Call
-from lakerunner_query.windows.functions import Doubles, Flags
+from resources.arrays import Doubles, Flags
 
 
 def of_histograms(function: Callable[[Histogram], float]) -> Implementation:

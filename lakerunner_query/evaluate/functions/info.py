@@ -28,7 +28,8 @@ from lakerunner_query.evaluate.spelling import label_set
 from lakerunner_query.evaluate.vectors import NAME, Labels, Series, Value, Vector
 from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.lang.promql.ast import Call, Selector
-from lakerunner_query.windows.functions import STALE_BITS, Flags, Int64s
+from lakerunner_query.windows.functions import STALE_BITS
+from resources.arrays import Flags, Int64s
 
 IDENTIFYING = ("instance", "job")
 _DEFAULT = Matcher(NAME, MatchOp.EQUAL, "target_info")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_query.windows.edges import PRESENT, Windows
-from lakerunner_query.windows.functions import Doubles, Int8s, Int64s
+from resources.arrays import Doubles, Int8s, Int64s
 from resources.kernel import Integer, kernel, scanner
 
 SORT_ANEW = 16

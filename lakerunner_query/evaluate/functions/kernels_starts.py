@@ -7,7 +7,8 @@ increase      the second counter counted 12 since 90 s, nothing of the first is 
 from __future__ import annotations
 
 from lakerunner_query.windows.edges import PRESENT, Windows
-from lakerunner_query.windows.functions import Doubles, Flags, Function, Int8s, Int64s
+from lakerunner_query.windows.functions import Function
+from resources.arrays import Doubles, Flags, Int8s, Int64s
 from resources.kernel import Integer, inlined, kernel, scanner
 
 

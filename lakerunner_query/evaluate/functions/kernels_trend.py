@@ -9,7 +9,7 @@ import numpy as np
 
 from lakerunner_query.windows.compensated import add
 from lakerunner_query.windows.edges import PRESENT, Windows
-from lakerunner_query.windows.functions import Doubles, Int8s, Int64s
+from resources.arrays import Doubles, Int8s, Int64s
 from resources.kernel import Integer, kernel, scanner
 
 AT_FIRST_SAMPLE = 0

@@ -24,7 +24,8 @@ from lakerunner_query.evaluate.histogram import (
 from lakerunner_query.evaluate.rows import no_objects
 from lakerunner_query.evaluate.vectors import Objects, Value
 from lakerunner_query.lang.promql.ast import Call
-from lakerunner_query.windows.functions import Doubles, Flags, Function
+from lakerunner_query.windows.functions import Function
+from resources.arrays import Doubles, Flags
 
 
 def of_last_two(function: Function) -> Implementation:

@@ -11,7 +11,7 @@ import numpy as np
 
 from lakerunner_query.lang.matcher import Matcher
 from lakerunner_query.lang.regex import full_matches
-from lakerunner_query.windows.functions import Flags
+from resources.arrays import Flags
 
 
 def matches(matcher: Matcher, values: list[str]) -> Flags:

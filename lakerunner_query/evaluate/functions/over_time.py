@@ -19,8 +19,9 @@ from lakerunner_query.evaluate.functions.simple import Implementation
 from lakerunner_query.evaluate.functions.sourced import answered
 from lakerunner_query.evaluate.vectors import Value
 from lakerunner_query.lang.promql.ast import Call
-from lakerunner_query.windows.functions import Doubles, Function, Int8s, Int64s
+from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.samples import over_samples
+from resources.arrays import Doubles, Int8s, Int64s
 
 NO_ORIGINS = np.zeros(0, np.int64)
 NO_QUANTILES = np.zeros(0)

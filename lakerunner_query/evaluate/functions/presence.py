@@ -15,8 +15,9 @@ from lakerunner_query.evaluate.vectors import NAME, Labels, Value, Vector
 from lakerunner_query.lang import regex
 from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.lang.promql.ast import Call, Expr, Matrix, Selector
-from lakerunner_query.windows.functions import Flags, Function
+from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.functions import absent as absent_at
+from resources.arrays import Flags
 
 _count = of_all(Function.PRESENT)
 

@@ -27,7 +27,7 @@ from lakerunner_query.evaluate.rows import merged, stacked
 from lakerunner_query.evaluate.spelling import general
 from lakerunner_query.evaluate.vectors import NAME, Value, Vector
 from lakerunner_query.lang.promql.ast import Call
-from lakerunner_query.windows.functions import Doubles, Flags
+from resources.arrays import Doubles, Flags
 
 
 def histogram_quantile(context: Context, call: Call) -> Value:

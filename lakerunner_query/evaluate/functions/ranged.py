@@ -25,8 +25,9 @@ from lakerunner_query.evaluate.selecting import bare
 from lakerunner_query.evaluate.vectors import Objects, Series, Vector
 from lakerunner_query.lang.promql.ast import Call, Reach
 from lakerunner_query.windows.edges import Windows
-from lakerunner_query.windows.functions import Doubles, Evaluated, Flags, Function, Int64s
+from lakerunner_query.windows.functions import Evaluated, Function
 from lakerunner_query.windows.samples import Samples, over_samples, windows_of
+from resources.arrays import Doubles, Flags, Int64s
 
 Rows = npt.NDArray[np.intp]
 DENSE = "dense"

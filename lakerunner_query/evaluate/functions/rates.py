@@ -28,7 +28,8 @@ from lakerunner_query.evaluate.labels import metric_names, value_of
 from lakerunner_query.evaluate.rows import has_float, no_objects
 from lakerunner_query.evaluate.vectors import NAME, Objects, Value, Vector
 from lakerunner_query.lang.promql.ast import Call, Reach
-from lakerunner_query.windows.functions import Doubles, Flags, Function
+from lakerunner_query.windows.functions import Function
+from resources.arrays import Doubles, Flags
 
 _COUNTER_ENDINGS = ("_total", "_sum", "_count", "_bucket")
 _COUNTER_TYPES = frozenset({"counter", "histogram"})

@@ -20,7 +20,8 @@ from lakerunner_query.evaluate.histogram import (
     sub,
 )
 from lakerunner_query.lang.promql.ast import Reach
-from lakerunner_query.windows.functions import Function, Int64s
+from lakerunner_query.windows.functions import Function
+from resources.arrays import Int64s
 
 _NOTHING = Growth(None)
 _MIXED = frozenset({Note.MIXED_SCHEMAS})

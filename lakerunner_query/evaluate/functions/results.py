@@ -6,7 +6,7 @@ import numpy as np
 
 from lakerunner_query.evaluate.rows import occupied
 from lakerunner_query.evaluate.vectors import Labels, Objects, Vector
-from lakerunner_query.windows.functions import Doubles, Flags
+from resources.arrays import Doubles, Flags
 
 
 def without_names(

@@ -14,7 +14,7 @@ from lakerunner_query.evaluate.functions.results import without_names
 from lakerunner_query.evaluate.rows import has_float
 from lakerunner_query.evaluate.vectors import Value
 from lakerunner_query.lang.promql.ast import Call
-from lakerunner_query.windows.functions import Doubles
+from resources.arrays import Doubles
 
 Implementation = Callable[[Context, Call], Value]
 

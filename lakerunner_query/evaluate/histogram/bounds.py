@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_query.evaluate.histogram.model import HIGHEST, Histogram
-from lakerunner_query.windows.functions import Doubles, Int64s
+from resources.arrays import Doubles, Int64s
 
 _PARTS = 1 << HIGHEST
 _FRACTIONS = np.exp2(np.arange(_PARTS) / _PARTS - 1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakerunner_query.windows.functions import Doubles, Flags
+from resources.arrays import Doubles, Flags
 
 TOLERANCE = 1e-12
 """Counts that differ by less, relatively, differ by rounding."""

@@ -15,7 +15,7 @@ import numpy as np
 from lakerunner_query.evaluate.histogram.bounds import exponential_bounds
 from lakerunner_query.evaluate.histogram.model import NO_BUCKETS, Buckets, Histogram
 from lakerunner_query.evaluate.histogram.sheets import BUCKETS, Found, Sheet, found_in
-from lakerunner_query.windows.functions import Doubles, Flags, Int8s, Int64s
+from resources.arrays import Doubles, Flags, Int8s, Int64s
 
 WIDEST = 1 << 16
 """Between the lowest and the highest bucket; beyond it, places are found by sorting."""

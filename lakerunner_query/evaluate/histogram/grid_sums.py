@@ -13,7 +13,7 @@ from lakerunner_query.evaluate.histogram.kahan import plus
 from lakerunner_query.evaluate.histogram.model import Hint
 from lakerunner_query.evaluate.histogram.sheets import Sheet
 from lakerunner_query.evaluate.vectors import Objects
-from lakerunner_query.windows.functions import Doubles, Flags, Int64s
+from resources.arrays import Doubles, Flags, Int64s
 
 
 def grid_sums(cells: Objects, present: Flags, *, is_mean: bool) -> tuple[Objects, Flags] | None:

@@ -29,7 +29,7 @@ from lakerunner_query.evaluate.histogram.model import (
     has_overflow,
 )
 from lakerunner_query.evaluate.histogram.zero import side, threshold_over, widened
-from lakerunner_query.windows.functions import Doubles, Int64s
+from resources.arrays import Doubles, Int64s
 
 
 def plus(number: Doubles, total: Doubles, lost: Doubles) -> tuple[Doubles, Doubles]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from lakerunner_query.evaluate.histogram.bounds import exponential_bounds
 from lakerunner_query.evaluate.histogram.model import NO_BUCKETS, Buckets
-from lakerunner_query.windows.functions import Doubles, Int64s
+from resources.arrays import Doubles, Int64s
 
 
 def coarser_index(index: Int64s, schema: int, target: int) -> Int64s:

@@ -13,7 +13,7 @@ import numpy as np
 from lakerunner_query.evaluate.histogram.bounds import exponential_bounds
 from lakerunner_query.evaluate.histogram.model import Histogram
 from lakerunner_query.evaluate.histogram.sheets import BUCKETS, COUNT, SUM, ZEROS, Sheet
-from lakerunner_query.windows.functions import Doubles, Flags, Int8s, Int64s
+from resources.arrays import Doubles, Flags, Int8s, Int64s
 from resources.kernel import kernel
 
 AS_IT_IS, LINEAR, EXPONENTIAL = range(3)

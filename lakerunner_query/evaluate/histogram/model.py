@@ -15,7 +15,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from lakerunner_query.windows.functions import STALE_BITS, Doubles, Int64s
+from lakerunner_query.windows.functions import STALE_BITS
+from resources.arrays import Doubles, Int64s
 
 CUSTOM = -53
 """The schema of histograms that bring their own bounds."""

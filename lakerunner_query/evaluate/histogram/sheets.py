@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_query.evaluate.histogram.model import NO_BUCKETS, Buckets, Hint, Histogram
-from lakerunner_query.windows.functions import Doubles, Flags, Int64s
+from resources.arrays import Doubles, Flags, Int64s
 
 COUNT, SUM, ZEROS, BUCKETS = 0, 1, 2, 3
 """Places in a row; buckets begin at the last, the positive ones first."""

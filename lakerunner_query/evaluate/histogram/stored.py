@@ -27,7 +27,7 @@ from lakerunner_query.evaluate.histogram.model import (
     buckets_at,
 )
 from lakerunner_query.evaluate.histogram.sheets import BUCKETS, FEW, Sheet
-from lakerunner_query.windows.functions import Doubles, Int64s
+from resources.arrays import Doubles, Int64s
 
 EXPONENTIAL_SHIFT = 1
 """The lake numbers exponential buckets as OTLP does, by the bound where they begin."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from lakerunner_query.evaluate.histogram.bounds import exponential_bounds
 from lakerunner_query.evaluate.histogram.model import Buckets, Histogram, compact
-from lakerunner_query.windows.functions import Doubles
+from resources.arrays import Doubles
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_query.evaluate.logs.kernels.addresses import holding_rows
-from lakerunner_query.evaluate.logs.kernels.text import UInt64s, text_of
-from lakerunner_query.windows.functions import Flags
+from lakerunner_query.evaluate.logs.kernels.text import text_of
+from resources.arrays import Flags, UInt64s
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.evaluate.logs.frame import ABSENT, Category, Column, Int32s, LogFrame
-from lakerunner_query.windows.functions import Flags, Int8s, Int64s
+from lakerunner_query.evaluate.logs.frame import ABSENT, Category, Column, LogFrame
+from resources.arrays import Flags, Int8s, Int32s, Int64s
 
 ERROR, ERROR_DETAILS, PRESERVE_ERROR = "__error__", "__error_details__", "__preserve_error__"
 SPECIAL = frozenset({ERROR, ERROR_DETAILS, PRESERVE_ERROR})

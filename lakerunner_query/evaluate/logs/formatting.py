@@ -21,7 +21,7 @@ from lakerunner_query.evaluate.logs.stages.failures import failed
 from lakerunner_query.evaluate.logs.templates.rendering import Rendered, rendered
 from lakerunner_query.evaluate.logs.templates.template import compiled
 from lakerunner_query.lang.logql.ast import Assign, LabelFormat, LineFormat, Rename
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int64s
 
 TEMPLATE_FORMAT = "TemplateFormatErr"
 Check = Callable[[], None]

@@ -15,12 +15,10 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_query.windows.functions import Flags, Int8s, Int64s
+from resources.arrays import Flags, Int8s, Int32s, Int64s
 
-Int32s = npt.NDArray[np.int32]
 ABSENT = -1
 
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from lakerunner_query.evaluate.logs.frame import Column, Int32s, LogFrame
+from lakerunner_query.evaluate.logs.frame import Column, LogFrame
 from lakerunner_query.evaluate.logs.kernels.combining import combine
 from lakerunner_query.evaluate.vectors import Labels
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int32s, Int64s
 
 
 def grouped(

@@ -9,7 +9,7 @@ from typing import Protocol
 from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.lang.logql.ast import LogQuery
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int64s
 
 
 @dataclass(frozen=True, slots=True)

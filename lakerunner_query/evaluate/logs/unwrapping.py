@@ -15,7 +15,7 @@ from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.stages.failures import SAMPLE_EXTRACTION, failed
 from lakerunner_query.evaluate.logs.stages.label_filters import tested
 from lakerunner_query.lang.logql.ast import Conversion, Unwrap
-from lakerunner_query.windows.functions import Doubles
+from resources.arrays import Doubles
 
 _CONVERT: dict[Conversion, Callable[[str], float]] = {
     Conversion.NONE: number,

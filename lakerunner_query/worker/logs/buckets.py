@@ -19,7 +19,6 @@ from lakerunner_query.evaluate.logs.grouping import grouped
 from lakerunner_query.evaluate.logs.source import Buckets
 from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.lang.logql.ast import Stage
-from lakerunner_query.windows.functions import Int64s
 from lakerunner_query.worker.logs.frames import integers, one_chunk
 from lakerunner_query.worker.logs.plain_counts import Cells, Grid, PlainCounter, cells_together
 from lakerunner_query.worker.logs.pushed import Key, key_of, label_conditions, split
@@ -27,6 +26,7 @@ from lakerunner_query.worker.logs.sources import EXTRACTED, OVERFLOWS, sources_o
 from lakerunner_query.worker.logs.statements import Question, are_all_wanted, counts, streams_table
 from lakerunner_query.worker.logs.vocabulary import Streams, Texts, Vocabulary
 from lakerunner_query.worker.opening import Opened
+from resources.arrays import Int64s
 from resources.duckdb import Cancellation, DuckSession
 from resources.kernel import kernel
 from resources.lake.streams import Labels as StreamLabels

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakerunner_query.lang.matcher import Matcher, MatchOp
-from lakerunner_query.windows.functions import Int64s
 from lakerunner_query.worker.logs.frames import integers
 from lakerunner_query.worker.logs.pushed import ID_DIGITS
 from lakerunner_query.worker.logs.sources import as_hex, sources_of
@@ -23,6 +22,7 @@ from lakerunner_query.worker.logs.stream_ranks import StreamRanks
 from lakerunner_query.worker.logs.wide import Places, fetched
 from lakerunner_query.worker.logs.windows import wanted_groups
 from lakerunner_query.worker.opening import Opened
+from resources.arrays import Int64s
 from resources.duckdb import Cancellation
 
 MOST_ROWS_SEARCHED = 500_000

@@ -22,7 +22,6 @@ from lakerunner_query.evaluate.logs.source import Demand
 from lakerunner_query.evaluate.logs.wanted import wanted_by
 from lakerunner_query.execute.work import LogUnit
 from lakerunner_query.lang.logql.ast import LabelFilter, LineFilter, Stage
-from lakerunner_query.windows.functions import Int64s
 from lakerunner_query.worker.logs.by_id import rows_with_id
 from lakerunner_query.worker.logs.frames import MESSAGE, frame_of, integers, scanned
 from lakerunner_query.worker.logs.pushed import label_conditions, split
@@ -33,6 +32,7 @@ from lakerunner_query.worker.logs.stream_ranks import StreamRanks
 from lakerunner_query.worker.logs.wide import Places, fetched
 from lakerunner_query.worker.logs.windows import rows_within
 from lakerunner_query.worker.opening import Opened
+from resources.arrays import Int64s
 from resources.duckdb import Cancellation, DuckSession
 
 RANK = "rank"

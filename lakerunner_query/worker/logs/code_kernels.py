@@ -16,13 +16,12 @@ from lakerunner_query.worker.metrics.page_kernels import (
     PLAIN_BYTES,
     STORED_BYTES,
     UNKNOWN,
-    Bytes,
-    Int64s,
     header,
     packed,
     varint,
     word,
 )
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, kernel, scanner
 
 Keys = npt.NDArray[np.int32]

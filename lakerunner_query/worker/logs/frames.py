@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_query.evaluate.logs.frame import LogFrame
-from lakerunner_query.windows.functions import Int64s
 from lakerunner_query.worker.logs.label_columns import Scanned, label_columns
 from lakerunner_query.worker.logs.stream_ranks import StreamRanks
 from lakerunner_query.worker.opening import Opened
+from resources.arrays import Int64s
 
 ROW_COLUMNS = ("chq_tsns", "rank", "scanned_file", "scanned_row", "chq_object", "chq_position")
 MESSAGE = "log_message"

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from lakerunner_query.evaluate.vectors import Vector
 from lakerunner_query.execute.metric_answer import RenderedSeries
-from lakerunner_query.windows.functions import Doubles, Int64s
 from lakerunner_query.worker.logs.whole_numbers import whole_blocks
 from lakerunner_query.worker.metrics.rendering import number_texts, readable, time_texts
+from resources.arrays import Doubles, Int64s
 
 EXPONENT = "e"
 

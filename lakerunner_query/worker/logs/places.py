@@ -14,15 +14,7 @@ import pyarrow.parquet as pq
 
 from lakerunner_query.worker.decompressing import CODECS, decompressed
 from lakerunner_query.worker.logs.code_kernels import Keys, add_codes, first_page
-from lakerunner_query.worker.metrics.page_kernels import (
-    ENCODING,
-    KIND,
-    UNKNOWN,
-    VALUES,
-    Bytes,
-    Int64s,
-    pages_of,
-)
+from lakerunner_query.worker.metrics.page_kernels import ENCODING, KIND, UNKNOWN, VALUES, pages_of
 from lakerunner_query.worker.metrics.plain_groups import (
     DATA_PAGE,
     Chunk,
@@ -32,6 +24,7 @@ from lakerunner_query.worker.metrics.plain_groups import (
     page_bytes,
 )
 from lakerunner_query.worker.opening import Opened
+from resources.arrays import Bytes, Int64s
 
 TIMES = "chq_tsns"
 DICTIONARY_CODES = 8

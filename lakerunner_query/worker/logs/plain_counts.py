@@ -17,8 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_query.evaluate.logs.frame import ABSENT, Int32s
-from lakerunner_query.windows.functions import Int64s
+from lakerunner_query.evaluate.logs.frame import ABSENT
 from lakerunner_query.worker.logs.code_kernels import Keys, count_keys, count_rows
 from lakerunner_query.worker.logs.places import (
     TIMES,
@@ -33,6 +32,7 @@ from lakerunner_query.worker.logs.windows import wanted_groups
 from lakerunner_query.worker.metrics.page_kernels import UNKNOWN
 from lakerunner_query.worker.metrics.plain_groups import Chunk
 from lakerunner_query.worker.opening import Opened
+from resources.arrays import Int32s, Int64s
 
 CELLS, CELLS_PER_ROW = 1 << 16, 4
 """So many counts are worth having for a row group; more are for a hash table."""

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lakerunner_query.evaluate.logs.frame import Category, Column, LogFrame
 from lakerunner_query.execute.work import ROWS
-from lakerunner_query.windows.functions import Flags, Int64s
+from resources.arrays import Flags, Int64s
 
 NOTHING = "{}"
 

@@ -13,7 +13,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_query.evaluate.logs.frame import ABSENT, Int32s
+from lakerunner_query.evaluate.logs.frame import ABSENT
+from resources.arrays import Int32s
 
 Show = Callable[[pa.Array], pa.StringArray]
 REMEMBERED_BYTES = 4096

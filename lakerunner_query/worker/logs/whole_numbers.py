@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_query.windows.functions import Doubles, Flags, Int64s
+from resources.arrays import Bytes, Doubles, Flags, Int64s
 from resources.kernel import Integer, kernel, scanner
 
-Bytes = npt.NDArray[np.uint8]
 LARGEST = 2.0**53
 _DIGITS = 17
 """Of a number, with its sign."""

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakerunner_query.evaluate.logs.frame import Int32s
-from lakerunner_query.windows.functions import Int64s
 from lakerunner_query.worker.opening import Opened
+from resources.arrays import Int32s, Int64s
 from resources.duckdb import Cancellation
 
 AT_ONCE = 16

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakerunner_query.windows.functions import Flags, Int64s
 from lakerunner_query.worker.opening import Opened
+from resources.arrays import Flags, Int64s
 
 FEWEST_ROWS = 1000
 COMMON_BYTES = 512

@@ -11,8 +11,9 @@ from lakerunner_query.evaluate.spelling import label_set
 from lakerunner_query.evaluate.vectors import Labels, Objects, Series
 from lakerunner_query.worker.metrics.derived import Block, united
 from lakerunner_query.worker.metrics.joined import Rows
-from lakerunner_query.worker.metrics.places import Int64s, ranges
+from lakerunner_query.worker.metrics.places import ranges
 from lakerunner_query.worker.metrics.row_groups import FLOAT, HINT, HISTOGRAM
+from resources.arrays import Int64s
 
 NS_PER_MS = 1_000_000
 SCHEMA = "chq_hist_schema"

@@ -27,14 +27,13 @@ from lakerunner_query.worker.metrics.joined import Rows
 from lakerunner_query.worker.metrics.places import ranges
 from lakerunner_query.worker.metrics.row_groups import FLOAT, HISTOGRAM, SUMMARIES, SUMMARY, is_stale
 from lakerunner_query.worker.metrics.series_table import verdicts
+from resources.arrays import Doubles, Int64s
 from resources.lake.sample_histograms import histograms_of_samples
 from resources.lake.series import NAME_LABEL
 
 BUCKET, SUM, COUNT, QUANTILE = "_bucket", "_sum", "_count", ""
 SUFFIXES = (BUCKET, SUM, COUNT)
 LE, QUANTILE_LABEL = "le", "quantile"
-Int64s = npt.NDArray[np.int64]
-Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.worker.metrics.derived import BUCKET, LE, spelled
 from lakerunner_query.worker.metrics.opening import MetricOpener, Reading, Shape
 from lakerunner_query.worker.metrics.row_groups import DAMAGE
-from lakerunner_query.worker.metrics.series_table import Int64s, SeriesTable, verdicts
+from lakerunner_query.worker.metrics.series_table import SeriesTable, verdicts
+from resources.arrays import Int64s
 from resources.duckdb import Cancellation
 from resources.lake.series import NAME_LABEL
 

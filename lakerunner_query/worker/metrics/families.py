@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from resources.arrays import UInt64s
 from resources.lake.series import NAME_LABEL
 
-UInt64s = npt.NDArray[np.uint64]
 OF_A_MEMBER = ("le", "quantile")
 """Labels that tell the members of a family apart."""
 SUFFIXES = ("_bucket", "_sum", "_count")

@@ -11,13 +11,13 @@ import numpy.typing as npt
 from lakerunner_query.evaluate.labels import SharedLabels
 from lakerunner_query.worker.metrics.places import ranges
 from lakerunner_query.worker.metrics.series_table import SeriesTable
+from resources.arrays import Int64s
 from resources.lake.streams import Labels
 
 MOST = 3_000_000
 """Label sets that are remembered; beyond, all are forgotten and numbered anew."""
 REMEMBERED = 64
 """Sets of label sets, which many parts of many queries have in common."""
-Int64s = npt.NDArray[np.int64]
 
 
 class Interner:

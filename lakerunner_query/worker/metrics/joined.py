@@ -23,13 +23,8 @@ from lakerunner_query.worker.metrics.kernels import copy_runs, cut_runs
 from lakerunner_query.worker.metrics.page_kernels import place_times
 from lakerunner_query.worker.metrics.plain_groups import PlainGroup
 from lakerunner_query.worker.metrics.row_groups import DAMAGE, RowGroup, is_stale, read_order
+from resources.arrays import Bytes, Doubles, Flags, Int32s, Int64s
 from resources.kernel import Integer
-
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Doubles = npt.NDArray[np.float64]
-Bytes = npt.NDArray[np.uint8]
-Flags = npt.NDArray[np.bool_]
 
 
 class DamagedGroupError(ValueError):

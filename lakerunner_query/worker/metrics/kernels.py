@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
+from resources.arrays import Int64s
 from resources.kernel import Integer, kernel
-
-Int64s = npt.NDArray[np.int64]
 
 
 @kernel

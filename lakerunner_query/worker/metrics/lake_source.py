@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from lakerunner_query.evaluate.labels import SharedLabels
 from lakerunner_query.evaluate.source import Answered
@@ -50,10 +49,10 @@ from lakerunner_query.worker.metrics.rollups import Numbered, RollupSource, may_
 from lakerunner_query.worker.metrics.row_groups import DAMAGE, FLOAT, SUMMARIES, RowGroup
 from lakerunner_query.worker.metrics.selections import Selected, Selection
 from lakerunner_query.worker.metrics.series_table import SeriesTable
+from resources.arrays import Int64s
 from resources.lake.series import NAME_LABEL
 
 NS_PER_MS = 1_000_000
-Int64s = npt.NDArray[np.int64]
 DISTRIBUTIONS = frozenset({"chq_hist_count", "chq_hist_count_float", "chq_hist_schema", SUMMARIES})
 """Columns that a file has if it has rows of histograms or summaries."""
 NAMES = (*SUFFIXES, QUANTILE)

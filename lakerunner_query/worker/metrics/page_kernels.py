@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, inlined, kernel, scanner
 
-Bytes = npt.NDArray[np.uint8]
-Int64s = npt.NDArray[np.int64]
 UNKNOWN = -1
 KIND, PLAIN_BYTES, STORED_BYTES, VALUES, ENCODING, OFFSET = range(6)
 """Columns of what is told about pages; the bytes of a page begin at its offset in the chunk."""

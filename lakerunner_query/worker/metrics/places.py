@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
+from resources.arrays import Int64s
 
 
 def ranges(begin: Int64s, sizes: Int64s) -> Int64s:

@@ -29,13 +29,12 @@ from lakerunner_query.worker.metrics.page_kernels import (
     STORED_BYTES,
     UNKNOWN,
     VALUES,
-    Bytes,
-    Int64s,
     deltas,
     pages_of,
     place_times,
     place_values,
 )
+from resources.arrays import Bytes, Int64s
 from resources.lake import metric_values
 
 TIMESTAMP, TEMPORALITY = "chq_timestamp", "metric_temporality"

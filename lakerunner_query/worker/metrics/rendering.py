@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from lakerunner_query.evaluate.histogram import Histogram, api_number, json_form
 from lakerunner_query.evaluate.vectors import Labels, Objects, Series, Vector
 from lakerunner_query.execute.metric_answer import RenderedSeries
+from resources.arrays import Doubles, Int64s
 
-Doubles = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
 LARGEST_WHOLE = 2.0**53
 UP_TO_HERE_TOO, FROM_HERE_ARROW_HAS_EXPONENTS = 1e-3, 1e10
 

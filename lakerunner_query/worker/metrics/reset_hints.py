@@ -17,7 +17,7 @@ from lakerunner_query.evaluate.histogram import Hint, Histogram, detect_reset
 from lakerunner_query.evaluate.histogram.columns import columns_of
 from lakerunner_query.evaluate.histogram.falling import any_fell
 from lakerunner_query.evaluate.vectors import Objects
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int64s
 
 BEFORE_MS = 300_000
 """So far before a window the histogram is looked for that its first one goes on from."""

@@ -33,10 +33,10 @@ from lakerunner_query.worker.metrics.opening import Reading
 from lakerunner_query.worker.metrics.places import ranges
 from lakerunner_query.worker.metrics.row_groups import DAMAGE
 from lakerunner_query.worker.metrics.series_table import SeriesTable
+from resources.arrays import Int64s
 from resources.lake import rollup_columns as names
 from resources.lake.frequency import AS_SENT
 
-Int64s = npt.NDArray[np.int64]
 NS_PER_MS = 1_000_000
 HISTOGRAMS = frozenset({names.HIST_COUNT, names.HIST_LAST})
 SampleReader = Callable[[Sequence[Matcher], int, int, Int64s | None], "Numbered | None"]

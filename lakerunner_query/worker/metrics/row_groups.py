@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -23,6 +22,7 @@ from lakerunner_query.evaluate.histogram import Hint, of_struct
 from lakerunner_query.evaluate.histogram.sheets import objects
 from lakerunner_query.evaluate.vectors import Objects
 from lakerunner_query.windows.functions import STALE_BITS
+from resources.arrays import Bytes, Doubles, Flags, Int64s
 from resources.lake import metric_values
 from resources.lake.sample_histograms import HISTOGRAM_COLUMNS, histograms_of_samples
 
@@ -38,10 +38,6 @@ FLOAT, HISTOGRAM, SUMMARY, NOTHING = range(4)
 _IS_HISTOGRAM = ("chq_hist_count", "chq_hist_count_float", "chq_hist_schema", "chq_hist_bounds")
 DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError)
 """What reading a file that is not what it should be raises."""
-Doubles = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
-Flags = npt.NDArray[np.bool_]
 Columns = dict[str, Any]
 """Arrow arrays by name; a word stands for a column of nothing else."""
 

@@ -7,19 +7,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_query.lang import regex
 from lakerunner_query.lang.matcher import Matcher
-from lakerunner_query.worker.metrics.families import UInt64s, families
+from lakerunner_query.worker.metrics.families import families
+from resources.arrays import Flags, Int32s, Int64s, UInt64s
 from resources.lake.series import NAME_LABEL
 from resources.lake.streams import Labels
-
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
-
 
 ABSENT, NOWHERE = -1, -2
 """Codes of no value, and of a value that no series has."""

@@ -16,7 +16,7 @@ import numpy as np
 from lakerunner_query.evaluate.histogram.model import NO_BUCKETS, Buckets, Hint, Histogram
 from lakerunner_query.evaluate.rows import no_objects, nothing, stacked
 from lakerunner_query.evaluate.vectors import Labels, Objects, Vector, some
-from lakerunner_query.windows.functions import Doubles
+from resources.arrays import Doubles
 
 
 class _Histogram(msgspec.Struct, frozen=True, array_like=True):

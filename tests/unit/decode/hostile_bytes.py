@@ -11,7 +11,7 @@ import sys
 import numpy as np
 
 from lakerunner_assets.decode.errors import MalformedError
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes
 from resources.kernel import scanner
 from tests.decoding import decode_logs
 from tests.unit.decode.messages import sample

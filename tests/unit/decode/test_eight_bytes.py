@@ -15,7 +15,7 @@ from lakerunner_assets.decode.eight_bytes import (
     run_length,
     token_mask,
 )
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes
 from resources.kernel import kernel, scanner
 
 BORDERS = st.sampled_from(list(b"\x00/09:@AFGZ[^_`afgz{\x7f\x80\xff"))

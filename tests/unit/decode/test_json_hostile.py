@@ -22,7 +22,7 @@ from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.json.lines import line_windows, scan_lines
 from lakerunner_assets.decode.json.otlp import requests
 from lakerunner_assets.decode.payload import payload_of
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes
 from resources.kernel import scanner
 from resources.lake.layout import Signal
 from tests.unit.conftest import Run

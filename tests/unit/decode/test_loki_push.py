@@ -19,9 +19,9 @@ from lakerunner_assets.decode.formats import Format
 from lakerunner_assets.decode.payload import payload_of
 from lakerunner_assets.decode.push.loki_push import decode_loki_push, decode_push
 from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
-from lakerunner_assets.decode.wire import Bytes
 from lakerunner_assets.segments.logs import write_log_segment
 from lakerunner_assets.segments.written import SegmentIdentity
+from resources.arrays import Bytes
 from resources.kernel import scanner
 from resources.lake.label_text import label_text, parse_labels
 from resources.lake.streams import labels_from_text, stream_id

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lakerunner_assets.decode.errors import MalformedError
-from lakerunner_assets.decode.wire import Bytes
+from resources.arrays import Bytes
 from resources.kernel import scanner
 from tests.unit.conftest import Run
 from tests.unit.decode.span_messages import decode_spans, sample

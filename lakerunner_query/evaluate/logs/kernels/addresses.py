@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, UInt64s
-from lakerunner_query.windows.functions import Flags
+from resources.arrays import Bytes, Flags, Int32s, UInt64s
 from resources.kernel import Integer, inlined, kernel, scanner
 
 COLON, DOT = 58, 46

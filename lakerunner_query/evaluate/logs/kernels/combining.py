@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.evaluate.logs.kernels.text import Int32s
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int32s, Int64s
 from resources.kernel import Integer, kernel
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)

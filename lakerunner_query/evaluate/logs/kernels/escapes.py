@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_query.evaluate.logs.kernels.json_tokens import BACKSLASH, hex_number, is_escaped_well
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s
-from lakerunner_query.windows.functions import Flags, Int64s
+from resources.arrays import Bytes, Flags, Int32s, Int64s
 from resources.kernel import Integer, kernel, scanner
 
 REPLACEMENT = 0xFFFD

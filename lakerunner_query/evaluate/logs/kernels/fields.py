@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, UInt64s, hash_span, same_span
-from lakerunner_query.windows.functions import Flags, Int64s
+from lakerunner_query.evaluate.logs.kernels.text import hash_span, same_span
+from resources.arrays import Bytes, Flags, Int32s, Int64s, UInt64s
 from resources.kernel import Integer, inlined, kernel, scanner
 
 FULL = -1

@@ -38,8 +38,7 @@ from lakerunner_query.evaluate.logs.kernels.json_tokens import (
     string_end,
     token_end,
 )
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s
-from lakerunner_query.windows.functions import Flags, Int8s, Int64s
+from resources.arrays import Bytes, Flags, Int8s, Int32s, Int64s
 from resources.kernel import Integer, kernel, scanner
 
 NONE = -1

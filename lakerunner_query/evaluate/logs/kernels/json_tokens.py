@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.evaluate.logs.kernels.text import Bytes
+from resources.arrays import Bytes
 from resources.kernel import Integer, inlined, scanner
 
 FINE = 0

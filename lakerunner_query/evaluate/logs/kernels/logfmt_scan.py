@@ -26,8 +26,7 @@ from lakerunner_query.evaluate.logs.kernels.json_tokens import (
     is_escapable,
     string_end,
 )
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s
-from lakerunner_query.windows.functions import Int8s, Int64s
+from resources.arrays import Bytes, Int8s, Int32s, Int64s
 from resources.kernel import Integer, kernel, scanner
 
 FINE = 0

@@ -11,8 +11,7 @@ import numpy as np
 
 from lakerunner_query.evaluate.logs.kernels.fields import TOKENS, Tokens, emit
 from lakerunner_query.evaluate.logs.kernels.searching import find
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s
-from lakerunner_query.windows.functions import Flags, Int64s
+from resources.arrays import Bytes, Flags, Int32s, Int64s
 from resources.kernel import Integer, kernel, scanner
 
 UNNAMED = -2

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, word
-from lakerunner_query.windows.functions import Flags
+from lakerunner_query.evaluate.logs.kernels.text import word
+from resources.arrays import Bytes, Flags, Int32s
 from resources.kernel import Integer, inlined, kernel, scanner
 
 _ONES = np.uint64(0x0101010101010101)

@@ -23,7 +23,7 @@ from lakerunner_query.evaluate.reductions import (
 from lakerunner_query.evaluate.rows import occupied
 from lakerunner_query.evaluate.vectors import Vector
 from lakerunner_query.lang.logql.ast import VectorAggregation
-from lakerunner_query.windows.functions import Doubles, Flags, Int64s
+from resources.arrays import Doubles, Flags, Int64s
 
 _Fold = Callable[[Groups, Doubles, Flags], Doubles]
 

@@ -16,7 +16,7 @@ from lakerunner_query.evaluate.logs.metrics.series import Naming
 from lakerunner_query.evaluate.logs.metrics.times import Grid
 from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.lang.logql.ast import LogRange
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int64s
 
 MAX_BUCKETS = 50_000
 """Finer ones cost more than they save."""

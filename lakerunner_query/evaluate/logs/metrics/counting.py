@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from lakerunner_query.evaluate.logs.metrics.times import Grid
 from lakerunner_query.windows.edges import Windows
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int64s
 from resources.kernel import kernel
 
 Marks = npt.NDArray[np.int64]

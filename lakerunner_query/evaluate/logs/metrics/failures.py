@@ -17,7 +17,7 @@ from lakerunner_query.evaluate.logs.wanted import names_in
 from lakerunner_query.evaluate.spelling import label_set
 from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.lang.logql.ast import LabelFilter, RangeAggregation
-from lakerunner_query.windows.functions import Flags
+from resources.arrays import Flags
 
 _OF_PARSERS = pa.array([JSON_PARSER, LOGFMT_PARSER])
 """Errors that may become series where the query asks for errors; all others fail it."""

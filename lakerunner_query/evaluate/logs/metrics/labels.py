@@ -16,7 +16,7 @@ from lakerunner_query.evaluate.labels import Groups, coded, grouped, without
 from lakerunner_query.evaluate.labels import kept as kept_labels
 from lakerunner_query.evaluate.vectors import Labels, Vector
 from lakerunner_query.lang.logql.ast import Grouping, Matching
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int64s
 
 
 def filled(labels: Labels) -> Labels:

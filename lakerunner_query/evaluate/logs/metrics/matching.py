@@ -18,7 +18,7 @@ from lakerunner_query.evaluate.logs.metrics.operators import combined
 from lakerunner_query.evaluate.reductions import count_of_code
 from lakerunner_query.evaluate.vectors import Labels, Vector
 from lakerunner_query.lang.logql.ast import Binary, Cardinality, Matching
-from lakerunner_query.windows.functions import Flags, Int64s
+from resources.arrays import Flags, Int64s
 
 NOT_EXPLICIT = "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"
 NOT_UNIQUE = "multiple matches for labels: grouping labels must ensure unique matches"

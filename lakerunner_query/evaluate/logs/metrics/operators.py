@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakerunner_query.evaluate.operators import ARITHMETIC, COMPARISONS
-from lakerunner_query.windows.functions import Doubles, Flags
+from resources.arrays import Doubles, Flags
 
 SETS = frozenset({"and", "or", "unless"})
 DIVISIONS = frozenset({"/", "%"})

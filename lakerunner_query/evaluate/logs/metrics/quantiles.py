@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_query.windows.edges import Windows
-from lakerunner_query.windows.functions import Doubles, Flags, Int64s
+from resources.arrays import Doubles, Flags, Int64s
 from resources.kernel import Integer, kernel, scanner
 
 

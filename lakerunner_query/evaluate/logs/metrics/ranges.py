@@ -25,7 +25,7 @@ from lakerunner_query.evaluate.logs.metrics.times import Grid
 from lakerunner_query.evaluate.rows import occupied
 from lakerunner_query.evaluate.vectors import Labels, Vector
 from lakerunner_query.lang.logql.ast import Grouping, RangeAggregation
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int64s
 
 
 def range_aggregation(context: Context, expr: RangeAggregation, pushed: Grouping | None) -> Vector:

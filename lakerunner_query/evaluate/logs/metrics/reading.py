@@ -15,7 +15,7 @@ from lakerunner_query.evaluate.logs.metrics.times import Grid
 from lakerunner_query.evaluate.logs.source import Demand, LogSource
 from lakerunner_query.evaluate.logs.unwrapping import unwrapped
 from lakerunner_query.lang.logql.ast import LogRange
-from lakerunner_query.windows.functions import Doubles, Flags
+from resources.arrays import Doubles, Flags
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from lakerunner_query.evaluate.logs.metrics.times import Grid
 from lakerunner_query.evaluate.logs.metrics.whole import are_whole, whole_sums
 from lakerunner_query.windows.edges import PRESENT
 from lakerunner_query.windows.extremes import extremes
-from lakerunner_query.windows.functions import Doubles, Evaluated, Function, Int64s
+from lakerunner_query.windows.functions import Evaluated, Function
+from resources.arrays import Doubles, Int64s
 from resources.kernel import kernel
 
 SUMS: Mapping[str, int] = {

@@ -16,7 +16,7 @@ from lakerunner_query.evaluate.labels import coded
 from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.grouping import grouped
 from lakerunner_query.evaluate.vectors import Labels
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from lakerunner_query.lang.logql.ast import LogRange
 from lakerunner_query.windows.edges import Windows
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int64s
 
 
 @dataclass(frozen=True, slots=True)

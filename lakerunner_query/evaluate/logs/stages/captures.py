@@ -18,14 +18,14 @@ from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.kernels.distinct import gather_spans
 from lakerunner_query.evaluate.logs.kernels.fields import Tokens
 from lakerunner_query.evaluate.logs.kernels.patterns import capture_rows
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, strings, text_of
+from lakerunner_query.evaluate.logs.kernels.text import strings, text_of
 from lakerunner_query.evaluate.logs.stages.names import sanitised
 from lakerunner_query.evaluate.logs.stages.pattern_text import parser_pattern
 from lakerunner_query.evaluate.logs.stages.placing import placed
 from lakerunner_query.evaluate.logs.stages.scanning import Fields, Wanted, grown_scan, is_wanted
 from lakerunner_query.lang.logql.ast import Pattern, Regexp
 from lakerunner_query.lang.regex import InvalidRegexError, check
-from lakerunner_query.windows.functions import Flags, Int64s
+from resources.arrays import Bytes, Flags, Int32s, Int64s
 
 _GROUP = re.compile(
     r"(?s)\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\((?:\?P?<(?P<name>[^>]*)>|(?P<plain>(?!\?)))?"

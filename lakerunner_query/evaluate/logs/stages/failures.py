@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_query.evaluate.logs.columns import ERROR, ERROR_DETAILS, coded, overlaid
-from lakerunner_query.evaluate.logs.frame import Category, Column, Int32s, LogFrame
-from lakerunner_query.windows.functions import Int64s
+from lakerunner_query.evaluate.logs.frame import Category, Column, LogFrame
+from resources.arrays import Int32s, Int64s
 
 JSON_PARSER = "JSONParserErr"
 LOGFMT_PARSER = "LogfmtParserErr"

@@ -8,7 +8,7 @@ import pyarrow as pa
 from lakerunner_query.evaluate.logs.columns import overlaid
 from lakerunner_query.evaluate.logs.frame import Category, Column, LogFrame
 from lakerunner_query.evaluate.logs.stages.scanning import Wanted
-from lakerunner_query.windows.functions import Flags
+from resources.arrays import Flags
 
 
 def filled(frame: LogFrame, missing: dict[str, Flags], wanted: Wanted) -> LogFrame:

@@ -17,12 +17,12 @@ from lakerunner_query.evaluate.logs.kernels import json_tokens
 from lakerunner_query.evaluate.logs.kernels.escapes import unescaped_spans
 from lakerunner_query.evaluate.logs.kernels.fields import Paths, Tokens
 from lakerunner_query.evaluate.logs.kernels.json_scan import DEEPEST, scan_rows
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, strings, text_of
+from lakerunner_query.evaluate.logs.kernels.text import strings, text_of
 from lakerunner_query.evaluate.logs.stages.failures import JSON_PARSER, failed
 from lakerunner_query.evaluate.logs.stages.names import joined, sanitised
 from lakerunner_query.evaluate.logs.stages.placing import placed, repaired
 from lakerunner_query.evaluate.logs.stages.scanning import Scanner, Wanted
-from lakerunner_query.windows.functions import Flags, Int8s, Int64s
+from resources.arrays import Bytes, Flags, Int8s, Int32s, Int64s
 
 DETAILS = {
     json_tokens.OBJECT_ERROR: "Value looks like object, but can't find closing '}' symbol",

@@ -23,7 +23,7 @@ from lakerunner_query.evaluate.logs.stages.json_fields import unescaped_json, wi
 from lakerunner_query.evaluate.logs.stages.placing import Which, placed
 from lakerunner_query.evaluate.logs.stages.scanning import Wanted, grown_scan, is_wanted
 from lakerunner_query.lang.logql.ast import Extraction
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int64s
 
 Path = tuple[str | int, ...]
 

@@ -16,7 +16,7 @@ from lakerunner_query.evaluate.logs.frame import Category, LogFrame
 from lakerunner_query.evaluate.logs.stages.label_filters import matches
 from lakerunner_query.lang.logql.ast import Drop, Keep
 from lakerunner_query.lang.matcher import Matcher
-from lakerunner_query.windows.functions import Flags
+from resources.arrays import Flags
 
 Items = tuple[str | Matcher, ...]
 

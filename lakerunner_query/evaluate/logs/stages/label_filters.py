@@ -32,7 +32,7 @@ from lakerunner_query.lang.logql.ast import (
 )
 from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.lang.regex import anchored
-from lakerunner_query.windows.functions import Doubles, Flags
+from resources.arrays import Doubles, Flags
 
 _CONVERT: dict[Unit, Callable[[str], float]] = {
     Unit.NUMBER: number,

@@ -17,7 +17,7 @@ from lakerunner_query.evaluate.logs.kernels.text import text_of
 from lakerunner_query.evaluate.logs.stages.pattern_text import filter_pattern
 from lakerunner_query.lang.logql.ast import LineFilter
 from lakerunner_query.lang.regex import literal
-from lakerunner_query.windows.functions import Flags
+from resources.arrays import Flags
 
 
 def line_filter(frame: LogFrame, stage: LineFilter) -> LogFrame:

@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from lakerunner_query.evaluate.logs.columns import is_base, was_parsed
 from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.kernels.escapes import unescaped_spans
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, strings
+from lakerunner_query.evaluate.logs.kernels.text import strings
 from lakerunner_query.evaluate.logs.stages.filling import filled
 from lakerunner_query.evaluate.logs.stages.logfmt_pairs import pairs_of, with_logfmt_errors
 from lakerunner_query.evaluate.logs.stages.placing import REPLACEMENT, Which, holds_replacement, placed
 from lakerunner_query.evaluate.logs.stages.scanning import Fields, Wanted, is_wanted
 from lakerunner_query.lang.logql.ast import Extraction, Logfmt
-from lakerunner_query.windows.functions import Flags, Int64s
+from resources.arrays import Bytes, Flags, Int32s, Int64s
 
 
 def logfmt_keys(frame: LogFrame, stage: Logfmt, wanted: Wanted) -> LogFrame:

@@ -16,13 +16,13 @@ from lakerunner_query.evaluate.logs.kernels import logfmt_scan
 from lakerunner_query.evaluate.logs.kernels.escapes import unescaped_spans
 from lakerunner_query.evaluate.logs.kernels.fields import Paths, Tokens
 from lakerunner_query.evaluate.logs.kernels.logfmt_scan import scan_pairs
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s, strings, text_of
+from lakerunner_query.evaluate.logs.kernels.text import strings, text_of
 from lakerunner_query.evaluate.logs.stages.failures import LOGFMT_PARSER, failed
 from lakerunner_query.evaluate.logs.stages.names import sanitised
 from lakerunner_query.evaluate.logs.stages.placing import placed, repaired
 from lakerunner_query.evaluate.logs.stages.scanning import Fields, Scanner, Wanted
 from lakerunner_query.lang.logql.ast import Logfmt
-from lakerunner_query.windows.functions import Flags, Int8s, Int64s
+from resources.arrays import Bytes, Flags, Int8s, Int32s, Int64s
 
 DETAILS = {
     logfmt_scan.EQUALS_ERROR: "unexpected '='",

@@ -14,7 +14,7 @@ import numpy as np
 
 from lakerunner_query.errors import ParseError, Position
 from lakerunner_query.evaluate.logs.kernels.patterns import UNNAMED
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s
+from resources.arrays import Bytes, Int32s
 
 _CAPTURE = re.compile(r"<([a-zA-Z_][a-zA-Z0-9_]*)>")
 _NAMELESS = "_"

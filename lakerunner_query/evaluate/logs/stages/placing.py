@@ -20,10 +20,9 @@ from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.logs.columns import coded, is_base, overlaid, was_parsed
 from lakerunner_query.evaluate.logs.frame import Category, Column, LogFrame
 from lakerunner_query.evaluate.logs.kernels.distinct import by_code, code_spans
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Int32s
 from lakerunner_query.evaluate.logs.stages.names import EXTRACTED
 from lakerunner_query.evaluate.logs.stages.scanning import Fields, Wanted
-from lakerunner_query.windows.functions import Flags, Int64s
+from resources.arrays import Bytes, Flags, Int32s, Int64s
 
 Decode = Callable[[Bytes, Int64s, Int32s, Flags], tuple[pa.StringArray, bool]]
 """Slices as texts, escapes resolved, and whether some may have become equal by it."""

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.evaluate.logs.frame import ABSENT, Int32s
+from lakerunner_query.evaluate.logs.frame import ABSENT
 from lakerunner_query.evaluate.logs.kernels.fields import PATHS, TOKENS, Paths, Tokens, place_paths
-from lakerunner_query.evaluate.logs.kernels.text import Bytes, Text
+from lakerunner_query.evaluate.logs.kernels.text import Text
 from lakerunner_query.evaluate.logs.stages.names import EXTRACTED
-from lakerunner_query.windows.functions import Flags, Int64s
+from resources.arrays import Bytes, Flags, Int32s, Int64s
 
 Scan = Callable[[int, int, Tokens, Paths, Int64s], int]
 """Scan rows [first, last) and say which could not be scanned any more for want of room."""

@@ -22,7 +22,7 @@ from lakerunner_query.evaluate.logs.stages.json_fields import key_text, unescape
 from lakerunner_query.evaluate.logs.stages.names import sanitised
 from lakerunner_query.evaluate.logs.stages.placing import Which, placed
 from lakerunner_query.evaluate.logs.stages.scanning import Fields, Scanner, Wanted
-from lakerunner_query.windows.functions import Flags, Int64s
+from resources.arrays import Flags, Int64s
 
 ENTRY = "_entry"
 _LINE = "\0line"

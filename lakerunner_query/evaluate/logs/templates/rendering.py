@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.evaluate.logs.frame import ABSENT, Column, Int32s, LogFrame
+from lakerunner_query.evaluate.logs.frame import ABSENT, Column, LogFrame
 from lakerunner_query.evaluate.logs.templates.chained import chained
 from lakerunner_query.evaluate.logs.templates.chains import Chain, Source
 from lakerunner_query.evaluate.logs.templates.errors import ExecutionError
@@ -28,7 +28,7 @@ from lakerunner_query.evaluate.logs.templates.signatures import Row
 from lakerunner_query.evaluate.logs.templates.template import Computed, Label, Piece, Plain, Template
 from lakerunner_query.evaluate.logs.templates.times import Time
 from lakerunner_query.evaluate.logs.templates.values import Labels, from_bytes
-from lakerunner_query.windows.functions import Int64s
+from resources.arrays import Int32s, Int64s
 
 
 @dataclass(frozen=True, slots=True)

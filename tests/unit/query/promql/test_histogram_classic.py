@@ -15,7 +15,7 @@ from lakerunner_query.evaluate.histogram import (
     fraction,
     quantile,
 )
-from lakerunner_query.windows.functions import Doubles, Flags
+from resources.arrays import Doubles, Flags
 from tests.unit.query.promql.histogram_of_observations import custom
 
 VALUES = st.lists(st.integers(-5, 30), min_size=1, max_size=12)
