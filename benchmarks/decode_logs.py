@@ -25,10 +25,11 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from lakerunner_assets.decode import door
 from lakerunner_assets.decode.door import Request
 from lakerunner_assets.decode.payload import open_payload
-from lakerunner_assets.decode.result import DecodeOptions, Place
+from lakerunner_assets.decode.result import Place
 from lakerunner_assets.segments.logs import write_log_segment
 from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_assets.signals.logs import LOGS
+from resources.lake.options import DecodeOptions
 
 START_NS = 1_768_392_000_000_000_000
 HOUR_NS = 3_600_000_000_000

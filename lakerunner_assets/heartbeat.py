@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from resources.index.contract import PipelineIndex
-from resources.index.postgres import IndexUnavailableError
+from resources.index.postgres.connections import IndexUnavailableError
 from resources.settings import Settings
 
 LOG = logging.getLogger(__name__)

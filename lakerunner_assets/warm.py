@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lakerunner_assets.decode.door import Request, decode
 from lakerunner_assets.decode.payload import open_payload
-from lakerunner_assets.decode.result import DecodeOptions, Place
+from lakerunner_assets.decode.result import Place
 from lakerunner_assets.rollup.build import RollupRequest, roll_up
 from lakerunner_assets.rollup.ddsketch import build
 from lakerunner_assets.segments.merge.request import MergeKind, MergeRequest, Window
@@ -31,6 +31,7 @@ from resources.kept import MARK, cache_folder
 from resources.lake.ddsketch import merged_quantiles
 from resources.lake.frequency import MINUTE, TEN_SECONDS, rollup_of
 from resources.lake.layout import Signal
+from resources.lake.options import DecodeOptions
 from resources.lake.timecut import HOUR_NS
 
 PROCESSES = 2

@@ -16,7 +16,8 @@ from typing import Protocol
 
 from lakerunner_cli.command import CommandError
 from resources.index.contract import AdminIndex
-from resources.index.postgres import IndexUnavailableError, PostgresIndex
+from resources.index.postgres import PostgresIndex
+from resources.index.postgres.connections import IndexUnavailableError
 from resources.index.postgres.objects import ObjectBoard
 from resources.index.types import StorageProfile
 from resources.lake.layout import NAME, valid_name

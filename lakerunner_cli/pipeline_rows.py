@@ -13,7 +13,8 @@ from typing import TypeAlias
 import psycopg
 
 from lakerunner_cli.stack.view import duration
-from resources.index.postgres import IndexUnavailableError, PostgresIndex
+from resources.index.postgres import PostgresIndex
+from resources.index.postgres.connections import IndexUnavailableError
 from resources.index.tier_status_types import TierStatus
 from resources.settings import Settings, SettingsError
 

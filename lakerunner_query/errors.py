@@ -131,3 +131,42 @@ class SegmentsMissingError(QueryError):
 
     status = 503
     code = "segments_missing"
+
+
+# << What goes wrong while a query is evaluated; wording is Prometheus'.
+
+SAME_LABELS = "vector cannot contain metrics with the same labelset"
+
+
+class EvaluationError(QueryError):
+    """The query is well formed, but not for this data."""
+
+    status = 422
+    code = "execution"
+
+
+# << A query that the grammar allows and the language does not: said without a place, as Loki says it.
+# <<
+# << The place is known all the same, for those who mark it in the text.
+
+
+class InvalidQueryError(ParseError):
+    """`parse error : …`; `position` is where the construct stands."""
+
+    def __init__(self, reason: str, position: Position | None = None) -> None:
+        QueryError.__init__(self, f"parse error : {reason}", position)
+
+
+# << What is wrong with a template, spelled as Go spells it: `template: line:1: unclosed action`.
+
+
+class TemplateSyntaxError(QueryError):
+    """The text is not a template; `line` is 1-based and counts inside the template."""
+
+    status = 400
+    code = "parse_error"
+
+    def __init__(self, name: str, line: int, reason: str) -> None:
+        super().__init__(f"template: {name}:{line}: {reason}")
+        self.line = line
+        self.reason = reason

@@ -17,12 +17,12 @@ from anyio.to_thread import run_sync
 
 from lakerunner_query.admission import Admission
 from lakerunner_query.errors import (
+    EvaluationError,
     InvalidRequestError,
     LimitExceededError,
     QueryTimeoutError,
     WorkFailedError,
 )
-from lakerunner_query.evaluate.failures import EvaluationError
 from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator

@@ -68,8 +68,9 @@ from lakerunner_query.worker.metrics.scan import MetricScanner
 from lakerunner_query.worker.opening import SegmentOpener, SegmentStore
 from lakerunner_query.worker.stream_listing import StreamLister
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
-from resources.object_store import ObjectStore, open_store, render_store_metrics
+from resources.object_store import open_store, render_store_metrics
 from resources.settings import Settings
+from resources.store.client import ObjectStore
 
 ARROW = "application/vnd.apache.arrow.stream"
 CLIENT_GONE = 499

@@ -14,7 +14,8 @@ import time
 import psycopg
 from dagster import DagsterInstance, DagsterRunStatus, RunRecord, RunsFilter
 
-from resources.index.postgres import IndexUnavailableError, PostgresIndex
+from resources.index.postgres import PostgresIndex
+from resources.index.postgres.connections import IndexUnavailableError
 from resources.settings import Settings
 from sensors.deaths import Patience, RunState, dead_runs
 

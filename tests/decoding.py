@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from lakerunner_assets.decode.door import Request, decode
 from lakerunner_assets.decode.otlp import logs
 from lakerunner_assets.decode.payload import open_payload
-from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from lakerunner_assets.decode.result import Decoded, Place
 from lakerunner_assets.signals import SIGNALS
 from resources.lake.layout import Signal
+from resources.lake.options import DecodeOptions
 
 
 def decode_logs(data: bytes, *, object_id: int = 1, first_position: int = 0, arrival_ns: int = 1) -> Decoded:

@@ -19,8 +19,8 @@ from benchmarks.ingest.corpus import HOUR_NS, START_NS, Corpus
 from benchmarks.report import Record
 from lakerunner_assets.cooked.task import cook_unit
 from lakerunner_assets.cooked.units import Target, Unit, UnitObject
-from lakerunner_assets.decode.result import DecodeOptions
 from resources.lake.layout import Signal
+from resources.lake.options import DecodeOptions
 from resources.settings import MIB, Settings
 
 MUST, AIM = 1024, 512

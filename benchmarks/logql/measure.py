@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.ingest.peers import binary
-from benchmarks.logql.corpus import parts
+from benchmarks.logql.corpus import START_NS, parts
 from benchmarks.logql.lake import KEY, LakeWriter, admit
 from benchmarks.logql.peers import LOKI, VICTORIA, Loki, Peer, Victoria
-from benchmarks.logql.questions import END_NS, START_NS, Question, questions
+from benchmarks.logql.questions import END_NS, Question, questions
 from benchmarks.promql.ours import SHOWN, Ours
 from benchmarks.report import Record
 from benchmarks.tiers.scratch import scratch_server

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.promql.samples import Sampled, labels_of
-from lakerunner_query.evaluate.histogram import Histogram, buckets_at
+from lakerunner_query.evaluate.histogram.model import Histogram, buckets_at
 from lakerunner_query.evaluate.vectors import Labels
 from resources.arrays import Doubles, Int64s
 

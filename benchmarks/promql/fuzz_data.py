@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.promql.samples import STALE, Sampled, labels_of
-from lakerunner_query.evaluate.histogram import CUSTOM, Hint, Histogram, buckets_at, compact
+from lakerunner_query.evaluate.histogram.model import CUSTOM, Hint, Histogram, buckets_at, compact
 from lakerunner_query.evaluate.vectors import Labels
 from resources.arrays import Doubles, Int64s
 

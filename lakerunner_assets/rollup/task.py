@@ -16,8 +16,9 @@ import pyarrow as pa
 from lakerunner_assets.answers import SegmentAnswer
 from lakerunner_assets.lake_files import fetch_segments, put_segment
 from lakerunner_assets.rollup import cardinality
-from lakerunner_assets.rollup.build import RolledUp, RollupRequest, roll_up
+from lakerunner_assets.rollup.build import RollupRequest, roll_up
 from lakerunner_assets.rollup.conserved import totals
+from lakerunner_assets.rollup.parts import RolledUp
 from lakerunner_assets.rollup.units import RollAnswer, RollFault, RollUnit, decode_unit, encode, roll_id
 from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.lake import series
@@ -25,8 +26,10 @@ from resources.lake.cardinality import read
 from resources.lake.frequency import AS_SENT, CARDINALITY_DATASET, DAY, HOUR, rollup_of
 from resources.lake.layout import segment_key
 from resources.lake.timecut import DAY_NS, hour_of_day
-from resources.object_store import NotFoundError, ObjectStore, StoreError, open_store
+from resources.object_store import open_store
 from resources.settings import Settings
+from resources.store.client import ObjectStore
+from resources.store.errors import NotFoundError, StoreError
 
 COLLECTOR = "all"
 """Rollups are per organisation: a series may come in through several collectors."""

@@ -10,7 +10,7 @@ import httpx
 
 from lakerunner_cli.accounts import Desk
 from lakerunner_cli.webhook import base_url
-from resources.index.postgres import IndexUnavailableError
+from resources.index.postgres.connections import IndexUnavailableError
 from resources.settings import Settings
 
 ORDERS = '{service_name="checkout"} |= "order"'

@@ -18,9 +18,8 @@ from lakerunner_ingress.notifications.validate import Rejected, Validated, valid
 from lakerunner_ingress.registry import RegistryCache
 from lakerunner_ingress.telemetry import Telemetry
 from resources.index.contract import IngressIndex
-from resources.kafka import Producer
-from resources.lake.notice import MalformedMessageError
-from resources.lake.notified import Event
+from resources.lake.notified import Event, MalformedMessageError
+from resources.stream.producer import Producer
 
 log = logging.getLogger(__name__)
 

@@ -25,16 +25,12 @@ from lakerunner_ingress.registry import RegistryCache
 from resources import object_store
 from resources.index.contract import IngressIndex
 from resources.index.types import StorageProfile
-from resources.kafka import Producer
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError, raw_key
-from resources.lake.notice import (
-    NotifiedObject,
-    Registry,
-    UnknownOrganisationError,
-    resolve,
-)
+from resources.lake.notice import Registry, UnknownOrganisationError, resolve
+from resources.lake.notified import NotifiedObject
 from resources.lake.timecut import from_datetime
 from resources.settings import Settings, SettingsError
+from resources.stream.producer import Producer
 
 log = logging.getLogger(__name__)
 LEVEL = 1

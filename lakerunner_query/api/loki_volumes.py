@@ -26,8 +26,8 @@ from lakerunner_query.api.services import Services
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.execute.merge import Collected
-from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.stream_engine import Found, StreamQuestion
+from lakerunner_query.syntax import Matcher, MatchOp
 
 MOST_GROUPS = 100
 NS_PER_MS = 1_000_000

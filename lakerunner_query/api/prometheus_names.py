@@ -23,7 +23,7 @@ from lakerunner_query.api.prometheus_replies import JSON, METHODS, reply
 from lakerunner_query.api.services import Services
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.execute.work import Selection
-from lakerunner_query.lang.promql.strings import quote
+from lakerunner_query.gotext.strconv import quote_promql
 from lakerunner_query.series_engine import Listed, Question
 
 
@@ -57,7 +57,7 @@ async def label_values(name: str, request: Request[Any, Any, Any], services: Ser
     asked = await given(request)
     label = unescaped(name)
     if not label:
-        raise InvalidRequestError(f"invalid label name: {quote(label)}")
+        raise InvalidRequestError(f"invalid label name: {quote_promql(label)}")
     wanted = question(asked, caller(request.state).org)
     with services.watch("prometheus") as watch:
         found = await unless_gone(request, services.series.label_values(wanted, label))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.gotext.strconv import text as number_text
 from lakerunner_query.lang.promql.ast import (
     Aggregate,
     Binary,
@@ -28,7 +28,7 @@ from lakerunner_query.lang.promql.ast import (
     Unary,
 )
 from lakerunner_query.lang.promql.functions import SIGNATURES
-from lakerunner_query.lang.promql.numbers import text as number_text
+from lakerunner_query.syntax import Matcher
 
 Node = dict[str, object]
 _TYPES = {Type.SCALAR: "scalar", Type.VECTOR: "vector", Type.MATRIX: "matrix", Type.STRING: "string"}

@@ -23,8 +23,8 @@ from lakerunner_query.evaluate.reductions import (
 )
 from lakerunner_query.evaluate.rows import has_float, is_histogram, nothing, occupied
 from lakerunner_query.evaluate.selecting import bare
-from lakerunner_query.evaluate.spelling import general
 from lakerunner_query.evaluate.vectors import Vector
+from lakerunner_query.gotext.strconv import general
 from lakerunner_query.lang.promql.ast import Aggregate, Expr, Span
 from resources.arrays import Doubles, Flags
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.context import Context
-from lakerunner_query.evaluate.failures import EvaluationError
-from lakerunner_query.evaluate.histogram import text
+from lakerunner_query.evaluate.histogram.texts import text
 from lakerunner_query.evaluate.labels import coded, grouped, replaced
 from lakerunner_query.evaluate.rows import has_float, histograms_of, is_histogram, nothing
 from lakerunner_query.evaluate.selecting import check_size
-from lakerunner_query.evaluate.spelling import plain, quoted
 from lakerunner_query.evaluate.vectors import NAME, Labels, Vector
+from lakerunner_query.gotext.strconv import plain, quoted
 from lakerunner_query.lang.promql.ast import Aggregate
 from resources.arrays import Int64s
 

@@ -9,19 +9,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from lakerunner_query.evaluate.histogram import (
-    Histogram,
-    IncompatibleHistogramsError,
-    KahanMean,
-    KahanSum,
-)
 from lakerunner_query.evaluate.histogram.grid_sums import grid_sums
+from lakerunner_query.evaluate.histogram.kahan import KahanMean, KahanSum
+from lakerunner_query.evaluate.histogram.model import Histogram, IncompatibleHistogramsError
 from lakerunner_query.evaluate.labels import Groups, value_of
 from lakerunner_query.evaluate.notes import Annotations
 from lakerunner_query.evaluate.reductions import any_of_code
 from lakerunner_query.evaluate.rows import is_histogram, no_objects
-from lakerunner_query.evaluate.spelling import quoted
 from lakerunner_query.evaluate.vectors import NAME, Labels, Objects, Vector
+from lakerunner_query.gotext.strconv import quoted
 from lakerunner_query.lang.promql.ast import Span
 from resources.arrays import Flags, Int64s
 

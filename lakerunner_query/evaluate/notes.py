@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from lakerunner_query.evaluate.spelling import general
+from lakerunner_query.gotext.strconv import general
 from lakerunner_query.lang.promql.ast import NOWHERE, Span
 
 Kind = Literal["warning", "info"]

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from lakerunner_query.errors import SAME_LABELS, EvaluationError
 from lakerunner_query.evaluate.context import Window
-from lakerunner_query.evaluate.failures import SAME_LABELS, EvaluationError
 from lakerunner_query.evaluate.labels import without_metadata
 from lakerunner_query.evaluate.vectors import Series
 from lakerunner_query.lang.promql.ast import Reach

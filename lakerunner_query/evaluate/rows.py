@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_query.evaluate.failures import SAME_LABELS, EvaluationError
+from lakerunner_query.errors import SAME_LABELS, EvaluationError
 from lakerunner_query.evaluate.labels import coded
 from lakerunner_query.evaluate.vectors import Labels, Objects, Steps, Vector, some
 from resources.arrays import Flags, Int64s

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.context import Context, Hints, Ranged, Window
-from lakerunner_query.evaluate.histogram import with_found_hints
+from lakerunner_query.evaluate.histogram.resets import with_found_hints
 from lakerunner_query.evaluate.histogram.sheets import SUM, objects, totals_of
 from lakerunner_query.evaluate.rows import nothing, occupied, spread
 from lakerunner_query.evaluate.vectors import Objects, Series, Vector, some

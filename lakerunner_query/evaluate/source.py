@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lakerunner_query.evaluate.vectors import Labels, Series
-from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.syntax import Matcher
 from lakerunner_query.windows.functions import Evaluated, Function, Grid
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from lakerunner_query.evaluate.context import Context, Hints
-from lakerunner_query.evaluate.histogram import Hint, Histogram
+from lakerunner_query.evaluate.histogram.model import Hint, Histogram
 from lakerunner_query.evaluate.rows import is_histogram, merged, nothing
 from lakerunner_query.evaluate.selecting import check_size, milliseconds, window
 from lakerunner_query.evaluate.vectors import Objects, Series, Steps, Vector, some

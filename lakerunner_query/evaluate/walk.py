@@ -12,7 +12,7 @@ from lakerunner_query.evaluate.aggregate import aggregate
 from lakerunner_query.evaluate.binary import binary
 from lakerunner_query.evaluate.context import Context, Evaluator, Given, hints_below
 from lakerunner_query.evaluate.functions import FUNCTIONS
-from lakerunner_query.evaluate.histogram import negate
+from lakerunner_query.evaluate.histogram.arithmetic import negate
 from lakerunner_query.evaluate.rows import spread
 from lakerunner_query.evaluate.selecting import instant, ranged, selected, window, without_stale
 from lakerunner_query.evaluate.smoothing import smoothed

@@ -16,8 +16,13 @@ from typing import Any, TypeVar
 import msgspec
 import xxhash
 
-from lakerunner_query.errors import LimitExceededError, QueryError, WorkerUnavailableError, WorkFailedError
-from lakerunner_query.evaluate.failures import EvaluationError
+from lakerunner_query.errors import (
+    EvaluationError,
+    LimitExceededError,
+    QueryError,
+    WorkerUnavailableError,
+    WorkFailedError,
+)
 from lakerunner_query.evaluate.logs.metrics.failures import PipelineError
 from lakerunner_query.execute.wire import Reply, Wire, WireError
 from lakerunner_query.execute.work import TOKEN_HEADER, MetricUnit, ShardUnit, Unit

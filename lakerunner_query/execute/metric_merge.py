@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from lakerunner_query.evaluate.failures import SAME_LABELS, EvaluationError
+from lakerunner_query.errors import SAME_LABELS, EvaluationError
 from lakerunner_query.evaluate.notes import Annotation, Annotations, Forced
 from lakerunner_query.evaluate.vectors import NAME, Labels
 from lakerunner_query.execute.metric_answer import Kind, MetricAnswer, Note, RenderedSeries

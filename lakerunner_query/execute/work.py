@@ -11,7 +11,7 @@ from typing import Literal, cast
 import msgspec
 import pyarrow as pa
 
-from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.syntax import Matcher
 from resources.index.types import Segment
 
 TOKEN_HEADER = "x-lakerunner-internal-token"  # noqa: S105 -- the name of a header, not a secret

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lakerunner_query.evaluate.vectors import Steps
-from lakerunner_query.lang.matcher import Matcher, MatchOp
 from lakerunner_query.lang.promql.ast import (
     Call,
     Expr,
@@ -23,6 +22,7 @@ from lakerunner_query.lang.promql.ast import (
     children,
 )
 from lakerunner_query.plan.rules.terms import MAX_TERMS, MAX_VALUES, demanded_values
+from lakerunner_query.syntax import Matcher, MatchOp
 from resources.lake.series import NAME_FIELD, NAME_LABEL
 from resources.lake.terms import alternatives
 

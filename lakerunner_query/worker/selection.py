@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from lakerunner_query.lang import regex
-from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.gotext import regexp
+from lakerunner_query.syntax import Matcher
 from lakerunner_query.worker.blooms import Needles
 from resources.lake.streams import Stream
 
@@ -64,7 +64,7 @@ def label_of(stream: Stream, name: str) -> str:
 
 def _verdicts(matcher: Matcher, distinct: list[str]) -> dict[str, bool]:
     if matcher.op.is_regex:
-        hits = regex.full_matches(matcher.value, distinct)
+        hits = regexp.full_matches(matcher.value, distinct)
     else:
         hits = [value == matcher.value for value in distinct]
     is_negative = matcher.op.is_negative

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from lakerunner_query.evaluate.histogram import CUSTOM, Histogram, buckets_at
+from lakerunner_query.evaluate.histogram.model import CUSTOM, Histogram, buckets_at
 from lakerunner_query.evaluate.vectors import NAME, Labels
 
 

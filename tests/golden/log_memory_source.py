@@ -12,9 +12,9 @@ from lakerunner_query.evaluate.logs.columns import of_texts
 from lakerunner_query.evaluate.logs.frame import Category, LogFrame
 from lakerunner_query.evaluate.logs.pipeline import apply
 from lakerunner_query.evaluate.logs.source import Buckets, Demand
-from lakerunner_query.lang import regex
+from lakerunner_query.gotext import regexp
 from lakerunner_query.lang.logql.ast import LogQuery
-from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.syntax import Matcher
 from tests.golden.logqltest_script import LogLine
 
 NOW_NS = 1_767_312_000 * 10**9
@@ -58,7 +58,7 @@ def fits(matchers: Sequence[Matcher], line: LogLine) -> bool:
 
 def _fits(matcher: Matcher, value: str) -> bool:
     is_equal = (
-        regex.full_matches(matcher.value, [value])[0] if matcher.op.is_regex else value == matcher.value
+        regexp.full_matches(matcher.value, [value])[0] if matcher.op.is_regex else value == matcher.value
     )
     return is_equal != matcher.op.is_negative
 

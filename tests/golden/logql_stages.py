@@ -44,7 +44,7 @@ from lakerunner_query.lang.logql.ast import (
     Unit,
     Unpack,
 )
-from lakerunner_query.lang.matcher import START, Matcher, MatchOp
+from lakerunner_query.syntax import START, Matcher, MatchOp
 from tests.golden import logql_stage_templates
 
 DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "corpora" / "parse" / "logql_stage_vectors.json"

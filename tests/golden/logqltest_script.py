@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from lakerunner_query.evaluate.vectors import Labels
-from lakerunner_query.lang.logql.strings import unquote
+from lakerunner_query.gotext.strconv import unquote_logql
 
 EPOCH_NS = 1_767_225_600 * 10**9
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
@@ -147,7 +147,11 @@ def _lines(text: str) -> Iterator[LogLine]:
         else:
             raise ScriptError(f'{more!r}: expected [repeat every D for N] or [metadata k="v"]')
         more = more[(repeat or attached).end() :]  # type: ignore[union-attr]
-    labels, line, at = labels_of(found["labels"]), unquote(found["line"]), EPOCH_NS + duration(found["at"])
+    labels, line, at = (
+        labels_of(found["labels"]),
+        unquote_logql(found["line"]),
+        EPOCH_NS + duration(found["at"]),
+    )
     for i in range(times):
         yield LogLine(labels, at + i * every, _NUMBER.sub(str(i), line), metadata)
 
@@ -205,7 +209,7 @@ def labels_of(text: str) -> Labels:
         label = _LABEL.match(text, at)
         if not label:
             raise ScriptError(f'{text[at:]!r}: expected name="value"')
-        found[label[1]] = unquote(label[2])
+        found[label[1]] = unquote_logql(label[2])
         at = label.end()
     return tuple(sorted(found.items()))
 

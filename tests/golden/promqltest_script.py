@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from lakerunner_query.evaluate.vectors import Labels
-from lakerunner_query.lang.promql.durations import milliseconds
-from lakerunner_query.lang.promql.numbers import number
+from lakerunner_query.gotext.durations import milliseconds
+from lakerunner_query.gotext.strconv import number
 from tests.golden.series_notation import (
     NotationError,
     SeriesLine,

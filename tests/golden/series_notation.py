@@ -13,17 +13,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lakerunner_query.evaluate.histogram import (
-    CUSTOM,
-    Hint,
-    Histogram,
-    add,
-    buckets_at,
-    sub,
-)
+from lakerunner_query.evaluate.histogram.arithmetic import add, sub
+from lakerunner_query.evaluate.histogram.model import CUSTOM, Hint, Histogram, buckets_at
 from lakerunner_query.evaluate.vectors import NAME, Labels
-from lakerunner_query.lang.promql.durations import milliseconds
-from lakerunner_query.lang.promql.strings import unquote
+from lakerunner_query.gotext.durations import milliseconds
+from lakerunner_query.gotext.strconv import unquote_promql
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:.]*")
 _QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`"
@@ -93,9 +87,9 @@ def _pairs(line: str, at: int) -> tuple[dict[str, str], int]:
         pair = _PAIR.match(line, at)
         if not pair:
             raise NotationError(f"{line!r}: expected a label at column {at + 1}")
-        key = pair[1] or unquote(pair[2])
+        key = pair[1] or unquote_promql(pair[2])
         if pair[3]:
-            found[key] = unquote(pair[3])
+            found[key] = unquote_promql(pair[3])
         else:
             found[NAME] = key
         at = pair.end()

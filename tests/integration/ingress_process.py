@@ -22,9 +22,10 @@ import zstandard
 from lakerunner_cli.stack.ports import any_free
 from resources.index.postgres import PostgresIndex
 from resources.index.types import StorageProfile
-from resources.kafka import read_batch
-from resources.lake.notice import NotifiedObject, decode_message
+from resources.lake.notice import decode_message
+from resources.lake.notified import NotifiedObject
 from resources.settings import Settings
+from resources.stream.reader import read_batch
 
 
 @dataclass

@@ -48,12 +48,13 @@ from lakerunner_assets.decode.otlp.owners import (
     time_in_range,
     without_empty,
 )
-from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from lakerunner_assets.decode.result import Decoded, Place
 from lakerunner_assets.decode.stream_labels import resource_streams, stream_columns
 from lakerunner_assets.decode.text import coded_strings
 from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer
+from resources.lake.options import DecodeOptions
 
 _USUAL_ATTRIBUTES = 8
 """Of a record: room for so many at first. What is not needed is never touched."""

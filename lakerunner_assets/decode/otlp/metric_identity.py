@@ -24,11 +24,11 @@ from lakerunner_assets.decode.otlp import scan_metrics as scan
 from lakerunner_assets.decode.otlp.groups import Groups
 from lakerunner_assets.decode.otlp.metric_runs import Runs
 from lakerunner_assets.decode.otlp.owners import RESOURCE_TAGS, SCOPE_TAGS, Owned, Owners
-from lakerunner_assets.decode.result import DecodeOptions
 from lakerunner_assets.decode.series import SeriesTable, Side
 from lakerunner_assets.decode.text import coded_strings, strings
 from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s
+from resources.lake.options import DecodeOptions
 
 METRIC_TYPES = {
     scan.GAUGE: "gauge",

@@ -34,9 +34,10 @@ from lakerunner_assets.decode.otlp.metric_identity import identity_columns
 from lakerunner_assets.decode.otlp.metric_runs import Runs, attribute_runs
 from lakerunner_assets.decode.otlp.owners import FlatColumn, assemble, owners
 from lakerunner_assets.decode.otlp.points import metric_columns, time_columns, value_columns
-from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from lakerunner_assets.decode.result import Decoded, Place
 from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s
+from resources.lake.options import DecodeOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,12 @@ from lakerunner_assets.decode.otlp.groups import Groups, find_groups
 from lakerunner_assets.decode.otlp.owners import assemble, ids, nullable, owners, time_in_range
 from lakerunner_assets.decode.otlp.span_lists import event_lists, link_lists
 from lakerunner_assets.decode.otlp.span_words import KIND_NAMES, STATUS_NAMES, words
-from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from lakerunner_assets.decode.result import Decoded, Place
 from lakerunner_assets.decode.stream_labels import ResourceStreams, resource_streams, stream_columns
 from lakerunner_assets.decode.text import column_at
 from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s
+from resources.lake.options import DecodeOptions
 
 NO_END, WRONG_WAY = "span_without_end", "span_ends_before_start"
 

@@ -16,9 +16,9 @@ from functools import cached_property
 
 import numpy as np
 
-from lakerunner_query.evaluate.histogram import Hint, Histogram
 from lakerunner_query.evaluate.histogram.columns import columns_of
 from lakerunner_query.evaluate.histogram.falling import any_fell
+from lakerunner_query.evaluate.histogram.model import Hint, Histogram
 from lakerunner_query.evaluate.histogram.sheets import BUCKETS, Sheet
 from lakerunner_query.evaluate.vectors import Objects
 from resources.arrays import Doubles, Flags, Int8s, Int64s

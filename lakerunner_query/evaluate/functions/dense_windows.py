@@ -6,7 +6,7 @@ import numpy as np
 
 from lakerunner_query.evaluate.functions.dense import Dense
 from lakerunner_query.evaluate.functions.kernels_factors import factors
-from lakerunner_query.evaluate.histogram import Hint
+from lakerunner_query.evaluate.histogram.model import Hint
 from lakerunner_query.evaluate.histogram.sheets import COUNT
 from lakerunner_query.windows.edges import Windows
 from lakerunner_query.windows.functions import Function

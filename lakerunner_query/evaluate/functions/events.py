@@ -16,7 +16,8 @@ from lakerunner_query.evaluate.functions.kernels_starts import is_restart, since
 from lakerunner_query.evaluate.functions.ranged import Mixture, Ranged, ranged
 from lakerunner_query.evaluate.functions.simple import Implementation
 from lakerunner_query.evaluate.functions.sourced import answered
-from lakerunner_query.evaluate.histogram import detect_reset, equal
+from lakerunner_query.evaluate.histogram.arithmetic import equal
+from lakerunner_query.evaluate.histogram.resets import detect_reset
 from lakerunner_query.evaluate.vectors import Value
 from lakerunner_query.lang.promql.ast import Call, Reach
 from lakerunner_query.windows.functions import Function

@@ -12,15 +12,9 @@ from lakerunner_query.evaluate.functions.kernels_starts import is_restart, since
 from lakerunner_query.evaluate.functions.ranged import Mixture, Ranged, ranged
 from lakerunner_query.evaluate.functions.simple import Implementation
 from lakerunner_query.evaluate.functions.sourced import answered
-from lakerunner_query.evaluate.histogram import (
-    Growth,
-    Hint,
-    Histogram,
-    Note,
-    compact,
-    divide,
-    step_growth,
-)
+from lakerunner_query.evaluate.histogram.arithmetic import divide
+from lakerunner_query.evaluate.histogram.growth import Growth, Note, step_growth
+from lakerunner_query.evaluate.histogram.model import Hint, Histogram, compact
 from lakerunner_query.evaluate.rows import no_objects
 from lakerunner_query.evaluate.vectors import Objects, Value
 from lakerunner_query.lang.promql.ast import Call

@@ -1,6 +1,6 @@
 """Matchers applied to values at hand.
 
->>> from lakerunner_query.lang.matcher import MatchOp
+>>> from lakerunner_query.syntax import MatchOp
 >>> matches(Matcher("job", MatchOp.NOT_REGEX, "a.*"), ["ab", "b", ""]).tolist()
 [False, True, True]
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.lang.matcher import Matcher
-from lakerunner_query.lang.regex import full_matches
+from lakerunner_query.gotext.regexp import full_matches
+from lakerunner_query.syntax import Matcher
 from resources.arrays import Flags
 
 

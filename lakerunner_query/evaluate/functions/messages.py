@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from lakerunner_query.evaluate.context import Annotations
-from lakerunner_query.evaluate.notes import Annotation, Forced
-from lakerunner_query.evaluate.spelling import general, quoted
+from lakerunner_query.evaluate.notes import Annotation, Annotations, Forced
 from lakerunner_query.evaluate.vectors import NAME, Labels
+from lakerunner_query.gotext.strconv import general, quoted
 from lakerunner_query.lang.promql.ast import Span
 
 ADDITION, SUBTRACTION, AGGREGATION = "addition", "subtraction", "aggregation"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.context import Context
-from lakerunner_query.evaluate.failures import EvaluationError
 from lakerunner_query.evaluate.functions.arguments import scalar_of
 from lakerunner_query.evaluate.functions.float_windows import room
 from lakerunner_query.evaluate.functions.kernels_ranks import ranks

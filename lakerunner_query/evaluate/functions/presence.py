@@ -12,9 +12,9 @@ from lakerunner_query.evaluate.functions.over_time import of_all
 from lakerunner_query.evaluate.rows import occupied
 from lakerunner_query.evaluate.selecting import bare
 from lakerunner_query.evaluate.vectors import NAME, Labels, Value, Vector
-from lakerunner_query.lang import regex
-from lakerunner_query.lang.matcher import Matcher, MatchOp
+from lakerunner_query.gotext import regexp
 from lakerunner_query.lang.promql.ast import Call, Expr, Matrix, Selector
+from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.functions import absent as absent_at
 from resources.arrays import Flags
@@ -71,5 +71,5 @@ def _in_order(matchers: Sequence[Matcher]) -> list[Matcher]:
 
 def _takes_nothing(matcher: Matcher) -> bool:
     """Whether a series without the label matches."""
-    hits = regex.full_matches(matcher.value, [""])[0] if matcher.op.is_regex else matcher.value == ""
+    hits = regexp.full_matches(matcher.value, [""])[0] if matcher.op.is_regex else matcher.value == ""
     return hits != matcher.op.is_negative

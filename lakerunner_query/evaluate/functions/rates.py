@@ -23,7 +23,7 @@ from lakerunner_query.evaluate.functions.reaching_histograms import grown_betwee
 from lakerunner_query.evaluate.functions.results import are_histograms
 from lakerunner_query.evaluate.functions.simple import Implementation
 from lakerunner_query.evaluate.functions.sourced import answered
-from lakerunner_query.evaluate.histogram import Hint, Histogram
+from lakerunner_query.evaluate.histogram.model import Hint, Histogram
 from lakerunner_query.evaluate.labels import metric_names, value_of
 from lakerunner_query.evaluate.rows import has_float, no_objects
 from lakerunner_query.evaluate.vectors import NAME, Objects, Value, Vector

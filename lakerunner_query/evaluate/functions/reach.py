@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.context import Context
-from lakerunner_query.evaluate.failures import EvaluationError
 from lakerunner_query.evaluate.functions.simple import Implementation
 from lakerunner_query.evaluate.selecting import bare
 from lakerunner_query.evaluate.vectors import Value

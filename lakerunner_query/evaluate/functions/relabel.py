@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.context import Context
-from lakerunner_query.evaluate.failures import EvaluationError
 from lakerunner_query.evaluate.functions.arguments import texts_of, vector_of
-from lakerunner_query.evaluate.functions.captures import Template, captured
 from lakerunner_query.evaluate.labels import replaced, value_of
 from lakerunner_query.evaluate.rows import merged
 from lakerunner_query.evaluate.vectors import NAME, Labels, Value, Vector
+from lakerunner_query.gotext.regexp import InvalidRegexError, Template, captured
 from lakerunner_query.lang.promql.ast import Call
-from lakerunner_query.lang.regex import InvalidRegexError
 
 
 def label_replace(context: Context, call: Call) -> Value:

@@ -11,12 +11,8 @@ from lakerunner_query.evaluate.functions.ranged import Mixture, Ranged, ranged
 from lakerunner_query.evaluate.functions.results import are_histograms
 from lakerunner_query.evaluate.functions.simple import Implementation
 from lakerunner_query.evaluate.functions.sourced import answered
-from lakerunner_query.evaluate.histogram import (
-    Histogram,
-    IncompatibleHistogramsError,
-    KahanMean,
-    KahanSum,
-)
+from lakerunner_query.evaluate.histogram.kahan import KahanMean, KahanSum
+from lakerunner_query.evaluate.histogram.model import Histogram, IncompatibleHistogramsError
 from lakerunner_query.evaluate.rows import no_objects
 from lakerunner_query.evaluate.vectors import Objects, Value
 from lakerunner_query.lang.promql.ast import Call

@@ -19,7 +19,7 @@ from lakerunner_query.evaluate.histogram.walk import (
     positive_buckets,
     zero_bucket,
 )
-from lakerunner_query.evaluate.spelling import general
+from lakerunner_query.gotext.strconv import general
 
 _HINTS = {Hint.RESET: "reset", Hint.NO_RESET: "not_reset", Hint.GAUGE: "gauge"}
 _EDGES = {(False, True): 0, (True, False): 1, (False, False): 2, (True, True): 3}

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import numpy as np
 
 from lakerunner_query.evaluate.logs.columns import column_of
-from lakerunner_query.evaluate.logs.conversions import converted, duration_seconds, number, size
 from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.stages.failures import SAMPLE_EXTRACTION, failed
 from lakerunner_query.evaluate.logs.stages.label_filters import tested
+from lakerunner_query.gotext.conversions import converted, duration_seconds, number, size
 from lakerunner_query.lang.logql.ast import Conversion, Unwrap
 from resources.arrays import Doubles
 

@@ -35,7 +35,7 @@ from lakerunner_query.lang.logql.ast import (
     Stage,
     Unpack,
 )
-from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.syntax import Matcher
 
 Wanted = frozenset[str] | None
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 
 from lakerunner_query.errors import Position
-from lakerunner_query.lang.matcher import START, Matcher
+from lakerunner_query.syntax import START, Matcher
 
 
 class FilterOp(StrEnum):

@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lakerunner_query.lang import regex
+from lakerunner_query.errors import InvalidQueryError
+from lakerunner_query.gotext import regexp
+from lakerunner_query.gotext.regexp import complaint
 from lakerunner_query.lang.logql.ast import (
     Binary,
     Expr,
@@ -21,7 +23,6 @@ from lakerunner_query.lang.logql.ast import (
     Unwrap,
     VectorAggregation,
 )
-from lakerunner_query.lang.logql.errors import InvalidQueryError
 from lakerunner_query.lang.logql.tokens import Token
 from lakerunner_query.lang.logql.vocabulary import (
     COUNTED,
@@ -31,8 +32,7 @@ from lakerunner_query.lang.logql.vocabulary import (
     UNGROUPED,
     UNWRAPPED,
 )
-from lakerunner_query.lang.matcher import Matcher
-from lakerunner_query.lang.promql.go_regex import complaint
+from lakerunner_query.syntax import Matcher
 
 NO_MATCHER = (
     "queries require at least one regexp or equality matcher that does not have an empty-compatible value. "
@@ -122,5 +122,5 @@ def log_ranges(expr: Expr) -> Iterator[tuple[LogQuery, Unwrap | None]]:
 
 
 def _refuses_empty(matcher: Matcher) -> bool:
-    matches_empty = regex.full_matches(matcher.value, [""])[0] if matcher.op.is_regex else not matcher.value
+    matches_empty = regexp.full_matches(matcher.value, [""])[0] if matcher.op.is_regex else not matcher.value
     return matches_empty == matcher.op.is_negative

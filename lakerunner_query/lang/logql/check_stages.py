@@ -5,8 +5,10 @@ They are looked at when the whole text is known to be a query; the message quote
 
 from __future__ import annotations
 
-from lakerunner_query.lang.gotemplate.errors import TemplateSyntaxError
-from lakerunner_query.lang.gotemplate.parser import parse as parse_template
+from lakerunner_query.errors import InvalidQueryError, TemplateSyntaxError
+from lakerunner_query.gotext.regexp import complaint
+from lakerunner_query.gotext.strconv import quote_logql
+from lakerunner_query.gotext.template.parser import parse as parse_template
 from lakerunner_query.lang.logql.addresses import InvalidAddressError, bounds
 from lakerunner_query.lang.logql.ast import (
     Assign,
@@ -25,13 +27,10 @@ from lakerunner_query.lang.logql.ast import (
     Stage,
 )
 from lakerunner_query.lang.logql.check import log_ranges
-from lakerunner_query.lang.logql.errors import InvalidQueryError
 from lakerunner_query.lang.logql.paths import InvalidPathError, check_key, path
 from lakerunner_query.lang.logql.patterns import InvalidPatternError, check_filter
 from lakerunner_query.lang.logql.printer_stages import stage_text
-from lakerunner_query.lang.logql.strings import quote
 from lakerunner_query.lang.logql.template_functions import TEMPLATE_FUNCTIONS
-from lakerunner_query.lang.promql.go_regex import complaint
 
 _WITH_ADDRESSES = frozenset({FilterOp.CONTAINS, FilterOp.NOT_CONTAINS})
 
@@ -82,7 +81,7 @@ def _of_address(pattern: str) -> str:
     try:
         bounds(pattern)
     except InvalidAddressError:
-        return f"ip: invalid pattern: {quote(pattern)}"
+        return f"ip: invalid pattern: {quote_logql(pattern)}"
     return ""
 
 

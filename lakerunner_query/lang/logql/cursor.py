@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lakerunner_query.errors import ParseError, Position
-from lakerunner_query.lang.logql.errors import InvalidQueryError
+from lakerunner_query.errors import InvalidQueryError, ParseError, Position
 from lakerunner_query.lang.logql.lexer import Lexer
 from lakerunner_query.lang.logql.tokens import END, Token, shown
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from lakerunner_query.errors import ParseError, Position
-from lakerunner_query.lang.logql.literals import InvalidLiteralError, go_nanoseconds, range_nanoseconds
+from lakerunner_query.gotext.durations import InvalidLiteralError, go_nanoseconds, range_nanoseconds
+from lakerunner_query.gotext.strconv import InvalidStringError, has_wrong_escape, unquote_logql
 from lakerunner_query.lang.logql.scanning import MalformedNumberError, number_token
-from lakerunner_query.lang.logql.strings import InvalidStringError, has_wrong_escape, unquote
 from lakerunner_query.lang.logql.tokens import DURATION, END, FLAG, IDENTIFIER, RANGE, STRING, SYMBOLS, Token
 from lakerunner_query.lang.logql.vocabulary import CALLS, KEYWORDS
 
@@ -92,7 +92,7 @@ class Lexer:
         if "\0" in literal:
             raise self._failure("invalid character NUL")
         try:
-            value = unquote(literal)
+            value = unquote_logql(literal)
         except InvalidStringError as error:
             raise self._failure(str(error)) from error
         token = Token(STRING, value, self._position())

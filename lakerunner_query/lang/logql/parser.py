@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from lakerunner_query.errors import InvalidQueryError
 from lakerunner_query.lang.logql.ast import Expr, LogQuery
 from lakerunner_query.lang.logql.check import check_selectors
 from lakerunner_query.lang.logql.check_stages import check_stages
 from lakerunner_query.lang.logql.cursor import Cursor
-from lakerunner_query.lang.logql.errors import InvalidQueryError
 from lakerunner_query.lang.logql.limits import bound_depth, bound_length, bound_tasks
 from lakerunner_query.lang.logql.parser_metrics import expression
 from lakerunner_query.lang.logql.parser_selector import selector
 from lakerunner_query.lang.logql.tokens import END
-from lakerunner_query.lang.matcher import Matcher
-from lakerunner_query.lang.promql.unwinding import Task, unwind
+from lakerunner_query.syntax import Matcher, Task, unwind
 
 
 def parse_expr(text: str) -> Expr:

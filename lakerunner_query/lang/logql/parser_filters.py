@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+from lakerunner_query.gotext.durations import byte_count, nanoseconds
 from lakerunner_query.lang.logql.ast import (
     CompareOp,
     FilterOp,
@@ -19,12 +20,10 @@ from lakerunner_query.lang.logql.ast import (
     Unit,
 )
 from lakerunner_query.lang.logql.cursor import Cursor
-from lakerunner_query.lang.logql.literals import byte_count, nanoseconds
 from lakerunner_query.lang.logql.parser_numbers import literal
 from lakerunner_query.lang.logql.parser_selector import check_regex
 from lakerunner_query.lang.logql.tokens import BYTES, DURATION, IDENTIFIER, NUMBER, STRING, Token
-from lakerunner_query.lang.matcher import Matcher, MatchOp
-from lakerunner_query.lang.promql.unwinding import Task
+from lakerunner_query.syntax import Matcher, MatchOp, Task
 
 LINE_OPS = frozenset(FilterOp)
 _EMPTY_IS_NOTHING = frozenset({FilterOp.CONTAINS, FilterOp.REGEX})

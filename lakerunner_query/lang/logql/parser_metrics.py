@@ -33,7 +33,7 @@ from lakerunner_query.lang.logql.parser_numbers import literal, number_of
 from lakerunner_query.lang.logql.parser_ranges import log_query, log_range
 from lakerunner_query.lang.logql.tokens import IDENTIFIER, NUMBER, STRING, Token
 from lakerunner_query.lang.logql.vocabulary import GROUPINGS, RANGE_AGGREGATIONS, VECTOR_AGGREGATIONS
-from lakerunner_query.lang.promql.unwinding import Task
+from lakerunner_query.syntax import Task
 
 LEVELS = (
     ("or",),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from lakerunner_query.gotext.durations import InvalidLiteralError, finite_number
 from lakerunner_query.lang.logql.ast import Literal
 from lakerunner_query.lang.logql.cursor import Cursor
-from lakerunner_query.lang.logql.literals import InvalidLiteralError, finite_number
 from lakerunner_query.lang.logql.tokens import NUMBER, Token
 
 _COMPLAINT = "unable to parse literal as a float"

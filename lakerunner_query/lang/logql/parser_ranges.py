@@ -9,16 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakerunner_query.errors import Position
+from lakerunner_query.gotext.durations import nanoseconds, range_nanoseconds
 from lakerunner_query.lang.logql.ast import Conversion, LabelFilter, LogQuery, LogRange, Stage, Unwrap
 from lakerunner_query.lang.logql.cursor import Cursor
-from lakerunner_query.lang.logql.literals import nanoseconds, range_nanoseconds
 from lakerunner_query.lang.logql.parser_filters import LINE_OPS, line_filter
 from lakerunner_query.lang.logql.parser_selector import selector
 from lakerunner_query.lang.logql.parser_stages import label_filter, stage
 from lakerunner_query.lang.logql.tokens import DURATION, IDENTIFIER, RANGE
 from lakerunner_query.lang.logql.vocabulary import CONVERSIONS
-from lakerunner_query.lang.matcher import Matcher
-from lakerunner_query.lang.promql.unwinding import Task
+from lakerunner_query.syntax import Matcher, Task
 
 _UNITS = {
     "duration": Conversion.DURATION,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from lakerunner_query.errors import InvalidQueryError
+from lakerunner_query.gotext.regexp import complaint
 from lakerunner_query.lang.logql.cursor import Cursor
-from lakerunner_query.lang.logql.errors import InvalidQueryError
 from lakerunner_query.lang.logql.tokens import IDENTIFIER, STRING, Token
-from lakerunner_query.lang.matcher import Matcher, MatchOp
-from lakerunner_query.lang.promql.go_regex import complaint
+from lakerunner_query.syntax import Matcher, MatchOp
 
 MATCH_OPS = ("=", "=~", "!~", "!=")
 

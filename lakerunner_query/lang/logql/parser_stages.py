@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from lakerunner_query.errors import InvalidQueryError
+from lakerunner_query.gotext.regexp import InvalidCapturesError, check_captures
 from lakerunner_query.lang.logql.ast import (
     Assign,
     Decolorize,
@@ -22,16 +24,13 @@ from lakerunner_query.lang.logql.ast import (
     Stage,
     Unpack,
 )
-from lakerunner_query.lang.logql.captures import InvalidCapturesError, check_captures
 from lakerunner_query.lang.logql.cursor import Cursor
-from lakerunner_query.lang.logql.errors import InvalidQueryError
 from lakerunner_query.lang.logql.parser_filters import condition
 from lakerunner_query.lang.logql.parser_selector import MATCH_OPS, matcher_of
 from lakerunner_query.lang.logql.paths import key_of, steps_of
 from lakerunner_query.lang.logql.patterns import InvalidPatternError, check_parser
 from lakerunner_query.lang.logql.tokens import FLAG, IDENTIFIER, STRING, Token
-from lakerunner_query.lang.matcher import Matcher
-from lakerunner_query.lang.promql.unwinding import Task
+from lakerunner_query.syntax import Matcher, Task
 
 
 def stage(cursor: Cursor) -> Task[Stage]:

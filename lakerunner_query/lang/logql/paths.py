@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lakerunner_query.lang.logql.strings import InvalidStringError, unquote
+from lakerunner_query.gotext.strconv import InvalidStringError, unquote_logql
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<FIELD>[A-Za-z_][A-Za-z0-9_]*)|(?P<DOT>\.)|(?P<LSB>\[)|(?P<RSB>\])|(?P<INDEX>[0-9]{1,18}(?=\s*\]))"
@@ -62,7 +62,7 @@ def key_of(expression: str) -> tuple[str, ...]:
     if found is None or found["STRING"] is None:
         return (expression.strip(),)
     try:
-        return (unquote(found["STRING"]),)
+        return (unquote_logql(found["STRING"]),)
     except InvalidStringError:
         return (expression,)
 
@@ -102,7 +102,7 @@ def _step(expression: str, kind: str, text: str) -> list[str | int]:
             return [int(text)]
         case "STRING":
             try:
-                return [unquote(text)]
+                return [unquote_logql(text)]
             except InvalidStringError as error:
                 raise InvalidPathError(expression, str(error)) from error
     return []

@@ -12,6 +12,8 @@ Unlike Loki's the text always parses to an equal tree: operands keep the parenth
 
 from __future__ import annotations
 
+from lakerunner_query.gotext import durations
+from lakerunner_query.gotext.durations import duration_text
 from lakerunner_query.lang.logql.ast import (
     Binary,
     Expr,
@@ -25,7 +27,6 @@ from lakerunner_query.lang.logql.ast import (
     VectorAggregation,
     VectorOf,
 )
-from lakerunner_query.lang.logql.literals import duration_text
 from lakerunner_query.lang.logql.parser_metrics import LEVEL_OF
 from lakerunner_query.lang.logql.printer import (
     brackets_text,
@@ -39,7 +40,6 @@ from lakerunner_query.lang.logql.printer import (
     selector_text,
 )
 from lakerunner_query.lang.logql.printer_stages import stage_text, unwrapped_text
-from lakerunner_query.lang.promql import durations
 
 MAX_LINE = 100
 _INDENT = "  "

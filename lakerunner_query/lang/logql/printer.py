@@ -6,6 +6,9 @@ own text of `on ()` or of a small `vector` is another query.
 
 from __future__ import annotations
 
+from lakerunner_query.gotext import durations
+from lakerunner_query.gotext.durations import duration_text, number_text
+from lakerunner_query.gotext.strconv import quote_logql
 from lakerunner_query.lang.logql.ast import (
     Binary,
     Cardinality,
@@ -20,11 +23,8 @@ from lakerunner_query.lang.logql.ast import (
     VectorAggregation,
     VectorOf,
 )
-from lakerunner_query.lang.logql.literals import duration_text, number_text
 from lakerunner_query.lang.logql.printer_stages import matcher_text, stage_text, unwrap_text
-from lakerunner_query.lang.logql.strings import quote
-from lakerunner_query.lang.matcher import Matcher
-from lakerunner_query.lang.promql import durations
+from lakerunner_query.syntax import Matcher
 
 _MILLISECOND = 1_000_000
 
@@ -78,7 +78,7 @@ def grouping_text(grouping: Grouping, separator: str) -> str:
 
 def replacement(expr: LabelReplace) -> list[str]:
     """The arguments behind the first."""
-    return [quote(text) for text in (expr.destination, expr.replacement, expr.source, expr.pattern)]
+    return [quote_logql(text) for text in (expr.destination, expr.replacement, expr.source, expr.pattern)]
 
 
 def operator_text(expr: Binary, separator: str, *, is_open: bool) -> str:

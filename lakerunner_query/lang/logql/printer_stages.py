@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
+from lakerunner_query.gotext import strconv
+from lakerunner_query.gotext.durations import duration_text, size_text
+from lakerunner_query.gotext.strconv import quote_logql
 from lakerunner_query.lang.logql.ast import (
     Assign,
     Conversion,
@@ -32,10 +35,7 @@ from lakerunner_query.lang.logql.ast import (
     Unpack,
     Unwrap,
 )
-from lakerunner_query.lang.logql.literals import duration_text, size_text
-from lakerunner_query.lang.logql.strings import quote
-from lakerunner_query.lang.matcher import Matcher
-from lakerunner_query.lang.promql import numbers
+from lakerunner_query.syntax import Matcher
 
 _Parser = Json | Logfmt | Regexp | Pattern | Unpack
 _Piped = _Parser | LabelFilter | LineFormat | LabelFormat | Keep | Drop | Decolorize
@@ -50,12 +50,12 @@ def stage_text(stage: Stage) -> str:
 
 
 def filter_text(line: LineFilter) -> str:
-    operands = (*map(quote, line.values), *map(_ip, line.ips))
+    operands = (*map(quote_logql, line.values), *map(_ip, line.ips))
     return f"{line.op.value} {' or '.join(operands)}"
 
 
 def matcher_text(matcher: Matcher) -> str:
-    return f"{matcher.name}{matcher.op.value}{quote(matcher.value)}"
+    return f"{matcher.name}{matcher.op.value}{quote_logql(matcher.value)}"
 
 
 def unwrap_text(unwrap: Unwrap) -> str:
@@ -74,7 +74,7 @@ def _behind_pipe(stage: _Piped) -> str:
         case LabelFilter():
             text = condition_text(stage.condition)
         case LineFormat():
-            text = f"line_format {quote(stage.template)}"
+            text = f"line_format {quote_logql(stage.template)}"
         case LabelFormat():
             text = _with_list("label_format", map(_operation, stage.operations))
         case Keep():
@@ -96,9 +96,9 @@ def _parser(stage: _Parser) -> str:
             flags = (" --strict" if stage.strict else "") + (" --keep-empty" if stage.keep_empty else "")
             text = _with_list(f"logfmt{flags}", map(_extraction, stage.extractions))
         case Regexp():
-            text = f"regexp {quote(stage.pattern)}"
+            text = f"regexp {quote_logql(stage.pattern)}"
         case Pattern():
-            text = f"pattern {quote(stage.pattern)}"
+            text = f"pattern {quote_logql(stage.pattern)}"
         case Unpack():
             text = "unpack"
     return text
@@ -126,7 +126,7 @@ def _measure(condition: LabelCompare) -> str:
         case Unit.BYTES:
             return size_text(int(condition.value))
         case Unit.NUMBER:
-            return numbers.text(condition.value)
+            return strconv.text(condition.value)
 
 
 def _with_list(word: str, items: Iterable[str]) -> str:
@@ -135,11 +135,11 @@ def _with_list(word: str, items: Iterable[str]) -> str:
 
 
 def _extraction(extraction: Extraction) -> str:
-    return f"{extraction.name}={quote(extraction.expression)}"
+    return f"{extraction.name}={quote_logql(extraction.expression)}"
 
 
 def _operation(operation: Rename | Assign) -> str:
-    value = operation.source if isinstance(operation, Rename) else quote(operation.template)
+    value = operation.source if isinstance(operation, Rename) else quote_logql(operation.template)
     return f"{operation.name}={value}"
 
 
@@ -148,4 +148,4 @@ def _item(item: str | Matcher) -> str:
 
 
 def _ip(pattern: str) -> str:
-    return f"ip({quote(pattern)})"
+    return f"ip({quote_logql(pattern)})"

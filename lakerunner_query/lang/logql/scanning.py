@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from lakerunner_query.lang.logql.literals import InvalidLiteralError, byte_count, nanoseconds
+from lakerunner_query.gotext.durations import InvalidLiteralError, byte_count, nanoseconds
 from lakerunner_query.lang.logql.tokens import BYTES, DURATION, NUMBER
 
 _NUMBER = re.compile(

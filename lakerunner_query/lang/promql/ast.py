@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.syntax import Matcher
 
 
 class Span(NamedTuple):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lakerunner_query.errors import PromDurationError
-from lakerunner_query.lang.promql import durations
+from lakerunner_query.gotext import durations
 from lakerunner_query.lang.promql.ast import (
     Call,
     Duration,
@@ -31,7 +31,7 @@ from lakerunner_query.lang.promql.ast import (
     children,
     with_children,
 )
-from lakerunner_query.lang.promql.unwinding import Task, gathered, unwind
+from lakerunner_query.syntax import Task, gathered, unwind
 
 
 def bind(expr: Expr, start_ms: int, end_ms: int, step_ms: int) -> Expr:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakerunner_query.errors import PromParseError
-from lakerunner_query.lang import regex
-from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.gotext import regexp
+from lakerunner_query.gotext.strconv import quote_promql
 from lakerunner_query.lang.promql.ast import (
     Aggregate,
     Binary,
@@ -30,10 +30,9 @@ from lakerunner_query.lang.promql.ast import (
 )
 from lakerunner_query.lang.promql.functions import SIGNATURES, Signature
 from lakerunner_query.lang.promql.positions import failure
-from lakerunner_query.lang.promql.strings import quote
 from lakerunner_query.lang.promql.tokens import COMPARISONS, SET_OPERATORS
 from lakerunner_query.lang.promql.types import leaf_type, type_of
-from lakerunner_query.lang.promql.unwinding import Task, unwind
+from lakerunner_query.syntax import Matcher, Task, unwind
 
 _INTERNAL = {Type.VECTOR: "vector", Type.MATRIX: "matrix"}
 _OPERANDS = {Type.SCALAR, Type.VECTOR}
@@ -113,7 +112,7 @@ class _Check:
         if expr.name:
             for matcher in expr.matchers[:-1]:
                 if matcher.name == "__name__":
-                    names = f"{quote(expr.name)} or {quote(matcher.value)}"
+                    names = f"{quote_promql(expr.name)} or {quote_promql(matcher.value)}"
                     raise self._error(f"metric name must not be set twice: {names}", expr.span)
         elif all(map(_takes_empty, expr.matchers)):
             raise self._error("vector selector must contain at least one non-empty matcher", expr.span)
@@ -146,7 +145,7 @@ class _Check:
             raise self._error("comparisons between scalars must use BOOL modifier", self._operator_span(expr))
         for label in matching.labels:
             if matching.on and label in matching.include:
-                reason = f"label {quote(label)} must not occur in ON and GROUP clause at once"
+                reason = f"label {quote_promql(label)} must not occur in ON and GROUP clause at once"
                 raise self._error(reason, self._operator_span(expr))
 
     def _operator_span(self, expr: Binary) -> Span:
@@ -161,12 +160,12 @@ class _Check:
         if (matching.fill_left, matching.fill_right) != (None, None):
             raise self._error("filling in missing series only allowed between instant vectors", expr.span)
         if expr.op in SET_OPERATORS:
-            reason = f"set operator {quote(expr.op)} not allowed in binary scalar expression"
+            reason = f"set operator {quote_promql(expr.op)} not allowed in binary scalar expression"
             raise self._error(reason, expr.span)
 
     def _set_matching(self, expr: Binary, matching: Matching) -> None:
         if matching.cardinality != Cardinality.MANY_TO_MANY:
-            raise self._error(f"no grouping allowed for {quote(expr.op)} operation", expr.span)
+            raise self._error(f"no grouping allowed for {quote_promql(expr.op)} operation", expr.span)
         if (matching.fill_left, matching.fill_right) != (None, None):
             raise self._error("filling in missing series not allowed for set operators", expr.span)
 
@@ -184,7 +183,7 @@ class _Check:
             inner, kind = yield self.any(argument)
             wanted = signature.type_of_argument(index)
             if wanted is not None:
-                self._require(kind, wanted, f"call to function {quote(expr.function)}", argument.span)
+                self._require(kind, wanted, f"call to function {quote_promql(expr.function)}", argument.span)
             arguments.append(inner)
         return replace(expr, arguments=tuple(arguments)), signature.returns
 
@@ -200,7 +199,7 @@ class _Check:
         elif highest is not None and found > highest:
             wanted = f"at most {highest}"
         if wanted:
-            called = f"in call to {quote(expr.function)}, got {found}"
+            called = f"in call to {quote_promql(expr.function)}, got {found}"
             raise self._error(f"expected {wanted} argument(s) {called}", expr.span)
 
     def _info(self, expr: Call) -> None:
@@ -216,5 +215,5 @@ class _Check:
 
 
 def _takes_empty(matcher: Matcher) -> bool:
-    matches = regex.full_matches(matcher.value, [""])[0] if matcher.op.is_regex else matcher.value == ""
+    matches = regexp.full_matches(matcher.value, [""])[0] if matcher.op.is_regex else matcher.value == ""
     return matches != matcher.op.is_negative

@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 
 from lakerunner_query.errors import PromParseError
+from lakerunner_query.gotext.strconv import quote_char, quote_promql
 from lakerunner_query.lang.promql.ast import Span
 from lakerunner_query.lang.promql.positions import failure
 from lakerunner_query.lang.promql.scanning import number_end, remaining_duration_end, string_fault
-from lakerunner_query.lang.promql.strings import quote, quote_char
 from lakerunner_query.lang.promql.tokens import (
     DURATION,
     END,
@@ -196,7 +196,7 @@ class Lexer:
         end, is_duration = remaining_duration_end(self._text, end)
         if is_duration:
             return self._emit(DURATION, end)
-        raise self._failure(f"bad number or duration syntax: {quote(self._text[self._at : end])}")
+        raise self._failure(f"bad number or duration syntax: {quote_promql(self._text[self._at : end])}")
 
     def _string(self, opening: str) -> Token:
         end, fault = string_fault(self._text, self._at, opening)

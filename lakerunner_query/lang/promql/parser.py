@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.gotext.strconv import quote_promql, unquote_promql
 from lakerunner_query.lang.promql import parser_durations, parser_labels, parser_shifts
 from lakerunner_query.lang.promql.ast import (
     Aggregate,
@@ -37,7 +37,6 @@ from lakerunner_query.lang.promql.features import ALL, Features
 from lakerunner_query.lang.promql.functions import SIGNATURES
 from lakerunner_query.lang.promql.limits import bound_depth, bound_length, bound_tasks
 from lakerunner_query.lang.promql.parser_durations import LITERALS, SIGNS, DurationParser, settled
-from lakerunner_query.lang.promql.strings import quote, unquote
 from lakerunner_query.lang.promql.tokens import (
     AGGREGATORS,
     CONTEXT_CALLS,
@@ -51,7 +50,7 @@ from lakerunner_query.lang.promql.tokens import (
     STRING,
     Token,
 )
-from lakerunner_query.lang.promql.unwinding import Task, unwind
+from lakerunner_query.syntax import Matcher, Task, unwind
 
 _LEVELS = (
     ("or",),
@@ -135,7 +134,7 @@ class _Parser:
             return named
         cursor.expect(_STARTS)
         if token.kind == STRING:
-            return Text(unquote(token.text), token.span)
+            return Text(unquote_promql(token.text), token.span)
         if token.kind in SIGNS:
             operand: Expr = yield self._expression(_SIGN_LEVEL + 1)
             return _signed(token, operand)
@@ -158,9 +157,9 @@ class _Parser:
         end: int = yield self._arguments(arguments)
         signature = SIGNATURES.get(name.text)
         if signature is None:
-            raise self._cursor.failure(f"unknown function with name {quote(name.text)}", name.span)
+            raise self._cursor.failure(f"unknown function with name {quote_promql(name.text)}", name.span)
         if signature.experimental and not self._features.experimental_functions:
-            raise self._cursor.failure(f"function {quote(name.text)} is not enabled", name.span)
+            raise self._cursor.failure(f"function {quote_promql(name.text)} is not enabled", name.span)
         return Call(name.text, tuple(arguments), Span(name.span.start, end))
 
     def _arguments(self, into: list[Expr]) -> Task[int]:

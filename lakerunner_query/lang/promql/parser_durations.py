@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakerunner_query.lang.promql import durations, numbers
+from lakerunner_query.gotext import durations, strconv
 from lakerunner_query.lang.promql.ast import Duration, DurationCall, DurationExpr, DurationNumber, Span
 from lakerunner_query.lang.promql.cursor import Cursor, merged
 from lakerunner_query.lang.promql.features import Features
 from lakerunner_query.lang.promql.tokens import DURATION, NUMBER, OF_DURATIONS, Token
-from lakerunner_query.lang.promql.unwinding import Task
+from lakerunner_query.syntax import Task
 
 LITERALS = frozenset({NUMBER, DURATION})
 SIGNS = frozenset("+-")
@@ -25,8 +25,8 @@ def literal(cursor: Cursor) -> tuple[float, Token]:
     """The value of a number or of a duration in seconds."""
     token = cursor.expect(LITERALS)
     try:
-        return (numbers.number if token.kind == NUMBER else durations.seconds)(token.text), token
-    except numbers.InvalidNumberError as error:
+        return (strconv.number if token.kind == NUMBER else durations.seconds)(token.text), token
+    except strconv.InvalidNumberError as error:
         raise cursor.failure(f"error parsing number: {error}", token.span) from error
     except durations.InvalidDurationError as error:
         raise cursor.failure(str(error), token.span) from error

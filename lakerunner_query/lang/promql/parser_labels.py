@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from lakerunner_query.lang.matcher import Matcher, MatchOp
-from lakerunner_query.lang.promql import go_regex
+from lakerunner_query.gotext import regexp
+from lakerunner_query.gotext.strconv import is_utf8, quote_promql, unquote_promql
 from lakerunner_query.lang.promql.ast import NO_SHIFT, Selector
 from lakerunner_query.lang.promql.cursor import Cursor, merged
-from lakerunner_query.lang.promql.strings import is_utf8, quote, unquote
 from lakerunner_query.lang.promql.tokens import IDENTIFIER, LABEL_NAMES, METRIC_NAMES, STRING, Token
+from lakerunner_query.syntax import Matcher, MatchOp
 
 NAME = "__name__"
 STARTS = METRIC_NAMES | {"{"}
@@ -42,13 +42,13 @@ def _in_braces(cursor: Cursor, opening: Token) -> Selector:
 
 def _matcher(cursor: Cursor) -> Matcher:
     token = cursor.expect({IDENTIFIER, STRING}, _LIST, 'identifier or "}"')
-    name = unquote(token.text) if token.kind == STRING else token.text
+    name = unquote_promql(token.text) if token.kind == STRING else token.text
     if token.kind == STRING and cursor.next.kind not in _MATCH_OPS:
         return Matcher(NAME, MatchOp.EQUAL, name)
     op = MatchOp(cursor.expect(_MATCH_OPS, _LIST, "label matching operator").kind)
     literal = cursor.expect({STRING}, _LIST, "string")
-    value = unquote(literal.text)
-    if op.is_regex and (reason := go_regex.complaint(value)):
+    value = unquote_promql(literal.text)
+    if op.is_regex and (reason := regexp.complaint(value)):
         raise cursor.failure(reason, merged(token.span, literal.span))
     return Matcher(name, op, value)
 
@@ -67,7 +67,7 @@ def labels(cursor: Cursor) -> tuple[str, ...]:
 
 def _label(cursor: Cursor) -> str:
     token = cursor.expect(LABEL_NAMES | {STRING}, _GROUPING, "label")
-    name = unquote(token.text) if token.kind == STRING else token.text
+    name = unquote_promql(token.text) if token.kind == STRING else token.text
     if not name or not is_utf8(name):
-        raise cursor.failure(f"invalid label name for grouping: {quote(name)}", token.span)
+        raise cursor.failure(f"invalid label name for grouping: {quote_promql(name)}", token.span)
     return name

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from lakerunner_query.lang.promql.ast import Aggregate, Binary, Call, Expr, Paren, Subquery, Unary, children
 from lakerunner_query.lang.promql.printer import aggregator, operator, own_text, subquery_suffix
-from lakerunner_query.lang.promql.unwinding import Task, gathered, unwind
+from lakerunner_query.syntax import Task, gathered, unwind
 
 MAX_LINE = 100
 """Bytes; what is longer is split where it can be."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from lakerunner_query.lang.matcher import Matcher, MatchOp
-from lakerunner_query.lang.promql import durations, numbers
+from lakerunner_query.gotext import durations, strconv
+from lakerunner_query.gotext.strconv import quote_promql
 from lakerunner_query.lang.promql.ast import (
     OPERATIONS,
     Aggregate,
@@ -34,8 +34,7 @@ from lakerunner_query.lang.promql.ast import (
     Unary,
     children,
 )
-from lakerunner_query.lang.promql.strings import quote
-from lakerunner_query.lang.promql.unwinding import Task, gathered, unwind
+from lakerunner_query.syntax import Matcher, MatchOp, Task, gathered, unwind
 
 _NAME = "__name__"
 _PLAIN_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -75,7 +74,7 @@ def _leaf_text(expr: Number | Text | Selector | Matrix) -> str:
         case Number():
             return _number(expr)
         case Text():
-            return quote(expr.value)
+            return quote_promql(expr.value)
         case Selector():
             return selected(expr) + _at(expr.shift) + _reach(expr) + _offset(expr.shift)
         case Matrix():
@@ -89,7 +88,7 @@ def selected(expr: Selector) -> str:
 
 
 def matcher_text(matcher: Matcher) -> str:
-    return f"{_label(matcher.name)}{matcher.op}{quote(matcher.value)}"
+    return f"{_label(matcher.name)}{matcher.op}{quote_promql(matcher.value)}"
 
 
 def range_suffix(expr: Matrix) -> str:
@@ -125,9 +124,9 @@ def _matching(matching: Matching) -> str:
         shown += f" group_{side} ({_labels(matching.include)})"
     left, right = matching.fill_left, matching.fill_right
     if left is not None and left == right:
-        return f"{shown} fill ({numbers.general_text(left)})"
-    shown += "" if left is None else f" fill_left ({numbers.general_text(left)})"
-    return shown + ("" if right is None else f" fill_right ({numbers.general_text(right)})")
+        return f"{shown} fill ({strconv.general_text(left)})"
+    shown += "" if left is None else f" fill_left ({strconv.general_text(left)})"
+    return shown + ("" if right is None else f" fill_right ({strconv.general_text(right)})")
 
 
 def _is_name(matcher: Matcher, name: str) -> bool:
@@ -139,11 +138,11 @@ def _labels(names: tuple[str, ...]) -> str:
 
 
 def _label(name: str) -> str:
-    return name if _PLAIN_LABEL.fullmatch(name) else quote(name)
+    return name if _PLAIN_LABEL.fullmatch(name) else quote_promql(name)
 
 
 def _number(expr: Number) -> str:
-    return _seconds(expr.value) if expr.is_duration else numbers.text(expr.value)
+    return _seconds(expr.value) if expr.is_duration else strconv.text(expr.value)
 
 
 def _seconds(value: float) -> str:
@@ -182,7 +181,7 @@ def _duration(duration: Duration) -> str:
 
 def _duration_text(expr: DurationExpr) -> Task[str]:
     if isinstance(expr, DurationNumber):
-        return _seconds(expr.seconds) if expr.is_duration else numbers.text(expr.seconds)
+        return _seconds(expr.seconds) if expr.is_duration else strconv.text(expr.seconds)
     below: list[str] = yield gathered(map(_duration_text, expr.arguments))
     match expr.op:
         case "step" | "range":

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakerunner_query.gotext.strconv import quote_promql
 from lakerunner_query.lang.promql.ast import Span
-from lakerunner_query.lang.promql.strings import quote
 
 IDENTIFIER = "identifier"
 METRIC_IDENTIFIER = "metric identifier"
@@ -71,7 +71,7 @@ class Token:
             case "end of input":
                 return self.kind
             case "identifier" | "metric identifier":
-                return f"{self.kind} {quote(self.text)}"
+                return f"{self.kind} {quote_promql(self.text)}"
             case "string" | "number" | "duration":
                 return f"{self.kind} {_shortened(self.text)}"
         if self.kind in MODIFIERS:
@@ -82,4 +82,8 @@ class Token:
 
 
 def _shortened(text: str) -> str:
-    return f"{quote(text[:10])}..." if len(text.encode(errors="surrogateescape")) > 10 else quote(text)
+    return (
+        f"{quote_promql(text[:10])}..."
+        if len(text.encode(errors="surrogateescape")) > 10
+        else quote_promql(text)
+    )

@@ -24,8 +24,8 @@ from lakerunner_query.lang.logql.ast import (
     Rename,
     Stage,
 )
-from lakerunner_query.lang.matcher import Matcher
 from lakerunner_query.plan.logical import Pipeline, RunStages
+from lakerunner_query.syntax import Matcher
 
 EXTRACTED = "_extracted"
 SPECIAL = "__"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from lakerunner_query.lang import regex
+from lakerunner_query.gotext import regexp
 from lakerunner_query.lang.logql.ast import Decolorize, FilterOp, LineFilter, LineFormat, Stage, Unpack
 from lakerunner_query.plan.logical import Nothing, Pipeline, RunStages
 
@@ -70,7 +70,7 @@ def _with_stages(plan: RunStages, stages: Iterable[Stage]) -> RunStages:
 
 
 def _literal(line: LineFilter) -> LineFilter:
-    if line.op.is_regex and not line.ips and all(regex.literal(value) is not None for value in line.values):
+    if line.op.is_regex and not line.ips and all(regexp.literal(value) is not None for value in line.values):
         return replace(line, op=_PLAIN[line.op])
     return line
 

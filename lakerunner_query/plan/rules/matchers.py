@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakerunner_query.lang import regex
-from lakerunner_query.lang.matcher import Matcher, MatchOp
+from lakerunner_query.gotext import regexp
 from lakerunner_query.plan.logical import Nothing, Pipeline, RunStages
+from lakerunner_query.syntax import Matcher, MatchOp
 
 _PLAIN = {MatchOp.REGEX: MatchOp.EQUAL, MatchOp.NOT_REGEX: MatchOp.NOT_EQUAL}
 
@@ -42,7 +42,7 @@ def with_matchers(plan: RunStages, matchers: tuple[Matcher, ...]) -> RunStages:
 
 
 def _literal(matcher: Matcher) -> Matcher:
-    if matcher.op.is_regex and regex.literal(matcher.value) is not None:
+    if matcher.op.is_regex and regexp.literal(matcher.value) is not None:
         return replace(matcher, op=_PLAIN[matcher.op])
     return matcher
 

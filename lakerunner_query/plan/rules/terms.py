@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakerunner_query.lang import regex
-from lakerunner_query.lang.matcher import Matcher, MatchOp
+from lakerunner_query.gotext import regexp
 from lakerunner_query.plan.logical import Pipeline, RunStages
+from lakerunner_query.syntax import Matcher, MatchOp
 from resources.lake.terms import alternatives
 
 MAX_TERMS = 16
@@ -33,7 +33,7 @@ def demanded_values(matcher: Matcher) -> tuple[str, ...]:
     if matcher.op is MatchOp.EQUAL:
         values: tuple[str, ...] | None = (matcher.value,)
     elif matcher.op is MatchOp.REGEX:
-        values = regex.alternation(matcher.value)
+        values = regexp.alternation(matcher.value)
     else:
         values = None
     return () if values is None or "" in values else values

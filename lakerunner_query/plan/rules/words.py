@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lakerunner_query.lang import regex
+from lakerunner_query.gotext import regexp
+from lakerunner_query.gotext.regexp_words import required
 from lakerunner_query.lang.logql.ast import FilterOp, LineFilter, Stage
-from lakerunner_query.lang.matcher import Matcher, MatchOp
-from lakerunner_query.lang.required import required
 from lakerunner_query.plan.logical import Pipeline, RunStages, Words
 from lakerunner_query.plan.rules.labels import stored_matches
 from lakerunner_query.plan.rules.lines import CHANGES_LINES
 from lakerunner_query.plan.rules.terms import MAX_TERMS, MAX_VALUES
+from lakerunner_query.syntax import Matcher, MatchOp
 from resources.lake.tokens import inner_tokens, tokens
 
 NOT_INDEXED = frozenset({"detected_level", "severity_text"})
@@ -97,7 +97,7 @@ def _label_words(matcher: Matcher) -> Words | None:
 def _values(matcher: Matcher) -> tuple[str, ...]:
     if matcher.op is MatchOp.EQUAL:
         return (matcher.value,)
-    return (regex.alternation(matcher.value) or ()) if matcher.op is MatchOp.REGEX else ()
+    return (regexp.alternation(matcher.value) or ()) if matcher.op is MatchOp.REGEX else ()
 
 
 def _is_indexed(name: str, value: str) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakerunner_query.lang.matcher import Matcher, MatchOp
+from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.worker.logs.frames import integers
 from lakerunner_query.worker.logs.pushed import ID_DIGITS
 from lakerunner_query.worker.logs.sources import as_hex, sources_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakerunner_query.lang.logql.ast import LineFilter
-from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.syntax import Matcher
 from lakerunner_query.worker.logs.pushed import LINE, Conditions, Key, add_labels, add_lines, identifier
 from lakerunner_query.worker.opening import Opened
 

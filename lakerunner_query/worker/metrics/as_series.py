@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_query.evaluate.failures import EvaluationError
-from lakerunner_query.evaluate.spelling import label_set
+from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.vectors import Labels, Objects, Series
+from lakerunner_query.gotext.strconv import label_set
 from lakerunner_query.worker.metrics.derived import Block, united
 from lakerunner_query.worker.metrics.joined import Rows
 from lakerunner_query.worker.metrics.places import ranges

@@ -13,9 +13,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from lakerunner_query.evaluate.histogram import Hint, Histogram, detect_reset
 from lakerunner_query.evaluate.histogram.columns import columns_of
 from lakerunner_query.evaluate.histogram.falling import any_fell
+from lakerunner_query.evaluate.histogram.model import Hint, Histogram
+from lakerunner_query.evaluate.histogram.resets import detect_reset
 from lakerunner_query.evaluate.vectors import Objects
 from resources.arrays import Int64s
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from lakerunner_query.evaluate.source import Answered
 from lakerunner_query.execute.work import RollupRef, SegmentRef
-from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.syntax import Matcher
 from lakerunner_query.windows.buckets import Buckets, Columns, of_samples, over_buckets, together
 from lakerunner_query.windows.choice import Piece, choose
 from lakerunner_query.windows.functions import BY_SELECTOR, Evaluated, Function, Grid

@@ -13,7 +13,7 @@ from lakerunner_query.evaluate.labels import SharedLabels
 from lakerunner_query.evaluate.selecting import is_stale
 from lakerunner_query.evaluate.vectors import Series
 from lakerunner_query.execute.shard_answer import Trait
-from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.syntax import Matcher
 from lakerunner_query.worker.metrics.families import Shard
 from lakerunner_query.worker.metrics.row_groups import HISTOGRAM_BYTES
 

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_query.lang import regex
-from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.gotext import regexp
+from lakerunner_query.syntax import Matcher
 from lakerunner_query.worker.metrics.families import families
 from resources.arrays import Flags, Int32s, Int64s, UInt64s
 from resources.lake.series import NAME_LABEL
@@ -166,7 +166,7 @@ class SeriesTable:
 def verdicts(matcher: Matcher, texts: list[str]) -> list[bool]:
     """Whether each text satisfies the matcher; an absent label is the empty text."""
     if matcher.op.is_regex:
-        hits = regex.full_matches(matcher.value, texts)
+        hits = regexp.full_matches(matcher.value, texts)
     else:
         hits = [text == matcher.value for text in texts]
     return [not hit for hit in hits] if matcher.op.is_negative else hits

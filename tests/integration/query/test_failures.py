@@ -198,7 +198,7 @@ def test_a_query_over_its_time_says_what_to_narrow(lake: Lake, stack: Stack, slo
 
 
 def test_a_dead_index_connection_is_tried_again_and_then_503(lake: Lake, stack: Stack) -> None:
-    from resources.index.postgres import IndexUnavailableError
+    from resources.index.postgres.connections import IndexUnavailableError
 
     class Flaky:
         failures = 0

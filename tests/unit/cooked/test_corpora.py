@@ -98,7 +98,7 @@ def test_every_row_of_every_payload_is_found_again(signal: Signal, shape: str, t
 
 def _arrival(lake: Lake, name: str, signal: Signal) -> int:
     """As the task takes it: the file's time, inside its arrival hour."""
-    from lakerunner_assets.cooked.task import HOUR_NS
+    from resources.lake.timecut import HOUR_NS
 
     path = next((lake.folder / "raw" / f"otel-raw/acme/c/{signal.value}").rglob(name))
     return min(max(path.stat().st_mtime_ns // 1000 * 1000, HOUR + 1), HOUR + HOUR_NS)

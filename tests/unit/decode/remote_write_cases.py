@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from lakerunner_assets.decode.door import Request
 from lakerunner_assets.decode.payload import payload_of
 from lakerunner_assets.decode.push.remote_write import decode_remote_write
-from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from lakerunner_assets.decode.result import Decoded, Place
 from resources.lake import streams
+from resources.lake.options import DecodeOptions
 from resources.proto.prometheus import WriteRequest
 
 MARK = b"\xc2\xa9\x07\x17prometheus.WriteRequest"

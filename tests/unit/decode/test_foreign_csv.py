@@ -18,8 +18,9 @@ from lakerunner_assets.decode.errors import MalformedError, TooLargeError
 from lakerunner_assets.decode.foreign import csv_kernel
 from lakerunner_assets.decode.foreign.csv import MAX_WIDTH, csv_windows, decode_csv, read_header
 from lakerunner_assets.decode.payload import open_payload, payload_of
-from lakerunner_assets.decode.result import DecodeOptions, Place
+from lakerunner_assets.decode.result import Place
 from resources.lake.layout import Signal
+from resources.lake.options import DecodeOptions
 from tests.unit.decode.foreign_files import decode_rows, decoded, notes_of
 
 Cells = dict[str, str | None]

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from lakerunner_assets.decode.errors import MalformedError, TooLargeError
 from lakerunner_assets.decode.json import scan_lines as kernels
 from lakerunner_assets.decode.json import windows
-from lakerunner_assets.decode.json.lines import RawRows, line_windows, scan_lines
+from lakerunner_assets.decode.json.lines import RawRows, scan_lines
+from lakerunner_assets.decode.json.windows import line_windows
 from lakerunner_assets.decode.json_text import double_text
 from lakerunner_assets.decode.payload import open_payload, payload_of
 

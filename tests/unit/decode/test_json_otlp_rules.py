@@ -18,8 +18,9 @@ from lakerunner_assets.decode.json import otlp
 from lakerunner_assets.decode.json.otlp import decode_otlp_json, requests
 from lakerunner_assets.decode.otlp.logs import decode_logs
 from lakerunner_assets.decode.payload import open_payload, payload_of
-from lakerunner_assets.decode.result import DecodeOptions, Place
+from lakerunner_assets.decode.result import Place
 from resources.lake.layout import Signal
+from resources.lake.options import DecodeOptions
 from tests.unit.decode.test_json_otlp import read, same, transcoded
 
 

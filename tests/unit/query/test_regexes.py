@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakerunner_query.lang.regex import for_duckdb, full_matches
+from lakerunner_query.gotext.regexp import for_duckdb, full_matches
 
 
 def test_label_regexes_are_anchored_and_see_newlines() -> None:

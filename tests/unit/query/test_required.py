@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.lang.required import required
+from lakerunner_query.gotext.regexp_words import required
 from resources.lake.tokens import inner_tokens, tokens
 
 

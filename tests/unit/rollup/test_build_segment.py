@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakerunner_assets.rollup import build, parts
-from lakerunner_assets.rollup.build import RolledUp
+from lakerunner_assets.rollup.parts import RolledUp
 from resources.lake import rollup_columns as rollup
 from resources.lake import series, streams
 from resources.lake.segment_file import read_facts, read_label_map

@@ -10,10 +10,10 @@ import pytest
 from obstore import exceptions as native
 
 from resources import object_store
-from resources.object_store import AlreadyExistsError, NotFoundError, UnavailableError, open_store
+from resources.object_store import open_store
 from resources.settings import Settings, SettingsError
 from resources.store.client import ObjectStore
-from resources.store.errors import translate
+from resources.store.errors import AlreadyExistsError, NotFoundError, UnavailableError, translate
 from resources.store.latency import LatencyTable
 from resources.store.retry import delay_bound, with_retries
 

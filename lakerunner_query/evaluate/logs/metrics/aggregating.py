@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lakerunner_query.evaluate.failures import EvaluationError
+from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.labels import Groups
 from lakerunner_query.evaluate.logs.metrics.context import Context
 from lakerunner_query.evaluate.logs.metrics.labels import groups_of

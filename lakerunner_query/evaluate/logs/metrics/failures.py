@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.evaluate.failures import EvaluationError
+from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.logs.columns import ERROR, PRESERVE_ERROR, has_text, holds, overlaid
 from lakerunner_query.evaluate.logs.frame import ABSENT, Category, Column, LogFrame
 from lakerunner_query.evaluate.logs.metrics.series import Naming
 from lakerunner_query.evaluate.logs.stages.failures import JSON_PARSER, LOGFMT_PARSER
 from lakerunner_query.evaluate.logs.wanted import names_in
-from lakerunner_query.evaluate.spelling import label_set
 from lakerunner_query.evaluate.vectors import Labels
+from lakerunner_query.gotext.strconv import label_set
 from lakerunner_query.lang.logql.ast import LabelFilter, RangeAggregation
 from resources.arrays import Flags
 

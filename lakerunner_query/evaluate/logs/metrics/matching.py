@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakerunner_query.evaluate.failures import EvaluationError
+from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.labels import coded, kept, replaced, value_of, without
 from lakerunner_query.evaluate.logs.metrics.context import Context
 from lakerunner_query.evaluate.logs.metrics.labels import filled, key_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.errors import Position
-from lakerunner_query.evaluate.failures import EvaluationError
+from lakerunner_query.errors import EvaluationError, Position
 from lakerunner_query.evaluate.logs.metrics.aggregating import aggregate, check_times
 from lakerunner_query.evaluate.logs.metrics.binary import Value, operate
 from lakerunner_query.evaluate.logs.metrics.context import Context

@@ -23,8 +23,8 @@ from lakerunner_query.evaluate.logs.stages.names import sanitised
 from lakerunner_query.evaluate.logs.stages.pattern_text import parser_pattern
 from lakerunner_query.evaluate.logs.stages.placing import placed
 from lakerunner_query.evaluate.logs.stages.scanning import Fields, Wanted, grown_scan, is_wanted
+from lakerunner_query.gotext.regexp import InvalidRegexError, check
 from lakerunner_query.lang.logql.ast import Pattern, Regexp
-from lakerunner_query.lang.regex import InvalidRegexError, check
 from resources.arrays import Bytes, Flags, Int32s, Int64s
 
 _GROUP = re.compile(

@@ -15,7 +15,7 @@ from lakerunner_query.evaluate.logs.columns import ERROR, ERROR_DETAILS, SPECIAL
 from lakerunner_query.evaluate.logs.frame import Category, LogFrame
 from lakerunner_query.evaluate.logs.stages.label_filters import matches
 from lakerunner_query.lang.logql.ast import Drop, Keep
-from lakerunner_query.lang.matcher import Matcher
+from lakerunner_query.syntax import Matcher
 from resources.arrays import Flags
 
 Items = tuple[str | Matcher, ...]

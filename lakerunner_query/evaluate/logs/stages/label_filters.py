@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 
 from lakerunner_query.evaluate.logs.addresses import address_range
 from lakerunner_query.evaluate.logs.columns import ERROR, ERROR_DETAILS, absent, column_of, has_text, holds
-from lakerunner_query.evaluate.logs.conversions import converted, duration_ns, number, size
 from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.stages.failures import LABEL_FILTER, failed
+from lakerunner_query.gotext.conversions import converted, duration_ns, number, size
+from lakerunner_query.gotext.regexp import anchored
 from lakerunner_query.lang.logql.ast import (
     CompareOp,
     LabelAnd,
@@ -30,8 +31,7 @@ from lakerunner_query.lang.logql.ast import (
     LabelOr,
     Unit,
 )
-from lakerunner_query.lang.matcher import Matcher, MatchOp
-from lakerunner_query.lang.regex import anchored
+from lakerunner_query.syntax import Matcher, MatchOp
 from resources.arrays import Doubles, Flags
 
 _CONVERT: dict[Unit, Callable[[str], float]] = {

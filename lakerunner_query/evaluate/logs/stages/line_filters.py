@@ -15,8 +15,8 @@ from lakerunner_query.evaluate.logs.kernels.patterns import matching_rows
 from lakerunner_query.evaluate.logs.kernels.searching import containing_rows
 from lakerunner_query.evaluate.logs.kernels.text import text_of
 from lakerunner_query.evaluate.logs.stages.pattern_text import filter_pattern
+from lakerunner_query.gotext.regexp import literal
 from lakerunner_query.lang.logql.ast import LineFilter
-from lakerunner_query.lang.regex import literal
 from resources.arrays import Flags
 
 

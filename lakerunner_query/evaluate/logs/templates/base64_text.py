@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import re
 
-from lakerunner_query.evaluate.logs.templates.values import from_bytes, to_bytes
+from lakerunner_query.gotext.values import from_bytes, to_bytes
 
 _ALPHABET = re.compile(rb"[A-Za-z0-9+/]*")
 

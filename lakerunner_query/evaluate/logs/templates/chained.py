@@ -10,11 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from lakerunner_query.evaluate.logs.templates.chains import Chain, Step
-from lakerunner_query.evaluate.logs.templates.limits import Budget, allow_text
-from lakerunner_query.evaluate.logs.templates.printing import printed
-from lakerunner_query.evaluate.logs.templates.regexes import replace_all_in
-from lakerunner_query.evaluate.logs.templates.signatures import Row
-from lakerunner_query.evaluate.logs.templates.values import TemplateError
+from lakerunner_query.gotext.fmt_print import printed
+from lakerunner_query.gotext.limits import Budget, allow_text
+from lakerunner_query.gotext.regexp import replace_all_in
+from lakerunner_query.gotext.values import Row, TemplateError
 
 _AT_ONCE: dict[str, Callable[[list[str], tuple[Any, ...], tuple[Any, ...]], list[str] | None]] = {
     "regexReplaceAll": lambda texts, before, after: (

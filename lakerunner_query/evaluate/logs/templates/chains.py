@@ -14,8 +14,7 @@ from enum import Enum
 from typing import Any
 
 from lakerunner_query.evaluate.logs.templates.functions import FUNCTIONS
-from lakerunner_query.evaluate.logs.templates.signatures import ANY, FLOAT, INT, STRING, TIME, VALUE, Function
-from lakerunner_query.lang.gotemplate.ast import (
+from lakerunner_query.gotext.template.ast import (
     Action,
     Command,
     Field,
@@ -25,6 +24,7 @@ from lakerunner_query.lang.gotemplate.ast import (
     Pipeline,
     String,
 )
+from lakerunner_query.gotext.values import ANY, FLOAT, INT, STRING, TIME, VALUE, Function
 
 
 class Source(Enum):

@@ -13,10 +13,19 @@ from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
 from functools import reduce
 from typing import Any
 
-from lakerunner_query.evaluate.logs.templates.byte_sizes import parsed_bytes
-from lakerunner_query.evaluate.logs.templates.casting import to_float, to_int
-from lakerunner_query.evaluate.logs.templates.signatures import ANY, FLOAT, INT, STRING, Function, function
-from lakerunner_query.evaluate.logs.templates.values import Int64, TemplateError, wrapped
+from lakerunner_query.gotext.conversions import to_float, to_int
+from lakerunner_query.gotext.durations import parsed_bytes
+from lakerunner_query.gotext.values import (
+    ANY,
+    FLOAT,
+    INT,
+    STRING,
+    Function,
+    Int64,
+    TemplateError,
+    function,
+    wrapped,
+)
 
 Operation = Callable[[Decimal, Decimal], Decimal]
 _EXACT = Context(prec=2000)

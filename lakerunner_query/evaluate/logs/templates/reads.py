@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from lakerunner_query.lang.gotemplate.ast import (
+from lakerunner_query.gotext.template.ast import (
     Action,
     Block,
     Branch,

@@ -20,14 +20,12 @@ from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.logs.frame import ABSENT, Column, LogFrame
 from lakerunner_query.evaluate.logs.templates.chained import chained
 from lakerunner_query.evaluate.logs.templates.chains import Chain, Source
-from lakerunner_query.evaluate.logs.templates.errors import ExecutionError
-from lakerunner_query.evaluate.logs.templates.execution import Execution
-from lakerunner_query.evaluate.logs.templates.limits import Budget, allow_text
 from lakerunner_query.evaluate.logs.templates.reads import Reads
-from lakerunner_query.evaluate.logs.templates.signatures import Row
 from lakerunner_query.evaluate.logs.templates.template import Computed, Label, Piece, Plain, Template
-from lakerunner_query.evaluate.logs.templates.times import Time
-from lakerunner_query.evaluate.logs.templates.values import Labels, from_bytes
+from lakerunner_query.gotext.limits import Budget, allow_text
+from lakerunner_query.gotext.template.execute import Execution
+from lakerunner_query.gotext.time import Time
+from lakerunner_query.gotext.values import ExecutionError, Labels, Row, from_bytes
 from resources.arrays import Int32s, Int64s
 
 

@@ -15,18 +15,9 @@ from functools import lru_cache
 from lakerunner_query.evaluate.logs.templates.chains import Chain, chain_of
 from lakerunner_query.evaluate.logs.templates.functions import FUNCTIONS
 from lakerunner_query.evaluate.logs.templates.reads import Reads, reads_of
-from lakerunner_query.lang.gotemplate import ast
-from lakerunner_query.lang.gotemplate.ast import (
-    Action,
-    Call,
-    Field,
-    Node,
-    Operand,
-    Pipeline,
-    Text,
-    Tree,
-)
-from lakerunner_query.lang.gotemplate.parser import parse
+from lakerunner_query.gotext.template import ast
+from lakerunner_query.gotext.template.ast import Action, Call, Field, Node, Operand, Pipeline, Text, Tree
+from lakerunner_query.gotext.template.parser import parse
 
 
 @dataclass(frozen=True, slots=True)

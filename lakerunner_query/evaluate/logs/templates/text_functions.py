@@ -13,11 +13,20 @@ from typing import Any, NoReturn
 from urllib.parse import quote_plus
 
 from lakerunner_query.evaluate.logs.templates.base64_text import b64dec
-from lakerunner_query.evaluate.logs.templates.limits import allow_text
-from lakerunner_query.evaluate.logs.templates.regexes import count, replace_all, replace_all_literally
-from lakerunner_query.evaluate.logs.templates.signatures import ANY, INT, STRING, Function, function
-from lakerunner_query.evaluate.logs.templates.values import TemplateError, from_bytes, to_bytes, truth
-from lakerunner_query.lang.gotemplate.quoting import quote
+from lakerunner_query.gotext.limits import allow_text
+from lakerunner_query.gotext.regexp import count, replace_all, replace_all_literally
+from lakerunner_query.gotext.strconv import quote
+from lakerunner_query.gotext.values import (
+    ANY,
+    INT,
+    STRING,
+    Function,
+    TemplateError,
+    from_bytes,
+    function,
+    to_bytes,
+    truth,
+)
 
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)

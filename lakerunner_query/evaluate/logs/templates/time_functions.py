@@ -5,32 +5,25 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from lakerunner_query.evaluate.logs.templates.durations import (
-    Duration,
-    DurationError,
-    parsed_duration,
-    spelled_duration,
-)
-from lakerunner_query.evaluate.logs.templates.formatting import Flags, Month, Weekday, formatted_value
-from lakerunner_query.evaluate.logs.templates.layouts import formatted, spelled
-from lakerunner_query.evaluate.logs.templates.signatures import (
+from lakerunner_query.gotext.durations import Duration, DurationError, parsed_duration, spelled_duration
+from lakerunner_query.gotext.fmt import Flags, Month, Weekday, formatted_value
+from lakerunner_query.gotext.strconv import quote
+from lakerunner_query.gotext.template.numbers import INT_MAX, INT_MIN
+from lakerunner_query.gotext.time import SECOND, UTC_ZONE, ZERO_TIME, Time, formatted, moment, spelled, zone
+from lakerunner_query.gotext.time_parse import TimeParseError, parsed
+from lakerunner_query.gotext.values import (
     ANY,
     DURATION,
     INT,
     STRING,
     Function,
+    Int64,
     Row,
+    TemplateError,
     function,
+    wrapped,
 )
-from lakerunner_query.evaluate.logs.templates.signatures import (
-    TIME as A_TIME,
-)
-from lakerunner_query.evaluate.logs.templates.time_parsing import parsed
-from lakerunner_query.evaluate.logs.templates.time_settling import TimeParseError
-from lakerunner_query.evaluate.logs.templates.times import SECOND, UTC_ZONE, ZERO_TIME, Time, moment, zone
-from lakerunner_query.evaluate.logs.templates.values import Int64, TemplateError, wrapped
-from lakerunner_query.lang.gotemplate.numbers import INT_MAX, INT_MIN
-from lakerunner_query.lang.gotemplate.quoting import quote
+from lakerunner_query.gotext.values import TIME as A_TIME
 
 _LONGEST = 40
 _EPOCH = re.compile(r"[+-]?[0-9]+")

@@ -25,7 +25,7 @@ from lakerunner_query.lang.logql.vocabulary import (
     UNWRAPPED,
     VECTOR_AGGREGATIONS,
 )
-from lakerunner_query.lang.matcher import Matcher, MatchOp
+from lakerunner_query.syntax import Matcher, MatchOp
 
 names = st.sampled_from(("a", "b_1", "_c", "sum", "ip", "rate", "bytes", "duration", "vector", "größe"))
 texts = st.text(st.characters(exclude_characters="\ufffd", exclude_categories=["Cs"]), max_size=8)

@@ -7,11 +7,10 @@ import time
 
 import pytest
 
-from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.evaluate.logs.templates import limits
+from lakerunner_query.errors import LimitExceededError, TemplateSyntaxError
 from lakerunner_query.evaluate.logs.templates.rendering import rendered
 from lakerunner_query.evaluate.logs.templates.template import compiled
-from lakerunner_query.lang.gotemplate.errors import TemplateSyntaxError
+from lakerunner_query.gotext import limits
 from tests.unit.query.logql.template_frames import NOW_NS, frame_of, text_of
 
 LOOPS = [

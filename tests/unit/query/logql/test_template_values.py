@@ -9,15 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.logs.templates.casting import to_float, to_int
-from lakerunner_query.evaluate.logs.templates.durations import parsed_duration, spelled_duration
-from lakerunner_query.evaluate.logs.templates.floats import spell
-from lakerunner_query.evaluate.logs.templates.layouts import formatted, spelled
-from lakerunner_query.evaluate.logs.templates.printing import sprintf
-from lakerunner_query.evaluate.logs.templates.time_parsing import parsed
-from lakerunner_query.evaluate.logs.templates.time_settling import TimeParseError
-from lakerunner_query.evaluate.logs.templates.times import SECOND, UTC_ZONE, Time, civil, days_of, zone
-from lakerunner_query.lang.gotemplate.quoting import quote, unquote
+from lakerunner_query.gotext.conversions import to_float, to_int
+from lakerunner_query.gotext.durations import parsed_duration, spelled_duration
+from lakerunner_query.gotext.fmt_print import sprintf
+from lakerunner_query.gotext.strconv import quote, spell, unquote
+from lakerunner_query.gotext.time import SECOND, UTC_ZONE, Time, civil, days_of, formatted, spelled, zone
+from lakerunner_query.gotext.time_parse import TimeParseError, parsed
 from tests.unit.query.logql.template_frames import text_of
 
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.failures import EvaluationError
+from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.execute import metric_slices
 from lakerunner_query.execute.metric_answer import MetricAnswer, Note, RenderedSeries

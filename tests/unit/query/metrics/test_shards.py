@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from lakerunner_assets.segments.metric_columns import OPTIONAL
 from lakerunner_query.errors import QueryError
-from lakerunner_query.evaluate.histogram import CUSTOM, Histogram
-from lakerunner_query.evaluate.histogram.model import Hint, buckets_at
+from lakerunner_query.evaluate.histogram.model import CUSTOM, Hint, Histogram, buckets_at
 from lakerunner_query.evaluate.vectors import Labels, Vector
 from lakerunner_query.execute.metric_answer import MetricAnswer, Note
 from lakerunner_query.execute.metric_shards import received, with_shards

@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.errors import LimitExceededError
+from lakerunner_query.errors import EvaluationError, LimitExceededError
 from lakerunner_query.evaluate.context import Options
-from lakerunner_query.evaluate.failures import EvaluationError
 from lakerunner_query.evaluate.notes import Annotation, Annotations, Forced
 from lakerunner_query.evaluate.promql import evaluate
-from lakerunner_query.evaluate.spelling import general, label_set, plain, quoted
 from lakerunner_query.evaluate.vectors import Scalar, Series, Steps
+from lakerunner_query.gotext.strconv import general, label_set, plain, quoted
 from lakerunner_query.lang.promql.ast import Span
 from lakerunner_query.lang.promql.parser import parse
 from tests.unit.query.promql.evaluating import STALE, Written, ask, table

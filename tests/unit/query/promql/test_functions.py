@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.failures import EvaluationError
+from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.functions import FUNCTIONS, dates
-from lakerunner_query.evaluate.functions.extremes import larger, smaller
 from lakerunner_query.evaluate.functions.simple import SIMPLE, cosh, sinh
 from lakerunner_query.evaluate.vectors import Steps
+from lakerunner_query.gotext.conversions import larger, smaller
 from lakerunner_query.lang.promql.functions import SIGNATURES
 from tests.unit.query.promql.functions_at_hand import answer, asked, is_nan, labels, ranged, said, source_of
 

@@ -12,16 +12,9 @@ from hypothesis import strategies as st
 
 from lakerunner_query.evaluate.functions import ranged as ranged_module
 from lakerunner_query.evaluate.functions.dense import dense_of
-from lakerunner_query.evaluate.histogram import (
-    CUSTOM,
-    Buckets,
-    Hint,
-    Histogram,
-    buckets_at,
-    detect_reset,
-    equal,
-)
-from lakerunner_query.evaluate.histogram.model import NO_BUCKETS
+from lakerunner_query.evaluate.histogram.arithmetic import equal
+from lakerunner_query.evaluate.histogram.model import CUSTOM, NO_BUCKETS, Buckets, Hint, Histogram, buckets_at
+from lakerunner_query.evaluate.histogram.resets import detect_reset
 from lakerunner_query.evaluate.vectors import Series, Steps
 from tests.unit.query.promql.functions_at_hand import Changed, answer, labels, source_of
 

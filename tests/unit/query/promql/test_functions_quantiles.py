@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from lakerunner_query.evaluate.failures import SAME_LABELS, EvaluationError
+from lakerunner_query.errors import SAME_LABELS, EvaluationError
 from lakerunner_query.evaluate.functions import bucketed
 from lakerunner_query.evaluate.functions.bucketed import bound_of
 from lakerunner_query.evaluate.functions.quantiles import open_metrics

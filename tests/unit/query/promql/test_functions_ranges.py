@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.context import Options
-from lakerunner_query.evaluate.failures import EvaluationError
-from lakerunner_query.evaluate.histogram import Histogram
+from lakerunner_query.evaluate.histogram.model import Histogram
 from lakerunner_query.evaluate.source import Answered
 from lakerunner_query.evaluate.vectors import Series
 from lakerunner_query.windows.functions import Evaluated

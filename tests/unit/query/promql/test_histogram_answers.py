@@ -11,21 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.histogram import (
-    CUSTOM,
-    Histogram,
-    NanFact,
-    buckets,
-    buckets_at,
-    fraction,
-    mean,
-    quantile,
-    stddev,
-    stdvar,
-    trim_lower,
-    trim_upper,
-)
 from lakerunner_query.evaluate.histogram.bounds import exponential_bounds
+from lakerunner_query.evaluate.histogram.fractions import fraction
+from lakerunner_query.evaluate.histogram.model import CUSTOM, Histogram, buckets_at
+from lakerunner_query.evaluate.histogram.moments import mean, stddev, stdvar
+from lakerunner_query.evaluate.histogram.quantiles import NanFact, quantile
+from lakerunner_query.evaluate.histogram.trim import trim_lower, trim_upper
+from lakerunner_query.evaluate.histogram.walk import buckets
 from tests.unit.query.promql.histogram_of_observations import (
     OBSERVATIONS,
     SCHEMAS,

@@ -11,23 +11,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.histogram import (
-    CUSTOM,
-    Hint,
-    Histogram,
-    IncompatibleHistogramsError,
-    KahanMean,
-    KahanSum,
+from lakerunner_query.evaluate.histogram.arithmetic import (
     add,
-    buckets_at,
-    compact,
     divide,
     equal,
-    growth,
     negate,
     reduce_resolution,
     scale,
     sub,
+)
+from lakerunner_query.evaluate.histogram.growth import growth
+from lakerunner_query.evaluate.histogram.kahan import KahanMean, KahanSum
+from lakerunner_query.evaluate.histogram.model import (
+    CUSTOM,
+    Hint,
+    Histogram,
+    IncompatibleHistogramsError,
+    buckets_at,
+    compact,
 )
 from tests.unit.query.promql.histogram_of_observations import (
     BOUNDS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakerunner_query.errors import ParseError, Position, PromParseError
+from lakerunner_query.gotext.regexp import complaint
 from lakerunner_query.lang.promql.features import STABLE, Features
-from lakerunner_query.lang.promql.go_regex import complaint
 from lakerunner_query.lang.promql.parser import parse, parse_selector
 
 SHIFTABLE = "an instant vector selector or range vector selector or a subquery"

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.logs.conversions import (
+from lakerunner_query.evaluate.logs.unwrapping import unwrapped
+from lakerunner_query.gotext.conversions import (
     ConversionError,
     converted,
     duration_ns,
@@ -19,7 +20,6 @@ from lakerunner_query.evaluate.logs.conversions import (
     number,
     size,
 )
-from lakerunner_query.evaluate.logs.unwrapping import unwrapped
 from lakerunner_query.lang.logql.ast import Conversion, Unwrap
 from tests.unit.query.logql.stages.frames import applied, frame_of, labels_of
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from lakerunner_query.lang.gotemplate.quoting import quote
-from lakerunner_query.lang.gotemplate.tokens import (
+from lakerunner_query.gotext.strconv import quote
+from lakerunner_query.gotext.template.ast import (
     ASSIGN,
     BOOL,
     CHAR,

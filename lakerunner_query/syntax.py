@@ -10,7 +10,43 @@ def depth(expr: Expr) -> Task[int]:
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, TypeVar
+
+from lakerunner_query.errors import Position
+
+# << A condition on a label: what all query languages here share.
+# <<
+# << {job="api", path=~"/v1/.*"}
+
+START = Position(1, 1)
+
+
+class MatchOp(StrEnum):
+    EQUAL = "="
+    NOT_EQUAL = "!="
+    REGEX = "=~"
+    NOT_REGEX = "!~"
+
+    @property
+    def is_regex(self) -> bool:
+        return self in {MatchOp.REGEX, MatchOp.NOT_REGEX}
+
+    @property
+    def is_negative(self) -> bool:
+        return self in {MatchOp.NOT_EQUAL, MatchOp.NOT_REGEX}
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """One condition on a stream label; an absent label has the empty value."""
+
+    name: str
+    op: MatchOp
+    value: str
+    position: Position = field(default=START, compare=False)
+
 
 T = TypeVar("T")
 Task = Generator[Generator[Any, Any, Any], Any, T]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from lakerunner_query.lang.gotemplate import tokens as t
-from lakerunner_query.lang.gotemplate.ast import (
+from lakerunner_query.gotext.strconv import UnquoteError, quote, unquote
+from lakerunner_query.gotext.template import ast as t
+from lakerunner_query.gotext.template.ast import (
     Action,
     Block,
     Break,
@@ -21,12 +22,11 @@ from lakerunner_query.lang.gotemplate.ast import (
     Pipeline,
     Range,
     Text,
+    Token,
     Tree,
     With,
 )
-from lakerunner_query.lang.gotemplate.pipelines import PipelineParser
-from lakerunner_query.lang.gotemplate.quoting import UnquoteError, quote, unquote
-from lakerunner_query.lang.gotemplate.tokens import Token
+from lakerunner_query.gotext.template.pipelines import PipelineParser
 
 _BRANCHES: dict[str, type[If | With | Range]] = {"if": If, "with": With, "range": Range}
 _MAX_NESTING = 50

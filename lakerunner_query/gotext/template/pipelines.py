@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import NoReturn
 
-from lakerunner_query.lang.gotemplate import tokens as t
-from lakerunner_query.lang.gotemplate.ast import (
+from lakerunner_query.errors import TemplateSyntaxError
+from lakerunner_query.gotext.strconv import UnquoteError, quote, unquote
+from lakerunner_query.gotext.template import ast as t
+from lakerunner_query.gotext.template.ast import (
     Bool,
     Chain,
     Command,
@@ -23,13 +25,11 @@ from lakerunner_query.lang.gotemplate.ast import (
     Operand,
     Pipeline,
     String,
+    Token,
     Variable,
 )
-from lakerunner_query.lang.gotemplate.errors import TemplateSyntaxError
-from lakerunner_query.lang.gotemplate.lexer import Lexer
-from lakerunner_query.lang.gotemplate.numbers import NumberError, constant
-from lakerunner_query.lang.gotemplate.quoting import UnquoteError, quote, unquote
-from lakerunner_query.lang.gotemplate.tokens import Token
+from lakerunner_query.gotext.template.lexer import Lexer
+from lakerunner_query.gotext.template.numbers import NumberError, constant
 
 _OPERANDS = frozenset(
     {t.BOOL, t.CHARACTER, t.COMPLEX, t.DOT, t.FIELD, t.IDENTIFIER, t.NUMBER, t.NIL}

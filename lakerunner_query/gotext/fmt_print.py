@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakerunner_query.evaluate.logs.templates.formatting import Flags, formatted_value, joined
-from lakerunner_query.evaluate.logs.templates.limits import allow_text
-from lakerunner_query.evaluate.logs.templates.values import type_name, unboxed
+from lakerunner_query.gotext.fmt import Flags, formatted_value, joined
+from lakerunner_query.gotext.limits import allow_text
+from lakerunner_query.gotext.values import type_name, unboxed
 
 _PLAIN = Flags()
 _MOST = 1_000_000

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 
-from lakerunner_query.lang.gotemplate.ast import Number
-from lakerunner_query.lang.gotemplate.quoting import UnquoteError, quote, unescape
-from lakerunner_query.lang.gotemplate.tokens import CHARACTER, COMPLEX
+from lakerunner_query.gotext.strconv import UnquoteError, quote, unescape
+from lakerunner_query.gotext.template.ast import CHARACTER, COMPLEX, Number
 
 _INTEGER = re.compile(
     r"(?P<sign>[+-]?)(?:0[xX](?P<hex>(?:_?[0-9a-fA-F])+)|0[bB](?P<binary>(?:_?[01])+)"

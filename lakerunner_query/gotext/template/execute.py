@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakerunner_query.evaluate.logs.templates.formatting import by_bytes
-from lakerunner_query.evaluate.logs.templates.limits import DEPTH, Budget, allow_text
-from lakerunner_query.evaluate.logs.templates.operands import Operands
-from lakerunner_query.evaluate.logs.templates.printing import printed
-from lakerunner_query.evaluate.logs.templates.signatures import Row
-from lakerunner_query.evaluate.logs.templates.values import Boxed, Labels, truth, unboxed
-from lakerunner_query.lang.gotemplate.ast import (
+from lakerunner_query.gotext.fmt import by_bytes
+from lakerunner_query.gotext.fmt_print import printed
+from lakerunner_query.gotext.limits import DEPTH, Budget, allow_text
+from lakerunner_query.gotext.template.ast import (
     Action,
     Block,
     Branch,
@@ -28,6 +25,8 @@ from lakerunner_query.lang.gotemplate.ast import (
     Tree,
     With,
 )
+from lakerunner_query.gotext.template.operands import Operands
+from lakerunner_query.gotext.values import Boxed, Labels, Row, truth, unboxed
 
 
 class _BreakError(Exception):

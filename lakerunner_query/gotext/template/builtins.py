@@ -12,22 +12,26 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote_plus
 
-from lakerunner_query.evaluate.logs.templates.printing import printed, sprint, sprintf, sprintln
-from lakerunner_query.evaluate.logs.templates.signatures import ANY, STRING, VALUE, Function, function
-from lakerunner_query.evaluate.logs.templates.values import (
+from lakerunner_query.gotext.fmt_print import printed, sprint, sprintf, sprintln
+from lakerunner_query.gotext.strconv import is_printable
+from lakerunner_query.gotext.values import (
+    ANY,
+    STRING,
+    VALUE,
     Boxed,
+    Function,
     Labels,
     TemplateError,
     Uint8,
     basic_kind,
     from_bytes,
+    function,
     size,
     to_bytes,
     truth,
     type_name,
     unboxed,
 )
-from lakerunner_query.lang.gotemplate.quoting import is_printable
 
 _HTML = str.maketrans({"\0": "\ufffd", '"': "&#34;", "'": "&#39;", "&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _SCRIPT = {

@@ -10,22 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lakerunner_query.evaluate.logs.templates.builtin_functions import LOGIC
-from lakerunner_query.evaluate.logs.templates.errors import ExecutionError
 from lakerunner_query.evaluate.logs.templates.functions import FUNCTIONS
-from lakerunner_query.evaluate.logs.templates.limits import Budget
-from lakerunner_query.evaluate.logs.templates.signatures import ANY, FLOAT, INT, STRING, VALUE, Function, Row
 from lakerunner_query.evaluate.logs.templates.time_functions import METHODS
-from lakerunner_query.evaluate.logs.templates.values import (
-    Boxed,
-    Int32,
-    Labels,
-    TemplateError,
-    truth,
-    type_name,
-    unboxed,
-)
-from lakerunner_query.lang.gotemplate.ast import (
+from lakerunner_query.gotext.limits import Budget
+from lakerunner_query.gotext.template.ast import (
     Bool,
     Chain,
     Command,
@@ -39,6 +27,24 @@ from lakerunner_query.lang.gotemplate.ast import (
     String,
     Tree,
     Variable,
+)
+from lakerunner_query.gotext.template.builtins import LOGIC
+from lakerunner_query.gotext.values import (
+    ANY,
+    FLOAT,
+    INT,
+    STRING,
+    VALUE,
+    Boxed,
+    ExecutionError,
+    Function,
+    Int32,
+    Labels,
+    Row,
+    TemplateError,
+    truth,
+    type_name,
+    unboxed,
 )
 
 _MISSING = object()

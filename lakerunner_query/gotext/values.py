@@ -8,8 +8,24 @@ Strings are runs of bytes in Go: bytes that are no UTF-8 are kept as surrogates 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from lakerunner_query.gotext.template.ast import Tree
+
+# << A template that failed on a row: Go's message, which becomes `__error_details__`.
+
+
+class ExecutionError(Exception):
+    """`template: line:1:2: executing "line" at <.foo>: …`; the column counts bytes from 0."""
+
+    def __init__(self, tree: Tree, node: Any, name: str, message: str) -> None:
+        before = tree.text[: node.position]
+        line = before.rpartition("\n")[2]
+        column = len(line.encode("utf-8", "surrogateescape"))
+        place = f"{tree.name}:{before.count(chr(10)) + 1}:{column}"
+        super().__init__(f'template: {place}: executing "{name}" at <{node}>: {message}')
 
 
 class TemplateError(Exception):
@@ -108,3 +124,65 @@ def from_bytes(raw: bytes) -> str:
 def wrapped(value: int) -> int:
     """Two's complement in 64 bits: Go's integers overflow silently."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+# << Texts quoted in Go's error messages about times and numbers.
+# <<
+# << >>> print(quoted_as_time('a"b\u00e9'))
+# << "a\"b\xc3\xa9"
+
+
+def quoted_as_time(text: str) -> str:
+    """Go's package time escapes every byte that is not plain ASCII."""
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(char: str) -> str:
+    if char in '"\\':
+        return "\\" + char
+    if " " <= char < "\x80":
+        return char
+    return "".join(f"\\x{byte:02x}" for byte in to_bytes(char))
+
+
+# << What a template's function takes: Go types of its parameters, and of those that may be any number.
+# <<
+# << function("trunc", trunc, "int", "string")          trunc(int, string)
+# << function("add", add, rest="interface {}")          add(...interface {})
+
+ANY, VALUE, STRING, INT, FLOAT, TIME = (
+    *("interface {}", "reflect.Value"),
+    *("string", "int", "float64", "time.Time"),
+)
+DURATION = "time.Duration"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What functions know of the row beside its labels."""
+
+    line: str
+    ns: int
+    now_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    name: str
+    call: Callable[..., Any]
+    parameters: tuple[str, ...] = ()
+    rest: str | None = None
+    """The type of all arguments behind the parameters; None: there may be none."""
+    of_row: bool = False
+    """The row comes first, before what the template gives."""
+    unusable: str = ""
+    """Why no template can call it, though Go has it."""
+
+    def type_of(self, position: int) -> str:
+        if position < len(self.parameters):
+            return self.parameters[position]
+        return self.rest or ANY
+
+
+def function(name: str, call: Callable[..., Any], *parameters: str, rest: str | None = None) -> Function:
+    return Function(name, call, parameters, rest)

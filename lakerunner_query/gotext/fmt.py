@@ -10,19 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakerunner_query.evaluate.logs.templates.durations import Duration, spelled_duration
-from lakerunner_query.evaluate.logs.templates.floats import VERBS, spell
-from lakerunner_query.evaluate.logs.templates.layouts import spelled
-from lakerunner_query.evaluate.logs.templates.limits import allow_text
-from lakerunner_query.evaluate.logs.templates.times import DAYS, MONTHS, Time
-from lakerunner_query.evaluate.logs.templates.values import (
-    Boxed,
-    Labels,
-    Uint8,
-    to_bytes,
-    type_name,
-)
-from lakerunner_query.lang.gotemplate.quoting import is_printable, quote
+from lakerunner_query.gotext.durations import Duration, spelled_duration
+from lakerunner_query.gotext.limits import allow_text
+from lakerunner_query.gotext.strconv import VERBS, is_printable, quote, spell
+from lakerunner_query.gotext.time import DAYS, MONTHS, Time, spelled
+from lakerunner_query.gotext.values import Boxed, Labels, Uint8, to_bytes, type_name
 
 _BASES = {"d": "d", "v": "d", "b": "b", "o": "o", "O": "o", "x": "x", "X": "X"}
 _DEEPEST = 60
