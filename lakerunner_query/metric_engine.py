@@ -23,7 +23,6 @@ from lakerunner_query.errors import (
     QueryTimeoutError,
     WorkFailedError,
 )
-from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.metric_answer import MetricAnswer, decode_metric_answer
@@ -44,6 +43,7 @@ from lakerunner_query.lang.promql.features import Features
 from lakerunner_query.lang.promql.parser import parsed
 from lakerunner_query.plan.metrics import Reads, reads
 from lakerunner_query.plan.rollups import rollups_for
+from lakerunner_query.vectors.vector import Steps
 from resources.index.types import Segment, TierView
 
 Answer = TypeVar("Answer")

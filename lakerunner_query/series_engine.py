@@ -13,7 +13,6 @@ from typing import Literal, Protocol, TypeVar
 
 from lakerunner_query.admission import Admission
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.metric_answer import SeriesAnswer, decode_series_answer
@@ -37,6 +36,7 @@ from lakerunner_query.execute.work import (
 from lakerunner_query.gathering import Gatherer
 from lakerunner_query.metric_engine import METRICS
 from lakerunner_query.plan.metrics import Reads
+from lakerunner_query.vectors.vector import Labels
 from resources.index.types import Segment
 
 SEGMENTS_PER_UNIT = 32

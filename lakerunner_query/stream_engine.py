@@ -16,7 +16,6 @@ from anyio.to_thread import run_sync
 
 from lakerunner_query.admission import Admission
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.pattern_answer import decode_patterns_answer
@@ -28,6 +27,7 @@ from lakerunner_query.plan.build import LogRange, build
 from lakerunner_query.plan.logical import LOGS, Nothing, ReadStreams
 from lakerunner_query.plan.optimise import optimise
 from lakerunner_query.syntax import Matcher
+from lakerunner_query.vectors.vector import Labels
 from resources.index.types import Segment
 
 SEGMENTS_PER_UNIT = 64

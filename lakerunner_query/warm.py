@@ -17,20 +17,20 @@ import numpy as np
 from lakerunner_query import warm_logs
 from lakerunner_query.errors import QueryError
 from lakerunner_query.evaluate.context import Options
-from lakerunner_query.evaluate.histogram.falling import any_fell
-from lakerunner_query.evaluate.histogram.many_quantiles import plain_quantiles
-from lakerunner_query.evaluate.histogram.model import Histogram, buckets_at
 from lakerunner_query.evaluate.promql import evaluate, settle
 from lakerunner_query.evaluate.source import Answered
-from lakerunner_query.evaluate.vectors import Labels, Series, Steps
+from lakerunner_query.histogram.kernels import any_fell
+from lakerunner_query.histogram.model import Histogram, buckets_at
+from lakerunner_query.histogram.quantiles import plain_quantiles
 from lakerunner_query.lang.promql.ast import Type
 from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.functions import SIGNATURES
 from lakerunner_query.lang.promql.parser import parse
 from lakerunner_query.rehearsal import rehearse
 from lakerunner_query.syntax import Matcher
-from lakerunner_query.windows.buckets import Buckets, of_samples, over_buckets
+from lakerunner_query.vectors.vector import Labels, Series, Steps
 from lakerunner_query.windows.functions import Function, Grid
+from lakerunner_query.windows.rollup_buckets import Buckets, of_samples, over_buckets
 from lakerunner_query.windows.samples import Samples
 from lakerunner_query.worker.logs.buckets import add_up
 from lakerunner_query.worker.metrics.kernels import copy_runs

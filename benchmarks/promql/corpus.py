@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.promql.samples import Sampled, labels_of
-from lakerunner_query.evaluate.histogram.model import Histogram, buckets_at
-from lakerunner_query.evaluate.vectors import Labels
+from lakerunner_query.histogram.model import Histogram, buckets_at
+from lakerunner_query.vectors.vector import Labels
 from resources.arrays import Doubles, Int64s
 
 HOUR_MS, DAY_MS, INTERVAL_MS = 3_600_000, 86_400_000, 15_000

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.promql.samples import STALE, Sampled, labels_of
-from lakerunner_query.evaluate.histogram.model import CUSTOM, Hint, Histogram, buckets_at, compact
-from lakerunner_query.evaluate.vectors import Labels
+from lakerunner_query.histogram.model import CUSTOM, Hint, Histogram, buckets_at, compact
+from lakerunner_query.vectors.vector import Labels
 from resources.arrays import Doubles, Int64s
 
 BASE_MS = 1_767_225_600_000

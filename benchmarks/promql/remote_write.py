@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.promql.samples import Sampled
-from lakerunner_query.evaluate.histogram.model import STALE as STALE_HISTOGRAM
-from lakerunner_query.evaluate.histogram.model import Buckets, Histogram
+from lakerunner_query.histogram.model import STALE as STALE_HISTOGRAM
+from lakerunner_query.histogram.model import Buckets, Histogram
 from lakerunner_query.windows.functions import STALE_BITS
 from resources.arrays import Doubles, Int64s
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakerunner_query.evaluate.histogram.model import Histogram
-from lakerunner_query.evaluate.vectors import NAME, Labels
+from lakerunner_query.histogram.model import Histogram
+from lakerunner_query.vectors.vector import NAME, Labels
 from lakerunner_query.windows.functions import STALE_BITS
 from resources.arrays import Doubles, Int64s
 

@@ -24,10 +24,10 @@ from lakerunner_query.api.loki_statistics import statistics
 from lakerunner_query.api.prometheus_json import metric, seconds
 from lakerunner_query.api.services import Services
 from lakerunner_query.errors import InvalidRequestError
-from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.execute.merge import Collected
 from lakerunner_query.stream_engine import Found, StreamQuestion
 from lakerunner_query.syntax import Matcher, MatchOp
+from lakerunner_query.vectors.vector import Labels
 
 MOST_GROUPS = 100
 NS_PER_MS = 1_000_000

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from lakerunner_query.evaluate.notes import Annotation
-from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.execute.metric_merge import Joined, JoinedSeries
 from lakerunner_query.execute.work import Missing
+from lakerunner_query.vectors.vector import Labels
 
 MAX_NOTES = 10
 """More warnings, or more infos, are only counted."""

@@ -17,9 +17,9 @@ from lakerunner_query.api.prometheus_params import FOREVER_MS, optional_time
 from lakerunner_query.api.prometheus_replies import JSON, METHODS, reply
 from lakerunner_query.api.services import Services
 from lakerunner_query.errors import InvalidRequestError
-from lakerunner_query.evaluate.histogram.texts import api_number
 from lakerunner_query.execute.metric_facts import MetricFact, SeriesExemplars
 from lakerunner_query.execute.work import Selection
+from lakerunner_query.histogram.text import api_number
 from lakerunner_query.lang.promql.ast import Selector, walk
 from lakerunner_query.lang.promql.parser import parse
 from lakerunner_query.series_engine import Question

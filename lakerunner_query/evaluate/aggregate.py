@@ -10,22 +10,22 @@ from lakerunner_query.evaluate.choosing import CHOOSING, choose
 from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.counted import count_values
 from lakerunner_query.evaluate.histogram_sums import with_histograms
-from lakerunner_query.evaluate.labels import Groups, grouped
 from lakerunner_query.evaluate.notes import Annotations
-from lakerunner_query.evaluate.ranking import quantile_of_group
-from lakerunner_query.evaluate.reductions import (
+from lakerunner_query.evaluate.selecting import bare
+from lakerunner_query.gotext.strconv import general
+from lakerunner_query.lang.promql.ast import Aggregate, Expr, Span
+from lakerunner_query.vectors.group_kernels import (
     any_of_code,
     count_of_code,
     extreme_of_code,
     mean_of_code,
+    quantile_of_group,
     sum_of_code,
     variance_of_code,
 )
-from lakerunner_query.evaluate.rows import has_float, is_histogram, nothing, occupied
-from lakerunner_query.evaluate.selecting import bare
-from lakerunner_query.evaluate.vectors import Vector
-from lakerunner_query.gotext.strconv import general
-from lakerunner_query.lang.promql.ast import Aggregate, Expr, Span
+from lakerunner_query.vectors.labels import Groups, grouped
+from lakerunner_query.vectors.rows import has_float, is_histogram, nothing, occupied
+from lakerunner_query.vectors.vector import Vector
 from resources.arrays import Doubles, Flags
 
 _Fold = Callable[[Groups, Doubles, Flags], Doubles]

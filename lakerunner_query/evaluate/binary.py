@@ -9,11 +9,10 @@ import numpy as np
 from lakerunner_query.evaluate.cells import Cells, Remarks, combined
 from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.matching import matched
-from lakerunner_query.evaluate.operators import ARITHMETIC, COMPARISONS, SETS, of_scalars
-from lakerunner_query.evaluate.rows import drops, occupied
 from lakerunner_query.evaluate.sets import combined_sets
-from lakerunner_query.evaluate.vectors import Scalar, Value, Vector
 from lakerunner_query.lang.promql.ast import Binary, Matching
+from lakerunner_query.vectors.rows import ARITHMETIC, COMPARISONS, SETS, drops, occupied, of_scalars
+from lakerunner_query.vectors.vector import Scalar, Value, Vector
 
 
 def binary(context: Context, expr: Binary) -> Value:

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lakerunner_query.evaluate.histogram.arithmetic import Combined, add, divide, equal, scale, sub
-from lakerunner_query.evaluate.histogram.model import Hint, Histogram, IncompatibleHistogramsError, compact
-from lakerunner_query.evaluate.histogram.trim import trim_lower, trim_upper
 from lakerunner_query.evaluate.notes import Annotation, Annotations, Kind
-from lakerunner_query.evaluate.operators import ARITHMETIC, COMPARISONS, TRIMS
-from lakerunner_query.evaluate.vectors import Objects, some
 from lakerunner_query.gotext.strconv import quoted
+from lakerunner_query.histogram.arithmetic import Combined, add, divide, equal, scale, sub
+from lakerunner_query.histogram.model import Hint, Histogram, IncompatibleHistogramsError, compact
+from lakerunner_query.histogram.trim import trim_lower, trim_upper
 from lakerunner_query.lang.promql.ast import Span
+from lakerunner_query.vectors.rows import ARITHMETIC, COMPARISONS, TRIMS
+from lakerunner_query.vectors.vector import Objects, some
 from resources.arrays import Doubles, Flags
 
 _DOING = {"+": "addition", "-": "subtraction"}

@@ -8,14 +8,14 @@ import numpy as np
 
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.context import Context
-from lakerunner_query.evaluate.labels import Groups
-from lakerunner_query.evaluate.ranking import best_of_group, first_of_group
 from lakerunner_query.evaluate.ratios import places, within
-from lakerunner_query.evaluate.rows import has_float, is_histogram, nothing, occupied
 from lakerunner_query.evaluate.selecting import bare
-from lakerunner_query.evaluate.vectors import Vector
 from lakerunner_query.gotext.strconv import general
 from lakerunner_query.lang.promql.ast import Aggregate
+from lakerunner_query.vectors.group_kernels import best_of_group, first_of_group
+from lakerunner_query.vectors.labels import Groups
+from lakerunner_query.vectors.rows import has_float, is_histogram, nothing, occupied
+from lakerunner_query.vectors.vector import Vector
 from resources.arrays import Doubles, Int64s
 
 RANKING = frozenset({"topk", "bottomk"})

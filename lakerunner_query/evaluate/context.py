@@ -20,8 +20,8 @@ from enum import Enum
 
 from lakerunner_query.evaluate.notes import Annotation, Annotations, Forced
 from lakerunner_query.evaluate.source import Source
-from lakerunner_query.evaluate.vectors import Scalar, Series, Steps, String, Value, Vector
 from lakerunner_query.lang.promql.ast import Expr, Matrix, Reach, Selector, Subquery
+from lakerunner_query.vectors.vector import Scalar, Series, Steps, String, Value, Vector
 from lakerunner_query.windows.functions import Grid
 
 __all__ = [

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.context import Context
-from lakerunner_query.evaluate.histogram.texts import text
-from lakerunner_query.evaluate.labels import coded, grouped, replaced
-from lakerunner_query.evaluate.rows import has_float, histograms_of, is_histogram, nothing
 from lakerunner_query.evaluate.selecting import check_size
-from lakerunner_query.evaluate.vectors import NAME, Labels, Vector
 from lakerunner_query.gotext.strconv import plain, quoted
+from lakerunner_query.histogram.text import text
 from lakerunner_query.lang.promql.ast import Aggregate
+from lakerunner_query.vectors.labels import coded, grouped, replaced
+from lakerunner_query.vectors.rows import has_float, histograms_of, is_histogram, nothing
+from lakerunner_query.vectors.vector import NAME, Labels, Vector
 from resources.arrays import Int64s
 
 

@@ -9,16 +9,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from lakerunner_query.evaluate.histogram.grid_sums import grid_sums
-from lakerunner_query.evaluate.histogram.kahan import KahanMean, KahanSum
-from lakerunner_query.evaluate.histogram.model import Histogram, IncompatibleHistogramsError
-from lakerunner_query.evaluate.labels import Groups, value_of
 from lakerunner_query.evaluate.notes import Annotations
-from lakerunner_query.evaluate.reductions import any_of_code
-from lakerunner_query.evaluate.rows import is_histogram, no_objects
-from lakerunner_query.evaluate.vectors import NAME, Labels, Objects, Vector
 from lakerunner_query.gotext.strconv import quoted
+from lakerunner_query.histogram.model import Histogram, IncompatibleHistogramsError
+from lakerunner_query.histogram.sums import KahanMean, KahanSum, grid_sums
 from lakerunner_query.lang.promql.ast import Span
+from lakerunner_query.vectors.group_kernels import any_of_code
+from lakerunner_query.vectors.labels import Groups, value_of
+from lakerunner_query.vectors.rows import is_histogram, no_objects
+from lakerunner_query.vectors.vector import NAME, Labels, Objects, Vector
 from resources.arrays import Flags, Int64s
 
 MIXED = "encountered a mix of histograms and floats for aggregation"

@@ -15,14 +15,13 @@ import numpy as np
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.cells import Cells, Outcome, Remarks, combined
 from lakerunner_query.evaluate.context import Context
-from lakerunner_query.evaluate.labels import METADATA, coded, kept, key_of, replaced, value_of, without
-from lakerunner_query.evaluate.operators import ARITHMETIC
-from lakerunner_query.evaluate.reductions import any_of_code, count_of_code
-from lakerunner_query.evaluate.rows import no_objects, nothing, occupied, stacked
 from lakerunner_query.evaluate.selecting import check_size
-from lakerunner_query.evaluate.vectors import Labels, Vector
 from lakerunner_query.gotext.strconv import label_set
 from lakerunner_query.lang.promql.ast import Binary, Cardinality, Matching
+from lakerunner_query.vectors.group_kernels import any_of_code, count_of_code
+from lakerunner_query.vectors.labels import METADATA, coded, kept, key_of, replaced, value_of, without
+from lakerunner_query.vectors.rows import ARITHMETIC, no_objects, nothing, occupied, stacked
+from lakerunner_query.vectors.vector import Labels, Vector
 from resources.arrays import Flags, Int64s
 
 FILL = -1

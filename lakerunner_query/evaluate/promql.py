@@ -15,24 +15,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lakerunner_query.evaluate.context import (
-    Annotation,
-    Annotations,
-    Context,
-    Given,
-    Hints,
-    Options,
-    hints_below,
-)
+from lakerunner_query.evaluate.context import Context, Given, Hints, Options, hints_below
 from lakerunner_query.evaluate.invariance import invariant_parts
-from lakerunner_query.evaluate.labels import without_metadata
-from lakerunner_query.evaluate.operators import ARITHMETIC, COMPARISONS
+from lakerunner_query.evaluate.notes import Annotation, Annotations
 from lakerunner_query.evaluate.ranges import dropped, extended, trimmed
 from lakerunner_query.evaluate.remembered import Remembered
-from lakerunner_query.evaluate.rows import beside, drops, merged, occupied, stacked
 from lakerunner_query.evaluate.selecting import bare
 from lakerunner_query.evaluate.source import Source
-from lakerunner_query.evaluate.vectors import Labels, Scalar, Series, Steps, Value, Vector
 from lakerunner_query.evaluate.walk import EVALUATOR
 from lakerunner_query.lang.promql.ast import (
     Aggregate,
@@ -45,6 +34,9 @@ from lakerunner_query.lang.promql.ast import (
     Unary,
     children,
 )
+from lakerunner_query.vectors.labels import without_metadata
+from lakerunner_query.vectors.rows import ARITHMETIC, COMPARISONS, beside, drops, merged, occupied, stacked
+from lakerunner_query.vectors.vector import Labels, Scalar, Series, Steps, Value, Vector
 
 _FRAMES = 12_000
 """An expression may be 500 levels deep, and a level takes several calls of Python's."""

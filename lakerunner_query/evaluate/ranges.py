@@ -9,9 +9,9 @@ import numpy as np
 
 from lakerunner_query.errors import SAME_LABELS, EvaluationError
 from lakerunner_query.evaluate.context import Window
-from lakerunner_query.evaluate.labels import without_metadata
-from lakerunner_query.evaluate.vectors import Series
 from lakerunner_query.lang.promql.ast import Reach
+from lakerunner_query.vectors.labels import without_metadata
+from lakerunner_query.vectors.vector import Series
 from resources.arrays import Doubles, Int64s
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import xxhash
 
-from lakerunner_query.evaluate.vectors import Labels
+from lakerunner_query.vectors.vector import Labels
 from resources.arrays import Doubles, Flags
 
 _LARGEST = float(2**64 - 1)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lakerunner_query.evaluate.source import Answered, Source
-from lakerunner_query.evaluate.vectors import Series
 from lakerunner_query.syntax import Matcher
+from lakerunner_query.vectors.vector import Series
 from lakerunner_query.windows.functions import Function, Grid
 
 _Selected = dict[tuple[tuple[Matcher, ...], int, int], Series]

@@ -10,10 +10,8 @@ import numpy.typing as npt
 
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.context import Context, Hints, Ranged, Window
-from lakerunner_query.evaluate.histogram.resets import with_found_hints
-from lakerunner_query.evaluate.histogram.sheets import SUM, objects, totals_of
-from lakerunner_query.evaluate.rows import nothing, occupied, spread
-from lakerunner_query.evaluate.vectors import Objects, Series, Vector, some
+from lakerunner_query.histogram.batch import SUM, objects, totals_of
+from lakerunner_query.histogram.growth import with_found_hints
 from lakerunner_query.lang.promql.ast import (
     Duration,
     Edge,
@@ -25,8 +23,10 @@ from lakerunner_query.lang.promql.ast import (
     Shift,
     Subquery,
 )
+from lakerunner_query.vectors.rows import nothing, occupied, spread
+from lakerunner_query.vectors.vector import Objects, Series, Vector, some
+from lakerunner_query.windows.extremes_kernels import ALL, newest
 from lakerunner_query.windows.functions import STALE_BITS, Function, Grid
-from lakerunner_query.windows.newest import ALL, newest
 from lakerunner_query.windows.samples import windows_of
 from resources.arrays import Flags
 

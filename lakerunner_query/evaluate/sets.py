@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakerunner_query.evaluate.labels import coded, key_of
-from lakerunner_query.evaluate.reductions import any_of_code
-from lakerunner_query.evaluate.rows import occupied, stacked
-from lakerunner_query.evaluate.vectors import Labels, Vector
 from lakerunner_query.lang.promql.ast import Matching
+from lakerunner_query.vectors.group_kernels import any_of_code
+from lakerunner_query.vectors.labels import coded, key_of
+from lakerunner_query.vectors.rows import occupied, stacked
+from lakerunner_query.vectors.vector import Labels, Vector
 
 
 def combined_sets(op: str, left: Vector, right: Vector, matching: Matching) -> Vector:

@@ -13,14 +13,14 @@ from itertools import pairwise
 import numpy as np
 
 from lakerunner_query.evaluate.context import Context
-from lakerunner_query.evaluate.histogram.growth import interpolated
-from lakerunner_query.evaluate.histogram.model import Histogram
-from lakerunner_query.evaluate.labels import value_of
-from lakerunner_query.evaluate.rows import no_objects, nothing, occupied, spread
 from lakerunner_query.evaluate.selecting import selected, window, without_stale
-from lakerunner_query.evaluate.vectors import NAME, Objects, Vector, some
 from lakerunner_query.gotext.strconv import quoted
+from lakerunner_query.histogram.growth import interpolated
+from lakerunner_query.histogram.model import Histogram
 from lakerunner_query.lang.promql.ast import Selector
+from lakerunner_query.vectors.labels import value_of
+from lakerunner_query.vectors.rows import no_objects, nothing, occupied, spread
+from lakerunner_query.vectors.vector import NAME, Objects, Vector, some
 from resources.arrays import Doubles, Flags, Int64s
 
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lakerunner_query.evaluate.vectors import Labels, Series
 from lakerunner_query.syntax import Matcher
+from lakerunner_query.vectors.vector import Labels, Series
 from lakerunner_query.windows.functions import Evaluated, Function, Grid
 
 

@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from lakerunner_query.evaluate.context import Context, Hints
-from lakerunner_query.evaluate.histogram.model import Hint, Histogram
-from lakerunner_query.evaluate.rows import is_histogram, merged, nothing
 from lakerunner_query.evaluate.selecting import check_size, milliseconds, window
-from lakerunner_query.evaluate.vectors import Objects, Series, Steps, Vector, some
+from lakerunner_query.histogram.model import Hint, Histogram
 from lakerunner_query.lang.promql.ast import Subquery
+from lakerunner_query.vectors.rows import is_histogram, merged, nothing
+from lakerunner_query.vectors.vector import Objects, Series, Steps, Vector, some
 
 _OF_A_COUNTER = frozenset({Hint.RESET, Hint.NO_RESET})
 

@@ -12,12 +12,10 @@ from lakerunner_query.evaluate.aggregate import aggregate
 from lakerunner_query.evaluate.binary import binary
 from lakerunner_query.evaluate.context import Context, Evaluator, Given, hints_below
 from lakerunner_query.evaluate.functions import FUNCTIONS
-from lakerunner_query.evaluate.histogram.arithmetic import negate
-from lakerunner_query.evaluate.rows import spread
 from lakerunner_query.evaluate.selecting import instant, ranged, selected, window, without_stale
 from lakerunner_query.evaluate.smoothing import smoothed
 from lakerunner_query.evaluate.subqueries import subquery_samples
-from lakerunner_query.evaluate.vectors import Scalar, Series, Steps, String, Value, Vector, some
+from lakerunner_query.histogram.arithmetic import negate
 from lakerunner_query.lang.promql.ast import (
     Aggregate,
     Binary,
@@ -32,6 +30,8 @@ from lakerunner_query.lang.promql.ast import (
     Text,
     Unary,
 )
+from lakerunner_query.vectors.rows import spread
+from lakerunner_query.vectors.vector import Scalar, Series, Steps, String, Value, Vector, some
 
 
 def evaluate(context: Context, expr: Expr) -> Value:

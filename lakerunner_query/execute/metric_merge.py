@@ -17,10 +17,10 @@ import msgspec
 
 from lakerunner_query.errors import SAME_LABELS, EvaluationError
 from lakerunner_query.evaluate.notes import Annotation, Annotations, Forced
-from lakerunner_query.evaluate.vectors import NAME, Labels
 from lakerunner_query.execute.metric_answer import Kind, MetricAnswer, Note, RenderedSeries
 from lakerunner_query.execute.work import Missing
 from lakerunner_query.lang.promql.ast import Span
+from lakerunner_query.vectors.vector import NAME, Labels
 
 
 @dataclass(frozen=True, slots=True)

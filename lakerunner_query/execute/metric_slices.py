@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.execute.work import RollupRef, segment_ref
 from lakerunner_query.plan.metrics import Reads
+from lakerunner_query.vectors.vector import Steps
 from resources.index.types import Segment, TierView
 from resources.lake.currency import current_partitions
 from resources.lake.frequency import AS_SENT, rollup_of

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.lang.promql.ast import (
     Call,
     Expr,
@@ -23,6 +22,7 @@ from lakerunner_query.lang.promql.ast import (
 )
 from lakerunner_query.plan.rules.terms import MAX_TERMS, MAX_VALUES, demanded_values
 from lakerunner_query.syntax import Matcher, MatchOp
+from lakerunner_query.vectors.vector import Steps
 from resources.lake.series import NAME_FIELD, NAME_LABEL
 from resources.lake.terms import alternatives
 

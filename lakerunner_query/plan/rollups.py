@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.lang.promql.ast import Expr, Matrix, Reach, Selector, Shift, Subquery, children
-from lakerunner_query.windows.choice import serving_of
+from lakerunner_query.vectors.vector import Steps
 from lakerunner_query.windows.functions import Grid
+from lakerunner_query.windows.rollup_choice import serving_of
 from resources.lake.frequency import HOUR, ROLLUPS, TEN_SECONDS
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_query.windows.edges import ABSENT, IS_SUM, PRESENT, UNSURE, Runs, Windows, edges
-from lakerunner_query.windows.extremes import extremes
+from lakerunner_query.windows.extremes_kernels import ALL, BY_GROWTH, extremes, growth, newest
 from lakerunner_query.windows.functions import (
     BY_EXTREME,
     BY_SELECTOR,
@@ -27,11 +27,9 @@ from lakerunner_query.windows.functions import (
     Function,
     Grid,
     MixedTemporalityError,
+    offsets_of,
 )
-from lakerunner_query.windows.growth import BY_GROWTH, growth
-from lakerunner_query.windows.newest import ALL, newest
-from lakerunner_query.windows.offsets import offsets_of
-from lakerunner_query.windows.sums import sums
+from lakerunner_query.windows.sums_kernels import sums
 from resources.arrays import Doubles, Flags, Int8s, Int64s
 
 NO_INTEGERS, NO_DOUBLES, NO_KINDS = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int8)

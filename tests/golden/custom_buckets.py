@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from lakerunner_query.evaluate.histogram.model import CUSTOM, Histogram, buckets_at
-from lakerunner_query.evaluate.vectors import NAME, Labels
+from lakerunner_query.histogram.model import CUSTOM, Histogram, buckets_at
+from lakerunner_query.vectors.vector import NAME, Labels
 
 
 @dataclass(slots=True)

@@ -18,7 +18,6 @@ import pyarrow as pa
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_query.admission import Admission
-from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.metric_answer import encode_metric_answer
@@ -27,6 +26,7 @@ from lakerunner_query.execute.metric_slices import SliceSizes
 from lakerunner_query.execute.shard_answer import encode_shard_answer
 from lakerunner_query.execute.work import MetricUnit, ShardUnit, Unit
 from lakerunner_query.metric_engine import MetricEngine, MetricLimits, MetricRange
+from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.metrics.opening import MetricOpener
 from lakerunner_query.worker.metrics.scan import MetricScanner

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from lakerunner_query.errors import QueryError
 from lakerunner_query.evaluate.context import Options
 from lakerunner_query.evaluate.promql import evaluate, evaluate_parts, settle
-from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.execute.metric_slices import steady_parts
 from lakerunner_query.execute.shard_answer import (
     ShardAnswer,
@@ -24,6 +23,7 @@ from lakerunner_query.lang.promql.ast import Expr
 from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.parser import parse
 from lakerunner_query.plan.shards import per_series
+from lakerunner_query.vectors.vector import Steps
 from lakerunner_query.worker.metrics.families import Shard
 from lakerunner_query.worker.metrics.shards import NothingToRead, given, shard_parts
 from resources.lake.timecut import HOUR_NS

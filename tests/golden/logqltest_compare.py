@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.gotext.strconv import label_set
+from lakerunner_query.vectors.vector import Labels
 from tests.golden.logqltest_script import Eval, Row
 
 TOLERANCE = 1e-9

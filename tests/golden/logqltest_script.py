@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.gotext.strconv import unquote_logql
+from lakerunner_query.vectors.vector import Labels
 
 EPOCH_NS = 1_767_225_600 * 10**9
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}

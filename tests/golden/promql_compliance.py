@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from lakerunner_query.errors import QueryError
-from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.execute.metric_merge import Joined
 from lakerunner_query.execute.metric_slices import SliceSizes
+from lakerunner_query.vectors.vector import Labels
 from tests.golden.engine_lake import EngineLake
 
 END_MS = (1_767_225_600 + 9_000) * 1000

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakerunner_query.evaluate.histogram.model import Buckets, Histogram, compact
-from lakerunner_query.evaluate.histogram.texts import test_text
-from lakerunner_query.evaluate.vectors import Labels
+from lakerunner_query.histogram.model import Buckets, Histogram, compact
+from lakerunner_query.histogram.text import test_text
+from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.windows.functions import STALE_BITS
 from tests.golden.promqltest_script import Eval, Said, Times
 from tests.golden.series_notation import Value

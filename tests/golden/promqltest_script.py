@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.gotext.durations import milliseconds
 from lakerunner_query.gotext.strconv import number
+from lakerunner_query.vectors.vector import Labels
 from tests.golden.series_notation import (
     NotationError,
     SeriesLine,

@@ -12,9 +12,9 @@ import numpy as np
 from lakerunner_query.errors import QueryError
 from lakerunner_query.evaluate.context import Options
 from lakerunner_query.evaluate.promql import Answer, evaluate, settle
-from lakerunner_query.evaluate.vectors import Scalar, Series, Steps, String, Vector
 from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.parser import parse
+from lakerunner_query.vectors.vector import Scalar, Series, Steps, String, Vector
 from tests.golden.memory_source import MemorySource
 from tests.golden.promqltest_compare import Outcome, Point, Row
 from tests.golden.promqltest_script import Load, Times

@@ -13,11 +13,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lakerunner_query.evaluate.histogram.arithmetic import add, sub
-from lakerunner_query.evaluate.histogram.model import CUSTOM, Hint, Histogram, buckets_at
-from lakerunner_query.evaluate.vectors import NAME, Labels
 from lakerunner_query.gotext.durations import milliseconds
 from lakerunner_query.gotext.strconv import unquote_promql
+from lakerunner_query.histogram.arithmetic import add, sub
+from lakerunner_query.histogram.model import CUSTOM, Hint, Histogram, buckets_at
+from lakerunner_query.vectors.vector import NAME, Labels
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:.]*")
 _QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`"

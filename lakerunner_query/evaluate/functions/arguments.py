@@ -5,8 +5,8 @@ from __future__ import annotations
 from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.functions.messages import Notes
 from lakerunner_query.evaluate.selecting import bare
-from lakerunner_query.evaluate.vectors import Vector
 from lakerunner_query.lang.promql.ast import NOWHERE, Call, Subquery
+from lakerunner_query.vectors.vector import Vector
 from resources.arrays import Doubles
 
 

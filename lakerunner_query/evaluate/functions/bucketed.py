@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakerunner_query.evaluate.functions.messages import Notes
-from lakerunner_query.evaluate.labels import replaced, value_of, without
-from lakerunner_query.evaluate.rows import has_float, is_histogram
-from lakerunner_query.evaluate.vectors import NAME, Labels, Vector
+from lakerunner_query.vectors.labels import replaced, value_of, without
+from lakerunner_query.vectors.rows import has_float, is_histogram
+from lakerunner_query.vectors.vector import NAME, Labels, Vector
 from resources.arrays import Doubles, Flags
 
 BOUND = "le"

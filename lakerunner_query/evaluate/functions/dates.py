@@ -13,9 +13,9 @@ from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.functions.arguments import vector_of
 from lakerunner_query.evaluate.functions.results import single, without_names
 from lakerunner_query.evaluate.functions.simple import Implementation
-from lakerunner_query.evaluate.rows import has_float
-from lakerunner_query.evaluate.vectors import Value
 from lakerunner_query.lang.promql.ast import Call
+from lakerunner_query.vectors.rows import has_float
+from lakerunner_query.vectors.vector import Value
 from resources.arrays import Doubles, Int64s
 
 DAY = 86_400

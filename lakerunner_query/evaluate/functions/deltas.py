@@ -8,10 +8,10 @@ from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.functions.messages import AGGREGATION
 from lakerunner_query.evaluate.functions.ranged import Mixture, Ranged
 from lakerunner_query.evaluate.functions.summing import total_of
-from lakerunner_query.evaluate.histogram.arithmetic import divide
-from lakerunner_query.evaluate.histogram.model import Histogram
-from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.gotext.strconv import label_set
+from lakerunner_query.histogram.arithmetic import divide
+from lakerunner_query.histogram.model import Histogram
+from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.windows.functions import Function
 from resources.arrays import Flags
 

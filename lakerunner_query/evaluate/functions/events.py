@@ -11,16 +11,15 @@ import numpy as np
 
 from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.functions.float_windows import over_floats, room
-from lakerunner_query.evaluate.functions.kernels_reach import reaching
-from lakerunner_query.evaluate.functions.kernels_starts import is_restart, since_starts
 from lakerunner_query.evaluate.functions.ranged import Mixture, Ranged, ranged
 from lakerunner_query.evaluate.functions.simple import Implementation
 from lakerunner_query.evaluate.functions.sourced import answered
-from lakerunner_query.evaluate.histogram.arithmetic import equal
-from lakerunner_query.evaluate.histogram.resets import detect_reset
-from lakerunner_query.evaluate.vectors import Value
+from lakerunner_query.histogram.arithmetic import equal
+from lakerunner_query.histogram.growth import detect_reset
 from lakerunner_query.lang.promql.ast import Call, Reach
+from lakerunner_query.vectors.vector import Value
 from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.start_time_kernels import is_restart, reaching, since_starts
 from resources.arrays import Doubles, Flags
 
 Happened = Callable[[Mixture, int], bool]

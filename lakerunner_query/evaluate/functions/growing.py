@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lakerunner_query.evaluate.functions.kernels_starts import drawn_out_from_start, is_restart, overlaps
 from lakerunner_query.evaluate.functions.messages import ADDITION, SUBTRACTION, Notes
 from lakerunner_query.evaluate.functions.ranged import Mixture, Ranged
-from lakerunner_query.evaluate.histogram.arithmetic import add, scale
-from lakerunner_query.evaluate.histogram.growth import Growth, Note, growth
-from lakerunner_query.evaluate.histogram.model import Histogram, IncompatibleHistogramsError
+from lakerunner_query.histogram.arithmetic import add, scale
+from lakerunner_query.histogram.growth import Growth, Note, growth
+from lakerunner_query.histogram.model import Histogram, IncompatibleHistogramsError
 from lakerunner_query.windows.edges import drawn_out
 from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.start_time_kernels import drawn_out_from_start, is_restart, overlaps
 
 NOTHING = Growth(None)
 

@@ -10,12 +10,12 @@ from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.functions.arguments import vector_of
 from lakerunner_query.evaluate.functions.results import without_names
 from lakerunner_query.evaluate.functions.simple import Implementation
-from lakerunner_query.evaluate.histogram.model import Histogram
-from lakerunner_query.evaluate.histogram.moments import stddev, stdvar
-from lakerunner_query.evaluate.histogram.sheets import COUNT, SUM, totals_of
-from lakerunner_query.evaluate.rows import is_histogram
-from lakerunner_query.evaluate.vectors import Value, Vector
+from lakerunner_query.histogram.batch import COUNT, SUM, totals_of
+from lakerunner_query.histogram.model import Histogram
+from lakerunner_query.histogram.quantiles import stddev, stdvar
 from lakerunner_query.lang.promql.ast import Call
+from lakerunner_query.vectors.rows import is_histogram
+from lakerunner_query.vectors.vector import Value, Vector
 from resources.arrays import Doubles, Flags
 
 

@@ -19,15 +19,14 @@ from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.functions.arguments import vector_of
 from lakerunner_query.evaluate.functions.as_of import as_of
-from lakerunner_query.evaluate.functions.matching import matches
 from lakerunner_query.evaluate.functions.results import are_histograms
-from lakerunner_query.evaluate.labels import kept, value_of
-from lakerunner_query.evaluate.rows import merged, occupied, stacked
 from lakerunner_query.evaluate.selecting import bare
-from lakerunner_query.evaluate.vectors import NAME, Labels, Series, Value, Vector
 from lakerunner_query.gotext.strconv import label_set
 from lakerunner_query.lang.promql.ast import Call, Selector
 from lakerunner_query.syntax import Matcher, MatchOp
+from lakerunner_query.vectors.labels import kept, matches, value_of
+from lakerunner_query.vectors.rows import merged, occupied, stacked
+from lakerunner_query.vectors.vector import NAME, Labels, Series, Value, Vector
 from lakerunner_query.windows.functions import STALE_BITS
 from resources.arrays import Flags, Int64s
 

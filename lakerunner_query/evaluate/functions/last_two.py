@@ -8,17 +8,17 @@ from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.functions.deltas import mixed_temporality
 from lakerunner_query.evaluate.functions.float_windows import over_floats, room
 from lakerunner_query.evaluate.functions.growing import told
-from lakerunner_query.evaluate.functions.kernels_starts import is_restart, since_starts
 from lakerunner_query.evaluate.functions.ranged import Mixture, Ranged, ranged
 from lakerunner_query.evaluate.functions.simple import Implementation
 from lakerunner_query.evaluate.functions.sourced import answered
-from lakerunner_query.evaluate.histogram.arithmetic import divide
-from lakerunner_query.evaluate.histogram.growth import Growth, Note, step_growth
-from lakerunner_query.evaluate.histogram.model import Hint, Histogram, compact
-from lakerunner_query.evaluate.rows import no_objects
-from lakerunner_query.evaluate.vectors import Objects, Value
+from lakerunner_query.histogram.arithmetic import divide
+from lakerunner_query.histogram.growth import Growth, Note, step_growth
+from lakerunner_query.histogram.model import Hint, Histogram, compact
 from lakerunner_query.lang.promql.ast import Call
+from lakerunner_query.vectors.rows import no_objects
+from lakerunner_query.vectors.vector import Objects, Value
 from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.start_time_kernels import is_restart, since_starts
 from resources.arrays import Doubles, Flags
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lakerunner_query.evaluate.notes import Annotation, Annotations, Forced
-from lakerunner_query.evaluate.vectors import NAME, Labels
 from lakerunner_query.gotext.strconv import general, quoted
 from lakerunner_query.lang.promql.ast import Span
+from lakerunner_query.vectors.vector import NAME, Labels
 
 ADDITION, SUBTRACTION, AGGREGATION = "addition", "subtraction", "aggregation"
 _LINK = "https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile"

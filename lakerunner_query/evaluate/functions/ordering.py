@@ -14,10 +14,10 @@ from lakerunner_query.evaluate.functions.arguments import texts_of, vector_of
 from lakerunner_query.evaluate.functions.messages import Notes
 from lakerunner_query.evaluate.functions.natural import is_before
 from lakerunner_query.evaluate.functions.simple import Implementation
-from lakerunner_query.evaluate.labels import value_of
-from lakerunner_query.evaluate.rows import has_float, occupied
-from lakerunner_query.evaluate.vectors import Labels, Value, Vector
 from lakerunner_query.lang.promql.ast import Call
+from lakerunner_query.vectors.labels import value_of
+from lakerunner_query.vectors.rows import has_float, occupied
+from lakerunner_query.vectors.vector import Labels, Value, Vector
 
 
 def by_value(*, descending: bool) -> Implementation:

@@ -11,15 +11,14 @@ from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.functions.arguments import scalar_of
 from lakerunner_query.evaluate.functions.float_windows import room
-from lakerunner_query.evaluate.functions.kernels_ranks import ranks
-from lakerunner_query.evaluate.functions.kernels_times import times_of_extremes
-from lakerunner_query.evaluate.functions.kernels_trend import smoothings, trends
 from lakerunner_query.evaluate.functions.ranged import Ranged, ranged
 from lakerunner_query.evaluate.functions.simple import Implementation
 from lakerunner_query.evaluate.functions.sourced import answered
-from lakerunner_query.evaluate.vectors import Value
 from lakerunner_query.lang.promql.ast import Call
+from lakerunner_query.vectors.vector import Value
+from lakerunner_query.windows.extremes_kernels import times_of_extremes
 from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.ranks_kernels import ranks, smoothings, trends
 from lakerunner_query.windows.samples import over_samples
 from resources.arrays import Doubles, Int8s, Int64s
 

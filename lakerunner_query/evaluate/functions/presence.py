@@ -9,12 +9,12 @@ import numpy as np
 from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.functions.arguments import vector_of
 from lakerunner_query.evaluate.functions.over_time import of_all
-from lakerunner_query.evaluate.rows import occupied
 from lakerunner_query.evaluate.selecting import bare
-from lakerunner_query.evaluate.vectors import NAME, Labels, Value, Vector
 from lakerunner_query.gotext import regexp
 from lakerunner_query.lang.promql.ast import Call, Expr, Matrix, Selector
 from lakerunner_query.syntax import Matcher, MatchOp
+from lakerunner_query.vectors.rows import occupied
+from lakerunner_query.vectors.vector import NAME, Labels, Value, Vector
 from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.functions import absent as absent_at
 from resources.arrays import Flags

@@ -11,18 +11,23 @@ from lakerunner_query.evaluate.functions.arguments import notes_at, scalar_of, v
 from lakerunner_query.evaluate.functions.bucketed import Bucketed, Classics, bucketed, with_label
 from lakerunner_query.evaluate.functions.messages import Notes
 from lakerunner_query.evaluate.functions.results import without_names
-from lakerunner_query.evaluate.histogram.classic import ClassicQuantile, bucket_fraction, bucket_quantile
-from lakerunner_query.evaluate.histogram.fractions import fraction
-from lakerunner_query.evaluate.histogram.many_quantiles import is_plain, plain_quantiles, sheet_quantiles
-from lakerunner_query.evaluate.histogram.model import Histogram
-from lakerunner_query.evaluate.histogram.quantiles import NanFact, quantile
-from lakerunner_query.evaluate.histogram.sheets import found_in
-from lakerunner_query.evaluate.labels import value_of
 from lakerunner_query.evaluate.notes import Forced
-from lakerunner_query.evaluate.rows import merged, stacked
-from lakerunner_query.evaluate.vectors import NAME, Value, Vector
 from lakerunner_query.gotext.strconv import general
+from lakerunner_query.histogram.batch import found_in
+from lakerunner_query.histogram.classic import ClassicQuantile, bucket_fraction, bucket_quantile
+from lakerunner_query.histogram.model import Histogram
+from lakerunner_query.histogram.quantiles import (
+    NanFact,
+    fraction,
+    is_plain,
+    plain_quantiles,
+    quantile,
+    sheet_quantiles,
+)
 from lakerunner_query.lang.promql.ast import Call
+from lakerunner_query.vectors.labels import value_of
+from lakerunner_query.vectors.rows import merged, stacked
+from lakerunner_query.vectors.vector import NAME, Value, Vector
 from resources.arrays import Doubles, Flags
 
 

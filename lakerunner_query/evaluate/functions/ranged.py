@@ -16,14 +16,14 @@ import numpy.typing as npt
 
 from lakerunner_query.evaluate.context import Context, Window
 from lakerunner_query.evaluate.functions.arguments import notes_at
-from lakerunner_query.evaluate.functions.dense import Dense, dense_of
 from lakerunner_query.evaluate.functions.messages import Notes, name_of
 from lakerunner_query.evaluate.functions.results import are_histograms
-from lakerunner_query.evaluate.labels import SharedLabels
-from lakerunner_query.evaluate.rows import occupied
 from lakerunner_query.evaluate.selecting import bare
-from lakerunner_query.evaluate.vectors import Objects, Series, Vector
+from lakerunner_query.histogram.batch_windows import Dense, dense_of
 from lakerunner_query.lang.promql.ast import Call, Reach
+from lakerunner_query.vectors.labels import SharedLabels
+from lakerunner_query.vectors.rows import occupied
+from lakerunner_query.vectors.vector import Objects, Series, Vector
 from lakerunner_query.windows.edges import Windows
 from lakerunner_query.windows.functions import Evaluated, Function
 from lakerunner_query.windows.samples import Samples, over_samples, windows_of

@@ -12,23 +12,22 @@ import numpy as np
 from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.functions.arguments import notes_at
 from lakerunner_query.evaluate.functions.deltas import delta_rows, summed_deltas
-from lakerunner_query.evaluate.functions.dense_windows import any_within, growth
 from lakerunner_query.evaluate.functions.float_windows import over_floats, room
 from lakerunner_query.evaluate.functions.growing import grown, told
-from lakerunner_query.evaluate.functions.kernels_reach import reaching
-from lakerunner_query.evaluate.functions.kernels_starts import since_starts
 from lakerunner_query.evaluate.functions.messages import Notes
 from lakerunner_query.evaluate.functions.ranged import Mixture, Ranged, ranged
 from lakerunner_query.evaluate.functions.reaching_histograms import grown_between_edges
 from lakerunner_query.evaluate.functions.results import are_histograms
 from lakerunner_query.evaluate.functions.simple import Implementation
 from lakerunner_query.evaluate.functions.sourced import answered
-from lakerunner_query.evaluate.histogram.model import Hint, Histogram
-from lakerunner_query.evaluate.labels import metric_names, value_of
-from lakerunner_query.evaluate.rows import has_float, no_objects
-from lakerunner_query.evaluate.vectors import NAME, Objects, Value, Vector
+from lakerunner_query.histogram.batch_windows import any_within, growth
+from lakerunner_query.histogram.model import Hint, Histogram
 from lakerunner_query.lang.promql.ast import Call, Reach
+from lakerunner_query.vectors.labels import metric_names, value_of
+from lakerunner_query.vectors.rows import has_float, no_objects
+from lakerunner_query.vectors.vector import NAME, Objects, Value, Vector
 from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.start_time_kernels import reaching, since_starts
 from resources.arrays import Doubles, Flags
 
 _COUNTER_ENDINGS = ("_total", "_sum", "_count", "_bucket")

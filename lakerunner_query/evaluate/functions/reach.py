@@ -6,8 +6,8 @@ from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.functions.simple import Implementation
 from lakerunner_query.evaluate.selecting import bare
-from lakerunner_query.evaluate.vectors import Value
 from lakerunner_query.lang.promql.ast import Call, Matrix, Reach
+from lakerunner_query.vectors.vector import Value
 
 USED_WITH = {
     Reach.ANCHORED: ("changes", "delta", "increase", "rate", "resets"),

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_query.evaluate.functions.ranged import Mixture, Ranged
-from lakerunner_query.evaluate.histogram.arithmetic import add, divide, sub
-from lakerunner_query.evaluate.histogram.growth import Growth, Note, interpolated, reset_correction
-from lakerunner_query.evaluate.histogram.model import Hint, Histogram, IncompatibleHistogramsError, compact
-from lakerunner_query.evaluate.histogram.resets import detect_reset
+from lakerunner_query.histogram.arithmetic import add, divide, sub
+from lakerunner_query.histogram.growth import Growth, Note, detect_reset, interpolated, reset_correction
+from lakerunner_query.histogram.model import Hint, Histogram, IncompatibleHistogramsError, compact
 from lakerunner_query.lang.promql.ast import Reach
 from lakerunner_query.windows.functions import Function
 from resources.arrays import Int64s

@@ -10,11 +10,11 @@ import numpy as np
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.functions.arguments import texts_of, vector_of
-from lakerunner_query.evaluate.labels import replaced, value_of
-from lakerunner_query.evaluate.rows import merged
-from lakerunner_query.evaluate.vectors import NAME, Labels, Value, Vector
 from lakerunner_query.gotext.regexp import InvalidRegexError, Template, captured
 from lakerunner_query.lang.promql.ast import Call
+from lakerunner_query.vectors.labels import replaced, value_of
+from lakerunner_query.vectors.rows import merged
+from lakerunner_query.vectors.vector import NAME, Labels, Value, Vector
 
 
 def label_replace(context: Context, call: Call) -> Value:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.evaluate.rows import occupied
-from lakerunner_query.evaluate.vectors import Labels, Objects, Vector
+from lakerunner_query.vectors.rows import occupied
+from lakerunner_query.vectors.vector import Labels, Objects, Vector
 from resources.arrays import Doubles, Flags
 
 

@@ -13,10 +13,10 @@ from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.functions.arguments import scalar_of, vector_of
 from lakerunner_query.evaluate.functions.results import single
 from lakerunner_query.evaluate.functions.simple import Implementation
-from lakerunner_query.evaluate.rows import has_float
-from lakerunner_query.evaluate.vectors import Scalar, Value
 from lakerunner_query.gotext.conversions import larger, smaller
 from lakerunner_query.lang.promql.ast import Call
+from lakerunner_query.vectors.rows import has_float
+from lakerunner_query.vectors.vector import Scalar, Value
 
 
 def time(context: Context, _: Call) -> Value:

@@ -10,10 +10,10 @@ import numpy as np
 from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.functions.arguments import scalar_of, vector_of
 from lakerunner_query.evaluate.functions.results import without_names
-from lakerunner_query.evaluate.rows import has_float
-from lakerunner_query.evaluate.vectors import Value
 from lakerunner_query.gotext.conversions import larger, smaller
 from lakerunner_query.lang.promql.ast import Call
+from lakerunner_query.vectors.rows import has_float
+from lakerunner_query.vectors.vector import Value
 from resources.arrays import Doubles
 
 Implementation = Callable[[Context, Call], Value]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_query.evaluate.context import Context
-from lakerunner_query.evaluate.rows import occupied
 from lakerunner_query.evaluate.selecting import bare
-from lakerunner_query.evaluate.vectors import Vector
 from lakerunner_query.lang.promql.ast import Call, Matrix, Reach
+from lakerunner_query.vectors.rows import occupied
+from lakerunner_query.vectors.vector import Vector
 from lakerunner_query.windows.functions import Function
 
 

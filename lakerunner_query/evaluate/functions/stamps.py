@@ -10,10 +10,10 @@ from lakerunner_query.evaluate.context import Context
 from lakerunner_query.evaluate.functions.arguments import vector_of
 from lakerunner_query.evaluate.functions.results import without_names
 from lakerunner_query.evaluate.selecting import bare, is_stale
-from lakerunner_query.evaluate.vectors import Series, Value, Vector
 from lakerunner_query.lang.promql.ast import Call, Selector, Shift
+from lakerunner_query.vectors.vector import Series, Value, Vector
+from lakerunner_query.windows.extremes_kernels import newest
 from lakerunner_query.windows.functions import Function
-from lakerunner_query.windows.newest import newest
 from lakerunner_query.windows.samples import windows_of
 from resources.arrays import Doubles
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_query.evaluate.context import Context
-from lakerunner_query.evaluate.functions.dense_windows import joint_hints, totals
 from lakerunner_query.evaluate.functions.messages import AGGREGATION, Notes
 from lakerunner_query.evaluate.functions.ranged import Mixture, Ranged, ranged
 from lakerunner_query.evaluate.functions.results import are_histograms
 from lakerunner_query.evaluate.functions.simple import Implementation
 from lakerunner_query.evaluate.functions.sourced import answered
-from lakerunner_query.evaluate.histogram.kahan import KahanMean, KahanSum
-from lakerunner_query.evaluate.histogram.model import Histogram, IncompatibleHistogramsError
-from lakerunner_query.evaluate.rows import no_objects
-from lakerunner_query.evaluate.vectors import Objects, Value
+from lakerunner_query.histogram.batch_windows import joint_hints, totals
+from lakerunner_query.histogram.model import Histogram, IncompatibleHistogramsError
+from lakerunner_query.histogram.sums import KahanMean, KahanSum
 from lakerunner_query.lang.promql.ast import Call
+from lakerunner_query.vectors.rows import no_objects
+from lakerunner_query.vectors.vector import Objects, Value
 from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.samples import over_samples
 

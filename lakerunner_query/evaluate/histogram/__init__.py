@@ -8,7 +8,7 @@ Many of one layout are rows of a sheet (`sheets`): `columns` puts them side by s
 `many_quantiles` answer for all at once, and only who looks at a single one makes an object of its buckets.
 """
 
-from lakerunner_query.evaluate.histogram.arithmetic import (
+from lakerunner_query.histogram.arithmetic import (
     Combined,
     add,
     divide,
@@ -18,34 +18,43 @@ from lakerunner_query.evaluate.histogram.arithmetic import (
     scale,
     sub,
 )
-from lakerunner_query.evaluate.histogram.classic import ClassicQuantile, bucket_fraction, bucket_quantile
-from lakerunner_query.evaluate.histogram.fractions import Fraction, fraction
-from lakerunner_query.evaluate.histogram.growth import (
+from lakerunner_query.histogram.classic import ClassicQuantile, bucket_fraction, bucket_quantile
+from lakerunner_query.histogram.growth import (
     Growth,
     Note,
+    detect_reset,
     growth,
     interpolated,
     reset_correction,
     step_growth,
+    with_found_hints,
 )
-from lakerunner_query.evaluate.histogram.kahan import KahanMean, KahanSum
-from lakerunner_query.evaluate.histogram.model import (
+from lakerunner_query.histogram.model import (
     CUSTOM,
     STALE,
+    Bucket,
     Buckets,
     Hint,
     Histogram,
     IncompatibleHistogramsError,
+    buckets,
     buckets_at,
     compact,
 )
-from lakerunner_query.evaluate.histogram.moments import mean, stddev, stdvar
-from lakerunner_query.evaluate.histogram.quantiles import NanFact, Quantile, quantile
-from lakerunner_query.evaluate.histogram.resets import detect_reset, with_found_hints
-from lakerunner_query.evaluate.histogram.stored import of_struct
-from lakerunner_query.evaluate.histogram.texts import api_number, json_form, test_text, text
-from lakerunner_query.evaluate.histogram.trim import trim_lower, trim_upper
-from lakerunner_query.evaluate.histogram.walk import Bucket, buckets
+from lakerunner_query.histogram.quantiles import (
+    Fraction,
+    NanFact,
+    Quantile,
+    fraction,
+    mean,
+    quantile,
+    stddev,
+    stdvar,
+)
+from lakerunner_query.histogram.stored import of_struct
+from lakerunner_query.histogram.sums import KahanMean, KahanSum
+from lakerunner_query.histogram.text import api_number, json_form, test_text, text
+from lakerunner_query.histogram.trim import trim_lower, trim_upper
 
 __all__ = [
     "CUSTOM", "STALE", "Bucket", "Buckets", "ClassicQuantile", "Combined", "Fraction", "Growth", "Hint",

@@ -14,7 +14,7 @@ import numpy as np
 
 from lakerunner_query.evaluate.logs.frame import Column, LogFrame
 from lakerunner_query.evaluate.logs.kernels.combining import combine
-from lakerunner_query.evaluate.vectors import Labels
+from lakerunner_query.vectors.vector import Labels
 from resources.arrays import Int32s, Int64s
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lakerunner_query.evaluate.logs.frame import LogFrame
-from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.lang.logql.ast import LogQuery
+from lakerunner_query.vectors.vector import Labels
 from resources.arrays import Int64s
 
 

@@ -17,8 +17,8 @@ from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.logs.frame import ABSENT, Category, Column, LogFrame
 from lakerunner_query.evaluate.logs.grouping import grouped
 from lakerunner_query.evaluate.logs.source import Buckets
-from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.lang.logql.ast import Stage
+from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.worker.logs.frames import integers, one_chunk
 from lakerunner_query.worker.logs.plain_counts import Cells, Grid, PlainCounter, cells_together
 from lakerunner_query.worker.logs.pushed import Key, key_of, label_conditions, split

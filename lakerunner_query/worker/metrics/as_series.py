@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_query.errors import EvaluationError
-from lakerunner_query.evaluate.vectors import Labels, Objects, Series
 from lakerunner_query.gotext.strconv import label_set
+from lakerunner_query.vectors.vector import Labels, Objects, Series
 from lakerunner_query.worker.metrics.derived import Block, united
 from lakerunner_query.worker.metrics.joined import Rows
 from lakerunner_query.worker.metrics.places import ranges

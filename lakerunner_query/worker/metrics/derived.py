@@ -21,8 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.evaluate.vectors import Labels, Series
 from lakerunner_query.syntax import Matcher
+from lakerunner_query.vectors.vector import Labels, Series
 from lakerunner_query.worker.metrics.joined import Rows
 from lakerunner_query.worker.metrics.places import ranges
 from lakerunner_query.worker.metrics.row_groups import FLOAT, HISTOGRAM, SUMMARIES, SUMMARY, is_stale

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_query.evaluate.labels import SharedLabels
+from lakerunner_query.vectors.labels import SharedLabels
 from lakerunner_query.worker.metrics.places import ranges
 from lakerunner_query.worker.metrics.series_table import SeriesTable
 from resources.arrays import Int64s

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from lakerunner_query.evaluate.labels import SharedLabels
 from lakerunner_query.evaluate.source import Answered
-from lakerunner_query.evaluate.vectors import Labels, Series
 from lakerunner_query.execute.shard_answer import Trait
 from lakerunner_query.execute.work import RollupRef, SegmentRef
 from lakerunner_query.syntax import Matcher, MatchOp
+from lakerunner_query.vectors.labels import SharedLabels
+from lakerunner_query.vectors.vector import Labels, Series
 from lakerunner_query.windows.functions import Function, Grid
 from lakerunner_query.windows.samples import Samples
 from lakerunner_query.worker.metrics.as_series import (

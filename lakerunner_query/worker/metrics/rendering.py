@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.evaluate.histogram.model import Histogram
-from lakerunner_query.evaluate.histogram.texts import api_number, json_form
-from lakerunner_query.evaluate.vectors import Labels, Objects, Series, Vector
 from lakerunner_query.execute.metric_answer import RenderedSeries
+from lakerunner_query.histogram.model import Histogram
+from lakerunner_query.histogram.text import api_number, json_form
+from lakerunner_query.vectors.vector import Labels, Objects, Series, Vector
 from resources.arrays import Doubles, Int64s
 
 LARGEST_WHOLE = 2.0**53

@@ -13,11 +13,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from lakerunner_query.evaluate.histogram.columns import columns_of
-from lakerunner_query.evaluate.histogram.falling import any_fell
-from lakerunner_query.evaluate.histogram.model import Hint, Histogram
-from lakerunner_query.evaluate.histogram.resets import detect_reset
-from lakerunner_query.evaluate.vectors import Objects
+from lakerunner_query.histogram.batch import columns_of
+from lakerunner_query.histogram.growth import detect_reset
+from lakerunner_query.histogram.kernels import any_fell
+from lakerunner_query.histogram.model import Hint, Histogram
+from lakerunner_query.vectors.vector import Objects
 from resources.arrays import Int64s
 
 BEFORE_MS = 300_000

@@ -21,11 +21,10 @@ import pyarrow.parquet as pq
 from lakerunner_query.evaluate.source import Answered
 from lakerunner_query.execute.work import RollupRef, SegmentRef
 from lakerunner_query.syntax import Matcher
-from lakerunner_query.windows.buckets import Buckets, Columns, of_samples, over_buckets, together
-from lakerunner_query.windows.choice import Piece, choose
 from lakerunner_query.windows.functions import BY_SELECTOR, Evaluated, Function, Grid
-from lakerunner_query.windows.rollup_files import wanted_columns
-from lakerunner_query.windows.rollup_rows import columns_of
+from lakerunner_query.windows.rollup_buckets import Buckets, Columns, of_samples, over_buckets, together
+from lakerunner_query.windows.rollup_choice import Piece, choose
+from lakerunner_query.windows.rollup_rows import columns_of, wanted_columns
 from lakerunner_query.windows.samples import Samples, over_samples
 from lakerunner_query.worker.metrics.interning import Numbering
 from lakerunner_query.worker.metrics.kernels import cut_runs

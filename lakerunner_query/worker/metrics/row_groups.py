@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakerunner_query.evaluate.histogram.model import Hint
-from lakerunner_query.evaluate.histogram.sheets import objects
-from lakerunner_query.evaluate.histogram.stored import of_struct
-from lakerunner_query.evaluate.vectors import Objects
+from lakerunner_query.histogram.batch import objects
+from lakerunner_query.histogram.model import Hint
+from lakerunner_query.histogram.stored import of_struct
+from lakerunner_query.vectors.vector import Objects
 from lakerunner_query.windows.functions import STALE_BITS
 from resources.arrays import Bytes, Doubles, Flags, Int64s
 from resources.lake import metric_values

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.context import Options
 from lakerunner_query.evaluate.promql import Answer, evaluate, evaluate_parts
-from lakerunner_query.evaluate.vectors import Scalar, Steps, String, Vector
 from lakerunner_query.execute.metric_answer import Kind, MetricAnswer, Note, RenderedSeries
 from lakerunner_query.execute.shard_answer import ShardAnswer, decode_shard_answer, report_together
 from lakerunner_query.execute.work import MetricUnit, ShardUnit, UnitReport
@@ -20,6 +19,7 @@ from lakerunner_query.lang.promql.ast import Expr
 from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.features import Features
 from lakerunner_query.lang.promql.parser import parsed
+from lakerunner_query.vectors.vector import Scalar, Steps, String, Vector
 from lakerunner_query.worker.metrics.families import Shard
 from lakerunner_query.worker.metrics.lake_source import LakeSource
 from lakerunner_query.worker.metrics.most import Most

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from lakerunner_query.evaluate.labels import SharedLabels
 from lakerunner_query.evaluate.selecting import is_stale
-from lakerunner_query.evaluate.vectors import Series
 from lakerunner_query.execute.shard_answer import Trait
 from lakerunner_query.syntax import Matcher
+from lakerunner_query.vectors.labels import SharedLabels
+from lakerunner_query.vectors.vector import Series
 from lakerunner_query.worker.metrics.families import Shard
 from lakerunner_query.worker.metrics.row_groups import HISTOGRAM_BYTES
 

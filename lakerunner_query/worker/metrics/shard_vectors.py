@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from lakerunner_query.evaluate.histogram.model import NO_BUCKETS, Buckets, Hint, Histogram
-from lakerunner_query.evaluate.rows import no_objects, nothing, stacked
-from lakerunner_query.evaluate.vectors import Labels, Objects, Vector, some
+from lakerunner_query.histogram.model import NO_BUCKETS, Buckets, Hint, Histogram
+from lakerunner_query.vectors.rows import no_objects, nothing, stacked
+from lakerunner_query.vectors.vector import Labels, Objects, Vector, some
 from resources.arrays import Doubles
 
 

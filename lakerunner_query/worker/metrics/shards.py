@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from lakerunner_query.evaluate.context import Given
 from lakerunner_query.evaluate.notes import Annotation
-from lakerunner_query.evaluate.vectors import Series, Steps
 from lakerunner_query.execute.metric_answer import Note
 from lakerunner_query.execute.metric_merge import annotation
 from lakerunner_query.execute.shard_answer import ShardAnswer, ShardPart, notes_together
 from lakerunner_query.lang.promql.ast import Expr
 from lakerunner_query.plan.shards import per_series
 from lakerunner_query.syntax import Matcher
+from lakerunner_query.vectors.vector import Series, Steps
 from lakerunner_query.windows.functions import Function, Grid
 from lakerunner_query.worker.metrics.shard_vectors import decode_vector, encode_vector, together
 

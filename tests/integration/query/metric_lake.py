@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_assets.segments.written import SegmentIdentity
-from lakerunner_query.evaluate.vectors import Labels
+from lakerunner_query.vectors.vector import Labels
 from resources.index.types import BatchKind, BatchPlan, Publication, Segment
 from resources.lake.layout import Signal, hourly_segment_key
 from resources.lake.timecut import HOUR_NS, hour_start

@@ -19,8 +19,8 @@ from benchmarks.promql.fuzz_lake import INTERNAL, WHOLE, LakeApi
 from benchmarks.promql.fuzz_queries import Grammar, Question
 from benchmarks.promql.peers import PROMETHEUS
 from benchmarks.promql.samples import Sampled
-from lakerunner_query.evaluate.histogram.model import Histogram
-from lakerunner_query.evaluate.histogram.texts import json_form
+from lakerunner_query.histogram.model import Histogram
+from lakerunner_query.histogram.text import json_form
 from tests.golden.memory_source import MemorySource, Sample
 from tests.golden.promqltest_compare import Outcome
 from tests.golden.promqltest_script import Times

@@ -8,21 +8,21 @@ from dataclasses import replace
 import numpy as np
 
 from lakerunner_query.errors import EvaluationError
-from lakerunner_query.evaluate.labels import Groups
 from lakerunner_query.evaluate.logs.metrics.context import Context
 from lakerunner_query.evaluate.logs.metrics.labels import groups_of
-from lakerunner_query.evaluate.ranking import best_of_group
-from lakerunner_query.evaluate.reductions import (
+from lakerunner_query.lang.logql.ast import VectorAggregation
+from lakerunner_query.vectors.group_kernels import (
     any_of_code,
+    best_of_group,
     count_of_code,
     extreme_of_code,
     mean_of_code,
     sum_of_code,
     variance_of_code,
 )
-from lakerunner_query.evaluate.rows import occupied
-from lakerunner_query.evaluate.vectors import Vector
-from lakerunner_query.lang.logql.ast import VectorAggregation
+from lakerunner_query.vectors.labels import Groups
+from lakerunner_query.vectors.rows import occupied
+from lakerunner_query.vectors.vector import Vector
 from resources.arrays import Doubles, Flags, Int64s
 
 _Fold = Callable[[Groups, Doubles, Flags], Doubles]

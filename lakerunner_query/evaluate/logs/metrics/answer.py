@@ -19,9 +19,9 @@ from lakerunner_query.evaluate.logs.metrics.labels import by_labels
 from lakerunner_query.evaluate.logs.metrics.times import LogSteps
 from lakerunner_query.evaluate.logs.metrics.walk import walk
 from lakerunner_query.evaluate.logs.source import LogSource
-from lakerunner_query.evaluate.rows import beside, merged, occupied, stacked
-from lakerunner_query.evaluate.vectors import Scalar, Vector
 from lakerunner_query.lang.logql.ast import Binary, LabelReplace, SampleExpr, VectorAggregation
+from lakerunner_query.vectors.rows import beside, merged, occupied, stacked
+from lakerunner_query.vectors.vector import Scalar, Vector
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from lakerunner_query.evaluate.labels import coded
 from lakerunner_query.evaluate.logs.metrics.context import Context
 from lakerunner_query.evaluate.logs.metrics.labels import key_of
 from lakerunner_query.evaluate.logs.metrics.matching import matched
-from lakerunner_query.evaluate.logs.metrics.operators import SETS, combined
-from lakerunner_query.evaluate.operators import COMPARISONS
-from lakerunner_query.evaluate.reductions import any_of_code
-from lakerunner_query.evaluate.rows import merged, occupied, stacked
-from lakerunner_query.evaluate.vectors import Labels, Scalar, Vector
 from lakerunner_query.lang.logql.ast import Binary, Matching
+from lakerunner_query.vectors.group_kernels import any_of_code
+from lakerunner_query.vectors.labels import coded
+from lakerunner_query.vectors.rows import COMPARISONS, SETS, combined, merged, occupied, stacked
+from lakerunner_query.vectors.vector import Labels, Scalar, Vector
 
 Value = Scalar | Vector
 

@@ -14,8 +14,8 @@ from lakerunner_query.evaluate.logs.metrics.context import Context
 from lakerunner_query.evaluate.logs.metrics.counting import Counted
 from lakerunner_query.evaluate.logs.metrics.series import Naming
 from lakerunner_query.evaluate.logs.metrics.times import Grid
-from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.lang.logql.ast import LogRange
+from lakerunner_query.vectors.vector import Labels
 from resources.arrays import Int64s
 
 MAX_BUCKETS = 50_000

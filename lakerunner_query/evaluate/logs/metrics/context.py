@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.evaluate.logs.metrics.times import LogSteps
 from lakerunner_query.evaluate.logs.source import LogSource
-from lakerunner_query.evaluate.vectors import Vector
 from lakerunner_query.lang.logql.ast import Grouping, RangeAggregation
+from lakerunner_query.vectors.vector import Vector
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from lakerunner_query.evaluate.logs.frame import ABSENT, Category, Column, LogFr
 from lakerunner_query.evaluate.logs.metrics.series import Naming
 from lakerunner_query.evaluate.logs.stages.failures import JSON_PARSER, LOGFMT_PARSER
 from lakerunner_query.evaluate.logs.wanted import names_in
-from lakerunner_query.evaluate.vectors import Labels
 from lakerunner_query.gotext.strconv import label_set
 from lakerunner_query.lang.logql.ast import LabelFilter, RangeAggregation
+from lakerunner_query.vectors.vector import Labels
 from resources.arrays import Flags
 
 _OF_PARSERS = pa.array([JSON_PARSER, LOGFMT_PARSER])

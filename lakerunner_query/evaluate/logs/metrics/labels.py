@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lakerunner_query.evaluate.labels import Groups, coded, grouped, without
-from lakerunner_query.evaluate.labels import kept as kept_labels
-from lakerunner_query.evaluate.vectors import Labels, Vector
 from lakerunner_query.lang.logql.ast import Grouping, Matching
+from lakerunner_query.vectors.labels import Groups, coded, grouped, without
+from lakerunner_query.vectors.labels import kept as kept_labels
+from lakerunner_query.vectors.vector import Labels, Vector
 from resources.arrays import Int64s
 
 

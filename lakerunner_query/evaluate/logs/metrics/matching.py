@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakerunner_query.errors import EvaluationError
-from lakerunner_query.evaluate.labels import coded, kept, replaced, value_of, without
 from lakerunner_query.evaluate.logs.metrics.context import Context
 from lakerunner_query.evaluate.logs.metrics.labels import filled, key_of
-from lakerunner_query.evaluate.logs.metrics.operators import combined
-from lakerunner_query.evaluate.reductions import count_of_code
-from lakerunner_query.evaluate.vectors import Labels, Vector
 from lakerunner_query.lang.logql.ast import Binary, Cardinality, Matching
+from lakerunner_query.vectors.group_kernels import count_of_code
+from lakerunner_query.vectors.labels import coded, kept, replaced, value_of, without
+from lakerunner_query.vectors.rows import combined
+from lakerunner_query.vectors.vector import Labels, Vector
 from resources.arrays import Flags, Int64s
 
 NOT_EXPLICIT = "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"

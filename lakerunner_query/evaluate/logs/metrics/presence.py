@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from lakerunner_query.evaluate.logs.metrics.times import Grid
-from lakerunner_query.evaluate.rows import occupied
-from lakerunner_query.evaluate.vectors import Labels, Vector
 from lakerunner_query.syntax import Matcher, MatchOp
+from lakerunner_query.vectors.rows import occupied
+from lakerunner_query.vectors.vector import Labels, Vector
 from lakerunner_query.windows.functions import absent
 
 

@@ -22,9 +22,9 @@ from lakerunner_query.evaluate.logs.metrics.sampled import Sampler, over_samples
 from lakerunner_query.evaluate.logs.metrics.series import Naming, SeriesTable
 from lakerunner_query.evaluate.logs.metrics.simplifying import simplified
 from lakerunner_query.evaluate.logs.metrics.times import Grid
-from lakerunner_query.evaluate.rows import occupied
-from lakerunner_query.evaluate.vectors import Labels, Vector
 from lakerunner_query.lang.logql.ast import Grouping, RangeAggregation
+from lakerunner_query.vectors.rows import occupied
+from lakerunner_query.vectors.vector import Labels, Vector
 from resources.arrays import Int64s
 
 

@@ -5,11 +5,11 @@ label_replace(rate({host="db-7"} [1m]), "n", "node $1", "host", "db-(.*)")  ->  
 
 from __future__ import annotations
 
-from lakerunner_query.evaluate.labels import replaced, value_of
 from lakerunner_query.evaluate.logs.metrics.labels import filled
-from lakerunner_query.evaluate.vectors import Labels, Vector
 from lakerunner_query.gotext.regexp import Template, captured
 from lakerunner_query.lang.logql.ast import LabelReplace
+from lakerunner_query.vectors.labels import replaced, value_of
+from lakerunner_query.vectors.vector import Labels, Vector
 
 
 def replace_label(expr: LabelReplace, vector: Vector) -> Vector:

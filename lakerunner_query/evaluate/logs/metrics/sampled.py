@@ -8,25 +8,25 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lakerunner_query.evaluate.logs.frame import LogFrame
-from lakerunner_query.evaluate.logs.metrics import kernels
-from lakerunner_query.evaluate.logs.metrics.quantiles import quantiles
 from lakerunner_query.evaluate.logs.metrics.times import Grid
-from lakerunner_query.evaluate.logs.metrics.whole import are_whole, whole_sums
+from lakerunner_query.windows import sums_kernels
 from lakerunner_query.windows.edges import PRESENT
-from lakerunner_query.windows.extremes import extremes
+from lakerunner_query.windows.extremes_kernels import extremes
 from lakerunner_query.windows.functions import Evaluated, Function
+from lakerunner_query.windows.ranks_kernels import quantiles
+from lakerunner_query.windows.sums_kernels import are_whole, whole_sums
 from resources.arrays import Doubles, Int64s
 from resources.kernel import kernel
 
 SUMS: Mapping[str, int] = {
-    "sum_over_time": kernels.SUM, "rate": kernels.SUM, "avg_over_time": kernels.AVG
+    "sum_over_time": sums_kernels.SUM, "rate": sums_kernels.SUM, "avg_over_time": sums_kernels.AVG
 }  # fmt: skip
 OTHERS: Mapping[str, int] = {
-    "stdvar_over_time": kernels.STDVAR,
-    "stddev_over_time": kernels.STDDEV,
-    "first_over_time": kernels.FIRST,
-    "last_over_time": kernels.LAST,
-    "rate_counter": kernels.GROWTH,
+    "stdvar_over_time": sums_kernels.STDVAR,
+    "stddev_over_time": sums_kernels.STDDEV,
+    "first_over_time": sums_kernels.FIRST,
+    "last_over_time": sums_kernels.LAST,
+    "rate_counter": sums_kernels.GROWTH,
 }
 QUANTILE = "quantile_over_time"
 EXTREMES: Mapping[str, Function] = {"min_over_time": Function.MIN, "max_over_time": Function.MAX}
@@ -109,7 +109,7 @@ def over_samples(op: str, parameter: float, samples: Samples, grid: Grid) -> Eva
     if op == QUANTILE:
         quantiles(parameter, *data, values, present)
     elif op in SUMS and are_whole(samples.numbers):
-        whole_sums(SUMS[op] == kernels.AVG, *data, values, present)
+        whole_sums(SUMS[op] == sums_kernels.AVG, *data, values, present)
     else:
-        kernels.over_windows({**SUMS, **OTHERS}[op], *data, values, present)
+        sums_kernels.over_windows({**SUMS, **OTHERS}[op], *data, values, present)
     return Evaluated(values / (grid.range_ns / 1e9) if op == "rate" else values, present)

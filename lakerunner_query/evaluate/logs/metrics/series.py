@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakerunner_query.evaluate.labels import coded
 from lakerunner_query.evaluate.logs.frame import LogFrame
 from lakerunner_query.evaluate.logs.grouping import grouped
-from lakerunner_query.evaluate.vectors import Labels
+from lakerunner_query.vectors.labels import coded
+from lakerunner_query.vectors.vector import Labels
 from resources.arrays import Int64s
 
 

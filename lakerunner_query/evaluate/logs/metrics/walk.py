@@ -11,7 +11,6 @@ from lakerunner_query.evaluate.logs.metrics.context import Context
 from lakerunner_query.evaluate.logs.metrics.demand import pushed_grouping
 from lakerunner_query.evaluate.logs.metrics.ranges import range_aggregation
 from lakerunner_query.evaluate.logs.metrics.replacing import replace_label
-from lakerunner_query.evaluate.vectors import Scalar, Vector
 from lakerunner_query.lang.logql.ast import (
     Binary,
     Grouping,
@@ -22,6 +21,7 @@ from lakerunner_query.lang.logql.ast import (
     VectorAggregation,
     VectorOf,
 )
+from lakerunner_query.vectors.vector import Scalar, Vector
 
 
 def walk(context: Context, expr: SampleExpr) -> Value:

@@ -14,9 +14,9 @@ from lakerunner_query.evaluate.logs.metrics.context import Options
 from lakerunner_query.evaluate.logs.metrics.labels import numbered
 from lakerunner_query.evaluate.logs.metrics.times import LogSteps
 from lakerunner_query.evaluate.logs.source import Buckets, Demand, LogSource
-from lakerunner_query.evaluate.vectors import Labels, Vector
 from lakerunner_query.lang.logql.ast import LogQuery
 from lakerunner_query.lang.logql.parser import parse_expr
+from lakerunner_query.vectors.vector import Labels, Vector
 from tests.golden.log_memory_source import LogMemorySource
 from tests.golden.logqltest_script import LogLine
 

@@ -12,7 +12,7 @@ from lakerunner_query.evaluate.logs.metrics.context import Options
 from lakerunner_query.evaluate.logs.metrics.failures import PipelineError
 from lakerunner_query.evaluate.logs.metrics.times import LogSteps
 from lakerunner_query.evaluate.logs.source import Demand
-from lakerunner_query.evaluate.vectors import Scalar, Vector
+from lakerunner_query.vectors.vector import Scalar, Vector
 from tests.golden.log_memory_source import LogMemorySource
 from tests.golden.logqltest_script import LogLine
 from tests.unit.query.log_metrics.asking import LINES, SECOND, STEPS, CountingSource, ask, points, same

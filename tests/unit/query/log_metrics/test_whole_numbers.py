@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.vectors import Vector
+from lakerunner_query.vectors.vector import Vector
 from lakerunner_query.worker.logs.metric_rendering import vector_texts
 from lakerunner_query.worker.logs.whole_numbers import whole_blocks
 

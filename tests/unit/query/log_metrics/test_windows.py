@@ -18,7 +18,7 @@ from lakerunner_query.evaluate.logs.metrics.sampled import (
     over_samples,
 )
 from lakerunner_query.evaluate.logs.metrics.times import Grid
-from lakerunner_query.evaluate.logs.metrics.whole import are_whole
+from lakerunner_query.windows.sums_kernels import are_whole
 from tests.unit.query.log_metrics.naive import inside, value, windows
 
 SECOND = 10**9

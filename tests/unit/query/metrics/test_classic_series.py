@@ -11,9 +11,9 @@ import pytest
 
 from lakerunner_assets.segments.metric_columns import OPTIONAL
 from lakerunner_query.errors import EvaluationError
-from lakerunner_query.evaluate.histogram.model import Histogram
-from lakerunner_query.evaluate.vectors import Series
+from lakerunner_query.histogram.model import Histogram
 from lakerunner_query.syntax import Matcher, MatchOp
+from lakerunner_query.vectors.vector import Series
 from lakerunner_query.worker.metrics.as_series import united_with
 from lakerunner_query.worker.metrics.derived import Block, spelled
 from resources.lake import streams

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakerunner_query.errors import EvaluationError
-from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.execute import metric_slices
 from lakerunner_query.execute.metric_answer import MetricAnswer, Note, RenderedSeries
 from lakerunner_query.execute.metric_merge import Collector, Joined
@@ -20,6 +19,7 @@ from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.parser import parse
 from lakerunner_query.plan.metrics import Reads, reads
 from lakerunner_query.plan.rollups import rollups_for
+from lakerunner_query.vectors.vector import Steps
 from resources.index.types import Partition, Segment, TierView
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.evaluate.functions import dates
-from lakerunner_query.evaluate.vectors import Vector
+from lakerunner_query.vectors.vector import Vector
 from lakerunner_query.worker.metrics import rendering
 from lakerunner_query.worker.metrics.rendering import number_texts, time_text, vector_series
 

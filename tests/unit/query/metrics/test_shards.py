@@ -18,8 +18,6 @@ from hypothesis import strategies as st
 
 from lakerunner_assets.segments.metric_columns import OPTIONAL
 from lakerunner_query.errors import QueryError
-from lakerunner_query.evaluate.histogram.model import CUSTOM, Hint, Histogram, buckets_at
-from lakerunner_query.evaluate.vectors import Labels, Vector
 from lakerunner_query.execute.metric_answer import MetricAnswer, Note
 from lakerunner_query.execute.metric_shards import received, with_shards
 from lakerunner_query.execute.metric_slices import SliceSizes
@@ -33,12 +31,14 @@ from lakerunner_query.execute.shard_answer import (
     report_together,
 )
 from lakerunner_query.execute.work import MetricUnit, Missing, ShardUnit, Unit, UnitReport
+from lakerunner_query.histogram.model import CUSTOM, Hint, Histogram, buckets_at
 from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.parser import parse
 from lakerunner_query.lang.promql.printer import to_text
 from lakerunner_query.metric_engine import FLAGS, MetricRange
 from lakerunner_query.metric_explain import explain
 from lakerunner_query.plan.shards import per_series
+from lakerunner_query.vectors.vector import Labels, Vector
 from lakerunner_query.worker.metrics import families
 from lakerunner_query.worker.metrics.scan import MetricScanner
 from lakerunner_query.worker.metrics.shard_vectors import decode_vector, encode_vector, together

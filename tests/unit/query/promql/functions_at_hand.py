@@ -14,10 +14,10 @@ import numpy as np
 from lakerunner_query.evaluate.context import Options
 from lakerunner_query.evaluate.promql import Answer, evaluate, settle
 from lakerunner_query.evaluate.source import Answered
-from lakerunner_query.evaluate.vectors import Labels, Scalar, Series, Steps, Vector
 from lakerunner_query.lang.promql.bound import bind
 from lakerunner_query.lang.promql.parser import parse
 from lakerunner_query.syntax import Matcher
+from lakerunner_query.vectors.vector import Labels, Scalar, Series, Steps, Vector
 from lakerunner_query.windows.functions import Function, Grid
 from tests.golden.memory_source import MemorySource
 from tests.golden.promqltest_script import Load, commands

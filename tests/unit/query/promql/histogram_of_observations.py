@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.histogram.model import CUSTOM, Buckets, Hint, Histogram, compact
+from lakerunner_query.histogram.model import CUSTOM, Buckets, Hint, Histogram, compact
 
 Observation = tuple[int, int]
 OBSERVATIONS = st.lists(st.tuples(st.sampled_from((-1, 0, 1)), st.integers(-1500, 1500)), max_size=12)

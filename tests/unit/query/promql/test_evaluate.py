@@ -11,10 +11,10 @@ from lakerunner_query.errors import EvaluationError, LimitExceededError
 from lakerunner_query.evaluate.context import Options
 from lakerunner_query.evaluate.notes import Annotation, Annotations, Forced
 from lakerunner_query.evaluate.promql import evaluate
-from lakerunner_query.evaluate.vectors import Scalar, Series, Steps
 from lakerunner_query.gotext.strconv import general, label_set, plain, quoted
 from lakerunner_query.lang.promql.ast import Span
 from lakerunner_query.lang.promql.parser import parse
+from lakerunner_query.vectors.vector import Scalar, Series, Steps
 from tests.unit.query.promql.evaluating import STALE, Written, ask, table
 
 MINUTES = Written({"x{}": {60 * i: float(i) for i in range(30)}, "y{}": {0: 1.0, 60: STALE, 180: 2.0}})

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.errors import EvaluationError
-from lakerunner_query.evaluate.histogram.model import Histogram, buckets_at
+from lakerunner_query.histogram.model import Histogram, buckets_at
 from tests.unit.query.promql.evaluating import Written, ask, said, table
 
 JOBS = Written(

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.functions import FUNCTIONS, dates
 from lakerunner_query.evaluate.functions.simple import SIMPLE, cosh, sinh
-from lakerunner_query.evaluate.vectors import Steps
 from lakerunner_query.gotext.conversions import larger, smaller
 from lakerunner_query.lang.promql.functions import SIGNATURES
+from lakerunner_query.vectors.vector import Steps
 from tests.unit.query.promql.functions_at_hand import answer, asked, is_nan, labels, ranged, said, source_of
 
 BOUND = {"start", "end", "step", "range"}

@@ -13,14 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.functions.kernels_ranks import ranks
-from lakerunner_query.evaluate.functions.kernels_reach import reaching
-from lakerunner_query.evaluate.functions.kernels_starts import since_starts
-from lakerunner_query.evaluate.functions.kernels_times import times_of_extremes
-from lakerunner_query.evaluate.functions.kernels_trend import smoothings, trends
 from lakerunner_query.windows.edges import Windows
+from lakerunner_query.windows.extremes_kernels import times_of_extremes
 from lakerunner_query.windows.functions import Function, Grid
+from lakerunner_query.windows.ranks_kernels import ranks, smoothings, trends
 from lakerunner_query.windows.samples import Samples, over_samples, windows_of
+from lakerunner_query.windows.start_time_kernels import reaching, since_starts
 from tests.unit.query.windows.generated import grids, many, samples
 from tests.unit.query.windows.oracle import Point, is_stale, kahan
 

@@ -10,7 +10,7 @@ from lakerunner_query.errors import SAME_LABELS, EvaluationError
 from lakerunner_query.evaluate.functions import bucketed
 from lakerunner_query.evaluate.functions.bucketed import bound_of
 from lakerunner_query.evaluate.functions.quantiles import open_metrics
-from lakerunner_query.evaluate.vectors import Steps
+from lakerunner_query.vectors.vector import Steps
 from tests.unit.query.promql.functions_at_hand import answer, asked, labels, ranged, said, source_of
 
 TWO = """

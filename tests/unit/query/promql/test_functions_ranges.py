@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.evaluate.context import Options
-from lakerunner_query.evaluate.histogram.model import Histogram
 from lakerunner_query.evaluate.source import Answered
-from lakerunner_query.evaluate.vectors import Series
+from lakerunner_query.histogram.model import Histogram
+from lakerunner_query.vectors.vector import Series
 from lakerunner_query.windows.functions import Evaluated
 from tests.unit.query.promql.functions_at_hand import asked, deltas, is_nan, labels, ranged, said, source_of
 

@@ -11,13 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.histogram.bounds import exponential_bounds
-from lakerunner_query.evaluate.histogram.fractions import fraction
-from lakerunner_query.evaluate.histogram.model import CUSTOM, Histogram, buckets_at
-from lakerunner_query.evaluate.histogram.moments import mean, stddev, stdvar
-from lakerunner_query.evaluate.histogram.quantiles import NanFact, quantile
-from lakerunner_query.evaluate.histogram.trim import trim_lower, trim_upper
-from lakerunner_query.evaluate.histogram.walk import buckets
+from lakerunner_query.histogram.model import CUSTOM, Histogram, buckets, buckets_at, exponential_bounds
+from lakerunner_query.histogram.quantiles import NanFact, fraction, mean, quantile, stddev, stdvar
+from lakerunner_query.histogram.trim import trim_lower, trim_upper
 from tests.unit.query.promql.histogram_of_observations import (
     OBSERVATIONS,
     SCHEMAS,

@@ -11,18 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.histogram.arithmetic import (
-    add,
-    divide,
-    equal,
-    negate,
-    reduce_resolution,
-    scale,
-    sub,
-)
-from lakerunner_query.evaluate.histogram.growth import growth
-from lakerunner_query.evaluate.histogram.kahan import KahanMean, KahanSum
-from lakerunner_query.evaluate.histogram.model import (
+from lakerunner_query.histogram.arithmetic import add, divide, equal, negate, reduce_resolution, scale, sub
+from lakerunner_query.histogram.growth import growth
+from lakerunner_query.histogram.model import (
     CUSTOM,
     Hint,
     Histogram,
@@ -30,6 +21,7 @@ from lakerunner_query.evaluate.histogram.model import (
     buckets_at,
     compact,
 )
+from lakerunner_query.histogram.sums import KahanMean, KahanSum
 from tests.unit.query.promql.histogram_of_observations import (
     BOUNDS,
     OBSERVATIONS,

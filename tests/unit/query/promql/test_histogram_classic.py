@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.histogram.classic import bucket_fraction, bucket_quantile
-from lakerunner_query.evaluate.histogram.fractions import fraction
-from lakerunner_query.evaluate.histogram.quantiles import quantile
+from lakerunner_query.histogram.classic import bucket_fraction, bucket_quantile
+from lakerunner_query.histogram.quantiles import fraction, quantile
 from resources.arrays import Doubles, Flags
 from tests.unit.query.promql.histogram_of_observations import custom
 

@@ -8,13 +8,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.histogram.arithmetic import equal
-from lakerunner_query.evaluate.histogram.columns import columns_of
-from lakerunner_query.evaluate.histogram.grid_sums import grid_sums
-from lakerunner_query.evaluate.histogram.kahan import KahanMean, KahanSum
-from lakerunner_query.evaluate.histogram.many_quantiles import is_plain, plain_quantiles
-from lakerunner_query.evaluate.histogram.model import CUSTOM, NO_BUCKETS, Buckets, Hint, Histogram
-from lakerunner_query.evaluate.histogram.quantiles import quantile
+from lakerunner_query.histogram.arithmetic import equal
+from lakerunner_query.histogram.batch import columns_of
+from lakerunner_query.histogram.model import CUSTOM, NO_BUCKETS, Buckets, Hint, Histogram
+from lakerunner_query.histogram.quantiles import is_plain, plain_quantiles, quantile
+from lakerunner_query.histogram.sums import KahanMean, KahanSum, grid_sums
 
 NUMBERS = st.one_of(
     st.integers(0, 9).map(float), st.floats(0, 1e18, allow_nan=False), st.sampled_from([0.1, 1e100, -1e100])

@@ -7,15 +7,16 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.histogram.growth import (
+from lakerunner_query.histogram.growth import (
     Note,
+    detect_reset,
     growth,
     interpolated,
     reset_correction,
     step_growth,
+    with_found_hints,
 )
-from lakerunner_query.evaluate.histogram.model import Hint
-from lakerunner_query.evaluate.histogram.resets import detect_reset, with_found_hints
+from lakerunner_query.histogram.model import Hint
 from tests.unit.query.promql.histogram_of_observations import (
     BOUNDS,
     OBSERVATIONS,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakerunner_query.evaluate.histogram.model import Hint, Histogram, buckets_at
-from lakerunner_query.evaluate.histogram.texts import test_text
+from lakerunner_query.histogram.model import Hint, Histogram, buckets_at
+from lakerunner_query.histogram.text import test_text
 from lakerunner_query.syntax import Matcher, MatchOp
 from tests.golden.memory_source import MemorySource, OutOfOrderError
 from tests.golden.promqltest_compare import MismatchError, Outcome, Row, almost, check

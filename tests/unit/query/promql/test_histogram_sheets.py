@@ -10,15 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.histogram.arithmetic import equal
-from lakerunner_query.evaluate.histogram.columns import columns_of
-from lakerunner_query.evaluate.histogram.falling import any_fell
-from lakerunner_query.evaluate.histogram.many_quantiles import is_plain, sheet_quantiles
-from lakerunner_query.evaluate.histogram.model import NO_BUCKETS, Buckets, Hint, Histogram
-from lakerunner_query.evaluate.histogram.quantiles import quantile
-from lakerunner_query.evaluate.histogram.resets import detect_reset, with_found_hints
-from lakerunner_query.evaluate.histogram.sheets import COUNT, FEW, SUM, Row, Sheet, found_in, totals_of
-from lakerunner_query.evaluate.histogram.stored import of_struct
+from lakerunner_query.histogram.arithmetic import equal
+from lakerunner_query.histogram.batch import COUNT, FEW, SUM, Row, Sheet, columns_of, found_in, totals_of
+from lakerunner_query.histogram.growth import detect_reset, with_found_hints
+from lakerunner_query.histogram.kernels import any_fell
+from lakerunner_query.histogram.model import NO_BUCKETS, Buckets, Hint, Histogram
+from lakerunner_query.histogram.quantiles import is_plain, quantile, sheet_quantiles
+from lakerunner_query.histogram.stored import of_struct
 from resources.lake.rollup_columns import HIST
 
 MODEL = Histogram(2, zero_threshold=0.01)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakerunner_query.evaluate.histogram.model import Hint, Histogram, buckets_at
-from lakerunner_query.evaluate.histogram.resets import detect_reset, with_found_hints
+from lakerunner_query.histogram.growth import detect_reset, with_found_hints
+from lakerunner_query.histogram.model import Hint, Histogram, buckets_at
 
 
 def test_of_gauges_only_count_and_sum_are_read_so_a_bucket_that_fell_is_no_reset() -> None:

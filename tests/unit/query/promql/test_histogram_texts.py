@@ -7,9 +7,9 @@ import math
 import pyarrow as pa
 import pytest
 
-from lakerunner_query.evaluate.histogram.model import CUSTOM, Hint, Histogram, buckets_at
-from lakerunner_query.evaluate.histogram.stored import StoredHistogramError, of_struct
-from lakerunner_query.evaluate.histogram.texts import api_number, json_form, test_text, text
+from lakerunner_query.histogram.model import CUSTOM, Hint, Histogram, buckets_at
+from lakerunner_query.histogram.stored import StoredHistogramError, of_struct
+from lakerunner_query.histogram.text import api_number, json_form, test_text, text
 from resources.lake.rollup_columns import HIST
 from tests.unit.query.promql.histogram_of_observations import exponential, facts
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from lakerunner_query.windows.buckets import Columns
+from lakerunner_query.windows.rollup_buckets import Columns
 
 STALE_BITS = 0x7FF0000000000002
 STALE = float(np.array([STALE_BITS], np.int64).view(np.float64)[0])

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.windows import choice, functions, offsets
-from lakerunner_query.windows.choice import Piece, choose, serving_of
+from lakerunner_query.windows import functions
 from lakerunner_query.windows.functions import Grid
+from lakerunner_query.windows.rollup_choice import Piece, choose, serving_of
 from resources.lake.frequency import DAY, FIVE_MINUTES, HOUR, MINUTE, ROLLUPS, TEN_SECONDS
 from resources.lake.timecut import DAY_NS, HOUR_NS, MINUTE_NS
 

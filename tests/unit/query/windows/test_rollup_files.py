@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from lakerunner_query.windows.buckets import Buckets, over_buckets
 from lakerunner_query.windows.functions import Function, Grid
-from lakerunner_query.windows.rollup_files import ranges, rows_of
-from lakerunner_query.windows.rollup_rows import TEMPORALITY, columns_needed, columns_of
+from lakerunner_query.windows.rollup_buckets import Buckets, over_buckets
+from lakerunner_query.windows.rollup_rows import TEMPORALITY, columns_needed, columns_of, ranges, rows_of
 from resources.lake.rollup_columns import COUNT, LAST, RESETS, filled
 from tests.unit.rollup.cases import NOON, rolled, row, sample_segment
 from tests.unit.segments.metric_tables import Row

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 
 from lakerunner_query.windows.edges import PRESENT, edges
+from lakerunner_query.windows.extremes_kernels import BY_GROWTH
 from lakerunner_query.windows.functions import Function, Grid, MixedTemporalityError, absent
-from lakerunner_query.windows.growth import BY_GROWTH
 from lakerunner_query.windows.samples import Samples, over_samples, windows_of
 from tests.unit.query.windows.generated import grids, many, samples
 from tests.unit.query.windows.oracle import STALE, Point

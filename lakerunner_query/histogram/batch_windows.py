@@ -1,0 +1,131 @@
+"""Sums and growth of dense histograms over all windows of a series; windows are given as [low, high)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from lakerunner_query.histogram.batch import BUCKETS, COUNT, Sheet, columns_of
+from lakerunner_query.histogram.kernels import any_fell, factors
+from lakerunner_query.histogram.model import Hint, Histogram
+from lakerunner_query.vectors.vector import Objects
+from lakerunner_query.windows.edges import Windows
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.sums_kernels import sums
+from resources.arrays import Doubles, Flags, Int8s, Int64s
+
+# << Histograms of one series side by side, if all have one layout: columns of numbers instead of objects.
+# <<
+# <<     count sum zero (0.5, 1] (1, 2]
+# <<       4    5   0      1       3        0 s
+# <<       6    8   0      2       4       60 s
+# <<
+# << What `rate` and sums do with histograms they do with every number alike, so a few columns answer for all
+# << windows at once. Series whose layout changes are left to the arithmetic of single histograms.
+
+
+@dataclass(frozen=True)
+class Dense:
+    model: Histogram
+    """One of them, for what all have in common."""
+    positive: Int64s
+    """Places of the positive buckets, which follow the three totals; then the negative ones."""
+    negative: Int64s
+    numbers: Doubles
+    """(samples, numbers)"""
+    hints: Int8s
+
+    @cached_property
+    def resets(self) -> Int64s:
+        """Samples before which the counter began anew."""
+        return np.flatnonzero(self.fell())
+
+    def fell(self) -> Flags:
+        """By sample: whether the counter began anew since the one before; by its hint, else by its counts."""
+        found = np.zeros(len(self.numbers), np.bool_)
+        found[1:] = any_fell(np.ascontiguousarray(self.numbers))
+        found[self.hints == Hint.RESET] = True
+        found[self.hints == Hint.NO_RESET] = False
+        return found
+
+    def histograms(self, numbers: Doubles, hints: Sequence[Hint]) -> Objects:
+        """Rows of numbers as histograms, without buckets that count zero."""
+        sheet = Sheet(self.model, self.positive, self.negative, numbers, numbers[:, BUCKETS:] != 0)
+        return sheet.histograms(hints)
+
+
+def dense_of(histograms: Objects) -> Dense | None:
+    """None if their layouts differ, or one counts something within its own zero bucket."""
+    columns = columns_of(histograms.tolist())
+    if columns is None:
+        return None
+    sheet = columns.sheet
+    return Dense(sheet.model, sheet.positive, sheet.negative, sheet.numbers, columns.hints)
+
+
+def growth(
+    dense: Dense, times: Int64s, low: Int64s, high: Int64s, ends: Int64s, width: int, function: Function
+) -> Doubles:
+    """`rate`, `increase` and `delta` of windows with at least two samples, drawn out to their edges."""
+    first, last = low, high - 1
+    start = dense.numbers[first]
+    is_counter = function != Function.DELTA
+    resets = dense.resets if is_counter else np.zeros(0, np.int64)
+    with np.errstate(all="ignore"):
+        start = np.where(np.isin(first + 1, resets)[:, None], 0.0, start)
+        grown = dense.numbers[last] - start
+        for reset in resets.tolist():
+            inside = (first + 1 < reset) & (reset <= last)
+            grown[inside] += dense.numbers[reset - 1]
+        by = factors(
+            times[first],
+            times[last],
+            high - low,
+            ends,
+            width,
+            is_counter,
+            dense.numbers[first, COUNT],
+            np.ascontiguousarray(grown[:, COUNT]),
+        )
+        if function == Function.RATE:
+            by /= width / 1000
+        return grown * by[:, None]
+
+
+def totals(dense: Dense, times: Int64s, windows: Windows, function: Function) -> Doubles | None:
+    """Sums or means by window, kept sums as for floats; None where they could get too large."""
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.abs(dense.numbers).sum(axis=0)).all():
+            return None
+    samples, columns = dense.numbers.shape
+    values = np.zeros((columns, windows.steps))
+    sums(
+        int(function),
+        samples * np.arange(columns + 1, dtype=np.int64),
+        np.tile(times, columns),
+        dense.numbers.T.ravel(),
+        windows,
+        values,
+        np.zeros(values.shape, np.int8),
+    )
+    return values.T
+
+
+def joint_hints(hints: Int8s, low: Int64s, high: Int64s) -> tuple[list[Hint], Flags]:
+    """By window: the hint of a sum, and whether some are known to follow a reset and others not to."""
+    has = {hint: any_within(hints == hint, low, high) for hint in Hint}
+    of_sum = np.full(len(low), Hint.UNKNOWN, np.int8)
+    for hint in (Hint.RESET, Hint.NO_RESET):
+        others = [has[other] for other in Hint if other != hint]
+        of_sum[has[hint] & ~np.logical_or.reduce(others)] = hint
+    of_sum[has[Hint.GAUGE]] = Hint.GAUGE
+    return [Hint(hint) for hint in of_sum.tolist()], has[Hint.RESET] & has[Hint.NO_RESET]
+
+
+def any_within(marked: Flags, low: Int64s, high: Int64s) -> Flags:
+    before = np.concatenate(([0], np.cumsum(marked)))
+    found: Flags = before[high] > before[low]
+    return found

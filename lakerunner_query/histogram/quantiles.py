@@ -1,0 +1,341 @@
+"""Quantiles of many histograms at once: exponential buckets, none negative, a sum that is known.
+
+Says what `quantile` says of each; the walk is a kernel, the logarithms are taken for all together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+
+from lakerunner_query.histogram.batch import BUCKETS, COUNT, SUM, ZEROS, Sheet
+from lakerunner_query.histogram.model import (
+    Bucket,
+    Histogram,
+    buckets,
+    buckets_down,
+    exponential_bounds,
+    natural_zero,
+)
+from lakerunner_query.histogram.sums import plus_one
+from resources.arrays import Doubles, Flags, Int8s, Int64s
+from resources.kernel import kernel
+
+# << Mean and spread of a histogram's observations, each bucket taken as one value.
+# <<
+# << custom (2, 4] -> 3      exponential (2, 8] -> 4      zero bucket -> 0
+
+
+def mean(histogram: Histogram) -> float:
+    with np.errstate(all="ignore"):
+        return float(np.float64(histogram.sum) / np.float64(histogram.count))
+
+
+def stdvar(histogram: Histogram) -> float:
+    """The population variance."""
+    average = mean(histogram)
+    total, lost = 0.0, 0.0
+    for bucket in buckets(histogram):
+        if bucket.count == 0:
+            continue
+        distance = _middle(bucket, histogram) - average
+        total, lost = plus_one(bucket.count * distance * distance, total, lost)
+    with np.errstate(all="ignore"):
+        return float(np.float64(total + lost) / np.float64(histogram.count))
+
+
+def stddev(histogram: Histogram) -> float:
+    variance = stdvar(histogram)
+    return math.sqrt(variance) if variance >= 0 else math.nan
+
+
+def _middle(bucket: Bucket, histogram: Histogram) -> float:
+    if histogram.is_custom:
+        return (bucket.upper + bucket.lower) / 2
+    if bucket.lower <= 0 <= bucket.upper:
+        return 0.0
+    middle = math.sqrt(bucket.upper * bucket.lower)
+    return -middle if bucket.upper < 0 else middle
+
+
+# << Quantiles of native histograms.
+# <<
+# <<     schema 0: (0.5, 1] 1, (1, 2] 2, (2, 4] 1    the median is 2^0.5
+# <<
+# << In an exponential bucket observations are taken to be spread evenly on a logarithmic scale; in custom
+# << buckets and in the zero bucket evenly as they are.
+
+
+class NanFact(Enum):
+    """What observations of NaN, which are in no bucket, did to an answer."""
+
+    NONE = "none"
+    RESULT = "result"
+    """The quantile lies among them: it is NaN."""
+    SKEW = "skew"
+    """They count as if above all others, so the quantile is higher."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    value: float
+    nan: NanFact = NanFact.NONE
+
+
+def quantile(q: float, histogram: Histogram) -> Quantile:
+    """The value below which the fraction `q` of observations lies."""
+    if q < 0:
+        return Quantile(-math.inf)
+    if q > 1:
+        return Quantile(math.inf)
+    if histogram.count == 0 or math.isnan(q):
+        return Quantile(math.nan)
+    upwards = math.isnan(histogram.sum) or q < 0.5
+    walk = buckets(histogram) if upwards else buckets_down(histogram)
+    rank = (q if upwards else 1 - q) * histogram.count
+    bucket, reached = _reach(walk, rank)
+    return _within(bucket, reached, rank, walk, histogram, upwards)
+
+
+def _reach(walk: Iterator[Bucket], rank: float) -> tuple[Bucket, float]:
+    """The bucket in which the rank lies, and all that was counted up to its end."""
+    bucket, reached = Bucket(0.0, 0.0, False, False, 0.0), 0.0
+    for bucket in walk:
+        if bucket.count == 0:
+            continue
+        reached += bucket.count
+        if reached >= rank:
+            break
+    return bucket, reached
+
+
+def _within(
+    bucket: Bucket, reached: float, rank: float, walk: Iterator[Bucket], histogram: Histogram, upwards: bool
+) -> Quantile:
+    if histogram.is_custom:
+        if bucket.lower == -math.inf:
+            if bucket.upper <= 0:
+                return Quantile(bucket.upper)
+            bucket = replace(bucket, lower=0.0)
+        elif bucket.upper == math.inf:
+            return Quantile(bucket.lower)
+    elif bucket.lower < 0 < bucket.upper:
+        bucket = natural_zero(bucket, histogram)
+    # Rounding may have counted more than there is.
+    counted = min(reached, histogram.count)
+    if counted < rank:
+        is_nan = math.isnan(histogram.sum)
+        return Quantile(math.nan, NanFact.RESULT) if is_nan else Quantile(bucket.upper)
+    inside = rank - (counted - bucket.count) if upwards else counted - rank
+    fraction = float(np.divide(inside, bucket.count)) if bucket.count else math.nan
+    return Quantile(_interpolated(bucket, fraction, histogram), _skew(counted, walk, histogram))
+
+
+def _interpolated(bucket: Bucket, fraction: float, histogram: Histogram) -> float:
+    if histogram.is_custom or bucket.lower <= 0 <= bucket.upper:
+        return bucket.lower + (bucket.upper - bucket.lower) * fraction
+    low, high = log2(bucket.lower), log2(bucket.upper)
+    with np.errstate(all="ignore"):
+        if bucket.lower > 0:
+            return float(np.exp2(low + (high - low) * fraction))
+        return -float(np.exp2(high + (low - high) * (1 - fraction)))
+
+
+def _skew(counted: float, walk: Iterator[Bucket], histogram: Histogram) -> NanFact:
+    """A sum of NaN may also come from observations of both infinities; those are all in buckets."""
+    if not math.isnan(histogram.sum):
+        return NanFact.NONE
+    total = counted + sum(bucket.count for bucket in walk)
+    return NanFact.SKEW if total < histogram.count else NanFact.NONE
+
+
+def log2(value: float) -> float:
+    """Of the distance from zero; minus infinity at zero."""
+    return math.log2(abs(value)) if value != 0 else -math.inf
+
+
+# << Which part of a histogram's observations lies between two values.
+# <<
+# << schema 0: (0.5, 1] 1, (1, 2] 2, (2, 4] 1    between 1 and 2: a half
+
+
+@dataclass(frozen=True, slots=True)
+class Fraction:
+    value: float
+    has_nans: bool = False
+    """There are observations of NaN; they are outside of any range."""
+
+
+def fraction(lower: float, upper: float, histogram: Histogram) -> Fraction:
+    if histogram.count == 0 or math.isnan(lower) or math.isnan(upper):
+        return Fraction(math.nan)
+    if lower >= upper:
+        return Fraction(0.0)
+    low, high, counted = _ranks(lower, upper, histogram)
+    has_nans = False
+    total = histogram.count
+    if math.isnan(histogram.sum):
+        total, has_nans = counted, counted < histogram.count
+    low = total if low is None or low > total else low
+    high = total if high is None or high > total else high
+    return Fraction(float(np.divide(high - low, histogram.count)), has_nans)
+
+
+def _ranks(lower: float, upper: float, histogram: Histogram) -> tuple[float | None, float | None, float]:
+    """How many observations are below each value, None if all are, and how many there are in buckets."""
+    low: float | None = None
+    high: float | None = None
+    rank = 0.0
+    for bucket in buckets(histogram):
+        low = _rank(lower, bucket, rank, histogram) if low is None else low
+        high = _rank(upper, bucket, rank, histogram) if high is None else high
+        rank += bucket.count
+    return low, high, rank
+
+
+def _rank(value: float, bucket: Bucket, rank: float, histogram: Histogram) -> float | None:
+    """How many observations are below, if the value is not beyond this bucket."""
+    is_zero = bucket.lower <= 0 <= bucket.upper
+    if is_zero:
+        bucket = natural_zero(bucket, histogram)
+    if bucket.lower >= value:
+        return rank
+    if bucket.upper <= value:
+        return None
+    if not histogram.is_custom and not is_zero:
+        return rank + bucket.count * _logarithmic(value, bucket)
+    if bucket.lower == -math.inf:
+        # Nothing is known of where in it observations lie: all count as lower.
+        return bucket.count
+    return rank + bucket.count * (value - bucket.lower) / (bucket.upper - bucket.lower)
+
+
+def _logarithmic(value: float, bucket: Bucket) -> float:
+    low, high, at = log2(bucket.lower), log2(bucket.upper), log2(value)
+    if value > 0:
+        return (at - low) / (high - low)
+    return 1 - (at - high) / (low - high)
+
+
+AS_IT_IS, LINEAR, EXPONENTIAL = range(3)
+"""How a value lies in its bucket."""
+
+
+def is_plain(histogram: Histogram, q: float) -> bool:
+    return (
+        not histogram.is_custom
+        and not histogram.negative.size
+        and 0 <= q <= 1
+        and not math.isnan(histogram.sum)
+        and histogram.count != 0
+    )
+
+
+def plain_quantiles(quantiles: Doubles, histograms: Sequence[Histogram]) -> Doubles:
+    """All of them plain, each with its own quantile."""
+    sizes = np.fromiter((one.positive.size for one in histograms), np.int64, len(histograms))
+    index = np.concatenate([one.positive.index for one in histograms])
+    counts = np.concatenate([one.positive.count for one in histograms])
+    schemas = np.repeat(np.array([one.schema for one in histograms], np.int64), sizes)
+    lower, upper = np.empty(len(index)), np.empty(len(index))
+    for schema in np.unique(schemas).tolist():
+        rows = schemas == schema
+        lower[rows] = exponential_bounds(index[rows] - 1, schema)
+        upper[rows] = exponential_bounds(index[rows], schema)
+    totals = np.array([(one.count, one.zero_threshold, one.zero_count) for one in histograms], np.float64)
+    return _walked(quantiles, totals, sizes, lower, upper, counts)
+
+
+def sheet_quantiles(quantiles: Doubles, sheet: Sheet, rows: Int64s) -> tuple[Doubles, Flags]:
+    """Of these rows, each with its own quantile; and which of them are plain, the others are not told."""
+    numbers, listed = sheet.numbers[rows], sheet.listed[rows]
+    middle = len(sheet.positive)
+    with np.errstate(invalid="ignore"):
+        plain = (quantiles >= 0) & (quantiles <= 1) & ~np.isnan(numbers[:, SUM]) & (numbers[:, COUNT] != 0)
+    plain &= ~np.logical_or.reduce(listed[:, middle:], axis=1) & (not sheet.model.is_custom)
+    found = np.full(len(rows), np.nan)
+    if not plain.any():
+        return found, plain
+    if not plain.all():
+        quantiles, numbers, listed = quantiles[plain], numbers[plain], listed[plain]
+    is_there = listed[:, :middle]
+    places = np.nonzero(is_there)[1]
+    totals = np.stack((numbers[:, COUNT], np.zeros(len(numbers)), numbers[:, ZEROS]), axis=1)
+    totals[:, 1] = sheet.model.zero_threshold
+    lower, upper = (
+        exponential_bounds(index, sheet.model.schema) for index in (sheet.positive - 1, sheet.positive)
+    )
+    found[plain] = _walked(
+        quantiles, totals, np.count_nonzero(is_there, axis=1), lower[places], upper[places],
+        numbers[:, BUCKETS : BUCKETS + middle][is_there],
+    )  # fmt: skip
+    return found, plain
+
+
+def _walked(
+    quantiles: Doubles, totals: Doubles, sizes: Int64s, lower: Doubles, upper: Doubles, counts: Doubles
+) -> Doubles:
+    """`totals`: count, zero threshold and zero count of each."""
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    found = np.empty((len(sizes), 3))
+    kinds = np.empty(len(sizes), np.int8)
+    _walks(quantiles, totals, offsets, lower, upper, counts, found, kinds)
+    return _placed(found, kinds)
+
+
+def _placed(found: Doubles, kinds: Int8s) -> Doubles:
+    low, high, fraction = found.T
+    with np.errstate(all="ignore"):
+        linear = low + (high - low) * fraction
+        ends = np.log2(np.where(kinds == EXPONENTIAL, low, 1.0)), np.log2(np.where(high > 0, high, 1.0))
+        exponential = np.exp2(ends[0] + (ends[1] - ends[0]) * fraction)
+    return np.select([kinds == LINEAR, kinds == EXPONENTIAL], [linear, exponential], high)
+
+
+@kernel
+def _walks(
+    quantiles: Doubles,
+    totals: Doubles,
+    offsets: Int64s,
+    lower: Doubles,
+    upper: Doubles,
+    counts: Doubles,
+    found: Doubles,
+    kinds: Int8s,
+) -> None:
+    """By histogram: the bucket of its quantile, how far into it, and how to draw the line."""
+    for one in range(len(kinds)):
+        count, threshold, zeros = totals[one, 0], totals[one, 1], totals[one, 2]
+        begin, end = offsets[one], offsets[one + 1]
+        upwards = quantiles[one] < 0.5
+        rank = (quantiles[one] if upwards else 1 - quantiles[one]) * count
+        places = end - begin + (1 if zeros > 0 else 0)
+        zero_at = -1 if zeros <= 0 else (0 if upwards else places - 1)
+        low = high = inside = reached = 0.0
+        for place in range(places):
+            if place == zero_at:
+                low, high, inside = -threshold, threshold, zeros
+            else:
+                row = begin + place - (1 if zero_at == 0 else 0) if upwards else end - 1 - place
+                low, high, inside = lower[row], upper[row], counts[row]
+                if 0 < low < threshold:
+                    low = threshold
+            if inside == 0:
+                continue
+            reached += inside
+            if reached >= rank:
+                break
+        if low < 0 < high and end > begin:
+            low = 0.0
+        counted = min(reached, count)
+        found[one, 0], found[one, 1], found[one, 2] = low, high, 0.0
+        if counted < rank:
+            kinds[one] = AS_IT_IS
+            continue
+        into = rank - (counted - inside) if upwards else counted - rank
+        found[one, 2] = into / inside if inside else np.nan
+        kinds[one] = LINEAR if low <= 0 <= high else EXPONENTIAL

@@ -1,0 +1,111 @@
+"""Histograms as texts: for people, for the scripts of promqltest, and for the API.
+
+{count:4, sum:5, (0.5,1]:1, (1,2]:3}
+{{count:4 sum:5 buckets:[1 3]}}
+{"count": "4", "sum": "5", "buckets": [[0, "0.5", "1", "1"], [0, "1", "2", "3"]]}
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lakerunner_query.gotext.strconv import general
+from lakerunner_query.histogram.model import (
+    Bucket,
+    Buckets,
+    Hint,
+    Histogram,
+    buckets,
+    negative_buckets,
+    positive_buckets,
+    zero_bucket,
+)
+
+_HINTS = {Hint.RESET: "reset", Hint.NO_RESET: "not_reset", Hint.GAUGE: "gauge"}
+_EDGES = {(False, True): 0, (True, False): 1, (False, False): 2, (True, True): 3}
+"""(lower inclusive, upper inclusive) -> how the API says so."""
+
+
+def text(histogram: Histogram) -> str:
+    """Every bucket that counts something, with its edges."""
+    parts = [f"count:{general(histogram.count)}", f"sum:{general(histogram.sum)}"]
+    parts += [_bucket(one) for one in reversed(negative_buckets(histogram)) if one.count != 0]
+    if histogram.zero_count != 0:
+        parts.append(_bucket(zero_bucket(histogram)))
+    parts += [_bucket(one) for one in positive_buckets(histogram) if one.count != 0]
+    return "{" + ", ".join(parts) + "}"
+
+
+def _bucket(bucket: Bucket) -> str:
+    opening = "[" if bucket.lower_inclusive else "("
+    closing = "]" if bucket.upper_inclusive else ")"
+    edges = f"{general(bucket.lower)},{general(bucket.upper)}"
+    return f"{opening}{edges}{closing}:{general(bucket.count)}"
+
+
+def test_text(histogram: Histogram) -> str:
+    """As promqltest writes it; what is zero or usual is left out."""
+    numbers = {
+        "count": histogram.count,
+        "sum": histogram.sum,
+        "z_bucket": histogram.zero_count,
+        "z_bucket_w": histogram.zero_threshold,
+    }
+    parts = [f"schema:{histogram.schema}"] if histogram.schema else []
+    parts += [f"{name}:{general(value)}" for name, value in numbers.items() if value != 0]
+    if histogram.is_custom:
+        parts.append(f"custom_values:[{' '.join(map(general, histogram.bounds))}]")
+    if histogram.hint in _HINTS:
+        parts.append(f"counter_reset_hint:{_HINTS[histogram.hint]}")
+    parts += _side(histogram.positive, "offset", "buckets")
+    parts += _side(histogram.negative, "n_offset", "n_buckets")
+    return "{{" + " ".join(parts) + "}}"
+
+
+test_text.__test__ = False  # type: ignore[attr-defined]
+
+
+def _side(side: Buckets, offset: str, name: str) -> list[str]:
+    side = side.populated()
+    if not side.size:
+        return []
+    first = int(side.index[0])
+    dense = np.zeros(int(side.index[-1]) - first + 1)
+    dense[side.index - first] = side.count
+    shift = [f"{offset}:{first}"] if first else []
+    return [*shift, f"{name}:[{' '.join(map(general, dense.tolist()))}]"]
+
+
+def json_form(histogram: Histogram) -> dict[str, object]:
+    """As the HTTP API gives it; without buckets that count nothing, and without the list if none is left."""
+    found: dict[str, object] = {"count": api_number(histogram.count), "sum": api_number(histogram.sum)}
+    listed = [
+        [
+            _EDGES[one.lower_inclusive, one.upper_inclusive],
+            api_number(one.lower),
+            api_number(one.upper),
+            api_number(one.count),
+        ]
+        for one in buckets(histogram)
+        if one.count != 0
+    ]
+    return found | {"buckets": listed} if listed else found
+
+
+def api_number(value: float) -> str:
+    """The shortest digits; an exponent only below 1e-6 and from 1e21.
+
+    >>> api_number(1e6), api_number(1e21), api_number(1.5e-7)
+    ('1000000', '1e+21', '1.5e-07')
+    """
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    if value != 0 and not 1e-6 <= abs(value) < 1e21:
+        mantissa, exponent = np.format_float_scientific(value, trim="-").split("e")
+        power = int(exponent)
+        return f"{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
+    return str(np.format_float_positional(value, trim="-"))

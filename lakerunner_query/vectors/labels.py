@@ -1,0 +1,138 @@
+"""Label sets of series: what groups and matches them, worked out once per series, never per step.
+
+>>> series = [(("__name__", "up"), ("job", "a")), (("job", "b"),), (("job", "a"),)]
+>>> groups = grouped(series, ("job",), is_without=False)
+>>> groups.codes.tolist(), groups.labels
+([0, 1, 0], [(('job', 'a'),), (('job', 'b'),)])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from lakerunner_query.gotext.regexp import full_matches
+from lakerunner_query.syntax import Matcher
+from lakerunner_query.vectors.vector import NAME, Labels
+from resources.arrays import Flags, Int64s
+
+# << Matchers applied to values at hand.
+# <<
+# << >>> from lakerunner_query.syntax import MatchOp
+# << >>> matches(Matcher("job", MatchOp.NOT_REGEX, "a.*"), ["ab", "b", ""]).tolist()
+# << [False, True, True]
+
+
+def matches(matcher: Matcher, values: list[str]) -> Flags:
+    if matcher.op.is_regex:
+        found = np.array(full_matches(matcher.value, values), np.bool_)
+    else:
+        found = np.array([value == matcher.value for value in values], np.bool_)
+    return ~found if matcher.op.is_negative else found
+
+
+Key = TypeVar("Key")
+
+METADATA = frozenset({NAME, "__type__", "__unit__"})
+"""What a function's result is no longer: named, typed and measured as its argument."""
+
+
+def without_metadata(labels: Labels) -> Labels:
+    return tuple(label for label in labels if label[0] not in METADATA)
+
+
+def kept(labels: Labels, names: Collection[str]) -> Labels:
+    return tuple(label for label in labels if label[0] in names)
+
+
+def without(labels: Labels, names: Collection[str]) -> Labels:
+    return tuple(label for label in labels if label[0] not in names)
+
+
+def value_of(labels: Labels, name: str) -> str:
+    return next((value for one, value in labels if one == name), "")
+
+
+def replaced(labels: Labels, name: str, value: str) -> Labels:
+    """With `name` set, or taken away by an empty value."""
+    others = [label for label in labels if label[0] != name]
+    return tuple(sorted([*others, (name, value)])) if value else tuple(others)
+
+
+def key_of(names: Iterable[str], *, is_without: bool) -> Callable[[Labels], Labels]:
+    """`by` and `on` keep labels, `without` and `ignoring` all but some and the name."""
+    chosen = frozenset(names)
+    if is_without:
+        chosen |= {NAME}
+        return lambda labels: without(labels, chosen)
+    return lambda labels: kept(labels, chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    codes: Int64s
+    """By series: its group."""
+    labels: list[Labels]
+    """By group, in the order in which series have them."""
+
+    @property
+    def count(self) -> int:
+        return len(self.labels)
+
+    def by_group(self) -> tuple[Int64s, Int64s]:
+        """Series group by group, and where each group begins."""
+        order = np.argsort(self.codes, kind="stable").astype(np.int64)
+        return order, np.searchsorted(self.codes[order], np.arange(len(self.labels) + 1)).astype(np.int64)
+
+
+class SharedLabels(list[Labels]):
+    """Labels of series that many queries meet: what is worked out about them stays with them."""
+
+    def __init__(self, labels: Iterable[Labels]) -> None:
+        super().__init__(labels)
+        self.groups: dict[tuple[tuple[str, ...], bool], Groups] = {}
+        self.names: dict[str, Labels] | None = None
+        self.by_row: dict[Hashable, dict[str, object]] = {}
+        """What is known of the samples of single series, by whoever works it out."""
+
+    def for_other_samples(self) -> SharedLabels:
+        """The same label sets with all that is known of them, and nothing of any samples."""
+        found = SharedLabels(self)
+        found.groups, found.names = self.groups, metric_names(self)
+        return found
+
+
+def grouped(labels: list[Labels], names: Iterable[str], *, is_without: bool) -> Groups:
+    if not isinstance(labels, SharedLabels):
+        return _grouped(labels, names, is_without=is_without)
+    asked = (tuple(names), is_without)
+    if asked not in labels.groups:
+        labels.groups[asked] = _grouped(labels, names, is_without=is_without)
+    return labels.groups[asked]
+
+
+def _grouped(labels: list[Labels], names: Iterable[str], *, is_without: bool) -> Groups:
+    key = key_of(names, is_without=is_without)
+    codes: dict[Labels, int] = {}
+    return Groups(coded((key(one) for one in labels), codes), list(codes))
+
+
+def metric_names(labels: list[Labels]) -> dict[str, Labels]:
+    """The metric names there are, and for each the first series that has it."""
+    if isinstance(labels, SharedLabels) and labels.names is not None:
+        return labels.names
+    found: dict[str, Labels] = {}
+    for one in labels:
+        if name := value_of(one, NAME):
+            found.setdefault(name, one)
+    if isinstance(labels, SharedLabels):
+        labels.names = found
+    return found
+
+
+def coded(keys: Iterable[Key], codes: dict[Key, int]) -> Int64s:
+    """Numbers of keys, new ones after those that `codes` has."""
+    return np.fromiter((codes.setdefault(key, len(codes)) for key in keys), np.int64)

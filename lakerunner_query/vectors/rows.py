@@ -1,0 +1,192 @@
+"""Rows of vectors: left out, put below each other, merged where they are one series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from lakerunner_query.errors import SAME_LABELS, EvaluationError
+from lakerunner_query.vectors.labels import coded
+from lakerunner_query.vectors.vector import Labels, Objects, Steps, Vector, some
+from resources.arrays import Doubles, Flags, Int64s
+
+# << The operators on floats, cell by cell, as IEEE 754 and Go's `math` have them.
+# <<
+# << Comparisons give the left side and say where it is kept.
+
+ARITHMETIC: Mapping[str, Callable[[Doubles, Doubles], Doubles]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "%": np.fmod,
+    "^": np.power,
+    "atan2": np.arctan2,
+}
+COMPARISONS: Mapping[str, Callable[[Doubles, Doubles], Flags]] = {
+    "==": np.equal,
+    "!=": np.not_equal,
+    ">": np.greater,
+    "<": np.less,
+    ">=": np.greater_equal,
+    "<=": np.less_equal,
+}
+TRIMS = frozenset({"</", ">/"})
+"""They cut histograms off at a float."""
+SETS = frozenset({"and", "or", "unless"})
+
+
+def of_scalars(op: str, left: Doubles, right: Doubles) -> Doubles:
+    with np.errstate(all="ignore"):
+        if op in ARITHMETIC:
+            return ARITHMETIC[op](left, right)
+        return COMPARISONS[op](left, right).astype(np.float64)
+
+
+# << LogQL's operators on numbers: as Go has them, but that nothing can be divided by zero.
+# <<
+# << >>> combined("/", np.array([1.0, 6.0]), np.array([0.0, 2.0]), return_bool=False).values.tolist()
+# << [nan, 3.0]
+# << >>> combined(">", np.array([1.0, 6.0]), np.array([2.0, 2.0]), return_bool=False).kept.tolist()
+# << [False, True]
+
+DIVISIONS = frozenset({"/", "%"})
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    values: Doubles
+    kept: Flags
+    """What a comparison lets through, and all that anything else gives."""
+
+
+def combined(op: str, left: Doubles, right: Doubles, *, return_bool: bool) -> Combined:
+    """A comparison gives the left side where it holds, with `bool` 1 where it does and 0 elsewhere."""
+    left, right = np.broadcast_arrays(left, right)
+    with np.errstate(all="ignore"):
+        if op in COMPARISONS:
+            holds = COMPARISONS[op](left, right)
+            return (
+                Combined(holds.astype(np.float64), np.ones_like(holds))
+                if return_bool
+                else Combined(left, holds)
+            )
+        values = ARITHMETIC[op](left, right)
+    if op in DIVISIONS:
+        values = np.where(right == 0, np.nan, values)
+    return Combined(values, np.ones(values.shape, np.bool_))
+
+
+def nothing(steps: int) -> Vector:
+    return Vector([], np.zeros((0, steps)), np.zeros((0, steps), np.bool_))
+
+
+def no_objects(shape: tuple[int, ...]) -> Objects:
+    return np.full(shape, None, np.object_)
+
+
+def occupied(vector: Vector) -> Vector:
+    """Without rows that have nothing at any step, and without a place for histograms if there is none."""
+    if vector.histograms is not None and not (is_histogram(vector) & vector.present).any():
+        vector = replace(vector, histograms=None)
+    keep: Flags = np.logical_or.reduce(vector.present, axis=1)
+    return vector if keep.all() else vector.take(keep)
+
+
+def is_histogram(vector: Vector) -> Flags:
+    """Cells with a histogram; where nothing is present, anything."""
+    if vector.histograms is None:
+        return np.zeros(vector.present.shape, np.bool_)
+    return some(vector.histograms)
+
+
+def has_float(vector: Vector) -> Flags:
+    return vector.present if vector.histograms is None else vector.present & ~is_histogram(vector)
+
+
+def drops(vector: Vector) -> Flags:
+    return np.zeros(len(vector.labels), np.bool_) if vector.drop_name is None else vector.drop_name
+
+
+def stacked(vectors: Sequence[Vector]) -> Vector:
+    """Rows of all, in this order."""
+    some_histograms = any(vector.histograms is not None for vector in vectors)
+    some_drops = any(vector.drop_name is not None for vector in vectors)
+    return Vector(
+        [labels for vector in vectors for labels in vector.labels],
+        np.concatenate([vector.values for vector in vectors]),
+        np.concatenate([vector.present for vector in vectors]),
+        np.concatenate([histograms_of(vector) for vector in vectors]) if some_histograms else None,
+        np.concatenate([drops(vector) for vector in vectors]) if some_drops else None,
+    )
+
+
+def beside(vectors: Sequence[Vector]) -> Vector:
+    """The same rows, steps one after the other."""
+    some_histograms = any(vector.histograms is not None for vector in vectors)
+    return replace(
+        vectors[0],
+        values=np.concatenate([vector.values for vector in vectors], axis=1),
+        present=np.concatenate([vector.present for vector in vectors], axis=1),
+        histograms=np.concatenate([histograms_of(vector) for vector in vectors], axis=1)
+        if some_histograms
+        else None,
+    )
+
+
+def histograms_of(vector: Vector) -> Objects:
+    return no_objects(vector.present.shape) if vector.histograms is None else vector.histograms
+
+
+def spread(vector: Vector, steps: Steps) -> Vector:
+    """A vector of one step, the same at all."""
+    return replace(
+        vector,
+        values=np.repeat(vector.values, steps.count, axis=1),
+        present=np.repeat(vector.present, steps.count, axis=1),
+        histograms=None if vector.histograms is None else np.repeat(vector.histograms, steps.count, axis=1),
+    )
+
+
+def merged(vector: Vector, labels: list[Labels] | None = None) -> Vector:
+    """One row for all rows of equal labels; an error if two of them have something at the same step.
+
+    Whether the name will go is what the row says that comes first in time.
+    """
+    found: dict[Labels, int] = {}
+    labels = vector.labels if labels is None else labels
+    codes = coded(labels, found)
+    if len(found) == len(labels):
+        return vector if labels is vector.labels else vector.with_labels(labels)
+    order = np.argsort(codes, kind="stable").astype(np.int64)
+    starts = np.searchsorted(codes[order], np.arange(len(found)))
+    if (np.add.reduceat(vector.present[order].astype(np.int32), starts, axis=0) > 1).any():
+        raise EvaluationError(SAME_LABELS)
+    return _folded(vector, list(found), codes)
+
+
+def _folded(vector: Vector, labels: list[Labels], codes: Int64s) -> Vector:
+    rows, columns = np.nonzero(vector.present)
+    targets = codes[rows]
+    shape = (len(labels), vector.present.shape[1])
+    values, present = np.full(shape, np.nan), np.zeros(shape, np.bool_)
+    values[targets, columns] = vector.values[rows, columns]
+    present[targets, columns] = True
+    histograms = None
+    if vector.histograms is not None:
+        histograms = no_objects(shape)
+        histograms[targets, columns] = vector.histograms[rows, columns]
+    return Vector(labels, values, present, histograms, _first_drops(vector, codes, len(labels)))
+
+
+def _first_drops(vector: Vector, codes: Int64s, count: int) -> Flags | None:
+    if vector.drop_name is None:
+        return None
+    first = np.where(vector.present.any(axis=1), vector.present.argmax(axis=1), vector.present.shape[1])
+    drop = np.zeros(count, np.bool_)
+    latest_first: npt.NDArray[np.intp] = np.argsort(-first, kind="stable")
+    drop[codes[latest_first]] = vector.drop_name[latest_first]
+    return drop
