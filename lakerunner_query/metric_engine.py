@@ -37,12 +37,12 @@ from lakerunner_query.execute.metric_slices import (
     worth_reading,
 )
 from lakerunner_query.execute.work import MetricUnit, ShardUnit, Unit, segment_ref
-from lakerunner_query.lang.promql.ast import Expr
-from lakerunner_query.lang.promql.bound import bind
-from lakerunner_query.lang.promql.features import Features
-from lakerunner_query.lang.promql.parser import parsed
 from lakerunner_query.plan.metrics import Reads, reads
 from lakerunner_query.plan.rollups import rollups_for
+from lakerunner_query.promql.lang.ast import Expr
+from lakerunner_query.promql.lang.bind import bind
+from lakerunner_query.promql.lang.cursor import Features
+from lakerunner_query.promql.lang.parser import parsed
 from lakerunner_query.vectors.vector import Steps
 from resources.index.types import Segment, TierView
 

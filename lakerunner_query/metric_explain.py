@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.work import MetricUnit, ShardUnit
-from lakerunner_query.lang.promql.ast import Expr, Selector
-from lakerunner_query.lang.promql.printer import to_text
 from lakerunner_query.metric_engine import METRICS, MetricEngine, PreparedMetrics
 from lakerunner_query.plan.metrics import Reads
 from lakerunner_query.plan.shards import per_series
+from lakerunner_query.promql.lang.ast import Expr, Selector
+from lakerunner_query.promql.lang.printer import to_text
 from resources.index.types import Segment
 
 

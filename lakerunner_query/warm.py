@@ -16,16 +16,15 @@ import numpy as np
 
 from lakerunner_query import warm_logs
 from lakerunner_query.errors import QueryError
-from lakerunner_query.evaluate.context import Options
-from lakerunner_query.evaluate.promql import evaluate, settle
-from lakerunner_query.evaluate.source import Answered
 from lakerunner_query.histogram.kernels import any_fell
 from lakerunner_query.histogram.model import Histogram, buckets_at
 from lakerunner_query.histogram.quantiles import plain_quantiles
-from lakerunner_query.lang.promql.ast import Type
-from lakerunner_query.lang.promql.bound import bind
-from lakerunner_query.lang.promql.functions import SIGNATURES
-from lakerunner_query.lang.promql.parser import parse
+from lakerunner_query.promql.context import Answered, Options
+from lakerunner_query.promql.evaluate import evaluate, settle
+from lakerunner_query.promql.lang.ast import Type
+from lakerunner_query.promql.lang.bind import bind
+from lakerunner_query.promql.lang.functions import SIGNATURES
+from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.rehearsal import rehearse
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels, Series, Steps

@@ -18,19 +18,10 @@ from typing import Any
 from benchmarks.promql.fuzz_compare import Answer, Likeness, Tolerance, answer_of, likeness, same_multisets
 from benchmarks.promql.fuzz_queries import Question
 from lakerunner_query.errors import QueryError
-from lakerunner_query.lang.promql.ast import (
-    Aggregate,
-    Call,
-    Expr,
-    Matrix,
-    Selector,
-    Subquery,
-    Type,
-    children,
-)
-from lakerunner_query.lang.promql.parser import parse
-from lakerunner_query.lang.promql.printer import to_text
-from lakerunner_query.lang.promql.types import type_of
+from lakerunner_query.promql.lang.ast import Aggregate, Call, Expr, Matrix, Selector, Subquery, Type, children
+from lakerunner_query.promql.lang.check import type_of
+from lakerunner_query.promql.lang.parser import parse
+from lakerunner_query.promql.lang.printer import to_text
 
 Ask = Callable[[str, int, int, int], dict[str, Any]]
 CHOOSING = frozenset({"topk", "bottomk", "limitk", "limit_ratio"})

@@ -17,9 +17,9 @@ from lakerunner_query.api import prometheus_json
 from lakerunner_query.errors import QueryError
 from lakerunner_query.execute.metric_merge import Joined
 from lakerunner_query.execute.metric_slices import SliceSizes
-from lakerunner_query.lang.promql.ast import Type
-from lakerunner_query.lang.promql.types import type_of
 from lakerunner_query.metric_engine import MetricRange
+from lakerunner_query.promql.lang.ast import Type
+from lakerunner_query.promql.lang.check import type_of
 from resources.lake.timecut import HOUR_NS, cut
 from tests.golden.engine_lake import NS_PER_MS, ORG, EngineLake, gauge_table
 from tests.golden.lake_source import sample_table

@@ -34,9 +34,9 @@ from lakerunner_query.api.services import Services
 from lakerunner_query.api.watching import QueryWatch
 from lakerunner_query.errors import ParseError
 from lakerunner_query.execute.metric_merge import Joined
-from lakerunner_query.lang.promql.ast import Type
-from lakerunner_query.lang.promql.types import type_of
 from lakerunner_query.metric_engine import JOINED_HERE, MetricRange, PreparedMetrics
+from lakerunner_query.promql.lang.ast import Type
+from lakerunner_query.promql.lang.check import type_of
 
 
 @route("/query", http_method=METHODS, status_code=200, media_type=JSON)

@@ -15,10 +15,10 @@ from lakerunner_query.api.prometheus_replies import JSON, METHODS, reply
 from lakerunner_query.api.prometheus_tree import tree
 from lakerunner_query.api.services import Services
 from lakerunner_query.errors import ParseError
-from lakerunner_query.lang.promql.ast import Expr
-from lakerunner_query.lang.promql.features import Features
-from lakerunner_query.lang.promql.parser import parse
-from lakerunner_query.lang.promql.pretty import pretty
+from lakerunner_query.promql.lang.ast import Expr
+from lakerunner_query.promql.lang.cursor import Features
+from lakerunner_query.promql.lang.parser import parse
+from lakerunner_query.promql.lang.printer import pretty
 
 
 @route("/format_query", http_method=METHODS, status_code=200, media_type=JSON)

@@ -20,8 +20,8 @@ from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.execute.metric_facts import MetricFact, SeriesExemplars
 from lakerunner_query.execute.work import Selection
 from lakerunner_query.histogram.text import api_number
-from lakerunner_query.lang.promql.ast import Selector, walk
-from lakerunner_query.lang.promql.parser import parse
+from lakerunner_query.promql.lang.ast import Selector, walk
+from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.series_engine import Question
 
 RECENT_MS = 86_400_000

@@ -16,8 +16,8 @@ from lakerunner_query.errors import InvalidRequestError, Position, QueryError
 from lakerunner_query.gotext.durations import InvalidDurationError, milliseconds
 from lakerunner_query.gotext.regexp import full_matches
 from lakerunner_query.gotext.strconv import quote_promql
-from lakerunner_query.lang.promql.parser import parse_selector
 from lakerunner_query.metric_engine import MetricRange
+from lakerunner_query.promql.lang.parser import parse_selector
 from lakerunner_query.syntax import Matcher
 
 LOOKBACK_MS = 300_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakerunner_query.gotext.strconv import text as number_text
-from lakerunner_query.lang.promql.ast import (
+from lakerunner_query.promql.lang.ast import (
     Aggregate,
     Binary,
     Call,
@@ -27,7 +27,7 @@ from lakerunner_query.lang.promql.ast import (
     Type,
     Unary,
 )
-from lakerunner_query.lang.promql.functions import SIGNATURES
+from lakerunner_query.promql.lang.functions import SIGNATURES
 from lakerunner_query.syntax import Matcher
 
 Node = dict[str, object]

@@ -11,12 +11,11 @@ from lakerunner_query.api.failures import Failure, envelope
 from lakerunner_query.api.logs import readable
 from lakerunner_query.api.services import Services
 from lakerunner_query.errors import ParseError
-from lakerunner_query.lang.promql.ast import Selector, walk
-from lakerunner_query.lang.promql.features import Features
-from lakerunner_query.lang.promql.parser import parse
-from lakerunner_query.lang.promql.pretty import pretty
-from lakerunner_query.lang.promql.printer import to_text
-from lakerunner_query.lang.promql.types import type_of
+from lakerunner_query.promql.lang.ast import Selector, walk
+from lakerunner_query.promql.lang.check import type_of
+from lakerunner_query.promql.lang.cursor import Features
+from lakerunner_query.promql.lang.parser import parse
+from lakerunner_query.promql.lang.printer import pretty, to_text
 
 
 class Question(msgspec.Struct, forbid_unknown_fields=True):

@@ -9,9 +9,9 @@ from lakerunner_query.api.watching import QueryWatch
 from lakerunner_query.engine import Engine
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
-from lakerunner_query.lang.promql.features import Features
 from lakerunner_query.log_metric_engine import LogMetricEngine
 from lakerunner_query.metric_engine import MetricEngine
+from lakerunner_query.promql.lang.cursor import Features
 from lakerunner_query.series_engine import SeriesEngine
 from lakerunner_query.stream_engine import StreamEngine
 from resources.settings import Settings

@@ -10,17 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lakerunner_query.lang.promql.ast import (
-    Call,
-    Expr,
-    Matrix,
-    Reach,
-    Selector,
-    Shift,
-    Subquery,
-    children,
-)
 from lakerunner_query.plan.rules.terms import MAX_TERMS, MAX_VALUES, demanded_values
+from lakerunner_query.promql.lang.ast import Call, Expr, Matrix, Reach, Selector, Shift, Subquery, children
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Steps
 from resources.lake.series import NAME_FIELD, NAME_LABEL

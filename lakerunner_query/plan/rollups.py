@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakerunner_query.lang.promql.ast import Expr, Matrix, Reach, Selector, Shift, Subquery, children
+from lakerunner_query.promql.lang.ast import Expr, Matrix, Reach, Selector, Shift, Subquery, children
 from lakerunner_query.vectors.vector import Steps
 from lakerunner_query.windows.functions import Grid
 from lakerunner_query.windows.rollup_choice import serving_of

@@ -9,7 +9,7 @@ order of labels again.
 
 from __future__ import annotations
 
-from lakerunner_query.lang.promql.ast import (
+from lakerunner_query.promql.lang.ast import (
     Aggregate,
     Call,
     Expr,

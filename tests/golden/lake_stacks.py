@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from lakerunner_query.errors import QueryError
-from lakerunner_query.evaluate.context import Options
-from lakerunner_query.evaluate.promql import evaluate, evaluate_parts, settle
 from lakerunner_query.execute.metric_slices import steady_parts
 from lakerunner_query.execute.shard_answer import (
     ShardAnswer,
@@ -19,10 +17,12 @@ from lakerunner_query.execute.shard_answer import (
     decode_shard_answer,
     encode_shard_answer,
 )
-from lakerunner_query.lang.promql.ast import Expr
-from lakerunner_query.lang.promql.bound import bind
-from lakerunner_query.lang.promql.parser import parse
 from lakerunner_query.plan.shards import per_series
+from lakerunner_query.promql.context import Options
+from lakerunner_query.promql.evaluate import evaluate, evaluate_parts, settle
+from lakerunner_query.promql.lang.ast import Expr
+from lakerunner_query.promql.lang.bind import bind
+from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.vectors.vector import Steps
 from lakerunner_query.worker.metrics.families import Shard
 from lakerunner_query.worker.metrics.shards import NothingToRead, given, shard_parts

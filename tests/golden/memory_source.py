@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lakerunner_query.evaluate.source import Answered
 from lakerunner_query.gotext.regexp import full_matches
 from lakerunner_query.histogram.growth import detect_reset
 from lakerunner_query.histogram.model import Hint, Histogram
+from lakerunner_query.promql.context import Answered
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Labels, Series
 from lakerunner_query.windows.functions import STALE_BITS, Function, Grid

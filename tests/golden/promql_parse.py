@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lakerunner_query.errors import PromParseError
-from lakerunner_query.lang.promql.parser import parse
-from lakerunner_query.lang.promql.pretty import pretty
-from lakerunner_query.lang.promql.printer import to_text
+from lakerunner_query.promql.lang.parser import parse
+from lakerunner_query.promql.lang.printer import pretty, to_text
 from tests.golden.promqltest_script import Eval, commands
 
 DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "corpora" / "parse" / "promql_parse.json"

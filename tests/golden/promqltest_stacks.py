@@ -10,10 +10,10 @@ from typing import Protocol
 import numpy as np
 
 from lakerunner_query.errors import QueryError
-from lakerunner_query.evaluate.context import Options
-from lakerunner_query.evaluate.promql import Answer, evaluate, settle
-from lakerunner_query.lang.promql.bound import bind
-from lakerunner_query.lang.promql.parser import parse
+from lakerunner_query.promql.context import Options
+from lakerunner_query.promql.evaluate import Answer, evaluate, settle
+from lakerunner_query.promql.lang.bind import bind
+from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.vectors.vector import Scalar, Series, Steps, String, Vector
 from tests.golden.memory_source import MemorySource
 from tests.golden.promqltest_compare import Outcome, Point, Row

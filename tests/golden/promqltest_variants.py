@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import fields, is_dataclass, replace
 
-from lakerunner_query.lang.promql.ast import Call, Expr, Matrix, Selector, Subquery, walk
-from lakerunner_query.lang.promql.parser import parse
-from lakerunner_query.lang.promql.printer import to_text
+from lakerunner_query.promql.lang.ast import Call, Expr, Matrix, Selector, Subquery, walk
+from lakerunner_query.promql.lang.parser import parse
+from lakerunner_query.promql.lang.printer import to_text
 
 RANGE_CALLS = re.compile(r"(start|end|range|step)\(\)")
 """These say something else when asked over a range."""

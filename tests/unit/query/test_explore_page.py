@@ -28,10 +28,10 @@ from lakerunner_query.app import create_app
 from lakerunner_query.lang.logql import vocabulary
 from lakerunner_query.lang.logql.ast import LabelFilter, LabelMatch, LogQuery
 from lakerunner_query.lang.logql.parser import parse_expr
-from lakerunner_query.lang.promql.functions import SIGNATURES
-from lakerunner_query.lang.promql.parser import parse, parse_selector
-from lakerunner_query.lang.promql.tokens import AGGREGATORS
 from lakerunner_query.metric_engine import MetricRange
+from lakerunner_query.promql.lang.functions import SIGNATURES
+from lakerunner_query.promql.lang.lexer import AGGREGATORS
+from lakerunner_query.promql.lang.parser import parse, parse_selector
 from lakerunner_query.syntax import Matcher, MatchOp
 from resources.index.memory import MemoryIndex
 from resources.settings import Settings

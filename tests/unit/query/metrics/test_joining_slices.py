@@ -15,10 +15,10 @@ from lakerunner_query.execute.metric_answer import MetricAnswer, Note, RenderedS
 from lakerunner_query.execute.metric_merge import Collector, Joined
 from lakerunner_query.execute.metric_slices import rollup_refs, steady_parts
 from lakerunner_query.execute.work import Missing, UnitReport
-from lakerunner_query.lang.promql.bound import bind
-from lakerunner_query.lang.promql.parser import parse
 from lakerunner_query.plan.metrics import Reads, reads
 from lakerunner_query.plan.rollups import rollups_for
+from lakerunner_query.promql.lang.bind import bind
+from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.vectors.vector import Steps
 from resources.index.types import Partition, Segment, TierView
 from resources.lake.layout import Signal

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.functions import dates
+from lakerunner_query.promql.functions import numbers
 from lakerunner_query.vectors.vector import Vector
 from lakerunner_query.worker.metrics import rendering
 from lakerunner_query.worker.metrics.rendering import number_texts, time_text, vector_series
@@ -55,11 +55,15 @@ def test_a_series_without_samples_is_left_out_and_gaps_are_gaps() -> None:
 
 
 def test_what_is_no_time_is_where_a_clock_of_64_bits_ends() -> None:
-    seconds = dates._seconds(np.array([np.nan, np.inf, -1e300]))
-    assert dates.year(seconds).tolist() == [292277026596] * 3
-    assert (dates.month(seconds)[0], dates.day_of_month(seconds)[0], dates.hour(seconds)[0]) == (12, 4, 15)
-    assert (dates.minute(seconds)[0], dates.day_of_year(seconds)[0]) == (30, 339)
-    assert (dates.day_of_week(seconds)[0], dates.days_in_month(seconds)[0]) == (0, 31)
+    seconds = numbers._seconds(np.array([np.nan, np.inf, -1e300]))
+    assert numbers.year(seconds).tolist() == [292277026596] * 3
+    assert (numbers.month(seconds)[0], numbers.day_of_month(seconds)[0], numbers.hour(seconds)[0]) == (
+        12,
+        4,
+        15,
+    )
+    assert (numbers.minute(seconds)[0], numbers.day_of_year(seconds)[0]) == (30, 339)
+    assert (numbers.day_of_week(seconds)[0], numbers.days_in_month(seconds)[0]) == (0, 31)
 
 
 def test_bytes_that_are_no_text_become_replacement_characters() -> None:

@@ -32,12 +32,12 @@ from lakerunner_query.execute.shard_answer import (
 )
 from lakerunner_query.execute.work import MetricUnit, Missing, ShardUnit, Unit, UnitReport
 from lakerunner_query.histogram.model import CUSTOM, Hint, Histogram, buckets_at
-from lakerunner_query.lang.promql.bound import bind
-from lakerunner_query.lang.promql.parser import parse
-from lakerunner_query.lang.promql.printer import to_text
 from lakerunner_query.metric_engine import FLAGS, MetricRange
 from lakerunner_query.metric_explain import explain
 from lakerunner_query.plan.shards import per_series
+from lakerunner_query.promql.lang.bind import bind
+from lakerunner_query.promql.lang.parser import parse
+from lakerunner_query.promql.lang.printer import to_text
 from lakerunner_query.vectors.vector import Labels, Vector
 from lakerunner_query.worker.metrics import families
 from lakerunner_query.worker.metrics.scan import MetricScanner

@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lakerunner_query.evaluate.context import Options
-from lakerunner_query.evaluate.notes import Annotation
-from lakerunner_query.evaluate.promql import Answer, evaluate, settle
-from lakerunner_query.evaluate.source import Answered
 from lakerunner_query.gotext.regexp import full_matches
 from lakerunner_query.histogram.model import Histogram
-from lakerunner_query.lang.promql.bound import bind
-from lakerunner_query.lang.promql.parser import parse
+from lakerunner_query.promql.context import Annotation, Answered, Options
+from lakerunner_query.promql.evaluate import Answer, evaluate, settle
+from lakerunner_query.promql.lang.bind import bind
+from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Labels, Series, Steps, Vector
 from lakerunner_query.windows.functions import STALE_BITS, Function, Grid

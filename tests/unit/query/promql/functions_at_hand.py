@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lakerunner_query.evaluate.context import Options
-from lakerunner_query.evaluate.promql import Answer, evaluate, settle
-from lakerunner_query.evaluate.source import Answered
-from lakerunner_query.lang.promql.bound import bind
-from lakerunner_query.lang.promql.parser import parse
+from lakerunner_query.promql.context import Answered, Options
+from lakerunner_query.promql.evaluate import Answer, evaluate, settle
+from lakerunner_query.promql.lang.bind import bind
+from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels, Scalar, Series, Steps, Vector
 from lakerunner_query.windows.functions import Function, Grid

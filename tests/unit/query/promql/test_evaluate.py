@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.errors import EvaluationError, LimitExceededError
-from lakerunner_query.evaluate.context import Options
-from lakerunner_query.evaluate.notes import Annotation, Annotations, Forced
-from lakerunner_query.evaluate.promql import evaluate
 from lakerunner_query.gotext.strconv import general, label_set, plain, quoted
-from lakerunner_query.lang.promql.ast import Span
-from lakerunner_query.lang.promql.parser import parse
+from lakerunner_query.promql.context import Annotation, Annotations, Forced, Options
+from lakerunner_query.promql.evaluate import evaluate
+from lakerunner_query.promql.lang.ast import Span
+from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.vectors.vector import Scalar, Series, Steps
 from tests.unit.query.promql.evaluating import STALE, Written, ask, table
 

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.errors import EvaluationError
-from lakerunner_query.evaluate.functions import FUNCTIONS, dates
-from lakerunner_query.evaluate.functions.simple import SIMPLE, cosh, sinh
 from lakerunner_query.gotext.conversions import larger, smaller
-from lakerunner_query.lang.promql.functions import SIGNATURES
+from lakerunner_query.promql.functions import numbers
+from lakerunner_query.promql.functions.numbers import SIMPLE, cosh, sinh
+from lakerunner_query.promql.functions.registry import FUNCTIONS
+from lakerunner_query.promql.lang.functions import SIGNATURES
 from lakerunner_query.vectors.vector import Steps
 from tests.unit.query.promql.functions_at_hand import answer, asked, is_nan, labels, ranged, said, source_of
 
@@ -41,11 +42,11 @@ def test_hyperbolic_functions_are_infinite_where_the_power_of_e_is() -> None:
 def test_dates_are_those_of_the_calendar(second: int) -> None:
     one = np.array([second])
     date = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
-    assert [part[0] for part in dates.civil(one)] == [date.year, date.month, date.day]
-    assert dates.day_of_year(one)[0] == date.timetuple().tm_yday
-    assert dates.day_of_week(one)[0] == date.isoweekday() % 7
-    assert (dates.hour(one)[0], dates.minute(one)[0]) == (date.hour, date.minute)
-    assert dates.days_in_month(one)[0] == monthrange(date.year, date.month)[1]
+    assert [part[0] for part in numbers.civil(one)] == [date.year, date.month, date.day]
+    assert numbers.day_of_year(one)[0] == date.timetuple().tm_yday
+    assert numbers.day_of_week(one)[0] == date.isoweekday() % 7
+    assert (numbers.hour(one)[0], numbers.minute(one)[0]) == (date.hour, date.minute)
+    assert numbers.days_in_month(one)[0] == monthrange(date.year, date.month)[1]
 
 
 def test_dates_cut_towards_zero_and_know_no_nan() -> None:
@@ -64,7 +65,7 @@ SOME = """
 """
 
 
-@pytest.mark.parametrize("name", sorted({*SIMPLE, *dates.DATES} - {"clamp", "clamp_min", "clamp_max"}))
+@pytest.mark.parametrize("name", sorted({*SIMPLE, *numbers.DATES} - {"clamp", "clamp_min", "clamp_max"}))
 def test_simple_functions_drop_histograms_and_names(name: str) -> None:
     assert list(asked(SOME, f"{name}(m)")) == [labels(of="float")]
 

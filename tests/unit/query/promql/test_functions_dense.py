@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.functions import ranged as ranged_module
 from lakerunner_query.histogram.arithmetic import equal
 from lakerunner_query.histogram.batch_windows import dense_of
 from lakerunner_query.histogram.growth import detect_reset
 from lakerunner_query.histogram.model import CUSTOM, NO_BUCKETS, Buckets, Hint, Histogram, buckets_at
+from lakerunner_query.promql.functions import windows as ranged_module
 from lakerunner_query.vectors.vector import Series, Steps
 from tests.unit.query.promql.functions_at_hand import Changed, answer, labels, source_of
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.errors import SAME_LABELS, EvaluationError
-from lakerunner_query.evaluate.functions.natural import is_before
 from lakerunner_query.gotext.regexp import Template, captured
+from lakerunner_query.promql.functions.labels import is_before
 from tests.unit.query.promql.functions_at_hand import asked, labels, ranged
 
 

@@ -7,9 +7,7 @@ import math
 import pytest
 
 from lakerunner_query.errors import SAME_LABELS, EvaluationError
-from lakerunner_query.evaluate.functions import bucketed
-from lakerunner_query.evaluate.functions.bucketed import bound_of
-from lakerunner_query.evaluate.functions.quantiles import open_metrics
+from lakerunner_query.promql.functions.histograms import bound_of, open_metrics
 from lakerunner_query.vectors.vector import Steps
 from tests.unit.query.promql.functions_at_hand import answer, asked, labels, ranged, said, source_of
 

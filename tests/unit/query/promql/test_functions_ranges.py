@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.errors import EvaluationError
-from lakerunner_query.evaluate.context import Options
-from lakerunner_query.evaluate.source import Answered
 from lakerunner_query.histogram.model import Histogram
+from lakerunner_query.promql.context import Answered, Options
 from lakerunner_query.vectors.vector import Series
 from lakerunner_query.windows.functions import Evaluated
 from tests.unit.query.promql.functions_at_hand import asked, deltas, is_nan, labels, ranged, said, source_of

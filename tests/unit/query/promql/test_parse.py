@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from lakerunner_query.errors import PromParseError
-from lakerunner_query.lang.promql.ast import (
+from lakerunner_query.promql.lang.ast import (
     Aggregate,
     Binary,
     Call,
@@ -32,10 +32,10 @@ from lakerunner_query.lang.promql.ast import (
     Unary,
     walk,
 )
-from lakerunner_query.lang.promql.features import STABLE, Features
-from lakerunner_query.lang.promql.functions import SIGNATURES
-from lakerunner_query.lang.promql.parser import parse, parse_selector
-from lakerunner_query.lang.promql.types import type_of
+from lakerunner_query.promql.lang.check import type_of
+from lakerunner_query.promql.lang.cursor import STABLE, Features
+from lakerunner_query.promql.lang.functions import SIGNATURES
+from lakerunner_query.promql.lang.parser import parse, parse_selector
 from lakerunner_query.syntax import Matcher, MatchOp
 from tests.golden.promql_parse import cases
 from tests.unit.query.promql.promql_texts import SOUPS, VECTORS

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.errors import ParseError, PromDurationError
-from lakerunner_query.lang.promql.ast import Expr, Matrix, Number, Selector, Subquery, walk
-from lakerunner_query.lang.promql.bound import bind
-from lakerunner_query.lang.promql.parser import parse
-from lakerunner_query.lang.promql.printer import to_text
+from lakerunner_query.promql.lang.ast import Expr, Matrix, Number, Selector, Subquery, walk
+from lakerunner_query.promql.lang.bind import bind
+from lakerunner_query.promql.lang.parser import parse
+from lakerunner_query.promql.lang.printer import to_text
 from tests.unit.query.promql.promql_texts import VECTORS
 
 START, END, STEP = 1_000_000, 1_600_000, 15_000

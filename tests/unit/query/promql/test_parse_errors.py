@@ -6,8 +6,8 @@ import pytest
 
 from lakerunner_query.errors import ParseError, Position, PromParseError
 from lakerunner_query.gotext.regexp import complaint
-from lakerunner_query.lang.promql.features import STABLE, Features
-from lakerunner_query.lang.promql.parser import parse, parse_selector
+from lakerunner_query.promql.lang.cursor import STABLE, Features
+from lakerunner_query.promql.lang.parser import parse, parse_selector
 
 SHIFTABLE = "an instant vector selector or range vector selector or a subquery"
 DURATION = "number, duration, step(), or range()"

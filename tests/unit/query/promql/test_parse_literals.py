@@ -14,8 +14,7 @@ from lakerunner_query.errors import PromParseError
 from lakerunner_query.gotext import durations, strconv
 from lakerunner_query.gotext.durations import UNITS
 from lakerunner_query.gotext.strconv import quote_char, quote_promql, unquote_promql
-from lakerunner_query.lang.promql.lexer import Lexer
-from lakerunner_query.lang.promql.tokens import END, Token
+from lakerunner_query.promql.lang.lexer import END, Lexer, Token
 
 
 def tokens(text: str) -> list[Token]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from lakerunner_query.lang.promql.ast import (
+from lakerunner_query.promql.lang.ast import (
     Aggregate,
     Binary,
     Call,
@@ -17,9 +17,8 @@ from lakerunner_query.lang.promql.ast import (
     children,
     with_children,
 )
-from lakerunner_query.lang.promql.parser import parse
-from lakerunner_query.lang.promql.pretty import MAX_LINE, pretty
-from lakerunner_query.lang.promql.printer import matcher_text, to_text
+from lakerunner_query.promql.lang.parser import parse
+from lakerunner_query.promql.lang.printer import MAX_LINE, matcher_text, pretty, to_text
 from tests.unit.query.promql.promql_texts import VECTORS
 
 

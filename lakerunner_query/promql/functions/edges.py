@@ -1,0 +1,221 @@
+"""`anchored` and `smoothed` windows of histograms: as for floats, the values at both edges are told first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from lakerunner_query.histogram.arithmetic import add, divide, equal, sub
+from lakerunner_query.histogram.growth import Growth, Note, detect_reset, interpolated, reset_correction
+from lakerunner_query.histogram.model import Hint, Histogram, IncompatibleHistogramsError, compact
+from lakerunner_query.promql.context import Context
+from lakerunner_query.promql.functions.numbers import Implementation
+from lakerunner_query.promql.functions.sums import over_floats, room
+from lakerunner_query.promql.functions.windows import Mixture, Ranged, answered, ranged
+from lakerunner_query.promql.lang.ast import Call, Reach
+from lakerunner_query.vectors.vector import Value
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.start_time_kernels import is_restart, reaching, since_starts
+from resources.arrays import Doubles, Flags, Int64s
+
+# << `resets` and `changes`: how often a window's samples began anew, or differ from the one before.
+# <<
+# << From a float to a histogram, or back, is one of either.
+
+Happened = Callable[[Mixture, int], bool]
+"""Whether there is an event at a sample, from the one before it."""
+
+
+def counting(function: Function) -> Implementation:
+    happened = _is_reset if function == Function.RESETS else _is_change
+
+    def apply(context: Context, call: Call) -> Value:
+        found = answered(context, call, function)
+        if found is not None:
+            return found
+        windows = ranged(context, call)
+        values, present = _floats(windows, function)
+        for mixture in windows.mixtures():
+            events = _events(windows, mixture, happened)
+            anchored = mixture
+            if windows.window.reach == Reach.ANCHORED:
+                anchored = mixture.anchored(windows.windows)
+            values[mixture.row] = anchored.counted(events)
+            present[mixture.row] = anchored.high > anchored.low
+        return windows.answer(values, present)
+
+    return apply
+
+
+def _events(windows: Ranged, mixture: Mixture, happened: Happened) -> Flags:
+    """By sample."""
+    by_counts = happened is _is_reset and not windows.looks_at_starts and not mixture.is_delta.any()
+    if by_counts and mixture.dense is not None:
+        return mixture.dense.fell()
+    return np.array([False, *(happened(mixture, place) for place in range(1, len(mixture.times)))], np.bool_)
+
+
+def _floats(windows: Ranged, function: Function) -> tuple[Doubles, Flags]:
+    samples = windows.floats
+    if windows.window.reach == Reach.PLAIN:
+        is_plain = function == Function.CHANGES or not windows.looks_at_starts
+        if is_plain or samples.is_delta is not None:
+            found = over_floats(windows, function)
+            return found.values, found.present
+    values, states = room(windows, windows.windows.steps)
+    if windows.window.reach == Reach.PLAIN:
+        since_starts(
+            int(function),
+            samples.offsets,
+            samples.time_ms,
+            samples.value,
+            windows.float_starts,
+            windows.windows,
+            values,
+            states,
+            np.zeros(windows.series.count, np.bool_),
+        )
+    else:
+        reaching(
+            int(function),
+            False,
+            windows.context.options.lookback_ms,
+            samples.offsets,
+            samples.time_ms,
+            samples.value,
+            windows.float_starts,
+            windows.windows,
+            values,
+            states,
+        )
+    return values, states != 0
+
+
+def _is_reset(mixture: Mixture, place: int) -> bool:
+    before, after = mixture.histograms[place - 1], mixture.histograms[place]
+    if (before is None) != (after is None):
+        return True
+    if mixture.is_delta[place - 1] and mixture.is_delta[place]:
+        return False
+    times, starts = mixture.times, mixture.starts
+    if is_restart(starts[place - 1], times[place - 1], starts[place], times[place]):
+        return True
+    if after is None:
+        return bool(mixture.values[place] < mixture.values[place - 1])
+    return detect_reset(after, before)
+
+
+def _is_change(mixture: Mixture, place: int) -> bool:
+    before, after = mixture.histograms[place - 1], mixture.histograms[place]
+    if (before is None) != (after is None):
+        return True
+    if after is not None:
+        return not equal(after, before)
+    old, new = float(mixture.values[place - 1]), float(mixture.values[place])
+    return new != old and not (np.isnan(new) and np.isnan(old))
+
+
+_NOTHING = Growth(None)
+_MIXED = frozenset({Note.MIXED_SCHEMAS})
+
+
+def grown_between_edges(
+    mixture: Mixture, function: Function, place: slice, until: int, windows: Ranged
+) -> Growth:
+    times, histograms = mixture.times[place], list(mixture.histograms[place])
+    since, is_smoothed = until - windows.windows.range, windows.window.reach == Reach.SMOOTHED
+    first = max(0, int(np.searchsorted(times[:-1], since, "right")) - 1)
+    last = int(np.searchsorted(times[:-1], until, "left")) if is_smoothed else len(times) - 1
+    if times[last] <= since or (is_smoothed and times[first] > until):
+        return _NOTHING
+    looked_at = histograms[first : last + 1]
+    is_counter = function != Function.DELTA
+    notes: set[Note] = set()
+    if is_counter and any(one.hint == Hint.GAUGE for one in looked_at):
+        notes.add(Note.NOT_COUNTER)
+    if len({one.is_custom for one in looked_at}) > 1:
+        return Growth(None, frozenset(notes | _MIXED))
+    left, right = _edges(times, histograms, (first, last), (since, until), is_smoothed, is_counter)
+    notes |= left.notes | right.notes
+    if left.histogram is None or right.histogram is None:
+        return Growth(None, frozenset(notes))
+    if not is_counter and not left.histogram.hint == right.histogram.hint == Hint.GAUGE:
+        notes.add(Note.NOT_GAUGE)
+    total = sub(right.histogram, left.histogram)
+    notes |= {Note.BOUNDS_SUBTRACTED} if total.bounds_reconciled else set()
+    grown = Growth(total.histogram)
+    if is_counter:
+        between, anchor = _between(times, histograms, first, last, since, is_smoothed)
+        grown = _corrected(total.histogram, between, anchor or left.histogram, right.histogram)
+    if grown.histogram is None:
+        return Growth(None, frozenset(notes | grown.notes))
+    found = grown.histogram
+    if function == Function.RATE:
+        found = divide(found, windows.windows.range / 1000)
+    return Growth(compact(found.with_hint(Hint.GAUGE)), frozenset(notes | grown.notes))
+
+
+def _corrected(
+    total: Histogram, between: list[Histogram] | None, left: Histogram, right: Histogram
+) -> Growth:
+    """With what resets took away."""
+    if between is None:
+        return Growth(total)
+    correction = reset_correction(between, left, right)
+    if Note.MIXED_SCHEMAS in correction.notes:
+        return Growth(None, correction.notes)
+    if correction.histogram is None:
+        return Growth(total, correction.notes)
+    try:
+        corrected = add(total, correction.histogram)
+    except IncompatibleHistogramsError:
+        return Growth(None, correction.notes | _MIXED)
+    reconciled = {Note.BOUNDS_ADDED} if corrected.bounds_reconciled else set()
+    return Growth(corrected.histogram, correction.notes | reconciled)
+
+
+def _edges(
+    times: Int64s,
+    histograms: list[Histogram],
+    ends: tuple[int, int],
+    window: tuple[int, int],
+    is_smoothed: bool,
+    is_counter: bool,
+) -> tuple[Growth, Growth]:
+    (first, last), (since, until) = ends, window
+    left, right = Growth(histograms[first]), Growth(histograms[last])
+    if is_smoothed and times[first] < since:
+        left = _interpolated(times, histograms, first, since, is_counter)
+    if is_smoothed and last > 0 and times[last] > until:
+        right = _interpolated(times, histograms, last - 1, until, is_counter)
+    return left, right
+
+
+def _interpolated(
+    times: Int64s, histograms: list[Histogram], place: int, at_ms: int, is_counter: bool
+) -> Growth:
+    return interpolated(
+        histograms[place],
+        int(times[place]),
+        histograms[place + 1],
+        int(times[place + 1]),
+        at_ms,
+        is_counter,
+    )
+
+
+def _between(
+    times: Int64s, histograms: list[Histogram], first: int, last: int, since: int, is_smoothed: bool
+) -> tuple[list[Histogram] | None, Histogram | None]:
+    """Samples between the edges, and what the first of them is compared with if not with the left edge.
+
+    Where the left edge lies on the way over a reset, that reset is in its value already. None: both edges
+    are on the same stretch, there is nothing to correct.
+    """
+    anchor = None
+    begin = first + 1
+    if is_smoothed and times[first] < since and detect_reset(histograms[first + 1], histograms[first]):
+        anchor = histograms[first + 1]
+        begin += 1
+    return (None if begin > last else histograms[begin:last]), anchor

@@ -1,0 +1,329 @@
+"""`histogram_quantile`, `histogram_quantiles` and `histogram_fraction`, of classic and native histograms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lakerunner_query.gotext.strconv import general
+from lakerunner_query.histogram.batch import COUNT, SUM, found_in, totals_of
+from lakerunner_query.histogram.classic import ClassicQuantile, bucket_fraction, bucket_quantile
+from lakerunner_query.histogram.model import Histogram
+from lakerunner_query.histogram.quantiles import (
+    NanFact,
+    fraction,
+    is_plain,
+    plain_quantiles,
+    quantile,
+    sheet_quantiles,
+    stddev,
+    stdvar,
+)
+from lakerunner_query.promql.context import Context, Forced
+from lakerunner_query.promql.functions.messages import Notes
+from lakerunner_query.promql.functions.numbers import Implementation
+from lakerunner_query.promql.functions.windows import notes_at, scalar_of, vector_of, without_names
+from lakerunner_query.promql.lang.ast import Call
+from lakerunner_query.vectors.labels import replaced, value_of, without
+from lakerunner_query.vectors.rows import has_float, is_histogram, merged, stacked
+from lakerunner_query.vectors.vector import NAME, Labels, Value, Vector
+from resources.arrays import Doubles, Flags
+
+# << What native histograms tell in one number. Floats drop out.
+
+
+def of_histograms(function: Callable[[Histogram], float]) -> Implementation:
+    def apply(context: Context, call: Call) -> Value:
+        vector = vector_of(context, call)
+        present = vector.present & is_histogram(vector)
+        return without_names(vector.labels, each(vector, present, function), present)
+
+    return apply
+
+
+def of_totals(function: Callable[[Sequence[Histogram]], Doubles]) -> Implementation:
+    """What needs no buckets is told for all at once."""
+
+    def apply(context: Context, call: Call) -> Value:
+        vector = vector_of(context, call)
+        present = vector.present & is_histogram(vector)
+        values = np.full(present.shape, np.nan)
+        if vector.histograms is not None and present.any():
+            values[present] = function(vector.histograms[present].tolist())
+        return without_names(vector.labels, values, present)
+
+    return apply
+
+
+def _means(histograms: Sequence[Histogram]) -> Doubles:
+    with np.errstate(all="ignore"):
+        return totals_of(histograms, SUM) / totals_of(histograms, COUNT)
+
+
+def each(vector: Vector, present: Flags, function: Callable[[Histogram], float]) -> Doubles:
+    values = np.full(vector.present.shape, np.nan)
+    if vector.histograms is not None:
+        values[present] = [function(one) for one in vector.histograms[present]]
+    return values
+
+
+HISTOGRAMS: dict[str, Implementation] = {
+    "histogram_count": of_totals(lambda histograms: totals_of(histograms, COUNT)),
+    "histogram_sum": of_totals(lambda histograms: totals_of(histograms, SUM)),
+    "histogram_avg": of_totals(_means),
+    "histogram_stddev": of_histograms(stddev),
+    "histogram_stdvar": of_histograms(stdvar),
+}
+
+
+# << The histograms of a vector, native ones and those that series with `le` make up, told from each other.
+# <<
+# << x_bucket{job="a", le="1"} 3
+# << x_bucket{job="a", le="+Inf"} 7      one classic histogram x_bucket{job="a"}
+# << x_bucket{job="a"} {{count:7}}       and a native one of the same labels: both are left out at that step
+
+BOUND = "le"
+_NUMBER = re.compile(
+    r"(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?inf(?:inity)?|nan)", re.IGNORECASE | re.ASCII
+)
+_HEXADECIMAL = re.compile(r"[+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)p[+-]?\d+", re.IGNORECASE)
+
+
+def bound_of(text: str) -> float | None:
+    """What Go's `ParseFloat` makes of a label.
+
+    >>> bound_of("+Inf"), bound_of(".5"), bound_of("0x1p-2"), bound_of(" 1"), bound_of("")
+    (inf, 0.5, 0.25, None, None)
+    """
+    if _HEXADECIMAL.fullmatch(text):
+        return float.fromhex(text)
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+Members = list[tuple[float, int]]
+"""Bounds and the rows that have them, ascending."""
+
+MANY_CELLS = 2_000_000
+"""As many cells of counts are worked on at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Classics:
+    """Classic histograms of the same bounds."""
+
+    labels: list[Labels]
+    """Without `le`, with the name."""
+    le: Doubles
+    counts: Doubles
+    """(bounds, histograms, steps)"""
+    present: Flags
+
+    @property
+    def shown(self) -> Flags:
+        """(histograms, steps): where some bucket is."""
+        found: Flags = np.asarray(self.present.any(axis=0))
+        return found
+
+    def parts(self) -> Iterator[Classics]:
+        """A few histograms after the other."""
+        bounds, histograms, steps = self.counts.shape
+        some = max(1, MANY_CELLS // max(1, bounds * steps))
+        for begin in range(0, histograms, some):
+            rows = slice(begin, begin + some)
+            yield Classics(self.labels[rows], self.le, self.counts[:, rows], self.present[:, rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Bucketed:
+    vector: Vector
+    natives: Flags
+    """(rows, steps): where a native histogram counts."""
+    classics: list[Classics]
+
+
+def bucketed(vector: Vector, notes: Notes) -> Bucketed:
+    floats, natives = has_float(vector), vector.present & is_histogram(vector)
+    members: dict[Labels, Members] = {}
+    for row in np.flatnonzero(floats.any(axis=1)).tolist():
+        labels = vector.labels[row]
+        label = value_of(labels, BOUND)
+        bound = bound_of(label)
+        if bound is None:
+            notes.bad_bucket(label, value_of(labels, NAME))
+            continue
+        members.setdefault(without(labels, (BOUND,)), []).append((bound, row))
+    classics = list(_by_layout(vector, floats, members))
+    if natives.any():
+        _take_out_conflicts(vector, natives, classics, notes)
+    return Bucketed(vector, natives, classics)
+
+
+def _by_layout(vector: Vector, floats: Flags, members: dict[Labels, Members]) -> Iterator[Classics]:
+    layouts: dict[tuple[float, ...], list[Labels]] = {}
+    for labels, rows in members.items():
+        rows.sort()
+        layouts.setdefault(tuple(bound for bound, _ in rows), []).append(labels)
+    for bounds, histograms in layouts.items():
+        rows_of = np.array([[row for _, row in members[labels]] for labels in histograms]).T
+        yield Classics(histograms, np.array(bounds), vector.values[rows_of], floats[rows_of])
+
+
+def _take_out_conflicts(vector: Vector, natives: Flags, classics: list[Classics], notes: Notes) -> None:
+    places = {labels: (some, at) for some in classics for at, labels in enumerate(some.labels)}
+    for row in np.flatnonzero(natives.any(axis=1)).tolist():
+        if vector.labels[row] not in places:
+            continue
+        some, at = places[vector.labels[row]]
+        both = natives[row] & some.present[:, at].any(axis=0)
+        if both.any():
+            notes.mixed_histograms(value_of(vector.labels[row], NAME))
+            natives[row, both] = False
+            some.present[:, at, both] = False
+
+
+def with_label(labels: list[Labels], name: str, value: str) -> list[Labels]:
+    return [replaced(one, name, value) for one in labels]
+
+
+def histogram_quantile(context: Context, call: Call) -> Value:
+    quantiles = scalar_of(context, call, 0)
+    _check(quantiles, notes_at(context, call, 0))
+    notes = notes_at(context, call, 1)
+    return _quantiles(context, bucketed(vector_of(context, call, 1), notes), quantiles, notes)
+
+
+def histogram_quantiles(context: Context, call: Call) -> Value:
+    """Every quantile a series of its own, told apart by a label."""
+    label = context.text(call.arguments[1])
+    notes = notes_at(context, call, 0)
+    wanted = []
+    for index in range(2, len(call.arguments)):
+        quantiles = scalar_of(context, call, index)
+        _check(quantiles, notes_at(context, call, index))
+        wanted.append(quantiles)
+    found = bucketed(vector_of(context, call), notes)
+    parts = []
+    for quantiles in wanted:
+        answer = _quantiles(context, found, quantiles, notes)
+        for value, steps in distinct(quantiles):
+            present = answer.present & steps
+            labels = with_label(answer.labels, label, open_metrics(value))
+            parts.append(without_names(labels, answer.values, present))
+    return merged(stacked(parts))
+
+
+def _check(quantiles: Doubles, notes: Notes) -> None:
+    with np.errstate(invalid="ignore"):
+        is_invalid = ~((quantiles >= 0) & (quantiles <= 1))
+    for value in dict.fromkeys(quantiles[is_invalid].tolist()):
+        notes.invalid_quantile(value)
+
+
+def _quantiles(context: Context, found: Bucketed, quantiles: Doubles, notes: Notes) -> Vector:
+    values = np.full(found.natives.shape, np.nan)
+    vector = found.vector
+    for row, step, histogram in _odd(found, quantiles, values):
+        answer = quantile(float(quantiles[step]), histogram)
+        values[row, step] = answer.value
+        if answer.nan == NanFact.RESULT:
+            notes.no_quantile_with_nan(value_of(vector.labels[row], NAME))
+        elif answer.nan == NanFact.SKEW:
+            notes.quantile_skewed_by_nan(value_of(vector.labels[row], NAME))
+    parts = [without_names(vector.labels, values, found.natives)]
+    for some in (part for classics in found.classics for part in classics.parts()):
+        answers = bucket_quantile(_tiled(quantiles, some), some.le, *_flat(some))
+        parts.append(without_names(some.labels, answers.value.reshape(some.shown.shape), some.shown))
+        _tell_forced(some, answers, context.steps.times_ms.tolist(), notes)
+    return stacked(parts)
+
+
+def _odd(found: Bucketed, quantiles: Doubles, values: Doubles) -> Iterator[tuple[int, int, Histogram]]:
+    """Fills in the quantiles of plain histograms; the others are to be asked about one by one."""
+    left = found.natives & ~_on_sheets(found, quantiles, values)
+    plain: list[tuple[int, int]] = []
+    histograms: list[Histogram] = []
+    for row, step, histogram in _natives(found, left):
+        if is_plain(histogram, float(quantiles[step])):
+            plain.append((row, step))
+            histograms.append(histogram)
+        else:
+            yield row, step, histogram
+    if plain:
+        rows, steps = np.array(plain, np.int64).T
+        values[rows, steps] = plain_quantiles(quantiles[steps], histograms)
+
+
+def _on_sheets(found: Bucketed, quantiles: Doubles, values: Doubles) -> Flags:
+    """Where that could be done for whole sheets at once."""
+    done = np.zeros(found.natives.shape, np.bool_)
+    if found.vector.histograms is None:
+        return done
+    rows, steps = np.nonzero(found.natives)
+    sheets = found_in(found.vector.histograms[rows, steps].tolist())
+    for sheet, mine, at in sheets.by_sheet() if sheets is not None else ():
+        told, are_plain = sheet_quantiles(quantiles[steps[mine]], sheet, at)
+        plain = mine[are_plain]
+        values[rows[plain], steps[plain]] = told[are_plain]
+        done[rows[plain], steps[plain]] = True
+    return done
+
+
+def _tiled(by_step: Doubles, some: Classics) -> Doubles:
+    return np.tile(by_step, len(some.labels))
+
+
+def _flat(some: Classics) -> tuple[Doubles, Flags]:
+    """Steps of all histograms one after the other: to the arithmetic they are just more steps."""
+    return some.counts.reshape(len(some.le), -1), some.present.reshape(len(some.le), -1)
+
+
+def _tell_forced(some: Classics, answers: ClassicQuantile, times: list[int], notes: Notes) -> None:
+    for at in np.flatnonzero(answers.forced & some.shown.ravel()).tolist():
+        histogram, step = divmod(at, len(times))
+        bounds = float(answers.lowest[at]), float(answers.highest[at])
+        forced = Forced(*bounds, float(answers.difference[at]), times[step], times[step])
+        notes.forced_monotonic(value_of(some.labels[histogram], NAME), forced)
+
+
+def histogram_fraction(context: Context, call: Call) -> Value:
+    lower, upper = scalar_of(context, call, 0), scalar_of(context, call, 1)
+    notes = notes_at(context, call, 2)
+    found = bucketed(vector_of(context, call, 2), notes)
+    values = np.full(found.natives.shape, np.nan)
+    for row, step, histogram in _natives(found, found.natives):
+        answer = fraction(float(lower[step]), float(upper[step]), histogram)
+        values[row, step] = answer.value
+        if answer.has_nans:
+            notes.fraction_without_nan(value_of(found.vector.labels[row], NAME))
+    parts = [without_names(found.vector.labels, values, found.natives)]
+    for some in (part for classics in found.classics for part in classics.parts()):
+        answers = bucket_fraction(_tiled(lower, some), _tiled(upper, some), some.le, *_flat(some))
+        parts.append(without_names(some.labels, answers.reshape(some.shown.shape), some.shown))
+    return stacked(parts)
+
+
+def _natives(found: Bucketed, cells: Flags) -> Iterator[tuple[int, int, Histogram]]:
+    if found.vector.histograms is not None:
+        for row, step in np.argwhere(cells).tolist():
+            yield row, step, found.vector.histograms[row, step]
+
+
+def distinct(values: Doubles) -> Iterator[tuple[float, Flags]]:
+    """Each value that there is, NaN once, and the steps that have it."""
+    is_nan = np.isnan(values)
+    for value in dict.fromkeys(values[~is_nan].tolist()):
+        yield value, values == value
+    if is_nan.any():
+        yield float("nan"), is_nan
+
+
+def open_metrics(value: float) -> str:
+    """
+    >>> open_metrics(1.0), open_metrics(0.25), open_metrics(1e9), open_metrics(float("inf"))
+    ('1.0', '0.25', '1e+09', '+Inf')
+    """
+    text = general(value)
+    return text if any(one in text for one in ".eIN") else f"{text}.0"

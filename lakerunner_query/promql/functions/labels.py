@@ -1,0 +1,280 @@
+"""`sort` and its kin: rows in an order that an instant query keeps.
+
+Range queries are ordered by labels whatever happens, and are told so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cmp_to_key
+from itertools import zip_longest
+
+import numpy as np
+
+from lakerunner_query.errors import EvaluationError
+from lakerunner_query.gotext import regexp
+from lakerunner_query.gotext.regexp import InvalidRegexError, Template, captured
+from lakerunner_query.promql.context import Context
+from lakerunner_query.promql.functions.messages import Notes
+from lakerunner_query.promql.functions.numbers import Implementation
+from lakerunner_query.promql.functions.over_time import of_all
+from lakerunner_query.promql.functions.windows import texts_of, vector_of, without_names
+from lakerunner_query.promql.lang.ast import Call, Expr, Matrix, Selector, Shift
+from lakerunner_query.promql.selectors import bare, is_stale
+from lakerunner_query.syntax import Matcher, MatchOp
+from lakerunner_query.vectors.labels import replaced, value_of
+from lakerunner_query.vectors.rows import has_float, merged, occupied
+from lakerunner_query.vectors.vector import NAME, Labels, Series, Value, Vector
+from lakerunner_query.windows.extremes_kernels import newest
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.functions import absent as absent_at
+from lakerunner_query.windows.samples import windows_of
+from resources.arrays import Doubles, Flags
+
+# << The natural order of names: runs of digits compare as numbers.
+# <<
+# << >>> is_before("node2", "node10"), is_before("4m5", "4m600"), is_before("a", "a1")
+# << (True, True, True)
+
+_PIECES = re.compile(r"\d+|\D+", re.ASCII)
+_LARGEST = 2**63
+
+
+def is_before(one: str, other: str) -> bool:
+    """Piece by piece; numbers before texts, of equal numbers the one with more leading zeros."""
+    for mine, others in zip_longest(_PIECES.findall(one), _PIECES.findall(other)):
+        if mine is None or others is None:
+            return mine is None
+        if mine == others:
+            continue
+        if _is_number(mine) and _is_number(others):
+            if int(mine) == int(others):
+                return len(mine) > len(others)
+            return int(mine) < int(others)
+        return bool(mine < others)
+    return False
+
+
+def _is_number(piece: str) -> bool:
+    return piece[0].isdigit() and piece.isascii() and int(piece) < _LARGEST
+
+
+# << `label_replace` and `label_join`: new labels out of old ones; values are not looked at.
+# <<
+# << label_replace(up{host="db-7"}, "n", "node $1", "host", "db-(.*)")  ->  up{host="db-7", n="node 7"}
+
+
+def label_replace(context: Context, call: Call) -> Value:
+    target, replacement, source, pattern = texts_of(context, call, 1)
+    vector = vector_of(context, call)
+    sources = [value_of(labels, source) for labels in vector.labels]
+    distinct = list(dict.fromkeys(sources))
+    try:
+        found = dict(zip(distinct, captured(pattern, distinct), strict=True))
+    except (InvalidRegexError, UnicodeEncodeError):
+        raise EvaluationError(f"invalid regular expression in label_replace(): {pattern}") from None
+    _check_name(target, "destination", "label_replace")
+    template = Template(replacement)
+    values = {value: None if groups is None else template.filled(groups) for value, groups in found.items()}
+    return _relabelled(vector, target, [values[value] for value in sources])
+
+
+def label_join(context: Context, call: Call) -> Value:
+    target, separator, *sources = texts_of(context, call, 1)
+    for source in sources:
+        _check_name(source, "source", "label_join")
+    _check_name(target, "destination", "label_join")
+    vector = vector_of(context, call)
+    return _relabelled(
+        vector,
+        target,
+        [separator.join(value_of(labels, name) for name in sources) for labels in vector.labels],
+    )
+
+
+def _relabelled(vector: Vector, target: str, values: list[str | None]) -> Vector:
+    """Rows whose value is None stay as they are. A name that is set here is not dropped later."""
+    labels: list[Labels] = [
+        one if value is None else replaced(one, target, value)
+        for one, value in zip(vector.labels, values, strict=True)
+    ]
+    drop_name = vector.drop_name
+    if target == NAME and drop_name is not None:
+        drop_name = drop_name & np.array([value is None for value in values], np.bool_)
+    return merged(Vector(labels, vector.values, vector.present, vector.histograms, drop_name))
+
+
+def _check_name(name: str, role: str, function: str) -> None:
+    """Any text that is one: bytes that are no UTF-8 come as lone surrogates."""
+    if not name or any("\ud800" <= one <= "\udfff" for one in name):
+        shown = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        raise EvaluationError(f"invalid {role} label name in {function}(): {shown}")
+
+
+# << `timestamp` and `start_timestamp`: when a sample was taken, and when what it counts began.
+
+
+def timestamp(context: Context, call: Call) -> Value:
+    """Of a selector's samples; what is computed is of the time of evaluation."""
+    argument = bare(call.arguments[0])
+    if not isinstance(argument, Selector):
+        vector = vector_of(context, call)
+        times = np.broadcast_to(context.steps.times_ms / 1000, vector.present.shape)
+        return without_names(vector.labels, times, vector.present)
+    if argument.shift.at is not None and argument.shift.offset:
+        # Prometheus reads what the offset says and then looks at the time of `@`, as if there were none
+        moved = replace(argument, shift=Shift(0, argument.shift.at))
+        series = context.samples(argument)
+        return _newest(context, moved, series, series.time_ms / 1000)
+    where = context.window(argument)
+    found = context.source.over_windows(Function.TIMESTAMP, argument.matchers, where.grid)
+    if found is None:
+        series = context.samples(argument)
+        return _newest(context, argument, series, series.time_ms / 1000)
+    vector = without_names(found.labels, found.found.values, found.found.present)
+    return context.spread(vector) if where.is_fixed else vector
+
+
+def start_timestamp(context: Context, call: Call) -> Value:
+    """Nothing unless beginnings are looked at, and of what is computed nothing either; 0 where unknown."""
+    argument = bare(call.arguments[0])
+    if not context.options.start_timestamps or not isinstance(argument, Selector):
+        shape = (0, context.steps.count)
+        return Vector([], np.zeros(shape), np.zeros(shape, np.bool_))
+    series = context.samples(argument)
+    starts = np.zeros(len(series.time_ms)) if series.start_ms is None else series.start_ms / 1000
+    return _newest(context, argument, series, starts)
+
+
+def _newest(context: Context, selector: Selector, series: Series, answers: Doubles) -> Vector:
+    where = context.window(selector)
+    shape = (series.count, where.grid.steps)
+    values, states = np.full(shape, np.nan), np.zeros(shape, np.int8)
+    newest(
+        series.offsets,
+        series.time_ms,
+        answers,
+        series.time_ms,
+        ~is_stale(series),
+        windows_of(where.grid),
+        values,
+        states,
+    )
+    vector = without_names(series.labels, values, states != 0)
+    return context.spread(vector) if where.is_fixed else vector
+
+
+# << `absent` and `absent_over_time`: 1 where nothing is, with the labels that the selector tells for sure.
+
+_count = of_all(Function.PRESENT)
+
+
+def absent(context: Context, call: Call) -> Value:
+    return _missing(call, vector_of(context, call).present)
+
+
+def absent_over_time(context: Context, call: Call) -> Value:
+    found = _count(context, call)
+    if not isinstance(found, Vector):
+        raise TypeError(f"expected an instant vector, found {type(found).__name__} for {call}")
+    return _missing(call, found.present)
+
+
+def _missing(call: Call, present: Flags) -> Value:
+    missing = absent_at(present).reshape(1, -1)
+    labels = told_labels(bare(call.arguments[0]))
+    return occupied(Vector([labels], np.ones(missing.shape), missing))
+
+
+def told_labels(expr: Expr) -> Labels:
+    """Labels of a selector that have to equal something, unless a later matcher of theirs says otherwise.
+
+    absent(up{job="a", env=~"x|y", dc="1", dc="2"})  ->  {job="a"}
+    """
+    if isinstance(expr, Matrix):
+        expr = expr.selector
+    if not isinstance(expr, Selector):
+        return ()
+    told: dict[str, str] = {}
+    seen: set[str] = set()
+    for matcher in _in_order(expr.matchers):
+        if matcher.op == MatchOp.EQUAL and matcher.name not in seen:
+            seen.add(matcher.name)
+            told[matcher.name] = matcher.value
+        else:
+            told.pop(matcher.name, None)
+    return tuple(sorted((name, value) for name, value in told.items() if value and name != NAME))
+
+
+def _in_order(matchers: Sequence[Matcher]) -> list[Matcher]:
+    """As Prometheus' storage leaves them: those behind that only take series away."""
+    demanded = {matcher.name for matcher in matchers if not _takes_nothing(matcher)}
+
+    def takes_away(matcher: Matcher) -> bool:
+        return matcher.name not in demanded or (matcher.op.is_negative and _takes_nothing(matcher))
+
+    return sorted(matchers, key=takes_away)
+
+
+def _takes_nothing(matcher: Matcher) -> bool:
+    """Whether a series without the label matches."""
+    hits = regexp.full_matches(matcher.value, [""])[0] if matcher.op.is_regex else matcher.value == ""
+    return hits != matcher.op.is_negative
+
+
+def by_value(*, descending: bool) -> Implementation:
+    """NaN comes last either way; histograms drop out."""
+
+    def apply(context: Context, call: Call) -> Value:
+        vector = vector_of(context, call)
+        vector = occupied(Vector(vector.labels, vector.values, has_float(vector), None, vector.drop_name))
+        if _is_range(context, call):
+            return vector
+        values = vector.values[:, 0]
+        order = np.lexsort((-values if descending else values, np.isnan(values)))
+        return vector.take(order)
+
+    return apply
+
+
+def by_label(*, descending: bool) -> Implementation:
+    """Labels are compared as people number things, `node2` before `node10`; ties by all labels."""
+
+    def apply(context: Context, call: Call) -> Value:
+        vector = vector_of(context, call)
+        if _is_range(context, call):
+            return vector
+        names = texts_of(context, call, 1)
+
+        def compare(one: int, other: int) -> int:
+            return _compared(vector.labels[one], vector.labels[other], names)
+
+        order = sorted(range(len(vector.labels)), key=cmp_to_key(compare), reverse=descending)
+        return vector.take(np.array(order, np.intp))
+
+    return apply
+
+
+def _compared(one: Labels, other: Labels, names: tuple[str, ...]) -> int:
+    for name in names:
+        mine, others = value_of(one, name), value_of(other, name)
+        if mine != others:
+            return -1 if is_before(mine, others) else 1
+    return (one > other) - (one < other)
+
+
+def _is_range(context: Context, call: Call) -> bool:
+    if context.steps.count == 1:
+        return False
+    Notes(context.annotations, call.span).useless_sort()
+    return True
+
+
+ORDERING: dict[str, Implementation] = {
+    "sort": by_value(descending=False),
+    "sort_desc": by_value(descending=True),
+    "sort_by_label": by_label(descending=False),
+    "sort_by_label_desc": by_label(descending=True),
+}

@@ -1,0 +1,207 @@
+"""`*_over_time` functions that count samples, pick one, or ignore histograms beside floats.
+
+Histograms beside floats are said to be ignored; a window of histograms alone has no answer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakerunner_query.errors import EvaluationError
+from lakerunner_query.promql.context import Context
+from lakerunner_query.promql.functions.numbers import Implementation
+from lakerunner_query.promql.functions.sums import room
+from lakerunner_query.promql.functions.windows import Ranged, answered, ranged, scalar_of
+from lakerunner_query.promql.lang.ast import Call
+from lakerunner_query.vectors.vector import Value
+from lakerunner_query.windows.extremes_kernels import times_of_extremes
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.ranks_kernels import ranks, smoothings, trends
+from lakerunner_query.windows.samples import over_samples
+from resources.arrays import Doubles, Int8s, Int64s
+
+NO_ORIGINS = np.zeros(0, np.int64)
+NO_QUANTILES = np.zeros(0)
+
+
+def of_floats(function: Function) -> Implementation:
+    """`min_over_time` and those like it."""
+
+    def apply(context: Context, call: Call) -> Value:
+        found = answered(context, call, function)
+        if found is not None:
+            return found
+        windows = ranged(context, call)
+        evaluated = over_samples(function, windows.floats, windows.window.grid)
+        tell_ignored(windows)
+        return windows.answer(evaluated.values, evaluated.present)
+
+    return apply
+
+
+def of_all(function: Function) -> Implementation:
+    """`count_over_time` and `present_over_time`: a histogram counts as a float does."""
+
+    def apply(context: Context, call: Call) -> Value:
+        found = answered(context, call, function)
+        if found is not None:
+            return found
+        windows = ranged(context, call)
+        evaluated = windows.over_all(function, windows.series.value)
+        return windows.answer(evaluated.values, evaluated.present)
+
+    return apply
+
+
+def picking(function: Function) -> Implementation:
+    """`first_over_time` and `last_over_time`: like an offset, so names stay."""
+
+    def apply(context: Context, call: Call) -> Value:
+        found = answered(context, call, function, keeps_name=True)
+        if found is not None:
+            return found
+        windows = ranged(context, call)
+        if windows.is_histogram is None or windows.series.histograms is None:
+            evaluated = over_samples(function, windows.floats, windows.window.grid)
+            return windows.answer(evaluated.values, evaluated.present, keeps_name=True)
+        places = windows.over_all(function, np.arange(len(windows.series.time_ms), dtype=np.float64))
+        at = np.where(places.present, places.values, 0).astype(np.int64)
+        histograms = windows.series.histograms[at]
+        histograms[~places.present] = None
+        return windows.answer(windows.series.value[at], places.present, histograms, keeps_name=True)
+
+    return apply
+
+
+def time_of(function: Function) -> Implementation:
+    """`ts_of_first_over_time` and `ts_of_last_over_time`."""
+
+    def apply(context: Context, call: Call) -> Value:
+        windows = ranged(context, call)
+        evaluated = windows.over_all(function, windows.series.time_ms / 1000)
+        return windows.answer(evaluated.values, evaluated.present)
+
+    return apply
+
+
+def time_of_extreme(is_maximum: bool) -> Implementation:
+    def apply(context: Context, call: Call) -> Value:
+        windows = ranged(context, call)
+        values, states = room(windows, windows.windows.steps)
+        samples = windows.floats
+        times_of_extremes(
+            is_maximum, samples.offsets, samples.time_ms, samples.value, windows.windows, values, states
+        )
+        tell_ignored(windows)
+        return windows.answer(values, states != 0)
+
+    return apply
+
+
+def quantile_over_time(context: Context, call: Call) -> Value:
+    quantiles = scalar_of(context, call, 0)
+    windows = ranged(context, call, 1)
+    values, states = room(windows, context.steps.count)
+    _rank(windows, quantiles, values, states)
+    present = states != 0
+    with np.errstate(invalid="ignore"):
+        is_invalid = ~((quantiles >= 0) & (quantiles <= 1))
+    for step in np.flatnonzero(is_invalid & present.any(axis=0)).tolist():
+        windows.notes.invalid_quantile(float(quantiles[step]))
+    tell_ignored(windows)
+    return windows.answer(values, present)
+
+
+def mad_over_time(context: Context, call: Call) -> Value:
+    windows = ranged(context, call)
+    values, states = room(windows, context.steps.count)
+    _rank(windows, NO_QUANTILES, values, states)
+    tell_ignored(windows)
+    return windows.answer(values, states != 0)
+
+
+def _rank(windows: Ranged, quantiles: Doubles, values: Doubles, states: Int8s) -> None:
+    samples = windows.floats
+    ranks(samples.offsets, samples.time_ms, samples.value, windows.windows_by_step, quantiles, values, states)
+
+
+def deriv(context: Context, call: Call) -> Value:
+    windows = ranged(context, call)
+    slopes, states = room(windows, windows.windows.steps)
+    _lines(windows, NO_ORIGINS, slopes, np.zeros_like(slopes), states)
+    return windows.answer(slopes, states != 0)
+
+
+def predict_linear(context: Context, call: Call) -> Value:
+    windows = ranged(context, call)
+    ahead = scalar_of(context, call, 1)
+    slopes, states = room(windows, context.steps.count)
+    heights = np.zeros_like(slopes)
+    _lines(windows, context.steps.times_ms, slopes, heights, states)
+    with np.errstate(all="ignore"):
+        values = slopes * ahead + heights
+    return windows.answer(values, states != 0)
+
+
+def _lines(windows: Ranged, origins: Int64s, slopes: Doubles, heights: Doubles, states: Int8s) -> None:
+    samples = windows.floats
+    shape = windows.windows_by_step if len(origins) else windows.windows
+    trends(samples.offsets, samples.time_ms, samples.value, shape, origins, slopes, heights, states)
+    tell_ignored(windows)
+
+
+def double_exponential_smoothing(context: Context, call: Call) -> Value:
+    windows = ranged(context, call)
+    smoothing, trend = scalar_of(context, call, 1), scalar_of(context, call, 2)
+    _check_factors(windows, smoothing, trend)
+    values, states = room(windows, context.steps.count)
+    samples = windows.floats
+    smoothings(
+        samples.offsets,
+        samples.time_ms,
+        samples.value,
+        windows.windows_by_step,
+        smoothing,
+        trend,
+        values,
+        states,
+    )
+    tell_ignored(windows)
+    return windows.answer(values, states != 0)
+
+
+def _check_factors(windows: Ranged, smoothing: Doubles, trend: Doubles) -> None:
+    """Only steps that have samples are asked about."""
+    counted = windows.over_all(Function.COUNT, windows.series.value).present.any(axis=0)
+    asked = np.broadcast_to(counted, smoothing.shape)
+    for name, factors in (("smoothing", smoothing), ("trend", trend)):
+        for factor in factors[asked & ((factors <= 0) | (factors >= 1))].tolist():
+            short = "sf" if name == "smoothing" else "tf"
+            raise EvaluationError(f"invalid {name} factor. Expected: 0 < {short} < 1, got: {factor:f}")
+
+
+def tell_ignored(windows: Ranged) -> None:
+    for mixture in windows.mixtures():
+        if (mixture.has_floats & mixture.has_histograms).any():
+            windows.notes.ignored_histograms(mixture.name)
+
+
+OVER_TIME: dict[str, Implementation] = {
+    "count_over_time": of_all(Function.COUNT),
+    "present_over_time": of_all(Function.PRESENT),
+    "first_over_time": picking(Function.FIRST),
+    "last_over_time": picking(Function.LAST),
+    "min_over_time": of_floats(Function.MIN),
+    "max_over_time": of_floats(Function.MAX),
+    "stddev_over_time": of_floats(Function.STDDEV),
+    "stdvar_over_time": of_floats(Function.STDVAR),
+    "quantile_over_time": quantile_over_time,
+    "mad_over_time": mad_over_time,
+    "ts_of_first_over_time": time_of(Function.FIRST),
+    "ts_of_last_over_time": time_of(Function.LAST),
+    "ts_of_max_over_time": time_of_extreme(is_maximum=True),
+    "ts_of_min_over_time": time_of_extreme(is_maximum=False),
+    "deriv": deriv,
+    "predict_linear": predict_linear,
+    "double_exponential_smoothing": double_exponential_smoothing,
+}

@@ -1,0 +1,294 @@
+"""A range vector as an argument: samples, the windows over them, and which series hold histograms.
+
+Series of floats alone are all that most queries meet: they go to kernels as they are. A series with
+histograms is asked about on its own (`Mixture`), beside the kernels that see its floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from lakerunner_query.histogram.batch_windows import Dense, dense_of
+from lakerunner_query.promql.context import Context, Window
+from lakerunner_query.promql.functions.messages import Notes, name_of
+from lakerunner_query.promql.lang.ast import NOWHERE, Call, Matrix, Reach, Subquery
+from lakerunner_query.promql.selectors import bare
+from lakerunner_query.vectors.labels import SharedLabels
+from lakerunner_query.vectors.rows import occupied
+from lakerunner_query.vectors.vector import Labels, Objects, Series, Vector
+from lakerunner_query.windows.edges import Windows
+from lakerunner_query.windows.functions import Evaluated, Function
+from lakerunner_query.windows.samples import Samples, over_samples, windows_of
+from resources.arrays import Doubles, Flags, Int64s
+
+# << Vectors that functions give.
+
+
+def without_names(
+    labels: list[Labels], values: Doubles, present: Flags, histograms: Objects | None = None
+) -> Vector:
+    """The metric names go once the whole query is answered."""
+    return occupied(Vector(labels, values, present, histograms, np.ones(len(labels), np.bool_)))
+
+
+def are_histograms(objects: Objects) -> Flags:
+    found: Flags = objects.astype(np.bool_)  # only None is false
+    return found
+
+
+def single(values: Doubles) -> Vector:
+    """One series without labels, a value at every step."""
+    return Vector([()], values.reshape(1, -1).astype(np.float64), np.ones((1, len(values)), np.bool_))
+
+
+# << Windows that the source can answer about by itself (from rollups), without handing out samples.
+
+
+def answered(context: Context, call: Call, function: Function, *, keeps_name: bool = False) -> Vector | None:
+    """None: the samples have to be looked at."""
+    argument = bare(call.arguments[0])
+    if not isinstance(argument, Matrix) or context.options.start_timestamps:
+        return None
+    window = context.window(argument)
+    if window.reach != Reach.PLAIN:
+        return None
+    found = context.source.over_windows(function, argument.selector.matchers, window.grid)
+    if found is None:
+        return None
+    drop_name = None if keeps_name else np.ones(len(found.labels), np.bool_)
+    vector = occupied(Vector(found.labels, found.found.values, found.found.present, None, drop_name))
+    return context.spread(vector) if window.is_fixed else vector
+
+
+# << Arguments of calls: parentheses off, scalars by step, and where annotations about them are placed.
+
+
+def vector_of(context: Context, call: Call, index: int = 0) -> Vector:
+    return context.vector(call.arguments[index])
+
+
+def scalar_of(context: Context, call: Call, index: int) -> Doubles:
+    """By step."""
+    return context.scalar(call.arguments[index]).values
+
+
+def texts_of(context: Context, call: Call, begin: int) -> tuple[str, ...]:
+    return tuple(context.text(argument) for argument in call.arguments[begin:])
+
+
+def notes_at(context: Context, call: Call, index: int) -> Notes:
+    """Prometheus computes a subquery first and then no longer knows where it stood: (1:1)."""
+    argument = bare(call.arguments[index])
+    return Notes(context.annotations, NOWHERE if isinstance(argument, Subquery) else argument.span)
+
+
+Rows = npt.NDArray[np.intp]
+DENSE = "dense"
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The samples of one series that holds histograms, and the windows' places in them."""
+
+    row: int
+    name: str
+    times: Int64s
+    values: Doubles
+    histograms: Objects
+    starts: Int64s
+    """Zeros if nobody looks at them."""
+    is_delta: Flags
+    low: Int64s
+    """By step: the first sample of the window."""
+    high: Int64s
+    kept: dict[str, object] | None = None
+    """What was worked out about the samples, by earlier queries that met the same ones."""
+
+    @cached_property
+    def is_histogram(self) -> Flags:
+        return are_histograms(self.histograms)
+
+    @cached_property
+    def dense(self) -> Dense | None:
+        """If all are histograms of one layout."""
+        if self.kept is None:
+            return self._dense()
+        if DENSE not in self.kept:
+            self.kept[DENSE] = self._dense()
+        return cast("Dense | None", self.kept[DENSE])
+
+    def _dense(self) -> Dense | None:
+        return dense_of(self.histograms) if bool(self.is_histogram.all()) else None
+
+    @cached_property
+    def has_floats(self) -> Flags:
+        """By step."""
+        return self._count(~self.is_histogram) > 0
+
+    @cached_property
+    def has_histograms(self) -> Flags:
+        return self._count(self.is_histogram) > 0
+
+    def of_window(self, step: int) -> slice:
+        return slice(int(self.low[step]), int(self.high[step]))
+
+    def counted(self, events: Flags) -> Doubles:
+        """By step: how many samples of the window but its first one are marked."""
+        sums = np.concatenate(([0], np.cumsum(events)))
+        first = np.minimum(self.low + 1, self.high)
+        return (sums[self.high] - sums[first]).astype(np.float64)
+
+    def anchored(self, windows: Windows) -> Mixture:
+        """Windows that begin at the newest sample not after their edge; empty without a later sample."""
+        since = windows.first_end + windows.step * np.arange(windows.steps) - windows.range
+        after = np.searchsorted(self.times, since, "right").astype(np.int64)
+        low = np.where(after < self.high, np.maximum(after - 1, self.low), self.high)
+        return replace(self, low=low)
+
+    def _count(self, marked: Flags) -> Int64s:
+        sums = np.concatenate(([0], np.cumsum(marked))).astype(np.int64)
+        return sums[self.high] - sums[self.low]
+
+
+@dataclass(frozen=True)
+class Ranged:
+    context: Context
+    window: Window
+    series: Series
+    """Without stale markers."""
+    notes: Notes
+
+    @property
+    def windows(self) -> Windows:
+        return windows_of(self.window.grid)
+
+    @property
+    def windows_by_step(self) -> Windows:
+        """One for every step, the same each time if the window is fixed: for what depends on the step."""
+        windows = self.windows
+        if not self.window.is_fixed:
+            return windows
+        return Windows(windows.first_end, 0, self.context.steps.count, windows.range)
+
+    @cached_property
+    def is_histogram(self) -> Flags | None:
+        """By sample; None: none is."""
+        if self.series.histograms is None:
+            return None
+        found = are_histograms(self.series.histograms)
+        return found if found.any() else None
+
+    @cached_property
+    def codes(self) -> Rows:
+        counts = np.diff(self.series.offsets)
+        return np.repeat(np.arange(self.series.count), counts)
+
+    @cached_property
+    def floats(self) -> Samples:
+        """Without histograms."""
+        series = self.series
+        if self.is_histogram is None:
+            return Samples(series.offsets, series.time_ms, series.value, series.is_delta, are_real=True)
+        keep = ~self.is_histogram
+        before = np.concatenate(([0], np.cumsum(keep)))
+        is_delta = None if series.is_delta is None else series.is_delta[keep]
+        return Samples(
+            before[series.offsets], series.time_ms[keep], series.value[keep], is_delta, are_real=True
+        )
+
+    @cached_property
+    def float_starts(self) -> Int64s:
+        """When counting began, by float."""
+        starts = self._starts
+        return starts if self.is_histogram is None else starts[~self.is_histogram]
+
+    @property
+    def looks_at_starts(self) -> bool:
+        return self.context.options.start_timestamps and self.series.start_ms is not None
+
+    @cached_property
+    def _starts(self) -> Int64s:
+        if self.series.start_ms is None or not self.looks_at_starts:
+            return np.zeros(len(self.series.time_ms), np.int64)
+        return self.series.start_ms
+
+    def _are_deltas(self, begin: int, end: int) -> Flags:
+        if self.series.is_delta is None:
+            return np.zeros(end - begin, np.bool_)
+        return self.series.is_delta[begin:end]
+
+    def over_all(self, function: Function, answers: Doubles) -> Evaluated:
+        """A function that asks nothing of values but where they stand, histograms as well."""
+        samples = Samples(self.series.offsets, self.series.time_ms, answers)
+        return over_samples(function, samples, self.window.grid)
+
+    def name(self, row: int) -> str:
+        return name_of(self.series.labels[row])
+
+    def mixtures(self) -> Iterator[Mixture]:
+        """The series that hold histograms."""
+        if self.is_histogram is None or self.series.histograms is None:
+            return
+        ends = self.windows.first_end + self.windows.step * np.arange(self.windows.steps)
+        for row in np.unique(self.codes[self.is_histogram]).tolist():
+            begin, end = self.series.offsets[row : row + 2].tolist()
+            times = self.series.time_ms[begin:end]
+            low, high = self._places(times, ends)
+            yield Mixture(
+                row,
+                self.name(row),
+                times,
+                self.series.value[begin:end],
+                self.series.histograms[begin:end],
+                self._starts[begin:end],
+                self._are_deltas(begin, end),
+                low,
+                high,
+                self._kept(row),
+            )
+
+    def _kept(self, row: int) -> dict[str, object] | None:
+        labels = self.series.labels
+        if not isinstance(labels, SharedLabels):
+            return None
+        return labels.by_row.setdefault((row, self.context.hints), {})
+
+    def _places(self, times: Int64s, ends: Int64s) -> tuple[Int64s, Int64s]:
+        """What each window takes, with what it reaches beyond its edges."""
+        since = ends - self.windows.range
+        if self.window.reach != Reach.PLAIN:
+            since = since - self.context.options.lookback_ms
+        if self.window.reach == Reach.SMOOTHED:
+            ends = ends + self.context.options.lookback_ms
+        return (
+            np.searchsorted(times, since, "right").astype(np.int64),
+            np.searchsorted(times, ends, "right").astype(np.int64),
+        )
+
+    def answer(
+        self,
+        values: Doubles,
+        present: Flags,
+        histograms: Objects | None = None,
+        *,
+        keeps_name: bool = False,
+    ) -> Vector:
+        """A vector of one row by series, without those that have nothing."""
+        drop_name = self.series.drop_name if keeps_name else np.ones(self.series.count, np.bool_)
+        if histograms is not None and not (are_histograms(histograms) & present).any():
+            histograms = None
+        vector = occupied(Vector(self.series.labels, values, present, histograms, drop_name))
+        is_by_step = values.shape[1] == self.context.steps.count
+        return self.context.spread(vector) if self.window.is_fixed and not is_by_step else vector
+
+
+def ranged(context: Context, call: Call, index: int = 0) -> Ranged:
+    """The range vector among a call's arguments; annotations are placed at the first one, whatever it is."""
+    argument = bare(call.arguments[index])
+    return Ranged(context, context.window(argument), context.samples(argument), notes_at(context, call, 0))

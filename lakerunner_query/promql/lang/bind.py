@@ -1,0 +1,192 @@
+"""The tree for one query's times: nothing in it depends on start, end or step any more.
+
+rate(up[step() * 2] @ end())      start 0, end 600 s, step 15 s
+
+rate(up[30s] @ 600)
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from lakerunner_query.errors import PromDurationError
+from lakerunner_query.gotext import durations
+from lakerunner_query.promql.lang.ast import (
+    Call,
+    Duration,
+    DurationCall,
+    DurationExpr,
+    DurationNumber,
+    Edge,
+    Expr,
+    Matrix,
+    Number,
+    Selector,
+    Shift,
+    Subquery,
+    children,
+    with_children,
+)
+from lakerunner_query.syntax import Task, gathered, unwind
+
+# << Which parts of an expression are the same at every step: they are evaluated once.
+# <<
+# << sum(x @ 100) / x        sum(x @ 100) is, x is not
+# << timestamp(x @ 100)      is not: some functions look at the time of evaluation themselves
+
+LOOK_AT_TIME = frozenset(
+    {
+        "days_in_month",
+        "day_of_month",
+        "day_of_week",
+        "day_of_year",
+        "hour",
+        "minute",
+        "month",
+        "year",
+        "predict_linear",
+        "time",
+        "timestamp",
+    }
+)
+
+
+def invariant_parts(expr: Expr) -> frozenset[int]:
+    """The ids of all expressions in it that are the same at every step."""
+    found: set[int] = set()
+    _look(expr, found)
+    return frozenset(found)
+
+
+def _look(expr: Expr, found: set[int]) -> None:
+    below = children(expr)
+    for child in below:
+        _look(child, found)
+    match expr:
+        case Selector(shift=shift) | Subquery(shift=shift):
+            is_invariant = shift.at is not None
+        case Call(function=function) if function in LOOK_AT_TIME:
+            is_invariant = False
+        case _:
+            is_invariant = all(id(child) in found for child in below)
+    if is_invariant:
+        found.add(id(expr))
+
+
+def bind(expr: Expr, start_ms: int, end_ms: int, step_ms: int) -> Expr:
+    """Raises `PromDurationError` where a duration comes out as none; an instant query has a step of 0."""
+    return unwind(_Times(start_ms, end_ms, step_ms).bound(expr))
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    start_ms: int
+    end_ms: int
+    step_ms: int
+
+    def bound(self, expr: Expr) -> Task[Expr]:
+        if isinstance(expr, Call) and (value := self._of_query(expr.function)) is not None:
+            return Number(value, span=expr.span)
+        own = self._own(expr)
+        below: list[Expr] = yield gathered(map(self.bound, children(expr)))
+        return with_children(own, below)
+
+    def _of_query(self, function: str) -> float | None:
+        match function:
+            case "start":
+                return self.start_ms / 1000
+            case "end":
+                return self.end_ms / 1000
+            case "range":
+                return (self.end_ms - self.start_ms) / 1000
+            case "step":
+                # an answer at a single time has no step, whatever was asked for
+                return self.step_ms / 1000 if self.start_ms != self.end_ms else 0.0
+        return None
+
+    def _own(self, expr: Expr) -> Expr:
+        """The expression with its own times, not those below it."""
+        match expr:
+            case Selector():
+                return replace(expr, shift=self._shift(expr.shift))
+            case Matrix():
+                return replace(expr, range=self._positive(expr.range))
+            case Subquery():
+                shift = self._shift(expr.shift)
+                step = None if expr.step is None else self._positive(expr.step)
+                return replace(expr, range=self._positive(expr.range), step=step, shift=shift)
+        return expr
+
+    def _shift(self, shift: Shift) -> Shift:
+        at = shift.at
+        if isinstance(at, Edge):
+            at = self.start_ms if at == Edge.START else self.end_ms
+        return Shift(self._milliseconds(shift.offset, may_be_negative=True), at)
+
+    def _positive(self, duration: Duration) -> int:
+        return self._milliseconds(duration, may_be_negative=False)
+
+    def _milliseconds(self, duration: Duration, may_be_negative: bool) -> int:
+        if isinstance(duration, int):
+            return duration
+        seconds = unwind(self._seconds(duration))
+        if not math.isfinite(seconds):
+            raise PromDurationError("duration is NaN or infinite", duration.span)
+        if seconds <= 0 and not may_be_negative:
+            raise PromDurationError("duration must be greater than 0", duration.span)
+        if durations.is_out_of_range(seconds):
+            raise PromDurationError("duration is out of range", duration.span)
+        return int(seconds * 1000)
+
+    def _seconds(self, expr: DurationExpr) -> Task[float]:
+        if isinstance(expr, DurationNumber):
+            return expr.seconds
+        if expr.op == "step":
+            return self.step_ms / 1000
+        if expr.op == "range":
+            return (self.end_ms - self.start_ms) / 1000
+        values: list[float] = yield gathered(map(self._seconds, expr.arguments))
+        if expr.op in {"neg", "paren"}:
+            return -values[0] if expr.op == "neg" else values[0]
+        return _computed(expr, *values)
+
+
+def _computed(expr: DurationCall, left: float, right: float) -> float:
+    if expr.op in {"/", "%"} and right == 0:
+        name = "division" if expr.op == "/" else "modulo"
+        raise PromDurationError(f"{name} by zero", expr.span)
+    return _COMPUTED[expr.op](left, right)
+
+
+def _modulo(left: float, right: float) -> float:
+    return math.nan if math.isinf(left) else math.fmod(left, right)
+
+
+def _power(left: float, right: float) -> float:
+    """As IEEE has it, where Python raises: `(-8) ^ 0.5` is NaN, `1e200 ^ 2` is infinite."""
+    try:
+        return math.pow(left, right)
+    except ValueError:
+        return math.inf if left == 0 else math.nan
+    except OverflowError:
+        return -math.inf if left < 0 and right % 2 == 1 else math.inf
+
+
+def _extreme(choose: Callable[[float, float], float], left: float, right: float) -> float:
+    return math.nan if math.isnan(left) or math.isnan(right) else choose(left, right)
+
+
+_COMPUTED: Mapping[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "%": _modulo,
+    "^": _power,
+    "min": partial(_extreme, min),
+    "max": partial(_extreme, max),
+}

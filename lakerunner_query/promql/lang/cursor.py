@@ -1,0 +1,173 @@
+"""The tokens of a text with one ahead, and the wording of a token that does not fit.
+
+What a misplaced token is blamed on is the innermost construct around it that has a wording of its own:
+`sum(a b)` is "unexpected identifier "b" in aggregation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lakerunner_query.errors import PromParseError
+from lakerunner_query.promql.lang.ast import (
+    NOWHERE,
+    Duration,
+    DurationCall,
+    DurationExpr,
+    DurationNumber,
+    Expr,
+    Matrix,
+    Selector,
+    Span,
+    Subquery,
+    children,
+)
+from lakerunner_query.promql.lang.lexer import END, Lexer, Token, failure
+
+# << Which of the language's optional parts a query may use, named as Prometheus' feature flags.
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """All parts are optional for a reason: Prometheus may still change or drop them."""
+
+    experimental_functions: bool = True
+    duration_expressions: bool = True
+    extended_range_selectors: bool = True
+    """`anchored` and `smoothed`."""
+    fill_modifiers: bool = True
+    """`fill(x)`, `fill_left(x)`, `fill_right(x)` between vectors."""
+
+    @classmethod
+    def named(cls, flags: Iterable[str]) -> Features:
+        """What a list such as `promql-duration-expr,promql-experimental-functions` switches on."""
+        wanted = set(flags)
+        unknown = wanted - _FLAGS.keys()
+        if unknown:
+            raise ValueError(f"unknown PromQL features {sorted(unknown)}, there are {sorted(_FLAGS)}")
+        return cls(**{part: flag in wanted for flag, part in _FLAGS.items()})
+
+
+_FLAGS = {
+    "promql-experimental-functions": "experimental_functions",
+    "promql-duration-expr": "duration_expressions",
+    "promql-extended-range-selectors": "extended_range_selectors",
+    "promql-binop-fill-modifiers": "fill_modifiers",
+}
+ALL = Features()
+STABLE = Features.named(())
+
+
+class Cursor:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._lexer = Lexer(text)
+        self._ahead: Token | None = None
+        self.end = 0
+        """Where the last token taken ends."""
+        self._surroundings: list[tuple[str, str]] = [("", "")]
+
+    @property
+    def next(self) -> Token:
+        """Read only when needed: an error of the parser may come before one of the lexer."""
+        if self._ahead is None:
+            self._ahead = self._lexer.next()
+        return self._ahead
+
+    def look_ahead(self) -> None:
+        """Reads the next token, which may raise, without taking it."""
+        _ = self.next
+
+    def take(self) -> Token:
+        token = self.next
+        self.end = token.span.end
+        if token.kind != END:
+            self._ahead = None
+        return token
+
+    def take_if(self, *kinds: str) -> Token | None:
+        return self.take() if self.next.kind in kinds else None
+
+    def expect(self, kinds: Collection[str], surrounding: str = "", expected: str = "") -> Token:
+        """The next token, which has to be of one of the kinds."""
+        if self.next.kind in kinds:
+            return self.take()
+        if surrounding:
+            self._surroundings.append((surrounding, expected))
+        raise self.unexpected()
+
+    @contextmanager
+    def inside(self, surrounding: str, expected: str = "") -> Iterator[None]:
+        """What is misplaced meanwhile, is so "in" the surrounding."""
+        self._surroundings.append((surrounding, expected))
+        yield
+        self._surroundings.pop()
+
+    def unexpected(self) -> PromParseError:
+        surrounding, expected = self._surroundings[-1]
+        message = f"unexpected {self.next.described()}"
+        message += f" in {surrounding}" if surrounding else ""
+        message += f", expected {expected}" if expected else ""
+        return self.failure(message, self.next.span)
+
+    def failure(self, reason: str, span: Span = NOWHERE) -> PromParseError:
+        return failure(self.text, reason, span)
+
+
+def merged(first: Span, last: Span) -> Span:
+    return Span(first.start, last.end)
+
+
+# << How long and how deep a query may be: hostile texts must stay cheap, and trees fit recursive readers.
+
+MAX_LENGTH = 1 << 20
+MAX_DEPTH = 500
+"""A chain `a or b or c` is as deep as it has operators; duration expressions count too."""
+_Node = Expr | DurationExpr
+_TASKS_PER_LEVEL = 5
+"""More than the parser ever needs for one level of the tree."""
+
+
+def bound_length(text: str) -> None:
+    if len(text) > MAX_LENGTH:
+        reason = f"query is too long: {len(text)} characters, at most {MAX_LENGTH} are allowed"
+        raise failure(text, reason, NOWHERE)
+
+
+def bound_tasks(cursor: Cursor, waiting: int) -> None:
+    if waiting > MAX_DEPTH * _TASKS_PER_LEVEL:
+        raise _too_deep(cursor, cursor.next.span)
+
+
+def bound_depth(cursor: Cursor, expr: Expr) -> None:
+    level: list[_Node] = [expr]
+    for _ in range(MAX_DEPTH):
+        level = [child for parent in level for child in _below(parent)]
+        if not level:
+            return
+    raise _too_deep(cursor, level[0].span)
+
+
+def _below(node: _Node) -> Iterator[_Node]:
+    """Expressions and duration expressions directly below."""
+    match node:
+        case DurationCall():
+            yield from node.arguments
+        case Matrix():
+            yield from _computed(node.range)
+        case Subquery():
+            yield from _computed(node.range, node.step, node.shift.offset)
+        case Selector():
+            yield from _computed(node.shift.offset)
+    if not isinstance(node, DurationCall | DurationNumber):
+        yield from children(node)
+
+
+def _computed(*durations: Duration | None) -> Iterator[DurationExpr]:
+    return (one for one in durations if isinstance(one, DurationCall | DurationNumber))
+
+
+def _too_deep(cursor: Cursor, span: Span) -> Exception:
+    return cursor.failure(f"expression is nested more than {MAX_DEPTH} levels deep", span)

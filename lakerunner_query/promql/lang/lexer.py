@@ -1,0 +1,458 @@
+"""Text to tokens, one at a time, because what a character means depends on the bracket around it.
+
+    rate(up{job="a"}[5m])
+
+Outside brackets a word may be a keyword, inside braces it never is, and inside square brackets only
+numbers, arithmetic and `step`, `range`, `max_of`, `min_of` stand. An error is raised when the parser asks for
+the token.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lakerunner_query.errors import Position, PromParseError
+from lakerunner_query.gotext.strconv import quote_char, quote_promql
+from lakerunner_query.promql.lang.ast import Span
+
+# << Places in a query text as Prometheus counts them.
+# <<
+# << Spans of the tree are characters. Messages name the line and, in it, the byte of the UTF-8 text, as
+# << Prometheus
+# << does; `Position` in an error is for editors and counts characters.
+
+
+def position_of(text: str, span: Span) -> Position:
+    """Line and column of the start of the span; the column counts bytes.
+
+    >>> position_of('sum(\\nup)', Span(5, 7))
+    Position(line=2, column=1)
+    """
+    before = text[: span.start]
+    return Position(before.count("\n") + 1, len(_last_line(before).encode(errors="surrogateescape")) + 1)
+
+
+def failure(text: str, reason: str, span: Span) -> PromParseError:
+    """The error to raise about `text`."""
+    before = text[: span.start]
+    place = position_of(text, span)
+    return PromParseError(
+        reason,
+        f"{place.line}:{place.column}" if text else "unknown position",
+        span,
+        Position(place.line, len(_last_line(before)) + 1),
+    )
+
+
+def byte_span(text: str, span: Span) -> Span:
+    """The same place in the UTF-8 bytes of the text."""
+    return Span(*(len(text[:at].encode(errors="surrogateescape")) for at in span))
+
+
+def _last_line(before: str) -> str:
+    return before[before.rfind("\n") + 1 :]
+
+
+# << What the lexer hands to the parser, and how error messages name it.
+# <<
+# << Operators, keywords and punctuation have their own (lower case) spelling as their kind.
+
+IDENTIFIER = "identifier"
+METRIC_IDENTIFIER = "metric identifier"
+"""A name with a colon in it."""
+STRING = "string"
+NUMBER = "number"
+DURATION = "duration"
+END = "end of input"
+
+SET_OPERATORS = frozenset({"and", "or", "unless"})
+COMPARISONS = frozenset({"==", "!=", "<=", "<", ">=", ">"})
+OPERATORS = SET_OPERATORS | COMPARISONS | frozenset("+-*/%^@") | {"</", ">/", "=~", "!~", "atan2"}
+PARAMETRIC = frozenset({"topk", "bottomk", "count_values", "quantile", "limitk", "limit_ratio"})
+EXPERIMENTAL_AGGREGATORS = frozenset({"limitk", "limit_ratio"})
+AGGREGATORS = PARAMETRIC | {"sum", "avg", "count", "min", "max", "group", "stddev", "stdvar"}
+FILLS = frozenset({"fill", "fill_left", "fill_right"})
+MODIFIERS = FILLS | {
+    *(
+        "offset",
+        "smoothed",
+        "anchored",
+        "by",
+        "without",
+        "on",
+        "ignoring",
+        "group_left",
+        "group_right",
+        "bool",
+    )
+}
+OF_DURATIONS = frozenset({"step", "range", "max_of", "min_of"})
+CONTEXT_CALLS = OF_DURATIONS | {"start", "end"}
+"""Keywords that are function names in front of a parenthesis."""
+WORDS = {"and", "or", "unless", "atan2"} | AGGREGATORS | MODIFIERS | CONTEXT_CALLS
+SPECIAL_NUMBERS = frozenset({"inf", "nan"})
+
+METRIC_NAMES = (WORDS - {"atan2", "bool", "on", "ignoring", "group_left", "group_right"}) | {
+    IDENTIFIER,
+    METRIC_IDENTIFIER,
+}
+"""What may stand as a metric name outside braces."""
+LABEL_NAMES = (WORDS - {"without"}) | {IDENTIFIER, METRIC_IDENTIFIER}
+"""What may stand as a label name in `by (...)` and its like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    kind: str
+    text: str
+    """As written."""
+    span: Span
+
+    def described(self) -> str:
+        """As error messages name it.
+
+        >>> Token("by", "BY", Span(0, 2)).described(), Token(NUMBER, "12", Span(0, 2)).described()
+        ('<BY>', 'number "12"')
+        """
+        match self.kind:
+            case "end of input":
+                return self.kind
+            case "identifier" | "metric identifier":
+                return f"{self.kind} {quote_promql(self.text)}"
+            case "string" | "number" | "duration":
+                return f"{self.kind} {_shortened(self.text)}"
+        if self.kind in MODIFIERS:
+            return f"<{self.text}>"
+        if self.kind in OPERATORS:
+            return f"<op:{self.text}>"
+        return f"<aggr:{self.text}>" if self.kind in AGGREGATORS else _shortened(self.text)
+
+
+def _shortened(text: str) -> str:
+    return (
+        f"{quote_promql(text[:10])}..."
+        if len(text.encode(errors="surrogateescape")) > 10
+        else quote_promql(text)
+    )
+
+
+# << Where a number, a duration or a string ends, and whether it is one.
+# <<
+# << A number may be followed by a duration's unit, so the scan of a failed number goes on as a duration:
+# << `5m`.
+
+_DIGITS = "0123456789"
+_HEX_DIGITS = "0123456789abcdefABCDEF"
+_PREFIX = re.compile(r"0[xX]_?")
+_UNITS = re.compile(r"[smhdwy]s?")
+_PART = re.compile(r"([0-9]+)([smhdw]s?)?")
+_ALPHANUMERIC = re.compile(r"[A-Za-z0-9_]")
+_SEPARATORS = "._eE"
+_FORBIDDEN_AFTER = {".": "_.", "_": "._eE", "e": "._eE"}
+
+
+def number_end(text: str, at: int) -> tuple[int, bool]:
+    """How far a number reaches; if it is none, how far the scan came."""
+    digits, start = _DIGITS, at
+    if prefix := _PREFIX.match(text, at):
+        digits, at = _HEX_DIGITS, prefix.end()
+    elif text[at : at + 1] == "0":
+        at += 1
+    at += text[at : at + 1] == "."
+    at += _is_in(text, at, digits)
+    seen: set[str] = set()
+    while _is_in(text, at, digits + _SEPARATORS):
+        if text[at] in _SEPARATORS:
+            at, is_sound = _separator_end(text, at, seen, digits is _HEX_DIGITS)
+            if not is_sound:
+                return at, False
+            continue
+        while _is_in(text, at, digits):
+            at += 1
+    return at, at > start and not _ALPHANUMERIC.match(text, at)
+
+
+def _separator_end(text: str, at: int, seen: set[str], is_hex: bool) -> tuple[int, bool]:
+    """Behind the point, exponent or underscore at `at`, and whether it may stand there."""
+    kind = text[at].lower()
+    at += 1
+    if kind != "_" and kind in seen:
+        return at, False
+    seen.add(kind)
+    if kind == "e":
+        at += _is_in(text, at, "+-")
+    if _is_in(text, at, _FORBIDDEN_AFTER[kind]):
+        return at + 1, False
+    return at, not is_hex if kind == "." else at < len(text)
+
+
+def remaining_duration_end(text: str, at: int) -> tuple[int, bool]:
+    """How far a duration reaches whose first digits end at `at`; if it is none, how far the scan came."""
+    unit = _UNITS.match(text, at)
+    if unit is None:
+        return at, False
+    at = unit.end()
+    while part := _PART.match(text, at):
+        at = part.end()
+        if part[2] is None:
+            return at, False
+    is_cut = _ALPHANUMERIC.match(text, at)
+    return at + bool(is_cut), not is_cut
+
+
+def string_fault(text: str, at: int, opening: str) -> tuple[int, str]:
+    """The end of the string literal that starts at `at`, and what is wrong with it, if anything."""
+    at += 1
+    while at < len(text):
+        char = text[at]
+        if char == opening:
+            return at + 1, ""
+        if char == "\ufffd" or "\ud800" <= char <= "\udfff":
+            # the marks decoders leave where the bytes were not UTF-8; to search for one, write \ufffd
+            return at, "invalid UTF-8 rune"
+        if char == "\n" and opening != "`":
+            break
+        at += 1
+        if char == "\\" and opening != "`":
+            at, fault = _escape(text, at, opening)
+            if fault:
+                return at, fault
+    return at, "unterminated raw string" if opening == "`" else "unterminated quoted string"
+
+
+def _escape(text: str, at: int, opening: str) -> tuple[int, str]:
+    """The end of the escape sequence whose backslash stands before `at`."""
+    char = text[at : at + 1]
+    if not char:
+        return at, "escape sequence not terminated"
+    if char in "abfnrtv\\" or char == opening:
+        return at + 1, ""
+    if char in "01234567":
+        return _code(text, at, 3, 8, 255)
+    lengths = {"x": (2, 255), "u": (4, 0x10FFFF), "U": (8, 0x10FFFF)}
+    if char in lengths:
+        length, highest = lengths[char]
+        return _code(text, at + 1, length, 16, highest)
+    return at, f"unknown escape sequence {_unicode(char)}"
+
+
+def _code(text: str, at: int, length: int, base: int, highest: int) -> tuple[int, str]:
+    code = 0
+    for char in text[at : at + length]:
+        if not _is_in(char, 0, _HEX_DIGITS[:base] if base == 8 else _HEX_DIGITS):
+            return at, f"illegal character {_unicode(char)} in escape sequence"
+        code = code * base + int(char, 16)
+    if at + length > len(text):
+        return at, "escape sequence not terminated"
+    if code > highest or 0xD800 <= code < 0xE000:
+        return at, "escape sequence is an invalid Unicode code point"
+    return at + length, ""
+
+
+def _unicode(char: str) -> str:
+    shown = f" '{char}'" if char.isprintable() else ""
+    return f"U+{ord(char):04X}{shown}"
+
+
+def _is_in(text: str, at: int, allowed: str) -> bool:
+    return at < len(text) and text[at] in allowed
+
+
+_SKIPPED = re.compile(r"(?:[ \t\n\r]+|#[^\n\r]*)*")
+_BLANKS = re.compile(r"[ \t\n\r]*")
+_WORD = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*")
+_LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LETTERS = re.compile(r"[A-Za-z_]+")
+_SYMBOL = re.compile(r"==|!=|<=|</|>=|>/|[-+*/%^,()\[\]{@=<>]")
+_SYMBOL_IN_BRACES = re.compile(r"=~|!~|!=|[=,}]")
+_SYMBOL_IN_BRACKETS = re.compile(r"[-+*/%^,():\]]")
+_CALL = re.compile(r"[ \t\n\r]*\(")
+
+
+class Lexer:
+    """`next()` gives the tokens in order; after the last, `END`."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._parens = 0
+        self._in_braces = False
+        self._in_brackets = False
+        self._before_range = False
+        """In square brackets and before the first number of them."""
+        self._seen_number = False
+        """A number stood in some square brackets of this text; without one, no colon may come first."""
+        self._seen_colon = False
+
+    def next(self) -> Token:
+        if self._before_range:
+            self._at = _end(_BLANKS, self._text, self._at)
+            return self._in_range()
+        self._at = _end(_SKIPPED, self._text, self._at)
+        return self._label_side() if self._in_braces else self._plain()
+
+    def _plain(self) -> Token:
+        char = self._text[self._at : self._at + 1]
+        if not char:
+            return self._finish()
+        if char == ":" or _is_alpha(char):
+            return self._range_word(char) if self._in_brackets else self._word()
+        if self._starts_number(char):
+            return self._number()
+        if char in "\"'`":
+            return self._string(char)
+        symbol = _SYMBOL.match(self._text, self._at)
+        if char == "!" and symbol is None:
+            raise self._failure(f"unexpected character after '!': {self._quoted(1)}")
+        if char == "=" and self._text[self._at + 1 : self._at + 2] == "~":
+            raise self._failure("unexpected character after '=': '~'")
+        if symbol is None:
+            raise self._failure(f"unexpected character: {quote_char(char)}")
+        return self._symbol(symbol[0])
+
+    def _finish(self) -> Token:
+        if self._parens:
+            raise self._failure("unclosed left parenthesis")
+        if self._in_brackets:
+            raise self._failure("unclosed left bracket")
+        return self._emit(END, self._at)
+
+    def _symbol(self, symbol: str) -> Token:
+        if symbol == "[" and self._in_brackets:
+            raise self._failure("unexpected left bracket '['")
+        if symbol == "]" and not self._in_brackets:
+            raise self._failure("unexpected right bracket ']'")
+        token = self._emit(symbol, self._at + len(symbol))
+        if symbol in "()":
+            self._count_parens(symbol)
+        elif symbol == "{":
+            self._in_braces = True
+        elif symbol == "[":
+            self._in_brackets = self._before_range = True
+            self._seen_colon = False
+        elif symbol == "]":
+            self._in_brackets = False
+        return token
+
+    def _count_parens(self, symbol: str) -> None:
+        self._parens += 1 if symbol == "(" else -1
+        if self._parens < 0:
+            raise self._failure("unexpected right parenthesis ')'")
+
+    def _word(self) -> Token:
+        end = _end(_WORD, self._text, self._at)
+        word = self._text[self._at : end].lower()
+        if word in SPECIAL_NUMBERS:
+            return self._emit(NUMBER, end)
+        if word in WORDS and (word not in FILLS or _CALL.match(self._text, end)):
+            # `fill` came late to the language: it stays a metric name unless a parenthesis follows
+            return self._emit(word, end)
+        return self._emit(METRIC_IDENTIFIER if ":" in word else IDENTIFIER, end)
+
+    def _range_word(self, char: str) -> Token:
+        """Letters and colons in square brackets, after the first number."""
+        if char == ":":
+            if self._seen_colon:
+                raise self._failure("unexpected colon ':'")
+            self._seen_colon = True
+            return self._emit(":", self._at + 1)
+        if word := self._duration_word():
+            return word
+        raise self._failure(f"unexpected character: {quote_char(char)}, expected ':'")
+
+    def _duration_word(self) -> Token | None:
+        end = _end(_LETTERS, self._text, self._at)
+        word = self._text[self._at : end].lower()
+        if word not in OF_DURATIONS:
+            return None
+        return self._emit(word, end)
+
+    def _in_range(self) -> Token:
+        char = self._text[self._at : self._at + 1]
+        if not char:
+            raise self._failure("unexpected end of input in duration expression")
+        if self._starts_number(char):
+            self._seen_number = True
+            self._before_range = False
+            return self._number()
+        symbol = _SYMBOL_IN_BRACKETS.match(self._text, self._at)
+        if symbol is None:
+            if word := self._duration_word():
+                return word
+            raise self._failure(f"unexpected character in duration expression: {quote_char(char)}")
+        token = self._emit(symbol[0], symbol.end())
+        if symbol[0] in "()":
+            self._count_parens(symbol[0])
+        elif symbol[0] == ":":
+            self._take_colon()
+        elif symbol[0] == "]":
+            self._in_brackets = self._before_range = False
+        return token
+
+    def _take_colon(self) -> None:
+        if not self._seen_number:
+            raise self._failure("unexpected colon before duration in duration expression")
+        if self._seen_colon:
+            raise self._failure("unexpected repeated colon in duration expression")
+        self._seen_colon = True
+
+    def _label_side(self) -> Token:
+        char = self._text[self._at : self._at + 1]
+        if not char:
+            raise self._failure("unexpected end of input inside braces")
+        if _is_alpha(char):
+            return self._emit(IDENTIFIER, _end(_LABEL, self._text, self._at))
+        if char in "\"'`":
+            return self._string(char)
+        symbol = _SYMBOL_IN_BRACES.match(self._text, self._at)
+        if symbol is None:
+            if char == "!":
+                raise self._failure(f"unexpected character after '!' inside braces: {self._quoted(1)}")
+            what = "left brace" if char == "{" else "character inside braces:"
+            raise self._failure(f"unexpected {what} {quote_char(char)}")
+        self._in_braces = symbol[0] != "}"
+        return self._emit(symbol[0], symbol.end())
+
+    def _starts_number(self, char: str) -> bool:
+        following = self._text[self._at + 1 : self._at + 2]
+        return _is_digit(char) or (char == "." and _is_digit(following))
+
+    def _number(self) -> Token:
+        end, is_number = number_end(self._text, self._at)
+        if is_number:
+            return self._emit(NUMBER, end)
+        end, is_duration = remaining_duration_end(self._text, end)
+        if is_duration:
+            return self._emit(DURATION, end)
+        raise self._failure(f"bad number or duration syntax: {quote_promql(self._text[self._at : end])}")
+
+    def _string(self, opening: str) -> Token:
+        end, fault = string_fault(self._text, self._at, opening)
+        if fault:
+            raise self._failure(fault)
+        return self._emit(STRING, end)
+
+    def _quoted(self, ahead: int) -> str:
+        return quote_char(self._text[self._at + ahead : self._at + ahead + 1])
+
+    def _emit(self, kind: str, end: int) -> Token:
+        token = Token(kind, self._text[self._at : end], Span(self._at, end))
+        self._at = end
+        return token
+
+    def _failure(self, reason: str) -> PromParseError:
+        return failure(self._text, reason, Span(self._at, len(self._text)))
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
+def _is_alpha(char: str) -> bool:
+    return char.isascii() and (char.isalpha() or char == "_")
+
+
+def _is_digit(char: str) -> bool:
+    return char.isascii() and char.isdigit()

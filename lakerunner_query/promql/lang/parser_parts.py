@@ -1,0 +1,318 @@
+"""Durations and arithmetic on them: in square brackets and after `offset`.
+
+[5m]   [step() * 2]   [1h:5m]   offset -(1h / 2)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from lakerunner_query.gotext import durations, regexp, strconv
+from lakerunner_query.gotext.strconv import is_utf8, quote_promql, unquote_promql
+from lakerunner_query.promql.lang.ast import (
+    NO_SHIFT,
+    Duration,
+    DurationCall,
+    DurationExpr,
+    DurationNumber,
+    Edge,
+    Expr,
+    Matrix,
+    Reach,
+    Selector,
+    Shift,
+    Span,
+    Subquery,
+)
+from lakerunner_query.promql.lang.cursor import Cursor, Features, merged
+from lakerunner_query.promql.lang.lexer import (
+    DURATION,
+    IDENTIFIER,
+    LABEL_NAMES,
+    METRIC_NAMES,
+    NUMBER,
+    OF_DURATIONS,
+    STRING,
+    Token,
+)
+from lakerunner_query.syntax import Matcher, MatchOp, Task
+
+# << Matchers in braces and label lists in parentheses.
+# <<
+# << {job="api", "http.path"=~"/v1/.*"}      by (job, "http.path")
+
+NAME = "__name__"
+STARTS = METRIC_NAMES | {"{"}
+_MATCH_OPS = frozenset(MatchOp)
+_LIST = "label matching"
+_GROUPING = "grouping opts"
+
+
+def selector(cursor: Cursor, name: Token) -> Selector:
+    """A metric name, matchers in braces, or both; `name` is the first token, one of `STARTS`."""
+    if name.kind == "{":
+        return _in_braces(cursor, name)
+    opening = cursor.take_if("{")
+    braces = _in_braces(cursor, opening) if opening else Selector("", (), NO_SHIFT, span=name.span)
+    # the name outside comes last: checks that look for a second one rely on it
+    named = Matcher(NAME, MatchOp.EQUAL, name.text)
+    return Selector(name.text, (*braces.matchers, named), span=merged(name.span, braces.span))
+
+
+def _in_braces(cursor: Cursor, opening: Token) -> Selector:
+    matchers: list[Matcher] = []
+    closing = cursor.take_if("}")
+    while closing is None:
+        matchers.append(_matcher(cursor))
+        after = cursor.expect({",", "}"}, _LIST, '"," or "}"')
+        closing = after if after.kind == "}" else cursor.take_if("}")
+    return Selector("", tuple(matchers), span=merged(opening.span, closing.span))
+
+
+def _matcher(cursor: Cursor) -> Matcher:
+    token = cursor.expect({IDENTIFIER, STRING}, _LIST, 'identifier or "}"')
+    name = unquote_promql(token.text) if token.kind == STRING else token.text
+    if token.kind == STRING and cursor.next.kind not in _MATCH_OPS:
+        return Matcher(NAME, MatchOp.EQUAL, name)
+    op = MatchOp(cursor.expect(_MATCH_OPS, _LIST, "label matching operator").kind)
+    literal = cursor.expect({STRING}, _LIST, "string")
+    value = unquote_promql(literal.text)
+    if op.is_regex and (reason := regexp.complaint(value)):
+        raise cursor.failure(reason, merged(token.span, literal.span))
+    return Matcher(name, op, value)
+
+
+def labels(cursor: Cursor) -> tuple[str, ...]:
+    """`(a, b)`, as after `by`; a comma may end it."""
+    cursor.expect({"("}, _GROUPING, '"("')
+    names: list[str] = []
+    closing = cursor.take_if(")")
+    while closing is None:
+        names.append(_label(cursor))
+        after = cursor.expect({",", ")"}, _GROUPING, '"," or ")"')
+        closing = after if after.kind == ")" else cursor.take_if(")")
+    return tuple(names)
+
+
+def _label(cursor: Cursor) -> str:
+    token = cursor.expect(LABEL_NAMES | {STRING}, _GROUPING, "label")
+    name = unquote_promql(token.text) if token.kind == STRING else token.text
+    if not name or not is_utf8(name):
+        raise cursor.failure(f"invalid label name for grouping: {quote_promql(name)}", token.span)
+    return name
+
+
+# << `@`, `offset`, `anchored` and `smoothed` behind an expression, and what they may stand behind.
+
+Shifted = Selector | Matrix | Subquery
+_SHIFTABLE = "an instant vector selector or range vector selector or a subquery"
+
+
+def with_offset(cursor: Cursor, expr: Expr, offset: Duration, end: int) -> Expr:
+    if not isinstance(expr, Shifted):
+        raise cursor.failure(f"offset modifier must be preceded by {_SHIFTABLE}", expr.span)
+    shift = _shift_of(expr)
+    if shift.offset != 0:
+        raise cursor.failure("offset may not be set multiple times", expr.span)
+    return _with_shift(expr, replace(shift, offset=offset), end)
+
+
+def with_time(cursor: Cursor, expr: Expr, seconds: float, end: int) -> Expr:
+    if not abs(seconds) < 2.0**63:
+        shown = "NaN" if math.isnan(seconds) else f"{seconds:+f}" if math.isinf(seconds) else f"{seconds:f}"
+        reason = f"timestamp out of bounds for @ modifier: {shown.replace('inf', 'Inf')}"
+        raise cursor.failure(reason, expr.span)
+    milliseconds = int(math.copysign(math.floor(abs(seconds) * 1000 + 0.5), seconds))
+    return with_at(cursor, expr, milliseconds, end)
+
+
+def with_at(cursor: Cursor, expr: Expr, at: int | Edge, end: int) -> Expr:
+    if not isinstance(expr, Shifted):
+        raise cursor.failure(f"@ modifier must be preceded by {_SHIFTABLE}", expr.span)
+    shift = _shift_of(expr)
+    if shift.at is not None:
+        raise cursor.failure("@ <timestamp> may not be set multiple times", expr.span)
+    return _with_shift(expr, replace(shift, at=at), end)
+
+
+def with_reach(cursor: Cursor, expr: Expr, reach: Reach, is_enabled: bool) -> Expr:
+    if not is_enabled:
+        raise cursor.failure(f"{reach} modifier is experimental and not enabled", expr.span)
+    selector = expr.selector if isinstance(expr, Matrix) else expr
+    if not isinstance(selector, Selector):
+        problem = "is not supported for subqueries" if isinstance(expr, Subquery) else "not implemented"
+        raise cursor.failure(f"{reach} modifier {problem}", expr.span)
+    if selector.reach not in {Reach.PLAIN, reach}:
+        raise cursor.failure("anchored and smoothed modifiers cannot be used together", expr.span)
+    reaching = replace(selector, reach=reach)
+    return replace(expr, selector=reaching) if isinstance(expr, Matrix) else reaching
+
+
+def matrix(cursor: Cursor, expr: Expr, length: Duration, brackets: Span) -> Matrix:
+    if not isinstance(expr, Selector):
+        raise cursor.failure("ranges only allowed for vector selectors", brackets)
+    if expr.shift.offset != 0:
+        raise cursor.failure("no offset modifiers allowed before range", brackets)
+    if expr.shift.at is not None:
+        raise cursor.failure("no @ modifiers allowed before range", brackets)
+    return Matrix(expr, length, Span(expr.span.start, brackets.end))
+
+
+def _shift_of(expr: Shifted) -> Shift:
+    return expr.selector.shift if isinstance(expr, Matrix) else expr.shift
+
+
+def _with_shift(expr: Shifted, shift: Shift, end: int) -> Expr:
+    span = Span(expr.span.start, end)
+    if isinstance(expr, Matrix):
+        return replace(expr, selector=replace(expr.selector, shift=shift), span=span)
+    return replace(expr, shift=shift, span=span)
+
+
+LITERALS = frozenset({NUMBER, DURATION})
+SIGNS = frozenset("+-")
+_ADDITION, _PRODUCT, _POWER = 1, 2, 3
+_LEVELS = {"+": _ADDITION, "-": _ADDITION, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT, "^": _POWER}
+_NAMES = {"max_of": "max", "min_of": "min"}
+
+
+def literal(cursor: Cursor) -> tuple[float, Token]:
+    """The value of a number or of a duration in seconds."""
+    token = cursor.expect(LITERALS)
+    try:
+        return (strconv.number if token.kind == NUMBER else durations.seconds)(token.text), token
+    except strconv.InvalidNumberError as error:
+        raise cursor.failure(f"error parsing number: {error}", token.span) from error
+    except durations.InvalidDurationError as error:
+        raise cursor.failure(str(error), token.span) from error
+
+
+def settled(expr: DurationExpr) -> Duration:
+    """Milliseconds, where no times of the query are needed."""
+    return durations.from_seconds(expr.seconds) if isinstance(expr, DurationNumber) else expr
+
+
+class DurationParser:
+    def __init__(self, cursor: Cursor, features: Features) -> None:
+        self._cursor = cursor
+        self._features = features
+
+    def positive(self) -> Task[DurationExpr]:
+        """A whole duration expression; a plain number has to be above zero."""
+        expr: DurationExpr = yield self._expression(_ADDITION)
+        self._cursor.look_ahead()  # what the lexer says of the next token goes before what is said here
+        if isinstance(expr, DurationNumber) and expr.seconds <= 0:
+            raise self._cursor.failure("duration must be greater than 0", expr.span)
+        return expr
+
+    def offset(self) -> Task[DurationExpr]:
+        """What follows `offset`: one signed operand, so that `foo offset 5m - bar` subtracts bar.
+
+        Only what starts with a parenthesis or two signs takes operators, as Prometheus' grammar has it.
+        """
+        cursor = self._cursor
+        sign = cursor.take_if(*SIGNS)
+        if cursor.next.kind == "(" and sign:
+            cursor.take()
+            inner: DurationExpr = yield self._expression(_ADDITION)
+            cursor.expect({")"})
+            return self._signed(sign, _wrapped(inner))
+        if cursor.next.kind in LITERALS:
+            return self._number(sign)
+        if cursor.next.kind in OF_DURATIONS:
+            operand: DurationExpr = yield self._call(sign)
+            return self._signed(sign, operand) if sign else operand
+        if sign:
+            operand = yield self._expression(_PRODUCT + 1)
+            signed = self._signed(sign, operand)
+            operand = yield self._operators(signed, _ADDITION)
+            return operand
+        operand = yield self._expression(_ADDITION)
+        return operand
+
+    def _expression(self, floor: int) -> Task[DurationExpr]:
+        expr: DurationExpr = yield self._operand()
+        expr = yield self._operators(expr, floor)
+        return expr
+
+    def _operators(self, left: DurationExpr, floor: int) -> Task[DurationExpr]:
+        while (level := _LEVELS.get(self._cursor.next.kind, 0)) >= floor:
+            op = self._cursor.take()
+            right: DurationExpr = yield self._expression(level if level == _POWER else level + 1)
+            left = self._operation(op, left, right)
+        return left
+
+    def _operand(self) -> Task[DurationExpr]:
+        cursor = self._cursor
+        token = cursor.next
+        if token.kind in LITERALS:
+            return self._number()
+        if token.kind in OF_DURATIONS:
+            call: DurationExpr = yield self._call()
+            return call
+        cursor.expect({*SIGNS, "("})
+        if token.kind in SIGNS:
+            operand: DurationExpr = yield self._expression(_PRODUCT + 1)
+            return self._signed(token, operand)
+        inner: DurationExpr = yield self._expression(_ADDITION)
+        cursor.expect({")"})
+        self._require_feature(inner.span)
+        return _wrapped(inner)
+
+    def _call(self, sign: Token | None = None) -> Task[DurationExpr]:
+        """`step()` and its like; a sign in front of it is blamed with it."""
+        cursor = self._cursor
+        token = cursor.take()
+        cursor.expect({"("})
+        arguments: list[DurationExpr] = []
+        if token.kind in _NAMES:
+            arguments.append((yield self._expression(_ADDITION)))
+            cursor.expect({","})
+            arguments.append((yield self._expression(_ADDITION)))
+        closing = cursor.expect({")"})
+        # messages place a call with arguments where the first of them is
+        first, last = (arguments[0], arguments[-1]) if arguments else (token, closing)
+        span = merged(first.span, last.span)
+        self._require_feature(merged(sign.span, span) if sign else span)
+        return DurationCall(_NAMES.get(token.kind, token.kind), tuple(arguments), span)
+
+    def _number(self, sign: Token | None = None) -> DurationNumber:
+        value, token = literal(self._cursor)
+        number = DurationNumber(value, token.kind == DURATION, token.span)
+        return self._negated(sign, number) if sign else self._in_range(number, token.span)
+
+    def _signed(self, sign: Token, operand: DurationExpr) -> DurationExpr:
+        if isinstance(operand, DurationNumber):
+            return self._negated(sign, operand)
+        span = merged(sign.span, operand.span)
+        return DurationCall("neg", (operand,), span) if sign.kind == "-" else operand
+
+    def _negated(self, sign: Token, number: DurationNumber) -> DurationNumber:
+        """Where the sign is a minus."""
+        value = -number.seconds if sign.kind == "-" else number.seconds
+        span = merged(sign.span, number.span)
+        return self._in_range(replace(number, seconds=value, span=span), sign.span)
+
+    def _in_range(self, number: DurationNumber, blamed: Span) -> DurationNumber:
+        if durations.is_out_of_range(number.seconds):
+            raise self._cursor.failure("duration out of range", blamed)
+        return number
+
+    def _operation(self, op: Token, left: DurationExpr, right: DurationExpr) -> DurationExpr:
+        self._require_feature(left.span)
+        if op.kind in {"/", "%"} and isinstance(right, DurationNumber) and right.seconds == 0:
+            name = "division" if op.kind == "/" else "modulo"
+            raise self._cursor.failure(f"{name} by zero", op.span)
+        return DurationCall(op.kind, (left, right), merged(left.span, right.span))
+
+    def _require_feature(self, blamed: Span) -> None:
+        if not self._features.duration_expressions:
+            raise self._cursor.failure("experimental duration expression is not enabled", blamed)
+
+
+def _wrapped(inner: DurationExpr) -> DurationExpr:
+    """In parentheses, once; no message shows their place."""
+    if isinstance(inner, DurationCall) and inner.op == "paren":
+        return inner
+    return DurationCall("paren", (inner,), inner.span)

@@ -1,0 +1,256 @@
+"""Selectors: where they look, what is there, and what an instant selector takes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from lakerunner_query.errors import SAME_LABELS, EvaluationError, LimitExceededError
+from lakerunner_query.histogram.batch import SUM, objects, totals_of
+from lakerunner_query.histogram.growth import with_found_hints
+from lakerunner_query.promql.context import Context, Hints, Ranged, Window
+from lakerunner_query.promql.lang.ast import (
+    Duration,
+    Edge,
+    Expr,
+    Matrix,
+    Paren,
+    Reach,
+    Selector,
+    Shift,
+    Subquery,
+)
+from lakerunner_query.vectors.labels import without_metadata
+from lakerunner_query.vectors.rows import nothing, occupied, spread
+from lakerunner_query.vectors.vector import Objects, Series, Vector, some
+from lakerunner_query.windows.extremes_kernels import ALL, newest
+from lakerunner_query.windows.functions import STALE_BITS, Function, Grid
+from lakerunner_query.windows.samples import windows_of
+from resources.arrays import Doubles, Flags, Int64s
+
+# << Range vectors as answers: the samples themselves.
+
+
+def trimmed(series: Series, window: Window) -> Series:
+    """Only series that have samples, only samples of the window."""
+    keep = (series.time_ms > window.grid.from_ms) & (series.time_ms <= window.grid.to_ms)
+    return series_at(series, _owners(series)[keep], np.flatnonzero(keep))
+
+
+def extended(series: Series, window: Window) -> Series:
+    """With a sample at either edge of the window: `anchored` takes the nearest, `smoothed` what lies between.
+
+    x[1m] smoothed at 60 s   samples 1 at -10 s, 3 at 10 s, 5 at 70 s   ->   2 at 0 s, 3 at 10 s, 4.7 at 60 s
+    """
+    if series.histograms is not None:
+        raise EvaluationError("smoothed and anchored modifiers do not work with native histograms")
+    grid, is_smoothed = window.grid, window.reach == Reach.SMOOTHED
+    times, values, owners = [], [], []
+    for row, (low, high) in enumerate(pairwise(series.offsets.tolist())):
+        at, value = series.time_ms[low:high], series.value[low:high]
+        inside = (at > grid.from_ms) & (at < grid.to_ms)
+        if not (at > grid.from_ms).any() or not (is_smoothed or (at <= grid.to_ms).any()):
+            continue
+        edges = [_at_edge(at, value, edge, is_smoothed) for edge in (grid.from_ms, grid.to_ms)]
+        times.append(np.concatenate(([grid.from_ms], at[inside], [grid.to_ms])))
+        values.append(np.concatenate((edges[:1], value[inside], edges[1:])))
+        owners.append(np.full(len(times[-1]), row, np.int64))
+    if not times:
+        return series_at(series, np.zeros(0, np.int64), np.zeros(0, np.int64))
+    flat = replace(
+        series, time_ms=np.concatenate(times), value=np.concatenate(values), is_delta=None, start_ms=None
+    )
+    return series_at(flat, np.concatenate(owners), np.arange(len(flat.time_ms)))
+
+
+def _at_edge(at: Int64s, value: Doubles, edge: int, is_smoothed: bool) -> float:
+    """The newest sample up to there, or the oldest after it."""
+    before = int(np.searchsorted(at, edge, side="right")) - 1
+    if before < 0 or not is_smoothed or before + 1 == len(at) or at[before] == edge:
+        return float(value[max(before, 0)])
+    share = float(edge - at[before]) / float(at[before + 1] - at[before])
+    with np.errstate(all="ignore"):
+        return float(value[before] + (value[before + 1] - value[before]) * share)
+
+
+def dropped(series: Series) -> Series:
+    """Names dropped that have to go, and series merged that are the same then."""
+    drop = np.zeros(series.count, np.bool_) if series.drop_name is None else series.drop_name
+    labels = [
+        without_metadata(labels) if drop else labels
+        for labels, drop in zip(series.labels, drop.tolist(), strict=True)
+    ]
+    names = sorted(set(labels))
+    number = {name: at for at, name in enumerate(names)}
+    codes = np.array([number[name] for name in labels], np.int64)
+    owners = codes[_owners(series)] if len(codes) else _owners(series)
+    order = np.lexsort((series.time_ms, owners)).astype(np.int64)
+    times, owned = series.time_ms[order], owners[order]
+    if ((times[1:] == times[:-1]) & (owned[1:] == owned[:-1])).any():
+        raise EvaluationError(SAME_LABELS)
+    return series_at(replace(series, labels=names, drop_name=None), owned, order)
+
+
+def series_at(series: Series, owners: Int64s, samples: Int64s) -> Series:
+    """The samples of these numbers, `owners` saying whose they are; series without any are left out."""
+    present, starts = np.unique(owners, return_index=True)
+    return Series(
+        [series.labels[at] for at in present.tolist()],
+        np.append(starts, len(owners)).astype(np.int64),
+        series.time_ms[samples],
+        series.value[samples],
+        None if series.histograms is None else series.histograms[samples],
+        None if series.is_delta is None else series.is_delta[samples],
+        None if series.start_ms is None else series.start_ms[samples],
+        None if series.drop_name is None else series.drop_name[present],
+    )
+
+
+def _owners(series: Series) -> Int64s:
+    return np.repeat(np.arange(series.count, dtype=np.int64), np.diff(series.offsets))
+
+
+def bare(expr: Expr) -> Expr:
+    """What is inside of all parentheses."""
+    while isinstance(expr, Paren):
+        expr = expr.expr
+    return expr
+
+
+def ranged(expr: Expr) -> Ranged:
+    inner = bare(expr)
+    if not isinstance(inner, Selector | Matrix | Subquery):
+        raise TypeError(f"expected a selector or a range vector, found {type(inner).__name__}")
+    return inner
+
+
+def milliseconds(duration: Duration) -> int:
+    if not isinstance(duration, int):
+        raise TypeError(f"{duration}: expected milliseconds; the expression is not bound to times")
+    return duration
+
+
+def window(context: Context, expr: Expr) -> Window:
+    match ranged(expr):
+        case Selector() as selector:
+            return _window(context, selector.shift, context.options.lookback_ms, selector.reach)
+        case Matrix(selector=selector, range=length):
+            return _window(context, selector.shift, milliseconds(length), selector.reach)
+        case Subquery(range=length, shift=shift):
+            return _window(context, shift, milliseconds(length), Reach.PLAIN)
+
+
+def _window(context: Context, shift: Shift, range_ms: int, reach: Reach) -> Window:
+    offset, steps = milliseconds(shift.offset), context.steps
+    if isinstance(shift.at, Edge):
+        raise TypeError(f"@ {shift.at}(): expected milliseconds; the expression is not bound to times")
+    if shift.at is not None:
+        return Window(Grid(shift.at, 0, 1, range_ms, offset), is_fixed=True, reach=reach)
+    return Window(
+        Grid(steps.start_ms, steps.step_ms, steps.count, range_ms, offset), is_fixed=False, reach=reach
+    )
+
+
+def selected(context: Context, expr: Selector | Matrix) -> Series:
+    """All samples that the windows of a selector or range selector can need."""
+    selector = expr.selector if isinstance(expr, Matrix) else expr
+    grid, lookback = window(context, expr).grid, context.options.lookback_ms
+    from_ms, to_ms = grid.from_ms, grid.to_ms
+    if selector.reach != Reach.PLAIN and isinstance(expr, Matrix):
+        from_ms -= lookback
+    if selector.reach == Reach.SMOOTHED:
+        to_ms += lookback
+    series = context.source.select(selector.matchers, from_ms, to_ms)
+    check_size(context, len(series.time_ms))
+    if context.hints is not Hints.FOUND:
+        return series
+    return _with_found_hints(
+        series, are_whole=selector.reach != Reach.PLAIN
+    )  # edges are drawn between buckets
+
+
+def _with_found_hints(series: Series, *, are_whole: bool) -> Series:
+    if series.histograms is None:
+        return series
+    found = series.histograms.copy()
+    for low, high in pairwise(series.offsets.tolist()):
+        found[low:high] = objects(with_found_hints(found[low:high].tolist(), are_whole=are_whole))
+    return replace(series, histograms=found)
+
+
+def check_size(context: Context, cells: int) -> None:
+    limit = context.options.max_cells
+    if cells > limit:
+        raise LimitExceededError(
+            f"the query needs {cells} samples at once, more than {limit}: select fewer series or less time"
+        )
+
+
+def is_stale(series: Series) -> Flags:
+    found: Flags = series.value.view(np.int64) == STALE_BITS
+    if series.histograms is None:
+        return found
+    rows = np.flatnonzero(some(series.histograms))
+    found[rows] = totals_of(series.histograms[rows].tolist(), SUM).view(np.int64) == STALE_BITS
+    return found
+
+
+def without_stale(series: Series) -> Series:
+    """Range functions do not see that a series ended."""
+    if series.are_real:
+        return series
+    stale = is_stale(series)
+    return replace(taken(series, ~stale) if stale.any() else series, are_real=True)
+
+
+def taken(series: Series, keep: Flags) -> Series:
+    """Some of the samples, all of the series."""
+    before = np.concatenate(([0], np.cumsum(keep)))
+    return replace(
+        series,
+        offsets=before[series.offsets].astype(np.int64),
+        time_ms=series.time_ms[keep],
+        value=series.value[keep],
+        histograms=None if series.histograms is None else series.histograms[keep],
+        is_delta=None if series.is_delta is None else series.is_delta[keep],
+        start_ms=None if series.start_ms is None else series.start_ms[keep],
+    )
+
+
+def instant(context: Context, selector: Selector) -> Vector:
+    """The newest sample of the look-back at each step, unless it says that the series ended."""
+    where = window(context, selector)
+    answered = context.source.over_windows(Function.INSTANT, selector.matchers, where.grid)
+    if answered is not None:
+        vector = Vector(answered.labels, answered.found.values, answered.found.present)
+    else:
+        vector = newest_of(selected(context, selector), where.grid)
+    vector = occupied(vector)
+    check_size(context, len(vector.labels) * context.steps.count)
+    return spread(vector, context.steps) if where.is_fixed else vector
+
+
+def newest_of(series: Series, grid: Grid) -> Vector:
+    if not series.labels:
+        return nothing(grid.steps)
+    shape = (series.count, grid.steps)
+    values, states = np.full(shape, np.nan), np.zeros(shape, np.int8)
+    usable, windows = ALL if series.are_real else ~is_stale(series), windows_of(grid)
+    if series.histograms is None:
+        newest(series.offsets, series.time_ms, series.value, series.time_ms, usable, windows, values, states)
+        return Vector(series.labels, values, states != 0)
+    rows = np.arange(len(series.value), dtype=np.float64)
+    newest(series.offsets, series.time_ms, rows, series.time_ms, usable, windows, values, states)
+    found = states != 0
+    at = values[found].astype(np.int64)
+    values[found] = series.value[at]
+    return Vector(series.labels, values, found, _placed(series.histograms[at], found))
+
+
+def _placed(histograms: Objects, at: Flags) -> Objects:
+    cells: npt.NDArray[np.object_] = np.full(at.shape, None, np.object_)
+    cells[at] = histograms
+    return cells

@@ -1,0 +1,198 @@
+"""`x smoothed`: between the samples around each step, on the straight line from one to the other.
+
+    samples 1 at 0 s and 4 at 30 s, step at 10 s: 1 + (4 - 1) x 10/30 = 2
+
+After the newest sample its value goes on until the look-back ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from lakerunner_query.gotext.strconv import quoted
+from lakerunner_query.histogram.growth import interpolated
+from lakerunner_query.histogram.model import Hint, Histogram
+from lakerunner_query.promql.context import Context, Hints
+from lakerunner_query.promql.lang.ast import Expr, Selector, Shift, Subquery, children
+from lakerunner_query.promql.selectors import check_size, milliseconds, selected, window, without_stale
+from lakerunner_query.vectors.labels import value_of
+from lakerunner_query.vectors.rows import is_histogram, merged, no_objects, nothing, occupied, spread
+from lakerunner_query.vectors.vector import NAME, Objects, Series, Steps, Vector, some
+from resources.arrays import Doubles, Flags, Int64s
+
+# << The time that the samples of an expression are of: evaluation times, moved by `@` and `offset`.
+# <<
+# << last_over_time((m offset 1m)[10m:1m] @ 180)  at any time  ->  2 min
+
+
+def as_of(expr: Expr, times_ms: Int64s) -> Int64s:
+    """By the first selector, and the subqueries around it."""
+    path = _to_selector(expr)
+    for shift in path or ():
+        if isinstance(shift.at, int):
+            times_ms = np.full_like(times_ms, shift.at)
+        if not isinstance(shift.offset, int):
+            raise TypeError(f"offset {shift.offset}: expected milliseconds, as bound expressions have")
+        times_ms = times_ms - shift.offset
+    return times_ms
+
+
+def _to_selector(expr: Expr) -> tuple[Shift, ...] | None:
+    """Shifts from the outside in; None: there is no selector."""
+    if isinstance(expr, Selector):
+        return (expr.shift,)
+    for child in children(expr):
+        inner = _to_selector(child)
+        if inner is not None:
+            return (expr.shift, *inner) if isinstance(expr, Subquery) else inner
+    return None
+
+
+# << Subqueries: an expression evaluated at times of its own becomes samples.
+# <<
+# <<     x[5m:1m] at 10:00:30   x at 9:56, 9:57, 9:58, 9:59, 10:00
+# <<
+# << The times are multiples of the subquery's step, whatever the query's own times are.
+
+_OF_A_COUNTER = frozenset({Hint.RESET, Hint.NO_RESET})
+
+
+def steps_of(context: Context, subquery: Subquery) -> Steps:
+    """The times inside of all windows; there may be none."""
+    grid = window(context, subquery).grid
+    step = context.options.default_subquery_step_ms
+    if subquery.step is not None:
+        step = milliseconds(subquery.step)
+    start = (grid.from_ms // step + 1) * step
+    return Steps(start, step, max((grid.to_ms - start) // step + 1, 0))
+
+
+def subquery_samples(context: Context, subquery: Subquery) -> Series:
+    steps = steps_of(context, subquery)
+    vector = nothing(0)
+    if steps.count:
+        inner = replace(context, steps=steps, hints=Hints.KEPT)
+        vector = merged(inner.vector(subquery.expr))
+    check_size(context, vector.present.size)
+    return samples_of(vector, steps)
+
+
+def samples_of(vector: Vector, steps: Steps) -> Series:
+    """Every cell a sample, series in the order of their labels."""
+    order = sorted(range(len(vector.labels)), key=vector.labels.__getitem__)
+    if order != list(range(len(order))):
+        vector = vector.take(np.array(order, np.int64))
+    columns = np.nonzero(vector.present)[1]
+    offsets = np.concatenate(([0], np.cumsum(vector.present.sum(axis=1)))).astype(np.int64)
+    return Series(
+        vector.labels,
+        offsets,
+        steps.times_ms[columns],
+        vector.values[vector.present],
+        _hintless(vector),
+        drop_name=vector.drop_name,
+    )
+
+
+def _hintless(vector: Vector) -> Objects | None:
+    """What is known of resets is known between neighbouring samples, and these are not neighbours."""
+    if vector.histograms is None or not is_histogram(vector).any():
+        return None
+    found = vector.histograms[vector.present]
+    for at in np.flatnonzero(some(found)).tolist():
+        histogram: Histogram = found[at]
+        if histogram.hint in _OF_A_COUNTER:
+            found[at] = histogram.with_hint(Hint.UNKNOWN)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """By step: samples of one series, by number."""
+
+    before: Int64s
+    """At or before the step."""
+    after: Int64s
+    """The next one; the same where one is at the step, or none follows."""
+    found: Flags
+    begin: Int64s
+    end: Int64s
+    """Of the look-back to both sides."""
+
+
+def smoothed(context: Context, selector: Selector) -> Vector:
+    where, lookback = window(context, selector), context.options.lookback_ms
+    series = without_stale(selected(context, selector))
+    if not series.labels:
+        return nothing(context.steps.count)
+    grid = where.grid
+    times = grid.first_end_ms + grid.step_ms * np.arange(grid.steps, dtype=np.int64)
+    shape = (series.count, grid.steps)
+    values, present, histograms = np.full(shape, np.nan), np.zeros(shape, np.bool_), no_objects(shape)
+    for row, (low, high) in enumerate(pairwise(series.offsets.tolist())):
+        if low == high:
+            continue
+        time_ms, value = series.time_ms[low:high], series.value[low:high]
+        around = _around(time_ms, times, lookback)
+        values[row], present[row] = _lines(value, time_ms, times, around), around.found
+        if series.histograms is not None and some(series.histograms[low:high]).any():
+            name = quoted(value_of(series.labels[row], NAME))
+            cells = series.histograms[low:high]
+            histograms[row], present[row] = _curves(context, selector, name, cells, time_ms, times, around)
+    vector = occupied(Vector(series.labels, values, present, histograms))
+    return spread(vector, context.steps) if where.is_fixed else vector
+
+
+def _around(time_ms: Int64s, times: Int64s, lookback: int) -> _Around:
+    begin = np.searchsorted(time_ms, times - lookback, side="right")
+    end = np.searchsorted(time_ms, times + lookback, side="right")
+    before = np.searchsorted(time_ms, times, side="right") - 1
+    found = before >= begin
+    before = np.maximum(before, 0)
+    after = np.where((time_ms[before] == times) | (before + 1 >= end), before, before + 1)
+    return _Around(before, after, found, begin, end)
+
+
+def _lines(value: Doubles, time_ms: Int64s, times: Int64s, around: _Around) -> Doubles:
+    first, last = value[around.before], value[around.after]
+    span = (time_ms[around.after] - time_ms[around.before]).astype(np.float64)
+    since = (times - time_ms[around.before]).astype(np.float64)
+    with np.errstate(all="ignore"):
+        return np.where(span > 0, first + (last - first) * since / span, first)
+
+
+def _curves(
+    context: Context,
+    selector: Selector,
+    name: str,
+    cells: Objects,
+    time_ms: Int64s,
+    times: Int64s,
+    around: _Around,
+) -> tuple[Objects, Flags]:
+    """Histograms of a series that has any, and where it has something; nothing where floats are near."""
+    notes, found, histograms = context.annotations, around.found.copy(), no_objects(times.shape)
+    counted = np.concatenate(([0], np.cumsum(some(cells))))
+    counts = counted[around.end] - counted[around.begin]
+    mixed = found & (counts > 0) & (counts < around.end - around.begin)
+    if mixed.any():
+        notes.warn(f"encountered a mix of histograms and floats for metric name {name}", selector.span)
+    found &= ~mixed
+    for step in np.flatnonzero(found & (counts > 0)).tolist():
+        at, to = int(around.before[step]), int(around.after[step])
+        first: Histogram = cells[at]
+        histograms[step] = first
+        if to != at:
+            line = interpolated(first, int(time_ms[at]), cells[to], int(time_ms[to]), int(times[step]), False)
+            histograms[step] = line.histogram
+        if histograms[step] is None:
+            found[step] = False
+            notes.warn(
+                "vector contains a mix of histograms with exponential and custom buckets schemas for metric "
+                f"name {name}",
+                selector.span,
+            )
+    return histograms, found
