@@ -23,8 +23,8 @@ from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.merge import Collected
 from lakerunner_query.execute.units import log_units
 from lakerunner_query.execute.work import UnitReport, decode_answer
-from lakerunner_query.lang.logql.ast import LogQuery
-from lakerunner_query.lang.logql.parser import parse
+from lakerunner_query.logql.lang.ast import LogQuery
+from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.plan.build import LogRange, build
 from lakerunner_query.plan.explain import explain
 from lakerunner_query.plan.logical import Nothing

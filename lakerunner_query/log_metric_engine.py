@@ -27,16 +27,16 @@ from anyio.to_thread import run_sync
 
 from lakerunner_query.admission import Admission
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError, QueryTimeoutError
-from lakerunner_query.evaluate.logs.metrics.times import LogSteps
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.log_metric_slices import LogSliceSizes, cut_log_steps, needed
 from lakerunner_query.execute.metric_answer import Kind, MetricAnswer, decode_metric_answer
 from lakerunner_query.execute.metric_merge import Collector, Joined
 from lakerunner_query.execute.work import LogMetricUnit, segment_ref
-from lakerunner_query.lang.logql import parser
-from lakerunner_query.lang.logql.ast import Literal, LogQuery, SampleExpr
-from lakerunner_query.lang.logql.printer import print_query
+from lakerunner_query.logql.lang import parser
+from lakerunner_query.logql.lang.ast import Literal, LogQuery, SampleExpr
+from lakerunner_query.logql.lang.printer import print_query
+from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.plan.explain import explain_pipeline
 from lakerunner_query.plan.log_metrics import LogReads, log_reads, ways
 from lakerunner_query.plan.logical import LOGS, Nothing

@@ -22,7 +22,7 @@ from lakerunner_query.execute.pattern_answer import decode_patterns_answer
 from lakerunner_query.execute.stream_answer import StreamsAnswer, decode_streams_answer
 from lakerunner_query.execute.work import Missing, PatternsUnit, StreamsUnit, StreamsWanted, segment_ref
 from lakerunner_query.gathering import Gatherer
-from lakerunner_query.lang.logql.ast import LogQuery
+from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.plan.build import LogRange, build
 from lakerunner_query.plan.logical import LOGS, Nothing, ReadStreams
 from lakerunner_query.plan.optimise import optimise

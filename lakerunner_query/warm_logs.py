@@ -11,17 +11,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_query.evaluate.logs.columns import of_texts
-from lakerunner_query.evaluate.logs.frame import Category, LogFrame
-from lakerunner_query.evaluate.logs.metrics.aggregating import APPROXIMATE
-from lakerunner_query.evaluate.logs.metrics.answer import evaluate
-from lakerunner_query.evaluate.logs.metrics.sampled import QUANTILE
-from lakerunner_query.evaluate.logs.metrics.times import LogSteps
-from lakerunner_query.evaluate.logs.pipeline import apply
-from lakerunner_query.evaluate.logs.source import Buckets, Demand
-from lakerunner_query.lang.logql.ast import LogQuery
-from lakerunner_query.lang.logql.parser import parse_expr
-from lakerunner_query.lang.logql.vocabulary import PARAMETRIC, UNGROUPED, UNWRAPPED, VECTOR_AGGREGATIONS
+from lakerunner_query.logql.frame import Category, LogFrame, of_texts
+from lakerunner_query.logql.lang.ast import LogQuery
+from lakerunner_query.logql.lang.lexer import PARAMETRIC, UNGROUPED, UNWRAPPED, VECTOR_AGGREGATIONS
+from lakerunner_query.logql.lang.parser import parse_expr
+from lakerunner_query.logql.metrics.context import LogSteps
+from lakerunner_query.logql.metrics.counts import QUANTILE
+from lakerunner_query.logql.metrics.evaluate import evaluate
+from lakerunner_query.logql.metrics.vectors import APPROXIMATE
+from lakerunner_query.logql.pipeline import Buckets, Demand, apply
 from lakerunner_query.worker.logs.code_kernels import add_codes, count_keys, count_rows, first_page
 from lakerunner_query.worker.logs.whole_numbers import whole_blocks
 from lakerunner_query.worker.metrics.page_kernels import deltas, pages_of

@@ -18,7 +18,7 @@ from urllib.parse import urlencode, urlsplit
 
 from benchmarks.logql.fuzz_queries import Queries
 from lakerunner_query.errors import ParseError
-from lakerunner_query.lang.logql.ast import (
+from lakerunner_query.logql.lang.ast import (
     Binary,
     Expr,
     Grouping,
@@ -30,8 +30,8 @@ from lakerunner_query.lang.logql.ast import (
     Stage,
     VectorAggregation,
 )
-from lakerunner_query.lang.logql.parser import parse_expr
-from lakerunner_query.lang.logql.printer import print_query
+from lakerunner_query.logql.lang.parser import parse_expr
+from lakerunner_query.logql.lang.printer import print_query
 
 EXPECTED = {
     "stages": "Loki formats stages that cannot run; here they are refused at once",

@@ -18,14 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.evaluate.logs.columns import SPECIAL, of_texts
-from lakerunner_query.evaluate.logs.frame import Category, Column, LogFrame
-from lakerunner_query.evaluate.logs.pipeline import apply
-from lakerunner_query.evaluate.logs.source import Demand
-from lakerunner_query.evaluate.logs.stages.names import joined
 from lakerunner_query.gotext import conversions
-from lakerunner_query.lang.logql.ast import Json, Logfmt, LogQuery, Pattern, Regexp, Stage, Unpack
-from lakerunner_query.lang.logql.parser import parse_expr
+from lakerunner_query.logql.frame import SPECIAL, Category, Column, LogFrame, of_texts
+from lakerunner_query.logql.lang.ast import Json, Logfmt, LogQuery, Pattern, Regexp, Stage, Unpack
+from lakerunner_query.logql.lang.parser import parse_expr
+from lakerunner_query.logql.pipeline import Demand, apply
+from lakerunner_query.logql.stages.extract import joined
 
 PARSERS: dict[type, str] = {
     Json: "json", Logfmt: "logfmt", Regexp: "regexp", Pattern: "pattern", Unpack: "unpack",

@@ -10,8 +10,8 @@ from litestar import Request
 
 from lakerunner_query.api.metric_params import Aligned, MetricsQuery, Moment, aligned
 from lakerunner_query.errors import InvalidRequestError
-from lakerunner_query.lang.logql.parser import parse_selector
 from lakerunner_query.log_metric_engine import LogMetricRange
+from lakerunner_query.logql.lang.parser import parse_selector
 from lakerunner_query.moments import moment_ns
 from lakerunner_query.plan.build import LogRange
 from lakerunner_query.stream_engine import StreamQuestion

@@ -10,10 +10,10 @@ from lakerunner_query.api.auth import require_reader
 from lakerunner_query.api.failures import Failure, envelope
 from lakerunner_query.api.logs import readable
 from lakerunner_query.errors import ParseError
-from lakerunner_query.lang.logql.ast import Literal, LogQuery
-from lakerunner_query.lang.logql.parser import parsed
-from lakerunner_query.lang.logql.pretty import pretty
-from lakerunner_query.lang.logql.printer import selector_text
+from lakerunner_query.logql.lang.ast import Literal, LogQuery
+from lakerunner_query.logql.lang.parser import parsed
+from lakerunner_query.logql.lang.pretty import pretty
+from lakerunner_query.logql.lang.printer import selector_text
 from lakerunner_query.plan.log_metrics import log_ranges
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from lakerunner_query.api.forms import Given
 from lakerunner_query.errors import InvalidRequestError, ParseError
 from lakerunner_query.gotext.strconv import quote_logql
-from lakerunner_query.lang.logql.ast import LogQuery
-from lakerunner_query.lang.logql.parser import parsed
+from lakerunner_query.logql.lang.ast import LogQuery
+from lakerunner_query.logql.lang.parser import parsed
 from lakerunner_query.moments import MAX_NS, duration_ns, moment_ns
 from lakerunner_query.syntax import Matcher
 from resources.lake.timecut import SECOND_NS

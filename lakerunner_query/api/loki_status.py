@@ -13,8 +13,8 @@ from lakerunner_query.api.loki_params import query_text
 from lakerunner_query.api.loki_replies import JSON, METHODS, reply
 from lakerunner_query.api.services import Services
 from lakerunner_query.errors import ParseError
-from lakerunner_query.lang.logql.parser import parse_expr
-from lakerunner_query.lang.logql.pretty import pretty
+from lakerunner_query.logql.lang.parser import parse_expr
+from lakerunner_query.logql.lang.pretty import pretty
 
 VERSION = "3.5.0"
 """Of Loki, whose API this is: clients decide by it what they may ask."""

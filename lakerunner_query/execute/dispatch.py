@@ -23,9 +23,9 @@ from lakerunner_query.errors import (
     WorkerUnavailableError,
     WorkFailedError,
 )
-from lakerunner_query.evaluate.logs.metrics.failures import PipelineError
 from lakerunner_query.execute.wire import Reply, Wire, WireError
 from lakerunner_query.execute.work import TOKEN_HEADER, MetricUnit, ShardUnit, Unit
+from lakerunner_query.logql.metrics.errors import PipelineError
 
 Answer = TypeVar("Answer")
 OK = 200

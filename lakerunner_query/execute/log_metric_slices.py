@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakerunner_query.evaluate.logs.metrics.times import LogSteps
 from lakerunner_query.execute.metric_slices import steady_parts
+from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.plan.log_metrics import LogReads
 from lakerunner_query.vectors.vector import Steps
 from resources.index.types import Segment

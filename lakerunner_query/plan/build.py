@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakerunner_query.lang.logql.ast import LogQuery
+from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.plan.logical import ReadStreams, RunStages, TakeRows
 
 

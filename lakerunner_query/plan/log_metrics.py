@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lakerunner_query.evaluate.logs.metrics.demand import naming_of, pushed_grouping
-from lakerunner_query.evaluate.logs.metrics.times import LogSteps
-from lakerunner_query.lang.logql.ast import (
+from lakerunner_query.logql.lang.ast import (
     Binary,
     LabelFilter,
     LabelMatch,
@@ -24,7 +22,9 @@ from lakerunner_query.lang.logql.ast import (
     SampleExpr,
     VectorAggregation,
 )
-from lakerunner_query.lang.logql.printer import print_query
+from lakerunner_query.logql.lang.printer import print_query
+from lakerunner_query.logql.metrics.context import LogSteps
+from lakerunner_query.logql.metrics.demand import naming_of, pushed_grouping
 from lakerunner_query.plan.rules.labels import stored_matches
 
 COUNTED = "counted in SQL where the labels are columns"

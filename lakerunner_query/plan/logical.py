@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakerunner_query.lang.logql.ast import Stage
+from lakerunner_query.logql.lang.ast import Stage
 from lakerunner_query.syntax import Matcher
 
 LOGS = "logs"

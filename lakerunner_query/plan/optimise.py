@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from lakerunner_query.lang.logql.ast import LogQuery
+from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.plan.build import reading
 from lakerunner_query.plan.logical import LogPlan, Nothing, Pipeline, RunStages, TakeRows
 from lakerunner_query.plan.rules.bounds import empty_range, zero_limit

@@ -8,12 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_query.evaluate.logs.columns import of_texts
-from lakerunner_query.evaluate.logs.frame import Category, LogFrame
-from lakerunner_query.evaluate.logs.pipeline import apply
-from lakerunner_query.evaluate.logs.source import Buckets, Demand
 from lakerunner_query.gotext import regexp
-from lakerunner_query.lang.logql.ast import LogQuery
+from lakerunner_query.logql.frame import Category, LogFrame, of_texts
+from lakerunner_query.logql.lang.ast import LogQuery
+from lakerunner_query.logql.pipeline import Buckets, Demand, apply
 from lakerunner_query.syntax import Matcher
 from tests.golden.logqltest_script import LogLine
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakerunner_query.errors import ParseError
-from lakerunner_query.lang.logql.parser import parse_expr
-from lakerunner_query.lang.logql.pretty import pretty
-from lakerunner_query.lang.logql.printer import print_query
+from lakerunner_query.logql.lang.parser import parse_expr
+from lakerunner_query.logql.lang.pretty import pretty
+from lakerunner_query.logql.lang.printer import print_query
 
 DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "corpora" / "parse" / "logql_parse.json"
 _EVAL = re.compile(r"eval (?:instant at \S+|range from \S+ to \S+ step \S+) (.+)")

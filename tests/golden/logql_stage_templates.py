@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_query.errors import ParseError
-from lakerunner_query.evaluate.logs import pipeline
-from lakerunner_query.evaluate.logs.frame import Category, Column, LogFrame
-from lakerunner_query.evaluate.logs.grouping import grouped
-from lakerunner_query.evaluate.logs.source import Demand
-from lakerunner_query.lang.logql.ast import Assign, LabelFormat, LineFormat, Rename, Stage
-from lakerunner_query.lang.logql.parser import parse
+from lakerunner_query.logql import pipeline
+from lakerunner_query.logql.frame import Category, Column, LogFrame, grouped
+from lakerunner_query.logql.lang.ast import Assign, LabelFormat, LineFormat, Rename, Stage
+from lakerunner_query.logql.lang.parser import parse
+from lakerunner_query.logql.pipeline import Demand
 
 Case = Any
 NOW_NS = 1_700_000_000_000_000_000

@@ -19,12 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_query.errors import ParseError
-from lakerunner_query.evaluate.logs import pipeline
-from lakerunner_query.evaluate.logs.frame import Category, Column, LogFrame
-from lakerunner_query.evaluate.logs.source import Demand
-from lakerunner_query.evaluate.logs.stages.names import sanitised
-from lakerunner_query.evaluate.logs.stages.pattern_text import filter_pattern
-from lakerunner_query.lang.logql.ast import (
+from lakerunner_query.logql import pipeline
+from lakerunner_query.logql.frame import Category, Column, LogFrame
+from lakerunner_query.logql.lang.ast import (
     CompareOp,
     Decolorize,
     Drop,
@@ -44,6 +41,9 @@ from lakerunner_query.lang.logql.ast import (
     Unit,
     Unpack,
 )
+from lakerunner_query.logql.pipeline import Demand
+from lakerunner_query.logql.stages.extract import sanitised
+from lakerunner_query.logql.stages.pattern_regexp import filter_pattern
 from lakerunner_query.syntax import START, Matcher, MatchOp
 from tests.golden import logql_stage_templates
 
@@ -219,7 +219,7 @@ def regex_lines(case: Case) -> bool:
 
 def extraction_path(language: str) -> Callable[[Case], bool]:
     def checked(case: Case) -> bool:
-        from lakerunner_query.lang.logql.parser import parse
+        from lakerunner_query.logql.lang.parser import parse
 
         text = f'{{a="b"}} | {language} x={json.dumps(case["expression"], ensure_ascii=False)}'
         try:

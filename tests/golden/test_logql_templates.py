@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from lakerunner_query.errors import TemplateSyntaxError
-from lakerunner_query.evaluate.logs.frame import Category, Column, LogFrame
-from lakerunner_query.evaluate.logs.templates.rendering import rendered
-from lakerunner_query.evaluate.logs.templates.template import compiled
+from lakerunner_query.logql.frame import Category, Column, LogFrame
+from lakerunner_query.logql.templates.chains import compiled
+from lakerunner_query.logql.templates.columns import rendered
 
 RECORDED = json.loads((Path(__file__).parent / "cases" / "logql_templates.json").read_text())
 

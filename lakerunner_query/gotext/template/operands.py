@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lakerunner_query.evaluate.logs.templates.functions import FUNCTIONS
-from lakerunner_query.evaluate.logs.templates.time_functions import METHODS
 from lakerunner_query.gotext.limits import Budget
 from lakerunner_query.gotext.template.ast import (
     Bool,
@@ -46,6 +44,8 @@ from lakerunner_query.gotext.values import (
     type_name,
     unboxed,
 )
+from lakerunner_query.logql.templates.functions import FUNCTIONS
+from lakerunner_query.logql.templates.time_functions import METHODS
 
 _MISSING = object()
 """No value comes down the pipeline."""

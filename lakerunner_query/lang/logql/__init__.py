@@ -4,9 +4,9 @@
 text of a tree. What is no query is refused with Loki's words and the position.
 """
 
-from lakerunner_query.lang.logql.ast import Expr, FilterOp, LineFilter, LogQuery
-from lakerunner_query.lang.logql.parser import parse, parse_expr
-from lakerunner_query.lang.logql.printer import print_query
+from lakerunner_query.logql.lang.ast import Expr, FilterOp, LineFilter, LogQuery
+from lakerunner_query.logql.lang.parser import parse, parse_expr
+from lakerunner_query.logql.lang.printer import print_query
 from lakerunner_query.syntax import Matcher, MatchOp
 
 __all__ = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lakerunner_query.lang.logql.ast import (
+from lakerunner_query.logql.lang.ast import (
     Decolorize,
     Drop,
     Json,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from lakerunner_query.gotext import regexp
-from lakerunner_query.lang.logql.ast import Decolorize, FilterOp, LineFilter, LineFormat, Stage, Unpack
+from lakerunner_query.logql.lang.ast import Decolorize, FilterOp, LineFilter, LineFormat, Stage, Unpack
 from lakerunner_query.plan.logical import Nothing, Pipeline, RunStages
 
 _PLAIN = {FilterOp.REGEX: FilterOp.CONTAINS, FilterOp.NOT_REGEX: FilterOp.NOT_CONTAINS}

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from lakerunner_query.gotext import regexp
 from lakerunner_query.gotext.regexp_words import required
-from lakerunner_query.lang.logql.ast import FilterOp, LineFilter, Stage
+from lakerunner_query.logql.lang.ast import FilterOp, LineFilter, Stage
 from lakerunner_query.plan.logical import Pipeline, RunStages, Words
 from lakerunner_query.plan.rules.labels import stored_matches
 from lakerunner_query.plan.rules.lines import CHANGES_LINES

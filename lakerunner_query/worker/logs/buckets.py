@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.evaluate.logs.frame import ABSENT, Category, Column, LogFrame
-from lakerunner_query.evaluate.logs.grouping import grouped
-from lakerunner_query.evaluate.logs.source import Buckets
-from lakerunner_query.lang.logql.ast import Stage
+from lakerunner_query.logql.frame import ABSENT, Category, Column, LogFrame, grouped
+from lakerunner_query.logql.lang.ast import Stage
+from lakerunner_query.logql.pipeline import Buckets
 from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.worker.logs.frames import integers, one_chunk
 from lakerunner_query.worker.logs.plain_counts import Cells, Grid, PlainCounter, cells_together

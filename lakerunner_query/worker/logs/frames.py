@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.evaluate.logs.frame import LogFrame
+from lakerunner_query.logql.frame import LogFrame
 from lakerunner_query.worker.logs.label_columns import Scanned, label_columns
 from lakerunner_query.worker.logs.stream_ranks import StreamRanks
 from lakerunner_query.worker.opening import Opened

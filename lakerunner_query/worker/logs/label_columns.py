@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_query.evaluate.logs.columns import coded
-from lakerunner_query.evaluate.logs.frame import ABSENT, Category, Column
+from lakerunner_query.logql.frame import ABSENT, Category, Column, coded
 from lakerunner_query.worker.logs.sources import EXTRACTED, RESOURCE, Source, loki_name, sources_of
 from lakerunner_query.worker.segment_facts import Footer
 from resources.arrays import Flags, Int32s

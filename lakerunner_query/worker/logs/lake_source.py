@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lakerunner_query.evaluate.logs import pipeline
-from lakerunner_query.evaluate.logs.frame import LogFrame
-from lakerunner_query.evaluate.logs.source import Buckets, Demand
-from lakerunner_query.evaluate.logs.wanted import wanted_by
 from lakerunner_query.execute.work import Missing, SegmentRef, UnitReport
-from lakerunner_query.lang.logql.ast import Drop as DropStage
-from lakerunner_query.lang.logql.ast import Keep, LabelFilter, LogQuery, Stage
+from lakerunner_query.logql import pipeline
+from lakerunner_query.logql.frame import LogFrame
+from lakerunner_query.logql.lang.ast import Drop as DropStage
+from lakerunner_query.logql.lang.ast import Keep, LabelFilter, LogQuery, Stage
+from lakerunner_query.logql.pipeline import Buckets, Demand, wanted_by
 from lakerunner_query.plan.logical import Nothing, RunStages
 from lakerunner_query.plan.optimise import improved
 from lakerunner_query.worker.logs.buckets import Counter

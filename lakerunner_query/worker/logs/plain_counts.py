@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_query.evaluate.logs.frame import ABSENT
+from lakerunner_query.logql.frame import ABSENT
 from lakerunner_query.worker.logs.code_kernels import Keys, count_keys, count_rows
 from lakerunner_query.worker.logs.places import (
     TIMES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from lakerunner_query.lang.logql.parser import parse
+from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.plan.logical import Pipeline
 from lakerunner_query.plan.optimise import improved
 

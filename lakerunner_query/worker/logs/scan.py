@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakerunner_query.execute.slices import SliceSizes, cut_slices
 from lakerunner_query.execute.work import ROWS, LogUnit, UnitReport
-from lakerunner_query.lang.logql.ast import Stage
+from lakerunner_query.logql.lang.ast import Stage
 from lakerunner_query.plan.logical import Nothing
 from lakerunner_query.worker.logs.candidates import RANK, Candidates, Taken
 from lakerunner_query.worker.logs.grouping import groups

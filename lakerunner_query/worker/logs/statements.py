@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakerunner_query.lang.logql.ast import LineFilter
+from lakerunner_query.logql.lang.ast import LineFilter
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.worker.logs.pushed import LINE, Conditions, Key, add_labels, add_lines, identifier
 from lakerunner_query.worker.opening import Opened

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_query.evaluate.logs.frame import ABSENT
+from lakerunner_query.logql.frame import ABSENT
 from resources.arrays import Int32s
 
 Show = Callable[[pa.Array], pa.StringArray]

@@ -17,7 +17,7 @@ from litestar.testing import TestClient
 from lakerunner_query.execute import units
 from lakerunner_query.execute.slices import SliceSizes
 from lakerunner_query.execute.work import TOKEN_HEADER, LogUnit, decode_answer
-from lakerunner_query.lang.logql.parser import parse
+from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.plan.build import LogRange, build
 from lakerunner_query.plan.logical import TakeRows
 from lakerunner_query.plan.optimise import optimise

@@ -25,9 +25,9 @@ from lakerunner_query.api import explore
 from lakerunner_query.api.metric_events import Progress, _done
 from lakerunner_query.api.metric_params import Aligned
 from lakerunner_query.app import create_app
-from lakerunner_query.lang.logql import vocabulary
-from lakerunner_query.lang.logql.ast import LabelFilter, LabelMatch, LogQuery
-from lakerunner_query.lang.logql.parser import parse_expr
+from lakerunner_query.logql.lang import lexer
+from lakerunner_query.logql.lang.ast import LabelFilter, LabelMatch, LogQuery
+from lakerunner_query.logql.lang.parser import parse_expr
 from lakerunner_query.metric_engine import MetricRange
 from lakerunner_query.promql.lang.functions import SIGNATURES
 from lakerunner_query.promql.lang.lexer import AGGREGATORS
@@ -259,9 +259,9 @@ def test_suggested_words_are_those_of_logql() -> None:
     }
     found = {name: each[1].split() for name, each in names.items() if each}
     assert found == {
-        "STAGES": sorted(vocabulary.STAGES),
-        "LOG_AGGREGATIONS": sorted(vocabulary.VECTOR_AGGREGATIONS),
-        "LOG_FUNCTIONS": sorted({*vocabulary.RANGE_AGGREGATIONS, "vector", "label_replace"}),
+        "STAGES": sorted(lexer.STAGES),
+        "LOG_AGGREGATIONS": sorted(lexer.VECTOR_AGGREGATIONS),
+        "LOG_FUNCTIONS": sorted({*lexer.RANGE_AGGREGATIONS, "vector", "label_replace"}),
     }
 
 

@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from lakerunner_query.evaluate.logs.metrics.times import LogSteps
 from lakerunner_query.execute.log_metric_slices import LogSliceSizes, cut_log_steps, needed
-from lakerunner_query.lang.logql.ast import LogQuery, SampleExpr
-from lakerunner_query.lang.logql.parser import parse_expr
+from lakerunner_query.logql.lang.ast import LogQuery, SampleExpr
+from lakerunner_query.logql.lang.parser import parse_expr
+from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.plan.log_metrics import COUNTED, ROW_BY_ROW, LogReads, log_reads, ways
 from resources.index.types import Segment
 

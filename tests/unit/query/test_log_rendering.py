@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_query.evaluate.logs.frame import Category, Column, LogFrame
+from lakerunner_query.logql.frame import Category, Column, LogFrame
 from lakerunner_query.worker.logs.rendering import json_objects
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_query.evaluate.logs.frame import Category, Column
+from lakerunner_query.logql.frame import Category, Column
 from lakerunner_query.worker.logs.label_columns import Scanned, label_columns
 from lakerunner_query.worker.segment_facts import Footer, RowGroups
 from resources.lake.segment_file import MappedColumn

@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 
 from lakerunner_assets.decode.fingerprint import fingerprints
-from lakerunner_query.evaluate.logs.frame import LogFrame
-from lakerunner_query.evaluate.logs.pipeline import apply
-from lakerunner_query.evaluate.logs.source import Demand
-from lakerunner_query.lang.logql.ast import FilterOp, LineFilter
+from lakerunner_query.logql.frame import LogFrame
+from lakerunner_query.logql.lang.ast import FilterOp, LineFilter
+from lakerunner_query.logql.pipeline import Demand, apply
 from lakerunner_query.worker.pattern_text import pattern_of
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lakerunner_query.lang.logql.ast import LogQuery
-from lakerunner_query.lang.logql.parser import parse
-from lakerunner_query.lang.logql.printer import print_query
-from lakerunner_query.lang.logql.printer_stages import matcher_text
+from lakerunner_query.logql.lang.ast import LogQuery
+from lakerunner_query.logql.lang.parser import parse
+from lakerunner_query.logql.lang.printer import matcher_text, print_query
 from lakerunner_query.plan.build import LogRange, build
 from lakerunner_query.plan.explain import explain
 from lakerunner_query.plan.logical import Nothing, TakeRows

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.logs.frame import LogFrame
-from lakerunner_query.evaluate.logs.metrics.answer import Answer, evaluate
-from lakerunner_query.evaluate.logs.metrics.context import Options
-from lakerunner_query.evaluate.logs.metrics.labels import numbered
-from lakerunner_query.evaluate.logs.metrics.times import LogSteps
-from lakerunner_query.evaluate.logs.source import Buckets, Demand, LogSource
-from lakerunner_query.lang.logql.ast import LogQuery
-from lakerunner_query.lang.logql.parser import parse_expr
+from lakerunner_query.logql.frame import LogFrame
+from lakerunner_query.logql.lang.ast import LogQuery
+from lakerunner_query.logql.lang.parser import parse_expr
+from lakerunner_query.logql.metrics.context import LogSteps, Options, numbered
+from lakerunner_query.logql.metrics.evaluate import Answer, evaluate
+from lakerunner_query.logql.pipeline import Buckets, Demand, LogSource
 from lakerunner_query.vectors.vector import Labels, Vector
 from tests.golden.log_memory_source import LogMemorySource
 from tests.golden.logqltest_script import LogLine

@@ -7,11 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.evaluate.logs.metrics.answer import joined
-from lakerunner_query.evaluate.logs.metrics.context import Options
-from lakerunner_query.evaluate.logs.metrics.failures import PipelineError
-from lakerunner_query.evaluate.logs.metrics.times import LogSteps
-from lakerunner_query.evaluate.logs.source import Demand
+from lakerunner_query.logql.metrics.context import LogSteps, Options
+from lakerunner_query.logql.metrics.errors import PipelineError
+from lakerunner_query.logql.metrics.evaluate import joined
+from lakerunner_query.logql.pipeline import Demand
 from lakerunner_query.vectors.vector import Scalar, Vector
 from tests.golden.log_memory_source import LogMemorySource
 from tests.golden.logqltest_script import LogLine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakerunner_query.lang.logql.vocabulary import RANGE_AGGREGATIONS, STAGES, VECTOR_AGGREGATIONS
+from lakerunner_query.logql.lang.lexer import RANGE_AGGREGATIONS, STAGES, VECTOR_AGGREGATIONS
 from lakerunner_query.warm_logs import COMMON, run, texts
 
 

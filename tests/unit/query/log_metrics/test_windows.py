@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.logs.frame import LogFrame
-from lakerunner_query.evaluate.logs.metrics.counting import LineCounter
-from lakerunner_query.evaluate.logs.metrics.sampled import (
+from lakerunner_query.logql.frame import LogFrame
+from lakerunner_query.logql.metrics.context import Grid
+from lakerunner_query.logql.metrics.counts import (
     EXTREMES,
     OTHERS,
     QUANTILE,
     SUMS,
+    LineCounter,
     Sampler,
     over_samples,
 )
-from lakerunner_query.evaluate.logs.metrics.times import Grid
 from lakerunner_query.windows.sums_kernels import are_whole
 from tests.unit.query.log_metrics.naive import inside, value, windows
 

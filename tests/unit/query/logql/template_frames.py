@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_query.evaluate.logs.columns import of_texts
-from lakerunner_query.evaluate.logs.frame import Category, LogFrame
-from lakerunner_query.evaluate.logs.templates.rendering import rendered
-from lakerunner_query.evaluate.logs.templates.template import compiled
+from lakerunner_query.logql.frame import Category, LogFrame, of_texts
+from lakerunner_query.logql.templates.chains import compiled
+from lakerunner_query.logql.templates.columns import rendered
 
 NOW_NS = 1_700_000_000_000_000_000
 

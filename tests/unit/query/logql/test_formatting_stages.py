@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lakerunner_query.evaluate.logs import pipeline
-from lakerunner_query.evaluate.logs.frame import Category, LogFrame
-from lakerunner_query.evaluate.logs.source import Demand
-from lakerunner_query.lang.logql.parser import parse
+from lakerunner_query.logql import pipeline
+from lakerunner_query.logql.frame import Category, LogFrame
+from lakerunner_query.logql.lang.parser import parse
+from lakerunner_query.logql.pipeline import Demand
 from tests.unit.query.logql.template_frames import NOW_NS, frame_of, texts_of
 
 BAD = "{{upper 1}}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakerunner_query.errors import ParseError, Position, UnsupportedError
-from lakerunner_query.lang.logql.parser import parse, parse_expr
+from lakerunner_query.logql.lang.parser import parse, parse_expr
 
 
 @pytest.mark.parametrize(

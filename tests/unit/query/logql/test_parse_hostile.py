@@ -7,8 +7,8 @@ import time
 import pytest
 
 from lakerunner_query.errors import ParseError
-from lakerunner_query.lang.logql.ast import FilterOp, LineFilter, Literal
-from lakerunner_query.lang.logql.parser import parse, parse_expr
+from lakerunner_query.logql.lang.ast import FilterOp, LineFilter, Literal
+from lakerunner_query.logql.lang.parser import parse, parse_expr
 
 MANY = 40_000
 

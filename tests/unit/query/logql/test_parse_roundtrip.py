@@ -10,13 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakerunner_query.lang.logql import ast
-from lakerunner_query.lang.logql.ast import CompareOp, Conversion, FilterOp, Unit
-from lakerunner_query.lang.logql.folding import folded
-from lakerunner_query.lang.logql.parser import parse_expr
-from lakerunner_query.lang.logql.pretty import pretty
-from lakerunner_query.lang.logql.printer import print_query
-from lakerunner_query.lang.logql.vocabulary import (
+from lakerunner_query.logql.lang import ast
+from lakerunner_query.logql.lang.ast import CompareOp, Conversion, FilterOp, Unit, folded
+from lakerunner_query.logql.lang.lexer import (
     COUNTED,
     GROUPED,
     PARAMETRIC,
@@ -25,6 +21,9 @@ from lakerunner_query.lang.logql.vocabulary import (
     UNWRAPPED,
     VECTOR_AGGREGATIONS,
 )
+from lakerunner_query.logql.lang.parser import parse_expr
+from lakerunner_query.logql.lang.pretty import pretty
+from lakerunner_query.logql.lang.printer import print_query
 from lakerunner_query.syntax import Matcher, MatchOp
 
 names = st.sampled_from(("a", "b_1", "_c", "sum", "ip", "rate", "bytes", "duration", "vector", "größe"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakerunner_query.evaluate.logs.templates.functions import FUNCTIONS
-from lakerunner_query.lang.logql.template_functions import TEMPLATE_FUNCTIONS
+from lakerunner_query.logql.lang.check import TEMPLATE_FUNCTIONS
+from lakerunner_query.logql.templates.functions import FUNCTIONS
 
 
 def test_names_are_those_of_the_functions() -> None:

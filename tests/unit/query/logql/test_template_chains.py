@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.logs.templates import rendering
-from lakerunner_query.evaluate.logs.templates.rendering import Rendered, rendered
-from lakerunner_query.evaluate.logs.templates.template import Computed, Template, compiled
+from lakerunner_query.logql.templates.chains import Computed, Template, compiled
+from lakerunner_query.logql.templates.columns import Rendered, rendered
 from tests.unit.query.logql.template_frames import NOW_NS, frame_of
 
 CHAINS = [

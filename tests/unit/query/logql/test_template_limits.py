@@ -8,9 +8,9 @@ import time
 import pytest
 
 from lakerunner_query.errors import LimitExceededError, TemplateSyntaxError
-from lakerunner_query.evaluate.logs.templates.rendering import rendered
-from lakerunner_query.evaluate.logs.templates.template import compiled
 from lakerunner_query.gotext import limits
+from lakerunner_query.logql.templates.chains import compiled
+from lakerunner_query.logql.templates.columns import rendered
 from tests.unit.query.logql.template_frames import NOW_NS, frame_of, text_of
 
 LOOPS = [

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakerunner_query.errors import QueryError
-from lakerunner_query.evaluate.logs.templates import rendering
-from lakerunner_query.evaluate.logs.templates.rendering import rendered
-from lakerunner_query.evaluate.logs.templates.template import Computed, Label, Plain, compiled
 from lakerunner_query.gotext.template.execute import Execution
+from lakerunner_query.logql.templates.chains import Computed, Label, Plain, compiled
+from lakerunner_query.logql.templates.columns import rendered
 from tests.unit.query.logql.template_frames import NOW_NS, frame_of
 
 texts = st.one_of(st.none(), st.text(alphabet="ab{é\n", max_size=3))

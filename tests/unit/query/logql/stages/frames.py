@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_query.evaluate.logs import pipeline
-from lakerunner_query.evaluate.logs.frame import Category, Column, LogFrame
-from lakerunner_query.evaluate.logs.grouping import grouped
-from lakerunner_query.evaluate.logs.source import Demand
-from lakerunner_query.lang.logql.parser import parse
+from lakerunner_query.logql import pipeline
+from lakerunner_query.logql.frame import Category, Column, LogFrame, grouped
+from lakerunner_query.logql.lang.parser import parse
+from lakerunner_query.logql.pipeline import Demand
 
 Texts = dict[str, str]
 ALL = Demand(None)

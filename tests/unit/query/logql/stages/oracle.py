@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from lakerunner_query.evaluate.logs.stages.names import joined, sanitised
+from lakerunner_query.logql.stages.extract import joined, sanitised
 
 SPACE = " \n\r\t"
 Field = tuple[str, str]

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.logs.unwrapping import unwrapped
 from lakerunner_query.gotext.conversions import (
     ConversionError,
     converted,
@@ -20,7 +19,8 @@ from lakerunner_query.gotext.conversions import (
     number,
     size,
 )
-from lakerunner_query.lang.logql.ast import Conversion, Unwrap
+from lakerunner_query.logql.lang.ast import Conversion, Unwrap
+from lakerunner_query.logql.stages.formats import unwrapped
 from tests.unit.query.logql.stages.frames import applied, frame_of, labels_of
 
 

@@ -7,8 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.logs.frame import ABSENT, Category, Column, LogFrame
-from lakerunner_query.evaluate.logs.grouping import grouped
+from lakerunner_query.logql.frame import ABSENT, Category, Column, LogFrame, grouped
 
 VALUES = ("", "x", "y", "z")
 ROWS = st.lists(st.tuples(*(st.integers(ABSENT, len(VALUES) - 1) for _ in "abc")), max_size=60)

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.evaluate.logs import pipeline
-from lakerunner_query.evaluate.logs.stages import placing, scanning
-from lakerunner_query.lang.logql.parser import parse
+from lakerunner_query.logql import pipeline
+from lakerunner_query.logql.lang.parser import parse
+from lakerunner_query.logql.stages import extract
 from tests.unit.query.logql.stages.frames import applied, frame_of, labels, labels_of, passing
 
 
@@ -30,7 +30,7 @@ def test_too_many_labels_of_too_many_lines_are_refused_in_words(monkeypatch: pyt
 
 
 def test_too_many_keys_are_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "MOST_PATHS", scanning.FEW_PATHS)
+    monkeypatch.setattr(scanning, "MOST_PATHS", extract.FEW_PATHS)
     with pytest.raises(LimitExceededError, match="different keys; name the wanted ones"):
         applied(frame_of([f"k{number}=1" for number in range(1000)]), "| logfmt")
 

@@ -7,8 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.logs.kernels.searching import containing_rows
-from lakerunner_query.evaluate.logs.kernels.text import text_of
+from lakerunner_query.logql.kernels.strings import containing_rows, text_of
 
 LINES = st.lists(st.text("abé", max_size=30), min_size=1, max_size=20)
 

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.evaluate.logs.source import Demand
-from lakerunner_query.evaluate.logs.wanted import wanted_by
-from lakerunner_query.lang.logql.parser import parse
+from lakerunner_query.logql.lang.parser import parse
+from lakerunner_query.logql.pipeline import Demand, wanted_by
 from tests.unit.query.logql.stages.frames import applied, frame_of, labels_of
 
 STAGES = st.sampled_from(

@@ -1,0 +1,401 @@
+"""The syntax tree of LogQL: frozen values, positions kept out of equality.
+
+Two queries that differ only in spacing or in how a string is quoted have equal trees; the printer and
+its property test rely on that. A stage is one element of the pipeline behind the selector; an expression
+with samples is one of `SampleExpr`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+
+from lakerunner_query.errors import Position
+from lakerunner_query.syntax import START, Matcher
+
+# << Operations of two numbers, computed while parsing: `1 + 1` is a literal.
+# <<
+# << Comparisons of numbers give 1 or 0, with `bool` or without; division by zero gives NaN, as in Loki.
+
+
+def _quotient(left: float, right: float) -> float:
+    return left / right if right else math.nan
+
+
+def _remainder(left: float, right: float) -> float:
+    """With the sign of the left side, as C and Go have it."""
+    return math.fmod(left, right) if right and math.isfinite(left) else math.nan
+
+
+def _power(base: float, exponent: float) -> float:
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        is_negative = base < 0 and math.fmod(exponent, 2) != 0
+        return -math.inf if is_negative else math.inf
+    except ValueError:
+        # a pole (0 to a negative power) has its sign, a root of a negative number is none
+        if base:
+            return math.nan
+        is_odd = math.fmod(exponent, 2) != 0 and exponent.is_integer()
+        return math.copysign(math.inf, base) if is_odd else math.inf
+
+
+_OPERATIONS: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _quotient,
+    "%": _remainder,
+    "^": _power,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+
+
+def folded(op: str, left: float, right: float) -> float:
+    """
+    >>> folded("%", -7, 3), folded("^", -2, 2), folded(">", 2, 1), folded("/", 1, 0)
+    (-1.0, 4.0, 1.0, nan)
+    """
+    value = float(_OPERATIONS[op](left, right))
+    return math.nan if math.isnan(value) else value  # the one NaN that equals itself in a tree
+
+
+class FilterOp(StrEnum):
+    CONTAINS = "|="
+    NOT_CONTAINS = "!="
+    REGEX = "|~"
+    NOT_REGEX = "!~"
+    PATTERN = "|>"
+    NOT_PATTERN = "!>"
+
+    @property
+    def is_regex(self) -> bool:
+        return self in {FilterOp.REGEX, FilterOp.NOT_REGEX}
+
+    @property
+    def is_pattern(self) -> bool:
+        return self in {FilterOp.PATTERN, FilterOp.NOT_PATTERN}
+
+    @property
+    def is_negative(self) -> bool:
+        return self in {FilterOp.NOT_CONTAINS, FilterOp.NOT_REGEX, FilterOp.NOT_PATTERN}
+
+
+@dataclass(frozen=True, slots=True)
+class LineFilter:
+    """A condition on the line; several values are an `or` chain and share the operator.
+
+    Positive operators keep a line that matches any value or holds an address of any of `ips`, negative ones
+    drop it. `ips` are the texts inside `ip("…")`: an address, a range or a prefix.
+    """
+
+    op: FilterOp
+    values: tuple[str, ...]
+    ips: tuple[str, ...] = ()
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """`name="a.b[0]"` of `json` and `logfmt`: a label and where its value lies."""
+
+    name: str
+    expression: str
+    path: tuple[str | int, ...]
+    """`expression` taken apart; of logfmt one key."""
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Json:
+    extractions: tuple[Extraction, ...] = ()
+    """None: every field becomes a label."""
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Logfmt:
+    extractions: tuple[Extraction, ...] = ()
+    strict: bool = False
+    keep_empty: bool = False
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Regexp:
+    pattern: str
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    pattern: str
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unpack:
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Decolorize:
+    position: Position = field(default=START, compare=False)
+
+
+class CompareOp(StrEnum):
+    EQUAL = "=="
+    NOT_EQUAL = "!="
+    GREATER = ">"
+    GREATER_EQUAL = ">="
+    LESS = "<"
+    LESS_EQUAL = "<="
+
+
+class Unit(Enum):
+    """What a label's text is read as before it is compared."""
+
+    NUMBER = "number"
+    DURATION = "duration"
+    BYTES = "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelMatch:
+    """`| level=~"err.*"`: a string filter, on any label."""
+
+    matcher: Matcher
+
+
+@dataclass(frozen=True, slots=True)
+class LabelCompare:
+    """`| latency > 1.5s`; durations are seconds as Loki compares them, bytes whole numbers."""
+
+    name: str
+    op: CompareOp
+    value: float
+    unit: Unit
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelIp:
+    """`| addr = ip("10.0.0.0/8")`."""
+
+    name: str
+    negative: bool
+    pattern: str
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelAnd:
+    left: LabelCondition
+    right: LabelCondition
+
+
+@dataclass(frozen=True, slots=True)
+class LabelOr:
+    left: LabelCondition
+    right: LabelCondition
+
+
+LabelCondition = LabelMatch | LabelCompare | LabelIp | LabelAnd | LabelOr
+
+
+@dataclass(frozen=True, slots=True)
+class LabelFilter:
+    """A stage that keeps the rows of which the condition holds."""
+
+    condition: LabelCondition
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    template: str
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """`label_format new=old`."""
+
+    name: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """`label_format new="{{.a}}"`."""
+
+    name: str
+    template: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabelFormat:
+    operations: tuple[Rename | Assign, ...]
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Names keep a label whatever its value, matchers only where they match."""
+
+    items: tuple[str | Matcher, ...]
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    items: tuple[str | Matcher, ...]
+    position: Position = field(default=START, compare=False)
+
+
+Stage = (
+    LineFilter
+    | Json
+    | Logfmt
+    | Regexp
+    | Pattern
+    | Unpack
+    | Decolorize
+    | LabelFilter
+    | LineFormat
+    | LabelFormat
+    | Keep
+    | Drop
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    """A selector and its pipeline: what gives lines."""
+
+    matchers: tuple[Matcher, ...]
+    stages: tuple[Stage, ...] = ()
+    position: Position = field(default=START, compare=False)
+
+
+class Conversion(Enum):
+    NONE = ""
+    DURATION = "duration"
+    """Also written `duration_seconds`."""
+    BYTES = "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Unwrap:
+    """`| unwrap duration(latency) | __error__=""`: the label that becomes the sample, and filters behind."""
+
+    label: str
+    conversion: Conversion = Conversion.NONE
+    filters: tuple[LabelFilter, ...] = ()
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """`{…} | … | unwrap … [5m] offset 1h`, times in nanoseconds."""
+
+    query: LogQuery
+    range_ns: int
+    offset_ns: int = 0
+    unwrap: Unwrap | None = None
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """`by (a, b)`, or `without` them; `by ()` is a group of everything."""
+
+    labels: tuple[str, ...]
+    without: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RangeAggregation:
+    """`quantile_over_time(0.99, {…} | unwrap x [5m]) by (app)`."""
+
+    op: str
+    range: LogRange
+    parameter: float | None = None
+    grouping: Grouping | None = None
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorAggregation:
+    """`sum by (app) (…)`, `topk(5, …)`, `sort(…)`; no grouping is one group of everything."""
+
+    op: str
+    expr: SampleExpr
+    parameter: int | None = None
+    grouping: Grouping | None = None
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelReplace:
+    expr: SampleExpr
+    destination: str
+    replacement: str
+    source: str
+    pattern: str
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    value: float
+    position: Position = field(default=START, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorOf:
+    """`vector(1)`: the number as a series without labels."""
+
+    value: float
+    position: Position = field(default=START, compare=False)
+
+
+class Cardinality(Enum):
+    ONE_TO_ONE = "one-to-one"
+    MANY_TO_ONE = "many-to-one"
+    ONE_TO_MANY = "one-to-many"
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """`on (a) group_left (b)`; `on=False` is `ignoring`."""
+
+    on: bool = False
+    labels: tuple[str, ...] = ()
+    cardinality: Cardinality = Cardinality.ONE_TO_ONE
+    include: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Arithmetic, comparison or set operation; two literals have been folded by the parser."""
+
+    op: str
+    left: SampleExpr
+    right: SampleExpr
+    return_bool: bool = False
+    matching: Matching = Matching()
+    position: Position = field(default=START, compare=False)
+
+
+SampleExpr = RangeAggregation | VectorAggregation | LabelReplace | Literal | VectorOf | Binary
+Expr = LogQuery | SampleExpr

@@ -1,0 +1,124 @@
+"""The tokens of a text with one ahead, and the wording of a token that does not fit."""
+
+from __future__ import annotations
+
+import math
+
+from lakerunner_query.errors import InvalidQueryError, ParseError, Position
+from lakerunner_query.gotext.durations import InvalidLiteralError, finite_number
+from lakerunner_query.gotext.regexp import complaint
+from lakerunner_query.logql.lang.ast import Literal
+from lakerunner_query.logql.lang.lexer import END, IDENTIFIER, NUMBER, STRING, Lexer, Token, shown
+from lakerunner_query.syntax import Matcher, MatchOp
+
+_MOST_NAMED = 4
+"""Loki says what it expected where that is one of at most four things."""
+
+
+class Cursor:
+    def __init__(self, text: str) -> None:
+        self._lexer = Lexer(text)
+        self._ahead: Token | None = None
+        self.postponed: ParseError | None = None
+        """The first mistake that is told only if there is none in the grammar."""
+
+    @property
+    def next(self) -> Token:
+        """Read only when needed: an error of the parser may come before one of the lexer."""
+        if self._ahead is None:
+            self._ahead = self._lexer.next()
+        return self._ahead
+
+    def take(self) -> Token:
+        token = self.next
+        if token.kind != END:
+            self._ahead = None
+        return token
+
+    def take_if(self, *kinds: str) -> Token | None:
+        return self.take() if self.next.kind in kinds else None
+
+    def expect(self, *kinds: str) -> Token:
+        """The next token, which has to be of one of the kinds; they are named in this order if it is not."""
+        if self.next.kind in kinds:
+            return self.take()
+        raise self.unexpected(*kinds)
+
+    def postpone(self, reason: str, position: Position) -> None:
+        """Remembers a complaint, if there is one, for when the grammar has none."""
+        if reason and self.postponed is None:
+            self.postponed = InvalidQueryError(reason, position)
+
+    def close(self) -> None:
+        """A closing parenthesis, behind something that could as well go on."""
+        if self.take_if(")") is None:
+            raise self.unexpected()
+
+    def unexpected(self, *expected: str) -> ParseError:
+        return unexpected(self.next, *expected)
+
+
+def unexpected(token: Token, *expected: str) -> ParseError:
+    named = 0 < len(expected) <= _MOST_NAMED
+    tail = f", expecting {' or '.join(map(shown, expected))}" if named else ""
+    return ParseError(f"syntax error: unexpected {shown(token.kind)}{tail}", token.position)
+
+
+# << Literals with their sign: `5`, `+5`, `-.5e3`.
+
+_COMPLAINT = "unable to parse literal as a float"
+
+
+def literal(cursor: Cursor) -> Literal:
+    """The sign belongs to the number: `-2 ^ 2` is 4."""
+    sign = cursor.take_if("+", "-")
+    token = cursor.expect(NUMBER)
+    value = number_of(cursor, token)
+    start = sign or token
+    return Literal(-value if sign and sign.kind == "-" else value, start.position)
+
+
+def number_of(cursor: Cursor, token: Token, complaint: str = _COMPLAINT) -> float:
+    """What is no number is told when all of the text is known to be an expression."""
+    try:
+        return finite_number(token.text)
+    except InvalidLiteralError as error:
+        cursor.postpone(f"{complaint}: {error}", token.position)
+        return math.nan
+
+
+# << `{app="web", pod=~"a.+"}`, and the matchers inside it.
+
+MATCH_OPS = ("=", "=~", "!~", "!=")
+
+
+def selector(cursor: Cursor) -> tuple[Matcher, ...]:
+    """May be empty as far as the grammar goes."""
+    cursor.expect("{")
+    if cursor.take_if("}"):
+        return ()
+    if cursor.next.kind != IDENTIFIER:
+        raise cursor.unexpected(IDENTIFIER, "}")
+    matchers = [matcher(cursor)]
+    while cursor.expect("}", ",").kind == ",":
+        matchers.append(matcher(cursor))
+    return tuple(matchers)
+
+
+def matcher(cursor: Cursor) -> Matcher:
+    return matcher_of(cursor, cursor.expect(IDENTIFIER))
+
+
+def matcher_of(cursor: Cursor, name: Token) -> Matcher:
+    """What stands behind the name of a label."""
+    op = MatchOp(cursor.expect(*MATCH_OPS).kind)
+    value = cursor.expect(STRING)
+    if op.is_regex:
+        check_regex(value)
+    return Matcher(name.text, op, value.text, name.position)
+
+
+def check_regex(pattern: Token) -> None:
+    reason = complaint(pattern.text)
+    if reason:
+        raise InvalidQueryError(reason, pattern.position)

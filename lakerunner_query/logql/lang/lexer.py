@@ -1,0 +1,338 @@
+"""Text to tokens, one when it is asked for, so that of two mistakes the first is told.
+
+    rate({app="web"} |= "x" [5m])   ->   rate ( { IDENTIFIER = STRING } |= STRING RANGE )
+
+Comments are `# …`, `// …` and `/* … */`. What is no token of the language is an IDENTIFIER, as in Loki.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lakerunner_query.errors import ParseError, Position
+from lakerunner_query.gotext.durations import (
+    InvalidLiteralError,
+    byte_count,
+    go_nanoseconds,
+    nanoseconds,
+    range_nanoseconds,
+)
+from lakerunner_query.gotext.strconv import InvalidStringError, has_wrong_escape, unquote_logql
+
+# << The words of LogQL.
+# <<
+# << Case does not matter. Keywords are never label names. Calls are words of the language only in front of a
+# << parenthesis (or of the grouping in front of one), so that a label may be called `sum` or `ip`.
+
+RANGE_AGGREGATIONS = frozenset(
+    (
+        *("rate", "rate_counter", "count_over_time", "bytes_rate", "bytes_over_time", "avg_over_time"),
+        *("sum_over_time", "min_over_time", "max_over_time", "stddev_over_time", "stdvar_over_time"),
+        *("quantile_over_time", "first_over_time", "last_over_time", "absent_over_time"),
+    )
+)
+VECTOR_AGGREGATIONS = frozenset(
+    (
+        *("sum", "avg", "max", "min", "count", "stddev", "stdvar"),
+        *("bottomk", "topk", "approx_topk", "sort", "sort_desc"),
+    )
+)
+CONVERSIONS = frozenset({"duration", "duration_seconds", "bytes"})
+CALLS = RANGE_AGGREGATIONS | VECTOR_AGGREGATIONS | CONVERSIONS | {"vector", "label_replace", "ip"}
+STAGES = frozenset(
+    (
+        *("json", "logfmt", "regexp", "pattern", "unpack", "unwrap", "decolorize"),
+        *("line_format", "label_format", "drop", "keep"),
+    )
+)
+GROUPINGS = frozenset({"by", "without"})
+SET_OPERATORS = frozenset({"and", "or", "unless"})
+MATCHINGS = frozenset({"on", "ignoring", "group_left", "group_right", "bool", "offset"})
+VARIANTS = frozenset({"variants", "of"})
+KEYWORDS = STAGES | GROUPINGS | SET_OPERATORS | MATCHINGS | VARIANTS
+
+UNWRAPPED = frozenset(
+    (
+        *("rate", "rate_counter", "absent_over_time", "first_over_time", "last_over_time"),
+        *("avg_over_time", "sum_over_time", "min_over_time", "max_over_time"),
+        *("stddev_over_time", "stdvar_over_time", "quantile_over_time"),
+    )
+)
+"""Range aggregations of the numbers that `unwrap` gives."""
+COUNTED = frozenset({"rate", "count_over_time", "bytes_rate", "bytes_over_time", "absent_over_time"})
+"""Range aggregations of the lines themselves."""
+GROUPED = frozenset(
+    (
+        *("avg_over_time", "min_over_time", "max_over_time", "first_over_time", "last_over_time"),
+        *("stddev_over_time", "stdvar_over_time", "quantile_over_time"),
+    )
+)
+"""Range aggregations that may be followed by a grouping."""
+PARAMETRIC = frozenset({"topk", "bottomk", "approx_topk"})
+UNGROUPED = frozenset({"approx_topk", "sort", "sort_desc"})
+"""Vector aggregations that may not be grouped."""
+
+
+# << What the lexer hands to the parser, and how messages name it.
+# <<
+# << Operators, keywords and the words of calls are their own kind, spelled in lower case.
+
+IDENTIFIER = "IDENTIFIER"
+STRING = "STRING"
+NUMBER = "NUMBER"
+DURATION = "DURATION"
+BYTES = "BYTES"
+RANGE = "RANGE"
+FLAG = "FUNCTION_FLAG"
+END = "$end"
+
+SYMBOLS = (
+    *("|=", "|~", "|>", "!>", "!~", "!=", "=~", "==", ">=", "<="),
+    *"{}()],.=|><+-*/%^",
+)
+"""Longest first where one is the beginning of another."""
+_SHOWN = {
+    **{word: word.upper() for word in CALLS - {"ip", "label_replace"}},
+    **{word: f"{word.upper()}_CONV" for word in CONVERSIONS},
+}
+
+
+@dataclass(slots=True)
+class Token:
+    kind: str
+    text: str
+    """The source text; of strings the value, of a range what stands between the brackets."""
+    position: Position
+
+
+def shown(kind: str) -> str:
+    """A kind as Loki's messages name it.
+
+    >>> shown("rate"), shown("bytes"), shown("json"), shown("|=")
+    ('RATE', 'BYTES_CONV', 'json', '|=')
+    """
+    return _SHOWN.get(kind, kind)
+
+
+# << Numbers in the text of a query, and the durations and sizes that begin with one.
+# <<
+# << `5m30s` is one duration, `5MB` one size, `5mb` the duration `5m` and a word. What is no number in Go is
+# << refused in the words of Go's scanner.
+
+_NUMBER = re.compile(
+    r"0(?P<base>[xX])(?P<whole>[0-9a-fA-F_]*)(?P<point>\.[0-9a-fA-F_]*)?(?P<power>[pP][+-]?(?P<digits>[0-9_]*))?"
+    r"|(?:0(?P<base_>[bBoO]))?(?P<whole_>[0-9_]*)(?P<point_>\.[0-9_]*)?(?P<power_>[eEpP][+-]?(?P<digits_>[0-9_]*))?"
+)
+_NAMES = {"x": "hexadecimal literal", "o": "octal literal", "b": "binary literal", "": "decimal literal"}
+_LOOSE = re.compile(r"(?:^|[^0-9a-fA-FxXoObB_])_|__|_(?:$|[^0-9a-fA-F_])")
+_OF_DURATION = re.compile(r"[0-9.nuµμmshdwy]*")
+_OF_SIZE = re.compile(r"[0-9.BikKMGTPE]*")
+
+
+class MalformedNumberError(ValueError):
+    """The message is the one of Go's scanner."""
+
+
+def number_token(text: str, at: int) -> tuple[str, int]:
+    """The kind of what begins with a digit, or with a point in front of one, and where it ends."""
+    found = _NUMBER.match(text, at)
+    if found is None:
+        raise MalformedNumberError("decimal literal has no digits")
+    _check(found)
+    end = found.end()
+    if text[end : end + 1] in _UNIT_STARTS:
+        for kind, letters, read in _MEASURES:
+            longer = _end(letters, text, end)
+            if longer > end and _reads(read, text[at:longer]):
+                return kind, longer
+    return NUMBER, end
+
+
+_MEASURES: tuple[tuple[str, re.Pattern[str], Callable[[str], int]], ...] = (
+    (DURATION, _OF_DURATION, nanoseconds),
+    (BYTES, _OF_SIZE, byte_count),
+)
+_UNIT_STARTS = frozenset("nuµμmshdwyBikKMGTPE.")
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
+def _reads(read: Callable[[str], int], text: str) -> bool:
+    try:
+        read(text)
+    except InvalidLiteralError:
+        return False
+    return True
+
+
+def _check(found: re.Match[str]) -> None:
+    part = {name.rstrip("_"): value for name, value in found.groupdict().items() if value is not None}
+    base, point, power = part.get("base", "").lower(), part.get("point"), part.get("power", "")
+    whole = part["whole"]
+    if base in {"o", "b"} and point is not None:
+        raise MalformedNumberError(f"invalid radix point in {_NAMES[base]}")
+    if not (whole + (point or "")).strip("._"):
+        raise MalformedNumberError(f"{_NAMES[base]} has no digits")
+    if power and (power[0] in "pP") != (base == "x"):
+        kind = "hexadecimal" if power[0] in "pP" else "decimal"
+        raise MalformedNumberError(f"{power[0]!r} exponent requires {kind} mantissa")
+    if power and power[0] in "eE" and base:
+        raise MalformedNumberError(f"{power[0]!r} exponent requires decimal mantissa")
+    if power and not part["digits"].strip("_"):
+        raise MalformedNumberError("exponent has no digits")
+    if base == "x" and point is not None and not power:
+        raise MalformedNumberError("hexadecimal mantissa requires a 'p' exponent")
+    if point is None and not power:
+        _check_digits(base, whole)
+    if _LOOSE.search(found[0]):
+        raise MalformedNumberError("'_' must separate successive digits")
+
+
+def _check_digits(base: str, whole: str) -> None:
+    """An integer that begins with 0 is octal, whatever is made of it afterwards."""
+    allowed = {"b": "01", "o": "01234567", "x": ""}.get(base, "01234567" if whole[0] == "0" else "")
+    wrong = next((digit for digit in whole if allowed and digit not in allowed + "_"), None)
+    if wrong is not None:
+        raise MalformedNumberError(f"invalid digit {wrong!r} in {_NAMES[base or 'o']}")
+
+
+_SKIPPED = re.compile(r"(?s:[ \t\n\r]+|#[^\n]*|//[^\n]*|/\*.*?\*/)*")
+_TOKEN = re.compile(
+    "|".join(
+        (
+            r"(?P<word>[^\W\d]\w*)",
+            r"(?P<comment>/\*)",
+            r"(?P<duration>-[0-9.][0-9.nuµμmshdwy]*)",
+            r"(?P<char>'(?:[^'\\\n]|\\[^\n])*')",
+            r'(?P<string>"(?:[^"\\\n]|\\[^\n])*"|`[^`]*`)',
+            r"(?P<number>\.?[0-9])",
+            r"(?P<flag>--(?:strict|keep-empty)(?![A-Za-z-]))",
+            r"(?P<symbol>" + "|".join(map(re.escape, SYMBOLS)) + ")",
+            r"(?P<range>\[)",
+        )
+    )
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_CALLED = re.compile(r"[ \t\n\r]*(?:\(|(?i:by|without)[ \t\n\r]*\()")
+_CHAR = re.compile(r"'(?:[^\\]|\\(?:[abfnrtv\\']|[0-7]{3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}))'")
+
+
+class Lexer:
+    """`next()` gives the tokens in order; after the last, `$end`."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._starts = [0, *(place.end() for place in re.finditer("\n", text))]
+
+    def next(self) -> Token:
+        skipped = _SKIPPED.match(self._text, self._at)
+        self._at = skipped.end() if skipped else self._at
+        if self._at == len(self._text):
+            return self._emit(END, self._at)
+        found = _TOKEN.match(self._text, self._at)
+        if found is None:
+            return self._other()
+        return self._READERS[str(found.lastgroup)](self, found[0])
+
+    def _symbol(self, symbol: str) -> Token:
+        return self._emit(symbol, self._at + len(symbol))
+
+    def _comment(self, _: str) -> Token:
+        raise self._failure("comment not terminated")
+
+    def _duration(self, text: str) -> Token:
+        """A minus belongs to a duration that Go could read: `-5m`, and even `-0`."""
+        is_negative = go_nanoseconds(text) is not None
+        return self._emit(DURATION, self._at + len(text)) if is_negative else self._symbol("-")
+
+    def _char(self, literal: str) -> Token:
+        """Go's character literals are words like any other here."""
+        if not _CHAR.fullmatch(literal):
+            raise self._failure("invalid char literal")
+        return self._emit(IDENTIFIER, self._at + len(literal))
+
+    def _flag(self, flag: str) -> Token:
+        return self._emit(FLAG, self._at + len(flag))
+
+    def _word(self, word: str) -> Token:
+        end = self._at + len(word)
+        lower = word.lower()
+        if lower in KEYWORDS or (lower in CALLS and _CALLED.match(self._text, end)):
+            return self._emit(lower, end)
+        return self._emit(IDENTIFIER, end)
+
+    def _string(self, literal: str) -> Token:
+        if "\ufffd" in literal or _SURROGATE.search(literal):
+            # the marks that decoders leave where the bytes were not UTF-8; to search for one, write \ufffd
+            raise self._failure("invalid UTF-8 encoding")
+        if "\0" in literal:
+            raise self._failure("invalid character NUL")
+        try:
+            value = unquote_logql(literal)
+        except InvalidStringError as error:
+            raise self._failure(str(error)) from error
+        token = Token(STRING, value, self._position())
+        self._at += len(literal)
+        return token
+
+    def _number(self, _: str) -> Token:
+        try:
+            kind, end = number_token(self._text, self._at)
+        except MalformedNumberError as error:
+            raise self._failure(str(error)) from error
+        return self._emit(kind, end)
+
+    def _range(self, _: str) -> Token:
+        end = self._text.find("]", self._at)
+        if end < 0:
+            raise self._failure("missing closing ']' in duration")
+        token = Token(RANGE, self._text[self._at + 1 : end], self._position())
+        try:
+            range_nanoseconds(token.text)
+        except InvalidLiteralError as error:
+            raise self._failure(str(error)) from error
+        self._at = end + 1
+        return token
+
+    def _other(self) -> Token:
+        char = self._text[self._at]
+        if char in "\"`'":
+            rest = self._text[self._at + 1 :].partition("\n")[0]
+            is_escape = char != "`" and has_wrong_escape(rest, char)
+            raise self._failure("invalid char escape" if is_escape else "literal not terminated")
+        if char in "\0\ufffd":
+            raise self._failure("invalid character NUL" if char == "\0" else "invalid UTF-8 encoding")
+        return self._emit(IDENTIFIER, self._at + 1)
+
+    def _emit(self, kind: str, end: int) -> Token:
+        token = Token(kind, self._text[self._at : end], self._position())
+        self._at = end
+        return token
+
+    def _position(self) -> Position:
+        line = bisect_right(self._starts, self._at)
+        return Position(line, self._at - self._starts[line - 1] + 1)
+
+    def _failure(self, reason: str) -> ParseError:
+        return ParseError(reason, self._position())
+
+    _READERS: ClassVar[dict[str, Callable[[Lexer, str], Token]]] = {
+        "word": _word,
+        "comment": _comment,
+        "duration": _duration,
+        "char": _char,
+        "symbol": _symbol,
+        "string": _string,
+        "number": _number,
+        "range": _range,
+        "flag": _flag,
+    }
+    """By the group of the pattern."""

@@ -1,0 +1,196 @@
+"""When a metric query over logs is evaluated, and where its windows lie; all in nanoseconds.
+
+steps 12:00, 12:01 … of `[5m] offset 1h`:   (10:55, 11:00], (10:56, 11:01] …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lakerunner_query.errors import LimitExceededError
+from lakerunner_query.logql.frame import LogFrame, grouped
+from lakerunner_query.logql.lang.ast import Grouping, LogRange, Matching, RangeAggregation
+from lakerunner_query.logql.pipeline import LogSource
+from lakerunner_query.vectors.labels import Groups, coded, grouped, without
+from lakerunner_query.vectors.labels import kept as kept_labels
+from lakerunner_query.vectors.vector import Labels, Vector
+from lakerunner_query.windows.edges import Windows
+from resources.arrays import Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class LogSteps:
+    """Evaluation times; a step of 0 is an instant query."""
+
+    start_ns: int
+    step_ns: int = 0
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if self.count < 1 or self.step_ns < 0 or (self.count > 1 and not self.step_ns):
+            raise ValueError(f"{self}: expected at least one step, and a step above zero between several")
+
+    @property
+    def is_instant(self) -> bool:
+        return self.step_ns == 0
+
+    @property
+    def times_ns(self) -> Int64s:
+        return self.start_ns + self.step_ns * np.arange(self.count, dtype=np.int64)
+
+    @property
+    def end_ns(self) -> int:
+        return self.start_ns + self.step_ns * (self.count - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Windows `(end - range, end]` for end = first_end, first_end + step, …"""
+
+    first_end_ns: int
+    step_ns: int
+    steps: int
+    range_ns: int
+
+    @classmethod
+    def of(cls, steps: LogSteps, wanted: LogRange) -> Grid:
+        return cls(steps.start_ns - wanted.offset_ns, max(steps.step_ns, 1), steps.count, wanted.range_ns)
+
+    @property
+    def from_ns(self) -> int:
+        """Where the first window begins."""
+        return self.first_end_ns - self.range_ns
+
+    @property
+    def to_ns(self) -> int:
+        """Where the last window ends."""
+        return self.first_end_ns + (self.steps - 1) * self.step_ns
+
+    @property
+    def windows(self) -> Windows:
+        """For kernels."""
+        return Windows(self.first_end_ns, self.step_ns, self.steps, self.range_ns)
+
+
+# << What the parts of a LogQL expression are evaluated in.
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    max_series: int = 200_000
+    """Of any part of an expression."""
+    max_cells: int = 50_000_000
+    """Series x steps, or samples, that one part may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    steps: LogSteps
+    source: LogSource
+    options: Options
+    answered: dict[tuple[RangeAggregation, Grouping | None], Vector] = field(default_factory=dict, repr=False)
+    """What has been evaluated already; one and the same is often asked twice."""
+
+    def check_series(self, count: int) -> None:
+        """Refuse what does not fit before room is made for it."""
+        if count > self.options.max_series:
+            raise LimitExceededError(
+                f"the query gives more than {self.options.max_series} series: aggregate by fewer labels, or "
+                "drop those that differ from line to line"
+            )
+        self.check_cells(count * self.steps.count)
+
+    def check_cells(self, count: int) -> None:
+        if count > self.options.max_cells:
+            raise LimitExceededError(
+                f"the query needs more than {self.options.max_cells} values at once: narrow the time range, "
+                "use a larger step, or select fewer streams"
+            )
+
+
+# << Which series the rows of a frame belong to: one number per row, the same for every frame.
+# <<
+# <<     app   status            series
+# <<     web   200               0        app="web", status="200"
+# <<     db    (absent)          1        app="db"
+# <<     web   200               0
+# <<
+# << Label sets become Python's objects once per series of a frame, not once per row.
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """The labels that tell series apart: these, or all but these."""
+
+    names: frozenset[str]
+    is_without: bool
+    drops_empty: bool = False
+    """A label without a value is no label."""
+
+
+class SeriesTable:
+    """Numbers of label sets; an empty value is a value, unless the naming says otherwise."""
+
+    def __init__(self, naming: Naming) -> None:
+        self._naming = naming
+        self._codes: dict[Labels, int] = {}
+
+    @property
+    def labels(self) -> list[Labels]:
+        return list(self._codes)
+
+    @property
+    def count(self) -> int:
+        return len(self._codes)
+
+    def numbered(self, frame: LogFrame) -> Int64s:
+        """The series of each row."""
+        codes, labels = grouped(frame, self._naming.names, without=self._naming.is_without)
+        if self._naming.drops_empty:
+            labels = [tuple(pair for pair in one if pair[1]) for one in labels]
+        return coded(labels, self._codes)[codes]
+
+
+# << Label sets of LogQL: an empty value is told from an absent label, until an operation builds new labels.
+# <<
+# << >>> filled((("a", ""), ("b", "1")))
+# << (('b', '1'),)
+# << >>> key_of(Matching(on=True, labels=("a",)))((("a", "1"), ("b", "2")))
+# << (('a', '1'),)
+
+
+def filled(labels: Labels) -> Labels:
+    """Without empty values."""
+    return labels if all(value for _, value in labels) else tuple(one for one in labels if one[1])
+
+
+def key_of(matching: Matching) -> Callable[[Labels], Labels]:
+    """What series of two sides are matched by; an empty label is as good as none."""
+    chosen = frozenset(matching.labels)
+    if matching.on:
+        return lambda labels: filled(kept_labels(labels, chosen))
+    return lambda labels: filled(without(labels, chosen))
+
+
+def groups_of(vector: Vector, grouping: Grouping | None) -> Groups:
+    """By these labels, without them, or all together."""
+    if grouping is None:
+        return grouped(vector.labels, (), is_without=False)
+    if not grouping.without:
+        return grouped(vector.labels, grouping.labels, is_without=False)
+    return grouped([filled(labels) for labels in vector.labels], grouping.labels, is_without=True)
+
+
+def numbered(labels: list[Labels]) -> tuple[Int64s, list[Labels]]:
+    """By row the number of its label set, and the distinct sets."""
+    codes: dict[Labels, int] = {}
+    return coded(labels, codes), list(codes)
+
+
+def by_labels(vector: Vector) -> Vector:
+    """Rows in the order of their labels."""
+    order = sorted(range(len(vector.labels)), key=vector.labels.__getitem__)
+    return vector.take(np.array(order, np.int64))

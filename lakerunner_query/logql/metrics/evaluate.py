@@ -1,0 +1,134 @@
+"""A metric query over logs at its evaluation times: the way in, and how answers of cut steps are joined.
+
+    answer = evaluate(parse_expr('sum (rate({job="api"} [5m]))'), LogSteps(start, step, count), source)
+
+Instant queries for a number give a scalar, all else vectors. Series come by their labels, but of an instant
+query with `sort` in it in the order in which they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lakerunner_query.errors import EvaluationError, Position
+from lakerunner_query.logql.lang.ast import (
+    Binary,
+    Grouping,
+    LabelReplace,
+    Literal,
+    RangeAggregation,
+    SampleExpr,
+    VectorAggregation,
+    VectorOf,
+)
+from lakerunner_query.logql.metrics.context import Context, LogSteps, Options, by_labels
+from lakerunner_query.logql.metrics.demand import pushed_grouping
+from lakerunner_query.logql.metrics.ranges import range_aggregation
+from lakerunner_query.logql.metrics.vectors import (
+    SORTS,
+    Value,
+    aggregate,
+    check_times,
+    operate,
+    replace_label,
+)
+from lakerunner_query.logql.pipeline import LogSource
+from lakerunner_query.vectors.rows import beside, merged, occupied, stacked
+from lakerunner_query.vectors.vector import Scalar, Vector
+
+# << The walk over the tree of a metric query: each kind of expression to what evaluates it.
+
+
+def walk(context: Context, expr: SampleExpr) -> Value:
+    match expr:
+        case RangeAggregation():
+            return _ranged(context, expr, None)
+        case VectorAggregation():
+            return _aggregated(context, expr)
+        case Binary(left=left, right=right):
+            return operate(context, expr, walk(context, left), walk(context, right))
+        case LabelReplace(expr=inner, position=position):
+            return replace_label(expr, _vector(walk(context, inner), position))
+        case Literal(value=value):
+            return Scalar(np.full(context.steps.count, value))
+        case VectorOf(value=value):
+            shape = (1, context.steps.count)
+            return Vector([()], np.full(shape, value), np.ones(shape, np.bool_))
+
+
+def _aggregated(context: Context, expr: VectorAggregation) -> Vector:
+    check_times(context, expr)
+    below = expr.expr
+    if isinstance(below, RangeAggregation):
+        vector = _ranged(context, below, pushed_grouping(expr))
+    else:
+        vector = _vector(walk(context, below), expr.position)
+    return aggregate(context, expr, vector)
+
+
+def _ranged(context: Context, expr: RangeAggregation, pushed: Grouping | None) -> Vector:
+    """The same range aggregation often stands on both sides of an operator."""
+    asked = (expr, pushed)
+    if asked not in context.answered:
+        context.answered[asked] = range_aggregation(context, expr, pushed)
+    return context.answered[asked]
+
+
+def _vector(value: Value, position: Position) -> Vector:
+    if isinstance(value, Vector):
+        return value
+    raise EvaluationError("expected series, found a number", position)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    value: Scalar | Vector
+    is_ordered: bool = False
+    """The order of the series is part of the answer."""
+
+
+def evaluate(expr: SampleExpr, steps: LogSteps, source: LogSource, options: Options | None = None) -> Answer:
+    value = walk(Context(steps, source, options or Options()), expr)
+    if isinstance(value, Scalar):
+        return Answer(value if steps.is_instant else _as_series(value))
+    is_ordered = steps.is_instant and has_order(expr)
+    vector = merged(occupied(value))
+    return Answer(vector if is_ordered else by_labels(vector), is_ordered)
+
+
+def joined(answers: Sequence[Answer]) -> Answer:
+    """Of runs of steps, one after the other in time."""
+    if len(answers) == 1:
+        return answers[0]
+    vectors = [answer.value for answer in answers if isinstance(answer.value, Vector)]
+    widths = [vector.present.shape[1] for vector in vectors]
+    parts = []
+    for place, vector in enumerate(vectors):
+        before, behind = sum(widths[:place]), sum(widths[place + 1 :])
+        parts.append(beside([_blank(vector, before), vector, _blank(vector, behind)]))
+    return Answer(by_labels(merged(stacked(parts))))
+
+
+def has_order(expr: SampleExpr) -> bool:
+    """Whether anything in it is sorted."""
+    match expr:
+        case VectorAggregation(op=op, expr=inner):
+            return op in SORTS or has_order(inner)
+        case LabelReplace(expr=inner):
+            return has_order(inner)
+        case Binary(left=left, right=right):
+            return has_order(left) or has_order(right)
+        case _:
+            return False
+
+
+def _as_series(number: Scalar) -> Vector:
+    return Vector([()], number.values[None, :], np.ones((1, len(number.values)), np.bool_))
+
+
+def _blank(vector: Vector, steps: int) -> Vector:
+    shape = (len(vector.labels), steps)
+    return Vector(vector.labels, np.zeros(shape), np.zeros(shape, np.bool_))

@@ -1,0 +1,205 @@
+"""`| level="error" and (took > 1s or size > 1MB)`: rows whose labels meet a condition.
+
+Texts are compared for every row, absent ones as empty. Numbers, durations and sizes need the label; a value
+that is none keeps the row and gives it `__error__="LabelFilterErr"`, unless it has an error already. The
+right side of an `or` is looked at only where the left does not hold, so only there it can fail; `and` always
+looks at both.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakerunner_query.errors import ParseError
+from lakerunner_query.gotext.conversions import converted, duration_ns, number, size
+from lakerunner_query.gotext.regexp import anchored, literal
+from lakerunner_query.logql.frame import ERROR, ERROR_DETAILS, LogFrame, absent, column_of, has_text, holds
+from lakerunner_query.logql.kernels.addresses import holding_rows
+from lakerunner_query.logql.kernels.logfmt import matching_rows
+from lakerunner_query.logql.kernels.strings import containing_rows, text_of
+from lakerunner_query.logql.lang.ast import (
+    CompareOp,
+    LabelAnd,
+    LabelCompare,
+    LabelCondition,
+    LabelFilter,
+    LabelIp,
+    LabelMatch,
+    LabelOr,
+    LineFilter,
+    Unit,
+)
+from lakerunner_query.logql.stages.extract import LABEL_FILTER, failed
+from lakerunner_query.logql.stages.pattern_regexp import filter_pattern
+from lakerunner_query.syntax import Matcher, MatchOp
+from resources.arrays import Doubles, Flags, UInt64s
+
+# << Addresses in texts: which of them hold one that is equal to, between, or within others.
+# <<
+# <<     ip("10.0.0.0/8") on "client 10.0.0.7:80"  ->  yes
+# <<
+# << A pattern is an address, a range `a-b`, or a prefix, of IPv4 or IPv6.
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class AddressPatternError(ValueError):
+    """The text in `ip("…")` is no address, range or prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRange:
+    first: Address
+    last: Address
+
+    def held_by(self, texts: pa.StringArray) -> Flags:
+        """Which texts hold an address of the range."""
+        text = text_of(texts)
+        is_v6 = self.first.version == 6
+        found: Flags = holding_rows(text.data, text.offsets, is_v6, _halves(self.first), _halves(self.last))
+        return found
+
+
+def address_range(pattern: str) -> AddressRange:
+    """What `ip("…")` stands for."""
+    try:
+        if "-" in pattern:
+            first, last = map(ipaddress.ip_address, pattern.split("-"))
+            return AddressRange(first, last)
+        if "/" in pattern:
+            network = ipaddress.ip_network(pattern, strict=False)
+            return AddressRange(network[0], network[-1])
+        address = ipaddress.ip_address(pattern)
+    except ValueError:
+        raise AddressPatternError(f"ip: invalid pattern: {pattern}") from None
+    return AddressRange(address, address)
+
+
+def _halves(address: Address) -> UInt64s:
+    return np.array([int(address) >> 64, int(address) & (1 << 64) - 1], np.uint64)
+
+
+# << `|= "a" or "b"`, `|~ "x.*y"`, `|> "<_> done"`, `|= ip("10.0.0.0/8")`: rows whose line holds something.
+
+
+def line_filter(frame: LogFrame, stage: LineFilter) -> LogFrame:
+    return frame.keep(passing(frame.line, stage))
+
+
+def passing(lines: pa.StringArray, stage: LineFilter) -> Flags:
+    """Which lines the filter lets through: those that match any alternative, or those that match none."""
+    found = np.zeros(len(lines), np.bool_)
+    for flags in _alternatives(lines, stage):
+        found |= flags
+    return ~found if stage.op.is_negative else found
+
+
+def _alternatives(lines: pa.StringArray, stage: LineFilter) -> Iterator[Flags]:
+    for value in stage.values:
+        if stage.op.is_pattern:
+            pattern = filter_pattern(value, stage.position)
+            text = text_of(lines)
+            about = pattern.parts, pattern.literals, pattern.literal_offsets
+            yield matching_rows(text.data, text.offsets, *about)
+        elif stage.op.is_regex and literal(value) is None:
+            yield pc.match_substring_regex(lines, value).to_numpy(False)
+        else:
+            needle = np.frombuffer(value.encode() or b"\0", np.uint8)[: len(value.encode())]
+            text = text_of(lines)
+            yield containing_rows(text.data, text.offsets, needle)
+    for value in stage.ips:
+        try:
+            yield address_range(value).held_by(lines)
+        except AddressPatternError as error:
+            raise ParseError(str(error), stage.position) from None
+
+
+_CONVERT: dict[Unit, Callable[[str], float]] = {
+    Unit.NUMBER: number,
+    Unit.DURATION: duration_ns,
+    Unit.BYTES: size,
+}
+_COMPARE: dict[CompareOp, Callable[[Doubles, float], Flags]] = {
+    CompareOp.EQUAL: np.equal,
+    CompareOp.NOT_EQUAL: np.not_equal,
+    CompareOp.GREATER: np.greater,
+    CompareOp.GREATER_EQUAL: np.greater_equal,
+    CompareOp.LESS: np.less,
+    CompareOp.LESS_EQUAL: np.less_equal,
+}
+
+
+def label_filter(frame: LogFrame, stage: LabelFilter) -> LogFrame:
+    frame, kept = tested(frame, stage.condition)
+    return frame.keep(kept)
+
+
+def tested(frame: LogFrame, condition: LabelCondition) -> tuple[LogFrame, Flags]:
+    """The frame with the errors of conversions, and which rows meet the condition."""
+    return _tested(frame, condition, np.ones(frame.count, np.bool_))
+
+
+def _tested(frame: LogFrame, condition: LabelCondition, asked: Flags) -> tuple[LogFrame, Flags]:
+    """The frame with the errors of conversions, and which of the rows asked for meet the condition."""
+    match condition:
+        case LabelMatch(matcher):
+            return frame, asked & matches(frame, matcher)
+        case LabelCompare():
+            return _compared(frame, condition, asked)
+        case LabelIp():
+            return frame, asked & _has_address(frame, condition)
+        case LabelAnd(left, right):
+            frame, first = _tested(frame, left, asked)
+            frame, second = _tested(frame, right, asked)
+            return frame, first & second
+        case LabelOr(left, right):
+            frame, first = _tested(frame, left, asked)
+            frame, second = _tested(frame, right, asked & ~first)
+            return frame, first | second
+
+
+def matches(frame: LogFrame, matcher: Matcher) -> Flags:
+    """Which rows a matcher of texts holds for; to filters the details of an error are always empty."""
+    hidden = matcher.name == ERROR_DETAILS
+    column = absent(frame.count) if hidden else column_of(frame, matcher.name)
+    found = holds(column, lambda values: _text_test(values, matcher))
+    return ~found if matcher.op.is_negative else found
+
+
+def _text_test(values: pa.StringArray, matcher: Matcher) -> pa.BooleanArray:
+    if matcher.op in {MatchOp.EQUAL, MatchOp.NOT_EQUAL}:
+        return pc.equal(values, matcher.value)
+    return pc.match_substring_regex(values, anchored(matcher.value))
+
+
+def _compared(frame: LogFrame, condition: LabelCompare, asked: Flags) -> tuple[LogFrame, Flags]:
+    column = column_of(frame, condition.name)
+    if not len(column.values):
+        return frame, np.zeros(frame.count, np.bool_)
+    found = converted(column.values, _CONVERT[condition.unit])
+    bound = round(condition.value * 1e9) if condition.unit is Unit.DURATION else condition.value
+    by_code = _COMPARE[condition.op](found.numbers, bound)
+    wrong = np.zeros(len(by_code), np.bool_)
+    wrong[list(found.failures)] = True
+    there = asked & (column.codes >= 0)
+    fails = there & wrong[column.codes]
+    if fails.any():
+        rows = np.flatnonzero(fails & ~has_text(frame, ERROR)).astype(np.int64)
+        text_of_code = [found.failures.get(code, "") for code in range(len(by_code))]
+        frame = failed(frame, rows, LABEL_FILTER, column.codes[rows], text_of_code)
+    return frame, there & (by_code | wrong)[column.codes]
+
+
+def _has_address(frame: LogFrame, condition: LabelIp) -> Flags:
+    """A row with an error is kept, one without the label is not."""
+    column = column_of(frame, condition.name)
+    wanted = address_range(condition.pattern)
+    found = holds(column, lambda values: pa.array(wanted.held_by(values)))
+    there = column.codes >= 0
+    return has_text(frame, ERROR) | (there & (~found if condition.negative else found))
