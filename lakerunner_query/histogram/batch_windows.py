@@ -66,7 +66,7 @@ def dense_of(histograms: Objects) -> Dense | None:
     return Dense(sheet.model, sheet.positive, sheet.negative, sheet.numbers, columns.hints)
 
 
-def growth(
+def batch_growth(
     dense: Dense, times: Int64s, low: Int64s, high: Int64s, ends: Int64s, width: int, function: Function
 ) -> Doubles:
     """`rate`, `increase` and `delta` of windows with at least two samples, drawn out to their edges."""

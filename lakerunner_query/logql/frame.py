@@ -102,7 +102,7 @@ class LogFrame:
 # << label without a name (`json` makes it of an empty key) groups nothing.
 
 
-def grouped(
+def grouped_rows(
     frame: LogFrame, labels: Iterable[str] | None = None, *, without: bool = False
 ) -> tuple[Int32s, list[Labels]]:
     """By these labels, by all but these, or by all there are; groups in the order they appear."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakerunner_query.errors import ParseError
 from lakerunner_query.logql import pipeline
-from lakerunner_query.logql.frame import Category, Column, LogFrame, grouped
+from lakerunner_query.logql.frame import Category, Column, LogFrame, grouped_rows
 from lakerunner_query.logql.lang.ast import Assign, LabelFormat, LineFormat, Rename, Stage
 from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.logql.pipeline import Demand
@@ -28,7 +28,7 @@ def formatted(stage: Stage, labels: dict[str, str], line: str, ns: int) -> tuple
     }
     frame = LogFrame(np.array([ns], np.int64), pa.array([line], pa.string()), columns)
     frame = pipeline.apply(frame, [stage], Demand(None), NOW_NS)
-    return frame.line[0].as_py(), dict(grouped(frame)[1][0])
+    return frame.line[0].as_py(), dict(grouped_rows(frame)[1][0])
 
 
 def line_formatter(case: Case) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.logql.frame import LogFrame, grouped
+from lakerunner_query.logql.frame import LogFrame, grouped_rows
 from lakerunner_query.logql.lang.ast import Grouping, LogRange, Matching, RangeAggregation
 from lakerunner_query.logql.pipeline import LogSource
 from lakerunner_query.vectors.labels import Groups, coded, grouped, without
@@ -148,7 +148,7 @@ class SeriesTable:
 
     def numbered(self, frame: LogFrame) -> Int64s:
         """The series of each row."""
-        codes, labels = grouped(frame, self._naming.names, without=self._naming.is_without)
+        codes, labels = grouped_rows(frame, self._naming.names, without=self._naming.is_without)
         if self._naming.drops_empty:
             labels = [tuple(pair for pair in one if pair[1]) for one in labels]
         return coded(labels, self._codes)[codes]

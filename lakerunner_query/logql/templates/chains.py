@@ -60,7 +60,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ColumnChain:
     source: Source
     label: str
     """Of a label, its name."""
@@ -82,7 +82,7 @@ _LAST = frozenset(
 _SOURCES = {"__line__": Source.LINE, "__timestamp__": Source.TIME}
 
 
-def chain_of(action: Action) -> Chain | None:
+def chain_of(action: Action) -> ColumnChain | None:
     pipeline = action.pipeline
     if pipeline.variables or len(pipeline.commands[0].words) == 0:
         return None
@@ -96,7 +96,7 @@ def chain_of(action: Action) -> Chain | None:
             return None
         kind = STRING if step.function.name in _OF_TEXT else None
     found = tuple(step for step in steps if step is not None)
-    return Chain(source, label, found) if found else None
+    return ColumnChain(source, label, found) if found else None
 
 
 def _start(pipeline: Pipeline) -> tuple[Source, str, list[Step | None]] | None:
@@ -162,7 +162,7 @@ _AT_ONCE: dict[str, Callable[[list[str], tuple[Any, ...], tuple[Any, ...]], list
 """Functions that Arrow does for all values in one call; None where it may not."""
 
 
-def chained(chain: Chain, values: list[Any], row: Row, budget: Budget) -> list[str] | None:
+def chained(chain: ColumnChain, values: list[Any], row: Row, budget: Budget) -> list[str] | None:
     try:
         for step in chain.steps:
             values = _stepped(step, values, row, budget)
@@ -277,7 +277,7 @@ class Label:
 class Computed:
     nodes: tuple[Node, ...]
     reads: Reads
-    chain: Chain | None = None
+    chain: ColumnChain | None = None
     """How to make the same text without a run of the template, where that is possible."""
 
 

@@ -23,7 +23,7 @@ from lakerunner_query.gotext.time import Time
 from lakerunner_query.gotext.values import ExecutionError, Labels, Row, from_bytes
 from lakerunner_query.logql.frame import ABSENT, Column, LogFrame
 from lakerunner_query.logql.templates.chains import (
-    Chain,
+    ColumnChain,
     Computed,
     Label,
     Piece,
@@ -156,7 +156,7 @@ def _run(execution: Execution, piece: Computed) -> tuple[str, str | None]:
         raise LimitExceededError("a template calls templates too deeply; nest it less") from error
 
 
-def _chain_values(chain: Chain, frame: LogFrame, firsts: Int64s) -> list[Any]:
+def _chain_values(chain: ColumnChain, frame: LogFrame, firsts: Int64s) -> list[Any]:
     if chain.source is Source.TIME:
         return [Time(ns) for ns in frame.tsns[firsts].tolist()]
     if chain.source is Source.LINE:

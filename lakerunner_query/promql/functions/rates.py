@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from lakerunner_query.histogram.arithmetic import add, divide, scale
-from lakerunner_query.histogram.batch_windows import any_within, growth
+from lakerunner_query.histogram.batch_windows import any_within, batch_growth
 from lakerunner_query.histogram.growth import Growth, Note, growth, step_growth
 from lakerunner_query.histogram.model import Hint, Histogram, IncompatibleHistogramsError, compact
 from lakerunner_query.promql.context import Context
@@ -321,7 +321,7 @@ def _all_at_once(windows: Ranged, mixture: Mixture, function: Function) -> Objec
             windows.notes.not_a_gauge(mixture.name)
     elif any_within(is_gauge, low, high).any():
         windows.notes.not_a_counter(mixture.name)
-    numbers = growth(dense, mixture.times, low, high, ends, windows.windows.range, function)
+    numbers = batch_growth(dense, mixture.times, low, high, ends, windows.windows.range, function)
     found[steps] = dense.histograms(numbers, [Hint.GAUGE] * len(steps))
     return found
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.logql.frame import ABSENT, Category, Column, LogFrame, grouped
+from lakerunner_query.logql.frame import ABSENT, Category, Column, LogFrame, grouped_rows
 from lakerunner_query.logql.lang.ast import Stage
 from lakerunner_query.logql.pipeline import Buckets
 from lakerunner_query.vectors.vector import Labels
@@ -176,7 +176,7 @@ class Counter:
     def _add(self, labels: dict[str, Column], bucket: Int64s, lines: Int64s, sizes: Int64s | None) -> None:
         if len(bucket):
             texts = pa.repeat(pa.scalar("", pa.string()), len(bucket))
-            codes, sets = grouped(LogFrame(bucket, texts, labels))
+            codes, sets = grouped_rows(LogFrame(bucket, texts, labels))
             numbers = np.array([self._codes.setdefault(one, len(self._codes)) for one in sets], np.int64)
             self._parts.append(Part(numbers[codes], bucket, lines, sizes))
             if sum(len(part.lines) for part in self._parts) > self._most:

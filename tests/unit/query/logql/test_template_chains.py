@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakerunner_query.logql.templates import columns
 from lakerunner_query.logql.templates.chains import Computed, Template, compiled
 from lakerunner_query.logql.templates.columns import Rendered, rendered
 from tests.unit.query.logql.template_frames import NOW_NS, frame_of
@@ -82,6 +83,6 @@ def test_no_chains(text: str) -> None:
 
 
 def test_a_chain_does_not_run_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendering, "Execution", None)
+    monkeypatch.setattr(columns, "Execution", None)
     found = rendered(compiled('{{.a | upper | replace "A" "-"}}'), frame_of({"a": ["abc", "bca"]}), NOW_NS)
     assert found.texts.to_pylist() == ["-BC", "BC-"]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lakerunner_query.errors import QueryError
 from lakerunner_query.gotext.template.execute import Execution
+from lakerunner_query.logql.templates import columns
 from lakerunner_query.logql.templates.chains import Computed, Label, Plain, compiled
 from lakerunner_query.logql.templates.columns import rendered
 from tests.unit.query.logql.template_frames import NOW_NS, frame_of
@@ -89,7 +90,7 @@ def test_a_piece_runs_once_per_distinct_input(monkeypatch: pytest.MonkeyPatch) -
             ran.append(given)
             super().__init__(*given)
 
-    monkeypatch.setattr(rendering, "Execution", Counted)
+    monkeypatch.setattr(columns, "Execution", Counted)
     frame = frame_of({"a": ["x", "y", "x", None] * 50, "b": [str(row) for row in range(200)]})
     rendered(compiled("{{print .a 1}}{{.b}}"), frame, NOW_NS)
     assert len(ran) == 3

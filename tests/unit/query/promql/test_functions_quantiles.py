@@ -7,6 +7,7 @@ import math
 import pytest
 
 from lakerunner_query.errors import SAME_LABELS, EvaluationError
+from lakerunner_query.promql.functions import histograms
 from lakerunner_query.promql.functions.histograms import bound_of, open_metrics
 from lakerunner_query.vectors.vector import Steps
 from tests.unit.query.promql.functions_at_hand import answer, asked, labels, ranged, said, source_of
@@ -31,7 +32,7 @@ def test_each_group_of_bounds_is_a_histogram() -> None:
 def test_answers_do_not_depend_on_how_many_are_worked_on_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     many = "\n".join(f'b{{i="{i}", le="{le}"}} {i + 1} {2 * i + 2}' for i in range(7) for le in ("1", "+Inf"))
     together = ranged(many, "histogram_quantile(0.5, b)", 0, 60, 60)
-    monkeypatch.setattr(bucketed, "MANY_CELLS", 9)
+    monkeypatch.setattr(histograms, "MANY_CELLS", 9)
     assert ranged(many, "histogram_quantile(0.5, b)", 0, 60, 60) == together
     assert together == {labels(i=str(i)): [0.5, 0.5] for i in range(7)}
 

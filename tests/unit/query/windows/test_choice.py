@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.windows import functions
+from lakerunner_query.windows import functions, rollup_choice
 from lakerunner_query.windows.functions import Grid
 from lakerunner_query.windows.rollup_choice import Piece, choose, serving_of
 from resources.lake.frequency import DAY, FIVE_MINUTES, HOUR, MINUTE, ROLLUPS, TEN_SECONDS
@@ -30,7 +30,7 @@ def told(pieces: tuple[Piece, ...]) -> list[tuple[int, float, float]]:
     return [(p.frequency_ms, p.from_ns / HOUR_NS, p.to_ns / HOUR_NS) for p in pieces]
 
 
-@pytest.mark.parametrize("module", [choice, functions, offsets])
+@pytest.mark.parametrize("module", [rollup_choice, functions])
 def test_examples_in_docstrings(module: object) -> None:
     results = doctest.testmod(module)  # type: ignore[arg-type]
     assert results.attempted > 0

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_query.logql import pipeline
-from lakerunner_query.logql.frame import Category, Column, LogFrame, grouped
+from lakerunner_query.logql.frame import Category, Column, LogFrame, grouped_rows
 from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.logql.pipeline import Demand
 
@@ -32,7 +32,7 @@ def applied(frame: LogFrame, query: str, demand: Demand = ALL) -> LogFrame:
 
 def labels_of(frame: LogFrame) -> dict[int, Texts]:
     """By number of the line."""
-    codes, sets = grouped(frame)
+    codes, sets = grouped_rows(frame)
     return {int(row): dict(sets[code]) for row, code in zip(frame.tsns, codes, strict=True)}
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakerunner_query.logql.frame import ABSENT, Category, Column, LogFrame, grouped
+from lakerunner_query.logql.frame import ABSENT, Category, Column, LogFrame, grouped_rows
 
 VALUES = ("", "x", "y", "z")
 ROWS = st.lists(st.tuples(*(st.integers(ABSENT, len(VALUES) - 1) for _ in "abc")), max_size=60)
@@ -30,7 +30,7 @@ def expected(row: tuple[int, ...], names: set[str]) -> tuple[tuple[str, str], ..
 def test_rows_are_in_the_group_of_their_labels(
     rows: list[tuple[int, ...]], named: set[str], without: bool
 ) -> None:
-    codes, sets = grouped(frame_of_codes(rows), named, without=without)
+    codes, sets = grouped_rows(frame_of_codes(rows), named, without=without)
     names = set("abc") - named if without else named
     assert [sets[code] for code in codes] == [expected(row, names) for row in rows]
     assert len(set(sets)) == len(sets)
@@ -38,7 +38,7 @@ def test_rows_are_in_the_group_of_their_labels(
 
 
 def test_all_labels_group_when_none_are_named() -> None:
-    codes, sets = grouped(frame_of_codes([(1, 2, ABSENT), (1, 2, 0), (1, 2, ABSENT)]))
+    codes, sets = grouped_rows(frame_of_codes([(1, 2, ABSENT), (1, 2, 0), (1, 2, ABSENT)]))
     assert codes.tolist() == [0, 1, 0]
     assert sets == [(("a", "x"), ("b", "y")), (("a", "x"), ("b", "y"), ("c", ""))]
 
@@ -52,6 +52,6 @@ def test_many_combinations_have_numbers_of_their_own() -> None:
         "b": Column(codes // 100, values, Category.PARSED),
     }
     frame = LogFrame(np.zeros(count, np.int64), pa.array([""] * count), labels)
-    found, sets = grouped(frame)
+    found, sets = grouped_rows(frame)
     assert found.tolist() == codes.tolist()
     assert sets[4321] == (("a", "21"), ("b", "43"))

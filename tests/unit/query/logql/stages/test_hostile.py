@@ -23,14 +23,14 @@ def test_ten_thousand_labels_of_one_line() -> None:
 
 
 def test_too_many_labels_of_too_many_lines_are_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placing, "MOST_CELLS", 10)
+    monkeypatch.setattr(extract, "MOST_CELLS", 10)
     with pytest.raises(LimitExceededError, match="a parser makes 4 labels of 3 lines; keep the wanted ones"):
         applied(frame_of(["a=1 b=2", "c=3", "d=4"]), "| logfmt")
     assert len(applied(frame_of(["a=1 b=2", "c=3", "d=4"]), "| logfmt | keep a").labels) == 1
 
 
 def test_too_many_keys_are_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "MOST_PATHS", extract.FEW_PATHS)
+    monkeypatch.setattr(extract, "MOST_PATHS", extract.FEW_PATHS)
     with pytest.raises(LimitExceededError, match="different keys; name the wanted ones"):
         applied(frame_of([f"k{number}=1" for number in range(1000)]), "| logfmt")
 
