@@ -25,9 +25,8 @@ from lakerunner_query.execute.units import log_units
 from lakerunner_query.execute.work import UnitReport, decode_answer
 from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.logql.lang.parser import parse
-from lakerunner_query.plan.build import LogRange, build
 from lakerunner_query.plan.explain import explain
-from lakerunner_query.plan.logical import Nothing
+from lakerunner_query.plan.logql import LogRange, Nothing, build
 from lakerunner_query.plan.optimise import Optimised, optimise
 from resources.index.types import Segment
 

@@ -29,7 +29,6 @@ from lakerunner_query.admission import Admission
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError, QueryTimeoutError
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
-from lakerunner_query.execute.log_metric_slices import LogSliceSizes, cut_log_steps, needed
 from lakerunner_query.execute.metric_answer import Kind, MetricAnswer, decode_metric_answer
 from lakerunner_query.execute.metric_merge import Collector, Joined
 from lakerunner_query.execute.work import LogMetricUnit, segment_ref
@@ -38,9 +37,10 @@ from lakerunner_query.logql.lang.ast import Literal, LogQuery, SampleExpr
 from lakerunner_query.logql.lang.printer import print_query
 from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.plan.explain import explain_pipeline
-from lakerunner_query.plan.log_metrics import LogReads, log_reads, ways
-from lakerunner_query.plan.logical import LOGS, Nothing
+from lakerunner_query.plan.logql import LOGS, Nothing
+from lakerunner_query.plan.logql_samples import LogReads, log_reads, ways
 from lakerunner_query.plan.optimise import improved
+from lakerunner_query.plan.slices import LogSliceSizes, cut_log_steps, needed_log_segments
 from resources.index.types import Segment
 
 Answer = TypeVar("Answer")
@@ -159,7 +159,7 @@ class LogMetricEngine:
                 start_ns=part.steps.start_ns,
                 step_ns=part.steps.step_ns,
                 steps=part.steps.count,
-                segments=tuple(map(segment_ref, needed(mine, distinct))),
+                segments=tuple(map(segment_ref, needed_log_segments(mine, distinct))),
                 now_ns=query.now_ns if NOW in query.text else 0,  # else the same unit as a second ago
                 max_series=self.limits.max_series,
             )

@@ -28,17 +28,16 @@ from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.metric_answer import MetricAnswer, decode_metric_answer
 from lakerunner_query.execute.metric_merge import Collector, Joined
 from lakerunner_query.execute.metric_shards import received, shard_units, with_shards
-from lakerunner_query.execute.metric_slices import (
-    SliceSizes,
+from lakerunner_query.execute.work import MetricUnit, ShardUnit, Unit, segment_ref
+from lakerunner_query.plan.promql import Reads, reads, rollups_for
+from lakerunner_query.plan.slices import (
+    SampleSliceSizes,
     cut_steps,
     narrowed,
     needed,
     rows_to_read,
     worth_reading,
 )
-from lakerunner_query.execute.work import MetricUnit, ShardUnit, Unit, segment_ref
-from lakerunner_query.plan.metrics import Reads, reads
-from lakerunner_query.plan.rollups import rollups_for
 from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.cursor import Features
@@ -110,13 +109,13 @@ class MetricEngine:
         dispatcher: Dispatcher,
         admission: Admission,
         limits: MetricLimits,
-        sizes: SliceSizes | None = None,
+        sizes: SampleSliceSizes | None = None,
     ) -> None:
         self._locator = locator
         self._dispatcher = dispatcher
         self._admission = admission
         self.limits = limits
-        self._sizes = sizes or SliceSizes()
+        self._sizes = sizes or SampleSliceSizes()
 
     async def prepare(self, text: str, asked: MetricRange) -> PreparedMetrics:
         timeout = min(asked.timeout_s or self.limits.timeout_s, self.limits.timeout_s)

@@ -16,8 +16,7 @@ from collections.abc import Iterator, Sequence
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.work import MetricUnit, ShardUnit
 from lakerunner_query.metric_engine import METRICS, MetricEngine, PreparedMetrics
-from lakerunner_query.plan.metrics import Reads
-from lakerunner_query.plan.shards import per_series
+from lakerunner_query.plan.promql import Reads, per_series
 from lakerunner_query.promql.lang.ast import Expr, Selector
 from lakerunner_query.promql.lang.printer import to_text
 from resources.index.types import Segment

@@ -35,7 +35,7 @@ from lakerunner_query.execute.work import (
 )
 from lakerunner_query.gathering import Gatherer
 from lakerunner_query.metric_engine import METRICS
-from lakerunner_query.plan.metrics import Reads
+from lakerunner_query.plan.promql import Reads
 from lakerunner_query.vectors.vector import Labels
 from resources.index.types import Segment
 

@@ -23,8 +23,7 @@ from lakerunner_query.execute.stream_answer import StreamsAnswer, decode_streams
 from lakerunner_query.execute.work import Missing, PatternsUnit, StreamsUnit, StreamsWanted, segment_ref
 from lakerunner_query.gathering import Gatherer
 from lakerunner_query.logql.lang.ast import LogQuery
-from lakerunner_query.plan.build import LogRange, build
-from lakerunner_query.plan.logical import LOGS, Nothing, ReadStreams
+from lakerunner_query.plan.logql import LOGS, LogRange, Nothing, ReadStreams, build
 from lakerunner_query.plan.optimise import optimise
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lakerunner_query.engine import Engine, Finished, Prepared
 from lakerunner_query.execute.work import ROWS
-from lakerunner_query.plan.build import LogRange
+from lakerunner_query.plan.logql import LogRange
 from resources.index.types import Segment
 from resources.lake.timecut import SECOND_NS
 

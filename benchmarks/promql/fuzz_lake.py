@@ -16,8 +16,8 @@ from benchmarks.promql.samples import Sampled
 from lakerunner_query.api import prometheus_json
 from lakerunner_query.errors import QueryError
 from lakerunner_query.execute.metric_merge import Joined
-from lakerunner_query.execute.metric_slices import SliceSizes
 from lakerunner_query.metric_engine import MetricRange
+from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.promql.lang.ast import Type
 from lakerunner_query.promql.lang.check import type_of
 from resources.lake.timecut import HOUR_NS, cut
@@ -25,8 +25,8 @@ from tests.golden.engine_lake import NS_PER_MS, ORG, EngineLake, gauge_table
 from tests.golden.lake_source import sample_table
 from tests.golden.memory_source import Sample
 
-SMALL = SliceSizes(rows=20_000, at_least=2_000)
-WHOLE = SliceSizes(rows=1 << 40, at_least=1 << 40)
+SMALL = SampleSliceSizes(rows=20_000, at_least=2_000)
+WHOLE = SampleSliceSizes(rows=1 << 40, at_least=1 << 40)
 INTERNAL = "internal"
 
 
@@ -40,7 +40,7 @@ class Lake(EngineLake):
 class LakeApi:
     """A lake of hour-wide segments, floats and histograms apart, and questions to it."""
 
-    def __init__(self, folder: Path, series: Sequence[Sampled], sizes: SliceSizes = SMALL) -> None:
+    def __init__(self, folder: Path, series: Sequence[Sampled], sizes: SampleSliceSizes = SMALL) -> None:
         self._lake = Lake(folder, sizes=sizes)
         self._runner = asyncio.Runner()
         ends = [int(t) * NS_PER_MS for one in series for t in (one.time_ms[0], one.time_ms[-1])]

@@ -13,7 +13,7 @@ from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.log_metric_engine import LogMetricRange
 from lakerunner_query.logql.lang.parser import parse_selector
 from lakerunner_query.moments import moment_ns
-from lakerunner_query.plan.build import LogRange
+from lakerunner_query.plan.logql import LogRange
 from lakerunner_query.stream_engine import StreamQuestion
 from resources.settings import Settings
 

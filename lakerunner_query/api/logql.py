@@ -14,7 +14,7 @@ from lakerunner_query.logql.lang.ast import Literal, LogQuery
 from lakerunner_query.logql.lang.parser import parsed
 from lakerunner_query.logql.lang.pretty import pretty
 from lakerunner_query.logql.lang.printer import selector_text
-from lakerunner_query.plan.log_metrics import log_ranges
+from lakerunner_query.plan.logql_samples import log_ranges
 
 
 class LogQLQuestion(msgspec.Struct, forbid_unknown_fields=True):

@@ -40,7 +40,7 @@ from lakerunner_query.engine import Finished
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError
 from lakerunner_query.execute.merge import Collected
 from lakerunner_query.log_metric_engine import JOINED_HERE, LogMetricRange, is_log_query
-from lakerunner_query.plan.build import LogRange
+from lakerunner_query.plan.logql import LogRange
 
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 NOT_INSTANT = (

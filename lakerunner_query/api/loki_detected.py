@@ -28,7 +28,7 @@ from lakerunner_query.engine import Engine, Finished
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.execute.merge import Collected
 from lakerunner_query.execute.work import ROWS
-from lakerunner_query.plan.build import LogRange
+from lakerunner_query.plan.logql import LogRange
 
 MOST_FIELDS = 1000
 SAMPLE = 100

@@ -32,7 +32,7 @@ from lakerunner_query.api.watching import QueryWatch
 from lakerunner_query.errors import InvalidRequestError, QueryError
 from lakerunner_query.log_metric_engine import is_log_query
 from lakerunner_query.moments import duration_ns
-from lakerunner_query.plan.build import LogRange
+from lakerunner_query.plan.logql import LogRange
 from lakerunner_query.tailing import Tail
 from resources.lake.timecut import SECOND_NS
 

@@ -15,8 +15,8 @@ import anyio
 from anyio.to_thread import run_sync
 
 from lakerunner_query.errors import IndexUnavailableError
-from lakerunner_query.plan.logical import ReadStreams
-from lakerunner_query.plan.metrics import Reads
+from lakerunner_query.plan.logql import ReadStreams
+from lakerunner_query.plan.promql import Reads
 from resources.index import postgres
 from resources.index.contract import QueryIndex
 from resources.index.types import ApiKey, Segment, SegmentQuery, TierView

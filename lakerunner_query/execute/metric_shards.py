@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lakerunner_query.execute.metric_slices import SliceSizes
 from lakerunner_query.execute.shard_answer import ShardAnswer, agree, decode_shard_answer
 from lakerunner_query.execute.work import MetricUnit, ShardUnit
-from lakerunner_query.plan.shards import per_series
+from lakerunner_query.plan.promql import per_series
+from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.promql.context import Options
 from lakerunner_query.promql.lang.ast import Expr
 
@@ -34,7 +34,7 @@ def received(body: bytes) -> Received:
 
 
 def shard_units(
-    unit: MetricUnit, expr: Expr, rows: int, workers: int, sizes: SliceSizes
+    unit: MetricUnit, expr: Expr, rows: int, workers: int, sizes: SampleSliceSizes
 ) -> tuple[ShardUnit, ...]:
     """The shards of a query that is one unit, one for each worker; none where nothing is gained.
 

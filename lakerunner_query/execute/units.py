@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lakerunner_query.execute.slices import Slice, SliceSizes, cut_slices
 from lakerunner_query.execute.work import LogUnit, segment_ref
-from lakerunner_query.plan.logical import TakeRows
+from lakerunner_query.plan.logql import TakeRows
+from lakerunner_query.plan.slices import RowSliceSizes, Slice, cut_slices
 from resources.index.types import Segment
 
-FOR_NEEDLES = SliceSizes(rows=16_000_000, bytes=2 << 30, first=1.0)
+FOR_NEEDLES = RowSliceSizes(rows=16_000_000, bytes=2 << 30, first=1.0)
 """Where words are looked for, most segments are not opened: a unit has many, and stops early by itself."""
 
 
 def log_units(
     plan: TakeRows,
     segments: Sequence[Segment],
-    sizes: SliceSizes | None = None,
+    sizes: RowSliceSizes | None = None,
     *,
     text: str,
     now_ns: int = 0,
 ) -> Iterator[LogUnit]:
     """Units in answering order, made one at a time: most queries stop early."""
     streams = plan.source.source
-    chosen = sizes or (FOR_NEEDLES if streams.words else SliceSizes())
+    chosen = sizes or (FOR_NEEDLES if streams.words else RowSliceSizes())
     for part in cut_slices(segments, streams.start_ns, streams.end_ns, reverse=plan.reverse, sizes=chosen):
         yield LogUnit(
             affinity=affinity(streams.org, streams.dataset, part),

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from lakerunner_query.logql.lang.ast import LabelFilter, LabelMatch, LineFilter, Stage
 from lakerunner_query.logql.lang.printer import matcher_text, stage_text
 from lakerunner_query.logql.pipeline import fallbacks
-from lakerunner_query.plan.logical import LogPlan, Nothing, RunStages, Words
+from lakerunner_query.plan.logql import LogPlan, Nothing, RunStages, Words
 from lakerunner_query.plan.optimise import Improved, Optimised
-from lakerunner_query.plan.rules.labels import stored_matches
+from lakerunner_query.plan.rules.filters import stored_matches
 
 
 def explain(optimised: Optimised) -> str:

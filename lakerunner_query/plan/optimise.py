@@ -12,24 +12,24 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from lakerunner_query.logql.lang.ast import LogQuery
-from lakerunner_query.plan.build import reading
-from lakerunner_query.plan.logical import LogPlan, Nothing, Pipeline, RunStages, TakeRows
-from lakerunner_query.plan.rules.bounds import empty_range, zero_limit
-from lakerunner_query.plan.rules.labels import stream_narrowing
-from lakerunner_query.plan.rules.lines import (
+from lakerunner_query.plan.logql import LogPlan, Nothing, Pipeline, RunStages, TakeRows, reading
+from lakerunner_query.plan.rules.filters import (
     drop_always_true,
     line_filters_first,
     literal_line_regex,
     never_matching_line,
     repeated_filters,
+    stream_narrowing,
 )
 from lakerunner_query.plan.rules.matchers import (
     contradicting_matchers,
+    empty_range,
     literal_label_regex,
+    matcher_terms,
     repeated_matchers,
     trivial_matchers,
+    zero_limit,
 )
-from lakerunner_query.plan.rules.terms import matcher_terms
 from lakerunner_query.plan.rules.words import demanded_words, not_pruning
 
 RequestRule = Callable[[TakeRows], LogPlan]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lakerunner_query.execute.work import SegmentRef
-from lakerunner_query.plan.logical import Words
+from lakerunner_query.plan.logql import Words
 from resources.lake.tokens import TokenBloom, token_hash
 from resources.store.errors import StoreError
 

@@ -22,10 +22,10 @@ from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.metric_answer import encode_metric_answer
 from lakerunner_query.execute.metric_merge import Joined
-from lakerunner_query.execute.metric_slices import SliceSizes
 from lakerunner_query.execute.shard_answer import encode_shard_answer
 from lakerunner_query.execute.work import MetricUnit, ShardUnit, Unit
 from lakerunner_query.metric_engine import MetricEngine, MetricLimits, MetricRange
+from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.metrics.opening import MetricOpener
@@ -90,7 +90,7 @@ class LocalDispatcher:
 class EngineLake:
     """A lake of hour-wide segments, and questions to it."""
 
-    def __init__(self, folder: Path, workers: int = 2, sizes: SliceSizes | None = None) -> None:
+    def __init__(self, folder: Path, workers: int = 2, sizes: SampleSliceSizes | None = None) -> None:
         self.index = Segments()
         store = open_store(f"file://{folder}/lake", Settings.load({}))
         opener = MetricOpener(SegmentCache(folder / "cache", 1 << 30, store), store, 1 << 28)

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from lakerunner_query.errors import QueryError
-from lakerunner_query.execute.metric_slices import steady_parts
 from lakerunner_query.execute.shard_answer import (
     ShardAnswer,
     agree,
     decode_shard_answer,
     encode_shard_answer,
 )
-from lakerunner_query.plan.shards import per_series
+from lakerunner_query.plan.promql import per_series
+from lakerunner_query.plan.slices import steady_parts
 from lakerunner_query.promql.context import Options
 from lakerunner_query.promql.evaluate import evaluate, evaluate_parts, settle
 from lakerunner_query.promql.lang.ast import Expr

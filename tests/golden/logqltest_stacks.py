@@ -9,11 +9,11 @@ from typing import Protocol
 import numpy as np
 
 from lakerunner_query.errors import QueryError
-from lakerunner_query.execute.log_metric_slices import LogSliceSizes
 from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.logql.lang.parser import parse_expr
 from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.logql.metrics.evaluate import Answer, evaluate, joined
+from lakerunner_query.plan.slices import LogSliceSizes
 from lakerunner_query.vectors.vector import Scalar
 from tests.golden.log_lake import LogLake
 from tests.golden.log_memory_source import LogMemorySource

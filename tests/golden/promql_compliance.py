@@ -20,14 +20,14 @@ import numpy as np
 
 from lakerunner_query.errors import QueryError
 from lakerunner_query.execute.metric_merge import Joined
-from lakerunner_query.execute.metric_slices import SliceSizes
+from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.vectors.vector import Labels
 from tests.golden.engine_lake import EngineLake
 
 END_MS = (1_767_225_600 + 9_000) * 1000
 START_MS, STEP_MS = END_MS - 600_000, 10_000
 TOLERANCE = 1e-5
-SMALL = SliceSizes(rows=20_000, at_least=1_000)
+SMALL = SampleSliceSizes(rows=20_000, at_least=1_000)
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 

@@ -13,10 +13,9 @@ from dataclasses import replace
 from lakerunner_query.gotext import regexp
 from lakerunner_query.gotext.regexp_words import required
 from lakerunner_query.logql.lang.ast import FilterOp, LineFilter, Stage
-from lakerunner_query.plan.logical import Pipeline, RunStages, Words
-from lakerunner_query.plan.rules.labels import stored_matches
-from lakerunner_query.plan.rules.lines import CHANGES_LINES
-from lakerunner_query.plan.rules.terms import MAX_TERMS, MAX_VALUES
+from lakerunner_query.plan.logql import Pipeline, RunStages, Words
+from lakerunner_query.plan.rules.filters import CHANGES_LINES, stored_matches
+from lakerunner_query.plan.rules.matchers import MAX_TERMS, MAX_VALUES
 from lakerunner_query.syntax import Matcher, MatchOp
 from resources.lake.tokens import inner_tokens, tokens
 

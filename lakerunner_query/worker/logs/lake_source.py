@@ -18,7 +18,7 @@ from lakerunner_query.logql.frame import LogFrame
 from lakerunner_query.logql.lang.ast import Drop as DropStage
 from lakerunner_query.logql.lang.ast import Keep, LabelFilter, LogQuery, Stage
 from lakerunner_query.logql.pipeline import Buckets, Demand, wanted_by
-from lakerunner_query.plan.logical import Nothing, RunStages
+from lakerunner_query.plan.logql import Nothing, RunStages
 from lakerunner_query.plan.optimise import improved
 from lakerunner_query.worker.logs.buckets import Counter
 from lakerunner_query.worker.logs.frames import MESSAGE, frame_of, scanned

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from lakerunner_query.logql.lang.parser import parse
-from lakerunner_query.plan.logical import Pipeline
+from lakerunner_query.plan.logql import Pipeline
 from lakerunner_query.plan.optimise import improved
 
 

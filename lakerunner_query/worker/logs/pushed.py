@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from lakerunner_query.gotext.regexp import for_duckdb
 from lakerunner_query.logql.lang.ast import LabelFilter, LabelMatch, LineFilter, Stage
-from lakerunner_query.plan.rules.labels import stored_matches
+from lakerunner_query.plan.rules.filters import stored_matches
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.worker.logs.sources import (
     EXTRACTED,

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.execute.slices import SliceSizes, cut_slices
 from lakerunner_query.execute.work import ROWS, LogUnit, UnitReport
 from lakerunner_query.logql.lang.ast import Stage
-from lakerunner_query.plan.logical import Nothing
+from lakerunner_query.plan.logql import Nothing
+from lakerunner_query.plan.slices import RowSliceSizes, cut_slices
 from lakerunner_query.worker.logs.candidates import RANK, Candidates, Taken
 from lakerunner_query.worker.logs.grouping import groups
 from lakerunner_query.worker.logs.planned import planned
@@ -56,7 +56,7 @@ class LogScanner:
         """Most segments do not hold the words; of the others, some after the other until there is enough."""
         segments, pruned = self._opener.worth_opening(unit.segments, wanted, cancellation)
         is_rare = 2 * len(segments) <= len(unit.segments)
-        sizes = SliceSizes(first=1.0) if is_rare else SliceSizes()
+        sizes = RowSliceSizes(first=1.0) if is_rare else RowSliceSizes()
         reports = [report(pruned, Read(), unit.start_ns, unit.end_ns)]
         parts, left = [ROWS.empty_table()], unit.limit
         for part in cut_slices(segments, unit.start_ns, unit.end_ns, reverse=unit.reverse, sizes=sizes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakerunner_query.plan.logical import ReadStreams
+from lakerunner_query.plan.logql import ReadStreams
 from lakerunner_query.worker.blooms import Needles
 from lakerunner_query.worker.selection import Selection
 

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from litestar.testing import TestClient
 
 from lakerunner_query.execute import units
-from lakerunner_query.execute.slices import SliceSizes
 from lakerunner_query.execute.work import TOKEN_HEADER, LogUnit, decode_answer
 from lakerunner_query.logql.lang.parser import parse
-from lakerunner_query.plan.build import LogRange, build
-from lakerunner_query.plan.logical import TakeRows
+from lakerunner_query.plan.logql import LogRange, TakeRows, build
 from lakerunner_query.plan.optimise import optimise
+from lakerunner_query.plan.slices import RowSliceSizes
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.logs.grouping import groups
 from lakerunner_query.worker.logs.scan import LogScanner
@@ -83,7 +82,7 @@ def plan(
 
 
 def log_units(
-    planned: tuple[str, TakeRows], segments: list[Segment], sizes: SliceSizes | None = None
+    planned: tuple[str, TakeRows], segments: list[Segment], sizes: RowSliceSizes | None = None
 ) -> Iterator[LogUnit]:
     text, wanted = planned
     return units.log_units(wanted, segments, sizes, text=text)
@@ -117,8 +116,8 @@ def test_the_union_of_any_slices_is_the_single_slice(
     bound: list[int],
 ) -> None:
     wanted = plan(text, reverse=reverse, start=bound[0], end=bound[1])
-    cut = run(scanner, log_units(wanted, segments, SliceSizes(rows, 1 << 40, 1 << 40, first)))
-    whole = run(scanner, log_units(wanted, segments, SliceSizes(1 << 40, 1 << 60, 1 << 40, 1.0)))
+    cut = run(scanner, log_units(wanted, segments, RowSliceSizes(rows, 1 << 40, 1 << 40, first)))
+    whole = run(scanner, log_units(wanted, segments, RowSliceSizes(1 << 40, 1 << 60, 1 << 40, 1.0)))
     assert cut == whole
     assert cut == sorted(whole, key=lambda r: (r[0], r[1], r[3], r[4]), reverse=reverse)
 
@@ -127,7 +126,7 @@ def test_first_and_last_rows_of_every_limit_agree_with_the_whole(
     scanner: LogScanner, segments: list[Segment]
 ) -> None:
     text = '{service_name=~"web|db"}'
-    single = SliceSizes(1 << 40, 1 << 60, 1 << 40, 1.0)
+    single = RowSliceSizes(1 << 40, 1 << 60, 1 << 40, 1.0)
     whole = run(scanner, log_units(plan(text), segments, single))
     assert len(whole) == 400
     for limit in (1, 7, 399, 400, 500):
@@ -144,7 +143,7 @@ def test_a_column_of_two_types_keeps_both_spellings(lake: Lake, scanner: LogScan
         lake.write("types", [Line(4, "d", attributes={"v": "text"})]),
         lake.write("types", [Line(5, "e")]),
     ]
-    (unit,) = log_units(plan('{service_name="web"}'), made, SliceSizes(first=1.0))
+    (unit,) = log_units(plan('{service_name="web"}'), made, RowSliceSizes(first=1.0))
     table, _ = scanner.run(unit, Cancellation())
     shown = table["metadata"].to_pylist()
     assert [one.split('"v":')[1].rstrip("}") if '"v"' in one else None for one in shown] == [
@@ -167,7 +166,7 @@ def test_names_that_collide(lake: Lake, scanner: LogScanner) -> None:
 
 def test_files_whose_stream_ids_collide_are_scanned_apart(lake: Lake, scanner: LogScanner) -> None:
     made = [lake.write("clash", [Line(1, "a", "web")]), lake.write("clash", [Line(2, "b", "api")])]
-    (unit,) = log_units(plan('{service_name=~".+"}'), made, SliceSizes(first=1.0))
+    (unit,) = log_units(plan('{service_name=~".+"}'), made, RowSliceSizes(first=1.0))
     everything = Selection((), unit.start_ns, unit.end_ns)
     with scanner._opener.open(unit.segments, everything, Cancellation()) as files:
         from dataclasses import replace
@@ -216,7 +215,7 @@ def test_a_scan_beyond_the_memory_of_a_worker_says_what_to_narrow(lake: Lake, tm
     rng = random.Random(1)
     lines = [Line(i + 1, rng.randbytes(30_000).hex()) for i in range(400)]
     made = lake.write("long", lines)
-    (unit, *_) = log_units(plan('{service_name="web"} |= "a"'), [made], SliceSizes(first=1.0))
+    (unit, *_) = log_units(plan('{service_name="web"} |= "a"'), [made], RowSliceSizes(first=1.0))
     answer = asked_of_a_worker(lake, tmp_path, unit, memory_mb=20)
     assert (answer.status_code, answer.json()["code"]) == (422, "limit_exceeded")
     assert "narrow the time range" in answer.json()["message"]

@@ -7,9 +7,8 @@ import pytest
 from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.logql.lang.printer import matcher_text, print_query
-from lakerunner_query.plan.build import LogRange, build
 from lakerunner_query.plan.explain import explain
-from lakerunner_query.plan.logical import Nothing, TakeRows
+from lakerunner_query.plan.logql import LogRange, Nothing, TakeRows, build
 from lakerunner_query.plan.optimise import RULES, optimise
 from resources.lake.terms import alternatives
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakerunner_query.execute.slices import SliceSizes, cut_slices
+from lakerunner_query.plan.slices import RowSliceSizes, cut_slices
 from resources.index.types import Segment
 from resources.lake.layout import Signal
 
@@ -25,7 +25,7 @@ segments = st.lists(
     st.tuples(st.integers(-500, 500), st.integers(0, 300), st.integers(1, 5000)), max_size=25
 ).map(lambda found: [segment(i, low, low + width, rows) for i, (low, width, rows) in enumerate(found)])
 sizes = st.builds(
-    SliceSizes,
+    RowSliceSizes,
     st.integers(1, 5000),
     st.integers(100, 100_000),
     st.integers(1, 50),
@@ -37,7 +37,7 @@ bounds = st.tuples(st.integers(-600, 600), st.integers(-600, 600)).map(sorted)
 
 @given(segments, sizes, bounds, st.booleans())
 def test_every_instant_of_every_segment_is_in_exactly_one_slice(
-    given_segments: list[Segment], size: SliceSizes, bound: list[int], reverse: bool
+    given_segments: list[Segment], size: RowSliceSizes, bound: list[int], reverse: bool
 ) -> None:
     start, end = bound
     parts = list(cut_slices(given_segments, start, end, reverse=reverse, sizes=size))
@@ -62,14 +62,16 @@ def test_every_instant_of_every_segment_is_in_exactly_one_slice(
 def test_a_slice_lists_only_segments_that_overlap_it(
     given_segments: list[Segment], bound: list[int], reverse: bool
 ) -> None:
-    for part in cut_slices(given_segments, *bound, reverse=reverse, sizes=SliceSizes(100, 10_000)):
+    for part in cut_slices(given_segments, *bound, reverse=reverse, sizes=RowSliceSizes(100, 10_000)):
         assert part.segments
         assert all(s.min_ns < part.end_ns and s.max_ns >= part.start_ns for s in part.segments)
 
 
 def test_the_first_slices_are_small_and_then_they_grow() -> None:
     whole = [segment(1, 0, 10**12, 100_000_000)]
-    parts = list(cut_slices(whole, 0, 10**13, reverse=True, sizes=SliceSizes(rows=2_000_000, bytes=1 << 62)))
+    parts = list(
+        cut_slices(whole, 0, 10**13, reverse=True, sizes=RowSliceSizes(rows=2_000_000, bytes=1 << 62))
+    )
     widths = [part.end_ns - part.start_ns for part in parts]
     assert parts[0].end_ns == 10**12 + 1
     assert [round(w / widths[0]) for w in widths[:6]] == [1, 2, 4, 8, 16, 16]

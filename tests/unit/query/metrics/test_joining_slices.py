@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakerunner_query.errors import EvaluationError
-from lakerunner_query.execute import metric_slices
 from lakerunner_query.execute.metric_answer import MetricAnswer, Note, RenderedSeries
 from lakerunner_query.execute.metric_merge import Collector, Joined
-from lakerunner_query.execute.metric_slices import rollup_refs, steady_parts
 from lakerunner_query.execute.work import Missing, UnitReport
-from lakerunner_query.plan.metrics import Reads, reads
-from lakerunner_query.plan.rollups import rollups_for
+from lakerunner_query.plan import slices
+from lakerunner_query.plan.promql import Reads, reads, rollups_for
+from lakerunner_query.plan.slices import rollup_refs, steady_parts
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.vectors.vector import Steps
@@ -40,7 +39,7 @@ def joined(*answers: tuple[RenderedSeries, ...]) -> Joined:
 
 
 def test_the_examples_of_cutting() -> None:
-    assert doctest.testmod(metric_slices).failed == 0
+    assert doctest.testmod(slices).failed == 0
 
 
 @given(st.integers(0, 1000), st.integers(1, 400), st.integers(1, 20))

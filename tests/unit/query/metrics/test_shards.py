@@ -20,7 +20,6 @@ from lakerunner_assets.segments.metric_columns import OPTIONAL
 from lakerunner_query.errors import QueryError
 from lakerunner_query.execute.metric_answer import MetricAnswer, Note
 from lakerunner_query.execute.metric_shards import received, with_shards
-from lakerunner_query.execute.metric_slices import SliceSizes
 from lakerunner_query.execute.shard_answer import (
     ShardAnswer,
     ShardPart,
@@ -34,7 +33,8 @@ from lakerunner_query.execute.work import MetricUnit, Missing, ShardUnit, Unit, 
 from lakerunner_query.histogram.model import CUSTOM, Hint, Histogram, buckets_at
 from lakerunner_query.metric_engine import FLAGS, MetricRange
 from lakerunner_query.metric_explain import explain
-from lakerunner_query.plan.shards import per_series
+from lakerunner_query.plan.promql import per_series
+from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.promql.lang.printer import to_text
@@ -433,7 +433,7 @@ def test_limits_are_of_all_shards_together(both: Both, limit: dict[str, int]) ->
 
 
 def engine_lake(folder: Path, workers: int) -> EngineLake:
-    lake = EngineLake(folder, workers, SliceSizes(at_least=10))
+    lake = EngineLake(folder, workers, SampleSliceSizes(at_least=10))
     times = np.arange(0, 3 * 60) * MINUTE
     lake.write(
         [

@@ -25,7 +25,7 @@ from lakerunner_query.logql.lang.ast import (
 from lakerunner_query.logql.lang.printer import print_query
 from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.logql.metrics.demand import naming_of, pushed_grouping
-from lakerunner_query.plan.rules.labels import stored_matches
+from lakerunner_query.plan.rules.filters import stored_matches
 
 COUNTED = "counted in SQL where the labels are columns"
 ROW_BY_ROW = "over frames of rows"

@@ -1,0 +1,262 @@
+"""What a metric query reads: each selector's stretch of time, and the index terms that prune for it.
+
+rate(errors_total{job="api"}[5m] offset 1h)  at 12:00, 12:01 … 13:00
+
+samples of errors_total{job="api"} in (10:55, 12:00], segments with the terms of that name and that job
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lakerunner_query.plan.rules.matchers import MAX_TERMS, MAX_VALUES, demanded_values
+from lakerunner_query.promql.lang.ast import (
+    Aggregate,
+    Call,
+    Expr,
+    Matrix,
+    Number,
+    Paren,
+    Reach,
+    Selector,
+    Shift,
+    Subquery,
+    Unary,
+    children,
+)
+from lakerunner_query.syntax import Matcher, MatchOp
+from lakerunner_query.vectors.vector import Steps
+from lakerunner_query.windows.functions import Grid
+from lakerunner_query.windows.rollup_choice import serving_of
+from resources.lake.frequency import HOUR, ROLLUPS, TEN_SECONDS
+from resources.lake.series import NAME_FIELD, NAME_LABEL
+from resources.lake.terms import alternatives
+
+# << Which rollups may answer a query at all, told from its text and its times alone.
+# <<
+# <<     sum by (job) (increase(errors_total[1h])), step 1 h, at whole hours  ->  1h, 5m, 1m, 10s
+# <<     rate(errors_total[5m]), step 15 s                                    ->  none: windows cut
+# << through buckets
+# <<
+# << Whether they say the same as samples is decided by `windows.choice` and the kernels; asking the
+# << index about
+# << rollups that cannot serve any window would be in vain.
+
+
+def rollups_for(expr: Expr, steps: Steps, lookback_ms: int) -> tuple[int, ...]:
+    """Frequencies in ms that divide the windows of some selector, with all that they are built from."""
+    widest = max(
+        (_coarsest(grid, look_back) for grid, look_back in _grids(expr, steps, lookback_ms)), default=0
+    )
+    return tuple(rollup.frequency_ms for rollup in ROLLUPS if rollup.frequency_ms <= widest)
+
+
+def _coarsest(grid: Grid, look_back: bool) -> int:
+    if grid.steps == 1 and grid.range_ms < HOUR:
+        return 0  # a handful of samples is read faster than the index is asked
+    serving = [
+        rollup.frequency_ms
+        for rollup in serving_of(grid, look_back=look_back)
+        if grid.range_ms >= rollup.frequency_ms
+    ]
+    return max(serving, default=0)
+
+
+def _grids(expr: Expr, steps: Steps, lookback_ms: int) -> Iterator[tuple[Grid, bool]]:
+    match expr:
+        case Selector() if expr.reach is Reach.PLAIN:
+            yield _grid(expr.shift, steps, lookback_ms), True
+        case Matrix(selector=selector) if selector.reach is Reach.PLAIN and isinstance(expr.range, int):
+            yield _grid(selector.shift, steps, expr.range), False
+        case Subquery():
+            # the grid inside is an absolute one; samples are read at its own steps
+            yield Grid(0, TEN_SECONDS, 1, lookback_ms), True
+        case _:
+            for child in children(expr):
+                yield from _grids(child, steps, lookback_ms)
+
+
+def _grid(shift: Shift, steps: Steps, range_ms: int) -> Grid:
+    offset = shift.offset if isinstance(shift.offset, int) else 0
+    if isinstance(shift.at, int):
+        return Grid(shift.at, 0, 1, max(1, range_ms), offset)
+    return Grid(steps.start_ms, steps.step_ms, steps.count, max(1, range_ms), offset)
+
+
+# << Which parts of a metric query can be computed for some of the series at a time.
+# <<
+# << sum by (job) (rate(errors_total[5m])) / on (job) group_left max by (job) (up)
+# <<
+# << parts: rate(errors_total[5m]), up; a worker computes them for its shard of the series, and one
+# << computes the
+# << rest when all shards are there. A part is a function of single series, so that shards only have to
+# << be put in
+# << order of labels again.
+
+OF_WINDOWS = frozenset(
+    {
+        "rate", "increase", "delta", "irate", "idelta", "resets", "changes", "deriv", "predict_linear",
+        "double_exponential_smoothing", "avg_over_time", "sum_over_time", "min_over_time", "max_over_time",
+        "count_over_time", "present_over_time", "first_over_time", "last_over_time", "stddev_over_time",
+        "stdvar_over_time", "quantile_over_time", "mad_over_time", "ts_of_first_over_time",
+        "ts_of_last_over_time", "ts_of_max_over_time", "ts_of_min_over_time",
+    }
+)  # fmt: skip
+"""Functions that look at the windows of one series at a time; `absent_over_time` looks at all."""
+OF_SAMPLES = frozenset({"timestamp", "start_timestamp", "info"})
+"""Functions that look at the samples of their selector themselves."""
+
+
+def per_series(expr: Expr) -> tuple[Expr, ...] | None:
+    """The parts, in order of the text; None where not all that is read lies inside of parts.
+
+    None as well where a part is not aggregated: all of its series would travel, and nothing is gained.
+    """
+    found: list[Expr] = []
+    waiting: list[tuple[Expr, bool]] = [(expr, False)]
+    while waiting:
+        one, is_aggregated = waiting.pop()
+        if _is_part(one):
+            if not is_aggregated:
+                return None
+            found.append(one)
+        elif isinstance(one, Selector | Matrix | Subquery) or _looks_at_samples(one):
+            return None
+        else:
+            is_aggregated = is_aggregated or isinstance(one, Aggregate)
+            waiting += [(child, is_aggregated) for child in reversed(children(one))]
+    return tuple(found) or None
+
+
+def _is_part(expr: Expr) -> bool:
+    match expr:
+        case Selector(reach=reach):
+            return reach is Reach.PLAIN
+        case Call(function=function, arguments=arguments) if function in OF_WINDOWS:
+            bare = [_bare(argument) for argument in arguments]
+            windows = [one for one in bare if isinstance(one, Matrix)]
+            are_known = all(isinstance(one, Matrix) or _is_literal(one) for one in bare)
+            return are_known and len(windows) == 1 and windows[0].selector.reach is Reach.PLAIN
+        case _:
+            return False
+
+
+def _looks_at_samples(expr: Expr) -> bool:
+    match expr:
+        case Call(function=function, arguments=arguments) if function in OF_SAMPLES:
+            return function == "info" or any(isinstance(_bare(one), Selector) for one in arguments)
+        case _:
+            return False
+
+
+def _is_literal(expr: Expr) -> bool:
+    if isinstance(expr, Unary):
+        return _is_literal(_bare(expr.expr))
+    return isinstance(expr, Number)
+
+
+def _bare(expr: Expr) -> Expr:
+    while isinstance(expr, Paren):
+        expr = expr.expr
+    return expr
+
+
+INFO = "info"
+TARGET_INFO = "target_info"
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Samples in `(from_ms, to_ms]` of the series that match."""
+
+    matchers: tuple[Matcher, ...]
+    from_ms: int
+    to_ms: int
+
+    @property
+    def terms(self) -> tuple[tuple[int, ...], ...]:
+        """A conjunction of alternatives that a segment with such samples carries."""
+        found = [
+            tuple(alternatives(NAME_FIELD if matcher.name == NAME_LABEL else matcher.name, values))
+            for matcher in self.matchers
+            if 0 < len(values := demanded_values(matcher)) <= MAX_VALUES and all(map(_is_text, values))
+        ]
+        return tuple(found[:MAX_TERMS])
+
+
+def reads(expr: Expr, steps: Steps, lookback_ms: int, default_step_ms: int) -> tuple[Reads, ...]:
+    """All stretches of a bound expression, those of one selector together."""
+    found: dict[tuple[Matcher, ...], Reads] = {}
+    for each in _reads(expr, steps.start_ms, steps.end_ms, lookback_ms, default_step_ms):
+        known = found.get(each.matchers)
+        found[each.matchers] = each if known is None else Reads(
+            each.matchers, min(known.from_ms, each.from_ms), max(known.to_ms, each.to_ms)
+        )  # fmt: skip
+    return tuple(found.values())
+
+
+def _reads(expr: Expr, first: int, last: int, lookback: int, default_step: int) -> Iterator[Reads]:
+    match expr:
+        case Selector():
+            yield _selected(expr, first, last, lookback, 0)
+        case Matrix():
+            yield _selected(expr.selector, first, last, lookback, _known(expr.range))
+        case Subquery():
+            begin, end = _shifted(expr.shift, first, last)
+            step = default_step if expr.step is None else _known(expr.step)
+            yield from _reads(expr.expr, begin - _known(expr.range) - step, end, lookback, default_step)
+        case Call(function=function) if function == INFO:
+            yield from _of_info(expr, first, last, lookback, default_step)
+        case _:
+            for child in children(expr):
+                yield from _reads(child, first, last, lookback, default_step)
+
+
+def _selected(selector: Selector, first: int, last: int, lookback: int, width: int) -> Reads:
+    begin, end = _shifted(selector.shift, first, last)
+    if not width:
+        return Reads(selector.matchers, begin - lookback, end)
+    if selector.reach is Reach.PLAIN:
+        return Reads(selector.matchers, begin - width, end)
+    after = lookback if selector.reach is Reach.SMOOTHED else 0
+    return Reads(selector.matchers, begin - width - lookback, end + after)
+
+
+def _of_info(call: Call, first: int, last: int, lookback: int, default_step: int) -> Iterator[Reads]:
+    """The second argument names series that are looked up beside those of the first."""
+    yield from _reads(call.arguments[0], first, last, lookback, default_step)
+    own = next((a.matchers for a in call.arguments[1:] if isinstance(a, Selector)), ())
+    names = tuple(m for m in own if m.name == NAME_LABEL)
+    wanted = names or (Matcher(NAME_LABEL, MatchOp.EQUAL, TARGET_INFO),)
+    for begin, end in _stretches(call.arguments[0], first, last):
+        yield Reads(wanted, begin - lookback, end)
+
+
+def _stretches(expr: Expr, first: int, last: int) -> Iterable[tuple[int, int]]:
+    """Evaluation times of the selectors below, which decide when info series are looked up."""
+    yield first, last
+    for child in children(expr):
+        if isinstance(child, Selector):
+            yield _shifted(child.shift, first, last)
+        yield from _stretches(child, first, last)
+    if isinstance(expr, Selector):
+        yield _shifted(expr.shift, first, last)
+
+
+def _shifted(shift: Shift, first: int, last: int) -> tuple[int, int]:
+    offset = _known(shift.offset)
+    if isinstance(shift.at, int):
+        return shift.at - offset, shift.at - offset
+    return first - offset, last - offset
+
+
+def _is_text(value: str) -> bool:
+    """Bytes that are no UTF-8 stand in a query as lone surrogates; no segment has a term of those."""
+    return value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value)
+
+
+def _known(duration: object) -> int:
+    if not isinstance(duration, int):
+        raise TypeError(f"{duration!r}: the expression is not bound to the times of its query yet")
+    return duration
