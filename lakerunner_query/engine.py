@@ -22,12 +22,12 @@ from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.execute.merge import Collected
 from lakerunner_query.execute.units import log_units
-from lakerunner_query.execute.work import UnitReport, decode_answer
 from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.plan.explain import explain
 from lakerunner_query.plan.logql import LogRange, Nothing, build
 from lakerunner_query.plan.optimise import Optimised, optimise
+from lakerunner_query.protocol.units import UnitReport, decode_answer
 from resources.index.types import Segment
 
 SLOW = "narrow the time range, or add a stream matcher or a line filter that selects less"

@@ -14,7 +14,7 @@ from typing import TypeVar
 from lakerunner_query.admission import Admission
 from lakerunner_query.errors import QueryTimeoutError
 from lakerunner_query.execute.dispatch import Dispatcher
-from lakerunner_query.execute.work import Unit
+from lakerunner_query.protocol.units import Unit
 
 Answer = TypeVar("Answer")
 

@@ -29,9 +29,7 @@ from lakerunner_query.admission import Admission
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError, QueryTimeoutError
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
-from lakerunner_query.execute.metric_answer import Kind, MetricAnswer, decode_metric_answer
 from lakerunner_query.execute.metric_merge import Collector, Joined
-from lakerunner_query.execute.work import LogMetricUnit, segment_ref
 from lakerunner_query.logql.lang import parser
 from lakerunner_query.logql.lang.ast import Literal, LogQuery, SampleExpr
 from lakerunner_query.logql.lang.printer import print_query
@@ -41,6 +39,8 @@ from lakerunner_query.plan.logql import LOGS, Nothing
 from lakerunner_query.plan.logql_samples import LogReads, log_reads, ways
 from lakerunner_query.plan.optimise import improved
 from lakerunner_query.plan.slices import LogSliceSizes, cut_log_steps, needed_log_segments
+from lakerunner_query.protocol.answers import Kind, MetricAnswer, decode_metric_answer
+from lakerunner_query.protocol.units import LogMetricUnit, segment_ref
 from resources.index.types import Segment
 
 Answer = TypeVar("Answer")

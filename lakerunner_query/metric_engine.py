@@ -25,10 +25,8 @@ from lakerunner_query.errors import (
 )
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
-from lakerunner_query.execute.metric_answer import MetricAnswer, decode_metric_answer
 from lakerunner_query.execute.metric_merge import Collector, Joined
 from lakerunner_query.execute.metric_shards import received, shard_units, with_shards
-from lakerunner_query.execute.work import MetricUnit, ShardUnit, Unit, segment_ref
 from lakerunner_query.plan.promql import Reads, reads, rollups_for
 from lakerunner_query.plan.slices import (
     SampleSliceSizes,
@@ -42,6 +40,8 @@ from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.cursor import Features
 from lakerunner_query.promql.lang.parser import parsed
+from lakerunner_query.protocol.answers import MetricAnswer, decode_metric_answer
+from lakerunner_query.protocol.units import MetricUnit, ShardUnit, Unit, segment_ref
 from lakerunner_query.vectors.vector import Steps
 from resources.index.types import Segment, TierView
 

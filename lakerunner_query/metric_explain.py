@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lakerunner_query.execute.locate import Locator
-from lakerunner_query.execute.work import MetricUnit, ShardUnit
 from lakerunner_query.metric_engine import METRICS, MetricEngine, PreparedMetrics
 from lakerunner_query.plan.promql import Reads, per_series
 from lakerunner_query.promql.lang.ast import Expr, Selector
 from lakerunner_query.promql.lang.printer import to_text
+from lakerunner_query.protocol.units import MetricUnit, ShardUnit
 from resources.index.types import Segment
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakerunner_query.execute.metric_answer import encode_metric_answer
-from lakerunner_query.execute.work import MetricUnit, SegmentRef
+from lakerunner_query.protocol.answers import encode_metric_answer
+from lakerunner_query.protocol.units import MetricUnit, SegmentRef
 from lakerunner_query.worker.in_place import SegmentsInPlace
 from lakerunner_query.worker.metrics.opening import MetricOpener
 from lakerunner_query.worker.metrics.scan import MetricScanner

@@ -15,16 +15,20 @@ from lakerunner_query.admission import Admission
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
-from lakerunner_query.execute.metric_answer import SeriesAnswer, decode_series_answer
-from lakerunner_query.execute.metric_facts import (
+from lakerunner_query.gathering import Gatherer
+from lakerunner_query.metric_engine import METRICS
+from lakerunner_query.plan.promql import Reads
+from lakerunner_query.protocol.answers import (
     LATE_MS,
     Exemplar,
     MetricFact,
+    SeriesAnswer,
     SeriesExemplars,
     decode_exemplars,
     decode_metadata,
+    decode_series_answer,
 )
-from lakerunner_query.execute.work import (
+from lakerunner_query.protocol.units import (
     ExemplarUnit,
     MetadataUnit,
     Missing,
@@ -33,9 +37,6 @@ from lakerunner_query.execute.work import (
     UnitReport,
     segment_ref,
 )
-from lakerunner_query.gathering import Gatherer
-from lakerunner_query.metric_engine import METRICS
-from lakerunner_query.plan.promql import Reads
 from lakerunner_query.vectors.vector import Labels
 from resources.index.types import Segment
 

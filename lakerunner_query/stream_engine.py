@@ -18,13 +18,12 @@ from lakerunner_query.admission import Admission
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
-from lakerunner_query.execute.pattern_answer import decode_patterns_answer
-from lakerunner_query.execute.stream_answer import StreamsAnswer, decode_streams_answer
-from lakerunner_query.execute.work import Missing, PatternsUnit, StreamsUnit, StreamsWanted, segment_ref
 from lakerunner_query.gathering import Gatherer
 from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.plan.logql import LOGS, LogRange, Nothing, ReadStreams, build
 from lakerunner_query.plan.optimise import optimise
+from lakerunner_query.protocol.answers import StreamsAnswer, decode_patterns_answer, decode_streams_answer
+from lakerunner_query.protocol.units import Missing, PatternsUnit, StreamsUnit, StreamsWanted, segment_ref
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels
 from resources.index.types import Segment

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_query.engine import Engine, Finished, Prepared
-from lakerunner_query.execute.work import ROWS
 from lakerunner_query.plan.logql import LogRange
+from lakerunner_query.protocol.units import ROWS
 from resources.index.types import Segment
 from resources.lake.timecut import SECOND_NS
 

@@ -32,12 +32,15 @@ from lakerunner_query.errors import (
     UnauthorizedError,
     WorkFailedError,
 )
-from lakerunner_query.execute.metric_answer import encode_metric_answer, encode_series_answer
-from lakerunner_query.execute.metric_facts import encode_facts
-from lakerunner_query.execute.pattern_answer import encode_patterns_answer
-from lakerunner_query.execute.shard_answer import encode_shard_answer
-from lakerunner_query.execute.stream_answer import encode_streams_answer
-from lakerunner_query.execute.work import (
+from lakerunner_query.protocol.answers import (
+    encode_facts,
+    encode_metric_answer,
+    encode_patterns_answer,
+    encode_series_answer,
+    encode_shard_answer,
+    encode_streams_answer,
+)
+from lakerunner_query.protocol.units import (
     TOKEN_HEADER,
     ExemplarUnit,
     LogMetricUnit,

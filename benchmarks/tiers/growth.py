@@ -28,8 +28,8 @@ from lakerunner_query.admission import Admission
 from lakerunner_query.engine import Engine, Finished, Limits
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
-from lakerunner_query.execute.work import LogUnit, Unit, encode_answer
 from lakerunner_query.plan.logql import LogRange
+from lakerunner_query.protocol.units import LogUnit, Unit, encode_answer
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.logs.scan import LogScanner
 from lakerunner_query.worker.opening import SegmentOpener

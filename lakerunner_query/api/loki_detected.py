@@ -27,8 +27,8 @@ from lakerunner_query.api.services import Services
 from lakerunner_query.engine import Engine, Finished
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.execute.merge import Collected
-from lakerunner_query.execute.work import ROWS
 from lakerunner_query.plan.logql import LogRange
+from lakerunner_query.protocol.units import ROWS
 
 MOST_FIELDS = 1000
 SAMPLE = 100

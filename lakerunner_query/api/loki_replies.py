@@ -10,7 +10,7 @@ from litestar import HttpMethod, Response
 from lakerunner_query.api.forms import Given
 from lakerunner_query.api.prometheus_json import partial
 from lakerunner_query.errors import SegmentsMissingError
-from lakerunner_query.execute.work import Missing
+from lakerunner_query.protocol.units import Missing
 
 JSON = "application/json; charset=UTF-8"
 METHODS = [HttpMethod.GET, HttpMethod.POST]

@@ -9,7 +9,7 @@ from litestar import HttpMethod, Response
 from lakerunner_query.api import prometheus_json as answers
 from lakerunner_query.api.forms import Given
 from lakerunner_query.errors import SegmentsMissingError
-from lakerunner_query.execute.work import Missing
+from lakerunner_query.protocol.units import Missing
 
 JSON = "application/json"
 METHODS = [HttpMethod.GET, HttpMethod.POST]

@@ -24,8 +24,8 @@ from lakerunner_query.errors import (
     WorkFailedError,
 )
 from lakerunner_query.execute.wire import Reply, Wire, WireError
-from lakerunner_query.execute.work import TOKEN_HEADER, MetricUnit, ShardUnit, Unit
 from lakerunner_query.logql.metrics.errors import PipelineError
+from lakerunner_query.protocol.units import TOKEN_HEADER, MetricUnit, ShardUnit, Unit
 
 Answer = TypeVar("Answer")
 OK = 200

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lakerunner_query.execute.work import Missing, UnitReport
+from lakerunner_query.protocol.units import Missing, UnitReport
 
 COUNTS = (
     "segments_opened", "segments_skipped", "segments_without_words", "row_groups", "row_groups_read",

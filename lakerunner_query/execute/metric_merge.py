@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from lakerunner_query.errors import SAME_LABELS, EvaluationError
-from lakerunner_query.execute.metric_answer import Kind, MetricAnswer, Note, RenderedSeries
-from lakerunner_query.execute.work import Missing
 from lakerunner_query.promql.context import Annotation, Annotations, Forced
 from lakerunner_query.promql.lang.ast import Span
+from lakerunner_query.protocol.answers import Kind, MetricAnswer, Note, RenderedSeries
+from lakerunner_query.protocol.units import Missing
 from lakerunner_query.vectors.vector import NAME, Labels
 
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lakerunner_query.execute.shard_answer import ShardAnswer, agree, decode_shard_answer
-from lakerunner_query.execute.work import MetricUnit, ShardUnit
 from lakerunner_query.plan.promql import per_series
 from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.promql.context import Options
 from lakerunner_query.promql.lang.ast import Expr
+from lakerunner_query.protocol.answers import ShardAnswer, agree, decode_shard_answer
+from lakerunner_query.protocol.units import MetricUnit, ShardUnit
 
 
 @dataclass(frozen=True, slots=True)

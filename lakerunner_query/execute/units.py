@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lakerunner_query.execute.work import LogUnit, segment_ref
 from lakerunner_query.plan.logql import TakeRows
 from lakerunner_query.plan.slices import RowSliceSizes, Slice, cut_slices
+from lakerunner_query.protocol.units import LogUnit, segment_ref
 from resources.index.types import Segment
 
 FOR_NEEDLES = RowSliceSizes(rows=16_000_000, bytes=2 << 30, first=1.0)

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from lakerunner_query.execute.work import RollupRef, segment_ref
 from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.plan.logql_samples import LogReads
 from lakerunner_query.plan.promql import Reads
+from lakerunner_query.protocol.units import RollupRef, segment_ref
 from lakerunner_query.vectors.vector import Steps
 from resources.index.types import Segment, TierView
 from resources.lake.currency import current_partitions

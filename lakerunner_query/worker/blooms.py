@@ -11,8 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lakerunner_query.execute.work import SegmentRef
 from lakerunner_query.plan.logql import Words
+from lakerunner_query.protocol.units import SegmentRef
 from resources.lake.tokens import TokenBloom, token_hash
 from resources.store.errors import StoreError
 

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Protocol
 
-from lakerunner_query.execute.work import SegmentRef
+from lakerunner_query.protocol.units import SegmentRef
 
 
 class SegmentUnreadableError(RuntimeError):

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.execute.pattern_answer import LinePattern, PatternsAnswer
-from lakerunner_query.execute.work import PatternsUnit, UnitReport
+from lakerunner_query.protocol.answers import LinePattern, PatternsAnswer
+from lakerunner_query.protocol.units import PatternsUnit, UnitReport
 from lakerunner_query.worker.logs.shared import DAMAGE, NO_DAMAGE, Shared, discard_damaged
 from lakerunner_query.worker.opening import Opened, OpenedSet, SegmentOpener
 from lakerunner_query.worker.pattern_text import pattern_of

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from lakerunner_query.execute.work import Missing, SegmentRef
+from lakerunner_query.protocol.units import Missing, SegmentRef
 from lakerunner_query.worker.blooms import Blooms
 from lakerunner_query.worker.cache import Fetcher, SegmentCache, SegmentUnreadableError
 from lakerunner_query.worker.segment_facts import Footer, Recent, read_footer, stream_table

@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.execute.stream_answer import Pairs, StreamsAnswer, Volume
-from lakerunner_query.execute.work import Missing, SegmentRef, StreamsUnit, UnitReport
+from lakerunner_query.protocol.answers import Pairs, StreamsAnswer, Volume
+from lakerunner_query.protocol.units import Missing, SegmentRef, StreamsUnit, UnitReport
 from lakerunner_query.worker.opening import SegmentOpener
 from lakerunner_query.worker.selection import in_range, select
 from resources.duckdb import Cancellation

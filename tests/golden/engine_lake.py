@@ -20,12 +20,11 @@ from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_query.admission import Admission
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
-from lakerunner_query.execute.metric_answer import encode_metric_answer
 from lakerunner_query.execute.metric_merge import Joined
-from lakerunner_query.execute.shard_answer import encode_shard_answer
-from lakerunner_query.execute.work import MetricUnit, ShardUnit, Unit
 from lakerunner_query.metric_engine import MetricEngine, MetricLimits, MetricRange
 from lakerunner_query.plan.slices import SampleSliceSizes
+from lakerunner_query.protocol.answers import encode_metric_answer, encode_shard_answer
+from lakerunner_query.protocol.units import MetricUnit, ShardUnit, Unit
 from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.metrics.opening import MetricOpener

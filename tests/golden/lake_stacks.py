@@ -10,12 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from lakerunner_query.errors import QueryError
-from lakerunner_query.execute.shard_answer import (
-    ShardAnswer,
-    agree,
-    decode_shard_answer,
-    encode_shard_answer,
-)
 from lakerunner_query.plan.promql import per_series
 from lakerunner_query.plan.slices import steady_parts
 from lakerunner_query.promql.context import Options
@@ -23,6 +17,7 @@ from lakerunner_query.promql.evaluate import evaluate, evaluate_parts, settle
 from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.parser import parse
+from lakerunner_query.protocol.answers import ShardAnswer, agree, decode_shard_answer, encode_shard_answer
 from lakerunner_query.vectors.vector import Steps
 from lakerunner_query.worker.metrics.families import Shard
 from lakerunner_query.worker.metrics.shards import NothingToRead, given, shard_parts

@@ -23,11 +23,11 @@ from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_query.admission import Admission
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
-from lakerunner_query.execute.metric_answer import encode_metric_answer
 from lakerunner_query.execute.metric_merge import Joined
-from lakerunner_query.execute.work import LogMetricUnit, Unit
 from lakerunner_query.log_metric_engine import LogMetricEngine, LogMetricLimits, LogMetricRange
 from lakerunner_query.plan.slices import LogSliceSizes
+from lakerunner_query.protocol.answers import encode_metric_answer
+from lakerunner_query.protocol.units import LogMetricUnit, Unit
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.logs.metric_scan import LogMetricScanner
 from lakerunner_query.worker.opening import SegmentOpener

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.execute.work import LogUnit
 from lakerunner_query.logql import pipeline
 from lakerunner_query.logql.frame import LogFrame
 from lakerunner_query.logql.lang.ast import LabelFilter, LineFilter, Stage
 from lakerunner_query.logql.pipeline import Demand, wanted_by
+from lakerunner_query.protocol.units import LogUnit
 from lakerunner_query.worker.logs.by_id import rows_with_id
 from lakerunner_query.worker.logs.frames import MESSAGE, frame_of, integers, scanned
 from lakerunner_query.worker.logs.pushed import label_conditions, split

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lakerunner_query.execute.work import Missing, SegmentRef, UnitReport
 from lakerunner_query.logql import pipeline
 from lakerunner_query.logql.frame import LogFrame
 from lakerunner_query.logql.lang.ast import Drop as DropStage
@@ -20,6 +19,7 @@ from lakerunner_query.logql.lang.ast import Keep, LabelFilter, LogQuery, Stage
 from lakerunner_query.logql.pipeline import Buckets, Demand, wanted_by
 from lakerunner_query.plan.logql import Nothing, RunStages
 from lakerunner_query.plan.optimise import improved
+from lakerunner_query.protocol.units import Missing, SegmentRef, UnitReport
 from lakerunner_query.worker.logs.buckets import Counter
 from lakerunner_query.worker.logs.frames import MESSAGE, frame_of, scanned
 from lakerunner_query.worker.logs.grouping import groups

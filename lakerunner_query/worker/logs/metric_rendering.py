@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.execute.metric_answer import RenderedSeries
+from lakerunner_query.protocol.answers import RenderedSeries
 from lakerunner_query.vectors.vector import Vector
 from lakerunner_query.worker.logs.whole_numbers import whole_blocks
 from lakerunner_query.worker.metrics.rendering import number_texts, readable, time_texts

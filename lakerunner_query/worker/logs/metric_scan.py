@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 from lakerunner_query.errors import LimitExceededError, WorkFailedError
-from lakerunner_query.execute.metric_answer import MetricAnswer
-from lakerunner_query.execute.work import LogMetricUnit
 from lakerunner_query.logql.lang.ast import LogQuery, SampleExpr
 from lakerunner_query.logql.lang.parser import parse_expr
 from lakerunner_query.logql.metrics.context import LogSteps, Options
 from lakerunner_query.logql.metrics.evaluate import Answer, evaluate
+from lakerunner_query.protocol.answers import MetricAnswer
+from lakerunner_query.protocol.units import LogMetricUnit
 from lakerunner_query.vectors.vector import Scalar
 from lakerunner_query.worker.logs.lake_source import DamagedError, LakeLogSource, Lost
 from lakerunner_query.worker.logs.metric_rendering import scalar_text, vector_texts

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.execute.work import ROWS
 from lakerunner_query.logql.frame import Category, Column, LogFrame
+from lakerunner_query.protocol.units import ROWS
 from resources.arrays import Flags, Int64s
 
 NOTHING = "{}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lakerunner_query.execute.work import Missing, UnitReport
+from lakerunner_query.protocol.units import Missing, UnitReport
 from lakerunner_query.worker.logs.windows import Window, wanted_groups
 from lakerunner_query.worker.opening import OpenedSet
 

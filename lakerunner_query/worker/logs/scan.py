@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.execute.work import ROWS, LogUnit, UnitReport
 from lakerunner_query.logql.lang.ast import Stage
 from lakerunner_query.plan.logql import Nothing
 from lakerunner_query.plan.slices import RowSliceSizes, cut_slices
+from lakerunner_query.protocol.units import ROWS, LogUnit, UnitReport
 from lakerunner_query.worker.logs.candidates import RANK, Candidates, Taken
 from lakerunner_query.worker.logs.grouping import groups
 from lakerunner_query.worker.logs.planned import planned

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lakerunner_query.execute.work import LogMetricUnit, MetricUnit, ShardUnit
+from lakerunner_query.protocol.units import LogMetricUnit, MetricUnit, ShardUnit
 from lakerunner_query.worker.metrics.row_groups import RowGroupCache
 
 Remembered = MetricUnit | ShardUnit | LogMetricUnit

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.execute.metric_facts import LATE_MS, Exemplar, ExemplarAnswer, Pairs, SeriesExemplars
-from lakerunner_query.execute.work import ExemplarUnit, SegmentRef, Selection, UnitReport
+from lakerunner_query.protocol.answers import LATE_MS, Exemplar, ExemplarAnswer, Pairs, SeriesExemplars
+from lakerunner_query.protocol.units import ExemplarUnit, SegmentRef, Selection, UnitReport
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.worker.metrics.derived import BUCKET, LE, spelled

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_query.execute.work import SegmentRef
+from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.worker.metrics.kernels import copy_runs, cut_runs
 from lakerunner_query.worker.metrics.page_kernels import place_times
 from lakerunner_query.worker.metrics.plain_groups import PlainGroup

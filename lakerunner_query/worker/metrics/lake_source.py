@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lakerunner_query.execute.shard_answer import Trait
-from lakerunner_query.execute.work import RollupRef, SegmentRef
 from lakerunner_query.promql.context import Answered
+from lakerunner_query.protocol.answers import Trait
+from lakerunner_query.protocol.units import RollupRef, SegmentRef
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.labels import SharedLabels
 from lakerunner_query.vectors.vector import Labels, Series

@@ -6,8 +6,8 @@ series that a selection wants are read, and only if it may want classic series a
 
 from __future__ import annotations
 
-from lakerunner_query.execute.metric_answer import SeriesAnswer
-from lakerunner_query.execute.work import SeriesUnit, UnitReport
+from lakerunner_query.protocol.answers import SeriesAnswer
+from lakerunner_query.protocol.units import SeriesUnit, UnitReport
 from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.worker.metrics.lake_source import LakeSource
 from lakerunner_query.worker.metrics.opening import MetricOpener

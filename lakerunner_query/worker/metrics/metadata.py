@@ -15,8 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakerunner_query.execute.metric_facts import MetadataAnswer, MetricFact
-from lakerunner_query.execute.work import MetadataUnit, SegmentRef, UnitReport
+from lakerunner_query.protocol.answers import MetadataAnswer, MetricFact
+from lakerunner_query.protocol.units import MetadataUnit, SegmentRef, UnitReport
 from lakerunner_query.worker.metrics.opening import MetricOpener, Reading
 from lakerunner_query.worker.metrics.row_groups import DAMAGE
 from lakerunner_query.worker.segment_facts import Recent

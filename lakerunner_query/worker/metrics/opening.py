@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from lakerunner_query.execute.work import Missing, SegmentRef
+from lakerunner_query.protocol.units import Missing, SegmentRef
 from lakerunner_query.worker.cache import SegmentUnreadableError
 from lakerunner_query.worker.in_place import Segments, SegmentsInPlace
 from lakerunner_query.worker.metrics.interning import Interner

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.execute.metric_answer import RenderedSeries
 from lakerunner_query.histogram.model import Histogram
 from lakerunner_query.histogram.text import api_number, json_form
+from lakerunner_query.protocol.answers import RenderedSeries
 from lakerunner_query.vectors.vector import Labels, Objects, Series, Vector
 from resources.arrays import Doubles, Int64s
 

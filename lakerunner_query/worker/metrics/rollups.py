@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakerunner_query.execute.work import RollupRef, SegmentRef
 from lakerunner_query.promql.context import Answered
+from lakerunner_query.protocol.units import RollupRef, SegmentRef
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.windows.functions import BY_SELECTOR, Evaluated, Function, Grid
 from lakerunner_query.windows.rollup_buckets import Buckets, Columns, of_samples, over_buckets, together

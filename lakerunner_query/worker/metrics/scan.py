@@ -10,15 +10,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.execute.metric_answer import Kind, MetricAnswer, Note, RenderedSeries
-from lakerunner_query.execute.shard_answer import ShardAnswer, decode_shard_answer, report_together
-from lakerunner_query.execute.work import MetricUnit, ShardUnit, UnitReport
 from lakerunner_query.promql.context import Options
 from lakerunner_query.promql.evaluate import Answer, evaluate, evaluate_parts
 from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.cursor import Features
 from lakerunner_query.promql.lang.parser import parsed
+from lakerunner_query.protocol.answers import (
+    Kind,
+    MetricAnswer,
+    Note,
+    RenderedSeries,
+    ShardAnswer,
+    decode_shard_answer,
+    report_together,
+)
+from lakerunner_query.protocol.units import MetricUnit, ShardUnit, UnitReport
 from lakerunner_query.vectors.vector import Scalar, Steps, String, Vector
 from lakerunner_query.worker.metrics.families import Shard
 from lakerunner_query.worker.metrics.lake_source import LakeSource

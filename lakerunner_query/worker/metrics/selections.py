@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from lakerunner_query.execute.shard_answer import Trait
 from lakerunner_query.promql.selectors import is_stale
+from lakerunner_query.protocol.answers import Trait
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.labels import SharedLabels
 from lakerunner_query.vectors.vector import Series

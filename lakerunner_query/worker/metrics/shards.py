@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakerunner_query.execute.metric_answer import Note
 from lakerunner_query.execute.metric_merge import annotation
-from lakerunner_query.execute.shard_answer import ShardAnswer, ShardPart, notes_together
 from lakerunner_query.plan.promql import per_series
 from lakerunner_query.promql.context import Annotation, Given
 from lakerunner_query.promql.lang.ast import Expr
+from lakerunner_query.protocol.answers import Note, ShardAnswer, ShardPart, notes_together
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Series, Steps
 from lakerunner_query.windows.functions import Function, Grid

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lakerunner_query.execute.work import LogMetricUnit, LogUnit, UnitReport, segment_ref
+from lakerunner_query.protocol.units import LogMetricUnit, LogUnit, UnitReport, segment_ref
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.logs.metric_scan import LogMetricScanner
 from lakerunner_query.worker.logs.plain_counts import PlainCounter

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakerunner_query.execute.work import LogMetricUnit, UnitReport, segment_ref
+from lakerunner_query.protocol.units import LogMetricUnit, UnitReport, segment_ref
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.logs.buckets import Counter
 from lakerunner_query.worker.logs.lake_source import LakeLogSource

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from litestar.testing import TestClient
 
 from lakerunner_query.execute import units
-from lakerunner_query.execute.work import TOKEN_HEADER, LogUnit, decode_answer
 from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.plan.logql import LogRange, TakeRows, build
 from lakerunner_query.plan.optimise import optimise
 from lakerunner_query.plan.slices import RowSliceSizes
+from lakerunner_query.protocol.units import TOKEN_HEADER, LogUnit, decode_answer
 from lakerunner_query.worker.cache import SegmentCache
 from lakerunner_query.worker.logs.grouping import groups
 from lakerunner_query.worker.logs.scan import LogScanner

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakerunner_query.execute.work import SegmentRef
+from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.worker.cache import SegmentCache, SegmentUnreadableError
 
 

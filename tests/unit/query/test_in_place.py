@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakerunner_query.execute.work import SegmentRef
+from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.worker.cache import SegmentUnreadableError
 from lakerunner_query.worker.in_place import SegmentsInPlace, folder_of
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakerunner_query.api.loki_json import streams_json
 from lakerunner_query.execute.merge import Collected
-from lakerunner_query.execute.work import ROWS
+from lakerunner_query.protocol.units import ROWS
 
 
 def rows(*found: tuple[int, str, str, str]) -> pa.Table:

@@ -9,7 +9,7 @@ import pytest
 
 from lakerunner_query.api import loki_tail
 from lakerunner_query.api.loki_tail import fitting, message
-from lakerunner_query.execute.work import ROWS
+from lakerunner_query.protocol.units import ROWS
 
 
 def rows(*found: tuple[int, str, str]) -> pa.Table:

@@ -11,7 +11,7 @@ from lakerunner_query.api.watching import QueryWatch
 from lakerunner_query.engine import Finished
 from lakerunner_query.errors import ParseError
 from lakerunner_query.execute.merge import Collected
-from lakerunner_query.execute.work import Missing
+from lakerunner_query.protocol.units import Missing
 from resources.store.latency import LatencyTable
 from tests.exposition_parser import parse
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from lakerunner_query.execute.work import SegmentRef
+from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.worker.cache import SegmentUnreadableError
 from lakerunner_query.worker.segment_facts import stream_table
 from resources.lake.streams import Stream, encode

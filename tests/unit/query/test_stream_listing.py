@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakerunner_query.errors import LimitExceededError
-from lakerunner_query.execute.work import SegmentRef, StreamsUnit
+from lakerunner_query.protocol.units import SegmentRef, StreamsUnit
 from lakerunner_query.worker import stream_listing
 from lakerunner_query.worker.stream_listing import Held, volumes
 from resources.lake.streams import Stream

@@ -13,14 +13,7 @@ from lakerunner_query.api.sse import event, with_heartbeats
 from lakerunner_query.errors import TooManyQueriesError
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.merge import Collected
-from lakerunner_query.execute.work import (
-    ROWS,
-    LogUnit,
-    Missing,
-    UnitReport,
-    decode_answer,
-    encode_answer,
-)
+from lakerunner_query.protocol.units import ROWS, LogUnit, Missing, UnitReport, decode_answer, encode_answer
 
 
 def test_a_heartbeat_whenever_nothing_happens() -> None:

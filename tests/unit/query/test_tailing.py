@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from lakerunner_query.engine import Finished, Rows
 from lakerunner_query.execute.merge import Collected
-from lakerunner_query.execute.work import ROWS, Missing
 from lakerunner_query.plan.logql import LogRange
+from lakerunner_query.protocol.units import ROWS, Missing
 from lakerunner_query.tailing import Tail
 
 Row = tuple[int, int]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.execute.work import SegmentRef
+from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.worker.logs.code_kernels import add_codes, count_rows
 from lakerunner_query.worker.logs.places import Codes, Constant, places
 from lakerunner_query.worker.logs.vocabulary import texts_in

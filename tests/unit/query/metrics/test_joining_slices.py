@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakerunner_query.errors import EvaluationError
-from lakerunner_query.execute.metric_answer import MetricAnswer, Note, RenderedSeries
 from lakerunner_query.execute.metric_merge import Collector, Joined
-from lakerunner_query.execute.work import Missing, UnitReport
 from lakerunner_query.plan import slices
 from lakerunner_query.plan.promql import Reads, reads, rollups_for
 from lakerunner_query.plan.slices import rollup_refs, steady_parts
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.parser import parse
+from lakerunner_query.protocol.answers import MetricAnswer, Note, RenderedSeries
+from lakerunner_query.protocol.units import Missing, UnitReport
 from lakerunner_query.vectors.vector import Steps
 from resources.index.types import Partition, Segment, TierView
 from resources.lake.layout import Signal

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_assets.segments.written import SegmentIdentity
-from lakerunner_query.execute.work import SegmentRef
+from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Series
 from lakerunner_query.worker.cache import SegmentCache

@@ -18,18 +18,7 @@ from hypothesis import strategies as st
 
 from lakerunner_assets.segments.metric_columns import OPTIONAL
 from lakerunner_query.errors import QueryError
-from lakerunner_query.execute.metric_answer import MetricAnswer, Note
 from lakerunner_query.execute.metric_shards import received, with_shards
-from lakerunner_query.execute.shard_answer import (
-    ShardAnswer,
-    ShardPart,
-    Trait,
-    agree,
-    encode_shard_answer,
-    notes_together,
-    report_together,
-)
-from lakerunner_query.execute.work import MetricUnit, Missing, ShardUnit, Unit, UnitReport
 from lakerunner_query.histogram.model import CUSTOM, Hint, Histogram, buckets_at
 from lakerunner_query.metric_engine import FLAGS, MetricRange
 from lakerunner_query.metric_explain import explain
@@ -38,6 +27,18 @@ from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.promql.lang.printer import to_text
+from lakerunner_query.protocol.answers import (
+    MetricAnswer,
+    Note,
+    ShardAnswer,
+    ShardPart,
+    Trait,
+    agree,
+    encode_shard_answer,
+    notes_together,
+    report_together,
+)
+from lakerunner_query.protocol.units import MetricUnit, Missing, ShardUnit, Unit, UnitReport
 from lakerunner_query.vectors.vector import Labels, Vector
 from lakerunner_query.worker.metrics import families
 from lakerunner_query.worker.metrics.scan import MetricScanner
