@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from lakerunner_query.protocol.answers import encode_metric_answer
 from lakerunner_query.protocol.units import MetricUnit, SegmentRef
-from lakerunner_query.worker.in_place import SegmentsInPlace
-from lakerunner_query.worker.metrics.opening import MetricOpener
+from lakerunner_query.worker.metrics.open import MetricOpener
 from lakerunner_query.worker.metrics.scan import MetricScanner
+from lakerunner_query.worker.shared.cache import SegmentsInPlace
 from resources.arrays import Int64s
 from resources.duckdb import Cancellation
 from resources.lake import metric_values, series

@@ -31,9 +31,9 @@ from lakerunner_query.vectors.vector import Labels, Series, Steps
 from lakerunner_query.windows.functions import Function, Grid
 from lakerunner_query.windows.rollup_buckets import Buckets, of_samples, over_buckets
 from lakerunner_query.windows.samples import Samples
-from lakerunner_query.worker.logs.buckets import add_up
-from lakerunner_query.worker.metrics.kernels import copy_runs
-from lakerunner_query.worker.metrics.rendering import pairs, time_texts
+from lakerunner_query.worker.logs.counts import add_up
+from lakerunner_query.worker.parquet.page_kernels import copy_runs
+from lakerunner_query.worker.shared.render import pairs, time_texts
 
 PROCESSES = 2
 MINUTES, STEP_MS = 20, 15_000

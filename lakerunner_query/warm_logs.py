@@ -20,9 +20,9 @@ from lakerunner_query.logql.metrics.counts import QUANTILE
 from lakerunner_query.logql.metrics.evaluate import evaluate
 from lakerunner_query.logql.metrics.vectors import APPROXIMATE
 from lakerunner_query.logql.pipeline import Buckets, Demand, apply
-from lakerunner_query.worker.logs.code_kernels import add_codes, count_keys, count_rows, first_page
-from lakerunner_query.worker.logs.whole_numbers import whole_blocks
-from lakerunner_query.worker.metrics.page_kernels import deltas, pages_of
+from lakerunner_query.worker.parquet.code_kernels import add_codes, count_keys, count_rows, first_page
+from lakerunner_query.worker.parquet.page_kernels import deltas, pages_of
+from lakerunner_query.worker.shared.render_kernels import whole_blocks
 
 SECOND_NS = 10**9
 LINES = (

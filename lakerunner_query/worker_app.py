@@ -56,20 +56,16 @@ from lakerunner_query.protocol.units import (
     encode_answer,
 )
 from lakerunner_query.warm import preload
-from lakerunner_query.worker.cache import SegmentCache
-from lakerunner_query.worker.in_place import SegmentsInPlace, folder_of
-from lakerunner_query.worker.log_patterns import PatternReader
-from lakerunner_query.worker.logs.metric_scan import LogMetricScanner
+from lakerunner_query.worker.logs.names import StreamLister
+from lakerunner_query.worker.logs.open import SegmentOpener, SegmentStore
+from lakerunner_query.worker.logs.patterns import PatternReader
 from lakerunner_query.worker.logs.scan import LogScanner
+from lakerunner_query.worker.logs.source import LogMetricScanner
 from lakerunner_query.worker.memory import have_at_hand, keep_what_was_freed
-from lakerunner_query.worker.metrics.answers import Answers
-from lakerunner_query.worker.metrics.exemplars import ExemplarReader
-from lakerunner_query.worker.metrics.listing import SeriesLister
-from lakerunner_query.worker.metrics.metadata import MetadataReader
-from lakerunner_query.worker.metrics.opening import MetricOpener
-from lakerunner_query.worker.metrics.scan import MetricScanner
-from lakerunner_query.worker.opening import SegmentOpener, SegmentStore
-from lakerunner_query.worker.stream_listing import StreamLister
+from lakerunner_query.worker.metrics.names import ExemplarReader, MetadataReader, SeriesLister
+from lakerunner_query.worker.metrics.open import MetricOpener
+from lakerunner_query.worker.metrics.scan import Answers, MetricScanner
+from lakerunner_query.worker.shared.cache import SegmentCache, SegmentsInPlace, folder_of
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
 from resources.object_store import open_store, render_store_metrics
 from resources.settings import Settings

@@ -26,9 +26,9 @@ from lakerunner_query.api import prometheus_json
 from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.metric_engine import MetricEngine, MetricLimits, MetricRange
-from lakerunner_query.worker.cache import SegmentCache
-from lakerunner_query.worker.metrics.opening import MetricOpener
+from lakerunner_query.worker.metrics.open import MetricOpener
 from lakerunner_query.worker.metrics.scan import MetricScanner
+from lakerunner_query.worker.shared.cache import SegmentCache
 from resources.index.types import Partition, Segment, SegmentQuery, TierView
 from resources.lake.frequency import AS_SENT, DAY, HOUR, ROLLUPS
 from resources.lake.layout import Signal

@@ -30,9 +30,9 @@ from lakerunner_query.execute.dispatch import Dispatcher
 from lakerunner_query.execute.locate import Locator
 from lakerunner_query.plan.logql import LogRange
 from lakerunner_query.protocol.units import LogUnit, Unit, encode_answer
-from lakerunner_query.worker.cache import SegmentCache
+from lakerunner_query.worker.logs.open import SegmentOpener
 from lakerunner_query.worker.logs.scan import LogScanner
-from lakerunner_query.worker.opening import SegmentOpener
+from lakerunner_query.worker.shared.cache import SegmentCache
 from resources.duckdb import Cancellation, DuckLimits, DuckSession
 from resources.index.postgres import PostgresIndex
 from resources.index.types import (

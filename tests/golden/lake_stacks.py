@@ -19,8 +19,7 @@ from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.protocol.answers import ShardAnswer, agree, decode_shard_answer, encode_shard_answer
 from lakerunner_query.vectors.vector import Steps
-from lakerunner_query.worker.metrics.families import Shard
-from lakerunner_query.worker.metrics.shards import NothingToRead, given, shard_parts
+from lakerunner_query.worker.metrics.shards import NothingToRead, Shard, given, shard_parts
 from resources.lake.timecut import HOUR_NS
 from tests.golden.lake_source import LakeFiles
 from tests.golden.promqltest_compare import Outcome

@@ -28,9 +28,9 @@ from lakerunner_query.log_metric_engine import LogMetricEngine, LogMetricLimits,
 from lakerunner_query.plan.slices import LogSliceSizes
 from lakerunner_query.protocol.answers import encode_metric_answer
 from lakerunner_query.protocol.units import LogMetricUnit, Unit
-from lakerunner_query.worker.cache import SegmentCache
-from lakerunner_query.worker.logs.metric_scan import LogMetricScanner
-from lakerunner_query.worker.opening import SegmentOpener
+from lakerunner_query.worker.logs.open import SegmentOpener
+from lakerunner_query.worker.logs.source import LogMetricScanner
+from lakerunner_query.worker.shared.cache import SegmentCache
 from resources.duckdb import Cancellation, DuckLimits, DuckSession
 from resources.index.types import Segment
 from resources.lake import streams

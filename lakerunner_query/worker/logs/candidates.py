@@ -21,16 +21,21 @@ from lakerunner_query.logql.frame import LogFrame
 from lakerunner_query.logql.lang.ast import LabelFilter, LineFilter, Stage
 from lakerunner_query.logql.pipeline import Demand, wanted_by
 from lakerunner_query.protocol.units import LogUnit
-from lakerunner_query.worker.logs.by_id import rows_with_id
-from lakerunner_query.worker.logs.frames import MESSAGE, frame_of, integers, scanned
-from lakerunner_query.worker.logs.pushed import label_conditions, split
-from lakerunner_query.worker.logs.rendering import rendered
-from lakerunner_query.worker.logs.sources import columns_for
-from lakerunner_query.worker.logs.statements import Question, rows
-from lakerunner_query.worker.logs.stream_ranks import StreamRanks
-from lakerunner_query.worker.logs.wide import Places, fetched
+from lakerunner_query.worker.logs.fetch import (
+    MESSAGE,
+    Places,
+    StreamRanks,
+    fetched,
+    frame_of,
+    integers,
+    rows_with_id,
+    scanned,
+)
+from lakerunner_query.worker.logs.labels import columns_for
+from lakerunner_query.worker.logs.open import Opened
+from lakerunner_query.worker.logs.render import rendered
+from lakerunner_query.worker.logs.sql import Question, label_conditions, rows, split
 from lakerunner_query.worker.logs.windows import rows_within
-from lakerunner_query.worker.opening import Opened
 from resources.arrays import Int64s
 from resources.duckdb import Cancellation, DuckSession
 

@@ -6,28 +6,104 @@ instant. Work stops within milliseconds when the coordinator goes away.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
+import duckdb
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lakerunner_query.logql.lang.ast import Stage
-from lakerunner_query.plan.logql import Nothing
+from lakerunner_query.logql.lang.parser import parse
+from lakerunner_query.plan.logql import Nothing, Pipeline
+from lakerunner_query.plan.optimise import improved
 from lakerunner_query.plan.slices import RowSliceSizes, cut_slices
 from lakerunner_query.protocol.units import ROWS, LogUnit, UnitReport
 from lakerunner_query.worker.logs.candidates import RANK, Candidates, Taken
-from lakerunner_query.worker.logs.grouping import groups
-from lakerunner_query.worker.logs.planned import planned
-from lakerunner_query.worker.logs.reports import Read, report, reports_together
-from lakerunner_query.worker.logs.selecting import selection
-from lakerunner_query.worker.logs.shared import DAMAGE, NO_DAMAGE, Shared, discard_damaged
-from lakerunner_query.worker.logs.stream_ranks import StreamRanks
-from lakerunner_query.worker.logs.windows import Window, WindowSizes, windows
-from lakerunner_query.worker.opening import OpenedSet, SegmentOpener
-from lakerunner_query.worker.selection import Selection
+from lakerunner_query.worker.logs.fetch import StreamRanks
+from lakerunner_query.worker.logs.names import selection
+from lakerunner_query.worker.logs.open import Opened, OpenedSet, SegmentOpener, Selection
+from lakerunner_query.worker.logs.windows import Read, Window, WindowSizes, report, reports_together, windows
 from resources.duckdb import Cancellation, DuckSession
+
+# << A query's text as the pipeline that a worker runs, rewritten by the rules of the coordinator.
+
+
+@lru_cache(256)
+def planned(text: str) -> Pipeline:
+    """Every unit of a query brings the same text."""
+    return improved(parse(text)).pipeline
+
+
+# << Which files of a unit can be scanned by one statement.
+# <<
+# << Two files cannot when a stream id means different label sets in them (ids are hashes), or when a
+# << column holds
+# << another type (an attribute sent as a number here and as text there): a union would show `true` as `1`.
+
+Meaning = dict[str | int, object]
+
+
+def groups(files: Iterable[Opened]) -> list[list[Opened]]:
+    """As few groups as going through the files once gives; nearly always one."""
+    found: list[tuple[Meaning, list[Opened]]] = []
+    for file in files:
+        meaning = _meaning(file)
+        for known, members in found:
+            if all(known.get(key, value) == value for key, value in meaning.items()):
+                known.update(meaning)
+                members.append(file)
+                break
+        else:
+            found.append((meaning, [file]))
+    return [members for _known, members in found]
+
+
+def _meaning(file: Opened) -> Meaning:
+    meaning: Meaning = {stream.stream_id: stream.labels for stream in file.streams}
+    meaning.update(file.footer.columns)
+    return meaning
+
+
+# << What all log queries of a worker process share, and what to do about files that cannot be read.
+
+DAMAGE = (duckdb.Error, pa.ArrowException, OSError)
+"""What reading a damaged file may raise: for headers of pages DuckDB has no class of its own."""
+NO_DAMAGE = (duckdb.OutOfMemoryException, duckdb.InterruptException)
+"""Of those, what is not worth looking through the files for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    opener: SegmentOpener
+    session: DuckSession
+    cancellation: Cancellation
+
+
+def discard_damaged(wanted: Selection, files: OpenedSet, shared: Shared) -> bool:
+    """Read every file alone; True when at least one was at fault."""
+    damaged = [(one, reason) for one in files.opened if (reason := damage(one, shared.cancellation))]
+    for one, reason in damaged:
+        shared.opener.replace_damaged(wanted, files, one, reason)
+    return bool(damaged)
+
+
+def damage(one: Opened, cancellation: Cancellation) -> str:
+    """What is wrong with a file, every column of which is decoded; empty: nothing."""
+    try:
+        with pq.ParquetFile(one.path) as file:
+            for number in range(file.num_row_groups):
+                for name in one.footer.columns:
+                    cancellation.check()
+                    file.read_row_group(number, columns=[name], use_threads=False).validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        return str(error).splitlines()[0]
+    return ""
+
 
 GROW_DISTINCT = 4
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
+
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.promql.context import Options
 from lakerunner_query.promql.evaluate import Answer, evaluate, evaluate_parts
@@ -25,15 +27,53 @@ from lakerunner_query.protocol.answers import (
     decode_shard_answer,
     report_together,
 )
-from lakerunner_query.protocol.units import MetricUnit, ShardUnit, UnitReport
+from lakerunner_query.protocol.units import LogMetricUnit, MetricUnit, ShardUnit, UnitReport
 from lakerunner_query.vectors.vector import Scalar, Steps, String, Vector
-from lakerunner_query.worker.metrics.families import Shard
-from lakerunner_query.worker.metrics.lake_source import LakeSource
-from lakerunner_query.worker.metrics.most import Most
-from lakerunner_query.worker.metrics.opening import MetricOpener, Reading
-from lakerunner_query.worker.metrics.rendering import readable, samples_series, scalar_series, vector_series
-from lakerunner_query.worker.metrics.shards import NothingToRead, given, parts_of, shard_parts
+from lakerunner_query.worker.metrics.open import MetricOpener, Most, Reading
+from lakerunner_query.worker.metrics.row_groups import RowGroupCache
+from lakerunner_query.worker.metrics.shards import NothingToRead, Shard, given, parts_of, shard_parts
+from lakerunner_query.worker.metrics.source import LakeSource
+from lakerunner_query.worker.shared.render import readable, samples_series, scalar_series, vector_series
 from resources.duckdb import Cancellation
+
+# << Finished answers to parts of queries: who asks again while no segment has changed gets the same bytes.
+# <<
+# << A unit of work names everything that its answer depends on, the segments among it, and segments
+# << never change.
+# << So nothing has to be thrown away when something is published: it is another unit.
+
+Remembered = MetricUnit | ShardUnit | LogMetricUnit
+ANSWER = "answer"
+
+
+class Answers:
+    """The most recently used ones, up to so many bytes; none at all with room for none."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._kept: RowGroupCache[memoryview] = RowGroupCache(max_bytes)
+
+    def of(self, unit: Remembered) -> bytes | None:
+        found = self._kept.get(ANSWER, _key(unit)) if self._max_bytes and not _is_given(unit) else None
+        return None if found is None else bytes(found)
+
+    def keep(self, unit: Remembered, body: bytes) -> None:
+        if _is_given(unit):
+            return
+        if len(body) <= self._max_bytes // 4:  # a single one must not push out all the others
+            self._kept.put(ANSWER, _key(unit), memoryview(body))
+
+
+def _is_given(unit: Remembered) -> bool:
+    """Such a unit is as large as what it is given, and quickly answered: it is not worth keeping."""
+    return isinstance(unit, MetricUnit) and bool(unit.given)
+
+
+def _key(unit: Remembered) -> Remembered:
+    """The same for all workers."""
+    if isinstance(unit, ShardUnit):
+        return ShardUnit(msgspec.structs.replace(unit.of, turn=0, affinity=""), unit.number, unit.count)
+    return msgspec.structs.replace(unit, turn=0, affinity="")
 
 
 class MetricScanner:

@@ -1,18 +1,134 @@
-"""The worker's side of shards: the parts of an expression for one of them, and the rest from all of them."""
+"""Vectors of shards as bytes and back, every bit kept, and the vectors of all shards as one.
+
+    shard 0  {job="a"} 1  {job="c"} 3
+    shard 1  {job="b"} 2                   ->   {job="a"} 1  {job="b"} 2  {job="c"} 3
+
+Numbers are the bytes of their arrays: NaN has payloads, and counts of histograms have fractions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import xxhash
 
 from lakerunner_query.execute.metric_merge import annotation
+from lakerunner_query.histogram.model import NO_BUCKETS, Buckets, Hint, Histogram
 from lakerunner_query.plan.promql import per_series
 from lakerunner_query.promql.context import Annotation, Given
 from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.protocol.answers import Note, ShardAnswer, ShardPart, notes_together
 from lakerunner_query.syntax import Matcher
-from lakerunner_query.vectors.vector import Series, Steps
+from lakerunner_query.vectors.rows import no_objects, nothing, stacked
+from lakerunner_query.vectors.vector import Labels, Objects, Series, Steps, Vector, some
 from lakerunner_query.windows.functions import Function, Grid
-from lakerunner_query.worker.metrics.shard_vectors import decode_vector, encode_vector, together
+from resources.arrays import Doubles, UInt64s
+from resources.lake.series import NAME_LABEL
+
+
+class _Histogram(msgspec.Struct, frozen=True, array_like=True):
+    place: int
+    """Cell of the vector, row by row."""
+    schema: int
+    hint: int
+    totals: bytes
+    """Count, sum, zero threshold, zero count."""
+    positive: tuple[bytes, bytes]
+    """Indexes and counts."""
+    negative: tuple[bytes, bytes]
+    bounds: bytes
+
+
+class _Vector(msgspec.Struct, frozen=True):
+    labels: list[tuple[tuple[str, str], ...]]
+    steps: int
+    values: bytes
+    present: bytes
+    drop_name: bytes | None = None
+    histograms: list[_Histogram] | None = None
+
+
+def encode_vector(vector: Vector) -> bytes:
+    drop_name, histograms = vector.drop_name, vector.histograms
+    return msgspec.msgpack.encode(
+        _Vector(
+            list(vector.labels),
+            vector.present.shape[1],
+            np.ascontiguousarray(vector.values, np.float64).tobytes(),
+            np.ascontiguousarray(vector.present, np.bool_).tobytes(),
+            None if drop_name is None else drop_name.tobytes(),
+            None if histograms is None else _cells(histograms),
+        )
+    )
+
+
+def decode_vector(body: bytes) -> Vector:
+    found = msgspec.msgpack.decode(body, type=_Vector)
+    shape = (len(found.labels), found.steps)
+    return Vector(
+        found.labels,
+        _doubles(found.values).reshape(shape),
+        np.frombuffer(found.present, np.bool_).reshape(shape).copy(),
+        None if found.histograms is None else _grid(found.histograms, shape),
+        None if found.drop_name is None else np.frombuffer(found.drop_name, np.bool_).copy(),
+    )
+
+
+def together(vectors: Sequence[Vector], steps: int) -> Vector:
+    """Series of all shards in order of labels, as a selector gives them."""
+    vectors = [vector for vector in vectors if vector.labels]
+    if not vectors:
+        return nothing(steps)
+    if len(vectors) == 1:
+        return vectors[0]
+    found = stacked(vectors)
+    labels: list[Labels] = found.labels
+    return found.take(np.array(sorted(range(len(labels)), key=labels.__getitem__), np.int64))
+
+
+def _cells(histograms: Objects) -> list[_Histogram]:
+    flat = histograms.ravel()
+    return [_stored(place, flat[place]) for place in np.flatnonzero(some(flat)).tolist()]
+
+
+def _stored(place: int, one: Histogram) -> _Histogram:
+    totals = np.array([one.count, one.sum, one.zero_threshold, one.zero_count], np.float64)
+    return _Histogram(
+        place, int(one.schema), int(one.hint), totals.tobytes(),
+        _side(one.positive), _side(one.negative), np.array(one.bounds, np.float64).tobytes(),
+    )  # fmt: skip
+
+
+def _side(buckets: Buckets) -> tuple[bytes, bytes]:
+    return buckets.index.astype(np.int64).tobytes(), buckets.count.astype(np.float64).tobytes()
+
+
+def _grid(stored: list[_Histogram], shape: tuple[int, int]) -> Objects:
+    found = no_objects((shape[0] * shape[1],))
+    for one in stored:
+        count, total, threshold, zeros = _doubles(one.totals).tolist()
+        found[one.place] = Histogram(
+            one.schema, count, total, threshold, zeros,
+            _buckets(one.positive), _buckets(one.negative), tuple(_doubles(one.bounds).tolist()),
+            Hint(one.hint),
+        )  # fmt: skip
+    return found.reshape(shape)
+
+
+def _buckets(side: tuple[bytes, bytes]) -> Buckets:
+    index, counts = side
+    return Buckets(np.frombuffer(index, np.int64).copy(), _doubles(counts)) if index else NO_BUCKETS
+
+
+def _doubles(raw: bytes) -> Doubles:
+    return np.frombuffer(raw, np.float64).copy()
+
+
+# << The worker's side of shards: the parts of an expression for one of them, and the rest from all of them.
 
 
 class NothingToRead:
@@ -57,3 +173,73 @@ def _note(one: Annotation) -> Note:
     if one.forced is not None:
         raise ValueError(f"{one.base}: expected of a part nothing that is told of many series")
     return Note(one.kind, one.base, "", None, (one.span.start, one.span.end))
+
+
+# << Which shard of the series a series belongs to: a hash of what it shares with the series it may be
+# << one with.
+# <<
+# <<     wait_bucket{path="/", le="0.5"}   sent as a float   -> family wait{path="/"}
+# <<     wait{path="/"}                    a histogram       -> family wait{path="/"}
+# <<
+# << The classic series of a histogram become one with stored series of the same labels. Whatever can
+# << become one is
+# << in one family and so in one shard; that is why the id of the stored label set is not what decides.
+
+OF_A_MEMBER = ("le", "quantile")
+"""Labels that tell the members of a family apart."""
+SUFFIXES = ("_bucket", "_sum", "_count")
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Series whose family is `number`, modulo `count`."""
+
+    number: int
+    count: int
+
+    def takes(self, families: UInt64s) -> npt.NDArray[np.bool_]:
+        found: npt.NDArray[np.bool_] = families % np.uint64(self.count) == np.uint64(self.number)
+        return found
+
+
+def families(
+    names: Mapping[str, int],
+    texts: Sequence[str],
+    offsets: npt.NDArray[np.int32],
+    keys: npt.NDArray[np.int32],
+    values: npt.NDArray[np.int32],
+) -> UInt64s:
+    """By series of a table, the same in all tables and processes; labels are as in `SeriesTable`."""
+    of_values = _hashes(list(texts))[values]
+    if NAME_LABEL in names:
+        are_names = keys == names[NAME_LABEL]
+        used, where = np.unique(values[are_names], return_inverse=True)
+        of_values[are_names] = _hashes([stem(texts[code]) for code in used.tolist()])[where.ravel()]
+    entries = _mixed(_hashes(list(names))[keys] + _mixed(of_values))
+    for label in OF_A_MEMBER:
+        entries[keys == names.get(label, -1)] = 0
+    running = np.concatenate((np.zeros(1, np.uint64), np.cumsum(entries, dtype=np.uint64)))
+    return _mixed(running[offsets[1:]] - running[offsets[:-1]])  # of a sum: the order of labels says nothing
+
+
+def stem(name: str) -> str:
+    """Without what stands behind the names of classic series, however often it does.
+
+    >>> stem("wait_bucket"), stem("wait_count_bucket"), stem("wait")
+    ('wait', 'wait', 'wait')
+    """
+    while name.endswith(SUFFIXES):
+        name = name[: name.rindex("_")]
+    return name
+
+
+def _hashes(texts: Sequence[str]) -> UInt64s:
+    return np.array([xxhash.xxh3_64_intdigest(text.encode()) for text in texts], np.uint64)
+
+
+def _mixed(numbers: UInt64s) -> UInt64s:
+    """The last steps of splitmix64: every bit of the result depends on every bit."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    found: UInt64s = numbers ^ (numbers >> np.uint64(31))
+    return found

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from lakerunner_query.protocol.units import LogMetricUnit, LogUnit, UnitReport, segment_ref
-from lakerunner_query.worker.cache import SegmentCache
-from lakerunner_query.worker.logs.metric_scan import LogMetricScanner
-from lakerunner_query.worker.logs.plain_counts import PlainCounter
+from lakerunner_query.worker.logs.counts import PlainCounter
+from lakerunner_query.worker.logs.open import SegmentOpener
 from lakerunner_query.worker.logs.scan import LogScanner
+from lakerunner_query.worker.logs.source import LogMetricScanner
 from lakerunner_query.worker.logs.windows import WindowSizes
-from lakerunner_query.worker.opening import SegmentOpener
+from lakerunner_query.worker.shared.cache import SegmentCache
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
 from resources.index.types import Segment
 from resources.object_store import open_store

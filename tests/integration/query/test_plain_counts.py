@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 
 from lakerunner_query.protocol.units import LogMetricUnit, UnitReport, segment_ref
-from lakerunner_query.worker.cache import SegmentCache
-from lakerunner_query.worker.logs.buckets import Counter
-from lakerunner_query.worker.logs.lake_source import LakeLogSource
-from lakerunner_query.worker.logs.metric_scan import LogMetricScanner
-from lakerunner_query.worker.logs.plain_counts import Cells, PlainCounter
-from lakerunner_query.worker.opening import Opened, SegmentOpener
+from lakerunner_query.worker.logs.counts import Cells, Counter, PlainCounter
+from lakerunner_query.worker.logs.open import Opened, SegmentOpener
+from lakerunner_query.worker.logs.source import LakeLogSource, LogMetricScanner
+from lakerunner_query.worker.shared.cache import SegmentCache
 from resources.duckdb import Cancellation, DuckLimits, DuckSession
 from resources.index.types import Segment
 from resources.object_store import open_store
@@ -124,8 +122,8 @@ def test_many_counts_are_added_up_as_they_come(
     folded = Counter._fold
     calls: list[Counter] = []
     monkeypatch.setattr(Counter, "_fold", lambda self: [calls.append(self), folded(self)])
-    monkeypatch.setattr("lakerunner_query.worker.logs.buckets.AT_ONCE", 3)
-    monkeypatch.setattr("lakerunner_query.worker.logs.buckets.MOST_PARTS", 5)
+    monkeypatch.setattr("lakerunner_query.worker.logs.counts.AT_ONCE", 3)
+    monkeypatch.setattr("lakerunner_query.worker.logs.counts.MOST_PARTS", 5)
     assert ask(scanner, QUERIES[0], segments)[0] == expected
     assert calls
 

@@ -12,7 +12,7 @@ from lakerunner_assets.decode.fingerprint import fingerprints
 from lakerunner_query.logql.frame import LogFrame
 from lakerunner_query.logql.lang.ast import FilterOp, LineFilter
 from lakerunner_query.logql.pipeline import Demand, apply
-from lakerunner_query.worker.pattern_text import pattern_of
+from lakerunner_query.worker.logs.patterns import pattern_of
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.protocol.units import SegmentRef, StreamsUnit
-from lakerunner_query.worker import stream_listing
-from lakerunner_query.worker.stream_listing import Held, volumes
+from lakerunner_query.worker.logs import names
+from lakerunner_query.worker.logs.names import Held, volumes
 from resources.lake.streams import Stream
 
 SEGMENT = SegmentRef("s", "key", 1000, 0, 99, 0, 0, rows=100)
@@ -18,7 +18,7 @@ def held(streams: int) -> list[Held]:
 
 
 def test_volumes_are_counted_while_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_listing, "MOST_VOLUMES", 30)
+    monkeypatch.setattr(names, "MOST_VOLUMES", 30)
     unit = StreamsUnit("", (), (), 0, 100, "volumes", labels=("app",), step_ns=10)
     assert len(volumes(held(3), unit).volumes) == 30
     with pytest.raises(LimitExceededError, match="more than 30"):

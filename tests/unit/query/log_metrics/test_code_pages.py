@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.protocol.units import SegmentRef
-from lakerunner_query.worker.logs.code_kernels import add_codes, count_rows
-from lakerunner_query.worker.logs.places import Codes, Constant, places
-from lakerunner_query.worker.logs.vocabulary import texts_in
-from lakerunner_query.worker.metrics.page_kernels import UNKNOWN
-from lakerunner_query.worker.metrics.plain_groups import Chunk
-from lakerunner_query.worker.opening import Opened
-from lakerunner_query.worker.segment_facts import Footer, RowGroups
+from lakerunner_query.worker.logs.open import Opened
+from lakerunner_query.worker.logs.pages import Codes, Constant, places, texts_in
+from lakerunner_query.worker.parquet.chunks import Chunk
+from lakerunner_query.worker.parquet.code_kernels import add_codes, count_rows
+from lakerunner_query.worker.parquet.page_kernels import UNKNOWN
+from lakerunner_query.worker.shared.lru import Footer, RowGroups
 
 NONE = np.zeros(0, np.int64)
 NO_GROUPS = RowGroups(NONE, NONE, NONE, NONE, NONE, NONE)

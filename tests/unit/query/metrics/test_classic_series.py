@@ -15,7 +15,7 @@ from lakerunner_query.histogram.model import Histogram
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Series
 from lakerunner_query.worker.metrics.as_series import united_with
-from lakerunner_query.worker.metrics.derived import Block, spelled
+from lakerunner_query.worker.metrics.classic import Block, spelled
 from resources.lake import streams
 from tests.unit.query.metrics.test_samples_of_segments import STALE, Lake
 

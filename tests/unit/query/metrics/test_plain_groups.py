@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.worker.metrics.page_kernels import UNKNOWN, deltas, pages_of
-from lakerunner_query.worker.metrics.plain_groups import PlainGroup, plain_group
+from lakerunner_query.worker.parquet.chunks import PlainGroup, plain_group
+from lakerunner_query.worker.parquet.page_kernels import UNKNOWN, deltas, pages_of
 from resources.lake import metric_values
 from tests.unit.conftest import Run
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from lakerunner_query.promql.functions import numbers
 from lakerunner_query.vectors.vector import Vector
-from lakerunner_query.worker.metrics import rendering
-from lakerunner_query.worker.metrics.rendering import number_texts, time_text, vector_series
+from lakerunner_query.worker.shared import render
+from lakerunner_query.worker.shared.render import number_texts, time_text, vector_series
 
 
 def test_examples() -> None:
-    assert doctest.testmod(rendering).failed == 0
+    assert doctest.testmod(render).failed == 0
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=30))

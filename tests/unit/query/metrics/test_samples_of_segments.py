@@ -16,9 +16,9 @@ from lakerunner_assets.segments.written import SegmentIdentity
 from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Series
-from lakerunner_query.worker.cache import SegmentCache
-from lakerunner_query.worker.metrics.lake_source import LakeSource
-from lakerunner_query.worker.metrics.opening import MetricOpener
+from lakerunner_query.worker.metrics.open import MetricOpener
+from lakerunner_query.worker.metrics.source import LakeSource
+from lakerunner_query.worker.shared.cache import SegmentCache
 from resources.duckdb import Cancellation
 from resources.lake import streams
 from resources.object_store import open_store

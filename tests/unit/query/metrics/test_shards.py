@@ -40,9 +40,9 @@ from lakerunner_query.protocol.answers import (
 )
 from lakerunner_query.protocol.units import MetricUnit, Missing, ShardUnit, Unit, UnitReport
 from lakerunner_query.vectors.vector import Labels, Vector
-from lakerunner_query.worker.metrics import families
+from lakerunner_query.worker.metrics import shards
 from lakerunner_query.worker.metrics.scan import MetricScanner
-from lakerunner_query.worker.metrics.shard_vectors import decode_vector, encode_vector, together
+from lakerunner_query.worker.metrics.shards import decode_vector, encode_vector, together
 from resources.duckdb import Cancellation
 from resources.lake import streams
 from tests.golden.engine_lake import ORG, EngineLake
@@ -89,7 +89,7 @@ def test_what_is_of_single_series(text: str, parts: list[str] | None) -> None:
 
 
 def test_names_of_a_family() -> None:
-    assert doctest.testmod(families).failed == 0
+    assert doctest.testmod(shards).failed == 0
 
 
 def test_a_vector_comes_back_with_every_bit() -> None:

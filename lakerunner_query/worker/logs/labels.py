@@ -1,0 +1,318 @@
+"""Labels of scanned rows as dictionary-coded columns: those of their streams, then structured metadata.
+
+A resource attribute that became a stream label is not repeated; any other clash with a stream label gets the
+suffix `_extracted`. Work happens per distinct value and per stream; rows are touched through codes.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakerunner_query.logql.frame import ABSENT, Category, Column, coded
+from lakerunner_query.worker.shared.lru import Footer
+from resources.arrays import Flags, Int32s
+from resources.lake.segment_file import OVERFLOW_COLUMNS
+
+# << Attribute values in OpenTelemetry's string form, which is what LogQL compares and shows.
+# <<
+# << Doubles follow Go's JSON encoding (`1`, `0.5`, `1e+21`), bytes are base64, structures are JSON.
+# <<
+# << >>> text(True), text(2.0), text(1e-7), text(b"hi"), text(1e16)
+# << ('true', '2', '1e-7', 'aGk=', '10000000000000000')
+
+
+def text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _double(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return str(value) if isinstance(value, int) else msgspec.json.encode(value).decode()
+
+
+def _double(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    if value == 0:
+        return "-0" if math.copysign(1, value) < 0 else "0"
+    if abs(value) < 1e-6 or abs(value) >= 1e21:
+        return re.sub(r"e([+-])0(\d)", r"e\1\2", repr(value))
+    plain = format(Decimal(repr(value)), "f")
+    return plain.rstrip("0").rstrip(".") if "." in plain else plain
+
+
+# << Which physical columns of a segment hold which label, and how their values are spelled.
+# <<
+# << Names and precedence follow Loki's OTLP mapping: fields of the record itself, then log, scope and
+# << resource
+# << attributes. A physical name is only good within its own segment; where one label has several columns, the
+# << first that has a value is meant.
+
+Show = Callable[[pa.Array], pa.StringArray]
+"""Distinct values as texts, null where the row counts as having none."""
+
+SYSTEM, LOG, SCOPE, RESOURCE = range(4)
+PRECEDENCE = {"record": LOG, "scope": SCOPE, "resource": RESOURCE}
+EXTRACTED = "_extracted"
+UNKNOWN = "unknown"
+_NOT_A_NAME = re.compile(r"[^a-zA-Z0-9_:]")
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A column that may hold the label."""
+
+    name: str
+    column: str
+    precedence: int
+    show: Show
+
+
+def as_hex(values: pa.Array) -> pa.StringArray:
+    """Ids as people write them; one of zeros only is none."""
+    width = values.type.byte_width if pa.types.is_fixed_size_binary(values.type) else 0
+    if not width:
+        return as_text(values)
+    filled = values.fill_null(b"\0" * width)
+    start = filled.offset * width
+    raw = np.frombuffer(filled.buffers()[1], np.uint8)[start : start + len(filled) * width]
+    raw = raw.reshape(len(filled), width)
+    letters = _HEX[np.stack((raw >> 4, raw & 15), 2)].tobytes()
+    offsets = pa.py_buffer(np.arange(len(filled) + 1, dtype=np.int32) * (2 * width))
+    found = pa.StringArray.from_buffers(len(filled), offsets, pa.py_buffer(letters))
+    return pc.if_else(pa.array(raw.any(axis=1)), found, NONE)
+
+
+def if_any(values: pa.Array) -> pa.StringArray:
+    """Zero, or the empty text, means that nothing was sent."""
+    nothing = "" if pa.types.is_string(values.type) else "0"
+    texts = as_text(values)
+    return pc.if_else(pc.equal(texts, nothing), NONE, texts)
+
+
+def as_level(values: pa.Array) -> pa.StringArray:
+    texts = as_text(values).fill_null(UNKNOWN)
+    return pc.if_else(pc.equal(texts, ""), UNKNOWN, texts)
+
+
+def as_text(values: pa.Array) -> pa.StringArray:
+    """OpenTelemetry's string form."""
+    if pa.types.is_string(values.type):
+        return values
+    if pa.types.is_integer(values.type) or pa.types.is_boolean(values.type):
+        return values.cast(pa.string())
+    return pa.array([None if one is None else text(one) for one in values.to_pylist()], pa.string())
+
+
+NONE = pa.scalar(None, pa.string())
+RECORD_FIELDS: dict[str, tuple[str, Show]] = {
+    "trace_id": ("trace_id", as_hex),
+    "span_id": ("span_id", as_hex),
+    "log_severity_number": ("severity_number", if_any),
+    "log_severity_text": ("severity_text", if_any),
+    "chq_observed_tsns": ("observed_timestamp", if_any),
+    "log_flags": ("flags", if_any),
+    "event_name": ("event_name", if_any),
+    "chq_dropped_attributes": ("dropped_attributes_count", if_any),
+    "scope_name": ("scope_name", if_any),
+    "scope_version": ("scope_version", if_any),
+    "detected_level": ("detected_level", as_level),
+}
+OVERFLOWS = frozenset(OVERFLOW_COLUMNS.values())
+
+
+def sources_of(footer: Footer, names: Collection[str] | None = None) -> list[Source]:
+    """Of one segment, best first; `names` None: of all labels."""
+    found = [one for one in _all_sources(footer) if names is None or one.name in names]
+    return sorted(found, key=lambda source: (source.name, source.precedence))
+
+
+def columns_for(footers: Sequence[Footer], names: Collection[str] | None = None) -> list[str]:
+    """Every physical column that can hold one of these labels in any of the files."""
+    asked = None if names is None else {*names, *(name.removesuffix(EXTRACTED) for name in names)}
+    if asked is not None and not asked:
+        return []
+    known = {one.column for footer in footers for one in sources_of(footer, asked)}
+    spilled = {name for footer in footers for name in footer.columns if name in OVERFLOWS}
+    return sorted(known | spilled)
+
+
+def loki_name(key: str) -> str:
+    """
+    >>> loki_name("http.status-code"), loki_name("1st")
+    ('http_status_code', '_1st')
+    """
+    name = _NOT_A_NAME.sub("_", key)
+    return f"_{name}" if name[:1].isdigit() else name
+
+
+def _all_sources(footer: Footer) -> Iterator[Source]:
+    owned = {one.column for one in footer.mapped}
+    for column, (name, show) in RECORD_FIELDS.items():
+        if column in footer.columns and column not in owned:
+            yield Source(name, column, SYSTEM, show)
+    for one in sorted(footer.mapped, key=lambda mapped: mapped.column):
+        yield Source(loki_name(one.key), one.column, PRECEDENCE[one.scope], as_text)
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """Rows of a scan with what is needed to name their values."""
+
+    rows: pa.Table
+    """Physical columns by name; what is not there was not asked for."""
+    files: Int32s
+    """Index into `footers`, per row."""
+    ranks: Int32s
+    """Index into `labels`, per row."""
+    footers: Sequence[Footer]
+    labels: Sequence[Mapping[str, str]]
+    """Label sets of streams."""
+
+
+Columns = dict[str, Column]
+
+
+def label_columns(scanned: Scanned, names: Collection[str] | None = None) -> Columns:
+    """All labels of the rows, or those that are asked for."""
+    found = stream_columns(scanned, names)
+    asked = None if names is None else {*names, *(name.removesuffix(EXTRACTED) for name in names)}
+    for name, sources in _by_name(scanned, asked).items():
+        for label, column in _metadata(name, sources, scanned):
+            found[label] = beneath(found[label], column) if label in found else column
+    _spill(scanned, asked, found)
+    return found
+
+
+def stream_columns(scanned: Scanned, names: Collection[str] | None = None) -> Columns:
+    known = {name for labels in scanned.labels for name in labels}
+    found: Columns = {}
+    for name in sorted(known if names is None else known.intersection(names)):
+        values = list(dict.fromkeys(labels[name] for labels in scanned.labels if name in labels))
+        code = {value: number for number, value in enumerate(values)}
+        by_rank = np.array([code.get(labels.get(name, ""), ABSENT) for labels in scanned.labels], np.int32)
+        found[name] = Column(by_rank[scanned.ranks], pa.array(values, pa.string()), Category.STREAM)
+    return found
+
+
+def _by_name(scanned: Scanned, names: Collection[str] | None) -> dict[str, dict[Source, set[int]]]:
+    """Sources of each label, best first, with the files in which the column means that."""
+    there = set(scanned.rows.column_names)
+    found: dict[str, dict[Source, set[int]]] = {}
+    for number, footer in enumerate(scanned.footers):
+        for source in sources_of(footer, names):
+            if source.column in there:
+                found.setdefault(source.name, {}).setdefault(source, set()).add(number)
+    return {
+        name: dict(sorted(sources.items(), key=lambda one: one[0].precedence))
+        for name, sources in sorted(found.items())
+    }
+
+
+def _metadata(
+    name: str, sources: Mapping[Source, set[int]], scanned: Scanned
+) -> Iterator[tuple[str, Column]]:
+    """Usually one column; two when some streams already have a label of this name."""
+    by_rank = np.array([name in labels for labels in scanned.labels], np.bool_)
+    clashing: Flags = by_rank[scanned.ranks] if by_rank.any() else np.zeros(len(scanned.ranks), np.bool_)
+    if not clashing.all():
+        plain = _first_of(sources, scanned, ~clashing)
+        if plain is not None:
+            yield name, plain
+    if clashing.any():
+        kept = {source: files for source, files in sources.items() if source.precedence != RESOURCE}
+        renamed = _first_of(kept, scanned, clashing)
+        if renamed is not None:
+            yield f"{name}{EXTRACTED}", renamed
+
+
+def _first_of(sources: Mapping[Source, set[int]], scanned: Scanned, asked: Flags) -> Column | None:
+    """The first source that has a value; None where no row has any."""
+    codes = np.full(len(asked), ABSENT, np.int32)
+    values: list[pa.Array] = []
+    before = 0
+    for source, files in sources.items():
+        open_rows = asked & (codes < 0)
+        if len(files) < len(scanned.footers):
+            open_rows &= np.isin(scanned.files, sorted(files))
+        own, texts = _coded_texts(scanned.rows.column(source.column), source)
+        taken = open_rows & (own >= 0)
+        if taken.any():
+            codes = np.where(taken, own + before, codes).astype(np.int32)
+            values.append(texts)
+            before += len(texts)
+    if not values:
+        return None
+    return coded(codes, pa.concat_arrays(values), Category.METADATA)
+
+
+def _coded_texts(column: pa.ChunkedArray, source: Source) -> tuple[Int32s, pa.StringArray]:
+    """Each distinct value is spelled once; rows without a value are absent."""
+    whole = column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = whole.chunk(0) if whole.num_chunks else pa.array([], column.type)
+    if not pa.types.is_dictionary(whole.type):
+        whole = whole.dictionary_encode(null_encoding="encode")
+    codes = whole.indices.fill_null(ABSENT).to_numpy(zero_copy_only=False).astype(np.int32)
+    texts = source.show(whole.dictionary)
+    if texts.null_count:
+        gone = texts.is_null().to_numpy(zero_copy_only=False)
+        codes = np.where((codes >= 0) & ~gone[codes], codes, ABSENT).astype(np.int32)
+        texts = texts.fill_null("")
+    return codes, texts
+
+
+def _spill(scanned: Scanned, names: Collection[str] | None, found: Columns) -> None:
+    """Attributes that found no column of their own: rare, so row by row."""
+    spilled: dict[str, dict[int, str]] = {}
+    for scope, column in OVERFLOW_COLUMNS.items():
+        if column in scanned.rows.column_names:
+            for row, pairs in enumerate(scanned.rows.column(column).to_pylist()):
+                for key, value in pairs or ():
+                    name = _spilled_name(loki_name(key), scope, scanned, row)
+                    if name is not None and (names is None or name.removesuffix(EXTRACTED) in names):
+                        spilled.setdefault(name, {})[row] = value
+    for name, by_row in spilled.items():
+        found[name] = _filled(found.get(name), by_row, len(scanned.ranks))
+
+
+def _spilled_name(name: str, scope: str, scanned: Scanned, row: int) -> str | None:
+    if name not in scanned.labels[int(scanned.ranks[row])]:
+        return name
+    return None if scope == "resource" else f"{name}{EXTRACTED}"
+
+
+def _filled(column: Column | None, by_row: Mapping[int, str], rows: int) -> Column:
+    codes = np.full(rows, ABSENT, np.int32)
+    for number, row in enumerate(by_row):
+        codes[row] = number
+    spilled = coded(codes, pa.array(list(by_row.values()), pa.string()), Category.METADATA)
+    return spilled if column is None else beneath(column, spilled)
+
+
+def beneath(first: Column, second: Column) -> Column:
+    """Rows without a value in the first have that of the second."""
+    taken = (first.codes < 0) & (second.codes >= 0)
+    if not taken.any():
+        return first
+    codes = np.where(taken, second.codes + len(first.values), first.codes).astype(np.int32)
+    category = first.category
+    if category is not second.category:
+        category = np.where(taken, second.category, category).astype(np.int8)
+    return coded(codes, pa.concat_arrays([first.values, second.values]), category)

@@ -1,0 +1,169 @@
+"""How many lines of which shape there are when: `chq_fingerprint` says it, and one line of each is read.
+
+    fingerprint  bucket  lines                pattern           counts
+    F1           7       120        ->        took <_>          7: 120, 8: 30
+    F1           8       30
+
+Counting reads numbers only. Of the most frequent fingerprints the text of one line is looked up, in the
+newest file that has such lines; others are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakerunner_query.errors import LimitExceededError
+from lakerunner_query.protocol.answers import LinePattern, PatternsAnswer
+from lakerunner_query.protocol.units import PatternsUnit, UnitReport
+from lakerunner_query.worker.logs.open import Opened, OpenedSet, SegmentOpener, Selection
+from lakerunner_query.worker.logs.scan import DAMAGE, NO_DAMAGE, Shared, discard_damaged
+from resources.duckdb import Cancellation, DuckSession
+
+# << The text of a pattern, from one of its lines: what may differ is masked, so that `|>` finds the others.
+# <<
+# <<     GET /u/42 from 10.0.0.1:8080 "Mozilla" in 1.5s   ->   GET /u/<_> from <_> "<_>" in <_>
+# <<
+# << `chq_fingerprint` tells lines of one shape, but only as a number. Here whole words with a digit in
+# << them and
+# << what is quoted are masked, which is never less than the fingerprint masks.
+
+SEEN = 4096
+"""The fingerprint sees no more of a line either."""
+HOLE = "<_>"
+_PIECE = re.compile(r"""(?P<quote>"(?:[^"\\]|\\.)*":?|(?<!\w)'(?:[^'\\]|\\.)+')|[+-]?[\w.:,%-]+""")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_DIGIT = re.compile(r"\d")
+_HOLES = re.compile(f"(?:{HOLE}){{2,}}")
+
+
+def pattern_of(line: str) -> str:
+    """
+    >>> pattern_of('GET /u/42 from 10.0.0.1:8080, "Mozilla" in -1.5s {"id": "x"}')
+    'GET /u/<_> from <_>, "<_>" in <_> {"id": "<_>"}'
+    """
+    masked = _PIECE.sub(_masked, line[:SEEN]) + (HOLE if len(line) > SEEN else "")
+    return _HOLES.sub(HOLE, masked)
+
+
+def _masked(found: re.Match[str]) -> str:
+    text = found[0]
+    if found["quote"]:
+        is_key_or_empty = text.endswith(":") or len(text) == 2
+        return text if is_key_or_empty else text[0] + HOLE + text[0]
+    if not (_DIGIT.search(text) or _UUID.fullmatch(text)):
+        return text
+    return HOLE + text[len(text.rstrip(".:,-")) :]
+
+
+LEVEL = "detected_level"
+NO_LEVEL = "unknown"
+MAX_COUNTS = 2_000_000
+_KEYS = ["fingerprint", "level", "bucket"]
+
+
+class PatternReader:
+    """Everything a worker process shares between such questions."""
+
+    def __init__(self, opener: SegmentOpener, session: DuckSession) -> None:
+        self._opener = opener
+        self._session = session
+
+    def run(self, unit: PatternsUnit, cancellation: Cancellation) -> PatternsAnswer:
+        wanted = Selection(unit.matchers, unit.start_ns, unit.end_ns)
+        with self._opener.open(unit.segments, wanted, cancellation) as files:
+            patterns = self._readable(wanted, files, unit, cancellation)
+            report = UnitReport(
+                missing=tuple(files.missing),
+                segments_opened=len(files.opened),
+                segments_skipped=files.skipped,
+                bytes_fetched=sum(one.fetched for one in files.opened),
+            )
+        return PatternsAnswer(patterns, report)
+
+    def _readable(
+        self, wanted: Selection, files: OpenedSet, unit: PatternsUnit, cancellation: Cancellation
+    ) -> tuple[LinePattern, ...]:
+        """A file that turns out to be damaged is left out, named, and the rest read again."""
+        reading = _Reading(unit, self._session, cancellation)
+        shared = Shared(self._opener, self._session, cancellation)
+        while True:
+            try:
+                return reading.patterns([(one, reading.counts(one)) for one in files.opened])
+            except NO_DAMAGE:
+                raise
+            except DAMAGE:
+                if not discard_damaged(wanted, files, shared):
+                    raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    unit: PatternsUnit
+    session: DuckSession
+    cancellation: Cancellation
+
+    def counts(self, one: Opened) -> pa.Table:
+        """(fingerprint, level, bucket, lines) of one file."""
+        level = f"coalesce(l.{LEVEL}, '{NO_LEVEL}')" if LEVEL in one.footer.columns else f"'{NO_LEVEL}'"
+        found = self._asked(
+            one,
+            f"SELECT l.chq_fingerprint AS fingerprint, {level} AS level, "
+            f"l.chq_tsns // {int(self.unit.step_ns)} AS bucket, count(*) AS lines",
+            "",
+            f"GROUP BY ALL LIMIT {MAX_COUNTS}",
+        )
+        if found.num_rows >= MAX_COUNTS:
+            raise LimitExceededError("too many patterns: narrow the time range, or use a larger step")
+        return found
+
+    def patterns(self, by_file: Sequence[tuple[Opened, pa.Table]]) -> tuple[LinePattern, ...]:
+        if not by_file:
+            return ()
+        whole = pa.concat_tables([counts for _, counts in by_file])
+        ranked = whole.group_by("fingerprint").aggregate([("lines", "sum")]).sort_by(
+            [("lines_sum", "descending"), ("fingerprint", "ascending")]
+        )["fingerprint"]  # fmt: skip
+        chosen = ranked.slice(0, self.unit.limit).combine_chunks()
+        texts = self._texts(by_file, chosen)
+        sums = whole.filter(pc.is_in(whole["fingerprint"], value_set=chosen)).group_by(_KEYS)
+        found: dict[tuple[str, str], Counter[int]] = {}
+        for row in sums.aggregate([("lines", "sum")]).to_pylist():
+            text = texts[row["fingerprint"]]
+            found.setdefault((text, row["level"]), Counter())[row["bucket"]] += row["lines_sum"]
+        return tuple(LinePattern(*key, tuple(sorted(each.items()))) for key, each in sorted(found.items()))
+
+    def _texts(self, by_file: Sequence[tuple[Opened, pa.Table]], chosen: pa.Array) -> dict[int, str]:
+        """The pattern of each fingerprint, from one line of the newest file that has it."""
+        left, found = set(chosen.to_pylist()), dict[int, str]()
+        for one, counts in sorted(by_file, key=lambda each: -each[0].segment.max_ns):
+            here = left & set(counts["fingerprint"].unique().to_pylist())
+            if here:
+                lines = self._asked(
+                    one,
+                    "SELECT l.chq_fingerprint AS fingerprint, min(coalesce(l.log_message, '')) AS line",
+                    f"AND l.chq_fingerprint IN ({', '.join(map(str, sorted(here)))})",
+                    "GROUP BY ALL",
+                )
+                columns = (lines[name].to_pylist() for name in ("fingerprint", "line"))
+                found |= {key: pattern_of(line) for key, line in zip(*columns, strict=True)}
+                left -= here
+        return found
+
+    def _asked(self, one: Opened, selected: str, condition: str, rest: str) -> pa.Table:
+        streams = pa.table({"stream_id": pa.array([each.stream_id for each in one.streams], pa.int64())})
+        statement = (
+            f"{selected} FROM read_parquet($file) l SEMI JOIN streams s ON l.chq_stream_id = s.stream_id "
+            f"WHERE l.chq_tsns >= {int(self.unit.start_ns)} AND l.chq_tsns < {int(self.unit.end_ns)} "
+            f"{condition} {rest}"
+        )
+        with self.session.cursor() as cursor:
+            cursor.register("streams", streams)
+            relation = cursor.sql(statement, params={"file": str(one.path)})
+            found: pa.Table = self.cancellation.run(cursor, relation.to_arrow_table)
+        return found

@@ -1,0 +1,212 @@
+"""Rows of many row groups as one run per series, one sample per series and millisecond.
+
+    segment A: series 0 at 1 2 3, series 1 at 1 2        0: 1 2 3 4 5
+    segment B: series 0 at 4 5                      ->   1: 1 2
+
+Runs that do not overlap in time are laid behind each other, which is nearly always so; only where they do are
+rows sorted. Of several samples of one millisecond the one with the greatest nanoseconds counts, a real one
+before a stale marker, then the one with the greatest row id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakerunner_query.protocol.units import SegmentRef
+from lakerunner_query.worker.metrics.row_groups import DAMAGE, RowGroup, is_stale, read_order
+from lakerunner_query.worker.parquet.chunks import PlainGroup
+from lakerunner_query.worker.parquet.page_kernels import copy_runs, cut_runs, place_times
+from resources.arrays import Bytes, Doubles, Flags, Int32s, Int64s
+from resources.kernel import Integer
+
+
+class DamagedGroupError(ValueError):
+    """A row group that was found to be damaged only when its values were decoded."""
+
+    def __init__(self, segment: SegmentRef, reason: str) -> None:
+        super().__init__(reason)
+        self.segment = segment
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Rows of some series in one row group: of series `codes[i]` rows `[begin[i], end[i])`."""
+
+    group: RowGroup | PlainGroup
+    segment: SegmentRef
+    path: Path
+    number: int
+    codes: Int64s
+    begin: Int64s
+    end: Int64s
+    first_ms: Int64s
+    last_ms: Int64s
+    """Of the first and the last of the rows."""
+    base: Int64s
+    exponent: Int32s
+    times: Int64s | None
+    """By row of the group; None where they are still to be decoded."""
+
+    @property
+    def rows(self) -> int:
+        return int((self.end - self.begin).sum())
+
+    def of(self, codes: Int64s) -> Runs:
+        """The same rows, of series with other codes."""
+        return replace(self, codes=codes)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """By series and time; `offsets` has one entry per code and one more."""
+
+    offsets: Int64s
+    time_ms: Int64s
+    value: Doubles
+    kind: Bytes | None
+    is_delta: Flags | None
+    derives: Bytes | None
+    start_ns: Int64s | None
+    others: pa.Table | None
+    """Columns of histograms and summaries; `place` says where in it a row is."""
+    place: Int64s | None
+    groups: tuple[tuple[int, RowGroup], ...] = ()
+    """Row groups with histograms, and where `others` begins to be theirs."""
+
+    @property
+    def series(self) -> Int64s:
+        found: Int64s = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        return found
+
+
+def cut(runs: Runs, times: Int64s, from_ms: int, to_ms: int) -> Runs:
+    """Only what lies in `(from_ms, to_ms]`; runs without any are left out."""
+    begin, end = runs.begin.copy(), runs.end.copy()
+    cut_runs(times, begin, end, from_ms, to_ms)
+    keep = end > begin
+    begin, end = begin[keep], end[keep]
+    return replace(
+        runs, codes=runs.codes[keep], begin=begin, end=end, first_ms=times[begin], last_ms=times[end - 1],
+        base=runs.base[keep], exponent=runs.exponent[keep], times=times,
+    )  # fmt: skip
+
+
+def join(parts: Sequence[Runs], count: int) -> Rows:
+    """All rows of `count` series."""
+    parts = [part for part in parts if len(part.codes)]
+    if not parts:
+        none = np.zeros(0, np.int64)
+        return Rows(np.zeros(count + 1, np.int64), none, np.zeros(0), None, None, None, None, None, None)
+    codes = np.concatenate([part.codes for part in parts])
+    sizes = np.concatenate([part.end - part.begin for part in parts])
+    first = np.concatenate([part.first_ms for part in parts])
+    last = np.concatenate([part.last_ms for part in parts])
+    order = np.lexsort((first, codes))
+    target = np.empty(len(order), np.int64)
+    target[order] = np.concatenate(([0], np.cumsum(sizes[order])[:-1]))
+    offsets = np.zeros(count + 1, np.int64)
+    np.add.at(offsets, codes + 1, sizes)
+    np.cumsum(offsets, out=offsets)
+    same = codes[order][1:] == codes[order][:-1]
+    overlap = bool((same & (first[order][1:] <= last[order][:-1])).any())
+    rows, repeats = _laid_out(parts, offsets, target)
+    return _sorted(rows, parts, target) if overlap or repeats else rows
+
+
+def _laid_out(parts: Sequence[Runs], offsets: Int64s, target: Int64s) -> tuple[Rows, int]:
+    """All rows, and how many of them do not come after the one before in their run."""
+    total = int(offsets[-1])
+    repeats: Integer = 0
+    groups = [part.group for part in parts if isinstance(part.group, RowGroup)]
+    time_ms, value = np.empty(total, np.int64), np.empty(total, np.float64)
+    kind = np.zeros(total, np.uint8) if any(g.kind is not None for g in groups) else None
+    is_delta = np.zeros(total, np.bool_) if any(g.is_delta is not None for g in groups) else None
+    derives = np.zeros(total, np.uint8) if any(g.derives is not None for g in groups) else None
+    start_ns = np.zeros(total, np.int64) if any(g.start_ns is not None for g in groups) else None
+    place = np.full(total, -1, np.int64) if derives is not None else None
+    tables: list[pa.Table] = []
+    with_others: list[tuple[int, RowGroup]] = []
+    before = at = 0
+    for part in parts:
+        group, to = part.group, target[at : at + len(part.codes)]
+        at += len(part.codes)
+        if isinstance(group, PlainGroup):
+            repeats += _decoded_to(group, part, to, time_ms, value)
+            continue
+        repeats += place_times(group.time_ms, 0, part.begin, part.end, to, time_ms)
+        copy_runs(group.value, part.begin, part.end, to, value)
+        if kind is not None and group.kind is not None:
+            copy_runs(group.kind, part.begin, part.end, to, kind)
+        if is_delta is not None and group.is_delta is not None:
+            copy_runs(group.is_delta, part.begin, part.end, to, is_delta)
+        if derives is not None and group.derives is not None:
+            copy_runs(group.derives, part.begin, part.end, to, derives)
+        if start_ns is not None and group.start_ns is not None:
+            copy_runs(group.start_ns, part.begin, part.end, to, start_ns)
+        if place is not None and group.others is not None:
+            copy_runs(np.arange(before, before + len(group.time_ms)), part.begin, part.end, to, place)
+            tables.append(group.others)
+            with_others.append((before, group))
+            before += group.others.num_rows
+    others = pa.concat_tables(tables, promote_options="permissive") if tables else None
+    rows = Rows(offsets, time_ms, value, kind, is_delta, derives, start_ns, others, place, tuple(with_others))
+    return rows, int(repeats)
+
+
+def _decoded_to(group: PlainGroup, part: Runs, to: Int64s, time_ms: Int64s, value: Doubles) -> int:
+    try:
+        group.values_to(part.begin, part.end, to, part.base, part.exponent, value)
+        if part.times is not None:
+            return int(place_times(part.times, 0, part.begin, part.end, to, time_ms))
+        return group.times_to(part.begin, part.end, to, time_ms)
+    except DAMAGE as error:
+        raise DamagedGroupError(part.segment, str(error)) from error
+
+
+def _sorted(rows: Rows, parts: Sequence[Runs], target: Int64s) -> Rows:
+    exact, objects, positions = _row_order(parts, target, len(rows.time_ms))
+    real = ~is_stale(rows.value) if rows.kind is None else ~(is_stale(rows.value) & (rows.kind == 0))
+    series = rows.series
+    order = np.lexsort((positions, objects, real, exact, rows.time_ms, series))
+    codes, times = series[order], rows.time_ms[order]
+    keep = np.ones(len(order), np.bool_)
+    keep[:-1] = (codes[1:] != codes[:-1]) | (times[1:] != times[:-1])
+    chosen = order[keep]
+    offsets = np.zeros_like(rows.offsets)
+    np.add.at(offsets, codes[keep] + 1, 1)
+    np.cumsum(offsets, out=offsets)
+
+    def taken(column: npt.NDArray[np.generic] | None) -> npt.NDArray[np.generic] | None:
+        return None if column is None else column[chosen]
+
+    return Rows(
+        offsets,
+        rows.time_ms[chosen],
+        rows.value[chosen],
+        taken(rows.kind),  # type: ignore[arg-type]
+        taken(rows.is_delta),  # type: ignore[arg-type]
+        taken(rows.derives),  # type: ignore[arg-type]
+        taken(rows.start_ns),  # type: ignore[arg-type]
+        rows.others,
+        taken(rows.place),  # type: ignore[arg-type]
+        rows.groups,
+    )
+
+
+def _row_order(parts: Sequence[Runs], target: Int64s, total: int) -> tuple[Int64s, Int64s, Int64s]:
+    """What orders samples of one millisecond; read only where there are some."""
+    found = tuple(np.empty(total, np.int64) for _ in range(3))
+    at = 0
+    for part in parts:
+        to = target[at : at + len(part.codes)]
+        at += len(part.codes)
+        columns = read_order(part.path, [part.number])[part.number]
+        for column, out in zip(columns, found, strict=True):
+            copy_runs(column, part.begin, part.end, to, out)
+    return found[0], found[1], found[2]
