@@ -16,7 +16,6 @@ from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
 
-from lakerunner_query.admission import Admission
 from lakerunner_query.api.compression import gzipped
 from lakerunner_query.api.explore import asset, page
 from lakerunner_query.api.failures import EXCEPTION_HANDLERS
@@ -31,13 +30,13 @@ from lakerunner_query.api.prometheus import prometheus_router
 from lakerunner_query.api.prometheus_status import healthy, ready_like_prometheus
 from lakerunner_query.api.promql import promql_router
 from lakerunner_query.api.services import Services
-from lakerunner_query.engine import Engine, Limits
-from lakerunner_query.execute.dispatch import Dispatcher
-from lakerunner_query.execute.locate import Locator
-from lakerunner_query.log_metric_engine import LogMetricEngine, LogMetricLimits
-from lakerunner_query.metric_engine import MetricEngine, MetricLimits
-from lakerunner_query.series_engine import SeriesEngine
-from lakerunner_query.stream_engine import StreamEngine
+from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.coordinator.logql_lines import Engine, Limits
+from lakerunner_query.coordinator.logql_samples import LogMetricEngine, LogMetricLimits
+from lakerunner_query.coordinator.names import SeriesEngine, StreamEngine
+from lakerunner_query.coordinator.promql import MetricEngine, MetricLimits
+from lakerunner_query.coordinator.run import Admission
 from resources.index.contract import QueryIndex
 from resources.settings import Settings
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from benchmarks.promql.samples import Sampled
 from lakerunner_query.api import prometheus_json
+from lakerunner_query.coordinator.merge import Joined
+from lakerunner_query.coordinator.promql import MetricRange
 from lakerunner_query.errors import QueryError
-from lakerunner_query.execute.metric_merge import Joined
-from lakerunner_query.metric_engine import MetricRange
 from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.promql.lang.ast import Type
 from lakerunner_query.promql.lang.check import type_of

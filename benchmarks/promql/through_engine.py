@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 from benchmarks.promql.fuzz_compare import Likeness, Tolerance, answer_of, likeness
 from benchmarks.report import Record
 from benchmarks.tiers import p12
-from lakerunner_query.admission import Admission
 from lakerunner_query.api import prometheus_json
-from lakerunner_query.execute.dispatch import Dispatcher
-from lakerunner_query.execute.locate import Locator
-from lakerunner_query.metric_engine import MetricEngine, MetricLimits, MetricRange
+from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.coordinator.promql import MetricEngine, MetricLimits, MetricRange
+from lakerunner_query.coordinator.run import Admission
 from lakerunner_query.worker.metrics.open import MetricOpener
 from lakerunner_query.worker.metrics.scan import MetricScanner
 from lakerunner_query.worker.shared.cache import SegmentCache

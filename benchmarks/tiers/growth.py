@@ -24,10 +24,10 @@ from benchmarks.ingest.corpus.logs import web_logs
 from benchmarks.report import Record
 from benchmarks.tiers.scratch import Database, scratch_server
 from lakerunner_assets.cooked.plan import plan_all_now
-from lakerunner_query.admission import Admission
-from lakerunner_query.engine import Engine, Finished, Limits
-from lakerunner_query.execute.dispatch import Dispatcher
-from lakerunner_query.execute.locate import Locator
+from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.coordinator.logql_lines import Engine, Finished, Limits
+from lakerunner_query.coordinator.run import Admission
 from lakerunner_query.plan.logql import LogRange
 from lakerunner_query.protocol.units import LogUnit, Unit, encode_answer
 from lakerunner_query.worker.logs.open import SegmentOpener

@@ -11,8 +11,8 @@ from lakerunner_query.api.auth import caller
 from lakerunner_query.api.disconnect import unless_gone
 from lakerunner_query.api.log_params import names, question
 from lakerunner_query.api.services import Services
+from lakerunner_query.coordinator.names import Found
 from lakerunner_query.errors import InvalidRequestError
-from lakerunner_query.stream_engine import Found
 
 METHODS = [HttpMethod.GET, HttpMethod.POST]
 

@@ -9,12 +9,12 @@ import msgspec
 from litestar import Request
 
 from lakerunner_query.api.metric_params import Aligned, MetricsQuery, Moment, aligned
+from lakerunner_query.coordinator.logql_samples import LogMetricRange
+from lakerunner_query.coordinator.names import StreamQuestion
 from lakerunner_query.errors import InvalidRequestError
-from lakerunner_query.log_metric_engine import LogMetricRange
 from lakerunner_query.logql.lang.parser import parse_selector
 from lakerunner_query.moments import moment_ns
 from lakerunner_query.plan.logql import LogRange
-from lakerunner_query.stream_engine import StreamQuestion
 from resources.settings import Settings
 
 NS_PER_MS = 1_000_000

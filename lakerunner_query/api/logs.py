@@ -21,10 +21,10 @@ from lakerunner_query.api.log_rows import row_events
 from lakerunner_query.api.metric_events import Progress, metric_events
 from lakerunner_query.api.services import Services
 from lakerunner_query.api.watching import QueryWatch
-from lakerunner_query.engine import Finished, Prepared
+from lakerunner_query.coordinator.logql_lines import Finished, Prepared
+from lakerunner_query.coordinator.logql_samples import is_log_query
+from lakerunner_query.coordinator.merge import COUNTS
 from lakerunner_query.errors import InvalidRequestError, QueryError
-from lakerunner_query.execute.merge import COUNTS
-from lakerunner_query.log_metric_engine import is_log_query
 
 
 @post("/query", status_code=200, media_type=sse.MEDIA_TYPE)

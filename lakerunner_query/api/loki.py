@@ -36,10 +36,10 @@ from lakerunner_query.api.loki_thinning import Thinning
 from lakerunner_query.api.loki_volumes import index_stats, index_volume, index_volume_range
 from lakerunner_query.api.services import Services
 from lakerunner_query.api.watching import QueryWatch
-from lakerunner_query.engine import Finished
+from lakerunner_query.coordinator.logql_lines import Finished
+from lakerunner_query.coordinator.logql_samples import JOINED_HERE, LogMetricRange, is_log_query
+from lakerunner_query.coordinator.merge import Collected
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError
-from lakerunner_query.execute.merge import Collected
-from lakerunner_query.log_metric_engine import JOINED_HERE, LogMetricRange, is_log_query
 from lakerunner_query.plan.logql import LogRange
 
 MAX_ANSWER_BYTES = 256 * 1024 * 1024

@@ -24,9 +24,9 @@ from lakerunner_query.api.loki_names import question
 from lakerunner_query.api.loki_params import limit, log_query_text, time_range
 from lakerunner_query.api.loki_replies import JSON, METHODS, bare
 from lakerunner_query.api.services import Services
-from lakerunner_query.engine import Engine, Finished
+from lakerunner_query.coordinator.logql_lines import Engine, Finished
+from lakerunner_query.coordinator.merge import Collected
 from lakerunner_query.errors import InvalidRequestError
-from lakerunner_query.execute.merge import Collected
 from lakerunner_query.plan.logql import LogRange
 from lakerunner_query.protocol.units import ROWS
 

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from lakerunner_query.api.loki_statistics import statistics
 from lakerunner_query.api.prometheus_json import metric
-from lakerunner_query.execute.merge import Collected
-from lakerunner_query.execute.metric_merge import Joined
+from lakerunner_query.coordinator.merge import Collected, Joined
 from lakerunner_query.protocol.answers import Kind
 
 FLAGS = "x-loki-response-encoding-flags"

@@ -16,8 +16,8 @@ from lakerunner_query.api.loki_params import RECENT_S, selector, time_range
 from lakerunner_query.api.loki_replies import JSON, METHODS, reply
 from lakerunner_query.api.prometheus_json import series as series_json
 from lakerunner_query.api.services import Services
+from lakerunner_query.coordinator.names import StreamQuestion
 from lakerunner_query.errors import InvalidRequestError
-from lakerunner_query.stream_engine import StreamQuestion
 
 
 @route(["/labels", "/label"], http_method=METHODS, status_code=200, media_type=JSON)

@@ -19,8 +19,8 @@ from lakerunner_query.api.forms import given
 from lakerunner_query.api.loki_params import limit, query_text, selector, step_ns, time_range
 from lakerunner_query.api.loki_replies import JSON, METHODS, reply
 from lakerunner_query.api.services import Services
+from lakerunner_query.coordinator.names import Found, StreamQuestion
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError
-from lakerunner_query.stream_engine import Found, StreamQuestion
 from resources.lake.timecut import SECOND_NS
 
 MOST = 300

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakerunner_query.execute.merge import Collected
+from lakerunner_query.coordinator.merge import Collected
 
 
 def statistics(collected: Collected, seconds: float) -> dict[str, object]:

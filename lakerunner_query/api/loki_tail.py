@@ -29,11 +29,11 @@ from lakerunner_query.api.loki_json import CATEGORIZE, FLAGS, entry_labels, runs
 from lakerunner_query.api.loki_params import limit, query_text, time_range
 from lakerunner_query.api.services import Services
 from lakerunner_query.api.watching import QueryWatch
+from lakerunner_query.coordinator.logql_lines import Tail
+from lakerunner_query.coordinator.logql_samples import is_log_query
 from lakerunner_query.errors import InvalidRequestError, QueryError
-from lakerunner_query.log_metric_engine import is_log_query
 from lakerunner_query.moments import duration_ns
 from lakerunner_query.plan.logql import LogRange
-from lakerunner_query.tailing import Tail
 from resources.lake.timecut import SECOND_NS
 
 HOUR_S = 3600

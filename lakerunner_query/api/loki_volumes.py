@@ -23,9 +23,9 @@ from lakerunner_query.api.loki_replies import JSON, METHODS, bare, reply
 from lakerunner_query.api.loki_statistics import statistics
 from lakerunner_query.api.prometheus_json import metric, seconds
 from lakerunner_query.api.services import Services
+from lakerunner_query.coordinator.merge import Collected
+from lakerunner_query.coordinator.names import Found, StreamQuestion
 from lakerunner_query.errors import InvalidRequestError
-from lakerunner_query.execute.merge import Collected
-from lakerunner_query.stream_engine import Found, StreamQuestion
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Labels
 

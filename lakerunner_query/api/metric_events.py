@@ -21,9 +21,9 @@ from lakerunner_query.api.failures import envelope
 from lakerunner_query.api.metric_params import Aligned
 from lakerunner_query.api.prometheus_json import Said, metric, noted
 from lakerunner_query.api.watching import QueryWatch
+from lakerunner_query.coordinator.merge import Collector, Joined, JoinedSeries
+from lakerunner_query.coordinator.promql import SLOW
 from lakerunner_query.errors import LimitExceededError, QueryError
-from lakerunner_query.execute.metric_merge import Collector, Joined, JoinedSeries
-from lakerunner_query.metric_engine import SLOW
 from lakerunner_query.promql.context import Annotations
 from lakerunner_query.protocol.answers import MetricAnswer
 from lakerunner_query.protocol.units import Missing

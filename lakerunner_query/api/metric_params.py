@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import msgspec
 
+from lakerunner_query.coordinator.names import Question
+from lakerunner_query.coordinator.promql import MetricRange
 from lakerunner_query.errors import InvalidRequestError
-from lakerunner_query.metric_engine import MetricRange
 from lakerunner_query.moments import duration_ns, moment_ns
 from lakerunner_query.promql.lang.parser import parse_selector
 from lakerunner_query.protocol.units import Selection
-from lakerunner_query.series_engine import Question
 from resources.settings import Settings
 
 NS_PER_MS = 1_000_000

@@ -16,9 +16,9 @@ from lakerunner_query.api.logs import readable
 from lakerunner_query.api.metric_events import Progress, metric_events
 from lakerunner_query.api.metric_params import MetricsNames, MetricsQuery, aligned, question
 from lakerunner_query.api.services import Services
+from lakerunner_query.coordinator.explain import explain_promql as explained
+from lakerunner_query.coordinator.names import Listed
 from lakerunner_query.errors import InvalidRequestError
-from lakerunner_query.metric_explain import explain as explained
-from lakerunner_query.series_engine import Listed
 
 METHODS = [HttpMethod.GET, HttpMethod.POST]
 

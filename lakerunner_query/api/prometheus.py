@@ -32,9 +32,9 @@ from lakerunner_query.api.prometheus_replies import JSON, METHODS, reply
 from lakerunner_query.api.prometheus_status import STATUS_HANDLERS
 from lakerunner_query.api.services import Services
 from lakerunner_query.api.watching import QueryWatch
+from lakerunner_query.coordinator.merge import Joined
+from lakerunner_query.coordinator.promql import JOINED_HERE, MetricRange, PreparedMetrics
 from lakerunner_query.errors import ParseError
-from lakerunner_query.execute.metric_merge import Joined
-from lakerunner_query.metric_engine import JOINED_HERE, MetricRange, PreparedMetrics
 from lakerunner_query.promql.lang.ast import Type
 from lakerunner_query.promql.lang.check import type_of
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from lakerunner_query.execute.metric_merge import Joined, JoinedSeries
+from lakerunner_query.coordinator.merge import Joined, JoinedSeries
 from lakerunner_query.promql.context import Annotation
 from lakerunner_query.protocol.units import Missing
 from lakerunner_query.vectors.vector import Labels

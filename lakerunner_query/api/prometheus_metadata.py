@@ -16,13 +16,13 @@ from lakerunner_query.api.forms import Given, given
 from lakerunner_query.api.prometheus_params import FOREVER_MS, optional_time
 from lakerunner_query.api.prometheus_replies import JSON, METHODS, reply
 from lakerunner_query.api.services import Services
+from lakerunner_query.coordinator.names import Question
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.histogram.text import api_number
 from lakerunner_query.promql.lang.ast import Selector, walk
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.protocol.answers import MetricFact, SeriesExemplars
 from lakerunner_query.protocol.units import Selection
-from lakerunner_query.series_engine import Question
 
 RECENT_MS = 86_400_000
 """Prometheus tells of what it scrapes now; here that is what came within a day."""

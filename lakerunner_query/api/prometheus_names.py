@@ -21,10 +21,10 @@ from lakerunner_query.api.prometheus_params import (
 )
 from lakerunner_query.api.prometheus_replies import JSON, METHODS, reply
 from lakerunner_query.api.services import Services
+from lakerunner_query.coordinator.names import Listed, Question
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.gotext.strconv import quote_promql
 from lakerunner_query.protocol.units import Selection
-from lakerunner_query.series_engine import Listed, Question
 
 
 @route("/series", http_method=METHODS, status_code=200, media_type=JSON)

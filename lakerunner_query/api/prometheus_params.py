@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from lakerunner_query.api.forms import Given
+from lakerunner_query.coordinator.promql import MetricRange
 from lakerunner_query.errors import InvalidRequestError, Position, QueryError
 from lakerunner_query.gotext.durations import InvalidDurationError, milliseconds
 from lakerunner_query.gotext.regexp import full_matches
 from lakerunner_query.gotext.strconv import quote_promql
-from lakerunner_query.metric_engine import MetricRange
 from lakerunner_query.promql.lang.parser import parse_selector
 from lakerunner_query.syntax import Matcher
 

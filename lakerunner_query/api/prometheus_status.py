@@ -9,7 +9,7 @@ from litestar import MediaType, Response, get
 
 from lakerunner_query.api.health import standing
 from lakerunner_query.api.services import Services
-from lakerunner_query.metric_engine import MetricLimits
+from lakerunner_query.coordinator.promql import MetricLimits
 from resources.settings import Settings
 
 VERSION = "3.5.0"

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 
 from lakerunner_query.api.metrics import Counters
 from lakerunner_query.api.watching import QueryWatch
-from lakerunner_query.engine import Engine
-from lakerunner_query.execute.dispatch import Dispatcher
-from lakerunner_query.execute.locate import Locator
-from lakerunner_query.log_metric_engine import LogMetricEngine
-from lakerunner_query.metric_engine import MetricEngine
+from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.coordinator.logql_lines import Engine
+from lakerunner_query.coordinator.logql_samples import LogMetricEngine
+from lakerunner_query.coordinator.names import SeriesEngine, StreamEngine
+from lakerunner_query.coordinator.promql import MetricEngine
 from lakerunner_query.promql.lang.cursor import Features
-from lakerunner_query.series_engine import SeriesEngine
-from lakerunner_query.stream_engine import StreamEngine
 from resources.settings import Settings
 from resources.store.latency import LatencyTable
 

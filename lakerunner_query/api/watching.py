@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from lakerunner_query.api.metrics import Counters
-from lakerunner_query.engine import Finished
+from lakerunner_query.coordinator.logql_lines import Finished
 from lakerunner_query.errors import QueryError
 from resources.exposition import series
 from resources.store.latency import LatencyTable

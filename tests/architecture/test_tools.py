@@ -46,7 +46,7 @@ def test_tool_has_nothing_to_say(command: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("lakerunner_query/engine.py", "import lakerunner_assets.spec\n"),
+        ("lakerunner_query/coordinator/logql_lines.py", "import lakerunner_assets.spec\n"),
         ("resources/kafka.py", "import sensors.intake\n"),
         ("lakerunner_assets/publish.py", "import lakerunner_assets.cooked.plan\n"),
     ],

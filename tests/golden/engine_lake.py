@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
-from lakerunner_query.admission import Admission
-from lakerunner_query.execute.dispatch import Dispatcher
-from lakerunner_query.execute.locate import Locator
-from lakerunner_query.execute.metric_merge import Joined
-from lakerunner_query.metric_engine import MetricEngine, MetricLimits, MetricRange
+from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.coordinator.merge import Joined
+from lakerunner_query.coordinator.promql import MetricEngine, MetricLimits, MetricRange
+from lakerunner_query.coordinator.run import Admission
 from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.protocol.answers import encode_metric_answer, encode_shard_answer
 from lakerunner_query.protocol.units import MetricUnit, ShardUnit, Unit

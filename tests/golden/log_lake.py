@@ -20,11 +20,11 @@ import pyarrow as pa
 from lakerunner_assets.decode.fingerprint import fingerprints
 from lakerunner_assets.segments.logs import write_log_segment
 from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
-from lakerunner_query.admission import Admission
-from lakerunner_query.execute.dispatch import Dispatcher
-from lakerunner_query.execute.locate import Locator
-from lakerunner_query.execute.metric_merge import Joined
-from lakerunner_query.log_metric_engine import LogMetricEngine, LogMetricLimits, LogMetricRange
+from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.coordinator.logql_samples import LogMetricEngine, LogMetricLimits, LogMetricRange
+from lakerunner_query.coordinator.merge import Joined
+from lakerunner_query.coordinator.run import Admission
 from lakerunner_query.plan.slices import LogSliceSizes
 from lakerunner_query.protocol.answers import encode_metric_answer
 from lakerunner_query.protocol.units import LogMetricUnit, Unit

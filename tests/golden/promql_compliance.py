@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from lakerunner_query.coordinator.merge import Joined
 from lakerunner_query.errors import QueryError
-from lakerunner_query.execute.metric_merge import Joined
 from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.vectors.vector import Labels
 from tests.golden.engine_lake import EngineLake

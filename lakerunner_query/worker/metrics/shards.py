@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from lakerunner_query.execute.metric_merge import annotation
+from lakerunner_query.coordinator.merge import annotation
 from lakerunner_query.histogram.model import NO_BUCKETS, Buckets, Hint, Histogram
 from lakerunner_query.plan.promql import per_series
 from lakerunner_query.promql.context import Annotation, Given

@@ -18,7 +18,7 @@ import uvicorn
 from litestar.testing import TestClient
 
 from lakerunner_query.app import create_app
-from lakerunner_query.execute.dispatch import Dispatcher
+from lakerunner_query.coordinator.dispatch import Dispatcher
 from resources.lake.timecut import SECOND_NS
 from tests.exposition_parser import parse
 
@@ -71,7 +71,7 @@ def _holder(stack: Stack) -> int:
 def test_a_worker_that_goes_silent_is_replaced(
     lake: Lake, two: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakerunner_query.execute.dispatch.ASK_ALIVE_S", 0.3)
+    monkeypatch.setattr("lakerunner_query.coordinator.dispatch.ASK_ALIVE_S", 0.3)
     lake.add_org("hang", "key-hang")
     lake.write("hang", [Line(S, "x")])
     with asking(two, lake, "key-hang") as client:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from litestar.testing import TestClient
 
-from lakerunner_query.execute import units
+from lakerunner_query.coordinator import logql_lines
 from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.plan.logql import LogRange, TakeRows, build
 from lakerunner_query.plan.optimise import optimise
@@ -83,7 +83,7 @@ def log_units(
     planned: tuple[str, TakeRows], segments: list[Segment], sizes: RowSliceSizes | None = None
 ) -> Iterator[LogUnit]:
     text, wanted = planned
-    return units.log_units(wanted, segments, sizes, text=text)
+    return logql_lines.log_units(wanted, segments, sizes, text=text)
 
 
 def run(scanner: LogScanner, units: Iterator[LogUnit]) -> list[tuple[int, str, str, int, int]]:

@@ -25,10 +25,10 @@ from lakerunner_query.api import explore
 from lakerunner_query.api.metric_events import Progress, _done
 from lakerunner_query.api.metric_params import Aligned
 from lakerunner_query.app import create_app
+from lakerunner_query.coordinator.promql import MetricRange
 from lakerunner_query.logql.lang import lexer
 from lakerunner_query.logql.lang.ast import LabelFilter, LabelMatch, LogQuery
 from lakerunner_query.logql.lang.parser import parse_expr
-from lakerunner_query.metric_engine import MetricRange
 from lakerunner_query.promql.lang.functions import SIGNATURES
 from lakerunner_query.promql.lang.lexer import AGGREGATORS
 from lakerunner_query.promql.lang.parser import parse, parse_selector

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from lakerunner_query.coordinator.explain import explain_lines
 from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.logql.lang.printer import matcher_text, print_query
-from lakerunner_query.plan.explain import explain
 from lakerunner_query.plan.logql import LogRange, Nothing, TakeRows, build
 from lakerunner_query.plan.optimise import RULES, optimise
 from resources.lake.terms import alternatives
@@ -93,7 +93,7 @@ def test_terms_are_few_however_many_the_matchers() -> None:
 def test_rules_are_named_once_and_explained() -> None:
     names = [name for name, _ in RULES]
     assert len(names) == len(set(names))
-    text = explain(optimise(build(parse('{a=~"web"} |= "x"'), ASKED)))
+    text = explain_lines(optimise(build(parse('{a=~"web"} |= "x"'), ASKED)))
     assert text.splitlines() == [
         "TakeRows last 10",
         '  RunStages |= "x"',

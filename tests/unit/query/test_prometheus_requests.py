@@ -15,7 +15,7 @@ from litestar.testing import TestClient
 
 from lakerunner_query.api.prometheus_params import FOREVER_MS, duration_ns, time_ms, unescaped
 from lakerunner_query.app import create_app
-from lakerunner_query.execute.locate import Locator
+from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.plan.promql import Reads
 from resources.index.memory import MemoryIndex
 from resources.index.types import Segment, SegmentQuery, TierView

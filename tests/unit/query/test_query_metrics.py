@@ -8,9 +8,9 @@ import pytest
 
 from lakerunner_query.api.metrics import Counters
 from lakerunner_query.api.watching import QueryWatch
-from lakerunner_query.engine import Finished
+from lakerunner_query.coordinator.logql_lines import Finished
+from lakerunner_query.coordinator.merge import Collected
 from lakerunner_query.errors import ParseError
-from lakerunner_query.execute.merge import Collected
 from lakerunner_query.protocol.units import Missing
 from resources.store.latency import LatencyTable
 from tests.exposition_parser import parse

@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator
 import pyarrow as pa
 import pytest
 
-from lakerunner_query.admission import Admission
 from lakerunner_query.api.sse import event, with_heartbeats
+from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.coordinator.merge import Collected
+from lakerunner_query.coordinator.run import Admission
 from lakerunner_query.errors import TooManyQueriesError
-from lakerunner_query.execute.dispatch import Dispatcher
-from lakerunner_query.execute.merge import Collected
 from lakerunner_query.protocol.units import ROWS, LogUnit, Missing, UnitReport, decode_answer, encode_answer
 
 

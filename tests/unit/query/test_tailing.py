@@ -10,11 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.engine import Finished, Rows
-from lakerunner_query.execute.merge import Collected
+from lakerunner_query.coordinator.logql_lines import Finished, Rows, Tail
+from lakerunner_query.coordinator.merge import Collected
 from lakerunner_query.plan.logql import LogRange
 from lakerunner_query.protocol.units import ROWS, Missing
-from lakerunner_query.tailing import Tail
 
 Row = tuple[int, int]
 """Time and number of the raw object; the position is the time again."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from lakerunner_query.execute.wire import Reply, Wire, WireError
+from lakerunner_query.coordinator.http import Reply, Wire, WireError
 
 Told = TypeVar("Told")
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakerunner_query.coordinator.merge import Collector, Joined
 from lakerunner_query.errors import EvaluationError
-from lakerunner_query.execute.metric_merge import Collector, Joined
 from lakerunner_query.plan import slices
 from lakerunner_query.plan.promql import Reads, reads, rollups_for
 from lakerunner_query.plan.slices import rollup_refs, steady_parts

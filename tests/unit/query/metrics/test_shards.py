@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_assets.segments.metric_columns import OPTIONAL
+from lakerunner_query.coordinator.explain import explain_promql
+from lakerunner_query.coordinator.promql import FLAGS, MetricRange
+from lakerunner_query.coordinator.shards import received, with_shards
 from lakerunner_query.errors import QueryError
-from lakerunner_query.execute.metric_shards import received, with_shards
 from lakerunner_query.histogram.model import CUSTOM, Hint, Histogram, buckets_at
-from lakerunner_query.metric_engine import FLAGS, MetricRange
-from lakerunner_query.metric_explain import explain
 from lakerunner_query.plan.promql import per_series
 from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.promql.lang.bind import bind
@@ -490,6 +490,6 @@ def test_explain_shows_the_shards(tmp_path: Path) -> None:
     async def explained() -> str:
         asked = MetricRange(ORG, 0, 150 * MINUTE)
         prepared = await lake.engine.prepare("sum(rate(m_total[2h])) / sum(m_total)", asked)
-        return await explain(lake.engine, Live(), prepared)  # type: ignore[arg-type]
+        return await explain_promql(lake.engine, Live(), prepared)  # type: ignore[arg-type]
 
     assert asyncio.run(explained()).splitlines()[-1] == "shards of series: 3, of rate(m_total[2h]), m_total"

@@ -25,16 +25,16 @@ from typing import TypeVar
 
 from anyio.to_thread import run_sync
 
-from lakerunner_query.admission import Admission
+from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.coordinator.explain import explain_pipeline
+from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.coordinator.merge import Collector, Joined
+from lakerunner_query.coordinator.run import Admission
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError, QueryTimeoutError
-from lakerunner_query.execute.dispatch import Dispatcher
-from lakerunner_query.execute.locate import Locator
-from lakerunner_query.execute.metric_merge import Collector, Joined
 from lakerunner_query.logql.lang import parser
 from lakerunner_query.logql.lang.ast import Literal, LogQuery, SampleExpr
 from lakerunner_query.logql.lang.printer import print_query
 from lakerunner_query.logql.metrics.context import LogSteps
-from lakerunner_query.plan.explain import explain_pipeline
 from lakerunner_query.plan.logql import LOGS, Nothing
 from lakerunner_query.plan.logql_samples import LogReads, log_reads, ways
 from lakerunner_query.plan.optimise import improved

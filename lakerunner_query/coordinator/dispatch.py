@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 import xxhash
 
+from lakerunner_query.coordinator.http import Reply, Wire, WireError
 from lakerunner_query.errors import (
     EvaluationError,
     LimitExceededError,
@@ -23,7 +24,6 @@ from lakerunner_query.errors import (
     WorkerUnavailableError,
     WorkFailedError,
 )
-from lakerunner_query.execute.wire import Reply, Wire, WireError
 from lakerunner_query.logql.metrics.errors import PipelineError
 from lakerunner_query.protocol.units import TOKEN_HEADER, MetricUnit, ShardUnit, Unit
 

@@ -6,15 +6,43 @@ One organisation's questions take turns, and none of them takes longer than a qu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lakerunner_query.admission import Admission
-from lakerunner_query.errors import QueryTimeoutError
-from lakerunner_query.execute.dispatch import Dispatcher
+from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.errors import QueryTimeoutError, TooManyQueriesError
 from lakerunner_query.protocol.units import Unit
+
+# << How many queries of one organisation run at a time; the others wait their turn, first come first served.
+# <<
+# << An organisation that asks too much waits for itself only.
+
+
+class Admission:
+    def __init__(self, per_org: int, max_wait_s: float = 30.0) -> None:
+        self._per_org = per_org
+        self._max_wait_s = max_wait_s
+        self._turns: dict[str, asyncio.Semaphore] = {}
+
+    @asynccontextmanager
+    async def admit(self, org: str, deadline: float) -> AsyncIterator[None]:
+        """Run the block once it is this query's turn."""
+        turns = self._turns.setdefault(org, asyncio.Semaphore(self._per_org))
+        patience = min(deadline, asyncio.get_running_loop().time() + self._max_wait_s)
+        try:
+            async with asyncio.timeout_at(patience):
+                await turns.acquire()
+        except TimeoutError as error:
+            raise TooManyQueriesError(
+                f"{self._per_org} queries of this organisation are already running: send fewer at a time"
+            ) from error
+        try:
+            yield
+        finally:
+            turns.release()
+
 
 Answer = TypeVar("Answer")
 

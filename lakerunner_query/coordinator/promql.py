@@ -15,7 +15,11 @@ from typing import TypeVar
 
 from anyio.to_thread import run_sync
 
-from lakerunner_query.admission import Admission
+from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.coordinator.merge import Collector, Joined
+from lakerunner_query.coordinator.run import Admission
+from lakerunner_query.coordinator.shards import received, shard_units, with_shards
 from lakerunner_query.errors import (
     EvaluationError,
     InvalidRequestError,
@@ -23,10 +27,6 @@ from lakerunner_query.errors import (
     QueryTimeoutError,
     WorkFailedError,
 )
-from lakerunner_query.execute.dispatch import Dispatcher
-from lakerunner_query.execute.locate import Locator
-from lakerunner_query.execute.metric_merge import Collector, Joined
-from lakerunner_query.execute.metric_shards import received, shard_units, with_shards
 from lakerunner_query.plan.promql import Reads, reads, rollups_for
 from lakerunner_query.plan.slices import (
     SampleSliceSizes,
