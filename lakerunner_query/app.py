@@ -16,20 +16,16 @@ from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
 
-from lakerunner_query.api.compression import gzipped
-from lakerunner_query.api.explore import asset, page
-from lakerunner_query.api.failures import EXCEPTION_HANDLERS
-from lakerunner_query.api.health import alive, metrics, ping, ready
-from lakerunner_query.api.logql import logql_router
-from lakerunner_query.api.logs import logs_router
-from lakerunner_query.api.loki import loki_router
-from lakerunner_query.api.loki_tail import tail
-from lakerunner_query.api.metric_queries import metrics_router
-from lakerunner_query.api.metrics import Counters, counting
-from lakerunner_query.api.prometheus import prometheus_router
-from lakerunner_query.api.prometheus_status import healthy, ready_like_prometheus
-from lakerunner_query.api.promql import promql_router
-from lakerunner_query.api.services import Services
+from lakerunner_query.api.lakerunner.logs import logql_router, logs_router
+from lakerunner_query.api.lakerunner.metrics import metrics_router, promql_router
+from lakerunner_query.api.loki.queries import loki_router
+from lakerunner_query.api.loki.tail import tail
+from lakerunner_query.api.prometheus.queries import prometheus_router
+from lakerunner_query.api.prometheus.status import healthy, ready_like_prometheus
+from lakerunner_query.api.shared.errors import EXCEPTION_HANDLERS
+from lakerunner_query.api.shared.health import alive, asset, metrics, page, ping, ready
+from lakerunner_query.api.shared.requests import gzipped
+from lakerunner_query.api.shared.services import Counters, Services, counting
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.logql_lines import Engine, Limits

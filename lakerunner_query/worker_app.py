@@ -23,9 +23,9 @@ from litestar import Litestar, MediaType, Request, Response, get, post
 from litestar.datastructures import State
 from litestar.di import Provide
 
-from lakerunner_query.api.disconnect import watch
-from lakerunner_query.api.failures import EXCEPTION_HANDLERS
-from lakerunner_query.api.metrics import Counters
+from lakerunner_query.api.shared.errors import EXCEPTION_HANDLERS
+from lakerunner_query.api.shared.requests import watch
+from lakerunner_query.api.shared.services import Counters
 from lakerunner_query.errors import (
     InvalidRequestError,
     LimitExceededError,

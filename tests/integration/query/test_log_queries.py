@@ -213,7 +213,7 @@ def test_loki_errors_are_text_as_loki_has_them(client: Client, params: dict[str,
 def test_a_loki_answer_too_large_for_one_piece_is_refused(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakerunner_query.api.loki.MAX_ANSWER_BYTES", 100)
+    monkeypatch.setattr("lakerunner_query.api.loki.queries.MAX_ANSWER_BYTES", 100)
     response = client.loki('{service_name=~".+"}')
     assert (response.status_code, response.text[:28]) == (400, "the answer is more than 0 Mi")
     assert client.loki('{service_name="nobody"}').status_code == 200

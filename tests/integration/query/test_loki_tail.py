@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 import websockets
 
-from lakerunner_query.api import loki_tail
+from lakerunner_query.api.loki import tail
 from lakerunner_query.app import create_app
 from resources.lake.timecut import SECOND_NS
 
@@ -103,7 +103,7 @@ def test_stages_and_categories(address: str, lake: Lake) -> None:
 def test_more_than_can_be_shown_is_told_as_dropped(
     address: str, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loki_tail, "SENT", 2)
+    monkeypatch.setattr(tail, "SENT", 2)
 
     async def tailed() -> None:
         async with connect(address, '{service_name="flood"}') as socket:

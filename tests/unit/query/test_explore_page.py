@@ -21,9 +21,9 @@ import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
 
-from lakerunner_query.api import explore
-from lakerunner_query.api.metric_events import Progress, _done
-from lakerunner_query.api.metric_params import Aligned
+from lakerunner_query.api.lakerunner.events import Progress, _done
+from lakerunner_query.api.lakerunner.params import Aligned
+from lakerunner_query.api.shared import health
 from lakerunner_query.app import create_app
 from lakerunner_query.coordinator.promql import MetricRange
 from lakerunner_query.logql.lang import lexer
@@ -36,7 +36,7 @@ from lakerunner_query.syntax import Matcher, MatchOp
 from resources.index.memory import MemoryIndex
 from resources.settings import Settings
 
-STATIC = Path(explore.__file__).parent / "static"
+STATIC = Path(health.__file__).parent / "static"
 SCRIPTS = sorted(path.name for path in STATIC.glob("*.js"))
 SINKS = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc")
 IMPORTS = re.compile(r'from "([^"]+)"')
@@ -51,7 +51,7 @@ Computed = Callable[[str, str], Any]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[TestClient[Any]]:
-    with TestClient(Litestar([explore.page, explore.asset])) as client:
+    with TestClient(Litestar([health.page, health.asset])) as client:
         yield client
 
 

@@ -7,8 +7,8 @@ import json
 import pyarrow as pa
 import pytest
 
-from lakerunner_query.api import loki_tail
-from lakerunner_query.api.loki_tail import fitting, message
+from lakerunner_query.api.loki import tail
+from lakerunner_query.api.loki.tail import fitting, message
 from lakerunner_query.protocol.units import ROWS
 
 
@@ -40,7 +40,7 @@ def test_categories_leave_only_the_streams_own_labels() -> None:
 
 
 def test_a_message_is_bounded_by_size_and_says_what_it_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loki_tail, "SENT_BYTES", 10)
+    monkeypatch.setattr(tail, "SENT_BYTES", 10)
     many = rows((1, "a", "x" * 6), (2, "a", "y" * 4), (3, "b", "z"))
     assert fitting(many) == 2
     assert fitting(many.slice(1)) == 2
@@ -50,5 +50,5 @@ def test_a_message_is_bounded_by_size_and_says_what_it_left_out(monkeypatch: pyt
 
 
 def test_a_message_is_bounded_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loki_tail, "SENT", 1)
+    monkeypatch.setattr(tail, "SENT", 1)
     assert fitting(rows((1, "a", ""), (2, "a", ""))) == 1

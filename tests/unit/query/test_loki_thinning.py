@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakerunner_query.api.loki_thinning import Thinning
+from lakerunner_query.api.loki.queries import Thinning
 
 TIMES = st.lists(st.lists(st.integers(-50, 50), max_size=8), max_size=5)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lakerunner_query.api.shared.times import duration_ns, moment_ns
 from lakerunner_query.errors import InvalidRequestError
-from lakerunner_query.moments import duration_ns, moment_ns
 
 NOW = 1_767_225_600_123_456_789
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from litestar.testing import TestClient
 
-from lakerunner_query.api.prometheus_params import FOREVER_MS, duration_ns, time_ms, unescaped
+from lakerunner_query.api.prometheus.params import FOREVER_MS, duration_ns, time_ms, unescaped
 from lakerunner_query.app import create_app
 from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.plan.promql import Reads

@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from lakerunner_query.api.metrics import Counters
-from lakerunner_query.api.watching import QueryWatch
+from lakerunner_query.api.shared.services import Counters, QueryWatch
 from lakerunner_query.coordinator.logql_lines import Finished
 from lakerunner_query.coordinator.merge import Collected
 from lakerunner_query.errors import ParseError

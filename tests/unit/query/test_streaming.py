@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 import pyarrow as pa
 import pytest
 
-from lakerunner_query.api.sse import event, with_heartbeats
+from lakerunner_query.api.lakerunner.events import event, with_heartbeats
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.merge import Collected
 from lakerunner_query.coordinator.run import Admission

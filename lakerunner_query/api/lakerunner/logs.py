@@ -1,0 +1,241 @@
+"""`/api/v1/logs`: queries as a stream of events, and their plan as text."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from anyio.to_thread import run_sync
+from litestar import HttpMethod, MediaType, Request, Router, post, route
+from litestar.response import Stream
+
+from lakerunner_query.api.lakerunner import events
+from lakerunner_query.api.lakerunner.events import Progress, metric_events
+from lakerunner_query.api.lakerunner.params import LogsQuery, lines, names, samples, stream_question
+from lakerunner_query.api.shared.auth import caller, require_reader
+from lakerunner_query.api.shared.errors import Failure, envelope
+from lakerunner_query.api.shared.requests import unless_gone
+from lakerunner_query.api.shared.services import QueryWatch, Services
+from lakerunner_query.coordinator.logql_lines import Finished, Prepared
+from lakerunner_query.coordinator.logql_samples import is_log_query
+from lakerunner_query.coordinator.merge import COUNTS
+from lakerunner_query.coordinator.names import Found
+from lakerunner_query.errors import InvalidRequestError, ParseError, QueryError
+from lakerunner_query.logql.lang.ast import Literal, LogQuery
+from lakerunner_query.logql.lang.parser import parsed
+from lakerunner_query.logql.lang.pretty import pretty
+from lakerunner_query.logql.lang.printer import selector_text
+from lakerunner_query.plan.logql_samples import log_ranges
+
+# << Rows of a unit as events of `/api/v1/logs/query`: fragments joined, nothing parsed unless `fields` asks.
+
+CHUNK_ROWS = 500
+COLUMNS = ("tsns", "line", "object", "position")
+KINDS = ("labels", "metadata", "parsed")
+"""JSON objects: of the stream, sent with the line, made by stages."""
+
+
+def row_events(rows: pa.Table, fields: Collection[str]) -> list[bytes]:
+    """One `result` event a row, several to a chunk of bytes."""
+    events = list(_row_events(rows, frozenset(fields)))
+    return [b"".join(events[at : at + CHUNK_ROWS]) for at in range(0, len(events), CHUNK_ROWS)]
+
+
+def _row_events(rows: pa.Table, fields: frozenset[str]) -> Iterator[bytes]:
+    columns = [rows[name].to_pylist() for name in (*COLUMNS, *KINDS)]
+    encode = msgspec.json.Encoder().encode
+    for tsns, line, source, position, *objects in zip(*columns, strict=True):
+        labels, metadata, parsed = [_only(one, fields) for one in objects] if fields else objects
+        yield (
+            (
+                f'data: {{"type":"result","data":{{"timestamp":"{tsns}","labels":{labels},'
+                f'"metadata":{metadata},"parsed":{parsed},"id":"{source}:{position}","message":'
+            ).encode()
+            + encode(line)
+            + b"}}\n\n"
+        )
+
+
+def _only(rendered: str, fields: frozenset[str]) -> str:
+    values: dict[str, str] = msgspec.json.decode(rendered)
+    return msgspec.json.encode({k: v for k, v in values.items() if k in fields}).decode()
+
+
+# << `/api/v1/logs`: which streams there are, and the names and values of their labels.
+
+METHODS = [HttpMethod.GET, HttpMethod.POST]
+
+
+@route("/tags", http_method=METHODS, status_code=200)
+async def tags(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
+    """Names of stream labels."""
+    wanted = stream_question(await names(request), caller(request.state).org, services.settings)
+    found = await _watched(request, services, services.streams.label_names(wanted))
+    return _told("tags", found.texts, found)
+
+
+@route("/tagvalues", http_method=METHODS, status_code=200)
+async def tagvalues(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
+    """Values of the stream label `tag`."""
+    data = await names(request)
+    if not data.tag:
+        raise InvalidRequestError("tag says which label's values; it is missing")
+    wanted = stream_question(data, caller(request.state).org, services.settings)
+    found = await _watched(request, services, services.streams.label_values(wanted, data.tag))
+    return _told("values", found.texts, found)
+
+
+@route("/series", http_method=METHODS, status_code=200)
+async def series(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
+    """Label sets of streams."""
+    wanted = stream_question(await names(request), caller(request.state).org, services.settings)
+    found = await _watched(request, services, services.streams.series(wanted))
+    return _told("series", [dict(labels) for labels in found.series], found)
+
+
+async def _watched(
+    request: Request[Any, Any, Any], services: Services, work: Coroutine[Any, Any, Found]
+) -> Found:
+    with services.watch("lakerunner") as watch:
+        found = await unless_gone(request, work)
+        watch.ended(partial=bool(found.missing))
+    return found
+
+
+def _told(name: str, items: object, found: Found) -> dict[str, object]:
+    return {
+        "status": "partial" if found.missing else "complete",
+        name: items,
+        "truncated": found.truncated,
+        "missing": list(found.missing.values()),
+    }
+
+
+@post("/query", status_code=200, media_type=events.MEDIA_TYPE)
+async def query(data: LogsQuery, request: Request[Any, Any, Any], services: Services) -> Stream:
+    """Lines or series as server-sent events `{"type","data"}`: result, summary, heartbeat, error, done."""
+    org = caller(request.state).org
+    with services.watch("lakerunner") as watch:
+        if await run_sync(is_log_query, data.q):
+            prepared = await services.engine.prepare(data.q, lines(data, org, services.settings))
+            events = _events(services, prepared, data.fields, watch)
+        else:
+            times, within = samples(data, org, services.settings)
+            asked = await services.log_metrics.prepare(data.q, within)
+            progress = Progress(data.limit or 0, data.summary)
+            most = services.log_metrics.limits.max_points
+            events = metric_events(services.log_metrics.run(asked), data.q, times, progress, watch, most)
+        watch.hand_over()
+    return Stream(events.with_heartbeats(events), media_type=events.MEDIA_TYPE, headers=events.HEADERS)
+
+
+@post("/explain", status_code=200, media_type=MediaType.TEXT)
+async def explain(data: LogsQuery, request: Request[Any, Any, Any], services: Services) -> str:
+    """The plan of a query, the rules that fired, and what the index pruned."""
+    org = caller(request.state).org
+    if await run_sync(is_log_query, data.q):
+        prepared = await services.engine.prepare(data.q, lines(data, org, services.settings))
+        return await services.engine.explain(prepared) + "\n"
+    _, within = samples(data, org, services.settings)
+    return await services.log_metrics.explain(await services.log_metrics.prepare(data.q, within)) + "\n"
+
+
+async def readable(request: Request[Any, Any, Any]) -> None:
+    """Depth and encoding are the two faults of JSON that the framework's decoder does not catch."""
+    body = await request.body()
+    try:
+        body.decode()
+        msgspec.json.decode(body or b"null")
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequestError(f"the body is not JSON: {error}") from error
+    except msgspec.DecodeError:
+        return  # the framework says it better
+
+
+logs_router = Router(
+    "/api/v1/logs",
+    route_handlers=[query, explain, tags, tagvalues, series],
+    guards=[require_reader],
+    before_request=readable,
+    tags=["logs"],
+)
+
+
+async def _events(
+    services: Services, prepared: Prepared, fields: list[str], watch: QueryWatch
+) -> AsyncGenerator[bytes, None]:
+    try:
+        with watch:
+            async with aclosing(services.engine.run(prepared)) as answers:
+                async for answer in answers:
+                    if isinstance(answer, Finished):
+                        watch.finished(answer)
+                        yield events.event("done", _done(answer))
+                        continue
+                    for chunk in await asyncio.to_thread(row_events, answer.table, fields):
+                        yield chunk
+    except QueryError as error:
+        yield events.event("error", envelope(error))
+        yield events.event("done", {"status": "error"})
+    except Exception as error:  # noqa: BLE001 -- the response has begun: an event is the only way left to say it
+        yield events.event("error", envelope(error))
+        yield events.event("done", {"status": "error"})
+
+
+def _done(answer: Finished) -> dict[str, object]:
+    found = answer.collected
+    return {
+        "status": "partial" if answer.partial else "complete",
+        "rows": found.rows,
+        "missing": list(found.missing.values()),
+        "stats": {"units": found.units} | {name: getattr(found, name) for name in COUNTS},
+    }
+
+
+# << `/api/v1/logql`: whether a text is LogQL, without running it.
+
+
+class LogQLQuestion(msgspec.Struct, forbid_unknown_fields=True):
+    q: str
+
+
+class LogQLVerdict(msgspec.Struct, omit_defaults=True):
+    """Either `error`, or what the text is."""
+
+    valid: bool
+    type: str = ""
+    """`streams`, `vector` or `scalar`."""
+    formatted: str = ""
+    selectors: list[str] = []
+    error: Failure | None = None
+
+
+@post("/validate", status_code=200)
+async def validate(data: LogQLQuestion) -> LogQLVerdict:
+    """What is wrong with a query and where, or its type and selectors."""
+    return await run_sync(_verdict, data.q)
+
+
+logql_router = Router(
+    "/api/v1/logql",
+    route_handlers=[validate],
+    guards=[require_reader],
+    before_request=readable,
+    tags=["logs"],
+)
+
+
+def _verdict(text: str) -> LogQLVerdict:
+    try:
+        expr = parsed(text)
+    except ParseError as error:
+        return LogQLVerdict(False, error=envelope(error))
+    if isinstance(expr, LogQuery):
+        return LogQLVerdict(True, "streams", pretty(expr), [selector_text(expr.matchers)])
+    found = dict.fromkeys(selector_text(one.query.matchers) for one in log_ranges(expr))
+    kind = "scalar" if isinstance(expr, Literal) else "vector"
+    return LogQLVerdict(True, kind, pretty(expr), list(found))

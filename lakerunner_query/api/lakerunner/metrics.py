@@ -1,0 +1,164 @@
+"""`/api/v1/metrics`: queries as a stream of events, their plan as text, which metrics and tags there are."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+from anyio.to_thread import run_sync
+from litestar import HttpMethod, MediaType, Request, Router, post, route
+from litestar.response import Stream
+
+from lakerunner_query.api.lakerunner import events
+from lakerunner_query.api.lakerunner.events import Progress, metric_events
+from lakerunner_query.api.lakerunner.logs import readable
+from lakerunner_query.api.lakerunner.params import MetricsNames, MetricsQuery, aligned, question
+from lakerunner_query.api.shared.auth import caller, require_reader
+from lakerunner_query.api.shared.errors import Failure, envelope
+from lakerunner_query.api.shared.requests import unless_gone
+from lakerunner_query.api.shared.services import Services
+from lakerunner_query.coordinator.explain import explain_promql as explained
+from lakerunner_query.coordinator.names import Listed
+from lakerunner_query.errors import InvalidRequestError, ParseError
+from lakerunner_query.promql.lang.ast import Selector, walk
+from lakerunner_query.promql.lang.check import type_of
+from lakerunner_query.promql.lang.cursor import Features
+from lakerunner_query.promql.lang.parser import parse
+from lakerunner_query.promql.lang.printer import pretty, to_text
+
+# << `/api/v1/promql`: whether a text is PromQL, without running it.
+
+
+class Question(msgspec.Struct, forbid_unknown_fields=True):
+    q: str
+
+
+class Verdict(msgspec.Struct, omit_defaults=True):
+    """Either `error`, or what the text is."""
+
+    valid: bool
+    type: str = ""
+    """`scalar`, `string`, `instant vector` or `range vector`."""
+    formatted: str = ""
+    selectors: list[str] = []
+    error: Failure | None = None
+
+
+@post("/validate", status_code=200)
+async def validate(data: Question, services: Services) -> Verdict:
+    """What is wrong with a query and where, or its type and selectors."""
+    return await run_sync(_verdict, data.q, services.features)
+
+
+promql_router = Router(
+    "/api/v1/promql",
+    route_handlers=[validate],
+    guards=[require_reader],
+    before_request=readable,
+    tags=["metrics"],
+)
+
+
+def _verdict(text: str, features: Features) -> Verdict:
+    try:
+        expr = parse(text, features)
+    except ParseError as error:
+        return Verdict(False, error=envelope(error))
+    found = dict.fromkeys(to_text(one) for one in walk(expr) if isinstance(one, Selector))
+    return Verdict(True, type_of(expr).value, pretty(expr), list(found))
+
+
+METHODS = [HttpMethod.GET, HttpMethod.POST]
+
+
+@post("/query", status_code=200, media_type=events.MEDIA_TYPE)
+async def query(data: MetricsQuery, request: Request[Any, Any, Any], services: Services) -> Stream:
+    """Series as server-sent events `{"type","data"}`: result, summary, heartbeat, error, done."""
+    with services.watch("lakerunner-metrics") as watch:
+        times = aligned(data, caller(request.state).org, services.settings)
+        prepared = await services.metrics.prepare(data.q, times.asked)
+        watch.hand_over()
+    progress = Progress(data.limit, data.summary)
+    answers, most = services.metrics.run(prepared), services.metrics.limits.max_points
+    events = metric_events(answers, data.q, times, progress, watch, most)
+    return Stream(events.with_heartbeats(events), media_type=events.MEDIA_TYPE, headers=events.HEADERS)
+
+
+@post("/explain", status_code=200, media_type=MediaType.TEXT)
+async def explain(data: MetricsQuery, request: Request[Any, Any, Any], services: Services) -> str:
+    """What each selector reads, what the index pruned, and how the range is cut."""
+    times = aligned(data, caller(request.state).org, services.settings)
+    prepared = await services.metrics.prepare(data.q, times.asked)
+    return await explained(services.metrics, services.locator, prepared) + "\n"
+
+
+@route("/metadata", http_method=METHODS, status_code=200)
+async def metadata(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
+    """Metrics with type, unit and description."""
+    data = await _names(request)
+    if data.q:
+        raise InvalidRequestError("metadata is asked for by metric, not by q")
+    wanted = question(data, caller(request.state).org, services.settings)
+    found = await _watched(request, services, services.series.metadata(wanted, data.metric))
+    facts = found.facts[: data.limit] if data.limit else found.facts
+    return _told("metrics", facts, found, len(facts) < len(found.facts))
+
+
+@route("/tags", http_method=METHODS, status_code=200)
+async def tags(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
+    """Label names of metrics."""
+    wanted = question(await _names(request), caller(request.state).org, services.settings)
+    found = await _watched(request, services, services.series.label_names(wanted))
+    return _told("tags", found.texts, found, found.truncated)
+
+
+@route("/tagvalues", http_method=METHODS, status_code=200)
+async def tagvalues(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
+    """Values of the label `tag`."""
+    data = await _names(request)
+    if not data.tag:
+        raise InvalidRequestError("tag says which label's values; it is missing")
+    wanted = question(data, caller(request.state).org, services.settings)
+    found = await _watched(request, services, services.series.label_values(wanted, data.tag))
+    return _told("values", found.texts, found, found.truncated)
+
+
+metrics_router = Router(
+    "/api/v1/metrics",
+    route_handlers=[query, explain, metadata, tags, tagvalues],
+    guards=[require_reader],
+    before_request=readable,
+    tags=["metrics"],
+)
+
+
+async def _names(request: Request[Any, Any, Any]) -> MetricsNames:
+    """A JSON body, or the same names in the address."""
+    body = await request.body()
+    try:
+        if body:
+            return msgspec.json.decode(body, type=MetricsNames)
+        return msgspec.convert(dict(request.query_params), MetricsNames, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidRequestError(str(error)) from error
+    except msgspec.DecodeError as error:
+        raise InvalidRequestError(f"the body is not JSON: {error}") from error
+
+
+async def _watched(
+    request: Request[Any, Any, Any], services: Services, work: Coroutine[Any, Any, Listed]
+) -> Listed:
+    with services.watch("lakerunner-metrics") as watch:
+        found = await unless_gone(request, work)
+        watch.ended(partial=bool(found.missing))
+    return found
+
+
+def _told(name: str, items: object, found: Listed, truncated: bool) -> dict[str, object]:
+    return {
+        "status": "partial" if found.missing else "complete",
+        name: items,
+        "truncated": truncated,
+        "missing": list(found.missing.values()),
+    }

@@ -1,0 +1,191 @@
+"""What requests to `/api/v1/metrics` say, and the times that follow from it.
+
+Steps are whole multiples of the step, so that the same question a second later has the same steps, and so
+that rollups can serve it: `s` and `e` are cut down to one, and the answer says to which.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from litestar import Request
+
+from lakerunner_query.api.shared.times import duration_ns, moment_ns
+from lakerunner_query.coordinator.logql_samples import LogMetricRange
+from lakerunner_query.coordinator.names import Question, StreamQuestion
+from lakerunner_query.coordinator.promql import MetricRange
+from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.logql.lang.parser import parse_selector
+from lakerunner_query.plan.logql import LogRange
+from lakerunner_query.promql.lang.parser import parse_selector
+from lakerunner_query.protocol.units import Selection
+from resources.settings import Settings
+
+NS_PER_MS = 1_000_000
+HOUR_MS = 3_600_000
+STEPS = (
+    (HOUR_MS, 10_000), (12 * HOUR_MS, 60_000), (24 * HOUR_MS, 300_000), (72 * HOUR_MS, 1_200_000),
+)  # fmt: skip
+"""Up to so long a range, the step where none is given; beyond it is an hour."""
+Moment = str | int | float | None
+
+
+class MetricsQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """PromQL over a time range; `s` and `e` are times (default: the last hour), both included."""
+
+    q: str
+    s: Moment = None
+    e: Moment = None
+    step: str | int | float | None = None
+    limit: int = 0
+    """At most so many series; 0: all."""
+    summary: bool = False
+    """Numbers by series at the end."""
+
+
+class MetricsNames(msgspec.Struct, forbid_unknown_fields=True):
+    """Which metrics, tags or values there are; `q` is a selector of series, `metric` the name of one."""
+
+    s: Moment = None
+    e: Moment = None
+    q: str = ""
+    metric: str = ""
+    tag: str = ""
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """The times that are really asked for."""
+
+    asked: MetricRange
+
+    def told(self) -> dict[str, object]:
+        return {"s": str(self.asked.start_ms), "e": str(self.asked.end_ms), "step": self.asked.step_ms}
+
+
+def aligned(data: MetricsQuery, org: str, settings: Settings) -> Aligned:
+    start_ms, end_ms = _range(data.s, data.e, settings)
+    if data.limit < 0:
+        raise InvalidRequestError("limit must not be negative")
+    step_ms = default_step(end_ms - start_ms)
+    if data.step is not None:
+        step_ms = duration_ns(str(data.step)) // NS_PER_MS
+        if step_ms <= 0:
+            raise InvalidRequestError("step must be at least a millisecond")
+    first, last = start_ms // step_ms * step_ms, end_ms // step_ms * step_ms
+    return Aligned(MetricRange(org, first, last, step_ms))
+
+
+def default_step(range_ms: int) -> int:
+    """
+    >>> default_step(HOUR_MS), default_step(30 * HOUR_MS)
+    (10000, 1200000)
+    """
+    return next((step for width, step in STEPS if range_ms <= width), HOUR_MS)
+
+
+def question(data: MetricsNames, org: str, settings: Settings) -> Question:
+    start_ms, end_ms = _range(data.s, data.e, settings)
+    if data.limit < 0:
+        raise InvalidRequestError("limit must not be negative")
+    if data.q and data.metric:
+        raise InvalidRequestError("either q or metric, not both")
+    text = data.q or (f"{{__name__={msgspec.json.encode(data.metric).decode()}}}" if data.metric else "")
+    chosen = (Selection(parse_selector(text), start_ms - 1, end_ms),) if text else ()
+    return Question(org, start_ms - 1, end_ms, chosen, data.limit)
+
+
+def _range(s: Moment, e: Moment, settings: Settings) -> tuple[int, int]:
+    now = time.time_ns()
+    end = now if e is None else moment_ns(e, now)
+    start = moment_ns(f"e-{settings.query_default_window_s}s" if s is None else s, now, end)
+    if start > end:
+        raise InvalidRequestError("s is after e")
+    return start // NS_PER_MS, end // NS_PER_MS
+
+
+# << What requests to `/api/v1/logs` say: queries for lines or for samples, and questions about streams.
+
+
+class LogsQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """LogQL over a time range; `s` and `e` are times (default: the last hour).
+
+    A query for lines has its `limit` in lines, `reverse` (newest first) and `fields`; one for samples has its
+    `limit` in series, `step` and `summary`.
+    """
+
+    q: str
+    s: Moment = None
+    e: Moment = None
+    limit: int | None = None
+    reverse: bool = True
+    fields: list[str] = msgspec.field(default_factory=list)
+    step: str | int | float | None = None
+    summary: bool = False
+
+
+class LogsNames(msgspec.Struct, forbid_unknown_fields=True):
+    """Which streams, tags or values there are; `q` is a selector of streams."""
+
+    s: Moment = None
+    e: Moment = None
+    q: str = ""
+    tag: str = ""
+    limit: int = 0
+
+
+def lines(data: LogsQuery, org: str, settings: Settings) -> LogRange:
+    """Of a query for lines."""
+    if data.step is not None or data.summary:
+        raise InvalidRequestError("step and summary are of queries for samples; this one gives log lines")
+    start, end = _log_range(data.s, data.e, settings)
+    limit = settings.query_default_limit if data.limit is None else data.limit
+    if limit < 0:
+        raise InvalidRequestError("limit must not be negative")
+    return LogRange(org, start, end, limit, data.reverse)
+
+
+def samples(data: LogsQuery, org: str, settings: Settings) -> tuple[Aligned, LogMetricRange]:
+    """Of a query for samples: times in whole steps, as for metrics."""
+    if data.fields:
+        raise InvalidRequestError("fields are of queries for lines; this one gives samples")
+    times = aligned(MetricsQuery(data.q, data.s, data.e, data.step, data.limit or 0), org, settings)
+    asked = times.asked
+    within = LogMetricRange(
+        org, asked.start_ms * NS_PER_MS, asked.end_ms * NS_PER_MS, asked.step_ms * NS_PER_MS
+    )
+    return times, within
+
+
+async def names(request: Request[Any, Any, Any]) -> LogsNames:
+    """A JSON body, or the same names in the address."""
+    body = await request.body()
+    try:
+        if body:
+            return msgspec.json.decode(body, type=LogsNames)
+        return msgspec.convert(dict(request.query_params), LogsNames, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidRequestError(str(error)) from error
+    except msgspec.DecodeError as error:
+        raise InvalidRequestError(f"the body is not JSON: {error}") from error
+
+
+def stream_question(data: LogsNames, org: str, settings: Settings) -> StreamQuestion:
+    if data.limit < 0:
+        raise InvalidRequestError("limit must not be negative")
+    start, end = _log_range(data.s, data.e, settings)
+    chosen = (parse_selector(data.q),) if data.q.strip() else ()
+    return StreamQuestion(org, start, end, chosen, data.limit)
+
+
+def _log_range(s: Moment, e: Moment, settings: Settings) -> tuple[int, int]:
+    now = time.time_ns()
+    end = now if e is None else moment_ns(e, now)
+    start = moment_ns(f"e-{settings.query_default_window_s}s" if s is None else s, now, end)
+    if start > end:
+        raise InvalidRequestError("s is after e")
+    return start, end

@@ -1,0 +1,213 @@
+"""Rows as Loki's JSON: streams of equal labels, structured metadata merged in, nanoseconds as strings.
+
+Samples are finished text already and only put together.
+
+Streams come in the order of their label text, values in the direction of the query. A metadata name that is
+already a stream label gets Loki's suffix `_extracted`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+from litestar import HttpMethod, Response
+
+from lakerunner_query.api.prometheus.json import metric, partial
+from lakerunner_query.api.shared.requests import Given
+from lakerunner_query.coordinator.merge import Collected, Joined
+from lakerunner_query.errors import SegmentsMissingError
+from lakerunner_query.protocol.answers import Kind
+from lakerunner_query.protocol.units import Missing
+
+# << From data to response as Loki gives it; answers with gaps say so, or are refused where that was wanted.
+
+JSON = "application/json; charset=UTF-8"
+METHODS = [HttpMethod.GET, HttpMethod.POST]
+PARTIAL_HEADER = "X-Lakerunner-Partial"
+NOT_WANTED = frozenset({"false", "0"})
+
+
+def reply(
+    asked: Given, data: bytes, missing: Mapping[str, Missing], warnings: Sequence[str] = ()
+) -> Response[bytes]:
+    """`data` in Loki's envelope."""
+    said = [*warnings, *partial(missing)]
+    told = b'"warnings":' + msgspec.json.encode(said) + b"," if said else b""
+    return bare(asked, b'{"status":"success",' + told + b'"data":' + data + b"}", missing)
+
+
+def bare(asked: Given, body: bytes, missing: Mapping[str, Missing]) -> Response[bytes]:
+    """The body as it is; `partial_response=false` rather has no answer than one with gaps."""
+    if missing and asked.text("partial_response").lower() in NOT_WANTED:
+        raise SegmentsMissingError(partial(missing)[0])
+    headers = {PARTIAL_HEADER: "true"} if missing else {}
+    return Response(body, media_type=JSON, headers=headers)
+
+
+# << Loki's statistics object; what has no counterpart here is zero.
+
+
+def statistics(collected: Collected, seconds: float) -> dict[str, object]:
+    """As Grafana's query inspector and logcli `--stats` read it."""
+    ingester = {"totalReached": 0, "totalChunksMatched": 0, "totalBatches": 0, "totalLinesSent": 0}
+    return {
+        "summary": _summary(collected, max(seconds, 1e-9)),
+        "querier": {"store": _store(collected)},
+        "ingester": {**ingester, "store": _store(Collected(0))},
+        "cache": {},
+        "index": {"totalChunks": 0, "postFilterChunks": 0, "shardsDuration": 0},
+    }
+
+
+def _summary(collected: Collected, seconds: float) -> dict[str, object]:
+    return {
+        "bytesProcessedPerSecond": int(collected.bytes_considered / seconds),
+        "linesProcessedPerSecond": int(collected.rows_considered / seconds),
+        "totalBytesProcessed": collected.bytes_considered,
+        "totalLinesProcessed": collected.rows_considered,
+        "execTime": seconds,
+        "queueTime": 0,
+        "subqueries": 0,
+        "totalEntriesReturned": collected.rows,
+        "splits": collected.units,
+        "shards": 0,
+        "totalPostFilterLines": collected.rows,
+        "totalStructuredMetadataBytesProcessed": 0,
+    }
+
+
+def _store(collected: Collected) -> dict[str, object]:
+    return {
+        "totalChunksRef": collected.segments_opened + collected.segments_skipped,
+        "totalChunksDownloaded": collected.segments_opened,
+        "chunksDownloadTime": 0,
+        "queryReferencedStructuredMetadata": False,
+        "chunk": {
+            "headChunkBytes": 0,
+            "headChunkLines": 0,
+            "decompressedBytes": collected.bytes_considered,
+            "decompressedLines": collected.rows_considered,
+            "compressedBytes": collected.bytes_considered,
+            "totalDuplicates": 0,
+        },
+    }
+
+
+FLAGS = "x-loki-response-encoding-flags"
+CATEGORIZE = "categorize-labels"
+KINDS = ("labels", "metadata", "parsed")
+NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Labels as text to sort by and as JSON, and finished values."""
+
+    order: str
+    json: bytes
+    values: list[bytes]
+
+    @property
+    def rendered(self) -> bytes:
+        return b'{"stream":' + self.json + b',"values":[' + b",".join(self.values) + b"]}"
+
+
+def streams_json(tables: Sequence[pa.Table], collected: Collected, seconds: float, categorize: bool) -> bytes:
+    """The data of a successful `query_range` on logs."""
+    rendered = b",".join(one.rendered for one in streams_of(tables, categorize))
+    flags = b'"encodingFlags":["categorize-labels"],' if categorize else b""
+    return _data(b'"streams",' + flags + b'"result":[' + rendered + b"]", collected, seconds)
+
+
+def samples_json(joined: Joined, kind: Kind, at_ns: int | None, seconds: float) -> bytes:
+    """The data of a metric query; `at_ns` is the time of an instant one."""
+    collected = Collected(0, rows_considered=joined.rows_considered, segments_opened=joined.segments_opened)
+    if kind == "scalar" and at_ns is not None:
+        value = joined.series[0].floats.partition(b",")[2]
+        return _data(b'"scalar","result":[%d,' % (at_ns // NS_PER_MS) + value, collected, seconds)
+    field = b"values" if at_ns is None else b"value"
+    rendered = b",".join(
+        b'{"metric":' + metric(one.labels) + b',"' + field + b'":' + _points(one.floats, at_ns) + b"}"
+        for one in joined.series
+    )
+    shown = b'"matrix"' if at_ns is None else b'"vector"'
+    return _data(shown + b',"result":[' + rendered + b"]", collected, seconds)
+
+
+def _data(result: bytes, collected: Collected, seconds: float) -> bytes:
+    stats = msgspec.json.encode(statistics(collected, seconds))
+    return b'{"resultType":' + result + b',"stats":' + stats + b"}"
+
+
+def _points(floats: bytes, at_ns: int | None) -> bytes:
+    return b"[" + floats + b"]" if at_ns is None else floats
+
+
+def streams_of(tables: Sequence[pa.Table], categorize: bool) -> list[Stream]:
+    """Rows are one stream when all their labels add up to the same, whatever a name comes from."""
+    found: dict[tuple[str, ...], Stream] = {}
+    by_json: dict[bytes, Stream] = {}
+    encode = msgspec.json.Encoder().encode
+    for table in tables:
+        times, lines = table["tsns"].to_pylist(), table["line"].to_pylist()
+        for tsns, line, key in zip(times, lines, _label_texts(table), strict=True):
+            if key not in found:
+                merged = _merged(*key)
+                found[key] = by_json.setdefault(merged.json, merged)
+            third = _categories(*key[1:]) if categorize else b""
+            found[key].values.append(f'["{tsns}",'.encode() + encode(line) + third + b"]")
+    return sorted(by_json.values(), key=lambda stream: stream.order)
+
+
+def runs_of(rows: pa.Table, categorize: bool) -> Iterator[Stream]:
+    """Neighbouring rows of one stream, in the order of the rows: how a tail shows them."""
+    encode = msgspec.json.Encoder().encode
+    run = Stream("", b"", [])
+    before: tuple[str, ...] = ()
+    for tsns, line, key in zip(
+        rows["tsns"].to_pylist(), rows["line"].to_pylist(), _label_texts(rows), strict=True
+    ):
+        shown = (key[0], "{}", "{}") if categorize else key
+        if shown != before:
+            if run.values:
+                yield run
+            run, before = _merged(*shown), shown
+        third = _categories(*key[1:]) if categorize else b""
+        run.values.append(f'["{tsns}",'.encode() + encode(line) + third + b"]")
+    if run.values:
+        yield run
+
+
+def entry_labels(rows: pa.Table) -> list[dict[str, str]]:
+    """All labels of each row."""
+    known: dict[tuple[str, ...], dict[str, str]] = {}
+    keys = list(_label_texts(rows))
+    for key in keys:
+        if key not in known:
+            known[key] = msgspec.json.decode(_merged(*key).json)
+    return [known[key] for key in keys]
+
+
+def _label_texts(table: pa.Table) -> Iterator[tuple[str, ...]]:
+    """Of each row as JSON objects: labels of the stream, structured metadata, what stages made."""
+    return zip(*(table[name].to_pylist() for name in KINDS), strict=True)
+
+
+def _categories(metadata: str, parsed: str) -> bytes:
+    """The third element of a value under `categorize-labels`."""
+    kinds = {"structuredMetadata": metadata, "parsed": parsed}
+    told = ",".join(f'"{name}":{labels}' for name, labels in kinds.items() if labels != "{}")
+    return b",{" + told.encode() + b"}"
+
+
+def _merged(labels: str, metadata: str, parsed: str) -> Stream:
+    own: dict[str, str] = msgspec.json.decode(labels)
+    extra: dict[str, str] = msgspec.json.decode(metadata)
+    made: dict[str, str] = msgspec.json.decode(parsed)
+    named = {f"{name}_extracted" if name in own else name: value for name, value in extra.items()}
+    ordered = dict(sorted((named | made | own).items()))
+    order = ", ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in ordered.items())
+    return Stream(order, msgspec.json.encode(ordered), [])

@@ -1,0 +1,199 @@
+"""How much there is of which streams, as Loki's API tells it: sizes, volumes and the labels that tell apart.
+
+Bytes are those of the stored segments, divided by rows: what an answer would cost to keep, not the length of
+its lines. A range of part of an hour gets that part of each stream's rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, get, route
+
+from lakerunner_query.api.loki.json import JSON, METHODS, bare, reply, statistics
+from lakerunner_query.api.loki.params import RECENT_S, limit, query_text, selector, step_ns, time_range
+from lakerunner_query.api.prometheus.json import metric, seconds
+from lakerunner_query.api.prometheus.json import series as series_json
+from lakerunner_query.api.shared.auth import caller
+from lakerunner_query.api.shared.requests import Given, given, unless_gone
+from lakerunner_query.api.shared.services import Services
+from lakerunner_query.coordinator.merge import Collected
+from lakerunner_query.coordinator.names import Found, StreamQuestion
+from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.syntax import Matcher, MatchOp
+from lakerunner_query.vectors.vector import Labels
+
+# << Which streams, label names and label values there are, as Loki's API tells them.
+
+
+@route(["/labels", "/label"], http_method=METHODS, status_code=200, media_type=JSON)
+async def labels(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Names of stream labels."""
+    asked = await given(request)
+    wanted = question(asked, caller(request.state).org, *asked.all("query"))
+    with services.watch("loki") as watch:
+        found = await unless_gone(request, services.streams.label_names(wanted))
+        watch.ended(partial=bool(found.missing))
+    return reply(asked, msgspec.json.encode(found.texts), found.missing)
+
+
+@get("/label/{name:str}/values", media_type=JSON)
+async def label_values(name: str, request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Values of one stream label."""
+    asked = await given(request)
+    wanted = question(asked, caller(request.state).org, *asked.all("query"))
+    with services.watch("loki") as watch:
+        found = await unless_gone(request, services.streams.label_values(wanted, name))
+        watch.ended(partial=bool(found.missing))
+    return reply(asked, msgspec.json.encode(found.texts), found.missing)
+
+
+@route("/series", http_method=METHODS, status_code=200, media_type=JSON)
+async def series(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Label sets of the streams that match."""
+    asked = await given(request)
+    wanted = question(asked, caller(request.state).org, *asked.all("match[]", "match"))
+    with services.watch("loki") as watch:
+        found = await unless_gone(request, services.streams.series(wanted))
+        watch.ended(partial=bool(found.missing))
+    return reply(asked, await asyncio.to_thread(series_json, found.series), found.missing)
+
+
+def question(asked: Given, org: str, *selectors: str) -> StreamQuestion:
+    """Of the last hours, unless the request says otherwise."""
+    start, end = time_range(asked, time.time_ns(), RECENT_S)
+    if end < start:
+        raise InvalidRequestError("end timestamp must not be before or equal to start time")
+    return StreamQuestion(org, start, end, tuple(selector(text) for text in selectors if text.strip()))
+
+
+MOST_GROUPS = 100
+NS_PER_MS = 1_000_000
+BY_SERIES, BY_LABELS = "series", "labels"
+
+
+@route("/index/stats", http_method=METHODS, status_code=200, media_type=JSON)
+async def index_stats(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """How many streams, chunks, bytes and lines a query would look at."""
+    asked = await given(request)
+    wanted = question(asked, caller(request.state).org, query_text(asked))
+    with services.watch("loki") as watch:
+        found = await unless_gone(request, services.streams.sizes(wanted))
+        watch.ended(partial=bool(found.missing))
+    sizes = {"streams": found.streams, "chunks": found.chunks, "bytes": found.bytes, "entries": found.rows}
+    return bare(asked, msgspec.json.encode(sizes), found.missing)
+
+
+@route("/index/volume", http_method=METHODS, status_code=200, media_type=JSON)
+async def index_volume(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Bytes by the labels that the query names, or by `targetLabels`."""
+    return await _volume(request, services, is_range=False)
+
+
+@route("/index/volume_range", http_method=METHODS, status_code=200, media_type=JSON)
+async def index_volume_range(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """The same, step by step."""
+    return await _volume(request, services, is_range=True)
+
+
+async def _volume(request: Request[Any, Any, Any], services: Services, *, is_range: bool) -> Response[bytes]:
+    asked = await given(request)
+    began = time.perf_counter()
+    wanted = question(asked, caller(request.state).org, query_text(asked))
+    step = step_ns(asked, wanted.start_ns, wanted.end_ns) if is_range else 0
+    by_labels, most = _aggregates_by_labels(asked), limit(asked, MOST_GROUPS)
+    targets = _targets(asked, wanted, by_labels=by_labels)
+    with services.watch("loki") as watch:
+        found = await unless_gone(request, services.streams.volumes(_with(wanted, asked), targets, step))
+        watch.ended(partial=bool(found.missing))
+    series = greatest(_by_label(found) if by_labels else _by_series(found), most)
+    stats = msgspec.json.encode(statistics(Collected(0), time.perf_counter() - began))
+    return reply(asked, volumes_json(series, wanted, step, stats), found.missing)
+
+
+Volumes = dict[Labels, dict[int, float]]
+"""Bytes by bucket."""
+
+
+def greatest(volumes: Volumes, most: int) -> list[tuple[Labels, dict[int, float]]]:
+    ordered = sorted(volumes.items(), key=lambda one: (-sum(one[1].values()), one[0]))
+    return ordered[:most]
+
+
+def volumes_json(
+    series: Iterable[tuple[Labels, dict[int, float]]], asked: StreamQuestion, step: int, stats: bytes
+) -> bytes:
+    """A vector where every series has one value, else a matrix."""
+    rendered = [(metric(labels), _points(buckets, asked.end_ns, step)) for labels, buckets in series]
+    if all(len(points) == 1 for _, points in rendered):
+        kind = b"vector"
+        parts = [b'{"metric":' + of + b',"value":' + points[0] + b"}" for of, points in rendered]
+    else:
+        kind = b"matrix"
+        parts = [b'{"metric":' + of + b',"values":[' + b",".join(points) + b"]}" for of, points in rendered]
+    return b'{"resultType":"' + kind + b'","result":[' + b",".join(parts) + b'],"stats":' + stats + b"}"
+
+
+def _points(buckets: dict[int, float], end_ns: int, step: int) -> list[bytes]:
+    """At the last millisecond of each bucket, the last one at the end."""
+    ends = {bucket: _end_ms(bucket, end_ns, step) for bucket in buckets}
+    return [
+        b"[" + seconds(ends[bucket]) + f',"{round(size)}"]'.encode()
+        for bucket, size in sorted(buckets.items())
+    ]
+
+
+def _end_ms(bucket: int, end_ns: int, step: int) -> int:
+    """
+    >>> _end_ms(0, 70_000_000_000, 60_000_000_000), _end_ms(1, 70_000_000_000, 60_000_000_000)
+    (59999, 70000)
+    """
+    whole_ms = (bucket + 1) * step // NS_PER_MS - 1
+    last_ms = -(-end_ns // NS_PER_MS)
+    return min(whole_ms, last_ms) if step else last_ms
+
+
+def _by_series(found: Found) -> Volumes:
+    volumes: Volumes = {}
+    for (labels, bucket), size in found.volumes.items():
+        volumes.setdefault(labels, {})[bucket] = size
+    return volumes
+
+
+def _by_label(found: Found) -> Volumes:
+    """Every label of a group counts for itself."""
+    volumes: Volumes = {}
+    for (labels, bucket), size in found.volumes.items():
+        for name, _ in labels:
+            of = volumes.setdefault(((name, ""),), {})
+            of[bucket] = of.get(bucket, 0.0) + size
+    return volumes
+
+
+def _named(asked: Given) -> tuple[str, ...]:
+    return tuple(name.strip() for name in asked.text("targetLabels").split(",") if name.strip())
+
+
+def _targets(asked: Given, wanted: StreamQuestion, *, by_labels: bool) -> tuple[str, ...]:
+    """Labels that make a group: those that are named, else those of the query; all of them for each alone."""
+    if by_labels:
+        return _named(asked)
+    return _named(asked) or tuple(dict.fromkeys(one.name for each in wanted.selections for one in each))
+
+
+def _with(wanted: StreamQuestion, asked: Given) -> StreamQuestion:
+    """Only streams that have all labels that are named."""
+    present = tuple(Matcher(name, MatchOp.NOT_EQUAL, "") for name in _named(asked))
+    return replace(wanted, selections=tuple((*each, *present) for each in wanted.selections))
+
+
+def _aggregates_by_labels(asked: Given) -> bool:
+    by = asked.text("aggregateBy") or BY_SERIES
+    if by not in {BY_SERIES, BY_LABELS}:
+        raise InvalidRequestError("invalid aggregation option")
+    return by == BY_LABELS

@@ -1,0 +1,173 @@
+"""Loki's HTTP API under `/loki/api/v1`: queries. What else there is of it stands in the files beside.
+
+| file | what |
+|---|---|
+| `loki_params.py`, `loki_replies.py` | parameters, and answers in Loki's envelope |
+| `loki_json.py`, `loki_statistics.py` | lines and samples as Loki's JSON |
+| `loki_names.py` | labels, their values, streams |
+| `loki_volumes.py` | sizes and volumes |
+| `loki_detected.py`, `loki_patterns.py` | what lines look like |
+| `loki_tail.py` | lines as they come, over a websocket |
+| `loki_status.py` | what Grafana and others ask about the server |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from anyio.to_thread import run_sync
+from litestar import Request, Response, Router, route
+
+from lakerunner_query.api.loki.detected import (
+    detected_field_values,
+    detected_fields,
+    detected_labels,
+    patterns,
+)
+from lakerunner_query.api.loki.json import CATEGORIZE, FLAGS, JSON, METHODS, reply, samples_json, streams_json
+from lakerunner_query.api.loki.names import (
+    index_stats,
+    index_volume,
+    index_volume_range,
+    label_values,
+    labels,
+    series,
+)
+from lakerunner_query.api.loki.params import Asked, instant, query_text, ranged
+from lakerunner_query.api.loki.status import STATUS_HANDLERS
+from lakerunner_query.api.shared.auth import caller, require_reader
+from lakerunner_query.api.shared.requests import Given, given, unless_gone
+from lakerunner_query.api.shared.services import QueryWatch, Services
+from lakerunner_query.coordinator.logql_lines import Finished
+from lakerunner_query.coordinator.logql_samples import JOINED_HERE, LogMetricRange, is_log_query
+from lakerunner_query.coordinator.merge import Collected
+from lakerunner_query.errors import InvalidRequestError, LimitExceededError
+from lakerunner_query.plan.logql import LogRange
+
+# << Rows of a log query that are an interval apart.
+# <<
+# <<     interval 10 s, oldest first      12:00:00  12:00:04  12:00:11  12:00:20  12:00:21
+# <<     kept                             12:00:00            12:00:11            12:00:21
+# <<
+# << As in Loki, the limit is on the rows before they are thinned out, and streams are not told apart.
+
+
+@dataclass(slots=True)
+class Thinning:
+    """Which rows are far enough from the last one that was kept; tables come in the order of the query."""
+
+    interval_ns: int
+    reverse: bool
+    _last_ns: int | None = None
+
+    def kept(self, table: pa.Table) -> pa.Table:
+        if not self.interval_ns:
+            return table
+        times = table["tsns"].to_numpy()
+        times = -times if self.reverse else times
+        rows: list[int] = []
+        while True:
+            last = self._last_ns
+            at = 0 if last is None else int(np.searchsorted(times, last + self.interval_ns))
+            if at >= len(times):
+                return table.take(pa.array(rows, pa.int64()))
+            rows.append(at)
+            self._last_ns = int(times[at])
+
+
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+NOT_INSTANT = (
+    "log queries are not supported as an instant query type, please change your query to a range query type"
+)
+
+
+@route("/query", http_method=METHODS, status_code=200, media_type=JSON)
+async def query(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """A metric query at one time."""
+    asked = await given(request)
+    at = instant(asked, services.settings, time.time_ns())
+    with services.watch("loki") as watch:
+        if await run_sync(is_log_query, query_text(asked)):
+            raise InvalidRequestError(NOT_INSTANT)
+        return await unless_gone(request, _samples(services, asked, at, caller(request.state).org, watch))
+
+
+@route("/query_range", http_method=METHODS, status_code=200, media_type=JSON)
+async def query_range(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Lines of a range, start inclusive and end exclusive, or samples at its steps, both ends inclusive."""
+    asked = await given(request)
+    during = ranged(asked, services.settings, time.time_ns())
+    org = caller(request.state).org
+    categorize = CATEGORIZE in request.headers.get(FLAGS, "").replace(" ", "").split(",")
+    with services.watch("loki") as watch:
+        if await run_sync(is_log_query, query_text(asked)):
+            work = _streams(services, asked, during, org, categorize, watch)
+        else:
+            work = _samples(services, asked, during, org, watch)
+        return await unless_gone(request, work)
+
+
+loki_router = Router(
+    "/loki/api/v1",
+    route_handlers=[
+        query, query_range, labels, label_values, series, index_stats, index_volume, index_volume_range,
+        detected_labels, detected_fields, detected_field_values, patterns, *STATUS_HANDLERS,
+    ],
+    guards=[require_reader],
+    tags=["loki"],
+)  # fmt: skip
+
+
+async def _streams(
+    services: Services, asked: Given, during: Asked, org: str, categorize: bool, watch: QueryWatch
+) -> Response[bytes]:
+    began = time.perf_counter()
+    within = LogRange(org, during.start_ns, during.end_ns, during.limit, during.reverse, distinct=True)
+    tables: list[pa.Table] = []
+    collected, size = Collected(0), 0
+    thinning = Thinning(during.interval_ns, during.reverse)
+    prepared = await services.engine.prepare(query_text(asked), within)
+    async with aclosing(services.engine.run(prepared)) as answers:
+        async for answer in answers:
+            if isinstance(answer, Finished):
+                watch.finished(answer)
+                collected = answer.collected
+            else:
+                tables.append(thinning.kept(answer.table))
+                size += answer.table.nbytes
+                _check_size(size)
+    seconds = time.perf_counter() - began
+    body = await asyncio.to_thread(streams_json, tables, collected, seconds, categorize)
+    return reply(asked, body, collected.missing, during.warnings)
+
+
+async def _samples(
+    services: Services, asked: Given, at: Asked, org: str, watch: QueryWatch
+) -> Response[bytes]:
+    began = time.perf_counter()
+    within = LogMetricRange(org, at.start_ns, at.end_ns, at.step_ns)
+    prepared = await services.log_metrics.prepare(query_text(asked), within)
+    joined = await services.log_metrics.collect(prepared)
+    watch.ended(partial=bool(joined.missing), points=joined.samples)
+    instant_ns = None if at.step_ns else at.end_ns
+    arguments = joined, prepared.kind, instant_ns, time.perf_counter() - began
+    if joined.samples < JOINED_HERE:
+        data = samples_json(*arguments)
+    else:
+        data = await asyncio.to_thread(samples_json, *arguments)
+    return reply(asked, data, joined.missing, at.warnings)
+
+
+def _check_size(size: int) -> None:
+    """The answer is one piece of JSON: a few units of long lines would be more than the process has."""
+    if size > MAX_ANSWER_BYTES:
+        raise LimitExceededError(
+            f"the answer is more than {MAX_ANSWER_BYTES >> 20} MiB: "
+            "lower the limit, or narrow the time range or the filters"
+        )

@@ -1,0 +1,171 @@
+"""Loki's live tail: a websocket on which lines are sent as they become known.
+
+    {"streams":[{"stream":{"app":"web"},"values":[["1767225600000000000","GET /"]]}],"dropped_entries":[…]}
+
+Lines are known once their segment is published, which takes as long as ingestion does; the next poll finds
+them. More lines than a browser can show at once are not sent: the newest are told as dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from anyio.to_thread import run_sync
+from litestar import WebSocket
+from litestar.exceptions import WebSocketDisconnect
+from litestar.handlers import WebsocketRouteHandler
+
+from lakerunner_query.api.loki.json import CATEGORIZE, FLAGS, entry_labels, runs_of
+from lakerunner_query.api.loki.params import limit, query_text, time_range
+from lakerunner_query.api.shared.auth import caller, require_reader
+from lakerunner_query.api.shared.requests import Given, first_of_each
+from lakerunner_query.api.shared.services import QueryWatch, Services
+from lakerunner_query.api.shared.times import duration_ns
+from lakerunner_query.coordinator.logql_lines import Tail
+from lakerunner_query.coordinator.logql_samples import is_log_query
+from lakerunner_query.errors import InvalidRequestError, QueryError
+from lakerunner_query.plan.logql import LogRange
+from resources.lake.timecut import SECOND_NS
+
+HOUR_S = 3600
+POLL_S = 1.0
+LONGEST_S = HOUR_S
+"""Who still looks then connects anew."""
+MAX_DELAY_S = 5
+SENT, TOLD = 1000, 1000
+"""Lines of one poll that are sent, and further ones of which is told that they were not."""
+SENT_BYTES = 16 * 1024 * 1024
+NORMAL, TOO_LONG, FAILED = 1000, 1001, 1011
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is tailed, and how."""
+
+    tail: Tail
+    delay_ns: int
+    categorize: bool
+
+
+@WebsocketRouteHandler("/loki/api/v1/tail")
+async def tail(socket: WebSocket[Any, Any, Any], services: Services) -> None:
+    """Lines of a query as they come: `query`, `start`, `limit`, `delay_for`."""
+    with services.watch("loki-tail") as watch:
+        try:
+            await require_reader(socket, socket.route_handler)
+            wanted = await _wanted(socket, services)
+        except QueryError as error:
+            watch.failed(error)
+            await refuse(socket, error)
+            return
+        await socket.accept()
+        await _serve(socket, wanted, watch)
+
+
+async def messages(wanted: Wanted) -> AsyncGenerator[bytes, None]:
+    """One a poll that found something; lines wait until they are as old as the delay."""
+    waiting = None
+    ends = time.monotonic() + LONGEST_S
+    while time.monotonic() < ends:
+        now = time.time_ns()
+        found = await wanted.tail.poll(now, SENT + TOLD)
+        rows = found if waiting is None else pa.concat_tables([waiting, found]).sort_by("tsns")
+        ripe = pc.sum(pc.less_equal(rows["tsns"], now - wanted.delay_ns)).as_py() or 0
+        ripe = ripe if wanted.delay_ns else rows.num_rows
+        waiting = rows.slice(ripe)
+        if ripe:
+            yield await run_sync(message, rows.slice(0, ripe), wanted.categorize)
+        await asyncio.sleep(POLL_S)
+
+
+def message(rows: pa.Table, categorize: bool) -> bytes:
+    """The oldest lines, and which of the others are left out."""
+    count = fitting(rows)
+    streams = b",".join(one.rendered for one in runs_of(rows.slice(0, count), categorize))
+    dropped = [
+        {"labels": labels, "timestamp": str(at)}
+        for at, labels in zip(rows["tsns"][count:].to_pylist(), entry_labels(rows.slice(count)), strict=True)
+    ]
+    flags = b',"encodingFlags":["categorize-labels"]' if categorize else b""
+    told = b',"dropped_entries":' + msgspec.json.encode(dropped) if dropped else b""
+    return b'{"streams":[' + streams + b"]" + told + flags + b"}"
+
+
+def fitting(rows: pa.Table) -> int:
+    """How many of the rows one message may hold, by their number and by the size of their lines."""
+    sizes = np.cumsum(pc.binary_length(rows["line"]).to_numpy())
+    room = int(np.searchsorted(sizes, SENT_BYTES, side="right"))
+    return min(SENT, int(rows.num_rows), max(1, room))
+
+
+async def refuse(socket: WebSocket[Any, Any, Any], error: QueryError) -> None:
+    """As an HTTP answer where the server can give one to a handshake, else by closing."""
+    if "websocket.http.response" not in (socket.scope.get("extensions") or {}):
+        await socket.close(code=4000 + error.status, reason=error.message[:120])
+        return
+    headers = [(b"content-type", b"text/plain; charset=utf-8")]
+    start: Any = {"type": "websocket.http.response.start", "status": error.status, "headers": headers}
+    body: Any = {"type": "websocket.http.response.body", "body": error.message.encode()}
+    await socket.send(start)
+    await socket.send(body)
+
+
+async def _wanted(socket: WebSocket[Any, Any, Any], services: Services) -> Wanted:
+    fields = tuple(socket.query_params.multi_items())
+    asked = Given(first_of_each(fields), fields)
+    text = query_text(asked)
+    if not await run_sync(is_log_query, text):
+        raise InvalidRequestError("only log selector is supported")
+    start, _ = time_range(asked, time.time_ns(), HOUR_S)
+    most = min(limit(asked, services.settings.query_default_limit), SENT)
+    within = LogRange(caller(socket.state).org, start, start, most)
+    flags = socket.headers.get(FLAGS, "").replace(" ", "").split(",")
+    return Wanted(Tail(services.engine, text, within), _delay_ns(asked), CATEGORIZE in flags)
+
+
+def _delay_ns(asked: Given) -> int:
+    delay = duration_ns(asked.text("delay_for") or "0")
+    if delay > MAX_DELAY_S * SECOND_NS:
+        raise InvalidRequestError(f"delay_for can't be greater than {MAX_DELAY_S}")
+    return delay
+
+
+async def _serve(socket: WebSocket[Any, Any, Any], wanted: Wanted, watch: QueryWatch) -> None:
+    sending = asyncio.create_task(_send(socket, wanted))
+    leaving = asyncio.create_task(_left(socket))
+    try:
+        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if leaving.done():
+            watch.ended(partial=False)
+            return
+        await sending
+        watch.ended(partial=False)
+        await socket.close(code=TOO_LONG, reason="reached tail max duration limit")
+    except QueryError as error:
+        watch.failed(error)
+        await socket.close(code=FAILED, reason=error.message[:120])
+    finally:
+        sending.cancel()
+        leaving.cancel()
+
+
+async def _send(socket: WebSocket[Any, Any, Any], wanted: Wanted) -> None:
+    async for each in messages(wanted):
+        await socket.send_data(each.decode(), mode="text")
+
+
+async def _left(socket: WebSocket[Any, Any, Any]) -> None:
+    """What a client says is nothing to us, except that it goes."""
+    try:
+        while True:
+            await socket.receive_data(mode="text")
+    except WebSocketDisconnect:
+        return

@@ -1,0 +1,139 @@
+"""Answers as Prometheus' JSON: finished text of samples, put together as bytes.
+
+{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"job":"a"},"values":[[1,"0.5"]]}]}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+from litestar import HttpMethod, Response
+
+from lakerunner_query.api.shared.requests import Given
+from lakerunner_query.coordinator.merge import Joined, JoinedSeries
+from lakerunner_query.errors import SegmentsMissingError
+from lakerunner_query.promql.context import Annotation
+from lakerunner_query.protocol.units import Missing
+from lakerunner_query.vectors.vector import Labels
+
+MAX_NOTES = 10
+"""More warnings, or more infos, are only counted."""
+TRUNCATED = "results truncated due to limit"
+
+
+class Said(NamedTuple):
+    """What stands beside the data."""
+
+    warnings: Sequence[str] = ()
+    infos: Sequence[str] = ()
+
+
+NOTHING_SAID = Said()
+
+
+def success(data: bytes, said: Said = NOTHING_SAID) -> bytes:
+    """
+    >>> success(b"[]", Said(["partial"]))
+    b'{"status":"success","data":[],"warnings":["partial"]}'
+    """
+    warnings = b',"warnings":' + msgspec.json.encode(said.warnings) if said.warnings else b""
+    infos = b',"infos":' + msgspec.json.encode(said.infos) if said.infos else b""
+    return b'{"status":"success","data":' + data + warnings + infos + b"}"
+
+
+def result(answer: Joined, *, at_ms: int | None, limit: int, stats: bytes) -> tuple[bytes, bool]:
+    """The data of a query, and whether the limit cut it; `at_ms` is the time of an instant query."""
+    kept = answer.series[:limit] if limit and answer.kind != "scalar" else answer.series
+    if at_ms is None:
+        kept = sorted(kept, key=lambda one: one.labels)
+        kind, rendered = "matrix", _list(map(_range, kept))
+    elif answer.kind == "matrix":
+        kind, rendered = "matrix", _list(map(_range, kept))
+    elif answer.kind == "vector":
+        kind, rendered = "vector", _list(map(_instant, kept))
+    elif answer.kind == "scalar":
+        kind, rendered = "scalar", answer.series[0].floats
+    else:
+        kind, rendered = "string", b"[" + seconds(at_ms) + b"," + msgspec.json.encode(answer.string) + b"]"
+    told = b',"stats":' + stats if stats else b""
+    data = b'{"resultType":"' + kind.encode() + b'","result":' + rendered + told + b"}"
+    return data, len(kept) < len(answer.series)
+
+
+def series(label_sets: Iterable[Labels]) -> bytes:
+    return _list(map(metric, label_sets))
+
+
+def metric(labels: Labels) -> bytes:
+    """
+    >>> metric((("__name__", "up"), ("job", "a")))
+    b'{"__name__":"up","job":"a"}'
+    """
+    return msgspec.json.encode(dict(labels))
+
+
+def seconds(time_ms: int) -> bytes:
+    """A time, with milliseconds only where there are some.
+
+    >>> seconds(1500), seconds(-60_000), seconds(-1)
+    (b'1.500', b'-60', b'-0.001')
+    """
+    whole, rest = divmod(abs(time_ms), 1000)
+    return f"{'-' if time_ms < 0 else ''}{whole}{f'.{rest:03d}' if rest else ''}".encode()
+
+
+def partial(missing: Mapping[str, Missing]) -> list[str]:
+    """What is said where segments could not be read."""
+    if not missing:
+        return []
+    first = next(iter(missing.values()))
+    return [f"partial: {len(missing)} segments unreadable, e.g. {first.segment_id}: {first.reason}"]
+
+
+def noted(annotations: Sequence[Annotation], text: str, warnings: Sequence[str]) -> Said:
+    """Annotations with their places in the query, behind what else there is to warn of."""
+    found: dict[str, list[str]] = {"warning": [], "info": []}
+    for annotation in annotations:
+        found[annotation.kind].append(annotation.render(text))
+    return Said([*warnings, *_few(found["warning"], "warning")], _few(found["info"], "info"))
+
+
+def _few(texts: list[str], kind: str) -> list[str]:
+    more = len(texts) - MAX_NOTES
+    if more <= 0:
+        return texts
+    return [*texts[:MAX_NOTES], f"{more} more {kind} annotations omitted"]
+
+
+def _list(parts: Iterator[bytes]) -> bytes:
+    return b"[" + b",".join(parts) + b"]"
+
+
+def _range(one: JoinedSeries) -> bytes:
+    values = b',"values":[' + one.floats + b"]" if one.floats else b""
+    histograms = b',"histograms":[' + one.histograms + b"]" if one.histograms else b""
+    return b'{"metric":' + metric(one.labels) + values + histograms + b"}"
+
+
+def _instant(one: JoinedSeries) -> bytes:
+    sample = b',"histogram":' + one.histograms if one.histograms else b',"value":' + one.floats
+    return b'{"metric":' + metric(one.labels) + sample + b"}"
+
+
+# << From data to response: the header of partial answers, and refusing them where that was asked for.
+
+JSON = "application/json"
+METHODS = [HttpMethod.GET, HttpMethod.POST]
+PARTIAL_HEADER = "X-Lakerunner-Partial"
+
+
+def reply(
+    asked: Given, data: bytes, said: Said, missing: Mapping[str, Missing] | None = None
+) -> Response[bytes]:
+    """`partial_response=false` rather has no answer than one with gaps."""
+    if missing and asked.text("partial_response").lower() in {"false", "0"}:
+        raise SegmentsMissingError(partial(missing)[0])
+    headers = {PARTIAL_HEADER: "true"} if missing else {}
+    return Response(success(data, said), media_type=JSON, headers=headers)

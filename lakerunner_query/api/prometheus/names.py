@@ -1,0 +1,161 @@
+"""What metrics are, and exemplars, as Prometheus' API tells them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, get, route
+
+from lakerunner_query.api.prometheus import json as answers
+from lakerunner_query.api.prometheus.json import JSON, METHODS, reply
+from lakerunner_query.api.prometheus.params import FOREVER_MS, limit, optional_time, selectors, unescaped
+from lakerunner_query.api.shared.auth import caller
+from lakerunner_query.api.shared.requests import Given, given, unless_gone
+from lakerunner_query.api.shared.services import Services
+from lakerunner_query.coordinator.names import Listed, Question
+from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.gotext.strconv import quote_promql
+from lakerunner_query.histogram.text import api_number
+from lakerunner_query.promql.lang.ast import Selector, walk
+from lakerunner_query.promql.lang.parser import parse
+from lakerunner_query.protocol.answers import MetricFact, SeriesExemplars
+from lakerunner_query.protocol.units import Selection
+
+# << Which series, label names and label values there are, as Prometheus' API tells them.
+
+
+@route("/series", http_method=METHODS, status_code=200, media_type=JSON)
+async def series(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Label sets of the series that match."""
+    asked = await given(request)
+    if not asked.all("match[]"):
+        raise InvalidRequestError("no match[] parameter provided")
+    wanted = question(asked, caller(request.state).org)
+    with services.watch("prometheus") as watch:
+        found = await unless_gone(request, services.series.series(wanted))
+        watch.ended(partial=bool(found.missing))
+    return _reply(asked, await asyncio.to_thread(answers.series, found.series), found)
+
+
+@route("/labels", http_method=METHODS, status_code=200, media_type=JSON)
+async def labels(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Label names."""
+    asked = await given(request)
+    wanted = question(asked, caller(request.state).org)
+    with services.watch("prometheus") as watch:
+        found = await unless_gone(request, services.series.label_names(wanted))
+        watch.ended(partial=bool(found.missing))
+    return _reply(asked, msgspec.json.encode(found.texts), found)
+
+
+@get("/label/{name:str}/values", media_type=JSON)
+async def label_values(name: str, request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Values of one label; `U__` in front marks a name that is spelled in hexadecimal."""
+    asked = await given(request)
+    label = unescaped(name)
+    if not label:
+        raise InvalidRequestError(f"invalid label name: {quote_promql(label)}")
+    wanted = question(asked, caller(request.state).org)
+    with services.watch("prometheus") as watch:
+        found = await unless_gone(request, services.series.label_values(wanted, label))
+        watch.ended(partial=bool(found.missing))
+    return _reply(asked, msgspec.json.encode(found.texts), found)
+
+
+def question(asked: Given, org: str) -> Question:
+    """Both ends of the range included; without them, all time."""
+    most = limit(asked)
+    start = optional_time(asked, "start", -FOREVER_MS) - 1
+    end = optional_time(asked, "end", FOREVER_MS)
+    chosen = tuple(Selection(matchers, start, end) for matchers in selectors(asked.all("match[]")))
+    return Question(org, start, end, chosen, most)
+
+
+def _reply(asked: Given, data: bytes, found: Listed) -> Response[bytes]:
+    truncated = [answers.TRUNCATED] if found.truncated else []
+    return reply(asked, data, answers.Said([*answers.partial(found.missing), *truncated]), found.missing)
+
+
+RECENT_MS = 86_400_000
+"""Prometheus tells of what it scrapes now; here that is what came within a day."""
+NS_PER_MS = 1_000_000
+
+
+@get("/metadata", media_type=JSON)
+async def metadata(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Type, help and unit by metric name; `start` and `end`, which Prometheus does not have, say of when."""
+    asked = await given(request)
+    most, most_each = _count(asked, "limit"), _count(asked, "limit_per_metric")
+    end = optional_time(asked, "end", time.time_ns() // NS_PER_MS)
+    start = optional_time(asked, "start", end - RECENT_MS)
+    wanted = Question(caller(request.state).org, start - 1, end)
+    with services.watch("prometheus") as watch:
+        found = await unless_gone(request, services.series.metadata(wanted, asked.text("metric")))
+        watch.ended(partial=bool(found.missing))
+    data = metadata_json(found.facts, most, most_each)
+    return reply(asked, data, answers.Said(answers.partial(found.missing)), found.missing)
+
+
+@route("/query_exemplars", http_method=METHODS, status_code=200, media_type=JSON)
+async def query_exemplars(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Exemplars of all series that the selectors of an expression select."""
+    asked = await given(request)
+    start = optional_time(asked, "start", -FOREVER_MS)
+    end = optional_time(asked, "end", FOREVER_MS)
+    if end < start:
+        raise InvalidRequestError("end timestamp must not be before start timestamp")
+    expr = parse(asked.text("query"), services.features)
+    matchers = {one.matchers for one in walk(expr) if isinstance(one, Selector)}
+    if not matchers:
+        return Response(b'{"status":"success"}', media_type=JSON)
+    chosen = tuple(Selection(each, start - 1, end) for each in matchers)
+    wanted = Question(caller(request.state).org, start - 1, end, chosen)
+    with services.watch("prometheus") as watch:
+        found = await unless_gone(request, services.series.exemplars(wanted))
+        watch.ended(partial=bool(found.missing))
+    said = answers.Said(answers.partial(found.missing))
+    return reply(asked, exemplars_json(found.exemplars), said, found.missing)
+
+
+def metadata_json(facts: Sequence[MetricFact], most: int, most_each: int) -> bytes:
+    """By name; a limit below zero is none."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for fact in facts:
+        if fact.name not in found and 0 <= most <= len(found):
+            break
+        each = found.setdefault(fact.name, [])
+        if most_each < 0 or len(each) < most_each:
+            each.append({"type": fact.type, "help": fact.description, "unit": fact.unit})
+    return msgspec.json.encode(found)
+
+
+def exemplars_json(series: Sequence[SeriesExemplars]) -> bytes:
+    return msgspec.json.encode(
+        [
+            {
+                "seriesLabels": dict(one.labels),
+                "exemplars": [
+                    {
+                        "labels": dict(each.labels),
+                        "value": api_number(each.value),
+                        "timestamp": msgspec.Raw(answers.seconds(each.time_ms)),
+                    }
+                    for each in one.exemplars
+                ],
+            }
+            for one in series
+        ]
+    )
+
+
+def _count(asked: Given, name: str) -> int:
+    text = asked.text(name)
+    if not text:
+        return -1
+    if not text.removeprefix("-").isascii() or not text.removeprefix("-").isdigit() or len(text) > 18:
+        raise InvalidRequestError(f"{name} must be a number")
+    return int(text)

@@ -1,0 +1,112 @@
+"""Prometheus' HTTP API under `/prometheus`: queries. What else there is of it stands in the files beside.
+
+| file | what |
+|---|---|
+| `prometheus_params.py` | parameters, read and refused in Prometheus' words |
+| `prometheus_json.py`, `prometheus_failures.py` | answers and errors |
+| `prometheus_names.py` | series, labels, label values |
+| `prometheus_metadata.py` | metadata and exemplars |
+| `prometheus_language.py`, `prometheus_tree.py` | formatting and taking apart queries |
+| `prometheus_status.py` | what Grafana and others ask about the server |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, Router, route
+
+from lakerunner_query.api.prometheus import json as answers
+from lakerunner_query.api.prometheus.json import JSON, METHODS, reply
+from lakerunner_query.api.prometheus.language import format_query, parse_query
+from lakerunner_query.api.prometheus.names import label_values, labels, metadata, query_exemplars, series
+from lakerunner_query.api.prometheus.params import BadParameterError, instant, limit, ranged
+from lakerunner_query.api.prometheus.status import STATUS_HANDLERS
+from lakerunner_query.api.shared.auth import caller, require_reader
+from lakerunner_query.api.shared.requests import Given, given, unless_gone
+from lakerunner_query.api.shared.services import QueryWatch, Services
+from lakerunner_query.coordinator.merge import Joined
+from lakerunner_query.coordinator.promql import JOINED_HERE, MetricRange, PreparedMetrics
+from lakerunner_query.errors import ParseError
+from lakerunner_query.promql.lang.ast import Type
+from lakerunner_query.promql.lang.check import type_of
+
+
+@route("/query", http_method=METHODS, status_code=200, media_type=JSON)
+async def query(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """An expression at one time."""
+    asked = await given(request)
+    most = limit(asked)
+    at = instant(asked, caller(request.state).org, time.time_ns())
+    with services.watch("prometheus") as watch:
+        return await unless_gone(request, _answer(services, asked, at, most, watch))
+
+
+@route("/query_range", http_method=METHODS, status_code=200, media_type=JSON)
+async def query_range(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """An expression at many times, both ends included."""
+    asked = await given(request)
+    most = limit(asked)
+    during = ranged(asked, caller(request.state).org)
+    with services.watch("prometheus") as watch:
+        return await unless_gone(request, _answer(services, asked, during, most, watch))
+
+
+prometheus_router = Router(
+    "/prometheus/api/v1",
+    route_handlers=[
+        query, query_range, series, labels, label_values, metadata, query_exemplars,
+        format_query, parse_query, *STATUS_HANDLERS,
+    ],
+    guards=[require_reader],
+    tags=["prometheus"],
+)  # fmt: skip
+
+
+async def _answer(
+    services: Services, asked: Given, at: MetricRange, most: int, watch: QueryWatch
+) -> Response[bytes]:
+    began = time.perf_counter()
+    text = asked.text("query")
+    prepared = await _prepared(services, text, at)
+    ready = time.perf_counter()
+    joined = await services.metrics.collect(prepared)
+    done = time.perf_counter()
+    watch.ended(partial=bool(joined.missing), points=joined.samples)
+    stats = _stats(joined, ready - began, done - ready) if asked.text("stats") else b""
+    instant_ms = None if at.step_ms else at.end_ms
+    render = partial(answers.result, joined, at_ms=instant_ms, limit=most, stats=stats)
+    data, cut = render() if joined.samples < JOINED_HERE else await asyncio.to_thread(render)
+    warnings = [answers.TRUNCATED] if cut else []
+    said = answers.noted(joined.annotations, text, [*answers.partial(joined.missing), *warnings])
+    return reply(asked, data, said, joined.missing)
+
+
+async def _prepared(services: Services, text: str, at: MetricRange) -> PreparedMetrics:
+    try:
+        prepared = await services.metrics.prepare(text, at)
+    except ParseError as error:
+        raise BadParameterError("query", error.message, error.position) from error
+    kind = type_of(prepared.expr)
+    if at.step_ms and kind not in {Type.SCALAR, Type.VECTOR}:
+        reason = f'invalid expression type "{kind}" for range query, must be Scalar or instant Vector'
+        raise BadParameterError("query", reason)
+    return prepared
+
+
+def _stats(joined: Joined, preparing_s: float, running_s: float) -> bytes:
+    """What Grafana's inspector shows; waiting and sorting are not timed apart."""
+    timings = {
+        "evalTotalTime": running_s,
+        "resultSortTime": 0.0,
+        "queryPreparationTime": preparing_s,
+        "innerEvalTime": running_s,
+        "execQueueTime": 0.0,
+        "execTotalTime": preparing_s + running_s,
+    }
+    samples = {"totalQueryableSamples": joined.rows_considered, "peakSamples": joined.samples}
+    return msgspec.json.encode({"timings": timings, "samples": samples})

@@ -1,0 +1,113 @@
+"""What Grafana and others ask about a Prometheus server; what has no counterpart here is empty or zero."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from litestar import MediaType, Response, get
+
+from lakerunner_query.api.shared.health import standing
+from lakerunner_query.api.shared.services import Services
+from lakerunner_query.coordinator.promql import MetricLimits
+from resources.settings import Settings
+
+VERSION = "3.5.0"
+"""Of Prometheus, whose API this is: clients decide by it what they may ask."""
+Answer = dict[str, object]
+_STARTED = time.time()
+
+
+def _success(data: object) -> Answer:
+    return {"status": "success", "data": data}
+
+
+@get("/status/buildinfo", sync_to_thread=False)
+def buildinfo() -> Answer:
+    """What Grafana asks first."""
+    empty = dict.fromkeys(("branch", "buildUser", "buildDate", "goVersion"), "")
+    return _success({"version": VERSION, "revision": "lakerunner", **empty})
+
+
+@get("/status/flags", sync_to_thread=False)
+def flags(services: Services) -> Answer:
+    """Limits of queries, under Prometheus' names."""
+    return _success(_flags(services.settings, services.metrics.limits))
+
+
+@get("/status/runtimeinfo", sync_to_thread=False)
+def runtimeinfo() -> Answer:
+    """When this process began; of a Go runtime there is nothing to say."""
+    started = datetime.fromtimestamp(_STARTED, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _success(
+        {
+            "startTime": started,
+            "CWD": "",
+            "reloadConfigSuccess": True,
+            "lastConfigTime": started,
+            "corruptionCount": 0,
+            "goroutineCount": 0,
+            "GOMAXPROCS": 0,
+            "GOMEMLIMIT": 0,
+            "GOGC": "",
+            "GODEBUG": "",
+            "storageRetention": "",
+        }
+    )
+
+
+@get("/status/config", sync_to_thread=False)
+def config() -> Answer:
+    """There is no such file."""
+    return _success({"yaml": ""})
+
+
+@get("/status/tsdb", sync_to_thread=False)
+def tsdb() -> Answer:
+    """There is no head block: what is stored lies in segments."""
+    head = {"numSeries": 0, "numLabelPairs": 0, "chunkCount": 0, "minTime": 0, "maxTime": 0}
+    lists: dict[str, object] = {
+        "seriesCountByMetricName": [],
+        "labelValueCountByLabelName": [],
+        "memoryInBytesByLabelName": [],
+        "seriesCountByLabelValuePair": [],
+    }
+    return _success({"headStats": head, **lists})
+
+
+@get("/rules", sync_to_thread=False)
+def rules() -> Answer:
+    return _success({"groups": []})
+
+
+@get("/alerts", sync_to_thread=False)
+def alerts() -> Answer:
+    return _success({"alerts": []})
+
+
+@get("/prometheus/-/healthy", media_type=MediaType.TEXT, sync_to_thread=False, tags=["health"])
+def healthy() -> str:
+    """The process answers."""
+    return "Prometheus Server is Healthy.\n"
+
+
+@get("/prometheus/-/ready", media_type=MediaType.TEXT, tags=["health"])
+async def ready_like_prometheus(services: Services) -> Response[str]:
+    """As `/readyz`, in Prometheus' words."""
+    is_ready, found = await standing(services)
+    text = "Prometheus Server is Ready.\n" if is_ready else f"Service Unavailable\n{found}"
+    return Response(text, status_code=200 if is_ready else 503, media_type=MediaType.TEXT)
+
+
+STATUS_HANDLERS = (buildinfo, flags, runtimeinfo, config, tsdb, rules, alerts)
+
+
+def _flags(settings: Settings, limits: MetricLimits) -> dict[str, str]:
+    return {
+        "enable-feature": ",".join(limits.features),
+        "query.lookback-delta": "5m",
+        "query.max-concurrency": str(settings.query_max_concurrency),
+        "query.max-samples": str(limits.max_points),
+        "query.timeout": f"{settings.query_timeout_s:g}s",
+        "web.enable-remote-write-receiver": "false",
+    }

@@ -1,0 +1,67 @@
+"""Who is asking: an API key in one of the accepted headers becomes an organisation and a role.
+
+Only the sha256 of a key is ever looked up. Everything behind the guard is scoped by the organisation found
+here; no parameter or header of a request can name another one.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any
+
+from litestar.connection import ASGIConnection
+from litestar.datastructures import Headers
+from litestar.handlers import BaseRouteHandler
+
+from lakerunner_query.api.shared.services import Services
+from lakerunner_query.errors import ForbiddenError, UnauthorizedError
+from resources.index.types import ApiKey
+
+READERS = frozenset({"read", "admin"})
+_ACCEPTED = "x-cardinalhq-api-key, Api-Key, or Authorization: Bearer | ApiKey | Basic"
+
+
+async def require_reader(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    """Guard: leaves the caller in the connection's state, or refuses."""
+    services: Services = connection.app.state.services
+    presented = presented_keys(connection.headers)
+    if not presented:
+        raise UnauthorizedError(f"no API key; send it as {_ACCEPTED}")
+    for key in presented:
+        found = await services.locator.api_key(hashlib.sha256(key.encode()).digest())
+        if found is not None:
+            connection.state.caller = _reader(found)
+            return
+    raise UnauthorizedError("unknown, revoked or expired API key")
+
+
+def presented_keys(headers: Headers) -> list[str]:
+    """Every key in the request; Basic may carry it as password or as user."""
+    found = [headers.get("x-cardinalhq-api-key", ""), headers.get("api-key", "")]
+    scheme, _, value = headers.get("authorization", "").partition(" ")
+    if scheme.lower() in {"bearer", "apikey"}:
+        found.append(value.strip())
+    elif scheme.lower() == "basic":
+        user, _, password = _basic(value.strip()).partition(":")
+        found += [password, user]
+    return list(dict.fromkeys(key for key in found if key))
+
+
+def caller(request_state: Any) -> ApiKey:
+    """What the guard found."""
+    found: ApiKey = request_state.caller
+    return found
+
+
+def _reader(key: ApiKey) -> ApiKey:
+    if key.role not in READERS:
+        raise ForbiddenError(f"this key has role {key.role!r}; queries need read or admin")
+    return key
+
+
+def _basic(value: str) -> str:
+    try:
+        return base64.b64decode(value, validate=True).decode()
+    except ValueError:  # not ASCII, not base64, or not UTF-8 inside
+        return ""

@@ -1,0 +1,87 @@
+"""Health, metrics, and whether a key works."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from litestar import MediaType, Request, Response, get
+from litestar.exceptions import NotFoundException
+
+from lakerunner_query.api.shared.auth import caller, require_reader
+from lakerunner_query.api.shared.services import Services
+from lakerunner_query.errors import IndexUnavailableError
+from resources.exposition import CONTENT_TYPE
+
+# << The Explore page: static files of ours, no asset of anybody else's.
+# <<
+# << Log lines are written by strangers, so the page may load nothing from elsewhere, run no inline script and
+# << turn no text into markup; the headers make a browser refuse what the code already avoids.
+
+_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_FOLDER = Path(__file__).parent / "static"
+_FILES = {path.name: _TYPES[path.suffix] for path in _FOLDER.iterdir() if path.suffix in _TYPES}
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+
+@get("/", include_in_schema=False, sync_to_thread=True)
+def page() -> Response[bytes]:
+    return _file("index.html")
+
+
+@get("/explore/{name:str}", include_in_schema=False, sync_to_thread=True)
+def asset(name: str) -> Response[bytes]:
+    return _file(name)
+
+
+def _file(name: str) -> Response[bytes]:
+    if name not in _FILES:
+        raise NotFoundException(f"no file {name!r}")
+    return Response((_FOLDER / name).read_bytes(), media_type=_FILES[name], headers=_HEADERS)
+
+
+@get(["/livez", "/healthz"], media_type=MediaType.TEXT, sync_to_thread=False, tags=["health"])
+def alive() -> str:
+    """The process answers."""
+    return "ok\n"
+
+
+@get(["/readyz", "/ready"], media_type=MediaType.TEXT, tags=["health"])
+async def ready(services: Services) -> Response[str]:
+    """The index answers and at least one query worker is ready."""
+    is_ready, text = await standing(services)
+    return Response(text, status_code=200 if is_ready else 503, media_type=MediaType.TEXT)
+
+
+@get("/metrics", media_type=CONTENT_TYPE, sync_to_thread=False, tags=["health"])
+def metrics(services: Services) -> str:
+    """Prometheus text: queries by outcome, requests by route and status, rows and bytes."""
+    return services.query_times.render() + services.counters.render()
+
+
+@get("/api/v1/ping", guards=[require_reader], sync_to_thread=False, tags=["health"])
+def ping(request: Request[Any, Any, Any]) -> dict[str, str]:
+    """Which organisation and role the presented key has."""
+    found = caller(request.state)
+    return {"status": "ok", "organization": found.org, "role": found.role}
+
+
+async def standing(services: Services) -> tuple[bool, str]:
+    """Whether queries can be answered, and what of it is there."""
+    try:
+        await services.locator.api_key(hashlib.sha256(b"readiness probe").digest())
+        index = "ok"
+    except IndexUnavailableError as error:
+        index = error.message
+    workers = await services.dispatcher.ready()
+    return index == "ok" and workers > 0, f"index: {index}\nworkers ready: {workers}\n"

@@ -1,0 +1,148 @@
+"""Answers as gzip for whoever takes it; streams of events stay as they are, so that each arrives at once."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from anyio.to_thread import run_sync
+from litestar import Request
+from litestar.datastructures import Headers, MutableScopeHeaders
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from lakerunner_query.errors import InvalidRequestError
+
+# << Noticing that whoever asked has gone, so that their work stops within a second.
+
+Answer = TypeVar("Answer")
+
+
+class ClientGoneError(Exception):
+    """Nobody is waiting for this answer any more."""
+
+
+async def watch(request: Request[Any, Any, Any], gone: Callable[[], object]) -> None:
+    """Call `gone` when the connection closes; the request's body must have been read before."""
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            gone()
+            return
+
+
+async def unless_gone(request: Request[Any, Any, Any], work: Coroutine[Any, Any, Answer]) -> Answer:
+    """The result of `work`, which is cancelled when the connection closes first."""
+    task = asyncio.ensure_future(work)
+    watcher = asyncio.create_task(watch(request, task.cancel))
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if watcher.done():
+            raise ClientGoneError from None
+        raise
+    finally:
+        watcher.cancel()
+        task.cancel()
+
+
+# << What a request says, from a form and from its address, before any of it is understood.
+# <<
+# << As Go reads it, in which Prometheus and Loki are written: the first of repeated values counts, a
+# << form before
+# << the address.
+
+FORM = "application/x-www-form-urlencoded"
+MAX_FIELDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    first: Mapping[str, str]
+    fields: tuple[tuple[str, str], ...]
+
+    def text(self, name: str) -> str:
+        return self.first.get(name, "")
+
+    def all(self, *names: str) -> tuple[str, ...]:
+        """Every value of a parameter that is a list, under any of its names."""
+        return tuple(value for name, value in self.fields if name in names)
+
+
+async def given(request: Request[Any, Any, Any]) -> Given:
+    """The body is read even for GET: whoever watches for the caller to leave needs it out of the way."""
+    body = await request.body()
+    form = form_fields(body) if request.method != "GET" and request.content_type[0] == FORM else []
+    fields = [*form, *request.query_params.multi_items()]
+    return Given(first_of_each(fields), tuple(fields))
+
+
+def form_fields(body: bytes) -> list[tuple[str, str]]:
+    """A form's names and values; UTF-8 where nothing is escaped too, which the framework reads as Latin-1."""
+    try:
+        return parse_qsl(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS)
+    except ValueError as error:
+        raise InvalidRequestError(f"a form of more than {MAX_FIELDS} fields") from error
+
+
+def first_of_each(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in fields:
+        found.setdefault(name, value)
+    return found
+
+
+MIN_BYTES = 1024
+LEVEL = 1
+"""Repeated labels and digits shrink well at any level; higher ones cost seconds for large answers."""
+
+
+def gzipped(app: ASGIApp) -> ASGIApp:
+    """Bodies that are sent in one piece, compressed off the event loop."""
+
+    async def compressed(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != ScopeType.HTTP or not takes_gzip(Headers.from_scope(scope)):
+            await app(scope, receive, send)
+            return
+        start: Message | None = None
+
+        async def sent(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start":
+                start = message
+                return
+            if start is not None:
+                if message["type"] == "http.response.body" and not message.get("more_body", False):
+                    message = await _packed(start, message)
+                first, start = start, None
+                await send(first)
+            await send(message)
+
+        await app(scope, receive, sent)
+
+    return compressed
+
+
+def takes_gzip(headers: Headers) -> bool:
+    """Whether `Accept-Encoding` names it, not with a weight of zero."""
+    for part in headers.get("accept-encoding", "").split(","):
+        coding, _, weight = part.strip().partition(";")
+        if coding.strip().lower() in {"gzip", "*"}:
+            return weight.replace(" ", "") not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
+    return False
+
+
+async def _packed(start: Message, message: Message) -> Message:
+    body = message.get("body", b"")
+    headers = MutableScopeHeaders(start)  # type: ignore[arg-type]
+    if not isinstance(body, bytes) or len(body) < MIN_BYTES or "content-encoding" in headers:
+        return message
+    packed = await run_sync(lambda: gzip.compress(body, LEVEL, mtime=0))
+    headers["content-encoding"] = "gzip"
+    headers["content-length"] = str(len(packed))
+    headers.add("vary", "Accept-Encoding")
+    return {**message, "body": packed}  # type: ignore[return-value]

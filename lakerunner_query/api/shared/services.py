@@ -1,0 +1,153 @@
+"""One query from request to last byte, for `/metrics`: how long it took and how it ended.
+
+Outcomes are `complete`, `partial`, the code of an error, or `abandoned` when the caller left. A handler that
+answers with a stream prepares under `with watch:`, hands over, and the stream goes on under the same watch.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.coordinator.logql_lines import Engine, Finished
+from lakerunner_query.coordinator.logql_samples import LogMetricEngine
+from lakerunner_query.coordinator.names import SeriesEngine, StreamEngine
+from lakerunner_query.coordinator.promql import MetricEngine
+from lakerunner_query.errors import QueryError
+from lakerunner_query.promql.lang.cursor import Features
+from resources.exposition import families, render, series
+from resources.settings import Settings
+from resources.store.latency import LatencyTable
+
+# << What a process counts, and the wrapper that times requests.
+# <<
+# << Dictionaries and a lock: the few numbers of this process do not need a client library.
+
+
+class Counters:
+    """Sums by series, and the latency of requests."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: defaultdict[str, float] = defaultdict(float)
+        self.requests = LatencyTable("lakerunner_http_request_seconds", ("route", "status"))
+
+    def add(self, series: str, amount: float = 1) -> None:
+        """`series` is a name, or a name with its labels as they appear in the text."""
+        with self._lock:
+            self._values[series] += amount
+
+    def render(self, gauges: Mapping[str, float] | None = None) -> str:
+        with self._lock:
+            found = dict(self._values)
+        return render(families({**found, **(gauges or {})})) + self.requests.render()
+
+
+def counting(app: ASGIApp, counters: Counters) -> ASGIApp:
+    """Seconds by route and status, last byte included; the route is the template, never the path as sent."""
+
+    async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != ScopeType.HTTP:
+            await app(scope, receive, send)
+            return
+        status, began = 500, time.perf_counter()
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await app(scope, receive, noted)
+        finally:
+            seconds = time.perf_counter() - began
+            counters.requests.add(scope.get("path_template", "?"), str(status), seconds)
+
+    return counted
+
+
+ABANDONED = "abandoned"
+
+
+@dataclass(slots=True)
+class QueryWatch:
+    api: str
+    times: LatencyTable
+    counters: Counters
+    outcome: str = ABANDONED
+    began: float = field(default_factory=time.perf_counter)
+    _handed_over: bool = False
+
+    def hand_over(self) -> None:
+        """The answer goes on after the block: count it at the end of the next one."""
+        self._handed_over = True
+
+    def finished(self, answer: Finished) -> None:
+        self.ended(partial=answer.partial)
+        self.counters.add(series("lakerunner_query_rows_total", api=self.api), answer.collected.rows)
+        considered = answer.collected.bytes_considered
+        self.counters.add(series("lakerunner_query_bytes_considered_total", api=self.api), considered)
+
+    def ended(self, *, partial: bool, points: int = 0) -> None:
+        """Without an error; `points` are samples of a metric query's answer."""
+        self.outcome = "partial" if partial else "complete"
+        if points:
+            self.counters.add(series("lakerunner_query_points_total", api=self.api), points)
+
+    def failed(self, error: BaseException) -> None:
+        if isinstance(error, QueryError):
+            self.outcome = error.code
+        else:
+            self.outcome = "internal" if isinstance(error, Exception) else ABANDONED
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.failed(error)
+        elif self._handed_over:
+            self._handed_over = False
+            return
+        self.times.add(self.api, self.outcome, time.perf_counter() - self.began)
+
+
+# << What the handlers of one API process share, built once by `app.py`.
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    settings: Settings
+    locator: Locator
+    dispatcher: Dispatcher
+    engine: Engine
+    metrics: MetricEngine
+    log_metrics: LogMetricEngine
+    series: SeriesEngine
+    streams: StreamEngine
+    counters: Counters
+    query_times: LatencyTable = field(
+        default_factory=lambda: LatencyTable("lakerunner_query_seconds", ("api", "outcome"))
+    )
+
+    @property
+    def features(self) -> Features:
+        """Optional parts of PromQL that may be used."""
+        return Features.named(self.metrics.limits.features)
+
+    def watch(self, api: str) -> QueryWatch:
+        """Times one query, for `/metrics`; use it as a context."""
+        return QueryWatch(api, self.query_times, self.counters)
