@@ -26,7 +26,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@echo "compiling decoders and query functions (two minutes or so, once per version)"
 	@$(BIN)/python -m lakerunner_assets.warm
-	@$(BIN)/python -m lakerunner_query.warm
+	@$(BIN)/python -m lakerunner_query.warmup
 	@touch $@
 
 demo: setup ## start everything with live demo data and show the first answers

@@ -7,6 +7,7 @@ is interrupted. `lakerunner query-worker` calls `serve`.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import hmac
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -17,6 +18,7 @@ from functools import partial
 import anyio
 import duckdb
 import msgspec
+import numpy as np
 import uvicorn
 from anyio.to_thread import run_sync
 from litestar import Litestar, MediaType, Request, Response, get, post
@@ -55,13 +57,12 @@ from lakerunner_query.protocol.units import (
     UnitReport,
     encode_answer,
 )
-from lakerunner_query.warm import preload
+from lakerunner_query.warmup import preload
 from lakerunner_query.worker.logs.names import StreamLister
 from lakerunner_query.worker.logs.open import SegmentOpener, SegmentStore
 from lakerunner_query.worker.logs.patterns import PatternReader
 from lakerunner_query.worker.logs.scan import LogScanner
 from lakerunner_query.worker.logs.source import LogMetricScanner
-from lakerunner_query.worker.memory import have_at_hand, keep_what_was_freed
 from lakerunner_query.worker.metrics.names import ExemplarReader, MetadataReader, SeriesLister
 from lakerunner_query.worker.metrics.open import MetricOpener
 from lakerunner_query.worker.metrics.scan import Answers, MetricScanner
@@ -70,6 +71,37 @@ from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, Duck
 from resources.object_store import open_store, render_store_metrics
 from resources.settings import Settings
 from resources.store.client import ObjectStore
+
+# << How a worker process holds memory: what was given back stays at hand, and some is there from the start.
+# <<
+# << The first touch of a page of memory costs microseconds, on a virtual machine more than decoding the
+# << samples
+# << that it then holds. By default the C library gives large arrays back to the system at once, and the
+# << next query
+# << pays again. Samples are large arrays, so a worker keeps what it had.
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+"""Of `mallopt` of the GNU C library."""
+KEPT = 512 << 20
+"""Free memory at the end of the heap that is not given back."""
+LARGEST = 1 << 30
+"""Arrays beyond this are the system's as soon as they are not used."""
+PAGE = 4096
+
+
+def keep_what_was_freed() -> bool:
+    """Before there are threads; whether this C library can be told."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    asked = ((_ARENA_MAX, 1), (_MMAP_THRESHOLD, LARGEST), (_TRIM_THRESHOLD, KEPT))
+    return all(mallopt(option, value) == 1 for option, value in asked)
+
+
+def have_at_hand(size: int) -> None:
+    """Touch so many bytes once: the first queries find them."""
+    np.empty(size, np.uint8)[::PAGE] = 0
+
 
 ARROW = "application/vnd.apache.arrow.stream"
 CLIENT_GONE = 499

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakerunner_query.rehearsal import NoStore, rehearse, segment, unit
+from lakerunner_query.warmup import NoStore, rehearse, segment, unit
 from lakerunner_query.worker.metrics.open import MetricOpener
 from lakerunner_query.worker.metrics.scan import MetricScanner
 from lakerunner_query.worker.shared.cache import SegmentsInPlace
