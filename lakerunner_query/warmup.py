@@ -1,6 +1,6 @@
 """Compiles the kernels of metric queries once, so that the first query does not wait for them.
 
-`python -m lakerunner_query.warmup` evaluates every function and aggregation over a few samples, two at a time;
+`python -m lakerunner_query.warmup` evaluates every function and aggregation over a few samples, two at once;
 what that compiles is kept on disk for all later processes. Part of `make setup`, and of `lakerunner up` when
 needed.
 """
@@ -28,9 +28,10 @@ from lakerunner_query.logql.lang.lexer import PARAMETRIC, UNGROUPED, UNWRAPPED, 
 from lakerunner_query.logql.lang.parser import parse_expr
 from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.logql.metrics.counts import QUANTILE
-from lakerunner_query.logql.metrics.evaluate import evaluate
+from lakerunner_query.logql.metrics.evaluate import evaluate as evaluate_logql
 from lakerunner_query.logql.metrics.vectors import APPROXIMATE
-from lakerunner_query.logql.pipeline import Buckets, Demand, apply
+from lakerunner_query.logql.pipeline import Buckets as LineBuckets
+from lakerunner_query.logql.pipeline import Demand, apply
 from lakerunner_query.promql.context import Answered, Options
 from lakerunner_query.promql.evaluate import evaluate, settle
 from lakerunner_query.promql.lang.ast import Type
@@ -55,7 +56,6 @@ from lakerunner_query.worker.shared.render_kernels import whole_blocks
 from resources.arrays import Int64s
 from resources.duckdb import Cancellation
 from resources.lake import metric_values, series
-from resources.lake.streams import Labels
 
 # << A query over two segments of a few rows, from files to finished text: a worker does it before it is
 # << ready.
@@ -194,7 +194,7 @@ class FewLines:
         count: int,
         *,
         with_bytes: bool,
-    ) -> Buckets | None:
+    ) -> LineBuckets | None:
         del query, by, start_ns, width_ns, count, with_bytes
         return None
 
@@ -244,8 +244,8 @@ def run_logql(queries: Sequence[str]) -> int:
         if isinstance(expr, LogQuery):
             raise TypeError(f"{text}: expected samples")
         if APPROXIMATE not in text:
-            evaluate(expr, LogSteps(4 * SECOND_NS, SECOND_NS, 4), FewLines())
-        evaluate(expr, LogSteps(9 * SECOND_NS), FewLines())
+            evaluate_logql(expr, LogSteps(4 * SECOND_NS, SECOND_NS, 4), FewLines())
+        evaluate_logql(expr, LogSteps(9 * SECOND_NS), FewLines())
     return len(queries)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from benchmarks.promql.samples import Sampled
-from lakerunner_query.api.prometheus import json
+from lakerunner_query.api.prometheus import render
 from lakerunner_query.coordinator.merge import Joined
 from lakerunner_query.coordinator.promql import MetricRange
 from lakerunner_query.errors import QueryError
@@ -71,9 +71,9 @@ class LakeApi:
         except Exception:  # noqa: BLE001 - whatever it is, it is found
             return {"status": "error", "errorType": INTERNAL, "error": traceback.format_exc(limit=-6)}
         at_ms = None if step_ms else end_ms
-        data, _ = json.result(joined, at_ms=at_ms, limit=0, stats=b"")
-        said = json.noted(joined.annotations, text, ())
-        found: dict[str, Any] = json.loads(json.success(data, said))
+        data, _ = render.result(joined, at_ms=at_ms, limit=0, stats=b"")
+        said = render.noted(joined.annotations, text, ())
+        found: dict[str, Any] = json.loads(render.success(data, said))
         return found
 
     async def _asked(self, text: str, asked: MetricRange) -> Joined:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from benchmarks.promql.fuzz_compare import Likeness, Tolerance, answer_of, likeness
 from benchmarks.report import Record
 from benchmarks.tiers import p12
-from lakerunner_query.api.prometheus import json
+from lakerunner_query.api.prometheus import render
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.promql import MetricEngine, MetricLimits, MetricRange
@@ -109,7 +109,7 @@ def _timed(folder: Path, index: Tiers, asked: MetricRange) -> tuple[float, Any]:
 
     joined = asyncio.run(answered())
     took = time.process_time() - began
-    data, _ = json.result(joined, at_ms=None, limit=0, stats=b"")
+    data, _ = render.result(joined, at_ms=None, limit=0, stats=b"")
     return took, answer_of({"data": json.loads(data)})
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from lakerunner_query.api.lakerunner.params import Aligned
-from lakerunner_query.api.prometheus.json import Said, metric, noted
+from lakerunner_query.api.prometheus.render import Said, metric, noted
 from lakerunner_query.api.shared.errors import envelope
 from lakerunner_query.api.shared.services import QueryWatch
 from lakerunner_query.coordinator.merge import Collector, Joined, JoinedSeries

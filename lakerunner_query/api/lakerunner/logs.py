@@ -122,15 +122,15 @@ async def query(data: LogsQuery, request: Request[Any, Any, Any], services: Serv
     with services.watch("lakerunner") as watch:
         if await run_sync(is_log_query, data.q):
             prepared = await services.engine.prepare(data.q, lines(data, org, services.settings))
-            events = _events(services, prepared, data.fields, watch)
+            answers = _events(services, prepared, data.fields, watch)
         else:
             times, within = samples(data, org, services.settings)
             asked = await services.log_metrics.prepare(data.q, within)
             progress = Progress(data.limit or 0, data.summary)
             most = services.log_metrics.limits.max_points
-            events = metric_events(services.log_metrics.run(asked), data.q, times, progress, watch, most)
+            answers = metric_events(services.log_metrics.run(asked), data.q, times, progress, watch, most)
         watch.hand_over()
-    return Stream(events.with_heartbeats(events), media_type=events.MEDIA_TYPE, headers=events.HEADERS)
+    return Stream(events.with_heartbeats(answers), media_type=events.MEDIA_TYPE, headers=events.HEADERS)
 
 
 @post("/explain", status_code=200, media_type=MediaType.TEXT)

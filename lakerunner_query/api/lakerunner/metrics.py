@@ -81,8 +81,8 @@ async def query(data: MetricsQuery, request: Request[Any, Any, Any], services: S
         watch.hand_over()
     progress = Progress(data.limit, data.summary)
     answers, most = services.metrics.run(prepared), services.metrics.limits.max_points
-    events = metric_events(answers, data.q, times, progress, watch, most)
-    return Stream(events.with_heartbeats(events), media_type=events.MEDIA_TYPE, headers=events.HEADERS)
+    stream = metric_events(answers, data.q, times, progress, watch, most)
+    return Stream(events.with_heartbeats(stream), media_type=events.MEDIA_TYPE, headers=events.HEADERS)
 
 
 @post("/explain", status_code=200, media_type=MediaType.TEXT)

@@ -18,7 +18,7 @@ from lakerunner_query.coordinator.logql_samples import LogMetricRange
 from lakerunner_query.coordinator.names import Question, StreamQuestion
 from lakerunner_query.coordinator.promql import MetricRange
 from lakerunner_query.errors import InvalidRequestError
-from lakerunner_query.logql.lang.parser import parse_selector
+from lakerunner_query.logql.lang.parser import parse_selector as parse_streams
 from lakerunner_query.plan.logql import LogRange
 from lakerunner_query.promql.lang.parser import parse_selector
 from lakerunner_query.protocol.units import Selection
@@ -178,7 +178,7 @@ def stream_question(data: LogsNames, org: str, settings: Settings) -> StreamQues
     if data.limit < 0:
         raise InvalidRequestError("limit must not be negative")
     start, end = _log_range(data.s, data.e, settings)
-    chosen = (parse_selector(data.q),) if data.q.strip() else ()
+    chosen = (parse_streams(data.q),) if data.q.strip() else ()
     return StreamQuestion(org, start, end, chosen, data.limit)
 
 

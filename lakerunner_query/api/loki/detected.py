@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from litestar import Request, Response, get, route
 
-from lakerunner_query.api.loki.json import JSON, METHODS, bare, reply
 from lakerunner_query.api.loki.names import question
 from lakerunner_query.api.loki.params import limit, log_query_text, query_text, selector, step_ns, time_range
+from lakerunner_query.api.loki.render import JSON, METHODS, bare, reply
 from lakerunner_query.api.shared.auth import caller
 from lakerunner_query.api.shared.requests import Given, given, unless_gone
 from lakerunner_query.api.shared.services import Services

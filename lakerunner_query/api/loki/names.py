@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 from litestar import Request, Response, get, route
 
-from lakerunner_query.api.loki.json import JSON, METHODS, bare, reply, statistics
 from lakerunner_query.api.loki.params import RECENT_S, limit, query_text, selector, step_ns, time_range
-from lakerunner_query.api.prometheus.json import metric, seconds
-from lakerunner_query.api.prometheus.json import series as series_json
+from lakerunner_query.api.loki.render import JSON, METHODS, bare, reply, statistics
+from lakerunner_query.api.prometheus.render import metric, seconds
+from lakerunner_query.api.prometheus.render import series as series_json
 from lakerunner_query.api.shared.auth import caller
 from lakerunner_query.api.shared.requests import Given, given, unless_gone
 from lakerunner_query.api.shared.services import Services

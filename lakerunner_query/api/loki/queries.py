@@ -30,7 +30,6 @@ from lakerunner_query.api.loki.detected import (
     detected_labels,
     patterns,
 )
-from lakerunner_query.api.loki.json import CATEGORIZE, FLAGS, JSON, METHODS, reply, samples_json, streams_json
 from lakerunner_query.api.loki.names import (
     index_stats,
     index_volume,
@@ -40,6 +39,15 @@ from lakerunner_query.api.loki.names import (
     series,
 )
 from lakerunner_query.api.loki.params import Asked, instant, query_text, ranged
+from lakerunner_query.api.loki.render import (
+    CATEGORIZE,
+    FLAGS,
+    JSON,
+    METHODS,
+    reply,
+    samples_json,
+    streams_json,
+)
 from lakerunner_query.api.loki.status import STATUS_HANDLERS
 from lakerunner_query.api.shared.auth import caller, require_reader
 from lakerunner_query.api.shared.requests import Given, given, unless_gone

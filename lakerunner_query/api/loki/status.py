@@ -8,8 +8,8 @@ import msgspec
 from anyio.to_thread import run_sync
 from litestar import MediaType, Request, Response, get, route
 
-from lakerunner_query.api.loki.json import JSON, METHODS, reply
 from lakerunner_query.api.loki.params import query_text
+from lakerunner_query.api.loki.render import JSON, METHODS, reply
 from lakerunner_query.api.shared.requests import given
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.errors import ParseError

@@ -23,8 +23,8 @@ from litestar import WebSocket
 from litestar.exceptions import WebSocketDisconnect
 from litestar.handlers import WebsocketRouteHandler
 
-from lakerunner_query.api.loki.json import CATEGORIZE, FLAGS, entry_labels, runs_of
 from lakerunner_query.api.loki.params import limit, query_text, time_range
+from lakerunner_query.api.loki.render import CATEGORIZE, FLAGS, entry_labels, runs_of
 from lakerunner_query.api.shared.auth import caller, require_reader
 from lakerunner_query.api.shared.requests import Given, first_of_each
 from lakerunner_query.api.shared.services import QueryWatch, Services

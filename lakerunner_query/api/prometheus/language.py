@@ -12,8 +12,8 @@ import msgspec
 from anyio.to_thread import run_sync
 from litestar import Request, Response, route
 
-from lakerunner_query.api.prometheus.json import JSON, METHODS, Said, reply
 from lakerunner_query.api.prometheus.params import BadParameterError
+from lakerunner_query.api.prometheus.render import JSON, METHODS, Said, reply
 from lakerunner_query.api.shared.requests import given
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.errors import ParseError

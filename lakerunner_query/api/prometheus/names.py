@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from litestar import Request, Response, get, route
 
-from lakerunner_query.api.prometheus import json as answers
-from lakerunner_query.api.prometheus.json import JSON, METHODS, reply
+from lakerunner_query.api.prometheus import render as answers
 from lakerunner_query.api.prometheus.params import FOREVER_MS, limit, optional_time, selectors, unescaped
+from lakerunner_query.api.prometheus.render import JSON, METHODS, reply
 from lakerunner_query.api.shared.auth import caller
 from lakerunner_query.api.shared.requests import Given, given, unless_gone
 from lakerunner_query.api.shared.services import Services

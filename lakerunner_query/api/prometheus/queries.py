@@ -20,11 +20,11 @@ from typing import Any
 import msgspec
 from litestar import Request, Response, Router, route
 
-from lakerunner_query.api.prometheus import json as answers
-from lakerunner_query.api.prometheus.json import JSON, METHODS, reply
+from lakerunner_query.api.prometheus import render as answers
 from lakerunner_query.api.prometheus.language import format_query, parse_query
 from lakerunner_query.api.prometheus.names import label_values, labels, metadata, query_exemplars, series
 from lakerunner_query.api.prometheus.params import BadParameterError, instant, limit, ranged
+from lakerunner_query.api.prometheus.render import JSON, METHODS, reply
 from lakerunner_query.api.prometheus.status import STATUS_HANDLERS
 from lakerunner_query.api.shared.auth import caller, require_reader
 from lakerunner_query.api.shared.requests import Given, given, unless_gone

@@ -20,7 +20,7 @@ from resources.exposition import CONTENT_TYPE
 # << turn no text into markup; the headers make a browser refuse what the code already avoids.
 
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_FOLDER = Path(__file__).parent / "static"
+_FOLDER = Path(__file__).parent.parent / "static"
 _FILES = {path.name: _TYPES[path.suffix] for path in _FOLDER.iterdir() if path.suffix in _TYPES}
 _HEADERS = {
     "Content-Security-Policy": (

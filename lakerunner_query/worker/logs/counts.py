@@ -45,7 +45,7 @@ from lakerunner_query.worker.logs.sql import (
 )
 from lakerunner_query.worker.logs.windows import wanted_groups
 from lakerunner_query.worker.parquet.chunks import Chunk
-from lakerunner_query.worker.parquet.code_kernels import Keys, count_keys, count_rows
+from lakerunner_query.worker.parquet.code_kernels import count_keys, count_rows
 from lakerunner_query.worker.parquet.page_kernels import UNKNOWN
 from resources.arrays import Int32s, Int64s
 from resources.duckdb import Cancellation, DuckSession
@@ -139,7 +139,7 @@ class PlainCounter:
         last = min(high, grid.end_ns - 1) - grid.first_ns
         return first // grid.width_ns, last // grid.width_ns + 1
 
-    def _keys(self, one: Opened, places: Sequence[Place], rows: int) -> tuple[list[Int32s], Keys]:
+    def _keys(self, one: Opened, places: Sequence[Place], rows: int) -> tuple[list[Int32s], Int32s]:
         """What codes mean, by column, and the codes of all columns as one number per row."""
         keys = np.zeros(rows, np.int32)
         values: list[Int32s] = []
@@ -154,7 +154,7 @@ class PlainCounter:
             codes.add_to(keys, len(values[-1]))
         return values, keys
 
-    def _count_rows(self, one: Opened, times: Place, keys: Keys, first: int, counts: Int64s) -> None:
+    def _count_rows(self, one: Opened, times: Place, keys: Int32s, first: int, counts: Int64s) -> None:
         if not isinstance(times, Chunk):
             raise ValueError("times that are not kept as differences")  # noqa: TRY004 - it is the file
         width = self._grid.width_ns

@@ -26,7 +26,7 @@ from lakerunner_query.worker.parquet.chunks import (
     delta_numbers,
     page_bytes,
 )
-from lakerunner_query.worker.parquet.code_kernels import Keys, add_codes, first_page
+from lakerunner_query.worker.parquet.code_kernels import add_codes, first_page
 from lakerunner_query.worker.parquet.page_kernels import ENCODING, KIND, UNKNOWN, VALUES, pages_of
 from resources.arrays import Bytes, Int32s, Int64s
 
@@ -148,7 +148,7 @@ class Codes:
         begin, end, size = first_page(raw)
         return cls(decompressed(raw[begin:end], size, chunk.codec).tobytes(), raw[end:], chunk)
 
-    def add_to(self, keys: Keys, size: int) -> None:
+    def add_to(self, keys: Int32s, size: int) -> None:
         """`key * size + code` for all rows of a row group."""
         first = 0
         for page in _pages(self.pages, len(keys)):

@@ -7,7 +7,6 @@ become one key. What these kernels do not know, or what contradicts the footer, 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from lakerunner_query.worker.parquet.page_kernels import (
     FACTS,
@@ -21,17 +20,16 @@ from lakerunner_query.worker.parquet.page_kernels import (
     varint,
     word,
 )
-from resources.arrays import Bytes, Int64s
+from resources.arrays import Bytes, Int32s, Int64s
 from resources.kernel import Integer, kernel, scanner
 
-Keys = npt.NDArray[np.int32]
 _DEPTH = 4
 _WIDEST = 24
 _1, _3, _7 = np.uint64(1), np.uint64(3), np.uint64(7)
 
 
 @kernel
-def first_page(chunk: Bytes) -> npt.NDArray[np.int64]:
+def first_page(chunk: Bytes) -> Int64s:
     """Where the bytes of the first page begin and end, and how many they are decompressed; or nothing."""
     facts = np.zeros(FACTS, np.int64)
     at = header(chunk, 0, facts, np.zeros(_DEPTH, np.int64), np.zeros(_DEPTH, np.int64))
@@ -42,7 +40,7 @@ def first_page(chunk: Bytes) -> npt.NDArray[np.int64]:
 
 
 @kernel
-def add_codes(data: Bytes, at: Integer, size: Integer, keys: Keys) -> Integer:
+def add_codes(data: Bytes, at: Integer, size: Integer, keys: Int32s) -> Integer:
     """`key * size + code` for every row of a page; `UNKNOWN` where a code is not below `size`, too."""
     if at >= len(data) or data[at] > _WIDEST:
         return UNKNOWN
@@ -75,7 +73,7 @@ def add_codes(data: Bytes, at: Integer, size: Integer, keys: Keys) -> Integer:
 
 
 @scanner
-def _unpacked(data: Bytes, at: Integer, width: Integer, size: Integer, keys: Keys) -> Integer:
+def _unpacked(data: Bytes, at: Integer, width: Integer, size: Integer, keys: Int32s) -> Integer:
     most = np.uint64(0)
     bit, step, mask = np.uint64(at) << _3, np.uint64(width), MASKS[width]
     whole: Integer = 0
@@ -95,7 +93,7 @@ def _unpacked(data: Bytes, at: Integer, width: Integer, size: Integer, keys: Key
 
 
 @kernel
-def count_keys(keys: Keys, counts: npt.NDArray[np.int64]) -> None:
+def count_keys(keys: Int32s, counts: Int64s) -> None:
     """All rows in the only bucket."""
     for row in range(len(keys)):
         counts[keys[row], 0] += 1
@@ -104,11 +102,11 @@ def count_keys(keys: Keys, counts: npt.NDArray[np.int64]) -> None:
 @kernel
 def count_rows(
     times: Int64s,
-    keys: Keys,
+    keys: Int32s,
     first_ns: Integer,
     end_ns: Integer,
     width_ns: Integer,
-    counts: npt.NDArray[np.int64],
+    counts: Int64s,
 ) -> Integer:
     """Rows of `[first_ns, end_ns)` by key and bucket, the first of which begins at `first_ns`.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakerunner_query.api.loki.json import streams_json
+from lakerunner_query.api.loki.render import streams_json
 from lakerunner_query.coordinator.merge import Collected
 from lakerunner_query.protocol.units import ROWS
 

@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 from litestar import HttpMethod, Response
 
-from lakerunner_query.api.prometheus.json import metric, partial
+from lakerunner_query.api.prometheus.render import metric, partial
 from lakerunner_query.api.shared.requests import Given
 from lakerunner_query.coordinator.merge import Collected, Joined
 from lakerunner_query.errors import SegmentsMissingError

@@ -1,1 +1,0 @@
-"""One file per stage of a log pipeline; each takes a frame and gives a frame."""
