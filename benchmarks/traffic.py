@@ -25,7 +25,8 @@ from lakerunner_cli.accounts import LOCAL_BUCKET, bucket_profile, create_org, op
 from resources.index.types import SegmentQuery
 from resources.lake.layout import Signal, raw_key
 from resources.lake.timecut import to_datetime
-from resources.object_store import ObjectStore, open_store
+from resources.objects.client import ObjectStore
+from resources.objects.store import open_store
 from resources.settings import Settings
 
 ROWS = 20

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from resources.object_store import AlreadyExistsError, ObjectStore
+from resources.objects.client import ObjectStore
+from resources.objects.errors import AlreadyExistsError
 
 
 def fetch_segments(lake: ObjectStore, keys: Sequence[str], folder: Path) -> list[Path]:

@@ -27,7 +27,7 @@ from lakerunner_assets.segments.merge.run import merge
 from lakerunner_assets.segments.written import SegmentIdentity
 from lakerunner_assets.signals import SIGNALS
 from lakerunner_assets.warm_samples import SAMPLES
-from resources.kept import MARK, cache_folder
+from resources.kernel_cache import MARK, cache_folder
 from resources.lake.ddsketch import merged_quantiles
 from resources.lake.frequency import MINUTE, TEN_SECONDS, rollup_of
 from resources.lake.layout import Signal

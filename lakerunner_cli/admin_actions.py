@@ -14,7 +14,7 @@ from lakerunner_cli.retention_actions import RETENTION_ACTIONS
 from resources.index.types import StorageProfile
 from resources.lake.layout import NAME, PrefixMapping, Signal, valid_name
 from resources.lake.options import OptionError
-from resources.store.backend import scheme_of
+from resources.objects.backend import scheme_of
 
 
 def org_create(desk: Desk, args: Namespace) -> int:

@@ -15,7 +15,7 @@ import psycopg
 from lakerunner_cli.stack.view import duration
 from resources.index.postgres import PostgresIndex
 from resources.index.postgres.connections import IndexUnavailableError
-from resources.index.tier_status_types import TierStatus
+from resources.index.sweeping_types import TierStatus
 from resources.settings import Settings, SettingsError
 
 WAIT_S = 3.0

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from lakerunner_cli.pipeline_rows import size
 from lakerunner_cli.stack.view import duration
-from resources.index.tier_status_types import TierNumbers, TierStatus
+from resources.index.sweeping_types import TierNumbers, TierStatus
 
 HEADER = (
     f"{'organisation':<20} {'dataset':<18} {'segments':>8} {'bytes':>9} {'rows':>13} {'mean':>9} "

@@ -17,7 +17,8 @@ import xxhash
 from lakerunner_cli.command import CommandError
 from lakerunner_cli.webhook import NewObject
 from resources.lake.layout import Signal, raw_key
-from resources.object_store import AlreadyExistsError, ObjectStore
+from resources.objects.client import ObjectStore
+from resources.objects.errors import AlreadyExistsError
 
 FORMATS = (".binpb", ".pb", ".json", ".ndjson", ".jsonl", ".csv", ".parquet")
 PACKED = ("", ".gz", ".zst")

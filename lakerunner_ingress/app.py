@@ -26,8 +26,8 @@ from lakerunner_ingress.receivers.telemetry import PushTelemetry
 from lakerunner_ingress.registry import RegistryCache
 from lakerunner_ingress.threads import WorkerThreads
 from resources.index.contract import IngressIndex
+from resources.kafka.producer import Producer
 from resources.settings import Settings
-from resources.stream.producer import Producer
 
 BUSY, WAITING, TIMEOUT_S = 16, 128, 30.0
 HEALTH_TIMEOUT_S = 4.0

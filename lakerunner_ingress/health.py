@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from resources.index.contract import IngressIndex
 from resources.index.postgres.connections import IndexUnavailableError
-from resources.kafka import Producer
+from resources.kafka.producer import Producer
 
 
 @dataclass(frozen=True, slots=True)

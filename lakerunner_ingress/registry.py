@@ -15,7 +15,7 @@ from concurrent.futures import Future
 
 from resources.index.contract import IngressIndex
 from resources.index.postgres.connections import IndexUnavailableError
-from resources.lake.notice import Registry
+from resources.notifications.references import Registry
 
 log = logging.getLogger(__name__)
 MAX_AGE_S = 5.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from resources.object_store import render_store_metrics
-from resources.store.latency import LatencyTable
+from resources.objects.latency import LatencyTable
+from resources.objects.store import render_store_metrics
 
 RECORDS = "lakerunner_ingress_records_total"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from resources.exposition import Family, series
-from resources.index.tier_status_types import TierNumbers, TierStatus
+from resources.index.sweeping_types import TierNumbers, TierStatus
 from resources.lake.frequency import ROLLUPS
 
 _ROLLED = frozenset(rollup.dataset for rollup in ROLLUPS)

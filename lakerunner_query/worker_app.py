@@ -68,9 +68,9 @@ from lakerunner_query.worker.metrics.open import MetricOpener
 from lakerunner_query.worker.metrics.scan import Answers, MetricScanner
 from lakerunner_query.worker.shared.cache import SegmentCache, SegmentsInPlace, folder_of
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
-from resources.object_store import open_store, render_store_metrics
+from resources.objects.client import ObjectStore
+from resources.objects.store import open_store, render_store_metrics
 from resources.settings import Settings
-from resources.store.client import ObjectStore
 
 # << How a worker process holds memory: what was given back stays at hand, and some is there from the start.
 # <<

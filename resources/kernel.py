@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 import numba
 import numpy as np
 
-from resources.kept import WARMING, cache_folder
+from resources.kernel_cache import WARMING, cache_folder
 
 Integer = int | np.int64
 """What kernels count and point with: Python's own outside of them, 64 bits inside."""

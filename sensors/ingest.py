@@ -99,8 +99,9 @@ def _take_in(
     context: dg.SensorEvaluationContext, index: PipelineIndex, settings: Settings, signal: Signal
 ) -> tuple[IntakeResult, bool]:
     """What was registered, and whether Kafka dropped messages that nobody had read."""
-    from resources.kafka import EventKind, commit_for_lag, ingest_topic, read_batch
-    from resources.lake.notice import Registry
+    from resources.kafka.producer import ingest_topic
+    from resources.kafka.reader import EventKind, commit_for_lag, read_batch
+    from resources.notifications.references import Registry
 
     topic = ingest_topic(signal.value)
     offsets = index.read_offsets(settings.kafka_cluster, topic)

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from resources.index.types import DeadLetter, Intake, ObjectNotice, TopicOffset
-from resources.kafka import Message
-from resources.lake.layout import Signal
-from resources.lake.notice import (
-    IgnoredKeyError,
-    InvalidKeyError,
-    MalformedMessageError,
+from resources.kafka.reader import Message
+from resources.lake.layout import IgnoredKeyError, InvalidKeyError, Signal
+from resources.notifications.announced import MalformedMessageError
+from resources.notifications.references import (
     Registry,
     UnknownBucketError,
     UnknownOrganisationError,

@@ -3,7 +3,8 @@
 import dagster as dg
 
 from resources.bindings import Lakerunner
-from resources.kafka import KafkaUnavailableError, Producer
+from resources.kafka.producer import Producer
+from resources.kafka.reader import KafkaUnavailableError
 from resources.settings import Settings
 
 INTERVAL_S = 5

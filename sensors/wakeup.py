@@ -14,7 +14,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from resources.bindings import Lakerunner
 from resources.index.contract import PipelineIndex
 from resources.index.types import DeadLetter, Intake
-from resources.kafka import KafkaUnavailableError, Message, read_batch
+from resources.kafka.reader import KafkaUnavailableError, Message, read_batch
 from resources.lake.layout import Signal
 from resources.settings import Settings
 from sensors.overdue import overdue_requests

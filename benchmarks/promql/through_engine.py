@@ -34,7 +34,7 @@ from resources.lake.frequency import AS_SENT, DAY, HOUR, ROLLUPS
 from resources.lake.layout import Signal
 from resources.lake.segment_file import read_facts
 from resources.lake.timecut import DAY_NS, HOUR_NS
-from resources.object_store import open_store
+from resources.objects.store import open_store
 from resources.settings import Settings
 from tests.golden.engine_lake import ORG, LocalDispatcher, Segments
 

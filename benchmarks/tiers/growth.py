@@ -47,7 +47,7 @@ from resources.index.types import (
 from resources.lake.frequency import ROLLUPS
 from resources.lake.layout import Signal
 from resources.lake.timecut import DAY_NS, HOUR_NS
-from resources.object_store import open_store
+from resources.objects.store import open_store
 from resources.settings import Settings
 from tests.cooking_lake import Lake, lake_in
 

@@ -22,12 +22,9 @@ from lakerunner_assets.compacted.units import (
 )
 from lakerunner_assets.lake_files import put_segment
 from lakerunner_assets.segments.merge.request import Merged, MergedSegment, MergeRequest, SourceError, Window
-from resources.object_store import (
-    NotFoundError,
-    ObjectStore,
-    StoreError,
-    open_store,
-)
+from resources.objects.client import ObjectStore
+from resources.objects.errors import NotFoundError, StoreError
+from resources.objects.store import open_store
 from resources.settings import Settings, SettingsError
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from resources.object_store import ObjectInfo, ObjectStore, TooLargeError
+from resources.objects.client import ObjectStore
+from resources.objects.errors import TooLargeError
+from resources.objects.values import ObjectInfo
 
 IN_MEMORY_BYTES = 32 << 20
 

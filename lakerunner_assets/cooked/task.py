@@ -32,11 +32,11 @@ from lakerunner_assets.signals import SIGNALS
 from lakerunner_assets.spec import SignalSpec
 from resources.lake.layout import hourly_segment_key
 from resources.lake.timecut import HOUR_NS, from_datetime
-from resources.object_store import open_store
+from resources.objects.client import ObjectStore
+from resources.objects.errors import StoreError, UnavailableError
+from resources.objects.store import open_store
+from resources.objects.values import ObjectInfo
 from resources.settings import Settings, SettingsError
-from resources.store.client import ObjectStore
-from resources.store.errors import StoreError, UnavailableError
-from resources.store.objects import ObjectInfo
 
 MAX_SILENCE = 2
 """Objects of one bucket in a row that got no answer; asking for the rest would take a minute for each."""

@@ -12,9 +12,13 @@ from dataclasses import dataclass, field
 from resources.index.contract import PipelineIndex
 from resources.index.types import ObjectNotice
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError, Signal, raw_prefixes
-from resources.lake.notice import NotifiedObject, Registry, UnknownOrganisationError, resolve
 from resources.lake.timecut import HOUR_NS, cut, from_datetime, to_datetime
-from resources.object_store import ObjectInfo, ObjectStore, StoreError, open_store
+from resources.notifications.announced import NotifiedObject
+from resources.notifications.references import Registry, UnknownOrganisationError, resolve
+from resources.objects.client import ObjectStore
+from resources.objects.errors import StoreError
+from resources.objects.store import open_store
+from resources.objects.values import ObjectInfo
 from resources.settings import Settings, SettingsError
 
 CHUNK = 1000

@@ -26,10 +26,10 @@ from resources.lake.cardinality import read
 from resources.lake.frequency import AS_SENT, CARDINALITY_DATASET, DAY, HOUR, rollup_of
 from resources.lake.layout import segment_key
 from resources.lake.timecut import DAY_NS, hour_of_day
-from resources.object_store import open_store
+from resources.objects.client import ObjectStore
+from resources.objects.errors import NotFoundError, StoreError
+from resources.objects.store import open_store
 from resources.settings import Settings
-from resources.store.client import ObjectStore
-from resources.store.errors import NotFoundError, StoreError
 
 COLLECTOR = "all"
 """Rollups are per organisation: a series may come in through several collectors."""

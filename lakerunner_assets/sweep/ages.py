@@ -9,7 +9,7 @@ from lakerunner_assets.sweep.job import Sweep
 from lakerunner_assets.sweep.plan import forgettable_ages, old_tiers, old_windows, raw_ages
 from lakerunner_assets.sweep.report import Kind
 from resources.index.sweeping_types import OldObject
-from resources.object_store import open_store
+from resources.objects.store import open_store
 from resources.settings import SettingsError
 
 

@@ -10,7 +10,8 @@ from lakerunner_assets.sweep.report import Kind
 from resources.exposition import series
 from resources.index.sweeping_types import LakeFile
 from resources.lake.layout import LAKE_PREFIX
-from resources.object_store import ObjectInfo, ObjectStore
+from resources.objects.client import ObjectStore
+from resources.objects.values import ObjectInfo
 
 LISTED_AT = "lakerunner_sweep_listed_timestamp_seconds"
 SHOWN = 5

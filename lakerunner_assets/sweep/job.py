@@ -12,7 +12,9 @@ from lakerunner_assets.sweep.plan import Policy
 from lakerunner_assets.sweep.report import Report
 from resources.index.contract import SweepIndex
 from resources.index.sweeping_types import Retention
-from resources.object_store import ObjectStore, StoreError, open_store
+from resources.objects.client import ObjectStore
+from resources.objects.errors import StoreError
+from resources.objects.store import open_store
 from resources.settings import Settings, SettingsError
 
 Tell = Callable[[str, int, int], None]

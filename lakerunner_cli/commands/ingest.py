@@ -48,7 +48,7 @@ def _destination(desk: Desk, args: Namespace, settings: Settings) -> Destination
     from lakerunner_cli.command import CommandError
     from lakerunner_cli.upload import Destination
     from resources.lake.layout import Signal, valid_name
-    from resources.object_store import open_store
+    from resources.objects.store import open_store
 
     if args.org not in desk.organisations():
         raise CommandError(f"no enabled organisation {args.org!r}; `lakerunner admin org create {args.org}`")

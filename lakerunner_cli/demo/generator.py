@@ -18,7 +18,7 @@ from lakerunner_cli.demo.shop import SECOND_NS, Line, lines_of_second
 from lakerunner_cli.upload import Destination
 from lakerunner_cli.webhook import NewObject, notify
 from resources.lake.layout import Signal, raw_key
-from resources.object_store import AlreadyExistsError, StoreError
+from resources.objects.errors import AlreadyExistsError, StoreError
 from resources.settings import Settings
 
 OTHERS_EVERY_S = 5

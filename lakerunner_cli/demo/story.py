@@ -13,7 +13,7 @@ from lakerunner_cli.demo.stack import fetch_parts, start_stack
 from lakerunner_cli.demo.watch import Watcher
 from lakerunner_cli.upload import Destination
 from resources.lake.layout import Signal
-from resources.object_store import open_store
+from resources.objects.store import open_store
 from resources.settings import Settings
 
 ORG, COLLECTOR = "demo", "shop"

@@ -15,7 +15,7 @@ from lakerunner_ingress.notifications.pipeline import Pipeline
 from lakerunner_ingress.notifications.senders import Secrets, Sent, sender
 from lakerunner_ingress.notifications.shapes.gcs import parse_gcs
 from lakerunner_ingress.threads import WorkerThreads
-from resources.lake.notice import MalformedMessageError
+from resources.notifications.announced import MalformedMessageError
 
 MAX_BODY_BYTES = 1024 * 1024
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakerunner_ingress.notifications.shapes import Shape
-from resources.lake.notified import Event, MalformedMessageError
+from resources.notifications.announced import Event, MalformedMessageError
 
 MAX_MESSAGE_BYTES = 1024 * 1024
 """As much as SQS or a webhook here takes; Pub/Sub would carry ten times that."""

@@ -18,8 +18,8 @@ from lakerunner_ingress.notifications.validate import Rejected, Validated, valid
 from lakerunner_ingress.registry import RegistryCache
 from lakerunner_ingress.telemetry import Telemetry
 from resources.index.contract import IngressIndex
-from resources.lake.notified import Event, MalformedMessageError
-from resources.stream.producer import Producer
+from resources.kafka.producer import Producer
+from resources.notifications.announced import Event, MalformedMessageError
 
 log = logging.getLogger(__name__)
 

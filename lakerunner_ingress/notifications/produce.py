@@ -11,8 +11,9 @@ from lakerunner_ingress.notifications.validate import Accepted, Rejected
 from resources.index.contract import IngressIndex
 from resources.index.postgres.connections import IndexUnavailableError
 from resources.index.types import DeadLetter, OutboxMessage
-from resources.kafka import KafkaUnavailableError, Producer, ingest_topic
-from resources.lake.notice import encode_message
+from resources.kafka.producer import Producer, ingest_topic
+from resources.kafka.reader import KafkaUnavailableError
+from resources.notifications.references import encode_message
 
 log = logging.getLogger(__name__)
 

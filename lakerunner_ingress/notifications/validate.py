@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from lakerunner_ingress.auth import Caller
 from resources.index.types import ObjectNotice
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError, parse_raw_key, raw_prefixes
-from resources.lake.notice import (
-    NotifiedObject,
+from resources.notifications.announced import Event, NotifiedObject
+from resources.notifications.references import (
     Registry,
     UnknownBucketError,
     UnknownOrganisationError,
     encode_message,
     resolve,
 )
-from resources.lake.notified import Event
 
 NOT_YOURS = "not under a prefix of this API key's organisation"
 

@@ -13,7 +13,7 @@ import msgspec
 
 from lakerunner_ingress.receivers.refusals import BadRequestError
 from resources.lake.label_text import NAME, label_text
-from resources.lake.notified import UNREADABLE
+from resources.notifications.announced import UNREADABLE
 from resources.proto.loki import PushRequest
 
 _NANOSECONDS = re.compile(r"-?[0-9]{1,19}", re.ASCII)

@@ -22,15 +22,15 @@ from lakerunner_ingress.receivers.afterwork import Afterwork
 from lakerunner_ingress.receivers.received import Lane
 from lakerunner_ingress.receivers.telemetry import PushTelemetry
 from lakerunner_ingress.registry import RegistryCache
-from resources import object_store
 from resources.index.contract import IngressIndex
 from resources.index.types import StorageProfile
+from resources.kafka.producer import Producer
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError, raw_key
-from resources.lake.notice import Registry, UnknownOrganisationError, resolve
-from resources.lake.notified import NotifiedObject
 from resources.lake.timecut import from_datetime
+from resources.notifications.announced import NotifiedObject
+from resources.notifications.references import Registry, UnknownOrganisationError, resolve
+from resources.objects import store
 from resources.settings import Settings, SettingsError
-from resources.stream.producer import Producer
 
 log = logging.getLogger(__name__)
 LEVEL = 1
@@ -50,9 +50,7 @@ class Writer:
     registry: RegistryCache
     telemetry: PushTelemetry
     announcements: Afterwork = field(default_factory=lambda: Afterwork("announce", (Exception,)))
-    withdrawals: Afterwork = field(
-        default_factory=lambda: Afterwork("withdraw", (object_store.UnavailableError,))
-    )
+    withdrawals: Afterwork = field(default_factory=lambda: Afterwork("withdraw", (store.UnavailableError,)))
 
     def write(self, lane: Lane, parts: Sequence[bytes]) -> None:
         """Durable when this returns; raises `UnavailableError` when it is not."""
@@ -88,15 +86,15 @@ class Writer:
 
     def _put(self, profile: StorageProfile, key: str, data: bytes) -> str:
         try:
-            store = object_store.open_store(profile.url, _impatient(self.settings), profile.credentials_ref)
+            store = store.open_store(profile.url, _impatient(self.settings), profile.credentials_ref)
         except SettingsError as error:
             raise _not_stored(str(error)) from error
         try:
             return store.put_new(key, data)
-        except object_store.UnavailableError as error:
+        except store.UnavailableError as error:
             self.withdrawals.add(key, lambda: store.delete([key]))
             raise _not_stored("the object store does not answer") from error
-        except object_store.StoreError as error:
+        except store.StoreError as error:
             raise _not_stored("the object store refuses") from error
 
 

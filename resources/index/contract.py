@@ -20,8 +20,8 @@ from resources.index.sweeping_types import (
     OrphanCount,
     Remove,
     Retention,
+    TierStatus,
 )
-from resources.index.tier_status_types import TierStatus
 from resources.index.types import (
     ApiKey,
     Backlog,

@@ -13,7 +13,7 @@ from benchmarks.traffic import Traffic, announce, object_bytes, raw_store
 from lakerunner_cli.accounts import create_key, open_desk
 from resources.lake.layout import Signal, raw_key
 from resources.lake.timecut import to_datetime
-from resources.object_store import open_store
+from resources.objects.store import open_store
 from resources.settings import Settings
 from tests.acceptance.http_client import call, key_header, query_url, wait_for
 

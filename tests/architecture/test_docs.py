@@ -146,7 +146,7 @@ def test_every_endpoint_is_documented() -> None:
     from lakerunner_ingress.app import create_app as ingress
     from lakerunner_query.app import create_app as query_api
     from resources.index.memory import MemoryIndex
-    from resources.stream.producer import Producer
+    from resources.kafka.producer import Producer
 
     page = (DOCS / "reference" / "http-api.md").read_text()
     settings = Settings(internal_token="t")

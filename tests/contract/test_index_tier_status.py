@@ -10,7 +10,7 @@ import pytest
 
 from resources.index.memory import MemoryIndex
 from resources.index.postgres import PostgresIndex
-from resources.index.tier_status_types import OrphanNumbers, TierNumbers, TierStatus
+from resources.index.sweeping_types import OrphanNumbers, TierNumbers, TierStatus
 from resources.index.types import (
     BatchKind,
     BatchPlan,

@@ -34,7 +34,7 @@ from resources.index.types import Segment, SegmentQuery, TierView
 from resources.lake import streams
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, cut
-from resources.object_store import open_store
+from resources.objects.store import open_store
 from resources.settings import Settings
 
 Answer = TypeVar("Answer")

@@ -32,7 +32,7 @@ from resources.duckdb import Cancellation
 from resources.lake import streams
 from resources.lake.frequency import ROLLUPS, Rollup
 from resources.lake.timecut import DAY_NS, cut
-from resources.object_store import open_store
+from resources.objects.store import open_store
 from resources.settings import Settings
 from tests.golden.memory_source import MemorySource, Sample
 

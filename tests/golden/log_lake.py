@@ -36,7 +36,7 @@ from resources.index.types import Segment
 from resources.lake import streams
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, hour_start
-from resources.object_store import open_store
+from resources.objects.store import open_store
 from resources.settings import Settings
 from tests.golden.engine_lake import ORG, Segments
 from tests.golden.logqltest_script import LogLine

@@ -22,10 +22,10 @@ import zstandard
 from lakerunner_cli.stack.ports import any_free
 from resources.index.postgres import PostgresIndex
 from resources.index.types import StorageProfile
-from resources.lake.notice import decode_message
-from resources.lake.notified import NotifiedObject
+from resources.kafka.reader import read_batch
+from resources.notifications.announced import NotifiedObject
+from resources.notifications.references import decode_message
 from resources.settings import Settings
-from resources.stream.reader import read_batch
 
 
 @dataclass

@@ -13,7 +13,7 @@ from lakerunner_assets.cooked.units import Target, Unit, UnitObject
 from resources.lake.layout import Signal
 from resources.lake.options import DecodeOptions
 from resources.lake.timecut import HOUR_NS
-from resources.object_store import open_store
+from resources.objects.store import open_store
 from resources.settings import Settings
 from tests.otlp_logs import otlp_logs
 

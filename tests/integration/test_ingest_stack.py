@@ -12,8 +12,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from resources.index.types import OutboxMessage, TopicOffset
-from resources.kafka import EventKind, Producer, close_readers, commit_for_lag, ingest_topic, read_batch
-from resources.lake.notice import decode_message
+from resources.kafka.producer import Producer, ingest_topic
+from resources.kafka.reader import EventKind, close_readers, commit_for_lag, read_batch
+from resources.notifications.references import decode_message
 from resources.settings import Settings
 from tests.stack_fixture import lakerunner, stack_settings, start_stack, stop_stack
 

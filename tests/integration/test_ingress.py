@@ -18,10 +18,10 @@ from confluent_kafka import Producer as NativeProducer
 from lakerunner_ingress.app import create_app
 from resources.index.memory import MemoryIndex
 from resources.index.types import StorageProfile
-from resources.lake.notice import decode_message
+from resources.kafka.producer import Producer
+from resources.kafka.reader import close_readers, read_batch
+from resources.notifications.references import decode_message
 from resources.settings import Settings
-from resources.stream.producer import Producer
-from resources.stream.reader import close_readers, read_batch
 
 pytestmark = pytest.mark.integration
 PATH = "/api/v1/notifications/s3"

@@ -17,7 +17,7 @@ from lakerunner_ingress.notifications.queues.azure_queue import open_azure_queue
 from lakerunner_ingress.notifications.queues.pubsub import open_pubsub
 from lakerunner_ingress.notifications.queues.queue import Queue, QueueUnavailableError
 from lakerunner_ingress.notifications.queues.sqs import open_sqs
-from resources.lake.notice import decode_message
+from resources.notifications.references import decode_message
 from resources.settings import Settings
 from tests.integration.notification_sites import (
     HOLD_S,

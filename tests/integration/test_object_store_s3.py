@@ -9,14 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from resources.object_store import (
-    AlreadyExistsError,
-    ChangedError,
-    NotFoundError,
-    ObjectStore,
-    UnavailableError,
-    open_store,
-)
+from resources.objects.client import ObjectStore
+from resources.objects.errors import AlreadyExistsError, ChangedError, NotFoundError, UnavailableError
+from resources.objects.store import open_store
 from resources.settings import Settings
 
 pytestmark = pytest.mark.integration
@@ -82,7 +77,7 @@ def test_ranges(store: ObjectStore) -> None:
 def test_files_go_up_and_come_down_whole(
     store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resources.store.client.FETCH_CHUNK", 1_000_000)
+    monkeypatch.setattr("resources.objects.client.FETCH_CHUNK", 1_000_000)
     data = bytes(range(256)) * 10_000
     source, target = tmp_path / "up", tmp_path / "down"
     source.write_bytes(data)
@@ -114,7 +109,7 @@ def test_what_is_not_there_is_not_found(store: ObjectStore, tmp_path: Path) -> N
 
 
 def test_listing_in_chunks_by_folder(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resources.store.client.LIST_CHUNK", 10)
+    monkeypatch.setattr("resources.objects.client.LIST_CHUNK", 10)
     for n in range(25):
         store.put(f"a/b/{n:02d}", b"x" * n)
     store.put("a/bc/other", b"x")

@@ -31,7 +31,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from migrations.runner import apply
-from resources.kafka import close_readers
+from resources.kafka.reader import close_readers
 from resources.lake.label_text import parse_labels
 from resources.proto.loki import PushRequest
 from resources.proto.prometheus import WriteRequest

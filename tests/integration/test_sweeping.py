@@ -21,9 +21,9 @@ from resources.index.postgres import PostgresIndex
 from resources.index.sweeping_types import Aging, OldTier
 from resources.index.types import BatchKind, Segment, SegmentQuery, StorageProfile
 from resources.lake.layout import Signal, hourly_segment_key
-from resources.object_store import open_store
+from resources.objects.client import ObjectStore
+from resources.objects.store import open_store
 from resources.settings import Settings
-from resources.store.client import ObjectStore
 from tests.sweep_index import HOUR, Clocked, cook, live, retire, work
 
 pytestmark = pytest.mark.integration
@@ -328,6 +328,6 @@ def test_a_store_that_does_not_answer_loses_nothing(s3_site: Site, monkeypatch: 
 
 def _away(self: ObjectStore, keys: Sequence[str]) -> None:
     """As after the last retry."""
-    from resources.store.errors import UnavailableError
+    from resources.objects.errors import UnavailableError
 
     raise UnavailableError(next(iter(keys)), "delete: the store failed")

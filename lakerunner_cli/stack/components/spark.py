@@ -17,7 +17,7 @@ from lakerunner_cli.stack.errors import StackError
 from lakerunner_cli.stack.ports import HOST
 from lakerunner_cli.stack.probes import tcp
 from lakerunner_cli.stack.site import Site
-from resources.kept import is_warm
+from resources.kernel_cache import is_warm
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 OPENED = (

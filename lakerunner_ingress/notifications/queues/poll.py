@@ -22,7 +22,7 @@ from lakerunner_ingress.notifications.pipeline import Pipeline
 from lakerunner_ingress.notifications.queues.counters import QueueTelemetry
 from lakerunner_ingress.notifications.queues.queue import Queue, QueueUnavailableError, Received
 from resources.index.postgres.connections import IndexUnavailableError
-from resources.lake.notice import MalformedMessageError
+from resources.notifications.announced import MalformedMessageError
 
 log = logging.getLogger(__name__)
 PAUSE_S, MAX_PAUSE_S = 0.5, 30.0

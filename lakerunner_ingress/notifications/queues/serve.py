@@ -18,8 +18,8 @@ from lakerunner_ingress.notifications.queues.queue import Queue
 from lakerunner_ingress.notifications.queues.sqs import open_sqs
 from lakerunner_ingress.registry import RegistryCache
 from resources.index.contract import IngressIndex
+from resources.kafka.producer import Producer
 from resources.settings import Settings
-from resources.stream.producer import Producer
 
 log = logging.getLogger(__name__)
 

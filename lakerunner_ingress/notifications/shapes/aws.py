@@ -10,7 +10,7 @@ import time
 
 import msgspec
 
-from resources.lake.notified import (
+from resources.notifications.announced import (
     UNREADABLE,
     BadRecord,
     Event,
@@ -19,7 +19,7 @@ from resources.lake.notified import (
     checked,
     nanoseconds,
 )
-from resources.lake.s3_event import parse_s3_event
+from resources.notifications.s3_event import parse_s3_event
 
 CREATED = "Object Created"
 MAX_URL = 2048

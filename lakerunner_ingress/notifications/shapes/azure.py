@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from resources.lake.notified import (
+from resources.notifications.announced import (
     UNREADABLE,
     Event,
     MalformedMessageError,
@@ -21,7 +21,7 @@ from resources.lake.notified import (
     nanoseconds,
     sort_out,
 )
-from resources.lake.s3_event import MAX_RECORDS
+from resources.notifications.s3_event import MAX_RECORDS
 
 Found = TypeVar("Found")
 CREATED = "Microsoft.Storage.BlobCreated"

@@ -13,7 +13,7 @@ import time
 
 import msgspec
 
-from resources.lake.notified import (
+from resources.notifications.announced import (
     UNREADABLE,
     BadRecord,
     Event,

@@ -26,8 +26,8 @@ from lakerunner_query.coordinator.promql import MetricEngine
 from lakerunner_query.errors import QueryError
 from lakerunner_query.promql.lang.cursor import Features
 from resources.exposition import families, render, series
+from resources.objects.latency import LatencyTable
 from resources.settings import Settings
-from resources.store.latency import LatencyTable
 
 # << What a process counts, and the wrapper that times requests.
 # <<

@@ -27,7 +27,7 @@ from lakerunner_query.worker.shared.lru import Footer, Recent, read_footer, stre
 from resources.duckdb import Cancellation
 from resources.lake.streams import Stream
 from resources.lake.tokens import TokenBloom, token_hash
-from resources.store.errors import StoreError
+from resources.objects.errors import StoreError
 
 # << Which segments cannot hold a word: their token blooms, asked before anything else of them is read.
 # <<

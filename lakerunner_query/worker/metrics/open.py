@@ -41,7 +41,7 @@ from lakerunner_query.worker.shared.cache import Segments, SegmentsInPlace, Segm
 from lakerunner_query.worker.shared.lru import Recent
 from resources.duckdb import Cancellation
 from resources.lake import series
-from resources.store.errors import StoreError
+from resources.objects.errors import StoreError
 
 # << How much one selector may read: an error that says what to narrow, before memory is full.
 

@@ -5,11 +5,11 @@ something about the real thing. Time comes from a `clock` that tests can move.
 """
 
 from resources.index.memory.accounts import Accounts
+from resources.index.memory.batches import Runs
 from resources.index.memory.intake import IntakeDesk
 from resources.index.memory.publishing import Publishing
-from resources.index.memory.runs import Runs
 from resources.index.memory.sweeping import Sweeping
-from resources.index.memory.tier_status import TierStatusDesk
+from resources.index.memory.tiers import TierStatusDesk
 
 
 class MemoryIndex(Accounts, IntakeDesk, Publishing, Runs, Sweeping, TierStatusDesk):

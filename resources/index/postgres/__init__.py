@@ -5,15 +5,13 @@ whoever may live with older answers caches where it knows how old is too old.
 """
 
 from resources.index.postgres.accounts import Accounts
-from resources.index.postgres.batches import Batches
+from resources.index.postgres.batches import Batches, Runs
 from resources.index.postgres.connections import IndexUnavailableError
 from resources.index.postgres.intake import IntakeDesk
 from resources.index.postgres.publishing import Publishing
 from resources.index.postgres.reading import Reading
-from resources.index.postgres.runs import Runs
 from resources.index.postgres.sweeping import Sweeping
-from resources.index.postgres.tier_status import TierStatusDesk
-from resources.index.postgres.tiers import Tiers
+from resources.index.postgres.tiers import Tiers, TierStatusDesk
 
 
 class PostgresIndex(

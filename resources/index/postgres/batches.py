@@ -25,6 +25,25 @@ from resources.index.types import (
 )
 from resources.lake.layout import Signal
 
+# << Heartbeats of running Dagster runs, which the watchdog compares with what Dagster believes.
+
+RUNS_SQL = load("reading")
+
+
+class Runs(Connected):
+    def beat_run(self, run_id: str) -> None:
+        self._change(RUNS_SQL["beat_run"], {"run_id": run_id})
+
+    def rest_run(self, run_id: str, seconds: float) -> None:
+        self._change(RUNS_SQL["rest_run"], {"run_id": run_id, "seconds": seconds})
+
+    def forget_run(self, run_id: str) -> None:
+        self._change(RUNS_SQL["forget_run"], {"run_id": run_id})
+
+    def run_heartbeats(self) -> dict[str, float]:
+        return {row["run_id"]: row["age_s"] for row in self._rows(RUNS_SQL["run_heartbeats"], {})}
+
+
 SQL = load("batches")
 
 

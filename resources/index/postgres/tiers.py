@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from resources.index.postgres.connections import Connected
 from resources.index.postgres.reading import partition_of, segment_of
 from resources.index.statements import load
+from resources.index.sweeping_types import OrphanNumbers, TierNumbers, TierStatus
 from resources.index.types import DuePartition, LiveSegment, TierView
+from resources.lake.frequency import rollup_of
 from resources.lake.layout import Signal
+
+# << Tiers in numbers: four counts, seen at one moment, put together by dataset.
+
+STATUS_SQL = load("tier_status")
+
+
+class TierStatusDesk(Connected):
+    def tier_status(self) -> TierStatus:
+        with self._transaction() as connection:
+            # one snapshot: a swap must not be counted as live and as retired
+            connection.execute(b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            found = {name: connection.execute(STATUS_SQL[name]).fetchall() for name in STATUS_SQL}
+        tiers: dict[tuple[str, str, str], dict[str, Any]] = defaultdict(dict)
+        for row in (*found["live"], *found["retired"], *map(_named, found["due"])):
+            tiers[row["org"], row["signal"], row["dataset"]].update(row)
+        return TierStatus(
+            tuple(
+                TierNumbers(**{**row, "signal": Signal(row["signal"])}) for _, row in sorted(tiers.items())
+            ),
+            tuple(OrphanNumbers(**row) for row in found["orphans"]),
+        )
+
+
+def _named(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Partitions are rows by frequency, segments by dataset."""
+    rest = {name: value for name, value in row.items() if name != "frequency_ms"}
+    return {**rest, "dataset": rollup_of(row["frequency_ms"]).dataset}
+
 
 SQL = load("tiers")
 _LIVE_FIELDS = tuple(name for name in LiveSegment.__slots__ if name != "org")

@@ -19,7 +19,7 @@ from lakerunner_query.worker.logs.windows import WindowSizes
 from lakerunner_query.worker.shared.cache import SegmentCache
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
 from resources.index.types import Segment
-from resources.object_store import open_store
+from resources.objects.store import open_store
 from resources.settings import Settings
 
 from .conftest import BASE, Client, Lake, Line

@@ -16,7 +16,7 @@ from lakerunner_query.worker.logs.source import LakeLogSource, LogMetricScanner
 from lakerunner_query.worker.shared.cache import SegmentCache
 from resources.duckdb import Cancellation, DuckLimits, DuckSession
 from resources.index.types import Segment
-from resources.object_store import open_store
+from resources.objects.store import open_store
 from resources.settings import Settings
 
 from .conftest import BASE, Lake, Line

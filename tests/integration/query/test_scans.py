@@ -26,7 +26,7 @@ from lakerunner_query.worker.shared.cache import SegmentCache
 from lakerunner_query.worker_app import create_worker_app
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
 from resources.index.types import Segment
-from resources.object_store import open_store
+from resources.objects.store import open_store
 from resources.settings import Settings
 
 from .conftest import BASE, TOKEN, Lake, Line, worker_settings

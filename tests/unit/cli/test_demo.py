@@ -27,7 +27,7 @@ from lakerunner_cli.demo.watch import Seen, newest_lines
 from lakerunner_cli.upload import Destination
 from lakerunner_cli.webhook import NewObject, Outcome
 from resources.lake.layout import Signal, parse_raw_key
-from resources.object_store import open_store
+from resources.objects.store import open_store
 from resources.settings import Settings
 
 CALM, BURSTING = 1_700_000_040, 1_700_000_070  # :00 and :30 of a minute

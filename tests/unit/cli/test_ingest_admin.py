@@ -25,7 +25,7 @@ from resources.index.memory import MemoryIndex
 from resources.index.postgres.objects import ObjectStatus, ParkedObject
 from resources.index.types import ObjectState, OutboxMessage
 from resources.lake.layout import parse_raw_key
-from resources.lake.notice import decode_message
+from resources.notifications.references import decode_message
 from resources.settings import Settings
 
 

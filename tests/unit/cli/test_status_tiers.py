@@ -13,7 +13,7 @@ from lakerunner_ingress.pipeline_metrics import PipelineMetrics
 from lakerunner_ingress.tier_metrics import GAUGES, tier_families
 from resources.exposition import render
 from resources.index.memory import MemoryIndex
-from resources.index.tier_status_types import OrphanNumbers, TierNumbers, TierStatus
+from resources.index.sweeping_types import OrphanNumbers, TierNumbers, TierStatus
 from resources.lake.layout import Signal
 from resources.settings import Settings
 from tests.exposition_parser import parse

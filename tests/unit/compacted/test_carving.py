@@ -11,7 +11,8 @@ from lakerunner_assets.compacted.carve import CarveConflictError, CarveError, ex
 from resources.index.types import BatchKind, BatchPlan, PublishConflictError
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
-from resources.object_store import ObjectStore, UnavailableError
+from resources.objects.client import ObjectStore
+from resources.objects.errors import UnavailableError
 from tests.cooking_lake import SECOND
 from tests.unit.compacted.compacting_lake import CompactingLake
 from tests.unit.compacted.test_compacting import DAY, aged, filled, payload, rolled_up

@@ -17,9 +17,9 @@ from lakerunner_assets.compacted.task import compact_unit
 from resources.index.types import BatchState
 from resources.lake.layout import Signal
 from resources.lake.timecut import DAY_NS, HOUR_NS
+from resources.objects.client import ObjectStore
+from resources.objects.errors import UnavailableError
 from resources.spark import SparkUnavailableError
-from resources.store.client import ObjectStore
-from resources.store.errors import UnavailableError
 from tests.cooking_lake import HOUR, SECOND
 from tests.unit.compacted.compacting_lake import CompactingLake
 

@@ -22,7 +22,8 @@ from lakerunner_assets.publish import UnbalancedError, cooked_publication
 from resources.index.types import BatchKind, PendingObject, StorageProfile
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, from_datetime, to_datetime
-from resources.object_store import ObjectStore, UnavailableError
+from resources.objects.client import ObjectStore
+from resources.objects.errors import UnavailableError
 from resources.settings import Settings
 from resources.spark import SparkUnavailableError
 from tests.cooking_lake import HOUR, SECOND, Lake, lake_in

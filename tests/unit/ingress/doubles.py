@@ -10,9 +10,9 @@ from typing import Any
 from resources.index.memory import MemoryIndex
 from resources.index.postgres.connections import IndexUnavailableError
 from resources.index.types import OutboxMessage, StorageProfile
+from resources.kafka.reader import KafkaUnavailableError
 from resources.lake.layout import PrefixMapping
-from resources.lake.notice import decode_message
-from resources.stream.values import KafkaUnavailableError
+from resources.notifications.references import decode_message
 
 TOKEN = "webhook-secret"
 GOOD = "otel-raw/acme/eu/logs/2026/01/02/03/a.binpb.gz"

@@ -7,7 +7,8 @@ from pathlib import Path
 import zstandard
 
 from resources.index.types import StorageProfile
-from resources.lake.notice import NotifiedObject, decode_message
+from resources.notifications.announced import NotifiedObject
+from resources.notifications.references import decode_message
 from tests.unit.ingress.doubles import FakeProducer, FlakyIndex, accounts
 
 KEY = {"Authorization": "Bearer acme-write"}

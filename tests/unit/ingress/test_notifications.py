@@ -13,7 +13,7 @@ from litestar.testing import TestClient
 
 from lakerunner_ingress.app import create_app
 from lakerunner_ingress.notifications.validate import NOT_YOURS
-from resources.lake.notice import decode_message
+from resources.notifications.references import decode_message
 from resources.settings import Settings
 from tests.exposition_parser import parse
 from tests.unit.ingress.doubles import GOOD, TOKEN, FakeProducer, FlakyIndex, accounts

@@ -23,9 +23,9 @@ from lakerunner_ingress.receivers.received import Form, Lane
 from lakerunner_ingress.receivers.telemetry import PushTelemetry
 from lakerunner_ingress.receivers.writing import Writer, compress
 from lakerunner_ingress.registry import RegistryCache
-from resources import object_store
 from resources.index.types import StorageProfile
 from resources.lake.layout import PrefixMapping, Signal
+from resources.objects import store
 from resources.settings import Settings
 from tests.unit.ingress.doubles import FakeProducer, FlakyIndex
 from tests.unit.ingress.push_fakes import announced, index_with, objects
@@ -205,7 +205,7 @@ def producer() -> FakeProducer:
 def writer(index: FlakyIndex, producer: FakeProducer, **known: Any) -> Writer:
     found = Writer(Settings(**known), index, producer, RegistryCache(index), PushTelemetry())  # type: ignore[arg-type]
     object.__setattr__(found, "announcements", Afterwork("announce", (UnavailableError,), 0.02))
-    object.__setattr__(found, "withdrawals", Afterwork("withdraw", (object_store.UnavailableError,), 0.02))
+    object.__setattr__(found, "withdrawals", Afterwork("withdraw", (store.UnavailableError,), 0.02))
     return found
 
 
@@ -229,7 +229,7 @@ def test_an_object_is_where_its_notice_says(
     assert key.startswith("otel-raw/acme/eu/metrics/20")
     assert key.endswith(".binpb.zst")
     assert [message.topic for message in producer.sent] == ["objstore.ingest.metrics"]
-    info = object_store.open_store(f"file://{tmp_path}", Settings()).head(key)
+    info = store.open_store(f"file://{tmp_path}", Settings()).head(key)
     assert record.etag == info.etag
 
 
@@ -262,16 +262,16 @@ class LostAnswer:
     """A store whose put happens and is never confirmed."""
 
     def __init__(self, folder: Path) -> None:
-        self.store = object_store.open_store(f"file://{folder}", Settings())
+        self.store = store.open_store(f"file://{folder}", Settings())
         self.away = True
 
     def put_new(self, key: str, data: bytes) -> str:
         self.store.put_new(key, data)
-        raise object_store.UnavailableError(key, "no answer")
+        raise store.UnavailableError(key, "no answer")
 
     def delete(self, keys: Sequence[str]) -> None:
         if self.away:
-            raise object_store.UnavailableError(keys[0], "no answer")
+            raise store.UnavailableError(keys[0], "no answer")
         self.store.delete(keys)
 
 
@@ -279,7 +279,7 @@ def test_what_is_refused_is_removed_since_its_senders_send_it_again(
     index: FlakyIndex, producer: FakeProducer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = LostAnswer(tmp_path)
-    monkeypatch.setattr(object_store, "open_store", lambda *_: lost)
+    monkeypatch.setattr(store, "open_store", lambda *_: lost)
     found = writer(index, producer)
     with pytest.raises(UnavailableError, match="nothing was stored: the object store does not answer"):
         found.write(LANE, [b"a"])

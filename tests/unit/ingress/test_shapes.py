@@ -16,8 +16,8 @@ from lakerunner_ingress.notifications.shapes import Shape
 from lakerunner_ingress.notifications.shapes.aws import parse_aws
 from lakerunner_ingress.notifications.shapes.azure import parse_azure, validation_code
 from lakerunner_ingress.notifications.shapes.gcs import parse_gcs
-from resources.lake.notice import decode_message
-from resources.lake.notified import Event, MalformedMessageError, NotifiedObject
+from resources.notifications.announced import Event, MalformedMessageError, NotifiedObject
+from resources.notifications.references import decode_message
 from tests.unit.ingress import payloads
 from tests.unit.ingress.payloads import T
 

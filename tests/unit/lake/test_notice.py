@@ -8,13 +8,11 @@ from dataclasses import replace
 import pytest
 
 from resources.index.types import StorageProfile
-from resources.lake.layout import PrefixMapping, Signal
-from resources.lake.notice import (
+from resources.lake.layout import IgnoredKeyError, InvalidKeyError, PrefixMapping, Signal
+from resources.lake.timecut import HOUR_NS
+from resources.notifications.announced import MalformedMessageError, NotifiedObject
+from resources.notifications.references import (
     MAX_MESSAGE_BYTES,
-    IgnoredKeyError,
-    InvalidKeyError,
-    MalformedMessageError,
-    NotifiedObject,
     Registry,
     UnknownBucketError,
     UnknownOrganisationError,
@@ -22,8 +20,7 @@ from resources.lake.notice import (
     encode_message,
     resolve,
 )
-from resources.lake.s3_event import MAX_RECORDS, parse_s3_event
-from resources.lake.timecut import HOUR_NS
+from resources.notifications.s3_event import MAX_RECORDS, parse_s3_event
 
 T = 1_767_323_045_000_000_000  # 2026-01-02T03:04:05Z
 HOUR = T // HOUR_NS * HOUR_NS

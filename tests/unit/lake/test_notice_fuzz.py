@@ -8,10 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from resources.index.types import StorageProfile
-from resources.lake.notice import (
-    IgnoredKeyError,
-    InvalidKeyError,
-    MalformedMessageError,
+from resources.lake.layout import IgnoredKeyError, InvalidKeyError
+from resources.notifications.announced import MalformedMessageError
+from resources.notifications.references import (
     Registry,
     UnknownBucketError,
     UnknownOrganisationError,

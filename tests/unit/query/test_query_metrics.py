@@ -11,7 +11,7 @@ from lakerunner_query.coordinator.logql_lines import Finished
 from lakerunner_query.coordinator.merge import Collected
 from lakerunner_query.errors import ParseError
 from lakerunner_query.protocol.units import Missing
-from resources.store.latency import LatencyTable
+from resources.objects.latency import LatencyTable
 from tests.exposition_parser import parse
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from lakerunner_assets.partitions import parse_partition_key
 from resources.index.types import DueBatch, StorageProfile
-from resources.kafka import Message
+from resources.kafka.reader import Message
 from resources.lake.layout import Signal
-from resources.lake.notice import Registry
 from resources.lake.timecut import from_datetime, hour_start
+from resources.notifications.references import Registry
 from sensors.deaths import Patience, RunState, dead_runs
 from sensors.intake import arrivals, sort_messages
 from sensors.requests import RunSight, backing_off, in_flight, range_tags, run_key

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from resources.index.types import TopicOffset
+from resources.kafka.reader import KafkaUnavailableError, Message, ReadBatch
 from resources.lake.frequency import TEN_SECONDS
 from resources.lake.layout import Signal
-from resources.stream.values import KafkaUnavailableError, Message, ReadBatch
 from sensors import wakeup
 from tests.cooking_lake import Lake, lake_in
 from tests.rolling_lake import arrive, every, gauge, roll

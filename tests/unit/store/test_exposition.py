@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from resources.exposition import Family, families, render, series
-from resources.store.latency import LatencyTable
+from resources.objects.latency import LatencyTable
 from tests.exposition_parser import parse
 
 HOSTILE = 'a"b\\c\nd{}=,é'

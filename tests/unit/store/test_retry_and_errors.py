@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 from obstore import exceptions as native
 
-from resources import object_store
-from resources.object_store import open_store
+from resources.objects.client import ObjectStore, delay_bound, with_retries
+from resources.objects.errors import AlreadyExistsError, NotFoundError, UnavailableError, translate
+from resources.objects.latency import LatencyTable
+from resources.objects.store import open_store
 from resources.settings import Settings, SettingsError
-from resources.store.client import ObjectStore
-from resources.store.errors import AlreadyExistsError, NotFoundError, UnavailableError, translate
-from resources.store.latency import LatencyTable
-from resources.store.retry import delay_bound, with_retries
 
 
 def failing(times: int, error: Exception) -> Callable[[int], int]:
@@ -74,7 +72,7 @@ class Scripted:
 @pytest.fixture
 def remote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
     """A client that retries (as against S3), over a directory."""
-    monkeypatch.setattr("resources.store.retry.FIRST_DELAY_S", 0.0)
+    monkeypatch.setattr("resources.objects.client.FIRST_DELAY_S", 0.0)
     store = open_store(f"file://{tmp_path}", Settings())
     return ObjectStore("s3://bucket", "", store._backend, max_retries=3)
 
@@ -84,7 +82,7 @@ def test_a_create_whose_answer_was_lost_is_recognised_as_ours(
 ) -> None:
     etag = remote.put("k", b"mine")
     lost = Scripted(native.GenericError("timeout"), native.AlreadyExistsError("412"))
-    monkeypatch.setattr("resources.store.client.obstore.put", lost)
+    monkeypatch.setattr("resources.objects.client.obstore.put", lost)
     assert remote.put_new("k", b"mine") == etag
 
 
@@ -93,7 +91,7 @@ def test_a_create_that_lost_to_somebody_else_says_so(
 ) -> None:
     remote.put("k", b"theirs")
     lost = Scripted(native.GenericError("timeout"), native.AlreadyExistsError("412"))
-    monkeypatch.setattr("resources.store.client.obstore.put", lost)
+    monkeypatch.setattr("resources.objects.client.obstore.put", lost)
     with pytest.raises(AlreadyExistsError, match="s3://bucket/k"):
         remote.put_new("k", b"mine")
     assert remote.get_bytes("k") == b"theirs"
@@ -117,7 +115,7 @@ def test_clients_are_shared_within_a_process_and_pickle_without_secrets(
     store = open_store("s3://bucket/prefix", settings)
     assert open_store("s3://bucket/prefix", settings) is store
     assert b"TOPSECRET" not in pickle.dumps(store)
-    monkeypatch.setattr(object_store, "_open", {})
+    monkeypatch.setattr(store, "_open", {})
     monkeypatch.setenv("LAKERUNNER_DATA_DIR", str(tmp_path))
     again = pickle.loads(pickle.dumps(store))  # noqa: S301
     assert (again.url, again is store) == ("s3://bucket/prefix", False)
@@ -130,7 +128,7 @@ def test_a_url_we_cannot_open_is_a_settings_error(url: str) -> None:
 
 
 def test_an_unreachable_store_is_unavailable_after_its_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resources.store.retry.FIRST_DELAY_S", 0.0)
+    monkeypatch.setattr("resources.objects.client.FIRST_DELAY_S", 0.0)
     settings = Settings(
         s3_endpoint="http://127.0.0.1:9", s3_access_key_id="AK", s3_secret_access_key="S", store_max_retries=1
     )

@@ -11,18 +11,17 @@ import pytest
 from confluent_kafka import Producer as NativeProducer
 
 from resources.index.types import OutboxMessage, TopicOffset
-from resources.kafka import (
+from resources.kafka.producer import Producer, ingest_topic
+from resources.kafka.reader import (
     EventKind,
     KafkaUnavailableError,
-    Producer,
     ReadBatch,
+    Watermarks,
     close_readers,
     commit_for_lag,
-    ingest_topic,
     read_batch,
+    start_of,
 )
-from resources.stream.start import start_of
-from resources.stream.values import Watermarks
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +145,6 @@ def test_senders_do_not_wait_for_each_other(producer: Producer, broker: str, top
 
 
 def test_reading_from_a_dead_broker_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resources.stream.reader.METADATA_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("resources.kafka.reader.METADATA_TIMEOUT_S", 0.3)
     with pytest.raises(KafkaUnavailableError, match="reading t"):
         read_batch(f"127.0.0.1:{unused_port()}", "t", ())

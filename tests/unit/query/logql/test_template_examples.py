@@ -8,13 +8,15 @@ import pkgutil
 
 import pytest
 
-from lakerunner_query.evaluate.logs import templates
-from lakerunner_query.lang import gotemplate
+from lakerunner_query import gotext
+from lakerunner_query.gotext import template
+from lakerunner_query.logql import templates
 
 MODULES = [
     f"{package.__name__}.{module.name}"
-    for package in (templates, gotemplate)
+    for package in (templates, template, gotext)
     for module in pkgutil.iter_modules(package.__path__)
+    if not module.ispkg
 ]
 
 

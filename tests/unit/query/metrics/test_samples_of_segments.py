@@ -21,7 +21,7 @@ from lakerunner_query.worker.metrics.source import LakeSource
 from lakerunner_query.worker.shared.cache import SegmentCache
 from resources.duckdb import Cancellation
 from resources.lake import streams
-from resources.object_store import open_store
+from resources.objects.store import open_store
 from resources.settings import Settings
 
 STALE = float(np.int64(0x7FF0000000000002).view(np.float64))

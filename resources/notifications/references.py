@@ -13,9 +13,9 @@ import msgspec
 
 from resources.index.types import ObjectNotice, StorageProfile
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError, PrefixMapping, parse_raw_key
-from resources.lake.notified import UNREADABLE, MalformedMessageError, NotifiedObject, checked
-from resources.lake.s3_event import parse_s3_event
 from resources.lake.timecut import hour_start
+from resources.notifications.announced import UNREADABLE, MalformedMessageError, NotifiedObject, checked
+from resources.notifications.s3_event import parse_s3_event
 
 __all__ = [
     "IgnoredKeyError",

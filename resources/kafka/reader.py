@@ -12,22 +12,150 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from resources.index.types import TopicOffset
-from resources.stream.run import Run, take
-from resources.stream.start import start_of
-from resources.stream.values import (
-    EventKind,
-    KafkaUnavailableError,
-    ReadBatch,
-    ReadEvent,
-    Watermarks,
-)
+
+# << What is read from Kafka, and what there is to tell about the reading.
+
+
+class KafkaUnavailableError(RuntimeError):
+    """The broker did not answer or did not take a message in time; nothing is known to be lost."""
+
+
+class EventKind(StrEnum):
+    BROKER_RESET = "broker_reset"  # our offset lies above the end: the broker was recreated, start over
+    GAP = "gap"  # messages we never read were dropped by retention
+    UNKNOWN_TOPIC = "unknown_topic"
+    READ_ERROR = "read_error"  # some partition could not be read this time
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEvent:
+    """Something a person should see. For a gap the messages `[start, end)` were never read."""
+
+    kind: EventKind
+    topic: str
+    partition: int = -1
+    start: int = -1
+    end: int = -1
+    detail: str = ""
+
+    @property
+    def lost(self) -> int:
+        """How many messages were never read."""
+        return self.end - self.start if self.kind is EventKind.GAP else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    topic: str
+    partition: int
+    offset: int
+    key: bytes
+    value: bytes
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBatch:
+    """Messages in offset order per partition, and the offsets to store together with their effects."""
+
+    messages: tuple[Message, ...] = ()
+    next_offsets: tuple[TopicOffset, ...] = ()
+    events: tuple[ReadEvent, ...] = ()
+    lag: int = 0
+    """Messages between `next_offsets` and the ends of the partitions, as seen when reading began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watermarks:
+    low: int
+    high: int
+
+
+# << Where to start reading a partition: a pure decision over the stored offset and the broker's watermarks.
+
+
+def start_of(
+    topic: str, partition: int, stored: int | None, marks: Watermarks
+) -> tuple[int, tuple[ReadEvent, ...]]:
+    """The first offset to read, with what there is to report.
+
+    >>> start_of("t", 0, None, Watermarks(3, 9))
+    (3, ())
+    >>> start_of("t", 0, 5, Watermarks(3, 9))
+    (5, ())
+    >>> start_of("t", 0, 1, Watermarks(3, 9))[1][0].lost
+    2
+    >>> start_of("t", 0, 12, Watermarks(3, 9))[0]
+    3
+    """
+    if stored is None:
+        return marks.low, ()
+    if stored > marks.high:
+        text = f"stored offset {stored} is above the end {marks.high}: broker recreated, starting over"
+        return marks.low, (ReadEvent(EventKind.BROKER_RESET, topic, partition, stored, marks.high, text),)
+    if stored < marks.low:
+        text = f"{marks.low - stored} messages were dropped by the broker before they were read"
+        return marks.low, (ReadEvent(EventKind.GAP, topic, partition, stored, marks.low, text),)
+    return stored, ()
+
+
+# << What one call of the reader has read so far, and what each answer of the consumer does to it.
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Run:
+    """What one call has read so far; `position` and `end` are by partition."""
+
+    topic: str
+    position: dict[int, int] = field(default_factory=dict)
+    end: dict[int, int] = field(default_factory=dict)
+    stopped: set[int] = field(default_factory=set)
+    messages: list[Message] = field(default_factory=list)
+    events: list[ReadEvent] = field(default_factory=list)
+    size: int = 0
+
+    def open_partitions(self) -> list[int]:
+        return [p for p, at in self.position.items() if at < self.end[p] and p not in self.stopped]
+
+    def result(self) -> ReadBatch:
+        offsets = tuple(TopicOffset(self.topic, p, at) for p, at in sorted(self.position.items()))
+        lag = sum(max(0, self.end[p] - at) for p, at in self.position.items())
+        return ReadBatch(tuple(self.messages), offsets, tuple(self.events), lag)
+
+
+def take(run: Run, native: Any) -> None:
+    if native is None:
+        return
+    error, partition = native.error(), native.partition()
+    if error is None:
+        _keep(run, native)
+    elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own spelling
+        run.position[partition] = max(run.position[partition], native.offset())
+        run.stopped.add(partition)
+    else:
+        log.warning("%s[%s]: %s", run.topic, partition, error.str())
+        run.events.append(ReadEvent(EventKind.READ_ERROR, run.topic, partition, detail=error.str()))
+        run.stopped.add(partition)
+
+
+def _keep(run: Run, native: Any) -> None:
+    value, partition = native.value() or b"", native.partition()
+    kind, stamp = native.timestamp()
+    run.messages.append(
+        Message(run.topic, partition, native.offset(), native.key() or b"", value, stamp if kind else 0)
+    )
+    run.position[partition] = native.offset() + 1
+    run.size += len(value)
+
+
 GROUP = "lakerunner"
 MAX_BATCH_BYTES = 64 * 1024 * 1024
 METADATA_TIMEOUT_S = 5.0

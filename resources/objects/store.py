@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import threading
 
-from resources.settings import Settings
-from resources.store.backend import open_backend
-from resources.store.client import ObjectStore
-from resources.store.errors import (
+from resources.objects.backend import open_backend
+from resources.objects.client import ObjectStore
+from resources.objects.errors import (
     AlreadyExistsError,
     ChangedError,
     DeniedError,
@@ -21,8 +20,9 @@ from resources.store.errors import (
     TooLargeError,
     UnavailableError,
 )
-from resources.store.latency import LATENCY
-from resources.store.objects import Fetched, ObjectInfo
+from resources.objects.latency import LATENCY
+from resources.objects.values import Fetched, ObjectInfo
+from resources.settings import Settings
 
 __all__ = [
     "AlreadyExistsError",

@@ -11,7 +11,7 @@ from urllib.parse import unquote_plus
 
 import msgspec
 
-from resources.lake.notified import (
+from resources.notifications.announced import (
     UNREADABLE,
     Event,
     MalformedMessageError,

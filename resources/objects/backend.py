@@ -15,8 +15,8 @@ from urllib.parse import unquote, urlsplit
 from obstore import exceptions as native
 from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
+from resources.objects.errors import detail
 from resources.settings import Settings, SettingsError, credentials
-from resources.store.errors import detail
 
 Backend = LocalStore | S3Store | GCSStore | AzureStore
 SCHEMES = ("file", "s3", "gs", "az")

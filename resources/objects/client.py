@@ -8,7 +8,9 @@ with the settings of its own environment and no secret travels in a task.
 from __future__ import annotations
 
 import os
+import random
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,8 +18,8 @@ from typing import Any, TypeVar
 
 import obstore
 
-from resources.store.backend import Backend, scheme_of
-from resources.store.errors import (
+from resources.objects.backend import Backend, scheme_of
+from resources.objects.errors import (
     FAILURES,
     AlreadyExistsError,
     NotFoundError,
@@ -25,15 +27,45 @@ from resources.store.errors import (
     UnavailableError,
     translate,
 )
-from resources.store.latency import LATENCY
-from resources.store.objects import Fetched, ObjectInfo, info_of, plain_etag, quoted_etag, readable
-from resources.store.retry import with_retries
+from resources.objects.latency import LATENCY
+from resources.objects.values import Fetched, ObjectInfo, info_of, plain_etag, quoted_etag, readable
+
+# << Another try, with full jitter, for failures that another try can cure.
+# <<
+# << The library's own retries are switched off: they end where the response headers arrive, so a
+# << connection lost
+# << in the middle of a body would fail the object. Here the whole operation is the unit.
+
+FIRST_DELAY_S = 0.1
+LONGEST_DELAY_S = 5.0
+
+Result = TypeVar("Result")
+
+
+def delay_bound(attempt: int) -> float:
+    """The longest pause after failed attempt 1, 2, 3…
+
+    >>> [delay_bound(n) for n in (1, 2, 3, 9)]
+    [0.1, 0.2, 0.4, 5.0]
+    """
+    return min(LONGEST_DELAY_S, FIRST_DELAY_S * 2.0 ** (attempt - 1))
+
+
+def with_retries(
+    call: Callable[[int], Result], max_retries: int, sleep: Callable[[float], None] = time.sleep
+) -> Result:
+    """`call(attempt)` until it succeeds, fails for good, or has been tried 1 + `max_retries` times."""
+    for attempt in range(1, max_retries + 1):
+        try:
+            return call(attempt)
+        except UnavailableError:
+            sleep(random.uniform(0, delay_bound(attempt)))  # noqa: S311 - spreads load, protects nothing
+    return call(max_retries + 1)
+
 
 FETCH_CHUNK = 8 * 1024 * 1024
 LIST_CHUNK = 1000
 DELETE_CHUNK = 1000
-
-Result = TypeVar("Result")
 
 
 class ObjectStore:
@@ -46,7 +78,7 @@ class ObjectStore:
         self._max_retries = 0 if scheme_of(url) == "file" else max_retries
 
     def __reduce__(self) -> tuple[Callable[..., ObjectStore], tuple[str, str]]:
-        from resources.object_store import reopen_store
+        from resources.objects.store import reopen_store
 
         return reopen_store, (self.url, self.credentials_ref)
 
