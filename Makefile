@@ -25,7 +25,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(SYNC) || { echo "trying again with this system's certificates"; $(SYNC) --system-certs; }
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@echo "compiling decoders and query functions (two minutes or so, once per version)"
-	@$(BIN)/python -m lakerunner_assets.warm
+	@$(BIN)/python -m lakerunner_assets.warmup
 	@$(BIN)/python -m lakerunner_query.warmup
 	@touch $@
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 import psycopg
 
 from benchmarks.chaos_stack import hurry
-from lakerunner_assets.compacted.due import Scope, due_now
-from lakerunner_assets.compacted.held import held
+from lakerunner_assets.compacted.due import Scope, due_now, held
 from lakerunner_cli.accounts import open_desk
 from resources.index.types import BatchKind
 from resources.lake.frequency import DAY

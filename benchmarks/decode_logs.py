@@ -22,12 +22,11 @@ from typing import Any
 import pyarrow as pa
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from lakerunner_assets.decode import door
-from lakerunner_assets.decode.door import Request
+from lakerunner_assets.decode import dispatch
+from lakerunner_assets.decode.dispatch import Place, Request
 from lakerunner_assets.decode.payload import open_payload
-from lakerunner_assets.decode.result import Place
+from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.logs import write_log_segment
-from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_assets.signals.logs import LOGS
 from resources.lake.options import DecodeOptions
 
@@ -93,7 +92,7 @@ def _record(record: Any, time_ns: int, rng: random.Random) -> None:
 def decode(payload: bytes) -> list[pa.Table]:
     request = Request("object", Place(1, 0, START_NS), DecodeOptions(), 1 << 27)
     with open_payload(payload, 1 << 31) as opened:
-        return [piece.table for piece in door.decode(opened, request, LOGS.decoders())]
+        return [piece.table for piece in dispatch.decode(opened, request, LOGS.decoders())]
 
 
 def to_segment(payload: bytes, path: Path) -> WrittenSegment:

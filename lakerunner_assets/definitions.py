@@ -25,11 +25,10 @@ from resources.settings import Settings
 from sensors.freshness import freshness_sensor
 from sensors.ingest import ingest_sensor
 from sensors.lineage import lineage_sensor
-from sensors.listing import listing_job_name
 from sensors.outbox import outbox_sensor
 from sensors.planner import planner_sensor
+from sensors.raw_listing import listing_job_name, listing_schedule
 from sensors.reconciler import reconciler_sensor
-from sensors.schedules import listing_schedule
 from sensors.sweeping import sweeping_sensor
 from sensors.wakeup import wake_up_sensor
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lakerunner_assets.answers import ObjectAnswer, SegmentAnswer
+from lakerunner_assets.task_results import ObjectAnswer, SegmentAnswer
 from resources.index.types import Claim, ObjectDone, ObjectFailed, OutboxMessage, Publication, Segment
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
+from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from resources.lake.layout import Signal
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakerunner_assets.decode.door import Decoders
+    from lakerunner_assets.decode.dispatch import Decoders
 
 
 class Write(Protocol):

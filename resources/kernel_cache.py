@@ -17,7 +17,7 @@ from pathlib import Path
 from resources.settings import Settings
 
 MARK = "complete"
-WARMING = "lakerunner_assets.warm"
+WARMING = "lakerunner_assets.warmup"
 """The module that uses every kernel: its sources are all there are."""
 
 _ROOT = Path(__file__).resolve().parents[1]

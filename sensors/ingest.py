@@ -5,8 +5,10 @@ batch rows alone, so a crash anywhere leaves them for the next tick. Kafka being
 and stops nothing: the reconciler requests what is due.
 """
 
+from __future__ import annotations
+
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import dagster as dg
@@ -17,13 +19,80 @@ from lakerunner_assets.keys import Tier, asset_key
 from lakerunner_assets.partitions import in_window, partition_key
 from resources.bindings import Lakerunner
 from resources.index.contract import PipelineIndex
-from resources.index.types import BatchPlan, IntakeResult, ObjectNotice, PendingObject
-from resources.lake.layout import Signal
+from resources.index.types import (
+    BatchPlan,
+    DeadLetter,
+    Intake,
+    IntakeResult,
+    ObjectNotice,
+    PendingObject,
+    TopicOffset,
+)
+from resources.kafka.reader import Message
+from resources.lake.layout import IgnoredKeyError, InvalidKeyError, Signal
+from resources.notifications.announced import MalformedMessageError
+from resources.notifications.references import (
+    Registry,
+    UnknownBucketError,
+    UnknownOrganisationError,
+    decode_message,
+    resolve,
+)
 from resources.settings import Settings
-from sensors.intake import arrivals, sort_messages
-from sensors.listing import DROPPED_HOURS, listing_requests
 from sensors.quotas import WINDOW_S, Quotas, messages_to_read, quotas
+from sensors.raw_listing import DROPPED_HOURS, listing_requests
 from sensors.requests import cook_requests
+
+# << From Kafka messages to an `Intake`: a message becomes a notice, a dead letter, or is known to be nothing.
+# <<
+# << Pure: the registry says what exists, the result says what to write. Only keys that are deliberately not
+# << telemetry (folders, our own segments) leave no trace.
+
+MAX_REASON = 4000
+
+
+def sort_messages(
+    cluster: str, messages: Sequence[Message], offsets: Sequence[TopicOffset], registry: Registry
+) -> Intake:
+    """One transaction's worth of effects. A record that is refused keeps its message, not its neighbours."""
+    notices: list[ObjectNotice] = []
+    dead: list[DeadLetter] = []
+    for message in messages:
+        found, refused = _sorted(message, registry)
+        notices += found
+        if refused:
+            dead.append(_dead(message, "; ".join(refused)[:MAX_REASON]))
+    return Intake(cluster, tuple(notices), tuple(dead), tuple(offsets))
+
+
+def arrivals(notices: Iterable[ObjectNotice]) -> dict[tuple[str, Signal, int], list[ObjectNotice]]:
+    """Newly registered objects by (organisation, signal, arrival hour), for Dagster's log."""
+    found: dict[tuple[str, Signal, int], list[ObjectNotice]] = {}
+    for notice in notices:
+        found.setdefault((notice.org, notice.signal, notice.arrival_hour_ns), []).append(notice)
+    return found
+
+
+def _sorted(message: Message, registry: Registry) -> tuple[list[ObjectNotice], list[str]]:
+    """What a message announces, and why some of it cannot be placed."""
+    try:
+        records = decode_message(message.value, message.timestamp_ms * 1_000_000)
+    except MalformedMessageError as error:
+        return [], [str(error)]
+    found: list[ObjectNotice] = []
+    refused: list[str] = []
+    for record in records:
+        try:
+            found.append(resolve(record, registry))
+        except IgnoredKeyError:
+            continue
+        except (InvalidKeyError, UnknownBucketError, UnknownOrganisationError) as error:
+            refused.append(str(error))
+    return found, refused
+
+
+def _dead(message: Message, reason: str) -> DeadLetter:
+    return DeadLetter("kafka", reason, message.value, message.topic, message.partition, message.offset)
 
 
 def ingest_sensor(

@@ -1,19 +1,126 @@
-"""The guarantee behind the fast path: whatever the tables say is due is requested, whoever forgot about it.
+"""Rollups that lineage forgot: events are lost when a run dies, or when an hour has no partition any more.
 
-Needs only Postgres. Releases the claims of dead holders, plans batches for pending objects, requests runs for
-them and for rollups that have been due for too long.
+The index knows what is due. One request per organisation and stretch of neighbouring partitions, a few per
+tick, and none while runs of an earlier tick are under way.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+from lakerunner_assets.keys import DAY_ROLLUP_JOB, LINEAGE_TAG, ROLLUP_JOB
+from lakerunner_assets.partitions import day_in_window, day_partition_key, in_window, partition_key
 from lakerunner_assets.signals import SIGNALS
 from resources.bindings import Lakerunner
+from resources.index.contract import PipelineIndex
+from resources.index.types import DuePartition
+from resources.lake.frequency import DAY, ROLLUPS
+from resources.lake.layout import Signal
+from resources.lake.timecut import DAY_NS, HOUR_NS
+from resources.settings import Settings
 from sensors.ingest import plan_batches
-from sensors.overdue import overdue_requests
-from sensors.requests import cook_requests
+from sensors.requests import WAITING, cook_requests
+
+OVERDUE_TAG = "lakerunner/overdue"
+MAX_REQUESTS = 4
+MAX_STRETCH = 48
+PATIENCE = 5
+"""Times the usual wait; a run of lineage that died is no reason to wait for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Neighbouring partitions of one organisation."""
+
+    org: str
+    first_ns: int
+    last_ns: int
+
+
+def stretches(partitions: Sequence[tuple[str, int]], width_ns: int) -> list[Stretch]:
+    """As few as possible, none with more than `MAX_STRETCH` partitions.
+
+    >>> stretches([("b", 0), ("a", 0), ("a", 10), ("a", 30)], 10)
+    [Stretch(org='a', first_ns=0, last_ns=10), Stretch(org='a', first_ns=30, last_ns=30), \
+Stretch(org='b', first_ns=0, last_ns=0)]
+    """
+    found: list[Stretch] = []
+    for org, start in sorted(set(partitions)):
+        newest = found[-1] if found else None
+        if (
+            newest is not None
+            and newest.org == org
+            and start - newest.last_ns == width_ns
+            and start - newest.first_ns < MAX_STRETCH * width_ns
+        ):
+            found[-1] = Stretch(org, newest.first_ns, start)
+        else:
+            found.append(Stretch(org, start, start))
+    return found
+
+
+def overdue_requests(
+    index: PipelineIndex, instance: dg.DagsterInstance, settings: Settings
+) -> list[dg.RunRequest]:
+    """For hours first: days are built from them. Lineage gets more time while runs of it are under way."""
+    now = time.time_ns()
+    waited_s = settings.rollup_overdue_s * (PATIENCE if _lineage_works(instance) else 1)
+    orgs = set(instance.get_dynamic_partitions("org"))
+    requests: list[dg.RunRequest] = []
+    if not _under_way(instance, ROLLUP_JOB):
+        hours = [d for d in _due(index, waited_s, days=False) if in_window(d.start_ns, settings.horizon, now)]
+        requests += _requests(ROLLUP_JOB, [d for d in hours if d.org in orgs], HOUR_NS)
+    if not requests and not _under_way(instance, DAY_ROLLUP_JOB):
+        days = [
+            d
+            for d in _due(index, waited_s, days=True)
+            if d.start_ns + DAY_NS <= now and day_in_window(d.start_ns, settings.horizon, now)
+        ]
+        requests += _requests(DAY_ROLLUP_JOB, [d for d in days if d.org in orgs], DAY_NS)
+    return requests
+
+
+def _due(index: PipelineIndex, waited_s: float, *, days: bool) -> Iterator[DuePartition]:
+    for rollup in ROLLUPS:
+        if (rollup.frequency_ms == DAY) == days:
+            yield from index.due_partitions(Signal.METRICS, rollup.frequency_ms, waited_s)
+
+
+def _requests(job: str, due: Sequence[DuePartition], width_ns: int) -> list[dg.RunRequest]:
+    spell = day_partition_key if width_ns == DAY_NS else partition_key
+    return [
+        dg.RunRequest(
+            job_name=job,
+            tags={
+                OVERDUE_TAG: "true",
+                "dagster/asset_partition_range_start": spell(each.org, each.first_ns),
+                "dagster/asset_partition_range_end": spell(each.org, each.last_ns),
+            },
+        )
+        for each in stretches([(d.org, d.start_ns) for d in due], width_ns)[:MAX_REQUESTS]
+    ]
+
+
+def _under_way(instance: dg.DagsterInstance, job: str) -> bool:
+    wanted = dg.RunsFilter(job_name=job, statuses=[*WAITING, dg.DagsterRunStatus.STARTED])
+    return bool(instance.get_runs(filters=wanted, limit=1))
+
+
+def _lineage_works(instance: dg.DagsterInstance) -> bool:
+    wanted = dg.RunsFilter(tags={LINEAGE_TAG: "true"}, statuses=[*WAITING, dg.DagsterRunStatus.STARTED])
+    return bool(instance.get_runs(filters=wanted, limit=1))
+
+
+# << The guarantee behind the fast path: whatever the tables say is due is requested, whoever forgot about it.
+# <<
+# << Needs only Postgres. Releases the claims of dead holders, plans batches for pending objects,
+# << requests runs for
+# << them and for rollups that have been due for too long.
 
 INTERVAL_S = 10
 OVERDUE_S = 20.0

@@ -17,8 +17,8 @@ from resources.index.types import DeadLetter, Intake
 from resources.kafka.reader import KafkaUnavailableError, Message, read_batch
 from resources.lake.layout import Signal
 from resources.settings import Settings
-from sensors.overdue import overdue_requests
 from sensors.planner import LastRequest, look
+from sensors.reconciler import overdue_requests
 
 INTERVAL_S = 10
 MAX_NOTICES = 2000

@@ -12,12 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakerunner_assets.cooked.ingest import Report, cook_claims
 from lakerunner_assets.cooked.plan import plan_all_now
 from lakerunner_assets.cooked.rebuild import rebuild
-from lakerunner_assets.heartbeat import Heartbeat
-from lakerunner_assets.kitchen import Kitchen
+from lakerunner_assets.cooked.run import Report, cook_claims
 from lakerunner_assets.publish import HourChange
+from lakerunner_assets.run_context import Heartbeat, Kitchen
 from resources.index.memory import MemoryIndex
 from resources.index.types import BatchKind, Intake, ObjectNotice, Segment, SegmentQuery, StorageProfile
 from resources.lake.layout import Signal

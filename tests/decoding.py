@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakerunner_assets.decode.door import Request, decode
+from lakerunner_assets.decode.dispatch import Decoded, Place, Request, decode
 from lakerunner_assets.decode.otlp import logs
 from lakerunner_assets.decode.payload import open_payload
-from lakerunner_assets.decode.result import Decoded, Place
 from lakerunner_assets.signals import SIGNALS
 from resources.lake.layout import Signal
 from resources.lake.options import DecodeOptions

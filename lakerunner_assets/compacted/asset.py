@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from lakerunner_assets.heartbeat import Heartbeat, beating
 from lakerunner_assets.keys import LINEAGE_TAG, MODE_TAG, Tier, asset_key
 from lakerunner_assets.partitions import in_window, org_hours, parse_partition_key, partition_key
+from lakerunner_assets.run_context import Heartbeat, beating
 from lakerunner_assets.spec import SignalSpec
 from resources.bindings import Lakerunner
 
@@ -79,7 +79,7 @@ def _compact(
 ) -> Events:
     from lakerunner_assets.compacted.report import Report
     from lakerunner_assets.compacted.run import compact
-    from lakerunner_assets.kitchen import Kitchen
+    from lakerunner_assets.run_context import Kitchen
 
     report = Report()
     kitchen = Kitchen(

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from lakerunner_assets.compacted.policy import Merge
 from lakerunner_assets.compacted.run import Job, answers, claim_merge, publish_merge
-from lakerunner_assets.kitchen import Kitchen, abandon
+from lakerunner_assets.run_context import Kitchen, abandon
 from lakerunner_assets.segments.merge.request import Window
 from resources.index.types import BatchKind, LiveSegment, PublishConflictError, Segment
 from resources.lake.frequency import DAY

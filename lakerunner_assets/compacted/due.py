@@ -5,10 +5,10 @@ The planner sensor and the runs it requests look through the same two functions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakerunner_assets.compacted.held import held
 from lakerunner_assets.compacted.plan import plan_merges
 from lakerunner_assets.compacted.policy import Merge, Plans, Policy, day_of
 from resources.index.contract import PipelineIndex
@@ -17,6 +17,35 @@ from resources.lake.frequency import DAY, ROLLUPS
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
 from resources.settings import Settings
+
+# << Segments that could not be merged, left alone for a while: retrying them at once would be a hot loop.
+# <<
+# << Kept among the gauges, where the next run and the planner see them, and a person too:
+# <<
+# <<     lakerunner_compact_held_until_seconds{signal="logs",segment="8f…"} 1767225600
+
+HELD_S = 3600.0
+_NAME = "lakerunner_compact_held_until_seconds"
+_PATTERN = re.compile(rf'^{_NAME}{{signal="([a-z]+)",segment="([0-9a-f]+)"}}$')
+
+
+def hold(index: PipelineIndex, signal: Signal, segment_ids: Iterable[str], now_s: float) -> None:
+    index.set_gauges({_gauge(signal, segment_id): now_s + HELD_S for segment_id in segment_ids})
+
+
+def held(index: PipelineIndex, signal: Signal, now_s: float) -> frozenset[str]:
+    """Segments of the signal that are not to be touched now."""
+    found: set[str] = set()
+    for name, until in index.counters().items():
+        match = _PATTERN.match(name)
+        if match and match[1] == signal.value and until > now_s:
+            found.add(match[2])
+    return frozenset(found)
+
+
+def _gauge(signal: Signal, segment_id: str) -> str:
+    return f'{_NAME}{{signal="{signal.value}",segment="{segment_id}"}}'
+
 
 Hours = Mapping[str, frozenset[int]]
 """By organisation."""

@@ -11,8 +11,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakerunner_assets.compacted.policy import Merge, Plans, Policy, day_of, month_of
-from lakerunner_assets.compacted.rules import Choice, closing_choices, open_choices
+from lakerunner_assets.compacted.policy import (
+    Choice,
+    Merge,
+    Plans,
+    Policy,
+    closing_choices,
+    day_of,
+    month_of,
+    open_choices,
+)
 from resources.index.types import BatchKind, DuePartition, LiveSegment
 from resources.lake.frequency import BY_FREQUENCY, CARDINALITY_DATASET, DAY
 from resources.lake.layout import Signal

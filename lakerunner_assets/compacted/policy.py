@@ -1,14 +1,26 @@
-"""The values of merge planning: how much, how long, and what came of it."""
+"""Which segments of one group go together: pure rules over sizes.
+
+An hour that still grows is merged for two reasons only, so that a row is rewritten about once: enough bytes
+for a full segment, or too many files of one size. An hour that is over ends with at most as many segments as
+its bytes need and one more; the largest is left out where that is enough.
+
+    over, target 1 GB:  1 1 1 … 1 (84 of them), 32, 64 MB   →   merge 84 and 32, leave 64
+    late, 1 settled:    1, 3, 700 MB                        →   merge 1 and 3, leave 700
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from resources.index.types import BatchKind, LiveSegment
 from resources.lake.layout import Signal
 from resources.lake.timecut import DAY_NS, SECOND_NS, from_datetime, to_datetime
 from resources.settings import Settings
+
+# << The values of merge planning: how much, how long, and what came of it.
 
 MIB = 1 << 20
 QUIET_S = 900
@@ -100,3 +112,126 @@ def month_of(start_ns: int) -> tuple[int, int]:
     following = (first + dt.timedelta(days=32)).replace(day=1)
     start = from_datetime(first)
     return start, from_datetime(following) - start
+
+
+MIN_INPUTS, MAX_INPUTS = 8, 64
+"""Of a merge in an hour that still grows."""
+CLOSING_INPUTS = 256
+"""Two passes over the small segments of an hour would cost more than many open files."""
+MAX_PATIENCE = 4
+FIRST_TIME, AGAIN = 0.5, 4.0
+"""How much more than what has to be merged is taken along, as a multiple of it.
+
+The first time little: what is large was merged in the open hour, and once more is enough for late rows that
+may never come. When they do, one large segment beside the small ones makes all further ones cheap.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    inputs: tuple[LiveSegment, ...]
+    reason: str
+
+
+def open_choices(segments: Iterable[LiveSegment], policy: Policy) -> list[Choice]:
+    """For a window that still grows."""
+    small = _small(segments, policy)
+    chosen = _filling(small, policy)
+    taken = {segment.segment_id for choice in chosen for segment in choice.inputs}
+    return chosen + _crowded([s for s in small if s.segment_id not in taken], policy)
+
+
+def closing_choices(segments: Sequence[LiveSegment], policy: Policy) -> list[Choice]:
+    """For a window that is over; none when it has no more segments than it may."""
+    small = _small(segments, policy)
+    limit = allowed(small, policy)
+    if len(small) <= limit:
+        return []
+    along = AGAIN if any(segment.settled for segment in segments) else FIRST_TIME
+    prefix = small[: _prefix(small, limit, along, policy)]
+    reason = f"over: {len(small)} small segments, at most {limit} may stay"
+    return [Choice(tuple(b), reason) for b in _bins(prefix, policy) if len(b) > 1]
+
+
+def allowed(small: Sequence[LiveSegment], policy: Policy) -> int:
+    """How many segments that are not full a window that is over may have."""
+    return -(-sum(segment.bytes for segment in small) // policy.target_bytes) + 1
+
+
+def _small(segments: Iterable[LiveSegment], policy: Policy) -> list[LiveSegment]:
+    found = [segment for segment in segments if segment.bytes < policy.full_bytes]
+    return sorted(found, key=lambda s: (s.bytes, s.segment_id))
+
+
+def _classes(policy: Policy) -> tuple[int, ...]:
+    """Upper bounds of the sizes that are merged with each other."""
+    return tuple(min(bound, policy.full_bytes) for bound in (8 * MIB, 64 * MIB, policy.full_bytes))
+
+
+def _filling(small: list[LiveSegment], policy: Policy) -> list[Choice]:
+    """Full segments, from the largest that are small; rows in them are never rewritten here again."""
+    found: list[Choice] = []
+    for bound in reversed(_classes(policy)):
+        while True:
+            taken = {segment.segment_id for choice in found for segment in choice.inputs}
+            left = [s for s in reversed(small) if s.bytes < bound and s.segment_id not in taken]
+            inputs = _first(left, MAX_INPUTS, policy.merge_bytes)
+            size = sum(segment.bytes for segment in inputs)
+            if len(inputs) < MIN_INPUTS or size < policy.target_bytes * 3 // 4:
+                break
+            found.append(Choice(tuple(inputs), f"{len(inputs)} segments fill one"))
+    return found
+
+
+def _crowded(small: Sequence[LiveSegment], policy: Policy) -> list[Choice]:
+    """Too many of one size and level. The more was merged before, the later: closing rewrites it anyway."""
+    groups: dict[tuple[int, int], list[LiveSegment]] = defaultdict(list)
+    for segment in small:
+        size = sum(segment.bytes >= bound for bound in _classes(policy))
+        groups[segment.level, size].append(segment)
+    merged = sum(segment.level > 0 for segment in small)
+    found: list[Choice] = []
+    for (level, _), group in sorted(groups.items()):
+        crowd = MAX_INPUTS if level else policy.files * min(1 + merged, MAX_PATIENCE)
+        left: Sequence[LiveSegment] = group if len(group) >= crowd else ()
+        while len(left) >= policy.files:
+            inputs = _first(left, MAX_INPUTS, policy.merge_bytes)
+            left = left[len(inputs) :]
+            if len(inputs) >= MIN_INPUTS:
+                found.append(Choice(tuple(inputs), f"{len(group)} segments of one size and level {level}"))
+    return found
+
+
+def _first(segments: Sequence[LiveSegment], count: int, max_bytes: int) -> list[LiveSegment]:
+    chosen: list[LiveSegment] = []
+    size = 0
+    for segment in segments[:count]:
+        size += segment.bytes
+        if size > max_bytes:
+            break
+        chosen.append(segment)
+    return chosen
+
+
+def _prefix(small: Sequence[LiveSegment], limit: int, along: float, policy: Policy) -> int:
+    """How many of the smallest have to go together, and then those that cost little beside them."""
+    bins, count, room, size = 0, 0, -1, 0
+    for number, segment in enumerate(small, 1):
+        if segment.bytes > room or count == CLOSING_INPUTS:
+            bins, count, room = bins + 1, 0, policy.merge_bytes
+        count, room, size = count + 1, room - segment.bytes, size + segment.bytes
+        following = small[number].bytes if number < len(small) else None
+        enough = number > 1 and len(small) - number + bins <= limit
+        if enough and (following is None or following > along * size):
+            return number
+    return len(small)
+
+
+def _bins(segments: Sequence[LiveSegment], policy: Policy) -> list[list[LiveSegment]]:
+    """In order of size, each as large as one merge may be."""
+    bins: list[list[LiveSegment]] = []
+    left = segments
+    while left:
+        bins.append(_first(left, CLOSING_INPUTS, policy.merge_bytes))
+        left = left[len(bins[-1]) :]
+    return bins

@@ -10,12 +10,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lakerunner_assets.answers import Fault
-from lakerunner_assets.compacted.due import Scope, due_now
-from lakerunner_assets.compacted.held import hold
+from lakerunner_assets.compacted.due import Scope, due_now, hold
 from lakerunner_assets.compacted.policy import Merge
-from lakerunner_assets.compacted.publication import merged_publication
-from lakerunner_assets.compacted.report import Report
+from lakerunner_assets.compacted.report import Report, merged_publication
 from lakerunner_assets.compacted.task import compact as compact_task
 from lakerunner_assets.compacted.units import (
     MergeAnswer,
@@ -26,9 +23,10 @@ from lakerunner_assets.compacted.units import (
     job_tag,
     merge_kind,
 )
-from lakerunner_assets.kitchen import Kitchen, abandon
 from lakerunner_assets.publish import UnbalancedError
+from lakerunner_assets.run_context import Kitchen, abandon
 from lakerunner_assets.segments.merge.request import Window
+from lakerunner_assets.task_results import Fault
 from resources.index.types import BatchPlan, Claim, PublishConflictError, Segment
 from resources.lake.layout import Signal
 from resources.spark import TaskCrashError

@@ -9,7 +9,6 @@ import tempfile
 import time
 from pathlib import Path
 
-from lakerunner_assets.answers import Fault, SegmentAnswer
 from lakerunner_assets.compacted.units import (
     MergeAnswer,
     MergeUnit,
@@ -22,6 +21,7 @@ from lakerunner_assets.compacted.units import (
 )
 from lakerunner_assets.lake_files import put_segment
 from lakerunner_assets.segments.merge.request import Merged, MergedSegment, MergeRequest, SourceError, Window
+from lakerunner_assets.task_results import Fault, SegmentAnswer
 from resources.objects.client import ObjectStore
 from resources.objects.errors import NotFoundError, StoreError
 from resources.objects.store import open_store

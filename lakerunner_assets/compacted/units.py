@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import msgspec
 import xxhash
 
-from lakerunner_assets.answers import Fault, SegmentAnswer
 from lakerunner_assets.segments.merge.request import MergeKind, Window
+from lakerunner_assets.task_results import Fault, SegmentAnswer
 from resources.index.types import Claim
 from resources.lake.layout import Signal, segment_key
 from resources.lake.timecut import HOUR_NS, hour_of_day

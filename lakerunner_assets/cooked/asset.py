@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from lakerunner_assets.heartbeat import Heartbeat, beating
 from lakerunner_assets.keys import MODE_TAG, Tier, asset_key
 from lakerunner_assets.partitions import in_window, org_hours, parse_partition_key, partition_key
 from lakerunner_assets.publish import HourChange
+from lakerunner_assets.run_context import Heartbeat, beating
 from lakerunner_assets.spec import SignalSpec
 from resources.bindings import Lakerunner
 
 if TYPE_CHECKING:
-    from lakerunner_assets.cooked.ingest import Report
-    from lakerunner_assets.kitchen import Kitchen
+    from lakerunner_assets.cooked.run import Report
+    from lakerunner_assets.run_context import Kitchen
 
 INGEST = "ingest"
 ALLOW_LOSS_TAG = "lakerunner/allow_loss"
@@ -62,7 +62,7 @@ def cooked_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
 def _ingest(
     context: dg.AssetExecutionContext, lakerunner: Lakerunner, spec: SignalSpec, heart: Heartbeat
 ) -> Events:
-    from lakerunner_assets.cooked.ingest import Report, cook_due
+    from lakerunner_assets.cooked.run import Report, cook_due
 
     report = Report()
     for change in cook_due(_kitchen(context, lakerunner, heart), spec.signal, report):
@@ -78,8 +78,8 @@ def _ingest(
 def _rebuild(
     context: dg.AssetExecutionContext, lakerunner: Lakerunner, spec: SignalSpec, heart: Heartbeat
 ) -> Events:
-    from lakerunner_assets.cooked.ingest import Report
     from lakerunner_assets.cooked.rebuild import rebuild
+    from lakerunner_assets.cooked.run import Report
 
     if not context.has_partition_key and not context.has_partition_key_range:
         raise dg.Failure(f"choose partitions to rebuild, or start the run with the tag {MODE_TAG}={INGEST}")
@@ -101,7 +101,7 @@ def _note(context: dg.AssetExecutionContext, change: HourChange, hours: set[int]
 
 
 def _kitchen(context: dg.AssetExecutionContext, lakerunner: Lakerunner, heart: Heartbeat) -> "Kitchen":
-    from lakerunner_assets.kitchen import Kitchen
+    from lakerunner_assets.run_context import Kitchen
 
     return Kitchen(
         lakerunner.index, lakerunner.spark_tasks(), lakerunner.settings, heart, context.log.warning

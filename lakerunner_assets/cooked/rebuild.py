@@ -11,14 +11,14 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from lakerunner_assets.answers import Answer, Fault, ObjectAnswer
 from lakerunner_assets.compacted.carve import carve, exactly
-from lakerunner_assets.cooked.ingest import Report, cook_claims, surroundings
 from lakerunner_assets.cooked.plan import plan_all_now, plan_rebuild_units
+from lakerunner_assets.cooked.run import Report, cook_claims, surroundings
 from lakerunner_assets.cooked.task import cook
 from lakerunner_assets.cooked.units import decode_answer, encode
-from lakerunner_assets.kitchen import Kitchen, abandon
 from lakerunner_assets.publish import HourChange, changes, rebuilt_publication
+from lakerunner_assets.run_context import Kitchen, abandon
+from lakerunner_assets.task_results import Answer, Fault, ObjectAnswer
 from resources.index.types import (
     BatchKind,
     BatchPlan,

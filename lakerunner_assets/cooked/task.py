@@ -17,19 +17,17 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from lakerunner_assets.answers import Answer, Fault, ObjectAnswer, SegmentAnswer
-from lakerunner_assets.cooked.buffers import HourBuffers
 from lakerunner_assets.cooked.download import Download, download
-from lakerunner_assets.cooked.split import split_rows
+from lakerunner_assets.cooked.split import HourBuffers, split_rows
 from lakerunner_assets.cooked.units import Target, Unit, UnitObject, decode_unit, encode, segment_id
-from lakerunner_assets.decode.door import Request, decode
+from lakerunner_assets.decode.dispatch import Decoded, Place, Request, decode
 from lakerunner_assets.decode.errors import DecodeError
 from lakerunner_assets.decode.payload import open_payload
-from lakerunner_assets.decode.result import Decoded, Place
 from lakerunner_assets.lake_files import put_segment
-from lakerunner_assets.segments.written import SegmentIdentity
+from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.signals import SIGNALS
 from lakerunner_assets.spec import SignalSpec
+from lakerunner_assets.task_results import Answer, Fault, ObjectAnswer, SegmentAnswer
 from resources.lake.layout import hourly_segment_key
 from resources.lake.timecut import HOUR_NS, from_datetime
 from resources.objects.client import ObjectStore

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 import xxhash
 
-from lakerunner_assets.answers import Answer
+from lakerunner_assets.task_results import Answer
 from resources.lake.layout import Signal
 from resources.lake.options import DecodeOptions
 

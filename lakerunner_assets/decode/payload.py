@@ -1,7 +1,8 @@
-"""The bytes of a raw object, out of their envelope, without ever holding all of a large one in memory.
+"""Opens gzip and zstd envelopes, recognised by content because names lie.
 
-A small payload lies in memory and is handed out as it is. A large one lies in a temporary file and is read
-in windows, so a task's memory depends on the window and not on the object.
+Decompression is bounded: a small object that unfolds into more than `max_bytes` is refused before that
+much memory or disk is taken. A stream that ends early or is damaged says where, so that it can be told from a
+valid short one.
 """
 
 from __future__ import annotations
@@ -9,13 +10,119 @@ from __future__ import annotations
 import io
 import os
 import tempfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
-from lakerunner_assets.decode.compression import copy_plain, decompress, sniff
-from lakerunner_assets.decode.errors import EmptyObjectError, TooLargeError
+import zstandard
+from isal import igzip
+from isal.igzip_lib import IsalError
+
+from lakerunner_assets.decode.errors import EmptyObjectError, MalformedError, TooLargeError
+
+GZIP_MAGIC = b"\x1f\x8b\x08"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_CHUNK = 1 << 20
+_ZSTD_INPUT = 4096
+"""Compressed bytes opened at a time: four of them may stand for a block of 128 KiB."""
+_DAMAGED: tuple[type[Exception], ...] = (
+    EOFError,
+    OSError,
+    zlib.error,
+    cast("type[Exception]", IsalError),  # isal's stub calls the class an instance
+    zstandard.ZstdError,
+)
+
+
+def sniff(data: bytes) -> str:
+    """`gzip`, `zstd` or `plain`, from the first bytes.
+
+    >>> sniff(b"\\x1f\\x8b\\x08 and more"), sniff(b"{}")
+    ('gzip', 'plain')
+    """
+    if data.startswith(GZIP_MAGIC):
+        return "gzip"
+    return "zstd" if data.startswith(ZSTD_MAGIC) else "plain"
+
+
+def decompress(data: bytes, max_bytes: int) -> bytes:
+    """The payload of `data`, at most `max_bytes` of it."""
+    if not data:
+        raise EmptyObjectError(0, "empty object")
+    kind = sniff(data)
+    if kind != "plain":
+        return b"".join(_chunks(io.BytesIO(data), kind, max_bytes))
+    if len(data) > max_bytes:
+        raise TooLargeError(max_bytes, f"object of {len(data)} bytes is larger than the limit of {max_bytes}")
+    return data
+
+
+def copy_plain(source: IO[bytes], kind: str, target: IO[bytes], max_bytes: int) -> None:
+    """Unfold an envelope into a file, a chunk at a time."""
+    for chunk in _chunks(source, kind, max_bytes):
+        target.write(chunk)
+    target.flush()
+
+
+def _chunks(source: IO[bytes], kind: str, max_bytes: int) -> Iterator[bytes]:
+    done = 0
+    parts = {"gzip": _gunzipped, "zstd": _unzstd, "plain": _plain}[kind](source)
+    while True:
+        try:
+            part = next(parts, b"")
+        except _DAMAGED as error:
+            raise MalformedError(
+                done, f"{kind} stream is damaged or truncated after {done} bytes: {error}"
+            ) from error
+        if not part:
+            return
+        done += len(part)
+        if done > max_bytes:
+            raise TooLargeError(
+                max_bytes, f"{kind} object unfolds to more than the limit of {max_bytes} bytes"
+            )
+        yield part
+
+
+def _plain(source: IO[bytes]) -> Iterator[bytes]:
+    return iter(lambda: source.read(_CHUNK), b"")
+
+
+def _gunzipped(source: IO[bytes]) -> Iterator[bytes]:
+    stream = igzip.GzipFile(fileobj=source, mode="rb")
+    read = cast("Callable[[int], bytes]", stream.read)
+    return iter(lambda: read(_CHUNK), b"")
+
+
+def _unzstd(source: IO[bytes]) -> Iterator[bytes]:
+    """Frame by frame: concatenated frames are one payload, as with gzip members.
+
+    The library's stream reader hands out what it has at a premature end; the frame decoder sees the end.
+    """
+    rest = source.read(_ZSTD_INPUT)
+    while rest:
+        decoder = zstandard.ZstdDecompressor().decompressobj()
+        while not decoder.eof:
+            if not rest:
+                raise EOFError("truncated: the last frame has no end")
+            yield from _nonempty(decoder.decompress(rest))
+            rest = b"" if decoder.eof else source.read(_ZSTD_INPUT)
+        rest = decoder.unused_data or source.read(_ZSTD_INPUT)
+
+
+def _nonempty(part: bytes) -> Iterator[bytes]:
+    """In pieces, because a megabyte of zeros compressed is a few bytes."""
+    for start in range(0, len(part), _CHUNK):
+        yield part[start : start + _CHUNK]
+
+
+# << The bytes of a raw object, out of their envelope, without ever holding all of a large one in memory.
+# <<
+# << A small payload lies in memory and is handed out as it is. A large one lies in a temporary file and
+# << is read
+# << in windows, so a task's memory depends on the window and not on the object.
 
 IN_MEMORY_BYTES = 64 << 20
 """An envelope smaller than this is opened in memory, if its content is not larger than that either."""

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from lakerunner_assets.heartbeat import beating
 from lakerunner_assets.keys import Tier, asset_key
 from lakerunner_assets.partitions import org_hours, parse_partition_key, partition_key
+from lakerunner_assets.run_context import beating
 from lakerunner_assets.spec import SignalSpec
 from resources.bindings import Lakerunner
 

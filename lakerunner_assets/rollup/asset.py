@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from lakerunner_assets.heartbeat import beating
 from lakerunner_assets.keys import LINEAGE_TAG, Tier, asset_key, rollup_key
 from lakerunner_assets.partitions import (
     day_partition_key,
@@ -23,6 +22,7 @@ from lakerunner_assets.partitions import (
     parse_partition_key,
     partition_key,
 )
+from lakerunner_assets.run_context import beating
 from resources.bindings import Lakerunner
 from resources.lake.frequency import AS_SENT, DAY, Rollup, rollup_of
 from resources.lake.layout import Signal
@@ -74,9 +74,8 @@ def rollup_asset(rollup: Rollup, horizon: str) -> dg.AssetsDefinition:
     def rolled(
         context: dg.AssetExecutionContext, lakerunner: Lakerunner
     ) -> Iterator[dg.MaterializeResult[None]]:
-        from lakerunner_assets.kitchen import Kitchen
-        from lakerunner_assets.rollup.along import with_due
-        from lakerunner_assets.rollup.run import RollReport, by_org, roll_partitions
+        from lakerunner_assets.rollup.run import RollReport, by_org, roll_partitions, with_due
+        from lakerunner_assets.run_context import Kitchen
 
         if not context.has_partition_key and not context.has_partition_key_range:
             raise dg.Failure("choose partitions to roll up")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_assets.segments.encoding import Encodings
-from lakerunner_assets.segments.metric_encoding import ROWS_PER_ENTRY
+from lakerunner_assets.segments.metrics import ROWS_PER_ENTRY
 from resources.lake import rollup_columns as rollup
 
 ALWAYS_DELTA = frozenset(

@@ -7,19 +7,22 @@ once more.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from lakerunner_assets.answers import SegmentAnswer
 from lakerunner_assets.compacted.carve import carve
-from lakerunner_assets.kitchen import Kitchen, abandon
+from lakerunner_assets.partitions import day_in_window, in_window
 from lakerunner_assets.publish import new_segment
 from lakerunner_assets.rollup.plan import Planned, Roll, plan_rolls
 from lakerunner_assets.rollup.task import COLLECTOR, roll
 from lakerunner_assets.rollup.units import RollAnswer, RollFault, RollUnit, decode_answer, encode
+from lakerunner_assets.run_context import Kitchen, abandon
+from lakerunner_assets.task_results import SegmentAnswer
+from resources.index.contract import PipelineIndex
 from resources.index.types import (
     BatchKind,
     BatchPlan,
@@ -29,8 +32,9 @@ from resources.index.types import (
     Publication,
     PublishConflictError,
 )
-from resources.lake.frequency import CARDINALITY_DATASET, Rollup
+from resources.lake.frequency import CARDINALITY_DATASET, DAY, Rollup
 from resources.lake.layout import Signal
+from resources.lake.timecut import DAY_NS
 from resources.spark import SparkUnavailableError, TaskCrashError
 
 MAX_PLANS = 5
@@ -276,3 +280,35 @@ def by_org(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
     for org, start in partitions:
         found[org].append(start)
     return found
+
+
+# << What a run of lineage takes along: due partitions that are not its own.
+# <<
+# << Dagster starts a run for every organisation, one after the other, and starting costs more than
+# << rolling up. So
+# << the first one builds what is due for everybody, and those behind it find little to do.
+
+MOST = 64
+"""Longest due first; a run must come to its end."""
+
+
+def with_due(
+    index: PipelineIndex, rollup: Rollup, own: Mapping[str, Sequence[int]], horizon: str
+) -> dict[str, list[int]]:
+    """The run's own partitions, and behind them what else waits."""
+    now = time.time_ns()
+    waiting = [
+        (due.org, due.start_ns)
+        for due in index.due_partitions(Signal.METRICS, rollup.frequency_ms)
+        if due.start_ns not in own.get(due.org, ()) and _has_partition(rollup, due.start_ns, horizon, now)
+    ]
+    found = {org: list(starts) for org, starts in own.items()}
+    for org, starts in by_org(waiting[:MOST]).items():
+        found.setdefault(org, []).extend(starts)
+    return found
+
+
+def _has_partition(rollup: Rollup, start_ns: int, horizon: str, now_ns: int) -> bool:
+    if rollup.frequency_ms == DAY:
+        return start_ns + DAY_NS <= now_ns and day_in_window(start_ns, horizon, now_ns)
+    return in_window(start_ns, horizon, now_ns)

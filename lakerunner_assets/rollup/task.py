@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakerunner_assets.answers import SegmentAnswer
 from lakerunner_assets.lake_files import fetch_segments, put_segment
 from lakerunner_assets.rollup import cardinality
 from lakerunner_assets.rollup.build import RollupRequest, roll_up
-from lakerunner_assets.rollup.conserved import totals
+from lakerunner_assets.rollup.checks import totals
 from lakerunner_assets.rollup.parts import RolledUp
 from lakerunner_assets.rollup.units import RollAnswer, RollFault, RollUnit, decode_unit, encode, roll_id
-from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
+from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
+from lakerunner_assets.task_results import SegmentAnswer
 from resources.lake import series
 from resources.lake.cardinality import read
 from resources.lake.frequency import AS_SENT, CARDINALITY_DATASET, DAY, HOUR, rollup_of

@@ -8,7 +8,7 @@ from enum import StrEnum
 import msgspec
 import xxhash
 
-from lakerunner_assets.answers import SegmentAnswer
+from lakerunner_assets.task_results import SegmentAnswer
 
 
 class RollFault(StrEnum):

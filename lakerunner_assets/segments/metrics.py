@@ -15,27 +15,149 @@ inputs give equal bytes, so a retried task writes the same object.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakerunner_assets.segments import token_bloom
-from lakerunner_assets.segments.encoding import METRIC_LEVEL
-from lakerunner_assets.segments.file import Content, write_file
+from lakerunner_assets.segments.encoding import METRIC_LEVEL, Encodings
+from lakerunner_assets.segments.file import Content, SegmentIdentity, WrittenSegment, write_file
 from lakerunner_assets.segments.metric_columns import checked, in_order
-from lakerunner_assets.segments.metric_encoding import metric_encodings
-from lakerunner_assets.segments.metric_index import bloom_columns, derived_names, index_terms
 from lakerunner_assets.segments.metric_kernels import FIRST_MS, LAST_MS, ROWS, TID
 from lakerunner_assets.segments.metric_values import SplitValues, split
 from lakerunner_assets.segments.series_order import SeriesRuns, row_groups, row_order, series_runs
 from lakerunner_assets.segments.unify import unify
-from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.lake import series
-from resources.lake.metric_values import VALUE_SQL, VALUE_SQL_KEY
+from resources.lake.metric_values import DOUBLE, SCALED, VALUE_SQL, VALUE_SQL_KEY
 from resources.lake.segment_file import FORMAT_VERSION, METRIC_SORT_ORDER, METRIC_SORT_VERSION, SegmentFacts
+from resources.lake.series import NAME_FIELD, NAME_LABEL
+from resources.lake.streams import Labels
+from resources.lake.terms import terms_of, wildcard
+
+# << How the columns of a metric segment are encoded.
+# <<
+# << Rows are sorted by series and time, so times, ids and scaled values are runs of small deltas, and
+# << whatever
+# << belongs to a series (its id, start time, attributes) is one dictionary entry in a long run.
+
+ALWAYS_DELTA = frozenset({"chq_timestamp", "chq_tsns", "chq_object", "chq_position", SCALED})
+NEVER_DICTIONARY = frozenset({DOUBLE, "chq_hist_sum"})
+"""Doubles of which hardly any repeats."""
+LISTS = {
+    "chq_hist_bounds.list.element": None,
+    "chq_hist_counts.list.element": "DELTA_BINARY_PACKED",
+    "chq_hist_positive_counts.list.element": "DELTA_BINARY_PACKED",
+    "chq_hist_negative_counts.list.element": "DELTA_BINARY_PACKED",
+    "chq_summary_quantiles.list.element.quantile": None,
+    "chq_summary_quantiles.list.element.value": "BYTE_STREAM_SPLIT",
+    "chq_exemplars.list.element.tsns": "DELTA_BINARY_PACKED",
+    "chq_exemplars.list.element.attributes.key_value.key": None,
+    "metric_metadata.key_value.key": None,
+    "metric_metadata.key_value.value": None,
+}
+"""Leaves of nested columns; None: a dictionary (bounds are the same in every point of a series)."""
+ROWS_PER_ENTRY = 4
+"""Fewer rows per distinct value than this do not pay for a dictionary."""
+
+
+def metric_encodings(table: pa.Table) -> Encodings:
+    """A choice for every column of the table, each in one chunk."""
+    dictionary: list[str] = []
+    by_column: dict[str, str] = {}
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if pa.types.is_nested(field.type):
+            for leaf, encoding in LISTS.items():
+                if leaf.startswith(f"{field.name}."):
+                    by_column |= {leaf: encoding} if encoding else {}
+                    dictionary += [] if encoding else [leaf]
+        elif _repeats(field, column.chunk(0)):
+            dictionary.append(field.name)
+        elif pa.types.is_integer(field.type):
+            by_column[field.name] = "DELTA_BINARY_PACKED"
+        elif pa.types.is_floating(field.type):
+            by_column[field.name] = "BYTE_STREAM_SPLIT"
+    return Encodings(tuple(dictionary), by_column)
+
+
+def _repeats(field: pa.Field, column: pa.Array) -> bool:
+    if field.name in ALWAYS_DELTA | NEVER_DICTIONARY or pa.types.is_boolean(field.type):
+        return False
+    if pa.types.is_dictionary(field.type):
+        distinct = len(column.dictionary)
+    elif pa.types.is_integer(field.type) or pa.types.is_floating(field.type):
+        distinct = pc.count_distinct(column).as_py()
+    else:
+        return False
+    return bool(distinct <= max(16, len(column) // ROWS_PER_ENTRY))
+
+
+# << What the index and the token bloom of a metric segment hold.
+# <<
+# << A classic histogram is one row here and many series in PromQL: `x_bucket`, `x_sum`, `x_count`.
+# << Whoever asks
+# << for one of those must find the segment, so derived names are terms like stored ones, and labels that only
+# << derived series have (`le`, `quantile`) stand there by their wildcard.
+
+DERIVED = {"histogram": ("_bucket", "_sum", "_count"), "summary": ("_sum", "_count")}
+DERIVED_LABELS = {"histogram": "le", "summary": "quantile"}
+
+
+def derived_names(table: pa.Table) -> tuple[set[str], set[str]]:
+    """Names and labels that PromQL derives from the rows of the table.
+
+    By type and not by whether there are buckets: a stale marker has none and ends the derived series too.
+    """
+    kinds = table.select(["chq_metric_type", "metric_name"]).group_by(["chq_metric_type", "metric_name"])
+    names: set[str] = set()
+    labels: set[str] = set()
+    for row in kinds.aggregate([]).to_pylist():
+        for suffix in DERIVED.get(row["chq_metric_type"], ()):
+            names.add(row["metric_name"] + suffix)
+            labels.add(DERIVED_LABELS[row["chq_metric_type"]])
+    return names, labels
+
+
+def index_terms(
+    names: Iterable[str], label_sets: Iterable[Labels], derived_labels: Iterable[str]
+) -> tuple[int, ...]:
+    """`names`: stored and derived. `__name__` itself is no field: names are asked for by `NAME_FIELD`."""
+    return terms_of_values(names, values_by_label(label_sets), derived_labels)
+
+
+def values_by_label(label_sets: Iterable[Labels]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for labels in label_sets:
+        for name, value in labels:
+            found.setdefault(name, set()).add(value)
+    return found
+
+
+def terms_of_values(
+    names: Iterable[str], of_labels: Mapping[str, set[str]], derived_labels: Iterable[str]
+) -> tuple[int, ...]:
+    """The same from the values that each label has."""
+    values: dict[str, set[str]] = {name: found for name, found in of_labels.items() if name != NAME_LABEL}
+    # a label called like NAME_FIELD adds to the names, which only widens
+    values[NAME_FIELD] = values.get(NAME_FIELD, set()).union(names)
+    return tuple(sorted({*terms_of(values), *map(wildcard, derived_labels)}))
+
+
+def bloom_columns(table: pa.Table, label_sets: Iterable[Labels]) -> Iterator[pa.Array]:
+    """Label values, and the trace and span ids of exemplars."""
+    yield pa.array({value for labels in label_sets for _, value in labels}, pa.string())
+    yield from exemplar_ids(table)
+
+
+def exemplar_ids(table: pa.Table) -> Iterator[pa.Array]:
+    if "chq_exemplars" in table.column_names:
+        exemplars = table.column("chq_exemplars").chunk(0).flatten()
+        for name in ("trace_id", "span_id"):
+            yield pc.struct_field(exemplars, name)
+
 
 VALUE_COLUMN, SERIES_COLUMN = "chq_value", "chq_series"
 

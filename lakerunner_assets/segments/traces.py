@@ -16,17 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_assets.segments import token_bloom
-from lakerunner_assets.segments.file import Content, write_file
-from lakerunner_assets.segments.span_order import span_groups, span_order
-from lakerunner_assets.segments.span_streams import STREAM_COLUMN, streams_of
+from lakerunner_assets.segments.file import Content, SegmentIdentity, WrittenSegment, write_file
+from lakerunner_assets.segments.order import is_ordered, most_rows, radix_sorted
 from lakerunner_assets.segments.unify import unify
-from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
+from resources.arrays import Int64s
 from resources.lake import streams
 from resources.lake.segment_file import (
     FORMAT_VERSION,
@@ -35,8 +36,83 @@ from resources.lake.segment_file import (
     SPAN_SORT_VERSION,
     SegmentFacts,
 )
-from resources.lake.streams import Labels
+from resources.lake.streams import Labels, Stream, labels_from_text, stream_id
 from resources.lake.terms import terms_of
+
+# << The streams of decoded rows: which label sets they have, how many rows of each, and when.
+
+STREAM_COLUMN = "chq_stream"
+"""Label texts, a dictionary; it becomes the stream table and is not written as a column."""
+
+
+def streams_of(table: pa.Table, time_column: str) -> list[Stream]:
+    """The streams that have rows."""
+    column = table.column(STREAM_COLUMN).chunk(0)
+    texts = column.dictionary.to_pylist()
+    grouped = (
+        pa.table({"code": column.indices, "time": table.column(time_column)})
+        .group_by("code", use_threads=False)
+        .aggregate([("time", "count"), ("time", "min"), ("time", "max")])
+        .to_pylist()
+    )
+    by_id: dict[int, Labels] = {}
+    found: list[Stream] = []
+    for row in grouped:
+        labels = labels_from_text(texts[row["code"]])
+        identity = stream_id(labels)
+        if by_id.setdefault(identity, labels) != labels:
+            raise ValueError(
+                f"stream id {identity} of both {by_id[identity]} and {labels}: the hash collided"
+            )
+        found.append(Stream(identity, labels, row["time_count"], row["time_min"], row["time_max"]))
+    return found
+
+
+# << The order of rows in a span segment, and where its row groups end.
+# <<
+# << Rows are sorted by trace id, start and row id, so that a trace is one run of rows and the statistics
+# << of a row
+# << group, like those of its pages, name a narrow range of ids. Spans without a trace id come last.
+# << Trace ids are
+# << ranked first and rows are then sorted by small integers, as logs are.
+
+
+def span_order(
+    trace_id: pa.FixedSizeBinaryArray, start: Int64s, object_id: Int64s, position: Int64s
+) -> npt.NDArray[np.int64]:
+    """Row numbers in segment order."""
+    keys = [start, trace_ranks(trace_id)]
+    if not is_ordered(object_id, position):  # rows usually come in this order, and the sort is stable
+        keys = [position, object_id, *keys]
+    order = np.arange(len(start))
+    for key in keys:
+        order = radix_sorted(order, key.view(np.uint64) - key.min().view(np.uint64))
+    return order
+
+
+def trace_ranks(trace_id: pa.FixedSizeBinaryArray) -> Int64s:
+    """Each trace's place among the ids here, compared as bytes; behind all of them without one.
+
+    >>> trace_ranks(pa.array([b"b" * 16, None, b"a" * 16, b"b" * 16], pa.binary(16))).tolist()
+    [1, 2, 0, 1]
+    """
+    coded = trace_id.dictionary_encode()
+    ids = coded.dictionary
+    raw = ids.buffers()[1] or b""
+    halves = np.frombuffer(raw, ">u8")[2 * ids.offset : 2 * (ids.offset + len(ids))].astype(np.uint64)
+    place = np.empty(len(ids) + 1, np.int64)
+    place[np.lexsort((halves[1::2], halves[::2]))] = np.arange(len(ids))
+    place[len(ids)] = len(ids)
+    ranks: Int64s = place[coded.indices.fill_null(len(ids)).to_numpy()]
+    return ranks
+
+
+def span_groups(count: int, bytes_per_row: float) -> list[tuple[int, int]]:
+    """(first, behind) of each row group, all of about the same size."""
+    limit = most_rows(bytes_per_row)
+    pieces = -(-count // limit)
+    return list(pairwise(count * piece // pieces for piece in range(pieces + 1)))
+
 
 TERM_COLUMNS = ("service_name", "span_name", "span_kind", "span_status_code")
 _NOT_TOKENS = frozenset({"span_kind", "span_status_code"})

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
+from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.spec import SignalSpec
 from resources.lake.layout import Signal
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakerunner_assets.decode.door import Decoders
+    from lakerunner_assets.decode.dispatch import Decoders
 
 
 def decoders() -> Decoders:
-    from lakerunner_assets.decode.door import protobuf
+    from lakerunner_assets.decode.dispatch import protobuf
     from lakerunner_assets.decode.foreign.csv import decode_csv
-    from lakerunner_assets.decode.foreign.json_lines import decode_json_lines
     from lakerunner_assets.decode.foreign.parquet import decode_parquet
+    from lakerunner_assets.decode.foreign.tables import decode_json_lines
     from lakerunner_assets.decode.formats import Format
     from lakerunner_assets.decode.json.otlp import decode_otlp_json
     from lakerunner_assets.decode.otlp.logs import decode_logs

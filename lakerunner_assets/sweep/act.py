@@ -11,9 +11,8 @@ from collections.abc import Callable
 
 from lakerunner_assets.sweep.ages import expire_raw, expire_windows, forget_rows
 from lakerunner_assets.sweep.files import delete_files, delete_orphans, list_lake
-from lakerunner_assets.sweep.job import Sweep, Tell
 from lakerunner_assets.sweep.plan import Policy, in_force, too_young
-from lakerunner_assets.sweep.report import Report
+from lakerunner_assets.sweep.report import Report, Sweep, Tell
 from resources.index.contract import SweepIndex
 from resources.index.sweeping_types import Retention
 from resources.settings import Settings

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from lakerunner_assets.sweep.job import Sweep
 from lakerunner_assets.sweep.plan import forgettable_ages, old_tiers, old_windows, raw_ages
-from lakerunner_assets.sweep.report import Kind
+from lakerunner_assets.sweep.report import Kind, Sweep
 from resources.index.sweeping_types import OldObject
 from resources.objects.store import open_store
 from resources.settings import SettingsError

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakerunner_assets.sweep.job import Sweep
 from lakerunner_assets.sweep.plan import is_ours, suspicious, to_list
-from lakerunner_assets.sweep.report import Kind
+from lakerunner_assets.sweep.report import Kind, Sweep
 from resources.exposition import series
 from resources.index.sweeping_types import LakeFile
 from resources.lake.layout import LAKE_PREFIX

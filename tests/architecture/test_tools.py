@@ -47,7 +47,7 @@ def test_tool_has_nothing_to_say(command: tuple[str, ...]) -> None:
     ("module", "line"),
     [
         ("lakerunner_query/coordinator/logql_lines.py", "import lakerunner_assets.spec\n"),
-        ("resources/kafka/producer.py", "import sensors.intake\n"),
+        ("resources/kafka/producer.py", "import sensors.ingest\n"),
         ("lakerunner_assets/publish.py", "import lakerunner_assets.cooked.plan\n"),
     ],
 )

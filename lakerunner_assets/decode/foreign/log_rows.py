@@ -17,10 +17,12 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from lakerunner_assets.decode.attributes import stream_columns
+from lakerunner_assets.decode.dispatch import Decoded, Place
 from lakerunner_assets.decode.fields import KINDS
 from lakerunner_assets.decode.fingerprint import fingerprints
 from lakerunner_assets.decode.foreign.attributes import record_attributes
-from lakerunner_assets.decode.foreign.hex_ids import role_ids
+from lakerunner_assets.decode.foreign.ids import role_ids
 from lakerunner_assets.decode.foreign.mapping import Fields, Mask, fields_of
 from lakerunner_assets.decode.foreign.streams import lower, streams_of
 from lakerunner_assets.decode.foreign.times import role_times
@@ -36,9 +38,8 @@ from lakerunner_assets.decode.json.lines import RawRows
 from lakerunner_assets.decode.levels import detected_levels, levels
 from lakerunner_assets.decode.naming import Attribute
 from lakerunner_assets.decode.otlp.owners import FlatColumn, assemble, nullable, without_empty
-from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
-from lakerunner_assets.decode.stream_labels import stream_columns
 from resources.arrays import Int32s
+from resources.lake.options import DecodeOptions
 
 UNREADABLE_TIME = "unreadable_time"
 _SEVERITIES = {str(number): number for number in range(1, 25)}

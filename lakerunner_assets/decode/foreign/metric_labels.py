@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode.foreign.arrow_json import json_texts
+from lakerunner_assets.decode.foreign.arrow_columns import json_texts
 from lakerunner_assets.decode.foreign.mapping import Fields, Key, comparable, valid, without
 from lakerunner_assets.decode.foreign.streams import combined
 from lakerunner_assets.decode.foreign.values import coded, text_of

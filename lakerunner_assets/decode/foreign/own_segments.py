@@ -13,11 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakerunner_assets.decode.door import Request
+from lakerunner_assets.decode.dispatch import Decoded, Request
 from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.naming import Attribute
 from lakerunner_assets.decode.payload import Payload
-from lakerunner_assets.decode.result import Decoded
 from resources.lake import metric_values, series, streams
 from resources.lake.layout import Signal
 from resources.lake.segment_file import FORMAT_VERSION, SegmentFacts, read_facts, read_label_map

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from lakerunner_assets.decode.attributes import UNKNOWN_SERVICE, ResourceStreams
 from lakerunner_assets.decode.foreign.mapping import comparable
 from lakerunner_assets.decode.foreign.values import coded, text_of
 from lakerunner_assets.decode.json.lines import RawRows
-from lakerunner_assets.decode.stream_labels import UNKNOWN_SERVICE, ResourceStreams
 from resources.arrays import Int64s
 from resources.lake.streams import Labels, canonical, stream_id
 

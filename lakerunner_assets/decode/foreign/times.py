@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakerunner_assets.decode.fingerprint import string_buffers
 from lakerunner_assets.decode.foreign.mapping import Fields, Mask, valid
-from lakerunner_assets.decode.foreign.time_kernel import (
+from lakerunner_assets.decode.foreign.time_kernels import (
     ABSENT,
     EXACT,
     ROUNDED,

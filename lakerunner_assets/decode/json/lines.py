@@ -20,7 +20,7 @@ from lakerunner_assets.decode.any_value import take_values
 from lakerunner_assets.decode.attributes import attribute_columns
 from lakerunner_assets.decode.distinct import distinct, take_spans
 from lakerunner_assets.decode.fields import ATTRIBUTE_WIDTH, VALUE, Attributes, Matrix, attributes_of
-from lakerunner_assets.decode.json import fixes as late
+from lakerunner_assets.decode.json import numbers as late
 from lakerunner_assets.decode.json import scan_lines as scanning
 from lakerunner_assets.decode.json.generic import WIDE
 from lakerunner_assets.decode.json.paths import no_paths

@@ -34,11 +34,12 @@ import pyarrow as pa
 
 from lakerunner_assets.decode import fields
 from lakerunner_assets.decode.any_value import texts
-from lakerunner_assets.decode.attributes import attribute_columns
+from lakerunner_assets.decode.attributes import attribute_columns, resource_streams, stream_columns
+from lakerunner_assets.decode.dispatch import Decoded, Place
 from lakerunner_assets.decode.fields import KINDS, Matrix
 from lakerunner_assets.decode.fingerprint import fingerprints
 from lakerunner_assets.decode.levels import detected_levels, levels
-from lakerunner_assets.decode.otlp import scan_logs as scan
+from lakerunner_assets.decode.otlp import scan_logs_kernels as scan
 from lakerunner_assets.decode.otlp.groups import Groups, find_groups
 from lakerunner_assets.decode.otlp.owners import (
     assemble,
@@ -48,8 +49,6 @@ from lakerunner_assets.decode.otlp.owners import (
     time_in_range,
     without_empty,
 )
-from lakerunner_assets.decode.result import Decoded, Place
-from lakerunner_assets.decode.stream_labels import resource_streams, stream_columns
 from lakerunner_assets.decode.text import coded_strings
 from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from lakerunner_assets.decode import fields
 from lakerunner_assets.decode.fields import Matrix, Spans
-from lakerunner_assets.decode.otlp import scan_metric_distributions as scan
-from lakerunner_assets.decode.otlp.scan_metric_distributions import Numbers
-from lakerunner_assets.decode.otlp.scan_metrics import EXPONENTIAL, HISTOGRAM, SUMMARY
+from lakerunner_assets.decode.otlp import scan_distributions_kernels as scan
+from lakerunner_assets.decode.otlp.scan_distributions_kernels import Numbers
+from lakerunner_assets.decode.otlp.scan_metrics_kernels import EXPONENTIAL, HISTOGRAM, SUMMARY
 from lakerunner_assets.decode.text import scatter
 from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s

@@ -1,18 +1,4 @@
-"""OTLP protobuf metrics (ExportMetricsServiceRequest or MetricsData, the same on the wire) to Arrow tables.
-
-One row per data point, of every kind; the position of a point is its ordinal in the whole object, whatever
-the slicing. Columns that a slice has nothing for (histograms, exemplars, metadata) are left out. A decoded
-table, beside the flat attributes `resource_* scope_* attr_*` and the columns of owners.py:
-
-| column | where it is made |
-|---|---|
-| metric_name, metric_original_name, chq_tid, chq_series | metric_identity.py, by the rules of series.py |
-| chq_timestamp, chq_tsns, chq_start_tsns, chq_flags | points.py |
-| chq_value, chq_value_int, chq_value_kind | points.py; NoRecordedValue is the stale marker for every kind |
-| chq_metric_type, metric_{temporality,is_monotonic,unit,description,metadata} | points.py |
-| chq_hist_*, chq_summary_quantiles | metric_distributions.py |
-| chq_exemplars | exemplars.py |
-"""
+"""Columns that every data point has: times, flags, value, and what its metric says."""
 
 from __future__ import annotations
 
@@ -21,23 +7,208 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_assets.decode import fields
+from lakerunner_assets.decode.any_value import texts
 from lakerunner_assets.decode.attributes import AttributeColumns, attribute_columns, take_columns
-from lakerunner_assets.decode.fields import Matrix, Spans
-from lakerunner_assets.decode.otlp import scan_metrics as scan
-from lakerunner_assets.decode.otlp.exemplars import exemplar_column
-from lakerunner_assets.decode.otlp.groups import Groups, find_groups, row_of
+from lakerunner_assets.decode.dispatch import Decoded, Place
+from lakerunner_assets.decode.fields import EMPTY, INT, Matrix, Spans
+from lakerunner_assets.decode.otlp import scan_exemplars_kernels as scan
+from lakerunner_assets.decode.otlp import scan_metrics_kernels as scan
+from lakerunner_assets.decode.otlp.groups import Groups, count_attributes, find_groups, row_of
 from lakerunner_assets.decode.otlp.metric_distributions import distribution_columns
-from lakerunner_assets.decode.otlp.metric_identity import identity_columns
-from lakerunner_assets.decode.otlp.metric_runs import Runs, attribute_runs
-from lakerunner_assets.decode.otlp.owners import FlatColumn, assemble, owners
-from lakerunner_assets.decode.otlp.points import metric_columns, time_columns, value_columns
-from lakerunner_assets.decode.result import Decoded, Place
+from lakerunner_assets.decode.otlp.metric_series import METRIC_TYPES, Runs, attribute_runs, identity_columns
+from lakerunner_assets.decode.otlp.owners import (
+    FlatColumn,
+    assemble,
+    ids,
+    nullable,
+    owners,
+    time_in_range,
+    without_empty,
+)
+from lakerunner_assets.decode.otlp.scan_metrics_kernels import EXEMPLARS
+from lakerunner_assets.decode.text import coded_strings, strings
 from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s
 from resources.lake.options import DecodeOptions
+
+NO_RECORDED_VALUE = 1
+STALE = 0x7FF0000000000002
+"""The bits of Prometheus' stale marker. Bits, since a signalling NaN does not survive arithmetic."""
+NS_PER_MS = 1_000_000
+_TEMPORALITIES = ("unspecified", "delta", "cumulative")
+_WITH_TEMPORALITY = (scan.SUM, scan.HISTOGRAM, scan.EXPONENTIAL)
+
+
+def time_columns(points: Matrix, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
+    """`chq_timestamp` in whole milliseconds; nanoseconds only where they say more."""
+    sent = fields.column(points, scan.TIME)
+    if unset := int((sent == 0).sum()):
+        notes["points_without_time"] += unset
+    time = time_in_range(sent, notes)
+    milliseconds = time // NS_PER_MS
+    yield "chq_timestamp", pa.array(milliseconds)
+    whole = milliseconds * NS_PER_MS == time
+    yield "chq_tsns", pa.nulls(len(time), pa.int64()) if whole.all() else nullable(time, whole)
+    start = time_in_range(fields.column(points, scan.START), notes)
+    yield "chq_start_tsns", nullable(start, start == 0)
+    yield "chq_flags", pa.array(fields.column(points, scan.FLAGS))
+
+
+def value_columns(
+    points: Matrix, kind_of_point: Int64s, notes: Counter[str]
+) -> Iterator[tuple[str, pa.Array]]:
+    """The value to the bit; an integer also as sent where a double cannot say it."""
+    bits, kind = fields.column(points, scan.VALUE), points[:, scan.VALUE_KIND]
+    stale = (points[:, scan.FLAGS] & NO_RECORDED_VALUE) != 0
+    integer = kind == INT
+    doubles, inexact = as_doubles(bits, integer)
+    missing = (kind == fields.EMPTY) & ~stale
+    numbers = (kind_of_point == scan.GAUGE) | (kind_of_point == scan.SUM)
+    if unset := int((missing & numbers).sum()):
+        notes["points_without_value"] += unset
+    yield "chq_value", nullable(np.where(stale, np.int64(STALE), doubles).view(np.float64), missing)
+    yield "chq_value_int", nullable(bits, ~(inexact & ~stale))
+    codes = pa.array(np.where(integer, 0, 1).astype(np.int32), mask=kind == fields.EMPTY)
+    yield "chq_value_kind", pa.DictionaryArray.from_arrays(codes, pa.array(["int", "double"]))
+
+
+def as_doubles(bits: Int64s, integer: npt.NDArray[np.bool_]) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+    """The bits of the doubles, and which of the integers are not exactly equal to theirs."""
+    converted = bits.astype(np.float64)
+    fits = converted < 2.0**63
+    exact = np.where(fits, converted, 0.0).astype(np.int64) == bits
+    return np.where(integer, converted.view(np.int64), bits), integer & ~exact
+
+
+def metric_columns(
+    data: Bytes, spans: Spans, metrics: Matrix, metric_of_point: Int64s, notes: Counter[str]
+) -> Iterator[tuple[str, pa.Array]]:
+    """What a metric says of all its points."""
+    of_point = pa.array(metric_of_point.astype(np.int32))
+    kinds = metrics[:, scan.KIND]
+    names = list(METRIC_TYPES.values())
+    codes = np.searchsorted(list(METRIC_TYPES), kinds).astype(np.int32)
+    yield "chq_metric_type", _dictionary(codes, names, kinds == 0).take(of_point)
+    yield "metric_temporality", _temporality(metrics, notes).take(of_point)
+    monotonic = pa.array(metrics[:, scan.MONOTONIC] != 0, mask=kinds != scan.SUM)
+    yield "metric_is_monotonic", monotonic.take(of_point)
+    for name, field in (("metric_unit", scan.UNIT), ("metric_description", scan.DESCRIPTION)):
+        sent = coded_strings(data, fields.spans_of(metrics, field), notes)
+        yield name, without_empty(sent).take(of_point)
+    metadata = _metadata(data, spans, notes)
+    if metadata is not None:
+        yield "metric_metadata", metadata.take(of_point)
+
+
+def _temporality(metrics: Matrix, notes: Counter[str]) -> pa.DictionaryArray:
+    """As sent; a number that OTLP does not know is kept as text."""
+    sent, kinds = metrics[:, scan.TEMPORALITY], metrics[:, scan.KIND]
+    missing = ~np.isin(kinds, _WITH_TEMPORALITY)
+    strange = np.unique(sent[~missing & ((sent < 0) | (sent >= len(_TEMPORALITIES)))])
+    if len(strange):
+        notes["unknown_temporality"] += len(strange)
+    known = {number: code for code, number in enumerate([*range(len(_TEMPORALITIES)), *strange.tolist()])}
+    codes = np.array([known.get(number, 0) for number in sent.tolist()], np.int32)
+    return _dictionary(codes, [*_TEMPORALITIES, *(str(number) for number in strange.tolist())], missing)
+
+
+def _metadata(data: Bytes, spans: Spans, notes: Counter[str]) -> pa.MapArray | None:
+    """`Metric.metadata` by metric, as text; None: there is none in the slice."""
+    count, failed = fields.count_owned(data, spans, scan.METADATA_TAG)
+    raise_fault(failed)
+    if count == 0:
+        return None
+    owners = fields.matrix(len(spans.start), fields.OWNER_WIDTH)
+    rows = fields.matrix(int(count), fields.ATTRIBUTE_WIDTH)
+    raise_fault(fields.fill_owned(data, spans, (-1, -1, scan.METADATA_TAG, -1), owners, rows))
+    return text_map(data, rows, len(spans.start), notes)
+
+
+def text_map(data: Bytes, rows: Matrix, owners: int, notes: Counter[str]) -> pa.MapArray:
+    """The attributes of every owner as text by key; null for owners that have none."""
+    attributes = fields.attributes_of(rows)
+    per_owner = np.bincount(attributes.owner, minlength=owners)
+    offsets = np.concatenate(([0], np.cumsum(per_owner))).astype(np.int32)
+    bounds = pa.array(offsets, mask=np.concatenate((per_owner == 0, [False])))
+    return pa.MapArray.from_arrays(
+        bounds, strings(data, attributes.key, notes), texts(data, attributes.values, notes)
+    )
+
+
+def _dictionary(
+    codes: npt.NDArray[np.int32], words: list[str], missing: npt.NDArray[np.bool_]
+) -> pa.DictionaryArray:
+    codes = np.where(missing, np.int32(0), codes)
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=missing), pa.array(words, pa.string()))
+
+
+# << `chq_exemplars`: the examples of single measurements that points carry, with their trace and span.
+# <<
+# << `value` is always there; `value_int` too where an integer was sent.
+
+
+def exemplar_column(
+    data: Bytes,
+    spans: Spans,
+    metric_of_point: Int64s,
+    metrics: Matrix,
+    points: Matrix,
+    notes: Counter[str],
+) -> pa.ListArray | None:
+    """The exemplars of every point, null where it has none; None: there are none in the slice."""
+    per_point = fields.column(points, EXEMPLARS)
+    total = int(per_point.sum())
+    if total == 0:
+        return None
+    places = Spans(np.zeros(total, np.int64), np.zeros(total, np.int32))
+    raise_fault(scan.find_exemplars(data, spans, metric_of_point, metrics, points, places))
+    size, failed = count_attributes(data, places, scan.ATTRIBUTE_TAG)
+    raise_fault(failed)
+    rows = fields.matrix(total, scan.EXEMPLAR_WIDTH)
+    attributes = fields.matrix(int(size), fields.ATTRIBUTE_WIDTH)
+    raise_fault(scan.read_exemplars(data, places, rows, attributes))
+    offsets = np.concatenate(([0], np.cumsum(per_point))).astype(np.int32)
+    bounds = pa.array(offsets, mask=np.concatenate((per_point == 0, [False])))
+    return pa.ListArray.from_arrays(bounds, _exemplars(data, rows, attributes, notes))
+
+
+def _exemplars(data: Bytes, rows: Matrix, attributes: Matrix, notes: Counter[str]) -> pa.StructArray:
+    sent = fields.column(rows, scan.TIME)
+    bits, kind = fields.column(rows, scan.VALUE), rows[:, scan.VALUE_KIND]
+    doubles, _ = as_doubles(bits, kind == INT)
+    columns = {
+        "tsns": nullable(time_in_range(sent, notes), sent == 0),
+        "value": nullable(doubles.view(np.float64), kind == EMPTY),
+        "value_int": nullable(bits, kind != INT),
+        "trace_id": ids(data, fields.spans_of(rows, scan.TRACE_ID), 16, "invalid_trace_id", notes),
+        "span_id": ids(data, fields.spans_of(rows, scan.SPAN_ID), 8, "invalid_span_id", notes),
+        "attributes": text_map(data, attributes, len(rows), notes),
+    }
+    return pa.StructArray.from_arrays(list(columns.values()), list(columns))
+
+
+# << OTLP protobuf metrics (ExportMetricsServiceRequest or MetricsData, the same on the wire) to Arrow tables.
+# <<
+# << One row per data point, of every kind; the position of a point is its ordinal in the whole object,
+# << whatever
+# << the slicing. Columns that a slice has nothing for (histograms, exemplars, metadata) are left out. A
+# << decoded
+# << table, beside the flat attributes `resource_* scope_* attr_*` and the columns of owners.py:
+# <<
+# << | column | where it is made |
+# << |---|---|
+# << | metric_name, metric_original_name, chq_tid, chq_series | metric_identity.py, by the rules of
+# << series.py |
+# << | chq_timestamp, chq_tsns, chq_start_tsns, chq_flags | points.py |
+# << | chq_value, chq_value_int, chq_value_kind | points.py; NoRecordedValue is the stale marker for
+# << every kind |
+# << | chq_metric_type, metric_{temporality,is_monotonic,unit,description,metadata} | points.py |
+# << | chq_hist_*, chq_summary_quantiles | metric_distributions.py |
+# << | chq_exemplars | exemplars.py |
 
 
 @dataclass(frozen=True, slots=True)

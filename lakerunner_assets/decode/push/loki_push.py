@@ -12,29 +12,204 @@ those of streams with unreadable labels, which are rejected.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakerunner_assets.decode import fields
-from lakerunner_assets.decode.attributes import attribute_columns
-from lakerunner_assets.decode.door import Request
+from lakerunner_assets.decode.attributes import (
+    UNKNOWN_SERVICE,
+    ResourceStreams,
+    attribute_columns,
+    stream_columns,
+)
+from lakerunner_assets.decode.dispatch import Decoded, Place, Request
+from lakerunner_assets.decode.distinct import distinct
 from lakerunner_assets.decode.errors import DecodeError, TooLargeError
-from lakerunner_assets.decode.fields import KINDS, OWNER, STRING, Matrix
+from lakerunner_assets.decode.fields import KINDS, OWNER, STRING, Matrix, spans_of
 from lakerunner_assets.decode.fingerprint import fingerprints
+from lakerunner_assets.decode.levels import detected_levels, levels
+from lakerunner_assets.decode.naming import Attribute
+from lakerunner_assets.decode.otlp.framing import (
+    CHILD,
+    Field,
+    Slice,
+    _alone,
+    _field,
+    _header,
+    _message,
+    _runs,
+    whole_fields,
+)
 from lakerunner_assets.decode.otlp.groups import MAX_SLICE_BYTES, row_of
 from lakerunner_assets.decode.otlp.owners import LAST_NS, FlatColumn, assemble, without_empty
 from lakerunner_assets.decode.payload import Payload
-from lakerunner_assets.decode.push import loki_push_scan as scan
-from lakerunner_assets.decode.push.loki_push_levels import entry_levels
-from lakerunner_assets.decode.push.loki_push_slices import push_slices
-from lakerunner_assets.decode.push.loki_push_streams import push_streams
-from lakerunner_assets.decode.result import Decoded, Place
-from lakerunner_assets.decode.stream_labels import stream_columns
+from lakerunner_assets.decode.push import loki_push_kernels as scan
+from lakerunner_assets.decode.push.loki_push_kernels import Pushed
 from lakerunner_assets.decode.text import strings
-from resources.arrays import Int64s
+from resources.arrays import Bytes, Int64s
+from resources.lake.label_text import parse_labels
+from resources.lake.streams import Labels, canonical, stream_id
+
+# << Cuts a Loki push object of any size into requests of a bounded size.
+# <<
+# << Between streams where that is enough; a stream larger than a slice is cut between its entries, its
+# << labels in
+# << front of every piece: `S{labels, e1 e2 e3}` → `S{labels, e1 e2}` `S{labels, e3}`.
+
+
+def push_slices(payload: Payload, slice_bytes: int) -> Iterator[Slice]:
+    """Requests of about `slice_bytes` that hold all entries of the payload, in order."""
+    position = 0
+    while position < payload.size:
+        window = payload.read(position, slice_bytes)
+        length = int(whole_fields(np.frombuffer(window, np.uint8), len(window)))
+        if position + len(window) == payload.size:
+            length = len(window)  # the end of the object: what is cut short here is malformed
+        if length:
+            yield Slice(position, window[:length])
+            position += length
+            continue
+        field = _field(payload, position, payload.size)
+        if field.tag == CHILD:
+            yield from _cut_stream(payload, field, slice_bytes)
+        position = field.end
+
+
+def _cut_stream(payload: Payload, stream: Field, slice_bytes: int) -> Iterator[Slice]:
+    head = _header(payload, stream)
+    for entries in _runs(payload, stream, slice_bytes):
+        piece = entries if isinstance(entries, Slice) else _alone(payload, entries)
+        yield Slice(piece.base, _message(CHILD, head + piece.data))
+
+
+# << What a push says about the level of an entry.
+# <<
+# << In Loki's order: a stream label of one of the usual names, then structured metadata of one.
+# << `detected_level`
+# << sent as metadata (by another Loki, or an agent) is the last word on `log_level` and the first on our
+# << column of
+# << that name.
+
+LEVEL_NAMES = (
+    "level", "LEVEL", "Level", "log.level", "severity", "SEVERITY", "Severity", "SeverityText", "lvl", "LVL",
+    "Lvl", "severity_text", "Severity_Text", "SEVERITY_TEXT",
+)  # fmt: skip
+"""Loki's default `log_level_fields`."""
+DETECTED_LEVEL = "detected_level"
+
+
+class Levels(NamedTuple):
+    level: pa.DictionaryArray
+    detected: pa.DictionaryArray
+    text: pa.DictionaryArray
+    """As sent, '' where nothing was."""
+
+
+def entry_levels(
+    label_sets: Iterable[Labels],
+    set_of_entry: np.ndarray,
+    metadata: Mapping[Attribute, pa.Array],
+    message: pa.StringArray,
+) -> Levels:
+    """The levels of every entry."""
+    by_label = pa.array([_of_labels(dict(labels)) for labels in label_sets], pa.string())
+    sent = [by_label.take(pa.array(set_of_entry))]
+    sent += [_text(metadata, name) for name in (*LEVEL_NAMES, DETECTED_LEVEL) if _key(name) in metadata]
+    text = _coded(sent)
+    level = _levels(text)
+    source = level
+    if _key(DETECTED_LEVEL) in metadata:
+        source = _levels(_coded([_text(metadata, DETECTED_LEVEL), *sent]))
+    return Levels(level, detected_levels(source, message), text)
+
+
+def _of_labels(labels: Mapping[str, str]) -> str | None:
+    return next((labels[name] for name in LEVEL_NAMES if name in labels), None)
+
+
+def _key(name: str) -> Attribute:
+    return Attribute("record", name, "string")
+
+
+def _text(metadata: Mapping[Attribute, pa.Array], name: str) -> pa.StringArray:
+    """Null where it says nothing."""
+    column = metadata[_key(name)].cast(pa.string())
+    return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+
+
+def _coded(texts: list[pa.StringArray]) -> pa.DictionaryArray:
+    """The first that says something, '' where none does."""
+    return pc.fill_null(pc.coalesce(*texts), "").dictionary_encode()
+
+
+def _levels(text: pa.DictionaryArray) -> pa.DictionaryArray:
+    return levels(np.zeros(len(text), np.int32), text)
+
+
+# << Streams of a Loki push: the pushed labels, and `service_name` where they lack it.
+# <<
+# << Loki looks for the service in a list of other labels and sets the label itself, so that every stream
+# << has one;
+# << so do we, with its list: `{app="shop", env="prod"}` is of the service `shop`. A stream whose label
+# << text cannot
+# << be read has no identity: its entries are rejected and counted, its neighbours are kept.
+
+SERVICE_LABELS = (
+    "service", "app", "application", "app_name", "name", "app_kubernetes_io_name", "container",
+    "container_name", "k8s_container_name", "component", "workload", "job", "k8s_job_name",
+)  # fmt: skip
+"""Loki's default `discover_service_name`, in its order."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushStreams:
+    """The streams of a slice."""
+
+    streams: ResourceStreams
+    """`of_resource`: the label set of every stream message, -1 where its labels are unreadable."""
+    first_unreadable: str
+    """Where and why the first of them is; '' if all could be read."""
+
+
+def push_streams(data: Bytes, pushed: Pushed, notes: Counter[str]) -> PushStreams:
+    """Every distinct label text is parsed once."""
+    codes, texts = distinct(data, spans_of(pushed.streams, scan.LABELS))
+    known: dict[Labels, int] = {}
+    stream_of_text = np.full(len(texts.start), -1, np.int32)
+    reasons: dict[int, str] = {}
+    for index, text in enumerate(strings(data, texts, notes).to_pylist()):
+        try:
+            labels = with_service(parse_labels(text))
+        except ValueError as error:
+            reasons[index] = f"labels {text[:200]!r}: {error}"
+            continue
+        stream_of_text[index] = known.setdefault(labels, len(known))
+    of_stream = stream_of_text[codes] if len(codes) else codes
+    streams = ResourceStreams(of_stream, tuple(known), tuple(stream_id(labels) for labels in known))
+    bad = np.flatnonzero(of_stream < 0)
+    if not len(bad):
+        return PushStreams(streams, "")
+    first = int(bad[0])
+    return PushStreams(
+        streams, f"stream at byte {pushed.streams[first, scan.AT]}: {reasons[int(codes[first])]}"
+    )
+
+
+def with_service(labels: Mapping[str, str]) -> Labels:
+    """
+    >>> with_service({"job": "nightly", "app": "shop"})
+    (('app', 'shop'), ('job', 'nightly'), ('service_name', 'shop'))
+    """
+    if labels.get("service_name"):
+        return canonical(labels)
+    found = (labels[name] for name in SERVICE_LABELS if labels.get(name))
+    return canonical({**labels, "service_name": next(found, UNKNOWN_SERVICE)})
+
 
 SECOND_NS = 1_000_000_000
 _FURTHEST = LAST_NS // SECOND_NS - 2

@@ -17,7 +17,7 @@ import pyarrow as pa
 from lakerunner_assets.decode import fields
 from lakerunner_assets.decode.fields import Matrix
 from lakerunner_assets.decode.push import remote_write_histogram_kernels as kernels
-from lakerunner_assets.decode.push import remote_write_scan as scan
+from lakerunner_assets.decode.push import remote_write_kernels as scan
 from lakerunner_assets.decode.push.remote_write_histogram_kernels import (
     ABSENT,
     CUSTOM,

@@ -22,8 +22,8 @@ from lakerunner_assets.decode.attributes import attribute_columns, take_columns
 from lakerunner_assets.decode.distinct import distinct
 from lakerunner_assets.decode.fields import OWNER, Matrix
 from lakerunner_assets.decode.otlp.owners import FlatColumn
+from lakerunner_assets.decode.push import remote_write_kernels as scan
 from lakerunner_assets.decode.push import remote_write_label_kernels as kernels
-from lakerunner_assets.decode.push import remote_write_scan as scan
 from lakerunner_assets.decode.text import strings
 from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s

@@ -17,7 +17,7 @@ import numpy as np
 
 from lakerunner_assets.decode import fields
 from lakerunner_assets.decode.payload import Payload
-from lakerunner_assets.decode.push import remote_write_scan as scan
+from lakerunner_assets.decode.push import remote_write_kernels as scan
 from lakerunner_assets.decode.push.remote_write_slices import series_slices
 from lakerunner_assets.decode.text import strings
 from lakerunner_assets.decode.wire import raise_fault

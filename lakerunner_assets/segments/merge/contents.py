@@ -16,13 +16,12 @@ from lakerunner_assets.segments import token_bloom
 from lakerunner_assets.segments.logs import levels_of, log_terms
 from lakerunner_assets.segments.logs import token_columns as log_tokens
 from lakerunner_assets.segments.merge.kernels import add_facts, run_starts
+from lakerunner_assets.segments.merge.label_sets import SeriesUnion, StreamUnion
 from lakerunner_assets.segments.merge.layout import VALUE
 from lakerunner_assets.segments.merge.request import MergeKind
 from lakerunner_assets.segments.merge.rounds import Rows
-from lakerunner_assets.segments.merge.series_union import SeriesUnion
-from lakerunner_assets.segments.merge.streams_union import StreamUnion
-from lakerunner_assets.segments.metric_index import derived_names, exemplar_ids, terms_of_values
 from lakerunner_assets.segments.metric_values import JOINED_ROWS, Splitter
+from lakerunner_assets.segments.metrics import derived_names, exemplar_ids, terms_of_values
 from lakerunner_assets.segments.series_order import NS_PER_MS
 from lakerunner_assets.segments.traces import span_terms, term_values
 from lakerunner_assets.segments.traces import token_columns as span_tokens

@@ -19,8 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_assets.segments.merge.kernels import Keys, places_of
-from lakerunner_assets.segments.merge.series_union import SeriesUnion
-from lakerunner_assets.segments.merge.streams_union import StreamUnion
+from lakerunner_assets.segments.merge.label_sets import SeriesUnion, StreamUnion
 from lakerunner_assets.segments.order import SLOT_NS
 from lakerunner_assets.segments.series_order import NS_PER_MS
 from resources.arrays import Int32s, Int64s

@@ -17,12 +17,12 @@ from itertools import pairwise
 import numpy as np
 
 from lakerunner_assets.decode.naming import MAX_COLUMNS
+from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.merge.contents import Contents, SeriesContents, StreamContents
-from lakerunner_assets.segments.merge.cutting import CUTTERS
-from lakerunner_assets.segments.merge.format import format_of
 from lakerunner_assets.segments.merge.keys import LogOrder, Order, RollupOrder, SampleOrder, SpanOrder
-from lakerunner_assets.segments.merge.layout import Layout, layout_of
-from lakerunner_assets.segments.merge.output import Output, Shape
+from lakerunner_assets.segments.merge.label_sets import SeriesUnion, StreamUnion, series_union, stream_union
+from lakerunner_assets.segments.merge.layout import Layout, format_of, layout_of
+from lakerunner_assets.segments.merge.output import CUTTERS, Output, Shape
 from lakerunner_assets.segments.merge.request import (
     Merged,
     MergedSegment,
@@ -32,11 +32,8 @@ from lakerunner_assets.segments.merge.request import (
     Window,
 )
 from lakerunner_assets.segments.merge.rounds import ROUNDS_SHARE, Rounds, Rows
-from lakerunner_assets.segments.merge.series_union import SeriesUnion, series_union
 from lakerunner_assets.segments.merge.source import SORT_ORDERS, SORT_VERSION, Source, opened
-from lakerunner_assets.segments.merge.streams_union import StreamUnion, stream_union
 from lakerunner_assets.segments.order import MAX_GROUP_BYTES
-from lakerunner_assets.segments.written import SegmentIdentity
 from resources.lake.frequency import ROLLUPS
 from resources.lake.metric_values import VALUE_SQL, VALUE_SQL_KEY
 

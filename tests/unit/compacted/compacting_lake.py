@@ -13,9 +13,9 @@ from lakerunner_assets.compacted.due import Scope
 from lakerunner_assets.compacted.report import Report
 from lakerunner_assets.compacted.run import MergeChange, compact
 from lakerunner_assets.cooked.rebuild import rebuild
-from lakerunner_assets.kitchen import Kitchen
 from lakerunner_assets.publish import HourChange
-from lakerunner_assets.segments.metric_reading import read_metric_segment
+from lakerunner_assets.run_context import Kitchen
+from lakerunner_assets.segments.metric_values import read_metric_segment
 from resources.index.types import Segment
 from resources.lake.layout import Signal
 from resources.lake.segment_file import read_label_map

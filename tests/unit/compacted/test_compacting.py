@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from lakerunner_assets.compacted import run as run_module
-from lakerunner_assets.compacted.held import held
+from lakerunner_assets.compacted.due import held
 from lakerunner_assets.compacted.task import compact_unit
 from resources.index.types import BatchState
 from resources.lake.layout import Signal

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_assets.compacted.plan import plan_merges
-from lakerunner_assets.compacted.policy import MIB, Merge, Policy, month_of
-from lakerunner_assets.compacted.rules import allowed
+from lakerunner_assets.compacted.policy import MIB, Merge, Policy, allowed, month_of
 from resources.index.types import BatchKind, DuePartition, LiveSegment
 from resources.lake.frequency import DAY, MINUTE
 from resources.lake.frequency import HOUR as HOUR_MS

@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from lakerunner_assets.answers import ObjectAnswer
-from lakerunner_assets.cooked.ingest import Report
 from lakerunner_assets.cooked.plan import plan_all_now
 from lakerunner_assets.cooked.rebuild import RebuildRefusedError
+from lakerunner_assets.cooked.run import Report
 from lakerunner_assets.publish import UnbalancedError, cooked_publication
+from lakerunner_assets.task_results import ObjectAnswer
 from resources.index.types import BatchKind, PendingObject, StorageProfile
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, from_datetime, to_datetime

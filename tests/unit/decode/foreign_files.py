@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakerunner_assets.decode.door import Decoder, Request
+from lakerunner_assets.decode.dispatch import Decoded, Decoder, Place, Request
 from lakerunner_assets.decode.foreign.csv import decode_csv
-from lakerunner_assets.decode.foreign.json_lines import decode_json_lines
 from lakerunner_assets.decode.foreign.parquet import decode_parquet
+from lakerunner_assets.decode.foreign.tables import decode_json_lines
 from lakerunner_assets.decode.naming import attribute_of
 from lakerunner_assets.decode.payload import payload_of
-from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
 from resources.lake.layout import Signal
+from resources.lake.options import DecodeOptions
 
 Record = Mapping[str, Any]
 ARRIVAL = 1_800_000_000_000_000_000

@@ -9,9 +9,10 @@ from __future__ import annotations
 import random
 import sys
 
+from lakerunner_assets.decode.dispatch import Place
 from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.otlp.metrics import decode_metrics
-from lakerunner_assets.decode.result import DecodeOptions, Place
+from resources.lake.options import DecodeOptions
 from tests.unit.decode.hostile_bytes import check_that_checking_is_on
 from tests.unit.decode.metric_messages import field, sample
 

@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lakerunner_assets.decode.door import Request
+from lakerunner_assets.decode.dispatch import Decoded, Place, Request
 from lakerunner_assets.decode.payload import payload_of
 from lakerunner_assets.decode.push.remote_write import decode_remote_write
-from lakerunner_assets.decode.result import Decoded, Place
 from resources.lake import streams
 from resources.lake.options import DecodeOptions
 from resources.proto.prometheus import WriteRequest

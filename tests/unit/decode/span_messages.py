@@ -13,12 +13,12 @@ from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
-from lakerunner_assets.decode.door import Request, decode
+from lakerunner_assets.decode.dispatch import Decoded, Place, Request, decode
 from lakerunner_assets.decode.otlp.owners import LAST_NS
 from lakerunner_assets.decode.otlp.traces import decode_traces
 from lakerunner_assets.decode.payload import open_payload
-from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
 from lakerunner_assets.signals.traces import TRACES
+from resources.lake.options import DecodeOptions
 from tests.unit.decode.messages import ATTRIBUTES, TEXT, TIMES, UINT32
 from tests.unit.decode.oracle import first_of_each, found_rows, kind_of, text
 

@@ -15,9 +15,9 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from lakerunner_assets.decode import fields
 from lakerunner_assets.decode.attributes import attribute_columns
+from lakerunner_assets.decode.dispatch import Decoded
 from lakerunner_assets.decode.naming import Attribute, assign, attribute_of
 from lakerunner_assets.decode.otlp.logs import scanned_slice
-from lakerunner_assets.decode.result import Decoded
 from resources.lake.streams import stream_id
 from tests.decoding import decode_logs
 from tests.unit.decode.messages import sample

@@ -7,8 +7,8 @@ import gzip
 import pytest
 import zstandard
 
-from lakerunner_assets.decode.compression import decompress
 from lakerunner_assets.decode.errors import EmptyObjectError, MalformedError, TooLargeError
+from lakerunner_assets.decode.payload import decompress
 
 PLAIN = bytes(range(256)) * 40_000
 GZ = gzip.compress(PLAIN, 1)

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_assets.decode.door import Request
+from lakerunner_assets.decode.dispatch import Place, Request
 from lakerunner_assets.decode.errors import MalformedError, TooLargeError
-from lakerunner_assets.decode.foreign import csv_kernel
+from lakerunner_assets.decode.foreign import csv_kernels
 from lakerunner_assets.decode.foreign.csv import MAX_WIDTH, csv_windows, decode_csv, read_header
 from lakerunner_assets.decode.payload import open_payload, payload_of
-from lakerunner_assets.decode.result import Place
 from resources.lake.layout import Signal
 from resources.lake.options import DecodeOptions
 from tests.unit.decode.foreign_files import decode_rows, decoded, notes_of
@@ -119,7 +118,7 @@ def test_text_behind_a_closing_quote_belongs_to_the_value() -> None:
 
 
 def test_rows_longer_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    limit = csv_kernel.MAX_ROW_BYTES
+    limit = csv_kernels.MAX_ROW_BYTES
     huge = b"9," + b"x" * (limit + 10)
     quoted = b'9,"' + b"y\n" * (limit // 2 + 10) + b'"'
     rest = b"".join(b"%d,ok\n" % number for number in range(3))

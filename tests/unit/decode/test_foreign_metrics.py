@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from lakerunner_assets.decode.foreign.metric_rows import WIDE_STEP
+from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.metric_columns import checked
-from lakerunner_assets.segments.metric_reading import read_metric_segment
+from lakerunner_assets.segments.metric_values import read_metric_segment
 from lakerunner_assets.segments.metrics import write_metric_segment
-from lakerunner_assets.segments.written import SegmentIdentity
 from resources.lake.layout import Signal
 from resources.lake.streams import labels_from_text, stream_id
 from tests.unit.decode.foreign_files import (

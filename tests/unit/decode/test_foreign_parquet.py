@@ -16,11 +16,10 @@ import pytest
 
 from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.foreign.arrow_columns import raw_columns
-from lakerunner_assets.decode.foreign.parquet import batch_rows
-from lakerunner_assets.decode.foreign.parquet_dictionaries import longest_value, repetitive
+from lakerunner_assets.decode.foreign.parquet import batch_rows, longest_value, repetitive
+from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.logs import write_log_segment
 from lakerunner_assets.segments.traces import write_span_segment
-from lakerunner_assets.segments.written import SegmentIdentity
 from resources.lake.layout import Signal
 from tests.decoding import decode_logs
 from tests.unit.decode import messages
@@ -232,10 +231,10 @@ def test_long_dictionary_values_make_batches_small() -> None:
     assert len(data) < 2_000_000
     metadata = pq.read_metadata(io.BytesIO(data))
     assert longest_value(pa.BufferReader(data), metadata) == len(long)
-    from lakerunner_assets.decode.door import Request
+    from lakerunner_assets.decode.dispatch import Place, Request
     from lakerunner_assets.decode.foreign.parquet import LONG_BYTES, decode_parquet
     from lakerunner_assets.decode.payload import payload_of
-    from lakerunner_assets.decode.result import DecodeOptions, Place
+    from resources.lake.options import DecodeOptions
 
     request = Request("x", Place(1, 0, 1), DecodeOptions(), 1 << 27)
     part = next(decode_parquet(Signal.LOGS)(payload_of(data), request))

@@ -9,11 +9,12 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from lakerunner_assets.decode.foreign.durations import unit_of
+from lakerunner_assets.decode.dispatch import Place
+from lakerunner_assets.decode.foreign.span_rows import unit_of
 from lakerunner_assets.decode.naming import attribute_of
 from lakerunner_assets.decode.otlp.traces import decode_traces
-from lakerunner_assets.decode.result import DecodeOptions, Place
 from resources.lake.layout import Signal
+from resources.lake.options import DecodeOptions
 from tests.unit.decode.foreign_files import (
     ARRIVAL,
     WRITERS,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_assets.decode.foreign.time_kernel import ABSENT, EXACT, ROUNDED, UNREADABLE
+from lakerunner_assets.decode.foreign.time_kernels import ABSENT, EXACT, ROUNDED, UNREADABLE
 from lakerunner_assets.decode.foreign.times import TIME, of_doubles, of_integers, read_times
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

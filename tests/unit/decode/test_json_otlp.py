@@ -18,15 +18,15 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from lakerunner_assets.decode.door import Request, SliceDecoder
+from lakerunner_assets.decode.dispatch import Place, Request, SliceDecoder
 from lakerunner_assets.decode.json.otlp import decode_otlp_json, requests
 from lakerunner_assets.decode.json.schema import ENUMS, FIELDS, camel
 from lakerunner_assets.decode.otlp.logs import decode_logs
 from lakerunner_assets.decode.otlp.metrics import decode_metrics
 from lakerunner_assets.decode.otlp.traces import decode_traces
 from lakerunner_assets.decode.payload import payload_of
-from lakerunner_assets.decode.result import DecodeOptions, Place
 from resources.lake.layout import Signal
+from resources.lake.options import DecodeOptions
 from tests.unit.decode.messages import CORPORA
 
 ROOTS: dict[Signal, Any] = {

@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_assets.decode.door import Request
+from lakerunner_assets.decode.dispatch import Place, Request
 from lakerunner_assets.decode.errors import MalformedError, TooLargeError
 from lakerunner_assets.decode.json import otlp
 from lakerunner_assets.decode.json.otlp import decode_otlp_json, requests
 from lakerunner_assets.decode.otlp.logs import decode_logs
 from lakerunner_assets.decode.payload import open_payload, payload_of
-from lakerunner_assets.decode.result import Place
 from resources.lake.layout import Signal
 from resources.lake.options import DecodeOptions
 from tests.unit.decode.test_json_otlp import read, same, transcoded

@@ -13,17 +13,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakerunner_assets.decode.door import Request, decode
+from lakerunner_assets.decode.dispatch import Decoded, Place, Request, decode
 from lakerunner_assets.decode.errors import MalformedError, TooLargeError
 from lakerunner_assets.decode.formats import Format
 from lakerunner_assets.decode.payload import payload_of
 from lakerunner_assets.decode.push.loki_push import decode_loki_push, decode_push
-from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.logs import write_log_segment
-from lakerunner_assets.segments.written import SegmentIdentity
 from resources.arrays import Bytes
 from resources.kernel import scanner
 from resources.lake.label_text import label_text, parse_labels
+from resources.lake.options import DecodeOptions
 from resources.lake.streams import labels_from_text, stream_id
 from resources.proto.loki import PushRequest
 from tests.decoding import decode_logs

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakerunner_assets.decode.door import Request, decode
+from lakerunner_assets.decode.dispatch import Place, Request, decode
 from lakerunner_assets.decode.otlp.metrics import decode_metrics
 from lakerunner_assets.decode.payload import open_payload
-from lakerunner_assets.decode.result import DecodeOptions, Place
 from lakerunner_assets.signals.metrics import METRICS
+from resources.lake.options import DecodeOptions
 from tests.unit.decode.messages import CORPORA
 from tests.unit.decode.metric_messages import REQUESTS, corpus_payloads, sample
 from tests.unit.decode.metric_oracle import assert_same, expected_rows

@@ -6,9 +6,10 @@ import struct
 
 import pytest
 
+from lakerunner_assets.decode.dispatch import Decoded, Place
 from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.otlp.metrics import decode_metrics
-from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from resources.lake.options import DecodeOptions
 from tests.unit.conftest import Run
 from tests.unit.decode.metric_hostile_bytes import outcome, payload
 from tests.unit.decode.metric_messages import field, varint

@@ -8,9 +8,9 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from lakerunner_assets.decode.otlp.span_lists import EVENTS, LINKS
-from lakerunner_assets.decode.otlp.traces import decode_traces
-from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from lakerunner_assets.decode.dispatch import Decoded, Place
+from lakerunner_assets.decode.otlp.traces import EVENTS, LINKS, decode_traces
+from resources.lake.options import DecodeOptions
 from resources.lake.streams import stream_id
 from tests.unit.decode.span_messages import START, decode_spans, sample
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lakerunner_assets.rollup import label_values
 from lakerunner_assets.rollup.cardinality import hourly, merged, write
-from lakerunner_assets.segments.written import SegmentIdentity
+from lakerunner_assets.segments.file import SegmentIdentity
 from resources.lake import series
 from resources.lake.cardinality import SCHEMA, STANDARD_ERROR, CardinalityError, opened, read, united
 from resources.lake.frequency import CARDINALITY_DATASET, DAY, HOUR

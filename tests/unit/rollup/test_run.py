@@ -9,9 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakerunner_assets.rollup import run
-from lakerunner_assets.rollup.along import with_due
-from lakerunner_assets.rollup.conserved import Totals, totals
-from lakerunner_assets.rollup.run import RollReport
+from lakerunner_assets.rollup.checks import Totals, totals
+from lakerunner_assets.rollup.run import RollReport, with_due
 from resources.index.types import BatchKind, BatchPlan, PublishConflictError, SegmentQuery
 from resources.lake.cardinality import read
 from resources.lake.frequency import (

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakerunner_assets.segments.merge.request import MergedSegment, MergeKind, SourceError, Window
-from lakerunner_assets.segments.metric_reading import read_metric_segment
+from lakerunner_assets.segments.metric_values import read_metric_segment
 from resources.lake import series
 from resources.lake.segment_file import read_facts
 from resources.lake.timecut import MINUTE_NS, cut

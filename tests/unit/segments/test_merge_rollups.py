@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakerunner_assets.segments.merge.request import MergeKind, SourceError, Window
-from lakerunner_assets.segments.merge.stream import sorted_rollups, sorted_samples
-from lakerunner_assets.segments.metric_reading import read_metric_segment
+from lakerunner_assets.segments.merge.rounds import sorted_rollups, sorted_samples
+from lakerunner_assets.segments.metric_values import read_metric_segment
 from resources.lake import series, streams
 from resources.lake.segment_file import METRIC_SORT_ORDER, SegmentFacts, file_metadata, read_facts
 from tests.unit.segments.merging import START, cells, merged, only, rows_of, written

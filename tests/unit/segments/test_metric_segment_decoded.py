@@ -8,11 +8,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from lakerunner_assets.decode.dispatch import Place
 from lakerunner_assets.decode.otlp.metrics import decode_metrics
-from lakerunner_assets.decode.result import DecodeOptions, Place
-from lakerunner_assets.segments.metric_reading import read_metric_segment
+from lakerunner_assets.segments.file import SegmentIdentity
+from lakerunner_assets.segments.metric_values import read_metric_segment
 from lakerunner_assets.segments.metrics import write_metric_segment
-from lakerunner_assets.segments.written import SegmentIdentity
+from resources.lake.options import DecodeOptions
 from tests.unit.decode.messages import CORPORA
 from tests.unit.decode.metric_messages import REQUESTS, corpus_payloads, sample
 from tests.unit.segments.metric_tables import by_id

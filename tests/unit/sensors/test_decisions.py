@@ -14,9 +14,9 @@ from resources.kafka.reader import Message
 from resources.lake.layout import Signal
 from resources.lake.timecut import from_datetime, hour_start
 from resources.notifications.references import Registry
-from sensors.deaths import Patience, RunState, dead_runs
-from sensors.intake import arrivals, sort_messages
+from sensors.ingest import arrivals, sort_messages
 from sensors.requests import RunSight, backing_off, in_flight, range_tags, run_key
+from sensors.watchdog import Patience, RunState, dead_runs
 
 REGISTRY = Registry({"raw": StorageProfile("raw", "file:///raw")}, (), frozenset({"acme"}))
 PATIENCE = Patience(silent_s=30, first_beat_s=90)

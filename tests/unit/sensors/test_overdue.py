@@ -9,11 +9,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lakerunner_assets.keys import DAY_ROLLUP_JOB, ROLLUP_JOB
+from lakerunner_assets.keys import DAY_ROLLUP_JOB, LINEAGE_TAG, ROLLUP_JOB
 from lakerunner_assets.partitions import ORGANISATIONS, day_partition_key, partition_key
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
-from sensors.overdue import LINEAGE_TAG, MAX_STRETCH, OVERDUE_TAG, PATIENCE, overdue_requests, stretches
+from sensors.reconciler import MAX_STRETCH, OVERDUE_TAG, PATIENCE, overdue_requests, stretches
 from tests.cooking_lake import HOUR, Lake, lake_in
 from tests.rolling_lake import DAY, arrive, every, gauge, roll_hours
 

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from lakerunner_assets.compacted.asset import PLANNED, compacted_asset
-from lakerunner_assets.compacted.held import hold
+from lakerunner_assets.compacted.due import hold
 from lakerunner_assets.compacted.plan import plan_merges
 from lakerunner_assets.keys import MODE_TAG, Tier, asset_key, compact_job_name
 from lakerunner_assets.partitions import ORGANISATIONS, parse_partition_key

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from lakerunner_assets.answers import Answer, Fault, ObjectAnswer, SegmentAnswer
 from lakerunner_assets.cooked.plan import Surroundings, plan_units
 from lakerunner_assets.cooked.task import cook
 from lakerunner_assets.cooked.units import decode_answer, encode
-from lakerunner_assets.kitchen import Kitchen, unless_lost
 from lakerunner_assets.publish import HourChange, UnbalancedError, changes, cooked_publication
+from lakerunner_assets.run_context import Kitchen, unless_lost
+from lakerunner_assets.task_results import Answer, Fault, ObjectAnswer, SegmentAnswer
 from resources.index.types import BatchKind, Claim, PublishConflictError
 from resources.lake.layout import Signal
 from resources.lake.retention import SEGMENTS, too_old_ns

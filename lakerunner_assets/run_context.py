@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from resources.index.contract import PipelineIndex
 from resources.index.postgres.connections import IndexUnavailableError
+from resources.index.types import Claim, PublishConflictError
 from resources.settings import Settings
+from resources.spark import SparkTasks
 
 LOG = logging.getLogger(__name__)
 BETWEEN_STEPS_S = 120.0
@@ -68,3 +71,28 @@ def beating(index: PipelineIndex, run_id: str, settings: Settings) -> Iterator[H
         heart.stop()
         thread.join(timeout=settings.heartbeat_s)
         index.rest_run(run_id, BETWEEN_STEPS_S)
+
+
+# << What a run works with, whatever tier it works on.
+
+
+@dataclass(frozen=True, slots=True)
+class Kitchen:
+    index: PipelineIndex
+    spark: SparkTasks
+    settings: Settings
+    heart: Heartbeat
+    log: Callable[[str], None]
+
+
+def unless_lost(kitchen: Kitchen, claim: Claim, change: Callable[[], None]) -> None:
+    """A claim that ran out is with another run; that must not end this one and all it holds."""
+    try:
+        change()
+    except PublishConflictError as lost:
+        kitchen.log(f"batch {claim.batch_id} has another holder already: {lost}")
+
+
+def abandon(kitchen: Kitchen, claim: Claim, error: str) -> None:
+    """Work that is planned anew by whoever looks next."""
+    unless_lost(kitchen, claim, lambda: kitchen.index.abandon(claim, error))

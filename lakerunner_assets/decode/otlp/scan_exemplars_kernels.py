@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_assets.decode.fields import DOUBLE, INT, OWNER, Matrix, Spans, read_key_value
-from lakerunner_assets.decode.otlp.scan_metrics import EXEMPLARS, KIND, exemplar_tag
+from lakerunner_assets.decode.otlp.scan_metrics_kernels import EXEMPLARS, KIND, exemplar_tag
 from lakerunner_assets.decode.wire import read_fixed, read_length, read_tag, skip_field
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner

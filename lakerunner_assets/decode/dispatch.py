@@ -6,13 +6,43 @@ A signal brings a table of decoders by format (`signals/`); here is what they sh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
 
 from lakerunner_assets.decode.errors import DecodeError, MalformedError
 from lakerunner_assets.decode.formats import Format, sniff
 from lakerunner_assets.decode.otlp.framing import Slice, slices
 from lakerunner_assets.decode.payload import Payload
-from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from resources.lake.options import DecodeOptions, MetricNaming
+from resources.lake.streams import Labels
+
+# << What goes into a decoder beside the bytes, and what comes out: the same for every format and signal.
+
+__all__ = ["DecodeOptions", "Decoded", "MetricNaming", "Place"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which rows these are: the object, the ordinal of the slice's first row in it, when it arrived."""
+
+    object_id: int
+    first_position: int
+    arrival_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The rows of one slice, in their order."""
+
+    table: pa.Table
+    rejected: int = 0
+    """Records that could not be read, alone: lines of JSON or CSV. OTLP has no such thing."""
+    notes: dict[str, int] = field(default_factory=dict)
+    """What was odd, counted: time_from_observed, time_from_arrival, invalid_utf8, invalid_trace_id, …"""
+    first_rejected: str = ""
+    """Where and why the first of the rejected could not be read."""
+    streams: dict[int, Labels] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from lakerunner_assets.decode.door import Request
+from lakerunner_assets.decode.dispatch import Decoded, Decoder, Place, Request
 from lakerunner_assets.decode.foreign.log_rows import log_table
 from lakerunner_assets.decode.foreign.metric_rows import metric_table
 from lakerunner_assets.decode.foreign.span_rows import span_table
-from lakerunner_assets.decode.json.lines import RawRows
-from lakerunner_assets.decode.result import Decoded, DecodeOptions, Place
+from lakerunner_assets.decode.json.lines import RawRows, scan_lines
+from lakerunner_assets.decode.json.windows import line_windows
+from lakerunner_assets.decode.payload import Payload
 from resources.lake.layout import Signal
+from resources.lake.options import DecodeOptions
 
 TableOf = Callable[[RawRows, Place, DecodeOptions], Decoded]
 TABLES: dict[Signal, TableOf] = {
@@ -30,3 +32,16 @@ def decode_rows(windows: Iterable[RawRows], request: Request, signal: Signal) ->
         if rows.lines:
             yield TABLES[signal](rows, place, request.options)
         place = replace(place, first_position=place.first_position + rows.lines)
+
+
+# << JSON lines, or one array of objects, of anybody: scanned by `decode/json/lines.py`, mapped here.
+
+
+def decode_json_lines(signal: Signal) -> Decoder:
+    """A decoder of JSON lines that hold records of this signal."""
+
+    def decoder(payload: Payload, request: Request) -> Iterator[Decoded]:
+        windows = line_windows(payload, min(request.slice_bytes, WINDOW_BYTES))
+        return decode_rows((scan_lines(part.data, part.base) for part in windows), request, signal)
+
+    return decoder

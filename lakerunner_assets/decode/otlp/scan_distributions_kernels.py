@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lakerunner_assets.decode.fields import Matrix, Spans
-from lakerunner_assets.decode.otlp.scan_metrics import EXPONENTIAL, HISTOGRAM, KIND
+from lakerunner_assets.decode.otlp.scan_metrics_kernels import EXPONENTIAL, HISTOGRAM, KIND
 from lakerunner_assets.decode.wire import (
     TRUNCATED,
     fault,

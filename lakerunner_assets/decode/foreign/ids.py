@@ -8,13 +8,55 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_assets.decode.fields import Spans, copy_ids
 from lakerunner_assets.decode.fingerprint import string_buffers
-from lakerunner_assets.decode.foreign.hex_kernel import ID, NONE, NOT_AN_ID, PADDED, States, hex_ids
 from lakerunner_assets.decode.foreign.mapping import Fields, Mask, valid
-from resources.arrays import Bytes
+from resources.arrays import Bytes, Int32s
+from resources.kernel import Integer, kernel
+
+# << Reads hexadecimal ids; apart from its caller so that it is rarely compiled anew.
+
+NOT_AN_ID, ID, PADDED, NONE = range(4)
+"""Not an id; one; one that was written shorter; the empty or all-zero text for 'no id'."""
+States = npt.NDArray[np.uint8]
+
+_NIBBLES = np.full(256, 255, np.uint8)
+for _value, _digit in enumerate(b"0123456789abcdef"):
+    _NIBBLES[[_digit, ord(chr(_digit).upper())]] = _value
+_NIBBLES.flags.writeable = False
+
+
+@kernel
+def hex_ids(offsets: Int32s, text: Bytes, width: Integer) -> tuple[Bytes, States]:
+    """Bytes and state of every text."""
+    count = len(offsets) - 1
+    ids = np.zeros((count, width), np.uint8)
+    states = np.zeros(count, np.uint8)
+    for row in range(count):
+        start, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
+        size = end - start
+        if size == 0:
+            states[row] = NONE
+            continue
+        short = width == 16 and size == 16
+        if size != 2 * width and not short:
+            continue
+        first = width - size // 2
+        seen = np.uint8(0)
+        faults = np.uint8(0)
+        for index in range(size // 2):
+            at = np.uint64(start + 2 * index)
+            high, low = _NIBBLES[text[at]], _NIBBLES[text[at + np.uint64(1)]]
+            faults |= high | low
+            byte = (high << np.uint8(4)) | low
+            ids[row, first + index] = byte
+            seen |= byte
+        if faults < 16:
+            states[row] = NONE if seen == 0 else PADDED if short else ID
+    return ids, states
 
 
 def role_ids(fields: Fields, role: str, width: int, note: str, notes: Counter[str]) -> pa.Array:

@@ -1,6 +1,6 @@
 """Compiles every kernel once, so that the first object does not wait for it.
 
-`python -m lakerunner_assets.warm` cooks, merges and rolls up small objects of every signal and format, two at
+`python -m lakerunner_assets.warmup` cooks, merges and rolls up small objects of every signal and format, two at
 a time; what that compiles is kept on disk for all later processes. Part of `make setup`, and of `lakerunner
 up` when needed.
 """
@@ -17,16 +17,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode.door import Request, decode
+from lakerunner_assets.decode.dispatch import Place, Request, decode
 from lakerunner_assets.decode.payload import open_payload
-from lakerunner_assets.decode.result import Place
 from lakerunner_assets.rollup.build import RollupRequest, roll_up
 from lakerunner_assets.rollup.ddsketch import build
+from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.merge.request import MergeKind, MergeRequest, Window
 from lakerunner_assets.segments.merge.run import merge
-from lakerunner_assets.segments.written import SegmentIdentity
 from lakerunner_assets.signals import SIGNALS
-from lakerunner_assets.warm_samples import SAMPLES
+from lakerunner_assets.warmup_samples import SAMPLES
 from resources.kernel_cache import MARK, cache_folder
 from resources.lake.ddsketch import merged_quantiles
 from resources.lake.frequency import MINUTE, TEN_SECONDS, rollup_of
