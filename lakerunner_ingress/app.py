@@ -13,12 +13,10 @@ from litestar.datastructures import State
 from litestar.di import Provide
 
 from lakerunner_ingress.errors import answer
-from lakerunner_ingress.notifications.azure import notify_azure
-from lakerunner_ingress.notifications.gcs import notify_gcs
+from lakerunner_ingress.health import live, metrics, ready
 from lakerunner_ingress.notifications.pipeline import Pipeline
-from lakerunner_ingress.notifications.s3 import notify_s3
 from lakerunner_ingress.notifications.senders import Secrets
-from lakerunner_ingress.operations import live, metrics, ready
+from lakerunner_ingress.notifications.webhooks import notify_azure, notify_gcs, notify_s3
 from lakerunner_ingress.pipeline_metrics import PipelineMetrics
 from lakerunner_ingress.receivers.receive import open_receivers
 from lakerunner_ingress.receivers.routes import push_routes

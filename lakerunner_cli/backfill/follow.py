@@ -1,12 +1,70 @@
-"""Watching a back-fill until it ends. Watching changes nothing: it goes on when nobody does."""
+"""One bar per asset: redrawn in place on a terminal, a line per change now and then elsewhere."""
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TextIO
 
-from lakerunner_cli.backfill.bars import Bars
-from lakerunner_cli.backfill.dagster_api import BackfillState, Dagster, DagsterAwayError
+from lakerunner_cli.backfill.dagster_api import AssetProgress, BackfillState, Dagster, DagsterAwayError
+
+WIDTH = 30
+LINE_EVERY_S = 10.0
+
+
+class Bars:
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream or sys.stderr
+        self._clock = clock
+        self._drawn = 0
+        self._shown: list[str] = []
+        self._shown_at = float("-inf")
+
+    def show(self, assets: Sequence[AssetProgress], *, last: bool = False) -> None:
+        lines = [bar(asset) for asset in assets]
+        if self._stream.isatty():
+            self._erase()
+            self._stream.writelines(f"{line}\n" for line in lines)
+            self._drawn = len(lines)
+        elif lines != self._shown and (last or self._clock() - self._shown_at >= LINE_EVERY_S):
+            changed = [line for line in lines if line not in self._shown]
+            self._stream.writelines(f"{line}\n" for line in changed)
+            self._shown, self._shown_at = lines, self._clock()
+        self._stream.flush()
+
+    def say(self, line: str) -> None:
+        """A line that stays, above the bars."""
+        self._erase()
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._stream.write(f"\033[{self._drawn}F\033[J")
+            self._drawn = 0
+
+
+def bar(asset: AssetProgress) -> str:
+    """
+    >>> bar(AssetProgress("cooked/logs", 24, running=12, done=12))
+    '[###############...............] cooked/logs        12/24, 12 running'
+    >>> bar(AssetProgress("rollup/1d", 4, done=1, failed=3))
+    '[#######!!!!!!!!!!!!!!!!!!!!!!!] rollup/1d          1/4, 3 failed or not reached'
+    """
+    ends = [count * WIDTH // asset.total if asset.total else 0 for count in _ends(asset)]
+    drawn = "#" * ends[0] + "!" * (ends[1] - ends[0]) + "." * (ends[2] - ends[1])
+    text = f"[{drawn:<{WIDTH}}] {asset.asset:<18} {asset.done:,}/{asset.total:,}"
+    text += f", {asset.failed:,} failed or not reached" if asset.failed else ""
+    return text + (f", {asset.running:,} running" if asset.running else "")
+
+
+def _ends(asset: AssetProgress) -> tuple[int, int, int]:
+    over = asset.done + asset.failed
+    return asset.done, over, over + asset.running
+
+
+# << Watching a back-fill until it ends. Watching changes nothing: it goes on when nobody does.
 
 PAUSE_S = 2.0
 PATIENCE = 60

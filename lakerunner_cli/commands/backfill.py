@@ -107,8 +107,7 @@ def _start(args: Namespace, settings: Settings) -> int:
 
 def _follow(dagster: Dagster, ids: Sequence[str]) -> int:
     """One after the other; they run side by side."""
-    from lakerunner_cli.backfill.bars import Bars
-    from lakerunner_cli.backfill.follow import follow, summary
+    from lakerunner_cli.backfill.follow import Bars, follow, summary
 
     succeeded = True
     try:

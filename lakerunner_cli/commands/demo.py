@@ -22,8 +22,8 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, settings: Settings) -> int:
-    from lakerunner_cli.demo.screen import Screen
     from lakerunner_cli.demo.story import Plan, tell
+    from lakerunner_cli.demo.watch import Screen
 
     plan = Plan(args.seconds, args.keep, args.seed)
     return tell(plan, settings, Screen(args.seconds))

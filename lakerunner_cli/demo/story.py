@@ -2,19 +2,92 @@
 
 from __future__ import annotations
 
+import shlex
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakerunner_cli.accounts import LOCAL_BUCKET, Desk, bucket_profile, create_key, create_org, open_desk
-from lakerunner_cli.demo.farewell import Times, farewell
 from lakerunner_cli.demo.generator import Generator
-from lakerunner_cli.demo.screen import Screen
-from lakerunner_cli.demo.stack import fetch_parts, start_stack
-from lakerunner_cli.demo.watch import Watcher
+from lakerunner_cli.demo.watch import ORDERS, TIMEOUTS, Screen, Watcher
+from lakerunner_cli.stack import jars
+from lakerunner_cli.stack.errors import StackError
+from lakerunner_cli.stack.lifecycle import detach
+from lakerunner_cli.stack.paths import StackPaths
+from lakerunner_cli.stack.site import download_dir
+from lakerunner_cli.stack.state import is_running
 from lakerunner_cli.upload import Destination
+from lakerunner_cli.webhook import base_url
 from resources.lake.layout import Signal
 from resources.objects.store import open_store
-from resources.settings import Settings
+from resources.settings import Settings, process_environment
+
+# << The demo's use of the local stack: fetch what is missing, start it unless it runs.
+
+Announce = Callable[[str], None]
+
+
+def fetch_parts(settings: Settings, announce: Announce) -> None:
+    """Kafka's jars, ahead of the start so that the two are timed apart; failing is the stack's to judge."""
+    cache = download_dir(settings)
+    missing = jars.absent(jars.kafka_jars(), cache)
+    if not missing:
+        return
+    try:
+        jars.fetch(missing, cache, settings.maven_url, announce)
+    except (OSError, StackError) as error:
+        announce(f"download failed, the stack will try without: {error}")
+
+
+def start_stack(settings: Settings, announce: Announce) -> Settings:
+    """The settings of a running stack on this data directory."""
+    if is_running(StackPaths(settings.data_dir)):
+        announce(f"using the stack that runs on {settings.data_dir}")
+    else:
+        detach(settings, [], announce)
+    return Settings.load(process_environment() | {"LAKERUNNER_DATA_DIR": str(settings.data_dir)})
+
+
+# << What a person can do next: addresses, keys, and commands that work when pasted.
+
+REQUESTS = "sum by (job, level) (rate(shop_requests_total[1m]))"
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds; `first_answer` counts from the moment the stack was ready."""
+
+    download: float
+    start: float
+    first_answer: float | None
+
+    def __str__(self) -> str:
+        first = "none" if self.first_answer is None else f"{self.first_answer:.1f} s"
+        return f"download {self.download:.1f} s, start {self.start:.1f} s, first answer {first}"
+
+
+def farewell(settings: Settings, org: str, read_key: str, times: Times) -> list[str]:
+    query_api = base_url(settings.query_host, settings.query_port)
+    key = f"-H {shlex.quote(f'x-cardinalhq-api-key: {read_key}')}"
+    loki = f"curl -sG {key} {query_api}/loki/api/v1/query_range --data-urlencode limit=5 --data-urlencode"
+    prometheus = f"curl -sG {key} {query_api}/prometheus/api/v1/query --data-urlencode"
+    stream = f"""curl -sN {key} -H 'content-type: application/json' {query_api}/api/v1/logs/query -d"""
+    return [
+        "",
+        f"time: {times}",
+        f"Explore page   {query_api}/        (API key: {read_key})",
+        f"Dagster        {base_url('127.0.0.1', settings.webserver_port)}",
+        f"query API      {query_api}   (organisation {org})",
+        "",
+        "Try it (the key is valid for 7 days):",
+        f"  {loki} {shlex.quote(f'query={ORDERS}')}",
+        f"  {loki} {shlex.quote(f'query={TIMEOUTS}')}",
+        f"  {prometheus} {shlex.quote(f'query={REQUESTS}')}",
+        f"""  {stream} '{{"q": "{{service_name=\\"frontend\\"}} |= \\" 502 \\"", "limit": 5}}'""",
+        "",
+        "The stack goes on running: `lakerunner status`, `lakerunner logs`, `lakerunner down`.",
+    ]
+
 
 ORG, COLLECTOR = "demo", "shop"
 LOOK_EVERY_S = 1.0

@@ -1,8 +1,4 @@
-"""What every organisation may push, from its settings, at most a few seconds old and never waited for.
-
-The event loop asks with every request, so reading happens in a thread of its own. Until the first reading is
-done nobody is limited, and while the index is away the last reading holds.
-"""
+"""One bound on the bytes of all requests in flight; whoever would cross it is told to come back."""
 
 from __future__ import annotations
 
@@ -10,10 +6,21 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
+from lakerunner_ingress.errors import OverloadedError
+from lakerunner_ingress.receivers.refusals import TooLargeError
 from resources.index.contract import IngressIndex
 from resources.index.postgres.connections import IndexUnavailableError
 from resources.lake.options import OptionError, OrgOptions
+
+# << What every organisation may push, from its settings, at most a few seconds old and never waited for.
+# <<
+# << The event loop asks with every request, so reading happens in a thread of its own. Until the first
+# << reading is
+# << done nobody is limited, and while the index is away the last reading holds.
 
 log = logging.getLogger(__name__)
 MAX_AGE_S = 5.0
@@ -47,3 +54,115 @@ class PushLimits:
             self._options = self._index.org_options()
         except (IndexUnavailableError, OptionError) as error:
             log.warning("limits of pushes stay as they were: %s", error)
+
+
+# << How much an organisation may push per second: a token bucket each.
+# <<
+# << A request is let in while its organisation is not in debt, and then charged in full: one larger than the
+# << limit passes once and is paid for by waiting.
+
+BURST_S = 10.0
+"""An organisation that was quiet may send so many seconds' worth at once."""
+MAX_BUCKETS = 10_000
+
+LimitOf = Callable[[str], int | None]
+"""Bytes per second that an organisation may push; None is unlimited."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    moment: float
+
+
+class Quota:
+    """Used from the event loop only."""
+
+    def __init__(self, limit_of: LimitOf, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit_of = limit_of
+        self._clock = clock
+        self._buckets: dict[str, _Bucket] = {}
+
+    def allowed(self, org: str, size: int) -> float | None:
+        """None and charged for `size` bytes, or the seconds to wait and not charged."""
+        limit = self._limit_of(org)
+        if limit is None:
+            return None
+        if limit <= 0:
+            return 60.0
+        now = self._clock()
+        bucket = self._buckets.pop(org, None) or _Bucket(limit * BURST_S, now)
+        bucket.tokens = min(limit * BURST_S, bucket.tokens + (now - bucket.moment) * limit)
+        bucket.moment = now
+        self._buckets[org] = bucket  # behind the others: the first is the one longest unused
+        if len(self._buckets) > MAX_BUCKETS:
+            del self._buckets[next(iter(self._buckets))]
+        if bucket.tokens <= 0:
+            return max(0.001, -bucket.tokens / limit)
+        bucket.tokens -= size
+        return None
+
+    def charge(self, org: str, size: int) -> None:
+        """More of a request that was let in: it passes, and its organisation waits the longer afterwards."""
+        if bucket := self._buckets.get(org):
+            bucket.tokens -= size
+
+
+class Memory:
+    """Thread-safe. Counts bodies as received and as opened, until their object is durable."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self.lock = threading.Lock()
+
+    def hold(self) -> Hold:
+        return Hold(self)
+
+
+class Hold:
+    """What one request has taken; leaving the `with` block gives all of it back.
+
+    A worker thread that was given up on may still run then: what it asks for is refused.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._size = 0
+        self._over = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._memory.lock:
+            self._memory.used -= self._size
+            self._size, self._over = 0, True
+
+    def grow(self, size: int) -> None:
+        """Before the bytes exist; `OverloadedError` when there is no room for them now."""
+        memory = self._memory
+        with memory.lock:
+            if self._size + size > memory.limit:
+                raise TooLargeError(f"this request alone needs more than the {memory.limit} bytes there are")
+            if self._over or memory.used + size > memory.limit:
+                raise OverloadedError(f"{memory.used} of {memory.limit} bytes are in use; send this again")
+            memory.used += size
+            self._size += size
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def shrink_to(self, size: int) -> None:
+        """Give back what is beyond `size`."""
+        memory = self._memory
+        with memory.lock:
+            given = max(0, self._size - size)
+            memory.used -= given
+            self._size -= given

@@ -14,11 +14,8 @@ from lakerunner_ingress.errors import UnavailableError
 from lakerunner_ingress.notifications.pipeline import Pipeline
 from lakerunner_ingress.receivers.auth import Doorkeeper
 from lakerunner_ingress.receivers.batching import Batcher
-from lakerunner_ingress.receivers.limits import PushLimits
-from lakerunner_ingress.receivers.memory import Hold, Memory
-from lakerunner_ingress.receivers.opening import open_body
-from lakerunner_ingress.receivers.parse_cost import parse_cost
-from lakerunner_ingress.receivers.quota import LimitOf, Quota
+from lakerunner_ingress.receivers.limits import Hold, LimitOf, Memory, PushLimits, Quota
+from lakerunner_ingress.receivers.opening import open_body, parse_cost
 from lakerunner_ingress.receivers.received import Lane, Received
 from lakerunner_ingress.receivers.refusals import (
     BadRequestError,

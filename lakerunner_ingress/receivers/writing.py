@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 import zstandard
 
 from lakerunner_ingress.errors import UnavailableError
-from lakerunner_ingress.notifications.produce import produce
-from lakerunner_ingress.notifications.validate import Accepted
+from lakerunner_ingress.notifications.pipeline import Accepted, produce
 from lakerunner_ingress.receivers.afterwork import Afterwork
 from lakerunner_ingress.receivers.received import Lane
 from lakerunner_ingress.receivers.telemetry import PushTelemetry

@@ -4,13 +4,11 @@ What each part waits for stands in its `needs`; everything else starts at once.
 """
 
 from lakerunner_cli.stack.component import Component
-from lakerunner_cli.stack.components.code_server import CODE_SERVER
-from lakerunner_cli.stack.components.daemon import DAEMON
+from lakerunner_cli.stack.components.dagster import CODE_SERVER, DAEMON, WEBSERVER
 from lakerunner_cli.stack.components.kafka import KAFKA
 from lakerunner_cli.stack.components.postgres import POSTGRES
 from lakerunner_cli.stack.components.roles import INGRESS, QUERY_API, QUERY_WORKER_1, QUERY_WORKER_2, WATCHDOG
 from lakerunner_cli.stack.components.spark import SPARK
-from lakerunner_cli.stack.components.webserver import WEBSERVER
 from lakerunner_cli.stack.errors import StackError
 
 COMPONENTS: tuple[Component, ...] = (

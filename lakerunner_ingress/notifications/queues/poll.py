@@ -19,8 +19,12 @@ from lakerunner_ingress.auth import Caller
 from lakerunner_ingress.errors import UnavailableError
 from lakerunner_ingress.health import check_kafka, check_postgres, judge
 from lakerunner_ingress.notifications.pipeline import Pipeline
-from lakerunner_ingress.notifications.queues.counters import QueueTelemetry
-from lakerunner_ingress.notifications.queues.queue import Queue, QueueUnavailableError, Received
+from lakerunner_ingress.notifications.queues.queue import (
+    Queue,
+    QueueTelemetry,
+    QueueUnavailableError,
+    Received,
+)
 from resources.index.postgres.connections import IndexUnavailableError
 from resources.notifications.announced import MalformedMessageError
 

@@ -11,10 +11,9 @@ from contextlib import closing
 
 from lakerunner_ingress.notifications.pipeline import Pipeline
 from lakerunner_ingress.notifications.queues.azure_queue import open_azure_queue
-from lakerunner_ingress.notifications.queues.counters import QueueTelemetry
 from lakerunner_ingress.notifications.queues.poll import poll, take
 from lakerunner_ingress.notifications.queues.pubsub import open_pubsub
-from lakerunner_ingress.notifications.queues.queue import Queue
+from lakerunner_ingress.notifications.queues.queue import Queue, QueueTelemetry
 from lakerunner_ingress.notifications.queues.sqs import open_sqs
 from lakerunner_ingress.registry import RegistryCache
 from resources.index.contract import IngressIndex

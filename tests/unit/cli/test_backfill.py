@@ -13,7 +13,6 @@ import httpx
 import pytest
 
 from lakerunner_cli.backfill import documents
-from lakerunner_cli.backfill.bars import Bars
 from lakerunner_cli.backfill.dagster_api import (
     AssetProgress,
     BackfillState,
@@ -22,7 +21,7 @@ from lakerunner_cli.backfill.dagster_api import (
     RunState,
     over_http,
 )
-from lakerunner_cli.backfill.follow import PATIENCE, follow, summary
+from lakerunner_cli.backfill.follow import PATIENCE, Bars, follow, summary
 from lakerunner_cli.backfill.request import (
     Known,
     Launch,

@@ -17,13 +17,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from lakerunner_cli.command import CommandError
 from lakerunner_cli.demo import generator as generating
-from lakerunner_cli.demo.farewell import Times, farewell
 from lakerunner_cli.demo.generator import Generator, Made
 from lakerunner_cli.demo.measurements import Totals
 from lakerunner_cli.demo.otlp import pack, pack_spans
-from lakerunner_cli.demo.screen import Screen, block, line
 from lakerunner_cli.demo.shop import BURST, SERVICES, lines_of_second
-from lakerunner_cli.demo.watch import Seen, newest_lines
+from lakerunner_cli.demo.story import Times, farewell
+from lakerunner_cli.demo.watch import Screen, Seen, block, line, newest_lines
 from lakerunner_cli.upload import Destination
 from lakerunner_cli.webhook import NewObject, Outcome
 from resources.lake.layout import Signal, parse_raw_key

@@ -6,13 +6,13 @@ import doctest
 
 import pytest
 
-from lakerunner_cli.stack import backoff, java, view
+from lakerunner_cli.stack import java, runner, view
 from lakerunner_cli.stack.component import stop_order
 from lakerunner_cli.stack.components import COMPONENTS, select
 from lakerunner_cli.stack.errors import StackError
 
 
-@pytest.mark.parametrize("module", [backoff, java, view])
+@pytest.mark.parametrize("module", [runner, java, view])
 def test_examples_in_docstrings(module: object) -> None:
     results = doctest.testmod(module)  # type: ignore[arg-type]
     assert results.attempted > 0
@@ -41,5 +41,5 @@ def test_select_adds_what_is_needed() -> None:
 
 
 def test_a_calm_minute_forgives_earlier_crashes() -> None:
-    assert backoff.crashes_in_a_row(5, lived_s=1) == 6
-    assert backoff.crashes_in_a_row(5, lived_s=61) == 1
+    assert runner.crashes_in_a_row(5, lived_s=1) == 6
+    assert runner.crashes_in_a_row(5, lived_s=61) == 1

@@ -12,7 +12,7 @@ import pytest
 from litestar.testing import TestClient
 
 from lakerunner_ingress.app import create_app
-from lakerunner_ingress.notifications.validate import NOT_YOURS
+from lakerunner_ingress.notifications.pipeline import NOT_YOURS
 from resources.notifications.references import decode_message
 from resources.settings import Settings
 from tests.exposition_parser import parse

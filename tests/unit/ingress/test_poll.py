@@ -13,8 +13,8 @@ import pytest
 
 from lakerunner_ingress.notifications.pipeline import Pipeline
 from lakerunner_ingress.notifications.queues import poll as loop
-from lakerunner_ingress.notifications.queues.counters import FLUSH_S, QueueTelemetry
 from lakerunner_ingress.notifications.queues.poll import Fate, Round, poll, take
+from lakerunner_ingress.notifications.queues.queue import FLUSH_S, QueueTelemetry
 from lakerunner_ingress.notifications.queues.serve import run
 from lakerunner_ingress.registry import RegistryCache
 from tests.unit.ingress import payloads

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from lakerunner_ingress.errors import UnavailableError
 from lakerunner_ingress.receivers.afterwork import Afterwork
 from lakerunner_ingress.receivers.batching import Batcher
-from lakerunner_ingress.receivers.limits import MAX_AGE_S, PushLimits
-from lakerunner_ingress.receivers.quota import BURST_S, Quota
+from lakerunner_ingress.receivers.limits import BURST_S, MAX_AGE_S, PushLimits, Quota
 from lakerunner_ingress.receivers.received import Form, Lane
 from lakerunner_ingress.receivers.telemetry import PushTelemetry
 from lakerunner_ingress.receivers.writing import Writer, compress

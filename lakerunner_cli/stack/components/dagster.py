@@ -1,0 +1,116 @@
+"""DAGSTER_HOME of the stack: the project's `dagster.yaml` and a workspace that points at our code server."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import psycopg
+
+import lakerunner_cli
+from lakerunner_cli.stack.component import Announce, Component
+from lakerunner_cli.stack.errors import StackError
+from lakerunner_cli.stack.ports import HOST
+from lakerunner_cli.stack.probes import http, tcp
+from lakerunner_cli.stack.site import Site
+
+WORKSPACE = """\
+load_from:
+  - grpc_server:
+      host: {host}
+      port: {port}
+      location_name: lakerunner
+"""
+
+
+def home(site: Site) -> Path:
+    return site.paths.root / "dagster"
+
+
+def workspace(site: Site) -> Path:
+    return home(site) / "workspace.yaml"
+
+
+def prepare(site: Site, announce: Announce) -> None:  # noqa: ARG001 - one signature for all
+    """Written at every start: the port may have changed, and the project's file may have."""
+    source = Path(lakerunner_cli.__file__).parent.parent / "dagster.yaml"
+    if not source.is_file():
+        raise StackError(f"{source} is missing; run `lakerunner up` from a checkout of the project")
+    for target, text in (
+        (home(site) / "dagster.yaml", source.read_text()),
+        (workspace(site), WORKSPACE.format(host=HOST, port=site.ports["code_server"])),
+    ):
+        aside = target.with_suffix(".tmp")
+        aside.write_text(text)
+        aside.replace(target)
+
+
+# << Dagster's web server: lineage, runs, backfills and checks for people.
+
+
+def webserver_command(site: Site) -> list[str]:
+    return [
+        sys.executable, "-m", "dagster_webserver", "--host", HOST, "--port", str(site.ports["webserver"]),
+        "--workspace", str(workspace(site)),
+    ]  # fmt: skip
+
+
+WEBSERVER = Component(
+    name="webserver",
+    needs=("code_server",),
+    command=webserver_command,
+    probe=lambda site, _since: http(site.ports["webserver"], "/server_info"),
+    address=lambda site: f"http://{HOST}:{site.ports['webserver']}",
+)
+
+
+# << Dagster's code server: it holds the definitions, runs sensors and starts runs.
+# <<
+# << It listens only after the definitions were loaded, so an open port means that they load.
+
+
+def code_server_command(site: Site) -> list[str]:
+    return [
+        sys.executable, "-m", "dagster", "api", "grpc",
+        "--module-name", site.definitions_module, "--location-name", "lakerunner",
+        "--host", HOST, "--port", str(site.ports["code_server"]),
+        "--use-python-environment-entry-point", "--empty-working-directory",
+    ]  # fmt: skip
+
+
+CODE_SERVER = Component(
+    name="code_server",
+    needs=("postgres",),
+    prepare=prepare,
+    command=code_server_command,
+    probe=lambda site, _since: tcp(site.ports["code_server"]),
+    address=lambda site: f"{HOST}:{site.ports['code_server']}",
+)
+
+
+# << Dagster's daemon: it ticks sensors and schedules, evaluates automation and dequeues runs.
+# <<
+# << It has no port; it is ready when it has written a heartbeat of this start into Dagster's database.
+
+HEARTBEAT = """
+SELECT count(*) FROM daemon_heartbeats
+ WHERE timestamp > (to_timestamp(%s) AT TIME ZONE 'UTC')
+"""
+
+
+def daemon_command(site: Site) -> list[str]:
+    return [sys.executable, "-m", "dagster._daemon", "run", "-w", str(workspace(site))]
+
+
+def probe(site: Site, since: float) -> bool:
+    try:
+        with psycopg.connect(site.dsn("dagster"), connect_timeout=2) as connection:
+            row = connection.execute(HEARTBEAT, (since,)).fetchone()
+    except (psycopg.OperationalError, psycopg.errors.UndefinedTable):
+        return False
+    return row is not None and row[0] > 0
+
+
+DAEMON = Component(
+    name="daemon", needs=("code_server",), command=daemon_command, probe=probe, address=lambda _site: "-"
+)
