@@ -1,8 +1,8 @@
 """Compiles every kernel once, so that the first object does not wait for it.
 
-`python -m lakerunner_assets.warmup` cooks, merges and rolls up small objects of every signal and format, two at
-a time; what that compiles is kept on disk for all later processes. Part of `make setup`, and of `lakerunner
-up` when needed.
+`python -m lakerunner_assets.warmup` cooks, merges and rolls up small objects of every signal and format, in
+several processes; what that compiles is kept on disk for all later ones. Part of `make setup`, and of
+`lakerunner up` when needed.
 """
 
 from __future__ import annotations

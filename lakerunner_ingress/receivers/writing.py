@@ -28,7 +28,8 @@ from resources.lake.layout import IgnoredKeyError, InvalidKeyError, raw_key
 from resources.lake.timecut import from_datetime
 from resources.notifications.announced import NotifiedObject
 from resources.notifications.references import Registry, UnknownOrganisationError, resolve
-from resources.objects import store
+from resources.objects import errors
+from resources.objects.store import open_store
 from resources.settings import Settings, SettingsError
 
 log = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ class Writer:
     registry: RegistryCache
     telemetry: PushTelemetry
     announcements: Afterwork = field(default_factory=lambda: Afterwork("announce", (Exception,)))
-    withdrawals: Afterwork = field(default_factory=lambda: Afterwork("withdraw", (store.UnavailableError,)))
+    withdrawals: Afterwork = field(default_factory=lambda: Afterwork("withdraw", (errors.UnavailableError,)))
 
     def write(self, lane: Lane, parts: Sequence[bytes]) -> None:
         """Durable when this returns; raises `UnavailableError` when it is not."""
@@ -85,15 +86,15 @@ class Writer:
 
     def _put(self, profile: StorageProfile, key: str, data: bytes) -> str:
         try:
-            store = store.open_store(profile.url, _impatient(self.settings), profile.credentials_ref)
+            client = open_store(profile.url, _impatient(self.settings), profile.credentials_ref)
         except SettingsError as error:
             raise _not_stored(str(error)) from error
         try:
-            return store.put_new(key, data)
-        except store.UnavailableError as error:
-            self.withdrawals.add(key, lambda: store.delete([key]))
+            return client.put_new(key, data)
+        except errors.UnavailableError as error:
+            self.withdrawals.add(key, lambda: client.delete([key]))
             raise _not_stored("the object store does not answer") from error
-        except store.StoreError as error:
+        except errors.StoreError as error:
             raise _not_stored("the object store refuses") from error
 
 

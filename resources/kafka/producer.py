@@ -17,14 +17,7 @@ from confluent_kafka import Producer as NativeProducer
 
 from resources.index.types import OutboxMessage
 from resources.kafka.reader import (
-    EventKind,
     KafkaUnavailableError,
-    Message,
-    ReadBatch,
-    ReadEvent,
-    close_readers,
-    commit_for_lag,
-    read_batch,
 )
 
 log = logging.getLogger(__name__)
@@ -162,27 +155,6 @@ def _configuration(bootstrap: str, timeout_s: float) -> dict[str, Any]:
 def _text(error: Exception) -> str:
     native = error.args[0] if isinstance(error, KafkaException) else None
     return str(native.str() if native is not None else error)
-
-
-# << The door to Kafka, which carries references and hints, never telemetry.
-# <<
-# << `Producer.send` returns when the broker has the messages; `read_batch` reads a bounded run from
-# << offsets that
-# << the caller keeps (Postgres is the truth, there is no group to join). A broker that was recreated, or that
-# << dropped messages, is an event to be shown and not a crash. The parts live in `resources/stream/`.
-
-__all__ = [
-    "EventKind",
-    "KafkaUnavailableError",
-    "Message",
-    "Producer",
-    "ReadBatch",
-    "ReadEvent",
-    "close_readers",
-    "commit_for_lag",
-    "ingest_topic",
-    "read_batch",
-]
 
 
 def ingest_topic(signal: str) -> str:

@@ -11,34 +11,8 @@ import threading
 
 from resources.objects.backend import open_backend
 from resources.objects.client import ObjectStore
-from resources.objects.errors import (
-    AlreadyExistsError,
-    ChangedError,
-    DeniedError,
-    NotFoundError,
-    StoreError,
-    TooLargeError,
-    UnavailableError,
-)
 from resources.objects.latency import LATENCY
-from resources.objects.values import Fetched, ObjectInfo
 from resources.settings import Settings
-
-__all__ = [
-    "AlreadyExistsError",
-    "ChangedError",
-    "DeniedError",
-    "Fetched",
-    "NotFoundError",
-    "ObjectInfo",
-    "ObjectStore",
-    "StoreError",
-    "TooLargeError",
-    "UnavailableError",
-    "open_store",
-    "render_store_metrics",
-    "reopen_store",
-]
 
 _lock = threading.Lock()
 _open: dict[tuple[int, str, str, str], ObjectStore] = {}
