@@ -19,7 +19,7 @@ from benchmarks.chaos_verdict import judge, records
 from benchmarks.report import tell
 from benchmarks.traffic import unfinished
 from resources.settings import Settings
-from tests.stack_fixture import start_stack, stop_stack
+from tests.support.stack_fixture import start_stack, stop_stack
 
 __all__ = ["main", "run_processes", "settle"]
 

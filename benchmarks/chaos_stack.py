@@ -17,7 +17,7 @@ import psycopg
 
 from lakerunner_cli.stack.state import Phase
 from resources.settings import Settings
-from tests.stack_fixture import lakerunner, stack_state
+from tests.support.stack_fixture import lakerunner, stack_state
 
 QUERY_TIMEOUT_S = 20
 CHAOS_SETTINGS = {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.chaos_lake import Files, lake_files
 from benchmarks.chaos_stack import CHAOS_SETTINGS, chaos_settings
-from tests.stack_fixture import lakerunner
+from tests.support.stack_fixture import lakerunner
 
 PAUSE_S = 12.0
 DELETED = re.compile(r"([\d,]+) files of retired segments, deleted")

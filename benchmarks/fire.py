@@ -22,7 +22,8 @@ from pathlib import Path
 import duckdb
 import psycopg
 
-from benchmarks.chaos import run_processes, settle
+from benchmarks.chaos import settle
+from benchmarks.chaos_stack import run_processes
 from benchmarks.mixed import Made, make
 from benchmarks.report import Record, tell
 from benchmarks.traffic import Traffic, raw_store, run_counts
@@ -31,7 +32,7 @@ from resources.index.types import SegmentQuery
 from resources.lake.layout import Signal, raw_key
 from resources.lake.timecut import to_datetime
 from resources.settings import Settings
-from tests.stack_fixture import stack_settings, start_stack, stop_stack
+from tests.support.stack_fixture import stack_settings, start_stack, stop_stack
 
 ORG = "fire"
 EVER = (-(2**62), 2**62)

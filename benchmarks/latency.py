@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.report import Record, tell
 from benchmarks.traffic import Traffic, lake_content, run_counts
 from resources.settings import Settings
-from tests.stack_fixture import start_stack, stop_stack
+from tests.support.stack_fixture import start_stack, stop_stack
 
 ORGS = ("north", "south", "west")
 PATIENCE_S = 180.0

@@ -13,6 +13,7 @@ import pytest
 
 from migrations.runner import apply
 from resources.index.postgres import PostgresIndex
+from tests.support.corpora import CORPORA
 
 hypothesis.settings.register_profile("unhurried", deadline=None)  # machines differ, answers do not
 hypothesis.settings.load_profile("unhurried")
@@ -58,7 +59,7 @@ def postgres_index(index_dsn: str) -> Iterator[PostgresIndex]:
 @pytest.fixture
 def corpora() -> Path:
     """Test suites of other projects, kept outside this one; without them their tests say so and skip."""
-    folder = Path(__file__).resolve().parents[2] / "shared" / "corpora"
+    folder = CORPORA
     if not folder.is_dir():
         pytest.skip(f"no corpora at {folder}: only the project's own cases run")
     return folder

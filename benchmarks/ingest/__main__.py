@@ -16,8 +16,9 @@ from benchmarks.ingest.corpus.twins import web_twins
 from benchmarks.report import Record, tell
 from resources.lake.layout import Signal
 from resources.settings import MIB
+from tests.support.corpora import CORPORA
 
-LOGHUB = Path(__file__).resolve().parents[3] / "shared" / "corpora" / "loghub"
+LOGHUB = CORPORA / "loghub"
 HOUR_STEPS = 240
 DAY_STEPS = 5760
 

@@ -22,7 +22,7 @@ from benchmarks.traffic import Traffic, raw_store, run_counts
 from resources.lake.layout import Signal, raw_key
 from resources.lake.timecut import to_datetime
 from resources.settings import Settings
-from tests.stack_fixture import start_stack, stop_stack
+from tests.support.stack_fixture import start_stack, stop_stack
 
 ORG = "bench"
 PATIENCE_S = 900.0

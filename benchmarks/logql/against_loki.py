@@ -31,8 +31,9 @@ from benchmarks.logql.against_data import SPAN_NS, START_NS, WORDS, Line, genera
 from benchmarks.logql.against_lake import lake_api
 from benchmarks.logql.fuzz_queries import Queries
 from benchmarks.promql.fuzz_compare import Answer, Likeness, Tolerance, answer_of, likeness, same_multisets
+from tests.support.corpora import CORPORA
 
-LOGHUB = Path(__file__).resolve().parents[3] / "shared" / "corpora" / "loghub"
+LOGHUB = CORPORA / "loghub"
 HAND_WRITTEN = (
     '{app="loghub", system="Apache"} |= "error" != "mod_jk"',
     '{app="loghub", system="OpenSSH"} |~ "Failed password for (invalid user )?\\\\w+" | decolorize',

@@ -26,7 +26,7 @@ from resources.index.types import LiveSegment, StorageProfile
 from resources.lake.layout import Signal
 from resources.lake.timecut import DAY_NS, SECOND_NS, hour_start
 from resources.settings import MIB
-from tests.cooking_lake import Lake, lake_in
+from tests.support.cooking_lake import Lake, lake_in
 
 MUST, AIM = 4.0, 2.2
 SLICES = 180

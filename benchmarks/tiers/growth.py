@@ -49,7 +49,7 @@ from resources.lake.layout import Signal
 from resources.lake.timecut import DAY_NS, HOUR_NS
 from resources.objects.store import open_store
 from resources.settings import Settings
-from tests.cooking_lake import Lake, lake_in
+from tests.support.cooking_lake import Lake, lake_in
 
 SCALES = (1, 10, 100)
 ORGS = 10

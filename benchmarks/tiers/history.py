@@ -29,7 +29,7 @@ from resources.lake.frequency import DAY, HOUR
 from resources.lake.layout import Signal, raw_key
 from resources.lake.timecut import DAY_NS, HOUR_NS, MINUTE_NS, to_datetime
 from resources.settings import Settings, process_environment
-from tests.stack_fixture import start_stack, stop_stack
+from tests.support.stack_fixture import start_stack, stop_stack
 
 FIRST_NS = 490_896 * HOUR_NS
 """2026-01-01T00: of a month that is over."""

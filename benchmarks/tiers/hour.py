@@ -25,7 +25,7 @@ from resources.lake.frequency import DAY
 from resources.lake.layout import Signal, raw_key
 from resources.lake.timecut import HOUR_NS, MINUTE_NS, SECOND_NS, hour_start, to_datetime
 from resources.settings import Settings
-from tests.stack_fixture import start_stack, stop_stack
+from tests.support.stack_fixture import start_stack, stop_stack
 
 ORGS = tuple(f"org-{number}" for number in range(10))
 SERIES = tuple(f"queue-{number}" for number in range(20))

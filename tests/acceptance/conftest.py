@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.traffic import Traffic
 from resources.settings import Settings
-from tests.stack_fixture import start_stack, stop_stack
+from tests.support.stack_fixture import start_stack, stop_stack
 
 ORGS = ("north", "south", "west")
 

@@ -15,7 +15,7 @@ from resources.lake.layout import Signal, raw_key
 from resources.lake.timecut import to_datetime
 from resources.objects.store import open_store
 from resources.settings import Settings
-from tests.acceptance.http_client import call, key_header, query_url, wait_for
+from tests.support.http_client import call, key_header, query_url, wait_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

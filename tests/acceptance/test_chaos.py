@@ -13,7 +13,7 @@ from benchmarks.chaos_stack import CHAOS_SETTINGS, COMPONENTS, SHORT_DECK
 from benchmarks.chaos_storm import Plan, storm
 from benchmarks.chaos_verdict import judge, records
 from benchmarks.report import tell
-from tests.stack_fixture import start_stack, stop_stack
+from tests.support.stack_fixture import start_stack, stop_stack
 
 SEED = 7
 MAY_NOT_HAPPEN = {"compacted", "sealed", "carved", "swept", "stuck"}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fire import judge, outcome, storm
-from tests.stack_fixture import stack_settings, start_stack, stop_stack
+from tests.support.stack_fixture import stack_settings, start_stack, stop_stack
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 OBJECTS, KILLS, SECONDS = 40, 3, 20.0

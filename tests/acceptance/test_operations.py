@@ -14,7 +14,7 @@ from lakerunner_cli.accounts import open_desk
 from resources.lake.layout import Signal, raw_key
 from resources.lake.timecut import HOUR_NS, hour_start, to_datetime
 from resources.settings import Settings
-from tests.acceptance.http_client import call, wait_for
+from tests.support.http_client import call, wait_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 BACKFILL = """mutation($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) {

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.traffic import ROWS, Traffic, lake_content, run_counts, unfinished
 from resources.settings import Settings
-from tests.acceptance.http_client import call, key_header, query_url, stream, wait_for
+from tests.support.http_client import call, key_header, query_url, stream, wait_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 OBJECTS = 9

@@ -21,8 +21,8 @@ from lakerunner_cli.accounts import create_org, open_desk, replace_key
 from resources.index.types import SegmentQuery
 from resources.lake.layout import Signal
 from resources.settings import Settings
-from tests.acceptance.http_client import wait_for
-from tests.stack_fixture import lakerunner
+from tests.support.http_client import wait_for
+from tests.support.stack_fixture import lakerunner
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 EVER = (-(2**62), 2**62)

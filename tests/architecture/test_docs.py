@@ -163,7 +163,7 @@ def test_the_sample_is_what_its_script_writes() -> None:
 
 def test_every_column_of_a_segment_is_documented() -> None:
     from lakerunner_assets.decode.naming import PREFIXES
-    from tests.decoding import decode_object
+    from tests.support.decoding import decode_object
 
     page = (DOCS / "reference" / "log-segments.md").read_text()
     data = (DOCS / "sample" / "logs.binpb").read_bytes()

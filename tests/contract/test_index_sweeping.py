@@ -23,7 +23,7 @@ from resources.index.types import (
 from resources.lake.frequency import HOUR as HOUR_MS
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
-from tests.sweep_index import (
+from tests.support.sweep_index import (
     HOUR,
     Clocked,
     Index,

@@ -19,8 +19,9 @@ from lakerunner_query.errors import ParseError
 from lakerunner_query.logql.lang.parser import parse_expr
 from lakerunner_query.logql.lang.pretty import pretty
 from lakerunner_query.logql.lang.printer import print_query
+from tests.support.corpora import CORPORA
 
-DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "corpora" / "parse" / "logql_parse.json"
+DEFAULT = CORPORA / "parse" / "logql_parse.json"
 _EVAL = re.compile(r"eval (?:instant at \S+|range from \S+ to \S+ step \S+) (.+)")
 _FAIL = re.compile(r"\s*expect fail\b(?:\s+(msg|regex):\s*(.*?))?\s*$")
 

@@ -46,8 +46,9 @@ from lakerunner_query.logql.stages.extract import sanitised
 from lakerunner_query.logql.stages.pattern_regexp import filter_pattern
 from lakerunner_query.syntax import START, Matcher, MatchOp
 from tests.golden import logql_stage_templates
+from tests.support.corpora import CORPORA
 
-DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "corpora" / "parse" / "logql_stage_vectors.json"
+DEFAULT = CORPORA / "parse" / "logql_stage_vectors.json"
 Case = Any
 Labels = dict[str, str]
 MATCH_OPS = {

@@ -18,8 +18,9 @@ from lakerunner_query.errors import PromParseError
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.promql.lang.printer import pretty, to_text
 from tests.golden.promqltest_script import Eval, commands
+from tests.support.corpora import CORPORA
 
-DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "corpora" / "parse" / "promql_parse.json"
+DEFAULT = CORPORA / "parse" / "promql_parse.json"
 
 
 def cases(path: Path) -> Iterator[tuple[str, bool]]:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +18,9 @@ from litestar.testing import TestClient
 from lakerunner_query.app import create_app
 from resources.lake.timecut import SECOND_NS
 from tests.integration.query.conftest import BASE, Lake, start_workers
+from tests.support.corpora import CORPORA
 
-FOLDER = Path(__file__).resolve().parents[3] / "shared" / "corpora" / "loghub"
+FOLDER = CORPORA / "loghub"
 SYSTEMS = ("Apache", "HDFS", "HPC", "Linux", "OpenSSH", "OpenStack", "Spark", "Zookeeper")
 pytestmark = [
     pytest.mark.integration,

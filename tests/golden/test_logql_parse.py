@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.golden.logql_parse import cases, problem
+from tests.support.corpora import CORPORA
 
-CORPORA = Path(__file__).resolve().parents[3] / "shared" / "corpora"
 FILES = [CORPORA / "parse" / "logql_parse.json", *sorted((CORPORA / "logqltest").glob("*.logqltest"))]
 needs_corpora = pytest.mark.skipif(not CORPORA.is_dir(), reason=f"no test suites of others in {CORPORA}")
 

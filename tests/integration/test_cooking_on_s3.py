@@ -15,7 +15,7 @@ from resources.lake.options import DecodeOptions
 from resources.lake.timecut import HOUR_NS
 from resources.objects.store import open_store
 from resources.settings import Settings
-from tests.otlp_logs import otlp_logs
+from tests.support.otlp_logs import otlp_logs
 
 pytestmark = pytest.mark.integration
 HOUR = 490_896 * HOUR_NS

@@ -16,7 +16,7 @@ from resources.kafka.producer import Producer, ingest_topic
 from resources.kafka.reader import EventKind, close_readers, commit_for_lag, read_batch
 from resources.notifications.references import decode_message
 from resources.settings import Settings
-from tests.stack_fixture import lakerunner, stack_settings, start_stack, stop_stack
+from tests.support.stack_fixture import lakerunner, stack_settings, start_stack, stop_stack
 
 pytestmark = pytest.mark.integration
 

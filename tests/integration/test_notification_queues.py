@@ -19,7 +19,9 @@ from lakerunner_ingress.notifications.queues.queue import Queue, QueueUnavailabl
 from lakerunner_ingress.notifications.queues.sqs import open_sqs
 from resources.notifications.references import decode_message
 from resources.settings import Settings
-from tests.integration.notification_sites import (
+from tests.support.ingress.doubles import GOOD
+from tests.support.ingress.queue_servers import SAS, SUBSCRIPTION
+from tests.support.notification_sites import (
     HOLD_S,
     Site,
     Taker,
@@ -30,8 +32,6 @@ from tests.integration.notification_sites import (
     sqs_settings,
     sqs_site,
 )
-from tests.unit.ingress.doubles import GOOD
-from tests.unit.ingress.queue_servers import SAS, SUBSCRIPTION
 
 pytestmark = pytest.mark.integration
 

@@ -18,10 +18,10 @@ from lakerunner_ingress.notifications.queues.pubsub import google_token, open_pu
 from lakerunner_ingress.notifications.queues.queue import QueueSetupError, RefusedError
 from lakerunner_ingress.notifications.queues.rest import ask, open_client
 from resources.settings import Settings
-from tests.integration.notification_sites import Taker, azure_settings
-from tests.unit.ingress import payloads
-from tests.unit.ingress.doubles import GOOD
-from tests.unit.ingress.queue_servers import SAS, SUBSCRIPTION, azure_server, base64_text, pubsub_server
+from tests.support.ingress import payloads
+from tests.support.ingress.doubles import GOOD
+from tests.support.ingress.queue_servers import SAS, SUBSCRIPTION, azure_server, base64_text, pubsub_server
+from tests.support.notification_sites import Taker, azure_settings
 
 pytestmark = pytest.mark.integration
 

@@ -35,8 +35,8 @@ from resources.kafka.reader import close_readers
 from resources.lake.label_text import parse_labels
 from resources.proto.loki import PushRequest
 from resources.proto.prometheus import WriteRequest
-from tests.integration.ingress_process import Ingress, SlowStore, create_organisation, running
-from tests.otlp_logs import otlp_logs
+from tests.support.ingress_process import Ingress, SlowStore, create_organisation, running
+from tests.support.otlp_logs import otlp_logs
 
 pytestmark = pytest.mark.integration
 PROTOBUF = {"content-type": "application/x-protobuf"}

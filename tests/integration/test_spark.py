@@ -15,7 +15,7 @@ import pytest
 
 from resources.settings import Settings
 from resources.spark import SparkTasks, SparkUnavailableError, TaskCrashError
-from tests.stack_fixture import stack_state, start_stack, stop_stack
+from tests.support.stack_fixture import stack_state, start_stack, stop_stack
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 CLASSIC = """

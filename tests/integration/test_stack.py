@@ -21,7 +21,7 @@ from lakerunner_cli.stack.paths import StackPaths
 from lakerunner_cli.stack.processes import session_members
 from lakerunner_cli.stack.state import Phase
 from lakerunner_cli.stack.topics import TOPICS
-from tests.stack_fixture import (
+from tests.support.stack_fixture import (
     lakerunner,
     stack_settings,
     stack_state,

@@ -20,9 +20,9 @@ from resources.lake.frequency import DAY, ROLLUPS
 from resources.lake.layout import Signal
 from resources.lake.rollup_columns import filled
 from resources.lake.timecut import DAY_NS, HOUR_NS
-from tests.cooking_lake import HOUR, SECOND, Lake, lake_in
-from tests.rolling_lake import DAY as DAY_START
-from tests.rolling_lake import FREQUENCIES, arrive, gauge, roll, roll_hours
+from tests.support.cooking_lake import HOUR, SECOND, Lake, lake_in
+from tests.support.rolling_lake import DAY as DAY_START
+from tests.support.rolling_lake import FREQUENCIES, arrive, gauge, roll, roll_hours
 
 pytestmark = pytest.mark.integration
 HOURS = tuple(HOUR + number * HOUR_NS for number in range(3))

@@ -24,7 +24,7 @@ from resources.lake.layout import Signal, hourly_segment_key
 from resources.objects.client import ObjectStore
 from resources.objects.store import open_store
 from resources.settings import Settings
-from tests.sweep_index import HOUR, Clocked, cook, live, retire, work
+from tests.support.sweep_index import HOUR, Clocked, cook, live, retire, work
 
 pytestmark = pytest.mark.integration
 GRACE = Policy(3600, 86_400)
@@ -50,7 +50,7 @@ class Site:
         return open_store(self.settings.lake_url, self.settings)
 
     def cook(self, number: int) -> None:
-        """As `tests.sweep_index.cook`, with files under both keys."""
+        """As `tests.support.sweep_index.cook`, with files under both keys."""
         cook(self.index, number)
         self.raw.put(f"otel-raw/acme/c/metrics/{number}", b"x" * 10)
         self.lake.put(f"db/{number}", b"s" * 50)

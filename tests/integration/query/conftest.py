@@ -35,7 +35,7 @@ from resources.lake.layout import Signal, hourly_segment_key
 from resources.lake.timecut import SECOND_NS, hour_start
 from resources.proto.loki import PushRequest
 from resources.settings import Settings
-from tests.decoding import decode_object
+from tests.support.decoding import decode_object
 
 BASE = 1_767_225_600 * SECOND_NS  # 2026-01-01T00:00:00Z
 TOKEN = "internal"

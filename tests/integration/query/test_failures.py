@@ -20,7 +20,7 @@ from litestar.testing import TestClient
 from lakerunner_query.app import create_app
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from resources.lake.timecut import SECOND_NS
-from tests.exposition_parser import parse
+from tests.support.exposition_parser import parse
 
 from .conftest import BASE, TOKEN, Client, Lake, Line, Stack, free_port, start_workers
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from resources.lake.timecut import SECOND_NS
-from tests.exposition_parser import parse
+from tests.support.exposition_parser import parse
 
 from .conftest import BASE, Client, Lake, Line
 

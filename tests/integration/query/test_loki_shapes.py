@@ -17,12 +17,13 @@ from litestar.testing import TestClient
 from lakerunner_query.app import create_app
 from resources.lake.timecut import SECOND_NS
 from resources.settings import Settings
+from tests.support.corpora import CORPORA
 
 from .conftest import Client, Entry, Lake
 from .shapes import assert_like
 
 pytestmark = pytest.mark.integration
-FOLDER = Path(__file__).resolve().parents[4] / "shared" / "corpora" / "http_shapes"
+FOLDER = CORPORA / "http_shapes"
 SHAPES = sorted(FOLDER.glob("loki_*.json"))
 LAST_NS = 1_794_983_610_620_184_512
 SENT_ELSEWHERE = {"loki_push"}

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.corpora import CORPORA
+
 from .conftest import Client, Lake
 from .metric_lake import BASE_MS, labels, write_samples
 from .shapes import assert_like
 
 pytestmark = pytest.mark.integration
-FOLDER = Path(__file__).resolve().parents[4] / "shared" / "corpora" / "http_shapes"
+FOLDER = CORPORA / "http_shapes"
 SHAPES = sorted(FOLDER.glob("prom_*.json"))
 START, END = 1_767_231_600, 1_767_232_200
 FORMS: dict[str, dict[str, object]] = {

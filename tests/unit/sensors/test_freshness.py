@@ -15,8 +15,8 @@ from lakerunner_assets.freshness import COOKED_WITHIN_S, freshness_checks, waits
 from resources.bindings import Lakerunner
 from resources.lake.layout import Signal
 from sensors.freshness import AGAIN_S, freshness_sensor
-from tests.cooking_lake import Lake, lake_in
-from tests.rolling_lake import arrive, every, gauge, roll_hours
+from tests.support.cooking_lake import Lake, lake_in
+from tests.support.rolling_lake import arrive, every, gauge, roll_hours
 
 _lakes: list[Lake] = []
 

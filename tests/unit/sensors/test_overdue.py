@@ -14,8 +14,8 @@ from lakerunner_assets.partitions import ORGANISATIONS, day_partition_key, parti
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
 from sensors.reconciler import MAX_STRETCH, OVERDUE_TAG, PATIENCE, overdue_requests, stretches
-from tests.cooking_lake import HOUR, Lake, lake_in
-from tests.rolling_lake import DAY, arrive, every, gauge, roll_hours
+from tests.support.cooking_lake import HOUR, Lake, lake_in
+from tests.support.rolling_lake import DAY, arrive, every, gauge, roll_hours
 
 START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 

@@ -19,10 +19,10 @@ from lakerunner_assets.signals import SIGNALS
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, hour_start
 from sensors.planner import LastRequest, plan_name, planner_sensor, shown_under
-from tests.unit.compacted.compacting_lake import CompactingLake
-from tests.unit.compacted.merging_world import HOUR, POLICY, live
-from tests.unit.compacted.test_compacted_asset import OfTest, _lakes
-from tests.unit.compacted.test_compacting import DAY, aged, filled
+from tests.support.compacted.compacting_lake import CompactingLake
+from tests.support.compacted.merging_world import HOUR, POLICY, live
+from tests.unit.lakerunner_assets.compacted.test_compacted_asset import OfTest, _lakes
+from tests.unit.lakerunner_assets.compacted.test_compacting import DAY, aged, filled
 
 NOW = HOUR + 30 * HOUR_NS
 

@@ -12,8 +12,8 @@ from resources.kafka.reader import KafkaUnavailableError, Message, ReadBatch
 from resources.lake.frequency import TEN_SECONDS
 from resources.lake.layout import Signal
 from sensors import wakeup
-from tests.cooking_lake import Lake, lake_in
-from tests.rolling_lake import arrive, every, gauge, roll
+from tests.support.cooking_lake import Lake, lake_in
+from tests.support.rolling_lake import arrive, every, gauge, roll
 
 
 @pytest.fixture
