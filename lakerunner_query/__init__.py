@@ -1,6 +1,6 @@
-"""The answer side: query text in, rows out, without Dagster or Spark.
+"""The query side answers PromQL and LogQL over HTTP, in an API process and in query workers.
 
-The path of a query is the list of folders: `lang` (text to AST), `plan` (AST to logical nodes and rules),
-`execute` (segments, slices, dispatch to workers), `api` (HTTP); `worker` is the other end of a dispatch.
-`engine.py` is the one file that walks this path in order.
+`app.py` starts the API process (`api`, `coordinator`), `worker_app.py` a worker (`worker`); `protocol` travels
+between them. `plan` decides what is read, each language has a room of its own, and `histogram`, `vectors`,
+`windows` and `gotext` are what languages share.
 """

@@ -25,7 +25,7 @@ from lakerunner_query.api.prometheus.status import healthy, ready_like_prometheu
 from lakerunner_query.api.shared.errors import EXCEPTION_HANDLERS
 from lakerunner_query.api.shared.health import alive, asset, metrics, page, ping, ready
 from lakerunner_query.api.shared.requests import gzipped
-from lakerunner_query.api.shared.services import Counters, Services, counting
+from lakerunner_query.api.shared.services import Services
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.logql_lines import Engine, Limits
@@ -33,6 +33,7 @@ from lakerunner_query.coordinator.logql_samples import LogMetricEngine, LogMetri
 from lakerunner_query.coordinator.names import SeriesEngine, StreamEngine
 from lakerunner_query.coordinator.promql import MetricEngine, MetricLimits
 from lakerunner_query.coordinator.run import Admission
+from lakerunner_query.serving import Counters, counting
 from resources.index.contract import QueryIndex
 from resources.settings import Settings
 

@@ -25,9 +25,6 @@ from litestar import Litestar, MediaType, Request, Response, get, post
 from litestar.datastructures import State
 from litestar.di import Provide
 
-from lakerunner_query.api.shared.errors import EXCEPTION_HANDLERS
-from lakerunner_query.api.shared.requests import watch
-from lakerunner_query.api.shared.services import Counters
 from lakerunner_query.errors import (
     InvalidRequestError,
     LimitExceededError,
@@ -57,6 +54,7 @@ from lakerunner_query.protocol.units import (
     UnitReport,
     encode_answer,
 )
+from lakerunner_query.serving import Counters, handlers, respond_plain, watch
 from lakerunner_query.warmup import preload
 from lakerunner_query.worker.logs.names import StreamLister
 from lakerunner_query.worker.logs.open import SegmentOpener, SegmentStore
@@ -246,7 +244,7 @@ def create_worker_app(settings: Settings, store: SegmentStore | None = None) -> 
         route_handlers=[work, alive, ready, metrics],
         lifespan=[lifespan],
         dependencies={"worker": Provide(_worker, sync_to_thread=False)},
-        exception_handlers=EXCEPTION_HANDLERS,
+        exception_handlers=handlers(respond_plain),
         openapi_config=None,
     )
 

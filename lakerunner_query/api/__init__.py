@@ -1,5 +1,1 @@
-"""HTTP: the only folder that knows Litestar.
-
-Handlers translate parameters, call the engine and render what comes; nothing is decided here. `failures.py`
-is the one place where an exception becomes a response, `auth.py` the one where a key becomes an organisation.
-"""
+"""HTTP: one folder per API dialect, and `shared` for what every request needs. Litestar stays here."""

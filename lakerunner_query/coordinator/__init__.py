@@ -1,0 +1,1 @@
+"""The coordinator locates segments, cuts queries into units, dispatches them and merges answers."""

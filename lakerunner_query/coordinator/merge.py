@@ -17,9 +17,8 @@ import msgspec
 import pyarrow as pa
 
 from lakerunner_query.errors import SAME_LABELS, EvaluationError
-from lakerunner_query.promql.context import Annotation, Annotations, Forced
-from lakerunner_query.promql.lang.ast import Span
-from lakerunner_query.protocol.answers import Kind, MetricAnswer, Note, RenderedSeries
+from lakerunner_query.promql.context import Annotation, Annotations
+from lakerunner_query.protocol.answers import Kind, MetricAnswer, RenderedSeries, annotation
 from lakerunner_query.protocol.units import Missing, UnitReport
 from lakerunner_query.vectors.vector import NAME, Labels
 
@@ -180,10 +179,3 @@ def _samples(*texts: bytes) -> list[tuple[float, bytes]]:
 
 def _text(samples: Sequence[tuple[float, bytes]]) -> bytes:
     return b",".join(raw for _, raw in samples)
-
-
-def annotation(note: Note) -> Annotation:
-    """As it was when evaluation said it."""
-    message = note.key.removeprefix(f"PromQL {note.kind}: ")
-    forced = None if note.forced is None else Forced(*note.forced)
-    return Annotation(note.kind, message, Span(*note.place), forced)

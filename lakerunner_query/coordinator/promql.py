@@ -16,7 +16,7 @@ from typing import TypeVar
 from anyio.to_thread import run_sync
 
 from lakerunner_query.coordinator.dispatch import Dispatcher
-from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.coordinator.locate import Locator, narrowed, worth_reading
 from lakerunner_query.coordinator.merge import Collector, Joined
 from lakerunner_query.coordinator.run import Admission
 from lakerunner_query.coordinator.shards import received, shard_units, with_shards
@@ -31,10 +31,8 @@ from lakerunner_query.plan.promql import Reads, reads, rollups_for
 from lakerunner_query.plan.slices import (
     SampleSliceSizes,
     cut_steps,
-    narrowed,
     needed,
     rows_to_read,
-    worth_reading,
 )
 from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.promql.lang.bind import bind

@@ -1,0 +1,1 @@
+"""Go's text rules, written once: quoting, numbers, durations, regular expressions, times, `fmt`."""

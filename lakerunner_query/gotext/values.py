@@ -8,7 +8,7 @@ Strings are runs of bytes in Go: bytes that are no UTF-8 are kept as surrogates 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -186,3 +186,11 @@ class Function:
 
 def function(name: str, call: Callable[..., Any], *parameters: str, rest: str | None = None) -> Function:
     return Function(name, call, parameters, rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The functions a template may call, and the methods of the values it handles."""
+
+    functions: Mapping[str, Function]
+    methods: Mapping[type, Mapping[str, Function]]

@@ -13,18 +13,12 @@ from typing import Generic, Protocol, TypeVar
 from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.plan.logql_samples import LogReads
 from lakerunner_query.plan.promql import Reads
-from lakerunner_query.protocol.units import RollupRef, segment_ref
 from lakerunner_query.vectors.vector import Steps
-from resources.index.types import Segment, TierView
-from resources.lake.currency import current_partitions
-from resources.lake.frequency import AS_SENT, rollup_of
-from resources.lake.timecut import HOUR_NS, cut
+from resources.index.types import Segment
 
 NS_PER_MS = 1_000_000
 BYTES_OF_A_ROW = 2
 """In the file, of a plain sample; histograms take more, and as much longer to read."""
-READING_A_ROLLUP_ROW = 24
-"""It takes about as long as so many samples: ten the first time, fifty where samples are in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,52 +105,6 @@ def needed(reads: Sequence[Reads], segments: Sequence[Segment]) -> tuple[Segment
             for read in reads
         )
     )
-
-
-def rollup_refs(tiers: TierView, reads: Sequence[Reads]) -> tuple[RollupRef, ...]:
-    """What of the rollups may be used for these stretches."""
-    return narrowed(worth_reading(tiers), reads)
-
-
-def worth_reading(tiers: TierView) -> tuple[RollupRef, ...]:
-    """What of the rollups is current, and read faster than the samples that it stands for."""
-    if not tiers.partitions:
-        return ()
-    found: list[RollupRef] = []
-    as_sent = rows_per_hour(tiers.segments, AS_SENT)
-    for frequency, starts in current_partitions(tiers.partitions).items():
-        mine = [segment for segment in tiers.segments if segment.frequency_ms == frequency]
-        if frequency == AS_SENT or not starts:
-            continue
-        if as_sent and rows_per_hour(mine, frequency) * READING_A_ROLLUP_ROW > as_sent:
-            continue
-        found.append(RollupRef(frequency, tuple(sorted(starts)), tuple(map(segment_ref, mine))))
-    return tuple(found)
-
-
-def narrowed(rollups: Sequence[RollupRef], reads: Sequence[Reads]) -> tuple[RollupRef, ...]:
-    """As much of them as these stretches touch."""
-    if not rollups or not reads:
-        return ()
-    from_ns = min(read.from_ms for read in reads) * NS_PER_MS
-    to_ns = max(read.to_ms for read in reads) * NS_PER_MS
-    found: list[RollupRef] = []
-    for rollup in rollups:
-        width = rollup_of(rollup.frequency_ms).partition_ns
-        starts = tuple(start for start in rollup.starts if start + width > from_ns and start < to_ns)
-        segments = tuple(s for s in rollup.segments if s.max_ns > from_ns and s.min_ns <= to_ns)
-        if starts:
-            found.append(RollupRef(rollup.frequency_ms, starts, segments))
-    return tuple(found)
-
-
-def rows_per_hour(segments: Sequence[Segment], frequency_ms: int) -> float:
-    """Of the hours that have any; told from whole segments, of all metrics together."""
-    mine = [segment for segment in segments if segment.frequency_ms == frequency_ms]
-    hours = {
-        hour for s in mine for hour in range(cut(s.min_ns, HOUR_NS), cut(s.max_ns, HOUR_NS) + 1, HOUR_NS)
-    }
-    return sum(segment.rows for segment in mine) / len(hours) if hours else 0.0
 
 
 def _rows(read: Reads, segments: Sequence[Segment]) -> int:

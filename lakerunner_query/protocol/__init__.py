@@ -1,0 +1,1 @@
+"""Units of work and their answers travel between coordinator and workers as bytes."""

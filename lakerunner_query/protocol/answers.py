@@ -13,6 +13,8 @@ from typing import Literal
 
 import msgspec
 
+from lakerunner_query.promql.context import Annotation, Forced
+from lakerunner_query.promql.lang.ast import Span
 from lakerunner_query.protocol.units import Missing, UnitReport
 
 # << What a worker answers to a `PatternsUnit`: what lines have in common, and how many there are when.
@@ -274,3 +276,10 @@ def report_together(answers: Sequence[ShardAnswer]) -> UnitReport:
         rows_considered=sum(answer.report.rows_considered for answer in answers),
         bytes_fetched=sum(answer.report.bytes_fetched for answer in answers),
     )
+
+
+def annotation(note: Note) -> Annotation:
+    """As it was when evaluation said it."""
+    message = note.key.removeprefix(f"PromQL {note.kind}: ")
+    forced = None if note.forced is None else Forced(*note.forced)
+    return Annotation(note.kind, message, Span(*note.place), forced)

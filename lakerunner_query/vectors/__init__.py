@@ -1,0 +1,1 @@
+"""Vectors of series, their labels and rows: the values both languages compute with."""

@@ -1,0 +1,1 @@
+"""Kafka carries references and hints, never telemetry; PostgreSQL keeps the offsets."""

@@ -1,0 +1,1 @@
+"""Object stores by URL: whole objects, ranges, create-only puts, listings."""

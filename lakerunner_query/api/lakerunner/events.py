@@ -18,7 +18,6 @@ import msgspec
 
 from lakerunner_query.api.lakerunner.params import Aligned
 from lakerunner_query.api.prometheus.render import Said, metric, noted
-from lakerunner_query.api.shared.errors import envelope
 from lakerunner_query.api.shared.services import QueryWatch
 from lakerunner_query.coordinator.merge import Collector, Joined, JoinedSeries
 from lakerunner_query.coordinator.promql import SLOW
@@ -26,6 +25,7 @@ from lakerunner_query.errors import LimitExceededError, QueryError
 from lakerunner_query.promql.context import Annotations
 from lakerunner_query.protocol.answers import MetricAnswer
 from lakerunner_query.protocol.units import Missing
+from lakerunner_query.serving import envelope
 from lakerunner_query.vectors.vector import Labels
 
 # << Server-sent events: one `data:` line of JSON each, and a heartbeat while nothing happens.

@@ -17,8 +17,6 @@ from lakerunner_query.api.lakerunner import events
 from lakerunner_query.api.lakerunner.events import Progress, metric_events
 from lakerunner_query.api.lakerunner.params import LogsQuery, lines, names, samples, stream_question
 from lakerunner_query.api.shared.auth import caller, require_reader
-from lakerunner_query.api.shared.errors import Failure, envelope
-from lakerunner_query.api.shared.requests import unless_gone
 from lakerunner_query.api.shared.services import QueryWatch, Services
 from lakerunner_query.coordinator.logql_lines import Finished, Prepared
 from lakerunner_query.coordinator.logql_samples import is_log_query
@@ -30,6 +28,7 @@ from lakerunner_query.logql.lang.parser import parsed
 from lakerunner_query.logql.lang.pretty import pretty
 from lakerunner_query.logql.lang.printer import selector_text
 from lakerunner_query.plan.logql_samples import log_ranges
+from lakerunner_query.serving import Failure, envelope, unless_gone
 
 # << Rows of a unit as events of `/api/v1/logs/query`: fragments joined, nothing parsed unless `fields` asks.
 

@@ -15,8 +15,6 @@ from lakerunner_query.api.lakerunner.events import Progress, metric_events
 from lakerunner_query.api.lakerunner.logs import readable
 from lakerunner_query.api.lakerunner.params import MetricsNames, MetricsQuery, aligned, question
 from lakerunner_query.api.shared.auth import caller, require_reader
-from lakerunner_query.api.shared.errors import Failure, envelope
-from lakerunner_query.api.shared.requests import unless_gone
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.coordinator.explain import explain_promql as explained
 from lakerunner_query.coordinator.names import Listed
@@ -26,6 +24,7 @@ from lakerunner_query.promql.lang.check import type_of
 from lakerunner_query.promql.lang.cursor import Features
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.promql.lang.printer import pretty, to_text
+from lakerunner_query.serving import Failure, envelope, unless_gone
 
 # << `/api/v1/promql`: whether a text is PromQL, without running it.
 

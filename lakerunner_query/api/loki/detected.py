@@ -27,7 +27,7 @@ from lakerunner_query.api.loki.names import question
 from lakerunner_query.api.loki.params import limit, log_query_text, query_text, selector, step_ns, time_range
 from lakerunner_query.api.loki.render import JSON, METHODS, bare, reply
 from lakerunner_query.api.shared.auth import caller
-from lakerunner_query.api.shared.requests import Given, given, unless_gone
+from lakerunner_query.api.shared.requests import Given, given
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.coordinator.logql_lines import Engine, Finished
 from lakerunner_query.coordinator.merge import Collected
@@ -41,6 +41,7 @@ from lakerunner_query.logql.pipeline import Demand, apply
 from lakerunner_query.logql.stages.extract import joined
 from lakerunner_query.plan.logql import LogRange
 from lakerunner_query.protocol.units import ROWS
+from lakerunner_query.serving import unless_gone
 from resources.lake.timecut import SECOND_NS
 
 # << Of which shapes lines are, and how many of each when, as Loki's API tells it.

@@ -20,11 +20,12 @@ from lakerunner_query.api.loki.render import JSON, METHODS, bare, reply, statist
 from lakerunner_query.api.prometheus.render import metric, seconds
 from lakerunner_query.api.prometheus.render import series as series_json
 from lakerunner_query.api.shared.auth import caller
-from lakerunner_query.api.shared.requests import Given, given, unless_gone
+from lakerunner_query.api.shared.requests import Given, given
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.coordinator.merge import Collected
 from lakerunner_query.coordinator.names import Found, StreamQuestion
 from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.serving import unless_gone
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Labels
 

@@ -50,13 +50,14 @@ from lakerunner_query.api.loki.render import (
 )
 from lakerunner_query.api.loki.status import STATUS_HANDLERS
 from lakerunner_query.api.shared.auth import caller, require_reader
-from lakerunner_query.api.shared.requests import Given, given, unless_gone
+from lakerunner_query.api.shared.requests import Given, given
 from lakerunner_query.api.shared.services import QueryWatch, Services
 from lakerunner_query.coordinator.logql_lines import Finished
 from lakerunner_query.coordinator.logql_samples import JOINED_HERE, LogMetricRange, is_log_query
 from lakerunner_query.coordinator.merge import Collected
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError
 from lakerunner_query.plan.logql import LogRange
+from lakerunner_query.serving import unless_gone
 
 # << Rows of a log query that are an interval apart.
 # <<

@@ -14,7 +14,7 @@ from lakerunner_query.api.prometheus import render as answers
 from lakerunner_query.api.prometheus.params import FOREVER_MS, limit, optional_time, selectors, unescaped
 from lakerunner_query.api.prometheus.render import JSON, METHODS, reply
 from lakerunner_query.api.shared.auth import caller
-from lakerunner_query.api.shared.requests import Given, given, unless_gone
+from lakerunner_query.api.shared.requests import Given, given
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.coordinator.names import Listed, Question
 from lakerunner_query.errors import InvalidRequestError
@@ -24,6 +24,7 @@ from lakerunner_query.promql.lang.ast import Selector, walk
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.protocol.answers import MetricFact, SeriesExemplars
 from lakerunner_query.protocol.units import Selection
+from lakerunner_query.serving import unless_gone
 
 # << Which series, label names and label values there are, as Prometheus' API tells them.
 

@@ -27,13 +27,14 @@ from lakerunner_query.api.prometheus.params import BadParameterError, instant, l
 from lakerunner_query.api.prometheus.render import JSON, METHODS, reply
 from lakerunner_query.api.prometheus.status import STATUS_HANDLERS
 from lakerunner_query.api.shared.auth import caller, require_reader
-from lakerunner_query.api.shared.requests import Given, given, unless_gone
+from lakerunner_query.api.shared.requests import Given, given
 from lakerunner_query.api.shared.services import QueryWatch, Services
 from lakerunner_query.coordinator.merge import Joined
 from lakerunner_query.coordinator.promql import JOINED_HERE, MetricRange, PreparedMetrics
 from lakerunner_query.errors import ParseError
 from lakerunner_query.promql.lang.ast import Type
 from lakerunner_query.promql.lang.check import type_of
+from lakerunner_query.serving import unless_gone
 
 
 @route("/query", http_method=METHODS, status_code=200, media_type=JSON)

@@ -1,0 +1,1 @@
+"""Authentication, errors, request parsing, health and metrics serve every API dialect alike."""

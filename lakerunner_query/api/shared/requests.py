@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl
 
 from anyio.to_thread import run_sync
@@ -16,39 +15,6 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from lakerunner_query.errors import InvalidRequestError
-
-# << Noticing that whoever asked has gone, so that their work stops within a second.
-
-Answer = TypeVar("Answer")
-
-
-class ClientGoneError(Exception):
-    """Nobody is waiting for this answer any more."""
-
-
-async def watch(request: Request[Any, Any, Any], gone: Callable[[], object]) -> None:
-    """Call `gone` when the connection closes; the request's body must have been read before."""
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            gone()
-            return
-
-
-async def unless_gone(request: Request[Any, Any, Any], work: Coroutine[Any, Any, Answer]) -> Answer:
-    """The result of `work`, which is cancelled when the connection closes first."""
-    task = asyncio.ensure_future(work)
-    watcher = asyncio.create_task(watch(request, task.cancel))
-    try:
-        return await task
-    except asyncio.CancelledError:
-        if watcher.done():
-            raise ClientGoneError from None
-        raise
-    finally:
-        watcher.cancel()
-        task.cancel()
-
 
 # << What a request says, from a form and from its address, before any of it is understood.
 # <<

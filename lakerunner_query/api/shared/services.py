@@ -6,16 +6,10 @@ answers with a stream prepares under `with watch:`, hands over, and the stream g
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
-
-from litestar.enums import ScopeType
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.locate import Locator
@@ -25,57 +19,10 @@ from lakerunner_query.coordinator.names import SeriesEngine, StreamEngine
 from lakerunner_query.coordinator.promql import MetricEngine
 from lakerunner_query.errors import QueryError
 from lakerunner_query.promql.lang.cursor import Features
-from resources.exposition import families, render, series
+from lakerunner_query.serving import Counters
+from resources.exposition import series
 from resources.objects.latency import LatencyTable
 from resources.settings import Settings
-
-# << What a process counts, and the wrapper that times requests.
-# <<
-# << Dictionaries and a lock: the few numbers of this process do not need a client library.
-
-
-class Counters:
-    """Sums by series, and the latency of requests."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._values: defaultdict[str, float] = defaultdict(float)
-        self.requests = LatencyTable("lakerunner_http_request_seconds", ("route", "status"))
-
-    def add(self, series: str, amount: float = 1) -> None:
-        """`series` is a name, or a name with its labels as they appear in the text."""
-        with self._lock:
-            self._values[series] += amount
-
-    def render(self, gauges: Mapping[str, float] | None = None) -> str:
-        with self._lock:
-            found = dict(self._values)
-        return render(families({**found, **(gauges or {})})) + self.requests.render()
-
-
-def counting(app: ASGIApp, counters: Counters) -> ASGIApp:
-    """Seconds by route and status, last byte included; the route is the template, never the path as sent."""
-
-    async def counted(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != ScopeType.HTTP:
-            await app(scope, receive, send)
-            return
-        status, began = 500, time.perf_counter()
-
-        async def noted(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await app(scope, receive, noted)
-        finally:
-            seconds = time.perf_counter() - began
-            counters.requests.add(scope.get("path_template", "?"), str(status), seconds)
-
-    return counted
-
 
 ABANDONED = "abandoned"
 

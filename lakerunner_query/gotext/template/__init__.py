@@ -1,0 +1,1 @@
+"""Go's `text/template`: lexer, parser, execution and built-in functions."""

@@ -26,7 +26,7 @@ from lakerunner_query.gotext.template.ast import (
     With,
 )
 from lakerunner_query.gotext.template.operands import Operands
-from lakerunner_query.gotext.values import Boxed, Labels, Row, truth, unboxed
+from lakerunner_query.gotext.values import Boxed, Labels, Library, Row, truth, unboxed
 
 
 class _BreakError(Exception):
@@ -40,8 +40,8 @@ class _ContinueError(Exception):
 class Execution(Operands):
     """One run; `text()` after it."""
 
-    def __init__(self, tree: Tree, labels: Labels, row: Row, budget: Budget) -> None:
-        super().__init__(tree, labels, row, budget)
+    def __init__(self, tree: Tree, labels: Labels, row: Row, budget: Budget, library: Library) -> None:
+        super().__init__(tree, labels, row, budget, library)
         self._parts: list[str] = []
         self._size = 0
 

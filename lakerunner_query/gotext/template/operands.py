@@ -38,14 +38,13 @@ from lakerunner_query.gotext.values import (
     Function,
     Int32,
     Labels,
+    Library,
     Row,
     TemplateError,
     truth,
     type_name,
     unboxed,
 )
-from lakerunner_query.logql.templates.functions import FUNCTIONS
-from lakerunner_query.logql.templates.time_functions import METHODS
 
 _MISSING = object()
 """No value comes down the pipeline."""
@@ -55,7 +54,7 @@ _KINDS = {INT: "integer", FLOAT: "float", STRING: "string"}
 class Operands:
     """The state of a run: variables, the node at hand, and the row."""
 
-    def __init__(self, tree: Tree, labels: Labels, row: Row, budget: Budget) -> None:
+    def __init__(self, tree: Tree, labels: Labels, row: Row, budget: Budget, library: Library) -> None:
         self.tree = tree
         self.name = tree.name
         self.root = labels
@@ -63,6 +62,7 @@ class Operands:
         self.depth = 0
         self.variables: list[tuple[str, Any]] = [("$", labels)]
         self._row = row
+        self._library = library
         self._node: Any = tree.root
 
     def at(self, node: Any) -> None:
@@ -176,7 +176,7 @@ class Operands:
         receiver = unboxed(receiver)
         if receiver is None:
             raise self.failure(f"nil pointer evaluating {shown}.{name}")
-        method = METHODS.get(type(receiver), {}).get(name)
+        method = self._library.methods.get(type(receiver), {}).get(name)
         if method is not None:
             bound = replace(method, call=lambda *given: method.call(receiver, *given))
             return self._called(dot, bound, node, words, final)
@@ -190,7 +190,7 @@ class Operands:
         self, dot: Any, node: Identifier, command: Any, words: tuple[Operand, ...], final: Any
     ) -> Any:
         self.at(node)
-        return self._called(dot, FUNCTIONS[node.name], command, words, final)
+        return self._called(dot, self._library.functions[node.name], command, words, final)
 
     def _called(self, dot: Any, function: Function, node: Any, words: tuple[Operand, ...], final: Any) -> Any:
         given = words[1:]

@@ -1,0 +1,1 @@
+"""LogQL's lexer, parser, checker and printer."""

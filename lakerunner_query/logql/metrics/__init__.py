@@ -1,0 +1,1 @@
+"""Metric queries over logs: range and vector aggregations, binary operators, `label_replace`."""

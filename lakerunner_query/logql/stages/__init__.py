@@ -1,0 +1,1 @@
+"""Pipeline stages compute over the columns of a frame."""

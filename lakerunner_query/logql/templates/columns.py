@@ -33,6 +33,7 @@ from lakerunner_query.logql.templates.chains import (
     Template,
     chained,
 )
+from lakerunner_query.logql.templates.functions import LIBRARY
 from resources.arrays import Int32s, Int64s
 
 
@@ -140,7 +141,7 @@ def _computed(
     outcome = _Outcome([], [])
     for labels, row in _inputs(columns, piece.reads, frame, firsts, now_ns):
         budget.start_line()
-        text, message = _run(Execution(template.tree, labels, row, budget), piece)
+        text, message = _run(Execution(template.tree, labels, row, budget, LIBRARY), piece)
         budget.hold_text(len(message or text))
         outcome.texts.append(text)
         outcome.messages.append(message)

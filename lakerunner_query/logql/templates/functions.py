@@ -30,6 +30,7 @@ from lakerunner_query.gotext.values import (
     STRING,
     Function,
     Int64,
+    Library,
     TemplateError,
     from_bytes,
     function,
@@ -37,7 +38,7 @@ from lakerunner_query.gotext.values import (
     truth,
     wrapped,
 )
-from lakerunner_query.logql.templates.time_functions import TIME
+from lakerunner_query.logql.templates.time_functions import METHODS, TIME
 
 # << Loki's arithmetic: whole numbers wrap in 64 bits, floats are added and multiplied as decimals.
 # <<
@@ -358,3 +359,5 @@ TEXT: tuple[Function, ...] = (
 # << by them.
 
 FUNCTIONS: dict[str, Function] = {f.name: f for f in (*BUILTINS, *TEXT, *MATH, *TIME)}
+LIBRARY = Library(FUNCTIONS, METHODS)
+"""What Loki adds to Go's templates."""

@@ -1,4 +1,1 @@
-"""Rewrite rules, one idea per function, grouped by what they look at.
-
-Every docstring shows a query before and after; `plan/optimise.py` holds their order.
-"""
+"""Rewrite rules of log plans, one idea per file; `plan/optimise.py` applies them in order."""

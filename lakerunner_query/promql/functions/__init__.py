@@ -1,0 +1,1 @@
+"""PromQL's functions; `registry.py` has one row for each."""

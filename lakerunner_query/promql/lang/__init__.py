@@ -1,0 +1,1 @@
+"""PromQL's lexer, parser, type checker and printer."""

@@ -16,12 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from lakerunner_query.coordinator.merge import annotation
 from lakerunner_query.histogram.model import NO_BUCKETS, Buckets, Hint, Histogram
 from lakerunner_query.plan.promql import per_series
 from lakerunner_query.promql.context import Annotation, Given
 from lakerunner_query.promql.lang.ast import Expr
-from lakerunner_query.protocol.answers import Note, ShardAnswer, ShardPart, notes_together
+from lakerunner_query.protocol.answers import Note, ShardAnswer, ShardPart, annotation, notes_together
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.rows import no_objects, nothing, stacked
 from lakerunner_query.vectors.vector import Labels, Objects, Series, Steps, Vector, some

@@ -11,7 +11,8 @@ from google.protobuf import json_format
 from hypothesis import HealthCheck, given, settings
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from tests.support.decode.messages import CORPORA, REQUESTS, sample
+from tests.support.corpora import CORPORA
+from tests.support.decode.messages import REQUESTS, sample
 from tests.support.decode.oracle import assert_same
 from tests.support.decoding import decode_logs, decode_object
 

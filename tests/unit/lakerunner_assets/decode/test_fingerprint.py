@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lakerunner_assets.decode.fingerprint import fingerprints, template
-from tests.support.decode.messages import CORPORA
+from tests.support.corpora import CORPORA
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from lakerunner_assets.decode.otlp.traces import decode_traces
 from lakerunner_assets.decode.payload import payload_of
 from resources.lake.layout import Signal
 from resources.lake.options import DecodeOptions
-from tests.support.decode.messages import CORPORA
+from tests.support.corpora import CORPORA
 
 ROOTS: dict[Signal, Any] = {
     Signal.LOGS: ExportLogsServiceRequest,

@@ -12,7 +12,7 @@ from lakerunner_assets.decode.otlp.metrics import decode_metrics
 from lakerunner_assets.decode.payload import open_payload
 from lakerunner_assets.signals.metrics import METRICS
 from resources.lake.options import DecodeOptions
-from tests.support.decode.messages import CORPORA
+from tests.support.corpora import CORPORA
 from tests.support.decode.metric_messages import REQUESTS, corpus_payloads, sample
 from tests.support.decode.metric_oracle import assert_same, expected_rows
 

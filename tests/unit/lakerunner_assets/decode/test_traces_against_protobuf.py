@@ -12,7 +12,7 @@ from google.protobuf import json_format
 from hypothesis import HealthCheck, given, settings
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.support.decode.messages import CORPORA
+from tests.support.corpora import CORPORA
 from tests.support.decode.span_messages import REQUESTS, assert_same, decode_object, decode_spans, sample
 
 ARRIVAL = 1_700_000_000_000_000_000

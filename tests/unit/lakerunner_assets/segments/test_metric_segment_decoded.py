@@ -14,7 +14,7 @@ from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.metric_values import read_metric_segment
 from lakerunner_assets.segments.metrics import write_metric_segment
 from resources.lake.options import DecodeOptions
-from tests.support.decode.messages import CORPORA
+from tests.support.corpora import CORPORA
 from tests.support.decode.metric_messages import REQUESTS, corpus_payloads, sample
 from tests.support.segments.metric_tables import by_id
 

@@ -6,11 +6,12 @@ import asyncio
 
 import pytest
 
-from lakerunner_query.api.shared.services import Counters, QueryWatch
+from lakerunner_query.api.shared.services import QueryWatch
 from lakerunner_query.coordinator.logql_lines import Finished
 from lakerunner_query.coordinator.merge import Collected
 from lakerunner_query.errors import ParseError
 from lakerunner_query.protocol.units import Missing
+from lakerunner_query.serving import Counters
 from resources.objects.latency import LatencyTable
 from tests.support.exposition_parser import parse
 

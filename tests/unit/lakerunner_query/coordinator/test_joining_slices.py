@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakerunner_query.coordinator.locate import rollup_refs
 from lakerunner_query.coordinator.merge import Collector, Joined
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.plan import slices
 from lakerunner_query.plan.promql import Reads, reads, rollups_for
-from lakerunner_query.plan.slices import rollup_refs, steady_parts
+from lakerunner_query.plan.slices import steady_parts
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.protocol.answers import MetricAnswer, Note, RenderedSeries

@@ -1,0 +1,155 @@
+"""Both query processes watch for callers who leave, turn errors into one envelope, and count requests.
+
+The API process adds the error forms of its dialects (`api/shared/errors.py`); the worker uses these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from litestar import MediaType, Request, Response
+from litestar.enums import ScopeType
+from litestar.exceptions import HTTPException
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from lakerunner_query.errors import QueryError
+from resources.exposition import families, render
+from resources.objects.latency import LatencyTable
+
+Answer = TypeVar("Answer")
+
+
+class ClientGoneError(Exception):
+    """Nobody is waiting for this answer any more."""
+
+
+async def watch(request: Request[Any, Any, Any], gone: Callable[[], object]) -> None:
+    """Call `gone` when the connection closes; the request's body must have been read before."""
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            gone()
+            return
+
+
+async def unless_gone(request: Request[Any, Any, Any], work: Coroutine[Any, Any, Answer]) -> Answer:
+    """The result of `work`, which is cancelled when the connection closes first."""
+    task = asyncio.ensure_future(work)
+    watcher = asyncio.create_task(watch(request, task.cancel))
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if watcher.done():
+            raise ClientGoneError from None
+        raise
+    finally:
+        watcher.cancel()
+        task.cancel()
+
+
+_log = logging.getLogger(__name__)
+
+
+class Place(msgspec.Struct):
+    line: int
+    column: int
+
+
+class Failure(msgspec.Struct, omit_defaults=True):
+    """The error envelope."""
+
+    status: int
+    code: str
+    message: str
+    position: Place | None = None
+
+
+def envelope(error: Exception) -> Failure:
+    """What a caller is told about `error`."""
+    if isinstance(error, QueryError):
+        at = error.position
+        return Failure(error.status, error.code, error.message, Place(at.line, at.column) if at else None)
+    if isinstance(error, HTTPException):
+        return Failure(error.status_code, _code(error.status_code), _detail(error))
+    _log.error("unforeseen failure", exc_info=error)
+    return Failure(500, "internal", "internal error; the log of the query API has the details")
+
+
+def _code(status: int) -> str:
+    names = {400: "invalid_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+    return names.get(status, "http_error")
+
+
+def _detail(error: HTTPException) -> str:
+    """Litestar keeps what exactly did not validate in `extra`."""
+    extra = error.extra if isinstance(error.extra, list) else []
+    parts = [f"{e.get('key', '')}: {e.get('message', '')}".strip(": ") for e in extra if isinstance(e, dict)]
+    return "; ".join([error.detail, *parts])
+
+
+def respond_plain(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    """Answer with the envelope; nobody reads what is sent to a caller who left."""
+    del request
+    if isinstance(error, ClientGoneError):
+        return Response(b"", status_code=499)
+    failure = envelope(error)
+    headers = {"WWW-Authenticate": "Bearer"} if failure.status == 401 else {}
+    return Response(failure, status_code=failure.status, media_type=MediaType.JSON, headers=headers)
+
+
+Handlers = dict[int | type[Exception], Callable[[Request[Any, Any, Any], Any], Response[Any]]]
+
+
+def handlers(respond: Callable[[Request[Any, Any, Any], Exception], Response[Any]]) -> Handlers:
+    """Route every exception to one function."""
+    return {Exception: respond, HTTPException: respond, QueryError: respond}
+
+
+class Counters:
+    """Sums by series, and the latency of requests."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: defaultdict[str, float] = defaultdict(float)
+        self.requests = LatencyTable("lakerunner_http_request_seconds", ("route", "status"))
+
+    def add(self, series: str, amount: float = 1) -> None:
+        """`series` is a name, or a name with its labels as they appear in the text."""
+        with self._lock:
+            self._values[series] += amount
+
+    def render(self, gauges: Mapping[str, float] | None = None) -> str:
+        with self._lock:
+            found = dict(self._values)
+        return render(families({**found, **(gauges or {})})) + self.requests.render()
+
+
+def counting(app: ASGIApp, counters: Counters) -> ASGIApp:
+    """Seconds by route and status, last byte included; the route is the template, never the path as sent."""
+
+    async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != ScopeType.HTTP:
+            await app(scope, receive, send)
+            return
+        status, began = 500, time.perf_counter()
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await app(scope, receive, noted)
+        finally:
+            seconds = time.perf_counter() - began
+            counters.requests.add(scope.get("path_template", "?"), str(status), seconds)
+
+    return counted
