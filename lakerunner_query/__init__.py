@@ -1,6 +1,6 @@
 """The query side answers PromQL and LogQL over HTTP, in an API process and in query workers.
 
-`app.py` starts the API process (`api`, `coordinator`), `worker_app.py` a worker (`worker`); `protocol` travels
-between them. `plan` decides what is read, each language has a room of its own, and `histogram`, `vectors`,
+`app.py` starts the API process (`api`, `coordinator`), `worker_app.py` a worker (`worker`); `protocol` is
+what passes between them. `plan` decides what is read, each language has a room, and `histogram`, `vectors`,
 `windows` and `gotext` are what languages share.
 """

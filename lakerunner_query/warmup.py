@@ -56,6 +56,7 @@ from lakerunner_query.worker.shared.render_kernels import whole_blocks
 from resources.arrays import Int64s
 from resources.duckdb import Cancellation
 from resources.lake import metric_values, series
+from resources.lake.columns import CHQ_METRIC_TYPE, CHQ_TIMESTAMP
 
 # << A query over two segments of a few rows, from files to finished text: a worker does it before it is
 # << ready.
@@ -68,7 +69,7 @@ SERIES, SAMPLES, REHEARSAL_STEP_MS = 3, 40, 15_000
 NS_PER_MS = 1_000_000
 MINUTE_MS = 60_000
 QUERIES = ("sum by (a) (rate(m[5m]))", 'rate(m{a=~"a[0-1]"}[5m])', "topk(1, m)")
-DELTA = ("chq_timestamp", metric_values.SCALED)
+DELTA = (CHQ_TIMESTAMP, metric_values.SCALED)
 
 
 class NoStore:
@@ -122,12 +123,12 @@ def segment(folder: Path, name: str, start_ms: int) -> SegmentRef:
 def _rows(times: Int64s, values: Int64s, *, has_doubles: bool) -> pa.Table:
     is_double = np.arange(len(times)) < (SAMPLES if has_doubles else 0)
     columns = {
-        "chq_timestamp": pa.array(times, pa.int64()),
+        CHQ_TIMESTAMP: pa.array(times, pa.int64()),
         metric_values.SCALED: pa.array(values, pa.int64(), mask=is_double),
         metric_values.BASE: pa.array(np.zeros(len(times), np.int64)),
         metric_values.EXPONENT: pa.array(np.zeros(len(times), np.int32)),
         metric_values.DOUBLE: pa.array(values.astype(np.float64), mask=~is_double),
-        "chq_metric_type": pa.array(["sum"] * len(times)),
+        CHQ_METRIC_TYPE: pa.array(["sum"] * len(times)),
     }
     fields = [pa.field(name, column.type, column.null_count > 0) for name, column in columns.items()]
     return pa.table(list(columns.values()), schema=pa.schema(fields))

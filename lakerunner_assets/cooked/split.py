@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from lakerunner_assets.cooked.units import Unit
 from lakerunner_assets.spec import SignalSpec
+from resources.lake.columns import CHQ_QUARANTINE_REASON
 from resources.lake.timecut import HOUR_NS, cut
 
 # << Decoded rows waiting to be written, per dataset and hour, with a bound on all of them together.
@@ -74,7 +75,7 @@ class HourBuffers:
 if TYPE_CHECKING:
     import pyarrow as pa
 
-REASON_COLUMN = "chq_quarantine_reason"
+REASON_COLUMN = CHQ_QUARANTINE_REASON
 BEFORE_HORIZON = "before the horizon"
 TOO_FAR_AHEAD = "too far ahead of its arrival"
 Mask = npt.NDArray[np.bool_]

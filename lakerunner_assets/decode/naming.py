@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import xxhash
 
+from resources.lake.columns import FIELD_KEY, FIELD_KIND, FIELD_SCOPE
 from resources.lake.segment_file import OVERFLOW_COLUMNS
 
 PREFIXES = {"resource": "resource_", "scope": "scope_", "record": "attr_"}
@@ -27,7 +28,7 @@ RESERVED = frozenset(
 """Columns of the format itself that an attribute could want to be called."""
 
 _UNSAFE = re.compile(r"[^a-z0-9]")
-_SCOPE, _KEY, _KIND = b"chq_scope", b"chq_key", b"chq_kind"
+_SCOPE, _KEY, _KIND = FIELD_SCOPE.encode(), FIELD_KEY.encode(), FIELD_KIND.encode()
 
 
 @dataclass(frozen=True, slots=True, order=True)

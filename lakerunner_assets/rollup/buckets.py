@@ -14,6 +14,22 @@ from lakerunner_assets.rollup.columns import Buckets, Statistics
 from lakerunner_assets.rollup.kernels import spoken
 from resources.arrays import Int32s
 from resources.lake import rollup_columns as rollup
+from resources.lake.columns import (
+    CHQ_EXEMPLARS,
+    CHQ_FLAGS,
+    CHQ_OBJECT,
+    CHQ_POSITION,
+    CHQ_QUARANTINE_REASON,
+    CHQ_RESOURCE_DROPPED_ATTRIBUTES,
+    CHQ_SCOPE_DROPPED_ATTRIBUTES,
+    CHQ_SERIES,
+    CHQ_START_TSNS,
+    CHQ_SUMMARY_QUANTILES,
+    CHQ_TIMESTAMP,
+    CHQ_TSNS,
+    CHQ_VALUE,
+    HIST_PREFIX,
+)
 from resources.lake.timecut import cut as cut_time
 
 NS_PER_MS = 1_000_000
@@ -23,13 +39,13 @@ STRETCH_ROWS = 1 << 15
 """At a time: what a stretch is turned into stays in the caches of a core."""
 LEFT_BEHIND = frozenset(
     {
-        "chq_timestamp", "chq_tsns", "chq_start_tsns", "chq_flags", "chq_object", "chq_position",
-        "chq_exemplars", "chq_series", "chq_summary_quantiles", "chq_resource_dropped_attributes",
-        "chq_scope_dropped_attributes", "chq_quarantine_reason", *rollup.STORED, *rollup.LOGICAL,
+        CHQ_TIMESTAMP, CHQ_TSNS, CHQ_START_TSNS, CHQ_FLAGS, CHQ_OBJECT, CHQ_POSITION,
+        CHQ_EXEMPLARS, CHQ_SERIES, CHQ_SUMMARY_QUANTILES, CHQ_RESOURCE_DROPPED_ATTRIBUTES,
+        CHQ_SCOPE_DROPPED_ATTRIBUTES, CHQ_QUARANTINE_REASON, *rollup.STORED, *rollup.LOGICAL,
     }
 )  # fmt: skip
 """Columns that belong to a sample and not to its series, with those that start like the next ones."""
-LEFT_BEHIND_PREFIXES = ("chq_value", "chq_hist_")
+LEFT_BEHIND_PREFIXES = (CHQ_VALUE, HIST_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,12 @@ from lakerunner_assets.rollup.parts import Parts, PartsWriter, RolledUp
 from lakerunner_assets.rollup.samples import roll_samples
 from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.merge.rounds import SortedSamples, sorted_rollups, sorted_samples
+from resources.lake.columns import HIST_PREFIX, SUMMARY_PREFIX
 from resources.lake.frequency import AS_SENT
 
 __all__ = ["RolledUp", "RollupRequest", "roll_up"]
 
-_HISTOGRAMS = ("chq_hist_", "chq_summary_")
+_HISTOGRAMS = (HIST_PREFIX, SUMMARY_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from resources.lake.cardinality import (
     opened,
     settled,
 )
+from resources.lake.columns import CHQ_TIMESTAMP
 from resources.lake.frequency import CARDINALITY_DATASET, DAY, HOUR
 from resources.lake.segment_file import FORMAT_VERSION, SegmentFacts
 from resources.lake.series import NAME_FIELD
@@ -137,7 +138,7 @@ def _coded(table: pa.Table) -> pa.Table:
 
 
 def _facts(table: pa.Table, identity: SegmentIdentity) -> SegmentFacts:
-    ends, widths = table.column("chq_timestamp"), table.column("frequency_ms")
+    ends, widths = table.column(CHQ_TIMESTAMP), table.column("frequency_ms")
     return SegmentFacts(
         **asdict(identity),
         format_version=FORMAT_VERSION,

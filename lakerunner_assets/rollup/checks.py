@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from resources.lake.columns import CHQ_ROLLUP_COUNT, CHQ_ROLLUP_SUM, CHQ_ROLLUP_SUM_C, CHQ_TIMESTAMP
 from resources.lake.rollup_columns import filled, needed
 
-COLUMNS = ("chq_rollup_count", "chq_rollup_sum", "chq_rollup_sum_c")
+COLUMNS = (CHQ_ROLLUP_COUNT, CHQ_ROLLUP_SUM, CHQ_ROLLUP_SUM_C)
 TOLERANCE = 1e-12
 NS_PER_MS = 1_000_000
 
@@ -40,18 +41,18 @@ def totals(paths: Iterable[Path], start_ns: int, end_ns: int) -> Totals:
     for path in paths:
         with pq.ParquetFile(path) as file:
             present = set(file.schema_arrow.names)
-            wanted = [name for name in (*needed(COLUMNS), "chq_timestamp") if name in present]
+            wanted = [name for name in (*needed(COLUMNS), CHQ_TIMESTAMP) if name in present]
             table = filled(_within(file.read(wanted), start_ns, end_ns), COLUMNS)
-        values = np.nan_to_num(_doubles(table, "chq_rollup_sum"), nan=0.0, posinf=np.inf, neginf=-np.inf)
-        values = values + _doubles(table, "chq_rollup_sum_c")
-        samples += pc.sum(table.column("chq_rollup_count")).as_py() or 0
+        values = np.nan_to_num(_doubles(table, CHQ_ROLLUP_SUM), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        values = values + _doubles(table, CHQ_ROLLUP_SUM_C)
+        samples += pc.sum(table.column(CHQ_ROLLUP_COUNT)).as_py() or 0
         sums.append(math.fsum(values) if np.isfinite(values).all() else math.nan)
         magnitude += float(np.abs(values).sum())
     return Totals(samples, math.fsum(sums), magnitude)
 
 
 def _within(table: pa.Table, start_ns: int, end_ns: int) -> pa.Table:
-    ends = table.column("chq_timestamp")
+    ends = table.column(CHQ_TIMESTAMP)
     inside = pc.and_(pc.greater(ends, start_ns // NS_PER_MS), pc.less_equal(ends, end_ns // NS_PER_MS))
     return table.filter(inside)
 

@@ -21,6 +21,7 @@ from lakerunner_assets.rollup.kernels import buckets_of, merge
 from lakerunner_assets.rollup.samples import columns_of, doubles_of, needs_sketch, spread
 from resources.arrays import Int32s, Int64s
 from resources.lake import rollup_columns as rollup
+from resources.lake.columns import CHQ_TID
 from resources.lake.ddsketch import WeightedValues
 from resources.lake.few_samples import samples_of
 
@@ -46,7 +47,7 @@ def roll_rollups(table: pa.Table, codes: Int32s, cut: Cut) -> Rolled:
     kinds = np.full(len(codes), REAL, np.uint8)
     buckets = buckets_of(codes, ends, ends, kinds, cut.start_ms, cut.end_ms, cut.width_ms)
     if buckets.repeated >= 0:
-        row = table.slice(buckets.repeated, 1).select(["metric_name", "chq_tid", rollup.TIMESTAMP])
+        row = table.slice(buckets.repeated, 1).select(["metric_name", CHQ_TID, rollup.TIMESTAMP])
         raise RepeatedBucketError(f"two rows of one series and bucket: {row.to_pylist()[0]}")
     full = rollup.filled(table.select([n for n in table.column_names if n in rollup.STORED]))
     finer = _statistics(full)

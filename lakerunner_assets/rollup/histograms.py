@@ -33,11 +33,12 @@ from lakerunner_assets.rollup.histogram_kernels import (
 )
 from resources.arrays import Bytes, Int64s
 from resources.lake import rollup_columns as rollup
+from resources.lake.columns import CHQ_HIST_RESET_HINT
 from resources.lake.sample_histograms import histogram_struct, histograms_of_samples
 
 CUSTOM_SCHEMA = -53
 _DOUBLES = pa.list_(pa.float64())
-_HINT = "chq_hist_reset_hint"
+_HINT = CHQ_HIST_RESET_HINT
 _LISTS = {
     "bounds": BOUNDS, "counts": COUNTS, "positive_counts": POSITIVE, "negative_counts": NEGATIVE,
 }  # fmt: skip

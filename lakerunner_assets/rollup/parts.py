@@ -19,6 +19,7 @@ from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.order import MAX_GROUP_ROWS
 from lakerunner_assets.segments.series_order import row_groups
 from resources.lake import rollup_columns as rollup
+from resources.lake.columns import HIST_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class PartsWriter:
             table = table.select([n for n in table.column_names if table.column(n).null_count < len(table)])
         else:
             histograms = self._parts.with_histograms
-            table = _with(table, [n for n in rollup.STORED if histograms or not n.startswith("chq_hist_")])
+            table = _with(table, [n for n in rollup.STORED if histograms or not n.startswith(HIST_PREFIX)])
         table = table.select(in_file_order(table.column_names)).combine_chunks()
         path = self._parts.folder / f"tbl_{self._identity().segment_id}.parquet"
         return SegmentWriter(path, table.schema, rollup_encodings(table))

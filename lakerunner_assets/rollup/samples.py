@@ -38,11 +38,22 @@ from lakerunner_assets.rollup.histograms import folded, nothing, of_samples
 from lakerunner_assets.rollup.kernels import buckets_of, summarise
 from resources.arrays import Bytes, Doubles, Int32s, Int64s
 from resources.lake import rollup_columns as rollup
+from resources.lake.columns import (
+    CHQ_HIST_BOUNDS,
+    CHQ_HIST_COUNT,
+    CHQ_HIST_COUNT_FLOAT,
+    CHQ_HIST_COUNTS,
+    CHQ_HIST_SCHEMA,
+    CHQ_METRIC_TYPE,
+    CHQ_SUMMARY_QUANTILES,
+    CHQ_TSNS,
+    CHQ_VALUE,
+)
 from resources.lake.few_samples import say_all
 from resources.lake.rollup_columns import TIMESTAMP
 
 _HISTOGRAMS = (
-    "chq_hist_count", "chq_hist_count_float", "chq_hist_schema", "chq_hist_bounds", "chq_hist_counts",
+    CHQ_HIST_COUNT, CHQ_HIST_COUNT_FLOAT, CHQ_HIST_SCHEMA, CHQ_HIST_BOUNDS, CHQ_HIST_COUNTS,
 )  # fmt: skip
 """A row with one of them is a histogram, unless it is a stale marker or a summary."""
 _SUMMARY = "summary"
@@ -74,11 +85,11 @@ def sample_kinds(table: pa.Table) -> tuple[Bytes, Doubles]:
     for name in _HISTOGRAMS:
         if name in table.column_names and table.column(name).null_count < rows:
             kinds[table.column(name).chunk(0).is_valid().to_numpy(zero_copy_only=False)] = HISTOGRAM
-    if (kinds == HISTOGRAM).any() or "chq_summary_quantiles" in table.column_names:
+    if (kinds == HISTOGRAM).any() or CHQ_SUMMARY_QUANTILES in table.column_names:
         kinds[_summaries(table) & (kinds == HISTOGRAM)] = SUMMARY
-    if "chq_value" not in table.column_names:
+    if CHQ_VALUE not in table.column_names:
         return kinds, np.zeros(rows)
-    column = table.column("chq_value").chunk(0)
+    column = table.column(CHQ_VALUE).chunk(0)
     values = doubles_of(column)
     present = (
         column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else np.ones(rows, np.bool_)
@@ -112,7 +123,7 @@ def doubles_of(column: pa.Array) -> Doubles:
 
 def _summaries(table: pa.Table) -> np.ndarray:
     names: np.ndarray = (
-        pa.compute.equal(table.column("chq_metric_type").chunk(0).cast(pa.string()), _SUMMARY)
+        pa.compute.equal(table.column(CHQ_METRIC_TYPE).chunk(0).cast(pa.string()), _SUMMARY)
         .fill_null(False)
         .to_numpy(zero_copy_only=False)
     )
@@ -121,9 +132,9 @@ def _summaries(table: pa.Table) -> np.ndarray:
 
 def _nanoseconds(table: pa.Table, times_ms: Int64s) -> Int64s:
     """Something that orders rows of one millisecond as their nanoseconds do."""
-    if "chq_tsns" not in table.column_names:
+    if CHQ_TSNS not in table.column_names:
         return times_ms
-    column = table.column("chq_tsns").chunk(0)
+    column = table.column(CHQ_TSNS).chunk(0)
     sent = column.is_valid().to_numpy(zero_copy_only=False)
     exact: Int64s = np.where(sent, column.fill_null(0).to_numpy(), times_ms * 1_000_000)
     return exact

@@ -28,6 +28,7 @@ from lakerunner_assets.segments.metrics import bloom_columns, derived_names, ind
 from resources.arrays import Int32s, Int64s
 from resources.lake import rollup_columns as rollup
 from resources.lake import series
+from resources.lake.columns import CHQ_METRIC_TYPE, CHQ_TID
 from resources.lake.segment_file import (
     FORMAT_VERSION,
     METRIC_SORT_ORDER,
@@ -39,8 +40,8 @@ from resources.lake.segment_file import (
 from resources.lake.streams import Labels
 
 SORT_ORDER = METRIC_SORT_ORDER[:4]
-_FRONT = ("metric_name", "chq_tid", rollup.TIMESTAMP)
-_REQUIRED = frozenset({*_FRONT, "chq_metric_type", rollup.COUNT})
+_FRONT = ("metric_name", CHQ_TID, rollup.TIMESTAMP)
+_REQUIRED = frozenset({*_FRONT, CHQ_METRIC_TYPE, rollup.COUNT})
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ class _Runs:
         starts = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
         ends = np.append(starts[1:], len(codes))
         times = table.column(rollup.TIMESTAMP).to_numpy()
-        tids = table.column("chq_tid").to_numpy()[starts]
+        tids = table.column(CHQ_TID).to_numpy()[starts]
         self.codes.append(codes[starts])
         self.columns.append(np.stack([tids, ends - starts, times[starts], times[ends - 1]]))
 
@@ -112,9 +113,9 @@ class SegmentWriter:
         self._writer.write_table(compacted(group), row_group_size=len(codes))
         self._runs.add(table, codes)
         self._groups += 1
-        pairs = table.select(["chq_metric_type", "metric_name"])
+        pairs = table.select([CHQ_METRIC_TYPE, "metric_name"])
         kinds = pairs.group_by(pairs.column_names).aggregate([]).to_pylist()
-        self._kinds |= {(row["chq_metric_type"], row["metric_name"]) for row in kinds}
+        self._kinds |= {(row[CHQ_METRIC_TYPE], row["metric_name"]) for row in kinds}
 
     def finish(self, identity: SegmentIdentity, width_ms: int, labels_of: Sequence[str]) -> WrittenSegment:
         """The series table, the bloom and the footer; `labels_of`: by code."""
@@ -153,7 +154,7 @@ class SegmentWriter:
     def _written(self, facts: SegmentFacts, labels: Sequence[Labels]) -> WrittenSegment:
         stored = {name for _, name in self._kinds}
         kinds = sorted(self._kinds)
-        pairs = {"chq_metric_type": [kind for kind, _ in kinds], "metric_name": [name for _, name in kinds]}
+        pairs = {CHQ_METRIC_TYPE: [kind for kind, _ in kinds], "metric_name": [name for _, name in kinds]}
         names, derived_labels = derived_names(pa.table(pairs))
         return WrittenSegment(
             rows=facts.rows,
@@ -188,7 +189,7 @@ def label_map(schema: pa.Schema) -> tuple[MappedColumn, ...]:
 
 def in_file_order(names: Sequence[str]) -> list[str]:
     """Whose the row is, what it says, what belongs to the series."""
-    rank = {name: place for place, name in enumerate((*_FRONT, *rollup.STORED, "chq_metric_type"))}
+    rank = {name: place for place, name in enumerate((*_FRONT, *rollup.STORED, CHQ_METRIC_TYPE))}
     return sorted(names, key=lambda name: rank.get(name, len(rank)))
 
 

@@ -26,6 +26,7 @@ from lakerunner_assets.segments.file import Content, SegmentIdentity, WrittenSeg
 from lakerunner_assets.segments.order import row_groups, row_order
 from lakerunner_assets.segments.unify import unify
 from resources.lake import streams
+from resources.lake.columns import CHQ_FINGERPRINT, CHQ_OBJECT, CHQ_POSITION, CHQ_STREAM, CHQ_TSNS, PREFIX
 from resources.lake.segment_file import (
     FORMAT_VERSION,
     LOG_SORT_ORDER,
@@ -36,7 +37,7 @@ from resources.lake.segment_file import (
 from resources.lake.streams import Labels, Stream, labels_from_text
 from resources.lake.terms import terms_of
 
-STREAM_COLUMN = "chq_stream"
+STREAM_COLUMN = CHQ_STREAM
 _NOT_TOKENS = frozenset({"log_level", "detected_level", "log_severity_text"})
 
 
@@ -50,8 +51,8 @@ def write_log_segment(
     unified = unify(filled)
     found = _streams(unified.table)
     order = _order(unified.table, found)
-    times = unified.table.column("chq_tsns").to_numpy()
-    objects = sorted(unified.table.column("chq_object").unique().to_pylist())
+    times = unified.table.column(CHQ_TSNS).to_numpy()
+    objects = sorted(unified.table.column(CHQ_OBJECT).unique().to_pylist())
     facts = SegmentFacts(
         **asdict(identity),
         format_version=FORMAT_VERSION,
@@ -87,7 +88,7 @@ def _streams(table: pa.Table) -> list[tuple[Stream, int]]:
     column = table.column(STREAM_COLUMN).chunk(0)
     texts = column.dictionary.to_pylist()
     grouped = (
-        pa.table({"code": column.indices, "time": table.column("chq_tsns")})
+        pa.table({"code": column.indices, "time": table.column(CHQ_TSNS)})
         .group_by("code", use_threads=False)
         .aggregate([("time", "count"), ("time", "min"), ("time", "max")])
         .to_pylist()
@@ -115,8 +116,8 @@ def _order(table: pa.Table, found: Sequence[tuple[Stream, int]]) -> np.ndarray:
     rank_of_code = np.zeros(max(services) + 1, np.int64)
     for code, name in services.items():
         rank_of_code[code] = rank[name]
-    columns = (table.column(name).to_numpy() for name in ("chq_fingerprint", "chq_object", "chq_position"))
-    return row_order(table.column("chq_tsns").to_numpy(), rank_of_code[codes], *columns)
+    columns = (table.column(name).to_numpy() for name in (CHQ_FINGERPRINT, CHQ_OBJECT, CHQ_POSITION))
+    return row_order(table.column(CHQ_TSNS).to_numpy(), rank_of_code[codes], *columns)
 
 
 def levels_of(table: pa.Table) -> set[str]:
@@ -148,5 +149,5 @@ def _is_searchable(name: str, kind: pa.DataType) -> bool:
     text = pa.types.is_string(kind) or pa.types.is_dictionary(kind)
     return bool(
         pa.types.is_fixed_size_binary(kind)
-        or (text and name not in _NOT_TOKENS and not name.startswith("chq_"))
+        or (text and name not in _NOT_TOKENS and not name.startswith(PREFIX))
     )

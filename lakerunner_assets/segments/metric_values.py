@@ -18,6 +18,7 @@ from lakerunner_assets.segments.metric_columns import OPTIONAL, REQUIRED
 from lakerunner_assets.segments.metric_kernels import UNSCALABLE, needed_digits, scale
 from resources.arrays import Int32s, Int64s
 from resources.lake import metric_values, series, streams
+from resources.lake.columns import CHQ_SERIES, CHQ_VALUE
 from resources.lake.metric_values import BASE, DOUBLE, EXPONENT, POWERS, SCALED
 from resources.lake.segment_file import read_facts, read_label_map
 
@@ -38,14 +39,14 @@ def read_metric_segment(path: Path) -> pa.Table:
         }
     columns: dict[str, pa.Array] = {name: table.column(name).chunk(0) for name in table.column_names}
     stored = {name: columns.pop(name) for name in metric_values.VALUE_COLUMNS}
-    columns["chq_value"] = metric_values.values(stored)
-    columns["chq_series"] = _label_sets(path, facts.series_offset, facts.series_length, facts.rows)
+    columns[CHQ_VALUE] = metric_values.values(stored)
+    columns[CHQ_SERIES] = _label_sets(path, facts.series_offset, facts.series_length, facts.rows)
     wanted = REQUIRED | OPTIONAL
     arrays, schema = [], []
     for name, column in columns.items():
         attribute = attributes.get(name)
         if attribute is None:
-            arrays.append(column if name == "chq_series" else column.cast(wanted[name]))
+            arrays.append(column if name == CHQ_SERIES else column.cast(wanted[name]))
             schema.append(pa.field(name, arrays[-1].type))
         else:
             arrays.append(column)

@@ -32,6 +32,22 @@ from lakerunner_assets.segments.metric_values import SplitValues, split
 from lakerunner_assets.segments.series_order import SeriesRuns, row_groups, row_order, series_runs
 from lakerunner_assets.segments.unify import unify
 from resources.lake import series
+from resources.lake.columns import (
+    CHQ_EXEMPLARS,
+    CHQ_HIST_BOUNDS,
+    CHQ_HIST_COUNTS,
+    CHQ_HIST_NEGATIVE_COUNTS,
+    CHQ_HIST_POSITIVE_COUNTS,
+    CHQ_HIST_SUM,
+    CHQ_METRIC_TYPE,
+    CHQ_OBJECT,
+    CHQ_POSITION,
+    CHQ_SERIES,
+    CHQ_SUMMARY_QUANTILES,
+    CHQ_TIMESTAMP,
+    CHQ_TSNS,
+    CHQ_VALUE,
+)
 from resources.lake.metric_values import DOUBLE, SCALED, VALUE_SQL, VALUE_SQL_KEY
 from resources.lake.segment_file import FORMAT_VERSION, METRIC_SORT_ORDER, METRIC_SORT_VERSION, SegmentFacts
 from resources.lake.series import NAME_FIELD, NAME_LABEL
@@ -44,18 +60,18 @@ from resources.lake.terms import terms_of, wildcard
 # << whatever
 # << belongs to a series (its id, start time, attributes) is one dictionary entry in a long run.
 
-ALWAYS_DELTA = frozenset({"chq_timestamp", "chq_tsns", "chq_object", "chq_position", SCALED})
-NEVER_DICTIONARY = frozenset({DOUBLE, "chq_hist_sum"})
+ALWAYS_DELTA = frozenset({CHQ_TIMESTAMP, CHQ_TSNS, CHQ_OBJECT, CHQ_POSITION, SCALED})
+NEVER_DICTIONARY = frozenset({DOUBLE, CHQ_HIST_SUM})
 """Doubles of which hardly any repeats."""
 LISTS = {
-    "chq_hist_bounds.list.element": None,
-    "chq_hist_counts.list.element": "DELTA_BINARY_PACKED",
-    "chq_hist_positive_counts.list.element": "DELTA_BINARY_PACKED",
-    "chq_hist_negative_counts.list.element": "DELTA_BINARY_PACKED",
-    "chq_summary_quantiles.list.element.quantile": None,
-    "chq_summary_quantiles.list.element.value": "BYTE_STREAM_SPLIT",
-    "chq_exemplars.list.element.tsns": "DELTA_BINARY_PACKED",
-    "chq_exemplars.list.element.attributes.key_value.key": None,
+    f"{CHQ_HIST_BOUNDS}.list.element": None,
+    f"{CHQ_HIST_COUNTS}.list.element": "DELTA_BINARY_PACKED",
+    f"{CHQ_HIST_POSITIVE_COUNTS}.list.element": "DELTA_BINARY_PACKED",
+    f"{CHQ_HIST_NEGATIVE_COUNTS}.list.element": "DELTA_BINARY_PACKED",
+    f"{CHQ_SUMMARY_QUANTILES}.list.element.quantile": None,
+    f"{CHQ_SUMMARY_QUANTILES}.list.element.value": "BYTE_STREAM_SPLIT",
+    f"{CHQ_EXEMPLARS}.list.element.tsns": "DELTA_BINARY_PACKED",
+    f"{CHQ_EXEMPLARS}.list.element.attributes.key_value.key": None,
     "metric_metadata.key_value.key": None,
     "metric_metadata.key_value.value": None,
 }
@@ -111,13 +127,13 @@ def derived_names(table: pa.Table) -> tuple[set[str], set[str]]:
 
     By type and not by whether there are buckets: a stale marker has none and ends the derived series too.
     """
-    kinds = table.select(["chq_metric_type", "metric_name"]).group_by(["chq_metric_type", "metric_name"])
+    kinds = table.select([CHQ_METRIC_TYPE, "metric_name"]).group_by([CHQ_METRIC_TYPE, "metric_name"])
     names: set[str] = set()
     labels: set[str] = set()
     for row in kinds.aggregate([]).to_pylist():
-        for suffix in DERIVED.get(row["chq_metric_type"], ()):
+        for suffix in DERIVED.get(row[CHQ_METRIC_TYPE], ()):
             names.add(row["metric_name"] + suffix)
-            labels.add(DERIVED_LABELS[row["chq_metric_type"]])
+            labels.add(DERIVED_LABELS[row[CHQ_METRIC_TYPE]])
     return names, labels
 
 
@@ -153,13 +169,13 @@ def bloom_columns(table: pa.Table, label_sets: Iterable[Labels]) -> Iterator[pa.
 
 
 def exemplar_ids(table: pa.Table) -> Iterator[pa.Array]:
-    if "chq_exemplars" in table.column_names:
-        exemplars = table.column("chq_exemplars").chunk(0).flatten()
+    if CHQ_EXEMPLARS in table.column_names:
+        exemplars = table.column(CHQ_EXEMPLARS).chunk(0).flatten()
         for name in ("trace_id", "span_id"):
             yield pc.struct_field(exemplars, name)
 
 
-VALUE_COLUMN, SERIES_COLUMN = "chq_value", "chq_series"
+VALUE_COLUMN, SERIES_COLUMN = CHQ_VALUE, CHQ_SERIES
 
 
 def write_metric_segment(tables: Sequence[pa.Table], path: Path, identity: SegmentIdentity) -> WrittenSegment:
@@ -205,7 +221,7 @@ def _stored(table: pa.Table, runs: SeriesRuns, order: np.ndarray) -> tuple[pa.Ta
     values = split(found, runs.codes, order, int(runs.codes.max()) + 1)
     columns = {name: table.column(name) for name in table.column_names}
     columns = {name: columns[name] for name in in_order(list(columns)) if name != SERIES_COLUMN}
-    place = list(columns).index("chq_timestamp") + 1
+    place = list(columns).index(CHQ_TIMESTAMP) + 1
     columns.pop(VALUE_COLUMN, None)
     items = list(columns.items())
     return pa.table(dict([*items[:place], *values.columns.items(), *items[place:]])), values
@@ -231,7 +247,7 @@ def _facts(table: pa.Table, runs: SeriesRuns, identity: SegmentIdentity) -> Segm
         format_version=FORMAT_VERSION,
         sort_version=METRIC_SORT_VERSION,
         sort_order=METRIC_SORT_ORDER,
-        source_objects=tuple(np.unique(table.column("chq_object").to_numpy()).tolist()),
+        source_objects=tuple(np.unique(table.column(CHQ_OBJECT).to_numpy()).tolist()),
         rows=table.num_rows,
         min_ns=min_ns,
         max_ns=max_ns,

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lakerunner_assets.segments.metric_kernels import MAX_NS, MIN_NS, NAME, ODD_ROW, ROWS, TID, series_facts
 from lakerunner_assets.segments.order import is_ordered, most_rows, radix_sorted
 from resources.arrays import Int32s, Int64s
+from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_SERIES, CHQ_TID, CHQ_TIMESTAMP, CHQ_TSNS
 from resources.lake.series import NAME_LABEL
 from resources.lake.streams import Labels
 
@@ -53,11 +54,11 @@ class SeriesRuns:
 
 def series_runs(table: pa.Table) -> SeriesRuns:
     """One run per label set, by name, id, labels."""
-    series, names = coded(table.column("chq_series").chunk(0)), coded(table.column("metric_name").chunk(0))
+    series, names = coded(table.column(CHQ_SERIES).chunk(0)), coded(table.column("metric_name").chunk(0))
     codes, times_ms, tids = (
         series.indices.to_numpy(),
-        table.column("chq_timestamp").to_numpy(),
-        table.column("chq_tid").to_numpy(),
+        table.column(CHQ_TIMESTAMP).to_numpy(),
+        table.column(CHQ_TID).to_numpy(),
     )
     times_ns = exact_times(table, times_ms)
     facts = series_facts(codes, tids, names.indices.to_numpy(), times_ms, times_ns, len(series.dictionary))
@@ -88,9 +89,9 @@ def row_order(table: pa.Table, runs: SeriesRuns) -> Int64s:
     """Row numbers in segment order."""
     rank = np.zeros(int(runs.code_of_run.max()) + 1, np.int64)
     rank[runs.code_of_run] = np.arange(len(runs.code_of_run))
-    times = runs.times_ns if "chq_tsns" in table.column_names else table.column("chq_timestamp").to_numpy()
+    times = runs.times_ns if CHQ_TSNS in table.column_names else table.column(CHQ_TIMESTAMP).to_numpy()
     keys = [times, rank[runs.codes]]
-    objects, positions = (table.column(name).to_numpy() for name in ("chq_object", "chq_position"))
+    objects, positions = (table.column(name).to_numpy() for name in (CHQ_OBJECT, CHQ_POSITION))
     if not is_ordered(objects, positions):  # rows usually come in this order, and the sort is stable
         keys = [positions, objects, *keys]
     order = np.arange(len(times))
@@ -118,15 +119,17 @@ def exact_times(table: pa.Table, times_ms: Int64s) -> Int64s:
     """Nanoseconds: what `chq_tsns` says, else the millisecond; the two must agree."""
     limit = (2**63 - 1) // NS_PER_MS
     if (beyond := (times_ms > limit) | (times_ms < -limit)).any():
-        raise SeriesError(f"{_where(table, beyond)}: chq_timestamp outside of 1677 to 2262")
+        raise SeriesError(f"{_where(table, beyond)}: {CHQ_TIMESTAMP} outside of 1677 to 2262")
     whole: Int64s = times_ms * NS_PER_MS
-    if "chq_tsns" not in table.column_names:
+    if CHQ_TSNS not in table.column_names:
         return whole
-    column = table.column("chq_tsns").chunk(0)
+    column = table.column(CHQ_TSNS).chunk(0)
     sent = column.is_valid().to_numpy(zero_copy_only=False)
     exact: Int64s = np.where(sent, column.fill_null(0).to_numpy(), whole)
     if (different := exact // NS_PER_MS != times_ms).any():
-        raise SeriesError(f"{_where(table, different)}: chq_tsns is not in the millisecond of chq_timestamp")
+        raise SeriesError(
+            f"{_where(table, different)}: {CHQ_TSNS} is not in the millisecond of {CHQ_TIMESTAMP}"
+        )
     return exact
 
 
@@ -149,7 +152,7 @@ def _check(table: pa.Table, runs: SeriesRuns) -> None:
     for run, (labels, name) in enumerate(zip(runs.labels, runs.names, strict=True)):
         odd = int(runs.facts[run, ODD_ROW])
         if odd >= 0:
-            row = table.slice(odd, 1).select(["chq_object", "chq_position", "metric_name", "chq_tid"])
+            row = table.slice(odd, 1).select([CHQ_OBJECT, CHQ_POSITION, "metric_name", CHQ_TID])
             raise SeriesError(
                 f"series {labels}: expected name {name!r} and id {runs.facts[run, TID]} in all its rows, "
                 f"found {row.to_pylist()[0]}"
@@ -159,5 +162,5 @@ def _check(table: pa.Table, runs: SeriesRuns) -> None:
 
 
 def _where(table: pa.Table, rows: np.ndarray) -> str:
-    found = table.slice(int(np.argmax(rows)), 1).select(["chq_object", "chq_position"]).to_pylist()[0]
-    return f"object {found['chq_object']}, position {found['chq_position']}"
+    found = table.slice(int(np.argmax(rows)), 1).select([CHQ_OBJECT, CHQ_POSITION]).to_pylist()[0]
+    return f"object {found[CHQ_OBJECT]}, position {found[CHQ_POSITION]}"

@@ -29,6 +29,7 @@ from lakerunner_assets.segments.order import is_ordered, most_rows, radix_sorted
 from lakerunner_assets.segments.unify import unify
 from resources.arrays import Int64s
 from resources.lake import streams
+from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_STREAM, PREFIX
 from resources.lake.segment_file import (
     FORMAT_VERSION,
     OVERFLOW_COLUMNS,
@@ -41,7 +42,7 @@ from resources.lake.terms import terms_of
 
 # << The streams of decoded rows: which label sets they have, how many rows of each, and when.
 
-STREAM_COLUMN = "chq_stream"
+STREAM_COLUMN = CHQ_STREAM
 """Label texts, a dictionary; it becomes the stream table and is not written as a column."""
 
 
@@ -129,7 +130,7 @@ def write_span_segment(
     table = unified.table
     found = streams_of(table, "span_start_ns")
     start, object_id, position = (
-        table.column(name).to_numpy() for name in ("span_start_ns", "chq_object", "chq_position")
+        table.column(name).to_numpy() for name in ("span_start_ns", CHQ_OBJECT, CHQ_POSITION)
     )
     order = span_order(table.column("span_trace_id").chunk(0), start, object_id, position)
     facts = SegmentFacts(
@@ -187,7 +188,7 @@ def token_columns(table: pa.Table) -> Iterator[pa.Array]:
     for field, column in zip(table.schema, table.columns, strict=True):
         if field.name in OVERFLOW_COLUMNS.values():
             yield column.chunk(0).items
-        elif field.name not in _NOT_TOKENS and not field.name.startswith("chq_"):
+        elif field.name not in _NOT_TOKENS and not field.name.startswith(PREFIX):
             yield from _searchable(column.chunk(0))
 
 

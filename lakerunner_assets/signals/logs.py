@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.spec import SignalSpec
+from resources.lake.columns import CHQ_TSNS
 from resources.lake.layout import Signal
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def write(tables: Sequence[pa.Table], path: Path, identity: SegmentIdentity) -> 
 LOGS = SignalSpec(
     signal=Signal.LOGS,
     dataset="logs",
-    time_column="chq_tsns",
+    time_column=CHQ_TSNS,
     time_unit_ns=1,
     decoders=decoders,
     write=write,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.spec import SignalSpec
+from resources.lake.columns import CHQ_TIMESTAMP
 from resources.lake.layout import Signal
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def write(tables: Sequence[pa.Table], path: Path, identity: SegmentIdentity) -> 
 METRICS = SignalSpec(
     signal=Signal.METRICS,
     dataset="metrics",
-    time_column="chq_timestamp",
+    time_column=CHQ_TIMESTAMP,
     time_unit_ns=1_000_000,
     decoders=decoders,
     write=write,

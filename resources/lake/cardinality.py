@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from datasketches import hll_sketch, hll_union, tgt_hll_type  # type: ignore[import-untyped]
 
+from resources.lake.columns import CHQ_TIMESTAMP
 from resources.lake.frequency import CARDINALITY_DATASET
 from resources.lake.segment_file import read_facts
 
@@ -31,12 +32,12 @@ STANDARD_ERROR = 1.04 / 2 ** (LOG_REGISTERS / 2)
 SERIES = ""
 """The label of rows that count series."""
 SORT_VERSION = 1
-SORT_ORDER = ("metric_name", "label", "chq_timestamp")
+SORT_ORDER = ("metric_name", "label", CHQ_TIMESTAMP)
 SCHEMA = pa.schema(
     [
         pa.field("metric_name", pa.string(), nullable=False),
         pa.field("label", pa.string(), nullable=False),
-        pa.field("chq_timestamp", pa.int64(), nullable=False),
+        pa.field(CHQ_TIMESTAMP, pa.int64(), nullable=False),
         pa.field("frequency_ms", pa.int64(), nullable=False),
         pa.field("estimate", pa.float64(), nullable=False),
         pa.field("sketch", pa.binary(), nullable=False),

@@ -22,17 +22,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from resources.lake.columns import (
+    CHQ_VALUE_BASE,
+    CHQ_VALUE_DOUBLE,
+    CHQ_VALUE_EXPONENT,
+    CHQ_VALUE_SCALED,
+    CHQ_VALUE_SQL,
+)
+
 SCALED, BASE, EXPONENT, DOUBLE = (
-    "chq_value_scaled",
-    "chq_value_base",
-    "chq_value_exponent",
-    "chq_value_double",
+    CHQ_VALUE_SCALED,
+    CHQ_VALUE_BASE,
+    CHQ_VALUE_EXPONENT,
+    CHQ_VALUE_DOUBLE,
 )
 VALUE_COLUMNS = (SCALED, BASE, EXPONENT, DOUBLE)
 """In every metric segment, also where one of them is all null: one expression reads every file."""
 VALUE_SQL = f"coalesce({DOUBLE}, ({SCALED} + {BASE}) / pow(10, {EXPONENT}))"
 """`chq_value` for readers that know SQL (DuckDB, Spark); also in the footer of every metric segment."""
-VALUE_SQL_KEY = b"chq_value_sql"
+VALUE_SQL_KEY = CHQ_VALUE_SQL.encode()
 
 MAX_DIGITS = 9
 POWERS: npt.NDArray[np.float64] = np.float64(10) ** np.arange(MAX_DIGITS + 1)

@@ -24,24 +24,53 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from resources.arrays import Doubles, Int64s
+from resources.lake.columns import (
+    CHQ_HIST_COUNT,
+    CHQ_HIST_FIRST,
+    CHQ_HIST_LAST,
+    CHQ_HIST_MIXED,
+    CHQ_HIST_RESETS,
+    CHQ_HIST_SUM,
+    CHQ_ROLLUP_BASE,
+    CHQ_ROLLUP_CHANGES,
+    CHQ_ROLLUP_COUNT,
+    CHQ_ROLLUP_EXPONENT,
+    CHQ_ROLLUP_FIRST,
+    CHQ_ROLLUP_FIRST_TS,
+    CHQ_ROLLUP_LAST,
+    CHQ_ROLLUP_LAST_STALE,
+    CHQ_ROLLUP_LAST_TS,
+    CHQ_ROLLUP_M2,
+    CHQ_ROLLUP_M2_SCALED,
+    CHQ_ROLLUP_MAX,
+    CHQ_ROLLUP_MIN,
+    CHQ_ROLLUP_PREV,
+    CHQ_ROLLUP_PREV_TS,
+    CHQ_ROLLUP_RESET_SUM,
+    CHQ_ROLLUP_RESETS,
+    CHQ_ROLLUP_SUM,
+    CHQ_ROLLUP_SUM_C,
+    CHQ_SKETCH,
+    CHQ_TIMESTAMP,
+)
 from resources.lake.metric_values import POWERS
 
-TIMESTAMP = "chq_timestamp"
+TIMESTAMP = CHQ_TIMESTAMP
 """The end of the bucket, ms: it holds what happened in `(end - width, end]`."""
 
 COUNT, SUM, SUM_C, MIN, MAX = (
-    "chq_rollup_count", "chq_rollup_sum", "chq_rollup_sum_c", "chq_rollup_min", "chq_rollup_max",
+    CHQ_ROLLUP_COUNT, CHQ_ROLLUP_SUM, CHQ_ROLLUP_SUM_C, CHQ_ROLLUP_MIN, CHQ_ROLLUP_MAX,
 )  # fmt: skip
 FIRST, FIRST_TS, LAST, LAST_TS = (
-    "chq_rollup_first", "chq_rollup_first_ts", "chq_rollup_last", "chq_rollup_last_ts",
+    CHQ_ROLLUP_FIRST, CHQ_ROLLUP_FIRST_TS, CHQ_ROLLUP_LAST, CHQ_ROLLUP_LAST_TS,
 )  # fmt: skip
-LAST_STALE, PREV, PREV_TS = "chq_rollup_last_stale", "chq_rollup_prev", "chq_rollup_prev_ts"
+LAST_STALE, PREV, PREV_TS = CHQ_ROLLUP_LAST_STALE, CHQ_ROLLUP_PREV, CHQ_ROLLUP_PREV_TS
 RESET_SUM, RESETS, CHANGES, M2 = (
-    "chq_rollup_reset_sum", "chq_rollup_resets", "chq_rollup_changes", "chq_rollup_m2",
+    CHQ_ROLLUP_RESET_SUM, CHQ_ROLLUP_RESETS, CHQ_ROLLUP_CHANGES, CHQ_ROLLUP_M2,
 )  # fmt: skip
-SKETCH = "chq_sketch"
+SKETCH = CHQ_SKETCH
 HIST_COUNT, HIST_FIRST, HIST_LAST, HIST_SUM, HIST_RESETS, HIST_MIXED = (
-    "chq_hist_count", "chq_hist_first", "chq_hist_last", "chq_hist_sum", "chq_hist_resets", "chq_hist_mixed",
+    CHQ_HIST_COUNT, CHQ_HIST_FIRST, CHQ_HIST_LAST, CHQ_HIST_SUM, CHQ_HIST_RESETS, CHQ_HIST_MIXED,
 )  # fmt: skip
 
 _NUMBERS = pa.list_(pa.float64())
@@ -74,11 +103,11 @@ LOGICAL: dict[str, pa.DataType] = {
 }  # fmt: skip
 """What a row says, beside whose it is and its bucket."""
 
-BASE, EXPONENT = "chq_rollup_base", "chq_rollup_exponent"
+BASE, EXPONENT = CHQ_ROLLUP_BASE, CHQ_ROLLUP_EXPONENT
 """Of the scaled columns, the same in all rows of a series that were written together; null: 0."""
 SCALED = {name: f"{name}_scaled" for name in (LAST, FIRST, PREV, MIN, MAX, SUM, RESET_SUM)}
 """Column of doubles -> its column of integers."""
-SQUARES = "chq_rollup_m2_scaled"
+SQUARES = CHQ_ROLLUP_M2_SCALED
 """`M2` times count times 10^(2 exponent): an integer, if all values are integers times 10^-exponent."""
 STORED: dict[str, pa.DataType] = {
     COUNT: LOGICAL[COUNT],

@@ -7,13 +7,30 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from resources.lake.columns import (
+    CHQ_HIST_BOUNDS,
+    CHQ_HIST_COUNT,
+    CHQ_HIST_COUNT_FLOAT,
+    CHQ_HIST_COUNTS,
+    CHQ_HIST_NEGATIVE_COUNTS,
+    CHQ_HIST_NEGATIVE_COUNTS_FLOAT,
+    CHQ_HIST_NEGATIVE_OFFSET,
+    CHQ_HIST_POSITIVE_COUNTS,
+    CHQ_HIST_POSITIVE_COUNTS_FLOAT,
+    CHQ_HIST_POSITIVE_OFFSET,
+    CHQ_HIST_SCHEMA,
+    CHQ_HIST_SUM,
+    CHQ_HIST_ZERO_COUNT,
+    CHQ_HIST_ZERO_COUNT_FLOAT,
+    CHQ_HIST_ZERO_THRESHOLD,
+)
 from resources.lake.rollup_columns import HIST
 
 HISTOGRAM_COLUMNS = (
-    "chq_hist_count", "chq_hist_count_float", "chq_hist_sum", "chq_hist_bounds", "chq_hist_counts",
-    "chq_hist_schema", "chq_hist_zero_count", "chq_hist_zero_count_float", "chq_hist_zero_threshold",
-    "chq_hist_positive_offset", "chq_hist_positive_counts", "chq_hist_positive_counts_float",
-    "chq_hist_negative_offset", "chq_hist_negative_counts", "chq_hist_negative_counts_float",
+    CHQ_HIST_COUNT, CHQ_HIST_COUNT_FLOAT, CHQ_HIST_SUM, CHQ_HIST_BOUNDS, CHQ_HIST_COUNTS,
+    CHQ_HIST_SCHEMA, CHQ_HIST_ZERO_COUNT, CHQ_HIST_ZERO_COUNT_FLOAT, CHQ_HIST_ZERO_THRESHOLD,
+    CHQ_HIST_POSITIVE_OFFSET, CHQ_HIST_POSITIVE_COUNTS, CHQ_HIST_POSITIVE_COUNTS_FLOAT,
+    CHQ_HIST_NEGATIVE_OFFSET, CHQ_HIST_NEGATIVE_COUNTS, CHQ_HIST_NEGATIVE_COUNTS_FLOAT,
 )  # fmt: skip
 """What `histograms_of_samples` reads, as far as it is there."""
 _DOUBLES = pa.list_(pa.float64())
@@ -41,17 +58,17 @@ def histograms_of_samples(table: pa.Table, rows: pa.Array) -> pa.StructArray:
         return pc.coalesce(doubles, column(floats, _DOUBLES)) if floats in table.column_names else doubles
 
     whole = {
-        "schema": column("chq_hist_schema", pa.int32()),
-        "bounds": column("chq_hist_bounds", _DOUBLES),
-        "counts": lists("chq_hist_counts"),
-        "zero_threshold": column("chq_hist_zero_threshold", pa.float64()),
-        "zero_count": numbers("chq_hist_zero_count"),
-        "positive_offset": column("chq_hist_positive_offset", pa.int32()),
-        "positive_counts": lists("chq_hist_positive_counts"),
-        "negative_offset": column("chq_hist_negative_offset", pa.int32()),
-        "negative_counts": lists("chq_hist_negative_counts"),
-        "count": numbers("chq_hist_count"),
-        "sum": column("chq_hist_sum", pa.float64()),
+        "schema": column(CHQ_HIST_SCHEMA, pa.int32()),
+        "bounds": column(CHQ_HIST_BOUNDS, _DOUBLES),
+        "counts": lists(CHQ_HIST_COUNTS),
+        "zero_threshold": column(CHQ_HIST_ZERO_THRESHOLD, pa.float64()),
+        "zero_count": numbers(CHQ_HIST_ZERO_COUNT),
+        "positive_offset": column(CHQ_HIST_POSITIVE_OFFSET, pa.int32()),
+        "positive_counts": lists(CHQ_HIST_POSITIVE_COUNTS),
+        "negative_offset": column(CHQ_HIST_NEGATIVE_OFFSET, pa.int32()),
+        "negative_counts": lists(CHQ_HIST_NEGATIVE_COUNTS),
+        "count": numbers(CHQ_HIST_COUNT),
+        "sum": column(CHQ_HIST_SUM, pa.float64()),
     }
     return histogram_struct(whole)
 

@@ -12,20 +12,30 @@ from dataclasses import asdict, dataclass
 
 import pyarrow.parquet as pq
 
+from resources.lake.columns import (
+    CHQ_FINGERPRINT,
+    CHQ_OBJECT,
+    CHQ_POSITION,
+    CHQ_SEGMENT,
+    CHQ_TID,
+    CHQ_TIMESTAMP,
+    CHQ_TSNS,
+)
+
 FORMAT_VERSION = 1
 LOG_SORT_VERSION = 1
-LOG_SORT_ORDER = ("slot_5m", "service_name", "chq_fingerprint", "chq_tsns", "chq_object", "chq_position")
+LOG_SORT_ORDER = ("slot_5m", "service_name", CHQ_FINGERPRINT, CHQ_TSNS, CHQ_OBJECT, CHQ_POSITION)
 SPAN_SORT_VERSION = 1
-SPAN_SORT_ORDER = ("span_trace_id", "span_start_ns", "chq_object", "chq_position")
+SPAN_SORT_ORDER = ("span_trace_id", "span_start_ns", CHQ_OBJECT, CHQ_POSITION)
 METRIC_SORT_VERSION = 1
 METRIC_SORT_ORDER = (
-    "metric_name", "chq_tid", "labels", "chq_timestamp", "chq_tsns", "chq_object", "chq_position",
+    "metric_name", CHQ_TID, "labels", CHQ_TIMESTAMP, CHQ_TSNS, CHQ_OBJECT, CHQ_POSITION,
 )  # fmt: skip
 
 OVERFLOW_COLUMNS = {"resource": "resource_overflow", "scope": "scope_overflow", "record": "attr_overflow"}
 """map<string,string> by original key: attributes beyond the column limit, and repeated keys of one record."""
 
-_FACTS = b"chq_segment"
+_FACTS = CHQ_SEGMENT.encode()
 _LABEL_MAP = b"label_name_map"
 
 

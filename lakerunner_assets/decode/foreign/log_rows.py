@@ -39,6 +39,17 @@ from lakerunner_assets.decode.levels import detected_levels, levels
 from lakerunner_assets.decode.naming import Attribute
 from lakerunner_assets.decode.otlp.owners import FlatColumn, assemble, nullable, without_empty
 from resources.arrays import Int32s
+from resources.lake.columns import (
+    CHQ_BODY_KIND,
+    CHQ_FINGERPRINT,
+    CHQ_OBJECT,
+    CHQ_OBSERVED_TSNS,
+    CHQ_POSITION,
+    CHQ_STREAM,
+    CHQ_STREAM_ID,
+    CHQ_TSNS,
+    dropped_attributes,
+)
 from resources.lake.options import DecodeOptions
 
 UNREADABLE_TIME = "unreadable_time"
@@ -61,18 +72,16 @@ def log_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
     body, kinds = role_text(fields, "message")
     message = plain(body).fill_null("")
     columns["log_message"] = message
-    columns["chq_body_kind"] = pa.DictionaryArray.from_arrays(
-        pa.array(kinds.astype(np.int32)), pa.array(KINDS)
-    )
+    columns[CHQ_BODY_KIND] = pa.DictionaryArray.from_arrays(pa.array(kinds.astype(np.int32)), pa.array(KINDS))
     columns["detected_level"] = detected_levels(level, message)
-    columns["chq_fingerprint"] = pa.array(fingerprints(message))
+    columns[CHQ_FINGERPRINT] = pa.array(fingerprints(message))
     columns["trace_id"] = role_ids(fields, "trace_id", 16, "invalid_trace_id", notes)
     columns["span_id"] = role_ids(fields, "span_id", 8, "invalid_span_id", notes)
     columns |= _absent(rows.count)
     service, flat = service_attribute(fields)
     streams = streams_of(rows, [("service_name", service), ("level", lower(level))], options.index_attributes)
     every_row = np.arange(rows.count, dtype=np.int32)
-    columns["chq_stream_id"], columns["chq_stream"] = stream_columns(streams, every_row)
+    columns[CHQ_STREAM_ID], columns[CHQ_STREAM] = stream_columns(streams, every_row)
     flat += record_attributes(fields, notes)
     known = dict(zip(streams.ids, streams.labels, strict=True))
     return Decoded(
@@ -83,8 +92,8 @@ def log_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
 def row_ids(rows: RawRows, place: Place) -> dict[str, pa.Array]:
     """The object, and the ordinal of each row among all rows of the file, unreadable ones counted."""
     return {
-        "chq_object": pa.array(np.full(rows.count, place.object_id, np.int64)),
-        "chq_position": pa.array(rows.line_of_row + place.first_position),
+        CHQ_OBJECT: pa.array(np.full(rows.count, place.object_id, np.int64)),
+        CHQ_POSITION: pa.array(rows.line_of_row + place.first_position),
     }
 
 
@@ -105,10 +114,10 @@ def _times(fields: Fields, arrival_ns: int, notes: Counter[str]) -> Iterator[tup
     _count(notes, "time_from_observed", ~time.known & observed.known)
     _count(notes, "time_from_arrival", ~time.known & ~observed.known)
     yield (
-        "chq_tsns",
+        CHQ_TSNS,
         pa.array(np.where(time.known, time.ns, np.where(observed.known, observed.ns, arrival_ns))),
     )
-    yield "chq_observed_tsns", nullable(observed.ns, ~observed.known)
+    yield CHQ_OBSERVED_TSNS, nullable(observed.ns, ~observed.known)
 
 
 def _count(notes: Counter[str], note: str, rows: Mask) -> None:
@@ -137,6 +146,6 @@ def _absent(count: int) -> dict[str, pa.Array]:
     return {
         "log_flags": zeros,
         "event_name": nothing,
-        **{f"chq_{owner}dropped_attributes": zeros for owner in ("", "resource_", "scope_")},
+        **{dropped_attributes(owner): zeros for owner in ("", "resource_", "scope_")},
         **dict.fromkeys(("scope_name", "scope_version", "scope_schema_url", "resource_schema_url"), nothing),
     }

@@ -23,6 +23,7 @@ from lakerunner_assets.decode.foreign.streams import combined
 from lakerunner_assets.decode.foreign.values import coded, text_of
 from lakerunner_assets.decode.naming import MAX_COLUMNS
 from resources.arrays import Int64s
+from resources.lake.columns import CHQ_SERIES, CHQ_TID
 from resources.lake.streams import Labels, canonical, labels_to_text, stream_id
 
 NAME = "__name__"
@@ -53,7 +54,7 @@ class Series:
         ids = np.array(self.ids or (0,), np.int64)[self.of_point]
         texts = pa.array([labels_to_text(labels) for labels in self.labels], pa.string())
         codes = pa.array(self.of_point.astype(np.int32))
-        return {"chq_tid": pa.array(ids), "chq_series": pa.DictionaryArray.from_arrays(codes, texts)}
+        return {CHQ_TID: pa.array(ids), CHQ_SERIES: pa.DictionaryArray.from_arrays(codes, texts)}
 
 
 def label_columns(fields: Fields) -> LabelColumns:

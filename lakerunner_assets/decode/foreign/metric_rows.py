@@ -19,6 +19,17 @@ from lakerunner_assets.decode.foreign.values import coded, role_text, text_of
 from lakerunner_assets.decode.json.lines import RawRows
 from lakerunner_assets.decode.otlp.owners import assemble, nullable
 from resources.arrays import Int64s
+from resources.lake.columns import (
+    CHQ_METRIC_TYPE,
+    CHQ_OBJECT,
+    CHQ_POSITION,
+    CHQ_START_TSNS,
+    CHQ_TIMESTAMP,
+    CHQ_TSNS,
+    CHQ_VALUE,
+    CHQ_VALUE_INT,
+    CHQ_VALUE_KIND,
+)
 from resources.lake.options import DecodeOptions
 
 # << What foreign rows say about the type of a metric.
@@ -57,7 +68,7 @@ def type_columns(fields: Fields, row: Int64s) -> dict[str, pa.Array]:
     types = pa.array(["unknown", *(_TYPES.get(word, "unknown") for word in words)]).dictionary_encode()
     counters = ["cumulative" if word == "counter" else None for word in words]
     found_types = {
-        "chq_metric_type": types.take(indices),
+        CHQ_METRIC_TYPE: types.take(indices),
         "metric_temporality": pa.array([None, *counters], pa.string()).dictionary_encode().take(indices),
         "metric_is_monotonic": spread([True if word == "counter" else None for word in words], pa.bool_()),
     }
@@ -200,14 +211,14 @@ def metric_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded
         ns = np.where(early, FIRST_NS, ns)
     milliseconds = ns // 1_000_000
     columns = {
-        "chq_object": pa.array(np.full(len(row), place.object_id, np.int64)),
-        "chq_position": pa.array((rows.line_of_row + place.first_position)[row] + points.place * WIDE_STEP),
+        CHQ_OBJECT: pa.array(np.full(len(row), place.object_id, np.int64)),
+        CHQ_POSITION: pa.array((rows.line_of_row + place.first_position)[row] + points.place * WIDE_STEP),
         "metric_name": points.name,
-        "chq_timestamp": pa.array(milliseconds),
-        "chq_tsns": nullable(ns, ns == milliseconds * 1_000_000),
+        CHQ_TIMESTAMP: pa.array(milliseconds),
+        CHQ_TSNS: nullable(ns, ns == milliseconds * 1_000_000),
         **_values(points.numbers),
         **type_columns(fields, row),
-        "chq_start_tsns": nullable(start.ns[row], ~start.known[row]),
+        CHQ_START_TSNS: nullable(start.ns[row], ~start.known[row]),
         "metric_unit": _unit(fields).take(pa.array(row)),
     }
     for note, where in ((UNREADABLE_TIME, time.unreadable), ("time_from_arrival", ~time.known)):
@@ -237,9 +248,9 @@ def _values(numbers: Numbers) -> dict[str, pa.Array]:
         pa.array(numbers.is_int.astype(np.int32)), pa.array(["double", "int"])
     )
     return {
-        "chq_value": pa.array(double),
-        "chq_value_int": nullable(numbers.integer, ~inexact),
-        "chq_value_kind": kinds,
+        CHQ_VALUE: pa.array(double),
+        CHQ_VALUE_INT: nullable(numbers.integer, ~inexact),
+        CHQ_VALUE_KIND: kinds,
     }
 
 

@@ -18,13 +18,24 @@ from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.naming import Attribute
 from lakerunner_assets.decode.payload import Payload
 from resources.lake import metric_values, series, streams
+from resources.lake.columns import (
+    CHQ_OBJECT,
+    CHQ_POSITION,
+    CHQ_QUARANTINE_REASON,
+    CHQ_SEGMENT,
+    CHQ_SERIES,
+    CHQ_STREAM,
+    CHQ_STREAM_ID,
+    CHQ_TID,
+    CHQ_VALUE,
+)
 from resources.lake.layout import Signal
 from resources.lake.segment_file import FORMAT_VERSION, SegmentFacts, read_facts, read_label_map
 from resources.lake.streams import Labels, labels_to_text
 
-_MARK = b"chq_segment"
-_ROW_ID = ("chq_object", "chq_position")
-_AGAIN = "chq_quarantine_reason"
+_MARK = CHQ_SEGMENT.encode()
+_ROW_ID = (CHQ_OBJECT, CHQ_POSITION)
+_AGAIN = CHQ_QUARANTINE_REASON
 """Whether a row is out of range is judged anew when it is cooked."""
 
 
@@ -49,13 +60,13 @@ def segment_tables(
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         if signal is Signal.METRICS:
             stored = {name: columns.pop(name) for name in metric_values.VALUE_COLUMNS}
-            columns["chq_value"] = metric_values.values(stored)
+            columns[CHQ_VALUE] = metric_values.values(stored)
         name, labels, known = names.of_rows(columns, first)
         columns[name] = labels
         place = request.place
-        columns["chq_object"] = pa.array(np.full(batch.num_rows, place.object_id, np.int64))
+        columns[CHQ_OBJECT] = pa.array(np.full(batch.num_rows, place.object_id, np.int64))
         start = place.first_position + first
-        columns["chq_position"] = pa.array(np.arange(start, start + batch.num_rows))
+        columns[CHQ_POSITION] = pa.array(np.arange(start, start + batch.num_rows))
         yield Decoded(_table(columns, attributes), streams=known)
         first += batch.num_rows
     if first != facts.rows:
@@ -94,12 +105,12 @@ class _StreamNames:
     def of_rows(
         self, columns: dict[str, pa.Array], _first: int
     ) -> tuple[str, pa.DictionaryArray, dict[int, Labels]]:
-        ids = columns["chq_stream_id"]
+        ids = columns[CHQ_STREAM_ID]
         codes = pc.index_in(ids, self._ids)
         if codes.null_count:
             raise MalformedError(0, "a segment with rows of a stream that its stream table lacks")
         known = {identity: self._labels[identity] for identity in ids.unique().to_pylist()}
-        return "chq_stream", pa.DictionaryArray.from_arrays(codes, self._texts), known
+        return CHQ_STREAM, pa.DictionaryArray.from_arrays(codes, self._texts), known
 
 
 class _SeriesNames:
@@ -113,13 +124,13 @@ class _SeriesNames:
     def of_rows(
         self, columns: dict[str, pa.Array], first: int
     ) -> tuple[str, pa.DictionaryArray, dict[int, Labels]]:
-        rows = np.arange(first, first + len(columns["chq_tid"]))
+        rows = np.arange(first, first + len(columns[CHQ_TID]))
         found = np.searchsorted(self._starts, rows, side="right") - 1
         low, high = (int(found[0]), int(found[-1]) + 1) if len(found) else (0, 0)
         texts = pa.array(self._texts[low:high], pa.string())
         known = {each.tid: each.labels for each in self._series[low:high]}
         return (
-            "chq_series",
+            CHQ_SERIES,
             pa.DictionaryArray.from_arrays(pa.array((found - low).astype(np.int32)), texts),
             known,
         )

@@ -32,6 +32,15 @@ from lakerunner_assets.decode.json.lines import RawRows
 from lakerunner_assets.decode.otlp.owners import LAST_NS, assemble, nullable
 from lakerunner_assets.decode.otlp.traces import KIND_NAMES, STATUS_NAMES
 from resources.arrays import Int64s
+from resources.lake.columns import (
+    CHQ_DROPPED_ATTRIBUTES,
+    CHQ_DROPPED_EVENTS,
+    CHQ_DROPPED_LINKS,
+    CHQ_RESOURCE_DROPPED_ATTRIBUTES,
+    CHQ_SCOPE_DROPPED_ATTRIBUTES,
+    CHQ_STREAM,
+    CHQ_STREAM_ID,
+)
 from resources.lake.options import DecodeOptions
 
 # << Lengths of spans: a number in the unit its column's name says, or text with units as Go and Java
@@ -116,7 +125,7 @@ def span_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
     service, flat = service_attribute(fields)
     streams = streams_of(rows, [("service_name", service)], options.index_attributes)
     every_row = np.arange(rows.count, dtype=np.int32)
-    columns["chq_stream_id"], columns["chq_stream"] = stream_columns(streams, every_row)
+    columns[CHQ_STREAM_ID], columns[CHQ_STREAM] = stream_columns(streams, every_row)
     columns["service_name"] = _named(service)
     flat += record_attributes(fields, notes)
     known = dict(zip(streams.ids, streams.labels, strict=True))
@@ -202,8 +211,8 @@ def _named(service: pa.DictionaryArray) -> pa.DictionaryArray:
 def _absent(count: int) -> dict[str, pa.Array]:
     """What only OTLP has, as it reads there when it is not sent."""
     zeros, nothing = pa.array(np.zeros(count, np.int64)), pa.nulls(count, _TEXT)
-    owners = ("chq_resource_dropped_attributes", "chq_scope_dropped_attributes")
-    dropped = ("chq_dropped_attributes", "chq_dropped_events", "chq_dropped_links")
+    owners = (CHQ_RESOURCE_DROPPED_ATTRIBUTES, CHQ_SCOPE_DROPPED_ATTRIBUTES)
+    dropped = (CHQ_DROPPED_ATTRIBUTES, CHQ_DROPPED_EVENTS, CHQ_DROPPED_LINKS)
     texts = ("span_trace_state", "scope_name", "scope_version", "scope_schema_url", "resource_schema_url")
     return {
         **dict.fromkeys(("span_flags", *dropped, *owners), zeros),

@@ -53,6 +53,17 @@ from lakerunner_assets.decode.text import coded_strings
 from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer
+from resources.lake.columns import (
+    CHQ_BODY_KIND,
+    CHQ_DROPPED_ATTRIBUTES,
+    CHQ_FINGERPRINT,
+    CHQ_OBJECT,
+    CHQ_OBSERVED_TSNS,
+    CHQ_POSITION,
+    CHQ_STREAM,
+    CHQ_STREAM_ID,
+    CHQ_TSNS,
+)
 from resources.lake.options import DecodeOptions
 
 _USUAL_ATTRIBUTES = 8
@@ -76,14 +87,12 @@ def decode_logs(data: bytes, place: Place, options: DecodeOptions) -> Decoded:
     notes: Counter[str] = Counter()
     count = len(scanned.records)
     columns = dict(_record_columns(scanned, place.arrival_ns, notes))
-    columns["chq_object"] = pa.array(np.full(count, place.object_id, np.int64))
-    columns["chq_position"] = pa.array(np.arange(place.first_position, place.first_position + count))
+    columns[CHQ_OBJECT] = pa.array(np.full(count, place.object_id, np.int64))
+    columns[CHQ_POSITION] = pa.array(np.arange(place.first_position, place.first_position + count))
     owned = owners(view, scanned.groups, scanned.groups.scope_of_record, notes)
     resources = owned.resources
     streams = resource_streams(resources.attributes, len(resources.fields), options.index_attributes)
-    columns["chq_stream_id"], columns["chq_stream"] = stream_columns(
-        streams, resources.of_row.astype(np.int32)
-    )
+    columns[CHQ_STREAM_ID], columns[CHQ_STREAM] = stream_columns(streams, resources.of_row.astype(np.int32))
     columns |= owned.columns
     record = attribute_columns(view, fields.attributes_of(scanned.attributes), count, "record", notes)
     flat = [*owned.flat(), *(("record", *pair) for pair in record.columns.items())]
@@ -112,8 +121,8 @@ def scanned_slice(data: Bytes, start: int, end: int) -> Scanned:
 def _record_columns(scanned: Scanned, arrival_ns: int, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
     data, records = scanned.data, scanned.records
     time, observed = fields.column(records, scan.TIME), fields.column(records, scan.OBSERVED)
-    yield "chq_tsns", _event_time(time, observed, arrival_ns, notes)
-    yield "chq_observed_tsns", nullable(time_in_range(observed, Counter()), observed == 0)
+    yield CHQ_TSNS, _event_time(time, observed, arrival_ns, notes)
+    yield CHQ_OBSERVED_TSNS, nullable(time_in_range(observed, Counter()), observed == 0)
     severity = records[:, scan.SEVERITY].astype(np.int32)
     severity_text = coded_strings(data, fields.spans_of(records, scan.SEVERITY_TEXT), notes)
     level = levels(severity, severity_text)
@@ -124,16 +133,16 @@ def _record_columns(scanned: Scanned, arrival_ns: int, notes: Counter[str]) -> I
     message = texts(data, body, notes)
     yield "log_message", message
     yield (
-        "chq_body_kind",
+        CHQ_BODY_KIND,
         pa.DictionaryArray.from_arrays(pa.array(body.kind.astype(np.int32)), pa.array(KINDS)),
     )
     yield "detected_level", detected_levels(level, message)
-    yield "chq_fingerprint", pa.array(fingerprints(message))
+    yield CHQ_FINGERPRINT, pa.array(fingerprints(message))
     yield "trace_id", ids(data, fields.spans_of(records, scan.TRACE_ID), 16, "invalid_trace_id", notes)
     yield "span_id", ids(data, fields.spans_of(records, scan.SPAN_ID), 8, "invalid_span_id", notes)
     yield "log_flags", pa.array(fields.column(records, scan.FLAGS))
     yield "event_name", without_empty(coded_strings(data, fields.spans_of(records, scan.EVENT_NAME), notes))
-    yield "chq_dropped_attributes", pa.array(fields.column(records, scan.DROPPED))
+    yield CHQ_DROPPED_ATTRIBUTES, pa.array(fields.column(records, scan.DROPPED))
 
 
 def _event_time(sent: Int64s, observed: Int64s, arrival_ns: int, notes: Counter[str]) -> pa.Array:

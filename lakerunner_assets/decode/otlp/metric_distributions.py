@@ -22,6 +22,16 @@ from lakerunner_assets.decode.otlp.scan_metrics_kernels import EXPONENTIAL, HIST
 from lakerunner_assets.decode.text import scatter
 from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s
+from resources.lake.columns import (
+    CHQ_HIST_BOUNDS,
+    CHQ_HIST_COUNT,
+    CHQ_HIST_COUNTS,
+    CHQ_HIST_SCHEMA,
+    CHQ_HIST_ZERO_COUNT,
+    CHQ_HIST_ZERO_THRESHOLD,
+    CHQ_SUMMARY_QUANTILES,
+    hist,
+)
 
 BEYOND = "histogram_counts_beyond_int64"
 
@@ -74,7 +84,7 @@ def distribution_columns(
         quantiles = pa.StructArray.from_arrays(
             [pa.array(np.ascontiguousarray(pairs[:, side])) for side in (0, 1)], ["quantile", "value"]
         )
-        yield "chq_summary_quantiles", found.lists(scan.QUANTILES, quantiles, found.kinds == SUMMARY)
+        yield CHQ_SUMMARY_QUANTILES, found.lists(scan.QUANTILES, quantiles, found.kinds == SUMMARY)
 
 
 def _scanned(
@@ -107,18 +117,18 @@ def _shared_columns(found: Distributions, notes: Counter[str]) -> Iterator[tuple
     everywhere = np.ones(len(found.points), np.bool_)
     count = fields.column(found.rows, scan.COUNT)
     _note_large(count, notes)
-    yield "chq_hist_count", found.scalar(count, everywhere)
+    yield CHQ_HIST_COUNT, found.scalar(count, everywhere)
     for name, sent in (("sum", scan.SUM_SENT), ("min", scan.MIN_SENT), ("max", scan.MAX_SENT)):
         values = fields.column(found.rows, sent + 1).view(np.float64)
-        yield f"chq_hist_{name}", found.scalar(values, found.rows[:, sent] != 0)
+        yield hist(name), found.scalar(values, found.rows[:, sent] != 0)
 
 
 def _histogram_columns(found: Distributions, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
     present = found.kinds == HISTOGRAM
     bounds, counts = found.numbers.bounds.view(np.float64), found.numbers.counts
     _note_large(counts, notes)
-    yield "chq_hist_bounds", found.lists(scan.BOUNDS, pa.array(bounds), present)
-    yield "chq_hist_counts", found.lists(scan.COUNTS, pa.array(counts), present)
+    yield CHQ_HIST_BOUNDS, found.lists(scan.BOUNDS, pa.array(bounds), present)
+    yield CHQ_HIST_COUNTS, found.lists(scan.COUNTS, pa.array(counts), present)
 
 
 def _exponential_columns(found: Distributions, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
@@ -126,18 +136,18 @@ def _exponential_columns(found: Distributions, notes: Counter[str]) -> Iterator[
     rows = found.rows
     zeros = fields.column(rows, scan.ZERO_COUNT)
     _note_large(zeros, notes)
-    yield "chq_hist_schema", found.scalar(rows[:, scan.SCALE].astype(np.int32), present)
-    yield "chq_hist_zero_count", found.scalar(zeros, present)
+    yield CHQ_HIST_SCHEMA, found.scalar(rows[:, scan.SCALE].astype(np.int32), present)
+    yield CHQ_HIST_ZERO_COUNT, found.scalar(zeros, present)
     threshold = fields.column(rows, scan.ZERO_THRESHOLD).view(np.float64)
-    yield "chq_hist_zero_threshold", found.scalar(threshold, present)
+    yield CHQ_HIST_ZERO_THRESHOLD, found.scalar(threshold, present)
     for name, sent, which in (
         ("positive", scan.POSITIVE_SENT, scan.POSITIVES),
         ("negative", scan.NEGATIVE_SENT, scan.NEGATIVES),
     ):
         has = rows[:, sent] != 0
-        yield f"chq_hist_{name}_offset", found.scalar(rows[:, sent + 1].astype(np.int32), has)
+        yield hist(f"{name}_offset"), found.scalar(rows[:, sent + 1].astype(np.int32), has)
         _note_large(found.numbers[which], notes)
-        yield f"chq_hist_{name}_counts", found.lists(which, pa.array(found.numbers[which]), has)
+        yield hist(f"{name}_counts"), found.lists(which, pa.array(found.numbers[which]), has)
 
 
 def _note_large(counts: Int64s, notes: Counter[str]) -> None:

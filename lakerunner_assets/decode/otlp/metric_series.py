@@ -30,6 +30,7 @@ from lakerunner_assets.decode.text import coded_strings, strings
 from lakerunner_assets.decode.wire import raise_fault, read_length, read_tag, skip_field
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
+from resources.lake.columns import CHQ_SERIES, CHQ_TID
 from resources.lake.options import DecodeOptions
 
 # << The attributes of data points, each distinct set of bytes read once.
@@ -187,8 +188,8 @@ def identity_columns(
     return {
         "metric_name": _coded(families.names, family_of_point),
         "metric_original_name": _coded(changed, family_of_point),
-        "chq_tid": pa.array(np.array(table.ids, np.int64)[of_point]),
-        "chq_series": pa.DictionaryArray.from_arrays(pa.array(of_point), pa.array(table.texts, pa.string())),
+        CHQ_TID: pa.array(np.array(table.ids, np.int64)[of_point]),
+        CHQ_SERIES: pa.DictionaryArray.from_arrays(pa.array(of_point), pa.array(table.texts, pa.string())),
     }
 
 

@@ -33,6 +33,19 @@ from lakerunner_assets.decode.otlp.scan_metrics_kernels import EXEMPLARS
 from lakerunner_assets.decode.text import coded_strings, strings
 from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s
+from resources.lake.columns import (
+    CHQ_EXEMPLARS,
+    CHQ_FLAGS,
+    CHQ_METRIC_TYPE,
+    CHQ_OBJECT,
+    CHQ_POSITION,
+    CHQ_START_TSNS,
+    CHQ_TIMESTAMP,
+    CHQ_TSNS,
+    CHQ_VALUE,
+    CHQ_VALUE_INT,
+    CHQ_VALUE_KIND,
+)
 from resources.lake.options import DecodeOptions
 
 NO_RECORDED_VALUE = 1
@@ -50,12 +63,12 @@ def time_columns(points: Matrix, notes: Counter[str]) -> Iterator[tuple[str, pa.
         notes["points_without_time"] += unset
     time = time_in_range(sent, notes)
     milliseconds = time // NS_PER_MS
-    yield "chq_timestamp", pa.array(milliseconds)
+    yield CHQ_TIMESTAMP, pa.array(milliseconds)
     whole = milliseconds * NS_PER_MS == time
-    yield "chq_tsns", pa.nulls(len(time), pa.int64()) if whole.all() else nullable(time, whole)
+    yield CHQ_TSNS, pa.nulls(len(time), pa.int64()) if whole.all() else nullable(time, whole)
     start = time_in_range(fields.column(points, scan.START), notes)
-    yield "chq_start_tsns", nullable(start, start == 0)
-    yield "chq_flags", pa.array(fields.column(points, scan.FLAGS))
+    yield CHQ_START_TSNS, nullable(start, start == 0)
+    yield CHQ_FLAGS, pa.array(fields.column(points, scan.FLAGS))
 
 
 def value_columns(
@@ -70,10 +83,10 @@ def value_columns(
     numbers = (kind_of_point == scan.GAUGE) | (kind_of_point == scan.SUM)
     if unset := int((missing & numbers).sum()):
         notes["points_without_value"] += unset
-    yield "chq_value", nullable(np.where(stale, np.int64(STALE), doubles).view(np.float64), missing)
-    yield "chq_value_int", nullable(bits, ~(inexact & ~stale))
+    yield CHQ_VALUE, nullable(np.where(stale, np.int64(STALE), doubles).view(np.float64), missing)
+    yield CHQ_VALUE_INT, nullable(bits, ~(inexact & ~stale))
     codes = pa.array(np.where(integer, 0, 1).astype(np.int32), mask=kind == fields.EMPTY)
-    yield "chq_value_kind", pa.DictionaryArray.from_arrays(codes, pa.array(["int", "double"]))
+    yield CHQ_VALUE_KIND, pa.DictionaryArray.from_arrays(codes, pa.array(["int", "double"]))
 
 
 def as_doubles(bits: Int64s, integer: npt.NDArray[np.bool_]) -> tuple[Int64s, npt.NDArray[np.bool_]]:
@@ -92,7 +105,7 @@ def metric_columns(
     kinds = metrics[:, scan.KIND]
     names = list(METRIC_TYPES.values())
     codes = np.searchsorted(list(METRIC_TYPES), kinds).astype(np.int32)
-    yield "chq_metric_type", _dictionary(codes, names, kinds == 0).take(of_point)
+    yield CHQ_METRIC_TYPE, _dictionary(codes, names, kinds == 0).take(of_point)
     yield "metric_temporality", _temporality(metrics, notes).take(of_point)
     monotonic = pa.array(metrics[:, scan.MONOTONIC] != 0, mask=kinds != scan.SUM)
     yield "metric_is_monotonic", monotonic.take(of_point)
@@ -238,8 +251,8 @@ def decode_metrics(data: bytes, place: Place, options: DecodeOptions) -> Decoded
         view, scanned.groups, row_of(scanned.groups.scope_of_record, scanned.metric_of_point), notes
     )
     columns = {
-        "chq_object": pa.array(np.full(count, place.object_id, np.int64)),
-        "chq_position": pa.array(np.arange(place.first_position, place.first_position + count)),
+        CHQ_OBJECT: pa.array(np.full(count, place.object_id, np.int64)),
+        CHQ_POSITION: pa.array(np.arange(place.first_position, place.first_position + count)),
     }
     columns |= identity_columns(
         view, scanned.metrics, scanned.groups, scanned.metric_of_point, runs, owned, options
@@ -283,7 +296,7 @@ def _point_columns(scanned: Scanned, notes: Counter[str]) -> Iterator[tuple[str,
     yield from distribution_columns(data, spans, metric_of_point, metrics, kinds, notes)
     exemplars = exemplar_column(data, spans, metric_of_point, metrics, points, notes)
     if exemplars is not None:
-        yield "chq_exemplars", exemplars
+        yield CHQ_EXEMPLARS, exemplars
 
 
 def _attributes(runs: Runs, count: int, notes: Counter[str]) -> list[FlatColumn]:

@@ -22,6 +22,7 @@ from lakerunner_assets.decode.otlp.groups import Groups, row_of
 from lakerunner_assets.decode.text import coded_strings
 from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s
+from resources.lake.columns import CHQ_RESOURCE_DROPPED_ATTRIBUTES, CHQ_SCOPE_DROPPED_ATTRIBUTES
 from resources.lake.segment_file import OVERFLOW_COLUMNS
 
 LAST_NS = 2**63 - 1
@@ -68,8 +69,8 @@ def owners(data: Bytes, groups: Groups, scope_of_row: Int64s, notes: Counter[str
     resources = _owned(data, groups.resources, RESOURCE_TAGS, "resource", resource_of_row, notes)
     scopes = _owned(data, groups.scopes, SCOPE_TAGS, "scope", scope_of_row, notes)
     columns = {
-        "chq_resource_dropped_attributes": resources.dropped(),
-        "chq_scope_dropped_attributes": scopes.dropped(),
+        CHQ_RESOURCE_DROPPED_ATTRIBUTES: resources.dropped(),
+        CHQ_SCOPE_DROPPED_ATTRIBUTES: scopes.dropped(),
         "scope_name": owner_text(data, scopes.fields, fields.NAME, scopes.of_row, notes),
         "scope_version": owner_text(data, scopes.fields, fields.VERSION, scopes.of_row, notes),
         "scope_schema_url": owner_text(data, groups.scopes, grouping.SCHEMA_URL, scope_of_row, notes),

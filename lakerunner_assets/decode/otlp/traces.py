@@ -49,6 +49,15 @@ from lakerunner_assets.decode.otlp.owners import assemble, ids, nullable, owners
 from lakerunner_assets.decode.text import column_at, strings, strings_at
 from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s
+from resources.lake.columns import (
+    CHQ_DROPPED_ATTRIBUTES,
+    CHQ_DROPPED_EVENTS,
+    CHQ_DROPPED_LINKS,
+    CHQ_OBJECT,
+    CHQ_POSITION,
+    CHQ_STREAM,
+    CHQ_STREAM_ID,
+)
 from resources.lake.options import DecodeOptions
 
 # << Kinds and status codes of spans in words; a number that OTLP does not name yet stays as its digits.
@@ -177,8 +186,8 @@ def decode_traces(data: bytes, place: Place, options: DecodeOptions) -> Decoded:
     notes: Counter[str] = Counter()
     count = len(scanned.found.spans)
     columns = {
-        "chq_object": pa.array(np.full(count, place.object_id, np.int64)),
-        "chq_position": pa.array(np.arange(place.first_position, place.first_position + count)),
+        CHQ_OBJECT: pa.array(np.full(count, place.object_id, np.int64)),
+        CHQ_POSITION: pa.array(np.arange(place.first_position, place.first_position + count)),
         **dict(_span_columns(scanned, notes)),
         **_times(scanned.found.spans, place.arrival_ns, notes),
         "span_events": event_lists(view, scanned.found, notes),
@@ -189,8 +198,8 @@ def decode_traces(data: bytes, place: Place, options: DecodeOptions) -> Decoded:
     index = ("service.name", *options.index_attributes)
     streams = resource_streams(owned.resources.attributes, len(owned.resources.fields), index)
     of_row = owned.resources.of_row.astype(np.int32)
-    columns["chq_stream_id"], columns["chq_stream"] = stream_columns(streams, of_row)
-    columns["service_name"] = _services(streams, columns["chq_stream"])
+    columns[CHQ_STREAM_ID], columns[CHQ_STREAM] = stream_columns(streams, of_row)
+    columns["service_name"] = _services(streams, columns[CHQ_STREAM])
     columns |= owned.columns
     record = attribute_columns(view, fields.attributes_of(scanned.found.attributes), count, "record", notes)
     flat = [*owned.flat(), *(("record", *pair) for pair in record.columns.items())]
@@ -223,9 +232,9 @@ def _span_columns(scanned: Scanned, notes: Counter[str]) -> Iterator[tuple[str, 
     yield "span_status_message", _present(data, fields.spans_of(rows, scan.STATUS_MESSAGE), notes)
     yield "span_trace_state", _present(data, fields.spans_of(rows, scan.TRACE_STATE), notes)
     yield "span_flags", pa.array(fields.column(rows, scan.FLAGS))
-    yield "chq_dropped_attributes", pa.array(fields.column(rows, scan.DROPPED_ATTRIBUTES))
-    yield "chq_dropped_events", pa.array(fields.column(rows, scan.DROPPED_EVENTS))
-    yield "chq_dropped_links", pa.array(fields.column(rows, scan.DROPPED_LINKS))
+    yield CHQ_DROPPED_ATTRIBUTES, pa.array(fields.column(rows, scan.DROPPED_ATTRIBUTES))
+    yield CHQ_DROPPED_EVENTS, pa.array(fields.column(rows, scan.DROPPED_EVENTS))
+    yield CHQ_DROPPED_LINKS, pa.array(fields.column(rows, scan.DROPPED_LINKS))
 
 
 def _present(data: Bytes, spans: Spans, notes: Counter[str]) -> pa.Array:

@@ -52,6 +52,17 @@ from lakerunner_assets.decode.push import loki_push_kernels as scan
 from lakerunner_assets.decode.push.loki_push_kernels import Pushed
 from lakerunner_assets.decode.text import strings
 from resources.arrays import Bytes, Int64s
+from resources.lake.columns import (
+    CHQ_BODY_KIND,
+    CHQ_FINGERPRINT,
+    CHQ_OBJECT,
+    CHQ_OBSERVED_TSNS,
+    CHQ_POSITION,
+    CHQ_STREAM,
+    CHQ_STREAM_ID,
+    CHQ_TSNS,
+    dropped_attributes,
+)
 from resources.lake.label_text import parse_labels
 from resources.lake.streams import Labels, canonical, stream_id
 
@@ -250,16 +261,16 @@ def decode_push(data: bytes, place: Place) -> Decoded:
     levels = entry_levels(found.streams.labels, stream_of_entry, metadata.columns, message)
     stream_ids, stream_texts = stream_columns(found.streams, entries[:, scan.STREAM].astype(np.int32))
     columns = {
-        "chq_tsns": pa.array(_times(entries, place.arrival_ns, notes)),
+        CHQ_TSNS: pa.array(_times(entries, place.arrival_ns, notes)),
         "log_level": levels.level,
         "log_severity_text": without_empty(levels.text),
         "log_message": message,
         "detected_level": levels.detected,
-        "chq_fingerprint": pa.array(fingerprints(message)),
-        "chq_object": pa.array(np.full(count, place.object_id, np.int64)),
-        "chq_position": pa.array(kept + place.first_position),
-        "chq_stream_id": stream_ids,
-        "chq_stream": stream_texts,
+        CHQ_FINGERPRINT: pa.array(fingerprints(message)),
+        CHQ_OBJECT: pa.array(np.full(count, place.object_id, np.int64)),
+        CHQ_POSITION: pa.array(kept + place.first_position),
+        CHQ_STREAM_ID: stream_ids,
+        CHQ_STREAM: stream_texts,
         **_absent(count),
     }
     flat: list[FlatColumn] = [("record", *pair) for pair in metadata.columns.items()]
@@ -299,12 +310,12 @@ def _absent(count: int) -> dict[str, pa.Array]:
     string = pa.array(np.full(count, STRING, np.int32))
     texts = ("event_name", "scope_name", "scope_version", "scope_schema_url", "resource_schema_url")
     return {
-        "chq_observed_tsns": pa.nulls(count, pa.int64()),
+        CHQ_OBSERVED_TSNS: pa.nulls(count, pa.int64()),
         "log_severity_number": pa.array(np.zeros(count, np.int32)),
-        "chq_body_kind": pa.DictionaryArray.from_arrays(string, pa.array(KINDS)),
+        CHQ_BODY_KIND: pa.DictionaryArray.from_arrays(string, pa.array(KINDS)),
         "trace_id": pa.nulls(count, pa.binary(16)),
         "span_id": pa.nulls(count, pa.binary(8)),
         "log_flags": zeros,
-        **{f"chq_{owner}dropped_attributes": zeros for owner in ("", "resource_", "scope_")},
+        **{dropped_attributes(owner): zeros for owner in ("", "resource_", "scope_")},
         **dict.fromkeys(texts, nothing),
     }

@@ -36,6 +36,16 @@ from lakerunner_assets.decode.push.remote_write_types import type_columns
 from lakerunner_assets.decode.text import strings
 from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s
+from resources.lake.columns import (
+    CHQ_EXEMPLARS,
+    CHQ_OBJECT,
+    CHQ_POSITION,
+    CHQ_SERIES,
+    CHQ_TID,
+    CHQ_TIMESTAMP,
+    CHQ_VALUE,
+    CHQ_VALUE_KIND,
+)
 
 # << `chq_exemplars` of remote write: labels verbatim, but for the ids of trace and span where they are ids.
 # <<
@@ -146,12 +156,12 @@ def _table(
     run_of_point = labels.run_of_series[points[:, scan.POINT_SERIES]]
     of_point = pa.array(run_of_point.astype(np.int32))
     columns = {
-        "chq_object": pa.array(np.full(count, place.object_id, np.int64)),
-        "chq_position": pa.array(np.arange(place.first_position, place.first_position + count)),
+        CHQ_OBJECT: pa.array(np.full(count, place.object_id, np.int64)),
+        CHQ_POSITION: pa.array(np.arange(place.first_position, place.first_position + count)),
         "metric_name": labels.names.take(of_point),
-        "chq_tid": pa.array(labels.ids[run_of_point] if count else run_of_point),
-        "chq_series": labels.series.take(of_point),
-        "chq_timestamp": pa.array(in_range(points[:, scan.TIME], notes)),
+        CHQ_TID: pa.array(labels.ids[run_of_point] if count else run_of_point),
+        CHQ_SERIES: labels.series.take(of_point),
+        CHQ_TIMESTAMP: pa.array(in_range(points[:, scan.TIME], notes)),
         **_value_columns(scanned, histograms),
         **type_columns(labels.names, run_of_point, histograms, known),
     }
@@ -159,7 +169,7 @@ def _table(
         columns |= dict(histograms.columns(notes))
     exemplars = exemplar_column(data, scanned.exemplars, count, notes)
     if exemplars is not None:
-        columns["chq_exemplars"] = exemplars
+        columns[CHQ_EXEMPLARS] = exemplars
     table = assemble(columns, labels.flat(run_of_point, notes))
     return _without(table, _faults(labels, histograms, run_of_point), scanned, notes, base)
 
@@ -174,8 +184,8 @@ def _value_columns(scanned: scan.Scanned, histograms: Histograms) -> dict[str, p
     codes = pa.array(np.zeros(len(kind), np.int32), mask=missing)
     missing[stale] = False
     return {
-        "chq_value": pa.array(bits.view(np.float64), mask=missing, from_pandas=False),
-        "chq_value_kind": pa.DictionaryArray.from_arrays(codes, pa.array(["double"])),
+        CHQ_VALUE: pa.array(bits.view(np.float64), mask=missing, from_pandas=False),
+        CHQ_VALUE_KIND: pa.DictionaryArray.from_arrays(codes, pa.array(["double"])),
     }
 
 

@@ -31,6 +31,14 @@ from lakerunner_assets.decode.push.remote_write_histogram_kernels import (
 from lakerunner_assets.decode.text import scatter
 from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Flags, Int64s
+from resources.lake.columns import (
+    CHQ_HIST_BOUNDS,
+    CHQ_HIST_COUNT,
+    CHQ_HIST_SUM,
+    CHQ_HIST_ZERO_COUNT,
+    CHQ_HIST_ZERO_THRESHOLD,
+    hist,
+)
 
 BEYOND = "histogram_counts_beyond_int64"
 
@@ -80,8 +88,8 @@ class Histograms:
     def columns(self, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
         everywhere = np.ones(len(self.points), np.bool_)
         for name, place in (
-            ("chq_hist_count", kernels.COUNT_KIND),
-            ("chq_hist_zero_count", kernels.ZERO_KIND),
+            (CHQ_HIST_COUNT, kernels.COUNT_KIND),
+            (CHQ_HIST_ZERO_COUNT, kernels.ZERO_KIND),
         ):
             kind = self.rows[:, place]
             is_float = (kind == FLOAT) | ((kind == ABSENT) & self.floats)
@@ -89,22 +97,22 @@ class Histograms:
             _note_large(values[~is_float], notes)
             yield name, self._scalar(values, ~is_float)
             yield f"{name}_float", self._scalar(values.view(np.float64), is_float)
-        yield "chq_hist_sum", self._scalar(self.sums.view(np.float64), everywhere)
+        yield CHQ_HIST_SUM, self._scalar(self.sums.view(np.float64), everywhere)
         threshold = fields.column(self.rows, kernels.THRESHOLD).view(np.float64)
-        yield "chq_hist_zero_threshold", self._scalar(threshold, everywhere)
+        yield CHQ_HIST_ZERO_THRESHOLD, self._scalar(threshold, everywhere)
         for name, place in (("schema", kernels.SCHEMA), ("reset_hint", kernels.RESET_HINT)):
-            yield f"chq_hist_{name}", self._scalar(self.rows[:, place].astype(np.int32), everywhere)
+            yield hist(name), self._scalar(self.rows[:, place].astype(np.int32), everywhere)
         yield from self._bucket_columns()
         bounds = (self.rows[:, LENGTHS + CUSTOM] > 0) | (self.rows[:, kernels.SCHEMA] == CUSTOM_SCHEMA)
         if bounds.any():
-            yield "chq_hist_bounds", self._bounds(bounds)
+            yield CHQ_HIST_BOUNDS, self._bounds(bounds)
 
     def _bucket_columns(self) -> Iterator[tuple[str, pa.Array]]:
         custom = self.rows[:, kernels.SCHEMA] == CUSTOM_SCHEMA
         for name, side in self.sides.items():
             has = (self.rows[:, LENGTHS + side.side + SPANS] > 0) & (side.widths >= 0)
             offset = np.where(custom, side.first, side.first - 1).astype(np.int32)
-            yield f"chq_hist_{name}_offset", self._scalar(offset, has)
+            yield hist(f"{name}_offset"), self._scalar(offset, has)
             spread = np.repeat(self.floats, np.maximum(side.widths, 0))
             counts = np.zeros(len(spread), np.int64)
             kernels.fill_side(
@@ -113,12 +121,12 @@ class Histograms:
             integers, doubles = counts[~spread], counts[spread].view(np.float64)
             if (has & ~self.floats).any():
                 yield (
-                    f"chq_hist_{name}_counts",
+                    hist(f"{name}_counts"),
                     self._lists(side.widths, has & ~self.floats, pa.array(integers)),
                 )
             if (has & self.floats).any():
                 values = pa.array(doubles, from_pandas=False)
-                yield f"chq_hist_{name}_counts_float", self._lists(side.widths, has & self.floats, values)
+                yield hist(f"{name}_counts_float"), self._lists(side.widths, has & self.floats, values)
 
     def _bounds(self, present: Flags) -> pa.Array:
         lengths = self.rows[:, LENGTHS + CUSTOM]

@@ -22,6 +22,7 @@ from lakerunner_assets.decode.push.remote_write_metadata import (
     family_of,
 )
 from resources.arrays import Int64s
+from resources.lake.columns import CHQ_METRIC_TYPE
 
 NATIVE, GAUGE_NATIVE = "exponential_histogram", "gaugehistogram"
 GAUGE_HINT = 3
@@ -47,7 +48,7 @@ def type_columns(
     cumulative[histograms.points[~gauge]] = True
     of_point = pa.array(family_of_point.astype(np.int32))
     return {
-        "chq_metric_type": pa.DictionaryArray.from_arrays(pa.array(types), pa.array(_TYPES)),
+        CHQ_METRIC_TYPE: pa.DictionaryArray.from_arrays(pa.array(types), pa.array(_TYPES)),
         "metric_temporality": pa.DictionaryArray.from_arrays(
             pa.array(np.zeros(len(types), np.int32), mask=~cumulative), pa.array(["cumulative"])
         ),

@@ -27,6 +27,7 @@ from lakerunner_assets.segments.traces import span_terms, term_values
 from lakerunner_assets.segments.traces import token_columns as span_tokens
 from resources.arrays import Int32s, Int64s
 from resources.lake import series, streams
+from resources.lake.columns import CHQ_OBJECT, CHQ_TIMESTAMP
 from resources.lake.streams import Stream
 
 
@@ -183,9 +184,9 @@ def _with_values(table: pa.Table, values: dict[str, pa.Array]) -> pa.Table:
     """As in a file: the value in four columns behind the timestamp."""
     columns = {name: table.column(name) for name in table.column_names if name != VALUE}
     items = list(columns.items())
-    place = list(columns).index("chq_timestamp") + 1
+    place = list(columns).index(CHQ_TIMESTAMP) + 1
     return pa.table(dict([*items[:place], *values.items(), *items[place:]]))
 
 
 def source_objects(table: pa.Table) -> set[int]:
-    return set(pc.unique(table.column("chq_object")).to_pylist())
+    return set(pc.unique(table.column(CHQ_OBJECT)).to_pylist())

@@ -23,6 +23,14 @@ from lakerunner_assets.segments.merge.label_sets import SeriesUnion, StreamUnion
 from lakerunner_assets.segments.order import SLOT_NS
 from lakerunner_assets.segments.series_order import NS_PER_MS
 from resources.arrays import Int32s, Int64s
+from resources.lake.columns import (
+    CHQ_FINGERPRINT,
+    CHQ_OBJECT,
+    CHQ_POSITION,
+    CHQ_STREAM_ID,
+    CHQ_TIMESTAMP,
+    CHQ_TSNS,
+)
 from resources.lake.timecut import cut
 
 _SIGN = np.uint64(1 << 63)
@@ -59,7 +67,7 @@ class Order(Protocol):
 @dataclass(frozen=True, slots=True)
 class LogOrder:
     streams: StreamUnion
-    columns = ("chq_stream_id", "chq_tsns", "chq_fingerprint", "chq_object", "chq_position")
+    columns = (CHQ_STREAM_ID, CHQ_TSNS, CHQ_FINGERPRINT, CHQ_OBJECT, CHQ_POSITION)
     optional = ()
 
     def keyed(self, columns: Columns, source: int, start: int) -> Keyed:
@@ -74,7 +82,7 @@ class LogOrder:
 @dataclass(frozen=True, slots=True)
 class SpanOrder:
     streams: StreamUnion
-    columns = ("chq_stream_id", "span_start_ns", "chq_object", "chq_position", "span_trace_id")
+    columns = (CHQ_STREAM_ID, "span_start_ns", CHQ_OBJECT, CHQ_POSITION, "span_trace_id")
     optional = ("span_trace_id",)
 
     def keyed(self, columns: Columns, source: int, start: int) -> Keyed:
@@ -96,13 +104,13 @@ class SpanOrder:
 @dataclass(frozen=True, slots=True)
 class SampleOrder:
     series: SeriesUnion
-    columns = ("chq_timestamp", "chq_object", "chq_position", "chq_tsns")
-    optional = ("chq_tsns",)
+    columns = (CHQ_TIMESTAMP, CHQ_OBJECT, CHQ_POSITION, CHQ_TSNS)
+    optional = (CHQ_TSNS,)
 
     def keyed(self, columns: Columns, source: int, start: int) -> Keyed:
         times_ms, *row_id = (_numbers(columns[name]) for name in self.columns[:-1])
         times = times_ms * NS_PER_MS
-        exact = columns.get("chq_tsns")
+        exact = columns.get(CHQ_TSNS)
         if exact is not None and exact.null_count < len(exact):
             sent = exact.is_valid().to_numpy(zero_copy_only=False)
             times = np.where(sent, exact.fill_null(0).to_numpy(), times)
@@ -113,11 +121,11 @@ class SampleOrder:
 @dataclass(frozen=True, slots=True)
 class RollupOrder:
     series: SeriesUnion
-    columns = ("chq_timestamp",)
+    columns = (CHQ_TIMESTAMP,)
     optional = ()
 
     def keyed(self, columns: Columns, source: int, start: int) -> Keyed:
-        ends_ms = _numbers(columns["chq_timestamp"])
+        ends_ms = _numbers(columns[CHQ_TIMESTAMP])
         ranks = self.series.of_source[source].ranks(start, len(ends_ms))
         return Keyed(_stacked(ranks, ends_ms), ranks, ends_ms * NS_PER_MS)
 

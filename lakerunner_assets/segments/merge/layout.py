@@ -20,10 +20,11 @@ from lakerunner_assets.segments.merge.source import DICTIONARY, Key, Source
 from lakerunner_assets.segments.metric_columns import in_order
 from lakerunner_assets.segments.order import MAX_GROUP_ROWS
 from lakerunner_assets.segments.unify import MAP, split_by_frequency
+from resources.lake.columns import CHQ_TIMESTAMP, CHQ_VALUE
 from resources.lake.metric_values import BASE, DOUBLE, EXPONENT, SCALED, VALUE_COLUMNS
 from resources.lake.segment_file import OVERFLOW_COLUMNS, MappedColumn
 
-VALUE = "chq_value"
+VALUE = CHQ_VALUE
 CODED_SHARE = 3 / 4
 """Of a column's rows at least have small dictionaries: the others are looked up one by one."""
 _OVERFLOWS = frozenset(OVERFLOW_COLUMNS.values())
@@ -140,7 +141,7 @@ def format_of(sources: Sequence[Source], layout: Layout, kind: MergeKind) -> For
         fields += (
             [] if column.name == VALUE else [column.field.remove_metadata().with_nullable(column.nullable)]
         )
-        fields += _VALUE_FIELDS if kind is MergeKind.SAMPLES and column.name == "chq_timestamp" else ()
+        fields += _VALUE_FIELDS if kind is MergeKind.SAMPLES and column.name == CHQ_TIMESTAMP else ()
     schema = pa.schema(fields)
     names: dict[Key, str] = {column.key: column.name for column in layout.columns}
     names |= {field.name: field.name for field in _VALUE_FIELDS}

@@ -38,6 +38,7 @@ from lakerunner_query.worker.logs.sql import Question, label_conditions, rows, s
 from lakerunner_query.worker.logs.windows import rows_within
 from resources.arrays import Int64s
 from resources.duckdb import Cancellation, DuckSession
+from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_TSNS
 
 RANK = "rank"
 MAX_BYTES = 256 * 1024 * 1024
@@ -116,7 +117,7 @@ class Candidates:
             yield table.slice(skipped)
             if table.num_rows < limit:
                 return
-            times = integers(table, "chq_tsns")
+            times = integers(table, CHQ_TSNS)
             last = int(times[-1])
             repeated = int((times == last).sum())
             if repeated == limit:
@@ -152,7 +153,7 @@ class Candidates:
         frame = _numbered(frame_of(found, None))
         frame = pipeline.apply(frame, stages, EVERYTHING, self.unit.now_ns, self.cancellation.check)
         kept = _numbers(frame)
-        objects, positions = integers(narrow, "chq_object")[kept], integers(narrow, "chq_position")[kept]
+        objects, positions = integers(narrow, CHQ_OBJECT)[kept], integers(narrow, CHQ_POSITION)[kept]
         return rendered(frame, objects, positions).append_column(RANK, pa.array(found.ranks[kept]))
 
     def _read(self, question: Question, columns: Sequence[str], limit: int) -> pa.Table:
@@ -167,7 +168,7 @@ class Candidates:
         return found
 
 
-NARROW = ("chq_tsns", "rank", "scanned_file", "scanned_row", "chq_object", "chq_position", MESSAGE)
+NARROW = (CHQ_TSNS, "rank", "scanned_file", "scanned_row", CHQ_OBJECT, CHQ_POSITION, MESSAGE)
 
 
 def _check_size(found: pa.Table) -> None:

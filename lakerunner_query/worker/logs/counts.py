@@ -50,6 +50,7 @@ from lakerunner_query.worker.parquet.page_kernels import UNKNOWN
 from resources.arrays import Int32s, Int64s
 from resources.duckdb import Cancellation, DuckSession
 from resources.kernel import kernel
+from resources.lake.columns import CHQ_STREAM_ID
 from resources.lake.streams import Labels as StreamLabels
 
 # << Lines counted without DuckDB: times and dictionary codes, decoded and counted at once.
@@ -185,7 +186,7 @@ def cells_together(found: Sequence[Cells], with_streams: bool) -> Cells:
     return Cells(tuple(columns), bucket, lines)
 
 
-STREAM_ID = "chq_stream_id"
+STREAM_ID = CHQ_STREAM_ID
 AT_ONCE, MOST_PARTS = 1_000_000, 4_000_000
 """Counts of row groups that are labelled together, and those kept before they are added up."""
 MAX_ROWS = 20_000_000

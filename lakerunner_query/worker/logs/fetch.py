@@ -23,6 +23,7 @@ from lakerunner_query.worker.logs.sql import ID_DIGITS, Question
 from lakerunner_query.worker.logs.windows import wanted_groups
 from resources.arrays import Int32s, Int64s
 from resources.duckdb import Cancellation
+from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_STREAM_ID, CHQ_TSNS
 from resources.lake.streams import Labels, Stream
 
 # << The order of streams within a unit, as numbers that DuckDB can sort by.
@@ -56,7 +57,7 @@ class StreamRanks:
 
 # << Scanned rows as frames: times, lines and label columns.
 
-ROW_COLUMNS = ("chq_tsns", "rank", "scanned_file", "scanned_row", "chq_object", "chq_position")
+ROW_COLUMNS = (CHQ_TSNS, "rank", "scanned_file", "scanned_row", CHQ_OBJECT, CHQ_POSITION)
 MESSAGE = "log_message"
 
 
@@ -76,11 +77,11 @@ def frame_of(found: Scanned, names: Collection[str] | None) -> LogFrame:
     """With these labels, or all; lines are empty where they were not read."""
     table = found.rows
     return LogFrame(
-        integers(table, "chq_tsns"),
+        integers(table, CHQ_TSNS),
         lines_of(table),
         label_columns(found, names),
-        integers(table, "chq_object"),
-        integers(table, "chq_position"),
+        integers(table, CHQ_OBJECT),
+        integers(table, CHQ_POSITION),
     )
 
 
@@ -192,8 +193,8 @@ def _is_empty(column: pq.ColumnChunkMetaData) -> bool:
 
 MOST_ROWS_SEARCHED = 500_000
 MOST_ROWS_FOUND = 5000
-NARROW = ("chq_tsns", "chq_stream_id", "chq_object", "chq_position")
-KEYS = ("chq_tsns", "rank", "chq_object", "chq_position")
+NARROW = (CHQ_TSNS, CHQ_STREAM_ID, CHQ_OBJECT, CHQ_POSITION)
+KEYS = (CHQ_TSNS, "rank", CHQ_OBJECT, CHQ_POSITION)
 
 
 def rows_with_id(
@@ -249,16 +250,16 @@ def _wanted(question: Question, ranks: StreamRanks, places: Places, narrow: pa.T
     paths = pa.array([str(one.path) for one in question.group], pa.string())
     rank_of = {s.stream_id: ranks.rank_of[s.labels] for one in question.group for s in one.streams}
     found = {name: np.zeros(0, np.int64) if narrow is None else integers(narrow, name) for name in NARROW}
-    rank = np.array([rank_of.get(one, -1) for one in found["chq_stream_id"].tolist()], np.int32)
-    times = found["chq_tsns"]
+    rank = np.array([rank_of.get(one, -1) for one in found[CHQ_STREAM_ID].tolist()], np.int32)
+    times = found[CHQ_TSNS]
     kept = np.flatnonzero((rank >= 0) & (times >= question.start_ns) & (times < question.end_ns))
     columns = {
-        "chq_tsns": pa.array(times[kept]),
+        CHQ_TSNS: pa.array(times[kept]),
         "rank": pa.array(rank[kept]),
         "scanned_file": paths.take(pa.array(places.files[kept])),
         "scanned_row": pa.array(places.rows[kept]),
-        "chq_object": pa.array(found["chq_object"][kept]),
-        "chq_position": pa.array(found["chq_position"][kept]),
+        CHQ_OBJECT: pa.array(found[CHQ_OBJECT][kept]),
+        CHQ_POSITION: pa.array(found[CHQ_POSITION][kept]),
     }
     return pa.table(columns)
 

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from lakerunner_query.logql.frame import ABSENT, Category, Column, coded
 from lakerunner_query.worker.shared.lru import Footer
 from resources.arrays import Flags, Int32s
+from resources.lake.columns import CHQ_DROPPED_ATTRIBUTES, CHQ_OBSERVED_TSNS
 from resources.lake.segment_file import OVERFLOW_COLUMNS
 
 # << Attribute values in OpenTelemetry's string form, which is what LogQL compares and shows.
@@ -126,10 +127,10 @@ RECORD_FIELDS: dict[str, tuple[str, Show]] = {
     "span_id": ("span_id", as_hex),
     "log_severity_number": ("severity_number", if_any),
     "log_severity_text": ("severity_text", if_any),
-    "chq_observed_tsns": ("observed_timestamp", if_any),
+    CHQ_OBSERVED_TSNS: ("observed_timestamp", if_any),
     "log_flags": ("flags", if_any),
     "event_name": ("event_name", if_any),
-    "chq_dropped_attributes": ("dropped_attributes_count", if_any),
+    CHQ_DROPPED_ATTRIBUTES: ("dropped_attributes_count", if_any),
     "scope_name": ("scope_name", if_any),
     "scope_version": ("scope_version", if_any),
     "detected_level": ("detected_level", as_level),

@@ -29,6 +29,7 @@ from lakerunner_query.worker.parquet.chunks import (
 from lakerunner_query.worker.parquet.code_kernels import add_codes, first_page
 from lakerunner_query.worker.parquet.page_kernels import ENCODING, KIND, UNKNOWN, VALUES, pages_of
 from resources.arrays import Bytes, Int32s, Int64s
+from resources.lake.columns import CHQ_TSNS
 
 # << Dictionaries of row groups as numbers that mean the same in all of them.
 # <<
@@ -109,7 +110,7 @@ def texts_in(raw: bytes) -> list[str]:
     return found
 
 
-TIMES = "chq_tsns"
+TIMES = CHQ_TSNS
 DICTIONARY_CODES = 8
 """An encoding of pages."""
 

@@ -24,6 +24,7 @@ from lakerunner_query.protocol.units import PatternsUnit, UnitReport
 from lakerunner_query.worker.logs.open import Opened, OpenedSet, SegmentOpener, Selection
 from lakerunner_query.worker.logs.scan import DAMAGE, NO_DAMAGE, Shared, discard_damaged
 from resources.duckdb import Cancellation, DuckSession
+from resources.lake.columns import CHQ_FINGERPRINT, CHQ_STREAM_ID, CHQ_TSNS
 
 # << The text of a pattern, from one of its lines: what may differ is masked, so that `|>` finds the others.
 # <<
@@ -113,8 +114,8 @@ class _Reading:
         level = f"coalesce(l.{LEVEL}, '{NO_LEVEL}')" if LEVEL in one.footer.columns else f"'{NO_LEVEL}'"
         found = self._asked(
             one,
-            f"SELECT l.chq_fingerprint AS fingerprint, {level} AS level, "
-            f"l.chq_tsns // {int(self.unit.step_ns)} AS bucket, count(*) AS lines",
+            f"SELECT l.{CHQ_FINGERPRINT} AS fingerprint, {level} AS level, "
+            f"l.{CHQ_TSNS} // {int(self.unit.step_ns)} AS bucket, count(*) AS lines",
             "",
             f"GROUP BY ALL LIMIT {MAX_COUNTS}",
         )
@@ -146,8 +147,8 @@ class _Reading:
             if here:
                 lines = self._asked(
                     one,
-                    "SELECT l.chq_fingerprint AS fingerprint, min(coalesce(l.log_message, '')) AS line",
-                    f"AND l.chq_fingerprint IN ({', '.join(map(str, sorted(here)))})",
+                    f"SELECT l.{CHQ_FINGERPRINT} AS fingerprint, min(coalesce(l.log_message, '')) AS line",
+                    f"AND l.{CHQ_FINGERPRINT} IN ({', '.join(map(str, sorted(here)))})",
                     "GROUP BY ALL",
                 )
                 columns = (lines[name].to_pylist() for name in ("fingerprint", "line"))
@@ -158,8 +159,8 @@ class _Reading:
     def _asked(self, one: Opened, selected: str, condition: str, rest: str) -> pa.Table:
         streams = pa.table({"stream_id": pa.array([each.stream_id for each in one.streams], pa.int64())})
         statement = (
-            f"{selected} FROM read_parquet($file) l SEMI JOIN streams s ON l.chq_stream_id = s.stream_id "
-            f"WHERE l.chq_tsns >= {int(self.unit.start_ns)} AND l.chq_tsns < {int(self.unit.end_ns)} "
+            f"{selected} FROM read_parquet($file) l SEMI JOIN streams s ON l.{CHQ_STREAM_ID} = s.stream_id "
+            f"WHERE l.{CHQ_TSNS} >= {int(self.unit.start_ns)} AND l.{CHQ_TSNS} < {int(self.unit.end_ns)} "
             f"{condition} {rest}"
         )
         with self.session.cursor() as cursor:

@@ -30,6 +30,7 @@ from lakerunner_query.worker.logs.labels import (
     sources_of,
 )
 from lakerunner_query.worker.logs.open import Opened
+from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_STREAM_ID, CHQ_TSNS
 
 LINE = "coalesce(l.log_message, '')"
 ID_DIGITS = {"trace_id": 32, "span_id": 16}
@@ -192,7 +193,7 @@ def _is_told(stage: Stage, pushed: Sequence[Matcher]) -> bool:
 # << Only integers of ours and quoted identifiers from segment footers are spelled into it. `contains` and
 # << `regexp_matches` are named because DuckDB's `~` means something else in every release.
 
-ORDER = ("l.chq_tsns", "s.rank", "l.chq_object", "l.chq_position")
+ORDER = (f"l.{CHQ_TSNS}", "s.rank", f"l.{CHQ_OBJECT}", f"l.{CHQ_POSITION}")
 MAX_LISTED_STREAMS = 64
 """So many stream ids still prune row groups by their statistics; more are left to the join."""
 
@@ -223,8 +224,8 @@ def rows(
     ordered = f" ORDER BY {', '.join(f'{key} {order}' for key in ORDER)}" if order else ""
     limited = "" if limit is None else f" LIMIT {int(limit)}"
     sql = (  # only our integers and quoted identifiers are spelled in
-        "SELECT l.chq_tsns, s.rank, l.filename AS scanned_file, l.file_row_number AS scanned_row, "  # noqa: S608
-        f"l.chq_object, l.chq_position{wanted} FROM {_source(question)}"
+        f"SELECT l.{CHQ_TSNS}, s.rank, l.filename AS scanned_file, l.file_row_number AS scanned_row, "  # noqa: S608
+        f"l.{CHQ_OBJECT}, l.{CHQ_POSITION}{wanted} FROM {_source(question)}"
         f"WHERE {' AND '.join(conditions.sql)}{ordered}{limited}"
     )
     return Statement(sql, conditions.parameters)
@@ -236,8 +237,8 @@ def counts(
     """Lines, and where wanted their bytes, by bucket of time, stream and labels; some groups may be equal."""
     conditions = _conditions(question)
     first = question.start_ns
-    keys = [f"(l.chq_tsns - {int(first)}) // {int(width_ns)} AS bucket"]
-    keys += ["l.chq_stream_id AS stream"] if of_streams else []
+    keys = [f"(l.{CHQ_TSNS} - {int(first)}) // {int(width_ns)} AS bucket"]
+    keys += [f"l.{CHQ_STREAM_ID} AS stream"] if of_streams else []
     keys += [f"{key.column} AS r{number}" for number, key in enumerate(by)]
     shown = [f"{key.shown.format(f'r{number}')} AS k{number}" for number, key in enumerate(by)]
     size = f"sum(strlen({LINE}))::BIGINT" if with_bytes else "0::BIGINT"
@@ -251,12 +252,12 @@ def counts(
 
 def _conditions(question: Question) -> Conditions:
     found = Conditions(parameters={"files": [str(one.path) for one in question.group]})
-    found.sql += [f"l.chq_tsns >= {int(question.start_ns)}", f"l.chq_tsns < {int(question.end_ns)}"]
+    found.sql += [f"l.{CHQ_TSNS} >= {int(question.start_ns)}", f"l.{CHQ_TSNS} < {int(question.end_ns)}"]
     ids = sorted({stream.stream_id for one in question.group for stream in one.streams})
     if not are_all_wanted(question.group):
         few = len(ids) <= MAX_LISTED_STREAMS
         listed = ", ".join(str(int(one)) for one in ids) if few else "SELECT stream_id FROM streams"
-        found.sql.append(f"l.chq_stream_id IN ({listed})")
+        found.sql.append(f"l.{CHQ_STREAM_ID} IN ({listed})")
     add_labels(question.labels, question.group, found)
     add_lines(question.lines, found)
     return found
@@ -274,7 +275,7 @@ def are_all_wanted(group: Sequence[Opened]) -> bool:
 
 
 def _source(question: Question) -> str:
-    return f"{_files(question)} JOIN streams s ON l.chq_stream_id = s.stream_id "
+    return f"{_files(question)} JOIN streams s ON l.{CHQ_STREAM_ID} = s.stream_id "
 
 
 def _files(question: Question) -> str:

@@ -20,6 +20,7 @@ from lakerunner_query.worker.metrics.join import Rows
 from lakerunner_query.worker.metrics.row_groups import FLOAT, HINT, HISTOGRAM
 from lakerunner_query.worker.metrics.series_table import ranges
 from resources.arrays import Int64s
+from resources.lake.columns import CHQ_HIST_SCHEMA
 
 # << What is known of resets between the histograms of a series, told from the histograms themselves.
 # <<
@@ -95,7 +96,7 @@ def _same_layout(one: Histogram, other: Histogram) -> bool:
 
 
 NS_PER_MS = 1_000_000
-SCHEMA = "chq_hist_schema"
+SCHEMA = CHQ_HIST_SCHEMA
 
 
 def answering(rows: Rows, *, exact: bool) -> tuple[npt.NDArray[np.bool_] | None, Int64s | None]:

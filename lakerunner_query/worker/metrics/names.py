@@ -44,6 +44,7 @@ from lakerunner_query.worker.metrics.source import LakeSource
 from lakerunner_query.worker.shared.lru import Recent
 from resources.arrays import Int64s
 from resources.duckdb import Cancellation
+from resources.lake.columns import CHQ_EXEMPLARS, CHQ_HIST_BOUNDS, CHQ_METRIC_TYPE
 from resources.lake.series import NAME_LABEL
 
 # << Which series, label names and label values there are: series tables answer, and of histograms a few rows.
@@ -91,7 +92,7 @@ def _texts(found: set[Labels], unit: SeriesUnit) -> set[str]:
 # << Those columns say the same in nearly every row, so they are small in the file; what came out is
 # << remembered.
 
-NAME, TYPE, MONOTONIC = "metric_name", "chq_metric_type", "metric_is_monotonic"
+NAME, TYPE, MONOTONIC = "metric_name", CHQ_METRIC_TYPE, "metric_is_monotonic"
 UNIT, DESCRIPTION = "metric_unit", "metric_description"
 _COLUMNS = (NAME, TYPE, MONOTONIC, UNIT, DESCRIPTION)
 _TYPES = {"exponential_histogram": "histogram"}
@@ -159,7 +160,7 @@ def _fact(row: dict[str, object]) -> MetricFact:
     )
 
 
-COLUMN, BOUNDS = "chq_exemplars", "chq_hist_bounds"
+COLUMN, BOUNDS = CHQ_EXEMPLARS, CHQ_HIST_BOUNDS
 MAX_EXEMPLARS = 100_000
 NS_PER_MS = 1_000_000
 Found = dict[Labels, set[Exemplar]]

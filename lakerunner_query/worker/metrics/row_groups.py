@@ -25,18 +25,32 @@ from lakerunner_query.vectors.vector import Objects
 from lakerunner_query.windows.functions import STALE_BITS
 from resources.arrays import Bytes, Doubles, Flags, Int64s
 from resources.lake import metric_values
+from resources.lake.columns import (
+    CHQ_HIST_BOUNDS,
+    CHQ_HIST_COUNT,
+    CHQ_HIST_COUNT_FLOAT,
+    CHQ_HIST_RESET_HINT,
+    CHQ_HIST_SCHEMA,
+    CHQ_METRIC_TYPE,
+    CHQ_OBJECT,
+    CHQ_POSITION,
+    CHQ_START_TSNS,
+    CHQ_SUMMARY_QUANTILES,
+    CHQ_TIMESTAMP,
+    CHQ_TSNS,
+)
 from resources.lake.sample_histograms import HISTOGRAM_COLUMNS, histograms_of_samples
 
 TIMESTAMP, TSNS, START, TYPE, TEMPORALITY = (
-    "chq_timestamp", "chq_tsns", "chq_start_tsns", "chq_metric_type", "metric_temporality",
+    CHQ_TIMESTAMP, CHQ_TSNS, CHQ_START_TSNS, CHQ_METRIC_TYPE, "metric_temporality",
 )  # fmt: skip
-SUMMARIES, HINT = "chq_summary_quantiles", "chq_hist_reset_hint"
-OBJECTS = ("chq_object", "chq_position")
+SUMMARIES, HINT = CHQ_SUMMARY_QUANTILES, CHQ_HIST_RESET_HINT
+OBJECTS = (CHQ_OBJECT, CHQ_POSITION)
 HISTOGRAM_BYTES = 700
 HINTS = {int(hint): hint for hint in Hint}
 FLOAT, HISTOGRAM, SUMMARY, NOTHING = range(4)
 """What a row is; a stale marker is a float."""
-_IS_HISTOGRAM = ("chq_hist_count", "chq_hist_count_float", "chq_hist_schema", "chq_hist_bounds")
+_IS_HISTOGRAM = (CHQ_HIST_COUNT, CHQ_HIST_COUNT_FLOAT, CHQ_HIST_SCHEMA, CHQ_HIST_BOUNDS)
 DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError)
 """What reading a file that is not what it should be raises."""
 Columns = dict[str, Any]

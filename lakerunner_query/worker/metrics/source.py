@@ -41,10 +41,11 @@ from lakerunner_query.worker.metrics.row_groups import DAMAGE, FLOAT, SUMMARIES,
 from lakerunner_query.worker.metrics.series_table import Numbering, SeriesTable
 from lakerunner_query.worker.metrics.shards import Shard
 from resources.arrays import Int64s
+from resources.lake.columns import CHQ_HIST_COUNT, CHQ_HIST_COUNT_FLOAT, CHQ_HIST_SCHEMA
 from resources.lake.series import NAME_LABEL
 
 NS_PER_MS = 1_000_000
-DISTRIBUTIONS = frozenset({"chq_hist_count", "chq_hist_count_float", "chq_hist_schema", SUMMARIES})
+DISTRIBUTIONS = frozenset({CHQ_HIST_COUNT, CHQ_HIST_COUNT_FLOAT, CHQ_HIST_SCHEMA, SUMMARIES})
 """Columns that a file has if it has rows of histograms or summaries."""
 NAMES = (*SUFFIXES, QUANTILE)
 """What stands behind a stored name in the names of its classic series."""

@@ -37,6 +37,7 @@ from lakerunner_query.worker.parquet.page_kernels import (
 )
 from resources.arrays import Bytes, Int64s
 from resources.lake import metric_values
+from resources.lake.columns import CHQ_TIMESTAMP
 
 # << Pages decompressed with what each thread keeps for it: setting that up takes longer than a small page.
 
@@ -64,7 +65,7 @@ def decompressed(data: Bytes, size: int, codec: str | None) -> Bytes:
         raise ValueError(f"a damaged page: {error}") from error
 
 
-TIMESTAMP, TEMPORALITY = "chq_timestamp", "metric_temporality"
+TIMESTAMP, TEMPORALITY = CHQ_TIMESTAMP, "metric_temporality"
 DATA_PAGE, DELTA_BINARY_PACKED = 0, 5
 _LEVELS = np.dtype("<u4")
 

@@ -21,6 +21,7 @@ from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.worker.shared.cache import SegmentUnreadableError
 from resources.arrays import Flags, Int64s
 from resources.lake import streams
+from resources.lake.columns import CHQ_STREAM_ID, CHQ_TSNS
 from resources.lake.segment_file import MappedColumn, read_label_map
 
 Value = TypeVar("Value")
@@ -111,8 +112,8 @@ def _row_groups(metadata: pq.FileMetaData) -> RowGroups:
     place = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     sizes = np.array([0, *(group.num_rows for group in groups)], np.int64)
-    times = np.array([_bounds(group, place["chq_tsns"]) for group in groups], np.int64).reshape(-1, 2)
-    ids = np.array([_bounds(group, place["chq_stream_id"]) for group in groups], np.int64).reshape(-1, 2)
+    times = np.array([_bounds(group, place[CHQ_TSNS]) for group in groups], np.int64).reshape(-1, 2)
+    ids = np.array([_bounds(group, place[CHQ_STREAM_ID]) for group in groups], np.int64).reshape(-1, 2)
     plain = np.array([group.total_byte_size for group in groups], np.int64)
     return RowGroups(np.cumsum(sizes), times[:, 0], times[:, 1], ids[:, 0], ids[:, 1], plain)
 
