@@ -15,7 +15,7 @@ from benchmarks.logql.against_data import Line
 from lakerunner_query.app import create_app
 from resources.lake.timecut import hour_start
 from resources.settings import Settings
-from tests.integration.query.conftest import TOKEN, Entry, Lake, WorkerProcess, free_port, worker_settings
+from tests.support.query.lake import TOKEN, Entry, Lake, WorkerProcess, free_port, worker_settings
 
 ORG, KEY = "bench", "bench"
 READY_ATTEMPTS = 15

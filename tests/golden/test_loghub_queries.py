@@ -17,7 +17,7 @@ from litestar.testing import TestClient
 
 from lakerunner_query.app import create_app
 from resources.lake.timecut import SECOND_NS
-from tests.integration.query.conftest import BASE, Lake, start_workers
+from tests.support.query.lake import BASE, Lake, start_workers
 from tests.support.corpora import CORPORA
 
 FOLDER = CORPORA / "loghub"

@@ -21,8 +21,7 @@ from lakerunner_query.app import create_app
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from resources.lake.timecut import SECOND_NS
 from tests.support.exposition_parser import parse
-
-from .conftest import BASE, TOKEN, Client, Lake, Line, Stack, free_port, start_workers
+from tests.support.query.lake import BASE, TOKEN, Client, Lake, Line, Stack, free_port, start_workers
 
 pytestmark = pytest.mark.integration
 S = SECOND_NS

@@ -21,8 +21,7 @@ from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, Duck
 from resources.index.types import Segment
 from resources.objects.store import open_store
 from resources.settings import Settings
-
-from .conftest import BASE, Client, Lake, Line
+from tests.support.query.lake import BASE, Client, Lake, Line
 
 pytestmark = pytest.mark.integration
 

@@ -8,8 +8,7 @@ import pytest
 
 from resources.lake.timecut import SECOND_NS
 from tests.support.exposition_parser import parse
-
-from .conftest import BASE, Client, Lake, Line
+from tests.support.query.lake import BASE, Client, Lake, Line
 
 pytestmark = pytest.mark.integration
 

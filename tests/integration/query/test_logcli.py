@@ -14,8 +14,7 @@ import uvicorn
 
 from lakerunner_query.app import create_app
 from resources.lake.timecut import SECOND_NS
-
-from .conftest import BASE, Lake, Stack, free_port
+from tests.support.query.lake import BASE, Lake, Stack, free_port
 
 pytestmark = pytest.mark.integration
 LOGCLI = Path.home() / ".cache" / "lakerunner" / "peers" / "logcli"

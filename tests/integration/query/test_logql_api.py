@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from resources.lake.timecut import SECOND_NS
-
-from .conftest import BASE, Client, Lake, Line
+from tests.support.query.lake import BASE, Client, Lake, Line
 
 pytestmark = pytest.mark.integration
 RANGE = {"s": str(BASE), "e": str(BASE + 600 * SECOND_NS)}

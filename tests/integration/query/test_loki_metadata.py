@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from resources.lake.timecut import SECOND_NS
-
-from .conftest import BASE, Client, Entry, Lake
+from tests.support.query.lake import BASE, Client, Entry, Lake
 
 pytestmark = pytest.mark.integration
 MINUTE = 60 * SECOND_NS

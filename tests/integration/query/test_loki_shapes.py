@@ -18,9 +18,8 @@ from lakerunner_query.app import create_app
 from resources.lake.timecut import SECOND_NS
 from resources.settings import Settings
 from tests.support.corpora import CORPORA
-
-from .conftest import Client, Entry, Lake
-from .shapes import assert_like
+from tests.support.query.lake import Client, Entry, Lake
+from tests.support.query.shapes import assert_like
 
 pytestmark = pytest.mark.integration
 FOLDER = CORPORA / "http_shapes"

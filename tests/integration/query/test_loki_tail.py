@@ -17,8 +17,7 @@ import websockets
 from lakerunner_query.api.loki import tail
 from lakerunner_query.app import create_app
 from resources.lake.timecut import SECOND_NS
-
-from .conftest import BASE, Lake, Line, Stack, free_port
+from tests.support.query.lake import BASE, Lake, Line, Stack, free_port
 
 pytestmark = pytest.mark.integration
 WEB = '{service_name="web"}'

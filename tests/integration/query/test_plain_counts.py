@@ -18,8 +18,7 @@ from resources.duckdb import Cancellation, DuckLimits, DuckSession
 from resources.index.types import Segment
 from resources.objects.store import open_store
 from resources.settings import Settings
-
-from .conftest import BASE, Lake, Line
+from tests.support.query.lake import BASE, Lake, Line
 
 pytestmark = pytest.mark.integration
 

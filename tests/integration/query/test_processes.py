@@ -17,8 +17,7 @@ import pytest
 from resources.index.postgres import PostgresIndex
 from resources.lake.timecut import SECOND_NS
 from resources.settings import Settings
-
-from .conftest import BASE, Lake, Line, free_port, start_workers
+from tests.support.query.lake import BASE, Lake, Line, free_port, start_workers
 
 pytestmark = pytest.mark.integration
 

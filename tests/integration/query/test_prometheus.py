@@ -10,9 +10,8 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from resources.lake.timecut import SECOND_NS
-
-from .conftest import BASE, Client, Lake
-from .metric_lake import BASE_MS, BASE_S, labels, write_otlp, write_samples
+from tests.support.query.lake import BASE, Client, Lake
+from tests.support.query.metric_lake import BASE_MS, BASE_S, labels, write_otlp, write_samples
 
 pytestmark = pytest.mark.integration
 TRACE, SPAN = bytes(range(16)), bytes(range(8))

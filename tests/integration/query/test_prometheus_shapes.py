@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.corpora import CORPORA
-
-from .conftest import Client, Lake
-from .metric_lake import BASE_MS, labels, write_samples
-from .shapes import assert_like
+from tests.support.query.lake import Client, Lake
+from tests.support.query.metric_lake import BASE_MS, labels, write_samples
+from tests.support.query.shapes import assert_like
 
 pytestmark = pytest.mark.integration
 FOLDER = CORPORA / "http_shapes"

@@ -28,8 +28,7 @@ from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, Duck
 from resources.index.types import Segment
 from resources.objects.store import open_store
 from resources.settings import Settings
-
-from .conftest import BASE, TOKEN, Lake, Line, worker_settings
+from tests.support.query.lake import BASE, TOKEN, Lake, Line, worker_settings
 
 pytestmark = pytest.mark.integration
 LIMIT = 10_000

@@ -16,8 +16,7 @@ from resources.lake.timecut import HOUR_NS, hour_start
 from tests.golden.lake_source import sample_table
 from tests.golden.memory_source import Sample
 from tests.support.decoding import decode_object
-
-from .conftest import BASE, Lake
+from tests.support.query.lake import BASE, Lake
 
 BASE_MS = BASE // 1_000_000
 BASE_S = BASE_MS // 1000
