@@ -17,8 +17,8 @@ from litestar.testing import TestClient
 
 from lakerunner_query.app import create_app
 from resources.lake.timecut import SECOND_NS
-from tests.support.query.lake import BASE, Lake, start_workers
 from tests.support.corpora import CORPORA
+from tests.support.query.lake import BASE, Lake, start_workers
 
 FOLDER = CORPORA / "loghub"
 SYSTEMS = ("Apache", "HDFS", "HPC", "Linux", "OpenSSH", "OpenStack", "Spark", "Zookeeper")
