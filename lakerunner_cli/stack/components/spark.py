@@ -54,7 +54,7 @@ def prepare(site: Site, announce: Announce) -> None:
     if not is_warm():
         announce("compiling decoders and query functions (once per version, about a minute)")
         for package in ("lakerunner_assets", "lakerunner_query"):
-            subprocess.run([sys.executable, "-m", f"{package}.warm"], env=site.environment(), check=True)
+            subprocess.run([sys.executable, "-m", f"{package}.warmup"], env=site.environment(), check=True)
 
 
 def command(site: Site) -> list[str]:
