@@ -45,14 +45,14 @@ from lakerunner_query.vectors.vector import Labels, Series, Steps
 from lakerunner_query.windows.functions import Function, Grid
 from lakerunner_query.windows.rollup_buckets import Buckets, of_samples, over_buckets
 from lakerunner_query.windows.samples import Samples
-from lakerunner_query.worker.logs.counts import add_up
-from lakerunner_query.worker.metrics.open import MetricOpener
-from lakerunner_query.worker.metrics.scan import MetricScanner
-from lakerunner_query.worker.parquet.code_kernels import add_codes, count_keys, count_rows, first_page
+from lakerunner_query.worker.logs.line_counts import add_up
+from lakerunner_query.worker.metrics.promql_units import MetricScanner
+from lakerunner_query.worker.metrics.segment_opener import MetricOpener
+from lakerunner_query.worker.parquet.dictionary_kernels import add_codes, count_keys, count_rows, first_page
 from lakerunner_query.worker.parquet.page_kernels import copy_runs, deltas, pages_of
-from lakerunner_query.worker.shared.cache import SegmentsInPlace
-from lakerunner_query.worker.shared.render import pairs, time_texts
 from lakerunner_query.worker.shared.render_kernels import whole_blocks
+from lakerunner_query.worker.shared.render_samples import pairs, time_texts
+from lakerunner_query.worker.shared.segment_cache import SegmentsInPlace
 from resources.arrays import Int64s
 from resources.duckdb import Cancellation
 from resources.lake import metric_values, series

@@ -56,15 +56,15 @@ from lakerunner_query.protocol.units import (
 )
 from lakerunner_query.serving import Counters, handlers, respond_plain, watch
 from lakerunner_query.warmup import preload
-from lakerunner_query.worker.logs.names import StreamLister
-from lakerunner_query.worker.logs.open import SegmentOpener, SegmentStore
+from lakerunner_query.worker.logs.lines import LogScanner
 from lakerunner_query.worker.logs.patterns import PatternReader
-from lakerunner_query.worker.logs.scan import LogScanner
-from lakerunner_query.worker.logs.source import LogMetricScanner
-from lakerunner_query.worker.metrics.names import ExemplarReader, MetadataReader, SeriesLister
-from lakerunner_query.worker.metrics.open import MetricOpener
-from lakerunner_query.worker.metrics.scan import Answers, MetricScanner
-from lakerunner_query.worker.shared.cache import SegmentCache, SegmentsInPlace, folder_of
+from lakerunner_query.worker.logs.samples import LogMetricScanner
+from lakerunner_query.worker.logs.segment_opener import SegmentOpener, SegmentStore
+from lakerunner_query.worker.logs.stream_listing import StreamLister
+from lakerunner_query.worker.metrics.exemplars import ExemplarReader, MetadataReader, SeriesLister
+from lakerunner_query.worker.metrics.promql_units import Answers, MetricScanner
+from lakerunner_query.worker.metrics.segment_opener import MetricOpener
+from lakerunner_query.worker.shared.segment_cache import SegmentCache, SegmentsInPlace, folder_of
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
 from resources.objects.client import ObjectStore
 from resources.objects.store import open_store, render_store_metrics

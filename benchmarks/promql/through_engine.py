@@ -26,9 +26,9 @@ from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.promql import MetricEngine, MetricLimits, MetricRange
 from lakerunner_query.coordinator.run import Admission
-from lakerunner_query.worker.metrics.open import MetricOpener
-from lakerunner_query.worker.metrics.scan import MetricScanner
-from lakerunner_query.worker.shared.cache import SegmentCache
+from lakerunner_query.worker.metrics.promql_units import MetricScanner
+from lakerunner_query.worker.metrics.segment_opener import MetricOpener
+from lakerunner_query.worker.shared.segment_cache import SegmentCache
 from resources.index.types import Partition, Segment, SegmentQuery, TierView
 from resources.lake.frequency import AS_SENT, DAY, HOUR, ROLLUPS
 from resources.lake.layout import Signal

@@ -30,9 +30,9 @@ from lakerunner_query.coordinator.logql_lines import Engine, Finished, Limits
 from lakerunner_query.coordinator.run import Admission
 from lakerunner_query.plan.logql import LogRange
 from lakerunner_query.protocol.units import LogUnit, Unit, encode_answer
-from lakerunner_query.worker.logs.open import SegmentOpener
-from lakerunner_query.worker.logs.scan import LogScanner
-from lakerunner_query.worker.shared.cache import SegmentCache
+from lakerunner_query.worker.logs.lines import LogScanner
+from lakerunner_query.worker.logs.segment_opener import SegmentOpener
+from lakerunner_query.worker.shared.segment_cache import SegmentCache
 from resources.duckdb import Cancellation, DuckLimits, DuckSession
 from resources.index.postgres import PostgresIndex
 from resources.index.types import (

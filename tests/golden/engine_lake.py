@@ -26,9 +26,9 @@ from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.protocol.answers import encode_metric_answer, encode_shard_answer
 from lakerunner_query.protocol.units import MetricUnit, ShardUnit, Unit
 from lakerunner_query.vectors.vector import Labels
-from lakerunner_query.worker.metrics.open import MetricOpener
-from lakerunner_query.worker.metrics.scan import MetricScanner
-from lakerunner_query.worker.shared.cache import SegmentCache
+from lakerunner_query.worker.metrics.promql_units import MetricScanner
+from lakerunner_query.worker.metrics.segment_opener import MetricOpener
+from lakerunner_query.worker.shared.segment_cache import SegmentCache
 from resources.duckdb import Cancellation
 from resources.index.types import Segment, SegmentQuery, TierView
 from resources.lake import streams

@@ -24,10 +24,10 @@ from lakerunner_query.protocol.units import RollupRef, SegmentRef
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels, Series
 from lakerunner_query.windows.functions import Function, Grid
-from lakerunner_query.worker.metrics.open import MetricOpener
+from lakerunner_query.worker.metrics.lake_source import LakeSource
+from lakerunner_query.worker.metrics.segment_opener import MetricOpener
 from lakerunner_query.worker.metrics.shards import Shard
-from lakerunner_query.worker.metrics.source import LakeSource
-from lakerunner_query.worker.shared.cache import SegmentCache
+from lakerunner_query.worker.shared.segment_cache import SegmentCache
 from resources.duckdb import Cancellation
 from resources.lake import streams
 from resources.lake.frequency import ROLLUPS, Rollup

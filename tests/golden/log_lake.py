@@ -28,9 +28,9 @@ from lakerunner_query.coordinator.run import Admission
 from lakerunner_query.plan.slices import LogSliceSizes
 from lakerunner_query.protocol.answers import encode_metric_answer
 from lakerunner_query.protocol.units import LogMetricUnit, Unit
-from lakerunner_query.worker.logs.open import SegmentOpener
-from lakerunner_query.worker.logs.source import LogMetricScanner
-from lakerunner_query.worker.shared.cache import SegmentCache
+from lakerunner_query.worker.logs.samples import LogMetricScanner
+from lakerunner_query.worker.logs.segment_opener import SegmentOpener
+from lakerunner_query.worker.shared.segment_cache import SegmentCache
 from resources.duckdb import Cancellation, DuckLimits, DuckSession
 from resources.index.types import Segment
 from resources.lake import streams

@@ -16,7 +16,7 @@ from lakerunner_assets.sweep.act import sweep
 from lakerunner_assets.sweep.plan import Policy
 from lakerunner_assets.sweep.report import Kind, Report
 from lakerunner_query.protocol.units import SegmentRef
-from lakerunner_query.worker.shared.cache import SegmentCache
+from lakerunner_query.worker.shared.segment_cache import SegmentCache
 from resources.index.postgres import PostgresIndex
 from resources.index.sweeping_types import Aging, OldTier
 from resources.index.types import BatchKind, Segment, SegmentQuery, StorageProfile

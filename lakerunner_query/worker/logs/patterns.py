@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.protocol.answers import LinePattern, PatternsAnswer
 from lakerunner_query.protocol.units import PatternsUnit, UnitReport
-from lakerunner_query.worker.logs.open import Opened, OpenedSet, SegmentOpener, Selection
-from lakerunner_query.worker.logs.scan import DAMAGE, NO_DAMAGE, Shared, discard_damaged
+from lakerunner_query.worker.logs.lines import DAMAGE, NO_DAMAGE, Shared, discard_damaged
+from lakerunner_query.worker.logs.segment_opener import Opened, OpenedSet, SegmentOpener, Selection
 from resources.duckdb import Cancellation, DuckSession
 from resources.lake.columns import CHQ_FINGERPRINT, CHQ_STREAM_ID, CHQ_TSNS
 

@@ -29,7 +29,7 @@ from lakerunner_query.worker.logs.labels import (
     if_any,
     sources_of,
 )
-from lakerunner_query.worker.logs.open import Opened
+from lakerunner_query.worker.logs.segment_opener import Opened
 from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_STREAM_ID, CHQ_TSNS
 
 LINE = "coalesce(l.log_message, '')"

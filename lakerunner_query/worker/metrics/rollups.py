@@ -26,8 +26,8 @@ from lakerunner_query.windows.rollup_buckets import Buckets, Columns, of_samples
 from lakerunner_query.windows.rollup_choice import Piece, choose
 from lakerunner_query.windows.rollup_rows import columns_of, wanted_columns
 from lakerunner_query.windows.samples import Samples, over_samples
-from lakerunner_query.worker.metrics.open import Reading
 from lakerunner_query.worker.metrics.row_groups import DAMAGE
+from lakerunner_query.worker.metrics.segment_opener import Reading
 from lakerunner_query.worker.metrics.series_table import Numbering, SeriesTable, ranges
 from lakerunner_query.worker.parquet.page_kernels import cut_runs
 from resources.arrays import Int64s

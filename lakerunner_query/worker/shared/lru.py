@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakerunner_query.protocol.units import SegmentRef
-from lakerunner_query.worker.shared.cache import SegmentUnreadableError
+from lakerunner_query.worker.shared.segment_cache import SegmentUnreadableError
 from resources.arrays import Flags, Int64s
 from resources.lake import streams
 from resources.lake.columns import CHQ_STREAM_ID, CHQ_TSNS

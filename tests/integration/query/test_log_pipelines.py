@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from lakerunner_query.protocol.units import LogMetricUnit, LogUnit, UnitReport, segment_ref
-from lakerunner_query.worker.logs.counts import PlainCounter
-from lakerunner_query.worker.logs.open import SegmentOpener
-from lakerunner_query.worker.logs.scan import LogScanner
-from lakerunner_query.worker.logs.source import LogMetricScanner
-from lakerunner_query.worker.logs.windows import WindowSizes
-from lakerunner_query.worker.shared.cache import SegmentCache
+from lakerunner_query.worker.logs.line_counts import PlainCounter
+from lakerunner_query.worker.logs.lines import LogScanner
+from lakerunner_query.worker.logs.samples import LogMetricScanner
+from lakerunner_query.worker.logs.scan_intervals import WindowSizes
+from lakerunner_query.worker.logs.segment_opener import SegmentOpener
+from lakerunner_query.worker.shared.segment_cache import SegmentCache
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
 from resources.index.types import Segment
 from resources.objects.store import open_store
@@ -280,8 +280,8 @@ def test_the_last_rows_are_found_in_the_newest_row_groups(lake: Lake, worker: Wo
 def test_many_rows_at_one_time_are_told_apart_behind_a_parser(
     lake: Lake, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakerunner_query.worker.logs.windows.FEWEST_ROWS", 7)
-    monkeypatch.setattr("lakerunner_query.worker.logs.candidates.AT_ONCE", 7)
+    monkeypatch.setattr("lakerunner_query.worker.logs.scan_intervals.FEWEST_ROWS", 7)
+    monkeypatch.setattr("lakerunner_query.worker.logs.late_materialisation.AT_ONCE", 7)
     lines = [Line(1 + i // 20, f"n={i} parity={i % 2}") for i in range(100)]
     made = lake.write("ties", lines)
     whole, _ = worker.ask('{service_name="web"}', [made], limit=1000)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from lakerunner_query.protocol.units import LogMetricUnit, UnitReport, segment_ref
-from lakerunner_query.worker.logs.counts import Cells, Counter, PlainCounter
-from lakerunner_query.worker.logs.open import Opened, SegmentOpener
-from lakerunner_query.worker.logs.source import LakeLogSource, LogMetricScanner
-from lakerunner_query.worker.shared.cache import SegmentCache
+from lakerunner_query.worker.logs.line_counts import Cells, Counter, PlainCounter
+from lakerunner_query.worker.logs.samples import LakeLogSource, LogMetricScanner
+from lakerunner_query.worker.logs.segment_opener import Opened, SegmentOpener
+from lakerunner_query.worker.shared.segment_cache import SegmentCache
 from resources.duckdb import Cancellation, DuckLimits, DuckSession
 from resources.index.types import Segment
 from resources.objects.store import open_store
@@ -121,8 +121,8 @@ def test_many_counts_are_added_up_as_they_come(
     folded = Counter._fold
     calls: list[Counter] = []
     monkeypatch.setattr(Counter, "_fold", lambda self: [calls.append(self), folded(self)])
-    monkeypatch.setattr("lakerunner_query.worker.logs.counts.AT_ONCE", 3)
-    monkeypatch.setattr("lakerunner_query.worker.logs.counts.MOST_PARTS", 5)
+    monkeypatch.setattr("lakerunner_query.worker.logs.line_counts.AT_ONCE", 3)
+    monkeypatch.setattr("lakerunner_query.worker.logs.line_counts.MOST_PARTS", 5)
     assert ask(scanner, QUERIES[0], segments)[0] == expected
     assert calls
 

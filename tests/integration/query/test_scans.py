@@ -20,9 +20,9 @@ from lakerunner_query.plan.logql import LogRange, TakeRows, build
 from lakerunner_query.plan.optimise import optimise
 from lakerunner_query.plan.slices import RowSliceSizes
 from lakerunner_query.protocol.units import TOKEN_HEADER, LogUnit, decode_answer
-from lakerunner_query.worker.logs.open import SegmentOpener, Selection
-from lakerunner_query.worker.logs.scan import LogScanner, groups
-from lakerunner_query.worker.shared.cache import SegmentCache
+from lakerunner_query.worker.logs.lines import LogScanner, groups
+from lakerunner_query.worker.logs.segment_opener import SegmentOpener, Selection
+from lakerunner_query.worker.shared.segment_cache import SegmentCache
 from lakerunner_query.worker_app import create_worker_app
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
 from resources.index.types import Segment
@@ -239,7 +239,7 @@ def test_a_local_copy_that_rotted_is_fetched_again(lake: Lake, tmp_path: Path, f
 def test_segments_without_a_matching_stream_are_not_downloaded(
     lake: Lake, segments: list[Segment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakerunner_query.worker.logs.open.WHOLE_BELOW", 0)
+    monkeypatch.setattr("lakerunner_query.worker.logs.segment_opener.WHOLE_BELOW", 0)
     store = open_store(lake.folder.as_uri(), Settings())
     cache = SegmentCache(tmp_path / "cache", 1 << 30, store)
     session = DuckSession(DuckLimits(256, 1, tmp_path / "spill", (tmp_path / "cache",)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakerunner_query.warmup import NoStore, rehearse, segment, unit
-from lakerunner_query.worker.metrics.open import MetricOpener
-from lakerunner_query.worker.metrics.scan import MetricScanner
-from lakerunner_query.worker.shared.cache import SegmentsInPlace
+from lakerunner_query.worker.metrics.promql_units import MetricScanner
+from lakerunner_query.worker.metrics.segment_opener import MetricOpener
+from lakerunner_query.worker.shared.segment_cache import SegmentsInPlace
 from resources.duckdb import Cancellation
 
 

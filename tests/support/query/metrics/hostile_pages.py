@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakerunner_query.worker.parquet.code_kernels import add_codes, first_page
+from lakerunner_query.worker.parquet.dictionary_kernels import add_codes, first_page
 from lakerunner_query.worker.parquet.page_kernels import OFFSET, UNKNOWN, VALUES, deltas, pages_of
 from resources.arrays import Bytes
 from resources.kernel import scanner

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakerunner_query.protocol.units import SegmentRef
-from lakerunner_query.worker.shared.cache import SegmentCache, SegmentUnreadableError
+from lakerunner_query.worker.shared.segment_cache import SegmentCache, SegmentUnreadableError
 
 
 class Store:

@@ -14,8 +14,8 @@ from lakerunner_query.errors import EvaluationError
 from lakerunner_query.histogram.model import Histogram
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Series
-from lakerunner_query.worker.metrics.as_series import united_with
-from lakerunner_query.worker.metrics.classic import Block, spelled
+from lakerunner_query.worker.metrics.classic_series import Block, spelled
+from lakerunner_query.worker.metrics.native_histograms import united_with
 from resources.lake import streams
 from tests.unit.lakerunner_query.worker.test_samples_of_segments import STALE, Lake
 

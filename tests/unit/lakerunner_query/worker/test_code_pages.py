@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.protocol.units import SegmentRef
-from lakerunner_query.worker.logs.open import Opened
-from lakerunner_query.worker.logs.pages import Codes, Constant, places, texts_in
-from lakerunner_query.worker.parquet.chunks import Chunk
-from lakerunner_query.worker.parquet.code_kernels import add_codes, count_rows
+from lakerunner_query.worker.logs.page_counts import Codes, Constant, places, texts_in
+from lakerunner_query.worker.logs.segment_opener import Opened
+from lakerunner_query.worker.parquet.column_chunks import Chunk
+from lakerunner_query.worker.parquet.dictionary_kernels import add_codes, count_rows
 from lakerunner_query.worker.parquet.page_kernels import UNKNOWN
 from lakerunner_query.worker.shared.lru import Footer, RowGroups
 

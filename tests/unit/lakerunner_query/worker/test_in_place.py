@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakerunner_query.protocol.units import SegmentRef
-from lakerunner_query.worker.shared.cache import SegmentsInPlace, SegmentUnreadableError, folder_of
+from lakerunner_query.worker.shared.segment_cache import SegmentsInPlace, SegmentUnreadableError, folder_of
 
 
 def ref(key: str, size: int = 3) -> SegmentRef:

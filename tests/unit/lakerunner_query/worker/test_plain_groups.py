@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.worker.parquet.chunks import PlainGroup, plain_group
+from lakerunner_query.worker.parquet.column_chunks import PlainGroup, plain_group
 from lakerunner_query.worker.parquet.page_kernels import UNKNOWN, deltas, pages_of
 from resources.lake import metric_values
 from tests.unit.conftest import Run

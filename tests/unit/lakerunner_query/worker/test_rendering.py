@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from lakerunner_query.promql.functions import numbers
 from lakerunner_query.vectors.vector import Vector
-from lakerunner_query.worker.shared import render
-from lakerunner_query.worker.shared.render import number_texts, time_text, vector_series
+from lakerunner_query.worker.shared import render_samples as render
+from lakerunner_query.worker.shared.render_samples import number_texts, time_text, vector_series
 
 
 def test_examples() -> None:

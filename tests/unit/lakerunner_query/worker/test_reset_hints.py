@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakerunner_query.histogram.growth import detect_reset
 from lakerunner_query.histogram.model import Hint, Histogram, buckets_at
-from lakerunner_query.worker.metrics.as_series import _fell, with_hints
+from lakerunner_query.worker.metrics.native_histograms import _fell, with_hints
 
 COUNTS = st.lists(st.integers(1, 3), max_size=3)
 

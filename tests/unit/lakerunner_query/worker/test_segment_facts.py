@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from lakerunner_query.protocol.units import SegmentRef
-from lakerunner_query.worker.shared.cache import SegmentUnreadableError
 from lakerunner_query.worker.shared.lru import stream_table
+from lakerunner_query.worker.shared.segment_cache import SegmentUnreadableError
 from resources.lake.streams import Stream, encode
 
 SEGMENT = SegmentRef("id", "db/acme/x.parquet", 1, 0, 1, 0, 10)

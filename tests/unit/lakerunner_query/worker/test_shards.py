@@ -41,7 +41,7 @@ from lakerunner_query.protocol.answers import (
 from lakerunner_query.protocol.units import MetricUnit, Missing, ShardUnit, Unit, UnitReport
 from lakerunner_query.vectors.vector import Labels, Vector
 from lakerunner_query.worker.metrics import shards
-from lakerunner_query.worker.metrics.scan import MetricScanner
+from lakerunner_query.worker.metrics.promql_units import MetricScanner
 from lakerunner_query.worker.metrics.shards import decode_vector, encode_vector, together
 from resources.duckdb import Cancellation
 from resources.lake import streams

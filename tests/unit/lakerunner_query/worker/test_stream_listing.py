@@ -6,8 +6,8 @@ import pytest
 
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.protocol.units import SegmentRef, StreamsUnit
-from lakerunner_query.worker.logs import names
-from lakerunner_query.worker.logs.names import Held, volumes
+from lakerunner_query.worker.logs import stream_listing as names
+from lakerunner_query.worker.logs.stream_listing import Held, volumes
 from resources.lake.streams import Stream
 
 SEGMENT = SegmentRef("s", "key", 1000, 0, 99, 0, 0, rows=100)

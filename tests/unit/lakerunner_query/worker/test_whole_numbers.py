@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.vectors.vector import Vector
-from lakerunner_query.worker.shared.render import vector_texts
 from lakerunner_query.worker.shared.render_kernels import whole_blocks
+from lakerunner_query.worker.shared.render_samples import vector_texts
 
 CELL = st.one_of(st.none(), st.integers(-(2**53) + 1, 2**53 - 1), st.integers(-20, 200))
 

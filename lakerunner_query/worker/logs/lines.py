@@ -23,11 +23,18 @@ from lakerunner_query.plan.logql import Nothing, Pipeline
 from lakerunner_query.plan.optimise import improved
 from lakerunner_query.plan.slices import RowSliceSizes, cut_slices
 from lakerunner_query.protocol.units import ROWS, LogUnit, UnitReport
-from lakerunner_query.worker.logs.candidates import RANK, Candidates, Taken
-from lakerunner_query.worker.logs.fetch import StreamRanks
-from lakerunner_query.worker.logs.names import selection
-from lakerunner_query.worker.logs.open import Opened, OpenedSet, SegmentOpener, Selection
-from lakerunner_query.worker.logs.windows import Read, Window, WindowSizes, report, reports_together, windows
+from lakerunner_query.worker.logs.late_materialisation import RANK, Candidates, Taken
+from lakerunner_query.worker.logs.row_fetch import StreamRanks
+from lakerunner_query.worker.logs.scan_intervals import (
+    Read,
+    Window,
+    WindowSizes,
+    report,
+    reports_together,
+    windows,
+)
+from lakerunner_query.worker.logs.segment_opener import Opened, OpenedSet, SegmentOpener, Selection
+from lakerunner_query.worker.logs.stream_listing import selection
 from resources.duckdb import Cancellation, DuckSession
 
 # << A query's text as the pipeline that a worker runs, rewritten by the rules of the coordinator.

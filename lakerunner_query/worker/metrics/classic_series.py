@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels, Series
-from lakerunner_query.worker.metrics.join import Rows
 from lakerunner_query.worker.metrics.row_groups import FLOAT, HISTOGRAM, SUMMARIES, SUMMARY, is_stale
+from lakerunner_query.worker.metrics.row_merge import Rows
 from lakerunner_query.worker.metrics.series_table import ranges, verdicts
 from resources.arrays import Doubles, Int64s
 from resources.lake.sample_histograms import histograms_of_samples

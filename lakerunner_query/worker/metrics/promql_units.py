@@ -29,11 +29,16 @@ from lakerunner_query.protocol.answers import (
 )
 from lakerunner_query.protocol.units import LogMetricUnit, MetricUnit, ShardUnit, UnitReport
 from lakerunner_query.vectors.vector import Scalar, Steps, String, Vector
-from lakerunner_query.worker.metrics.open import MetricOpener, Most, Reading
+from lakerunner_query.worker.metrics.lake_source import LakeSource
 from lakerunner_query.worker.metrics.row_groups import RowGroupCache
+from lakerunner_query.worker.metrics.segment_opener import MetricOpener, Most, Reading
 from lakerunner_query.worker.metrics.shards import NothingToRead, Shard, given, parts_of, shard_parts
-from lakerunner_query.worker.metrics.source import LakeSource
-from lakerunner_query.worker.shared.render import readable, samples_series, scalar_series, vector_series
+from lakerunner_query.worker.shared.render_samples import (
+    readable,
+    samples_series,
+    scalar_series,
+    vector_series,
+)
 from resources.duckdb import Cancellation
 
 # << Finished answers to parts of queries: who asks again while no segment has changed gets the same bytes.

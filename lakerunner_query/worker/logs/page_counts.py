@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakerunner_query.logql.frame import ABSENT
-from lakerunner_query.worker.logs.open import Opened
-from lakerunner_query.worker.parquet.chunks import (
+from lakerunner_query.worker.logs.segment_opener import Opened
+from lakerunner_query.worker.parquet.column_chunks import (
     CODECS,
     DATA_PAGE,
     Chunk,
@@ -26,7 +26,7 @@ from lakerunner_query.worker.parquet.chunks import (
     delta_numbers,
     page_bytes,
 )
-from lakerunner_query.worker.parquet.code_kernels import add_codes, first_page
+from lakerunner_query.worker.parquet.dictionary_kernels import add_codes, first_page
 from lakerunner_query.worker.parquet.page_kernels import ENCODING, KIND, UNKNOWN, VALUES, pages_of
 from resources.arrays import Bytes, Int32s, Int64s
 from resources.lake.columns import CHQ_TSNS

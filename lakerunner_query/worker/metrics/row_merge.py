@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.worker.metrics.row_groups import DAMAGE, RowGroup, is_stale, read_order
-from lakerunner_query.worker.parquet.chunks import PlainGroup
+from lakerunner_query.worker.parquet.column_chunks import PlainGroup
 from lakerunner_query.worker.parquet.page_kernels import copy_runs, cut_runs, place_times
 from resources.arrays import Bytes, Doubles, Flags, Int32s, Int64s
 from resources.kernel import Integer

@@ -22,8 +22,8 @@ from lakerunner_query.gotext import regexp
 from lakerunner_query.plan.logql import Words
 from lakerunner_query.protocol.units import Missing, SegmentRef
 from lakerunner_query.syntax import Matcher
-from lakerunner_query.worker.shared.cache import Fetcher, SegmentCache, SegmentUnreadableError
 from lakerunner_query.worker.shared.lru import Footer, Recent, read_footer, stream_table
+from lakerunner_query.worker.shared.segment_cache import Fetcher, SegmentCache, SegmentUnreadableError
 from resources.duckdb import Cancellation
 from resources.lake.streams import Stream
 from resources.lake.tokens import TokenBloom, token_hash

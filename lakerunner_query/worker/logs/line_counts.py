@@ -19,10 +19,8 @@ from lakerunner_query.logql.frame import ABSENT, Category, Column, LogFrame, gro
 from lakerunner_query.logql.lang.ast import Stage
 from lakerunner_query.logql.pipeline import Buckets
 from lakerunner_query.vectors.vector import Labels
-from lakerunner_query.worker.logs.fetch import integers, one_chunk
 from lakerunner_query.worker.logs.labels import EXTRACTED, OVERFLOWS, sources_of
-from lakerunner_query.worker.logs.open import Opened
-from lakerunner_query.worker.logs.pages import (
+from lakerunner_query.worker.logs.page_counts import (
     TIMES,
     Codes,
     Constant,
@@ -33,6 +31,9 @@ from lakerunner_query.worker.logs.pages import (
     places,
     times_of,
 )
+from lakerunner_query.worker.logs.row_fetch import integers, one_chunk
+from lakerunner_query.worker.logs.scan_intervals import wanted_groups
+from lakerunner_query.worker.logs.segment_opener import Opened
 from lakerunner_query.worker.logs.sql import (
     Key,
     Question,
@@ -43,9 +44,8 @@ from lakerunner_query.worker.logs.sql import (
     split,
     streams_table,
 )
-from lakerunner_query.worker.logs.windows import wanted_groups
-from lakerunner_query.worker.parquet.chunks import Chunk
-from lakerunner_query.worker.parquet.code_kernels import count_keys, count_rows
+from lakerunner_query.worker.parquet.column_chunks import Chunk
+from lakerunner_query.worker.parquet.dictionary_kernels import count_keys, count_rows
 from lakerunner_query.worker.parquet.page_kernels import UNKNOWN
 from resources.arrays import Int32s, Int64s
 from resources.duckdb import Cancellation, DuckSession

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lakerunner_query.protocol.units import Missing, UnitReport
-from lakerunner_query.worker.logs.open import Opened, OpenedSet
+from lakerunner_query.worker.logs.segment_opener import Opened, OpenedSet
 from resources.arrays import Flags, Int64s
 
 FEWEST_ROWS = 1000

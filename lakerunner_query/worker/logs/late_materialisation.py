@@ -21,7 +21,9 @@ from lakerunner_query.logql.frame import LogFrame
 from lakerunner_query.logql.lang.ast import LabelFilter, LineFilter, Stage
 from lakerunner_query.logql.pipeline import Demand, wanted_by
 from lakerunner_query.protocol.units import LogUnit
-from lakerunner_query.worker.logs.fetch import (
+from lakerunner_query.worker.logs.labels import columns_for
+from lakerunner_query.worker.logs.render_lines import rendered
+from lakerunner_query.worker.logs.row_fetch import (
     MESSAGE,
     Places,
     StreamRanks,
@@ -31,11 +33,9 @@ from lakerunner_query.worker.logs.fetch import (
     rows_with_id,
     scanned,
 )
-from lakerunner_query.worker.logs.labels import columns_for
-from lakerunner_query.worker.logs.open import Opened
-from lakerunner_query.worker.logs.render import rendered
+from lakerunner_query.worker.logs.scan_intervals import rows_within
+from lakerunner_query.worker.logs.segment_opener import Opened
 from lakerunner_query.worker.logs.sql import Question, label_conditions, rows, split
-from lakerunner_query.worker.logs.windows import rows_within
 from resources.arrays import Int64s
 from resources.duckdb import Cancellation, DuckSession
 from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_TSNS

@@ -15,9 +15,9 @@ from lakerunner_query.histogram.growth import detect_reset
 from lakerunner_query.histogram.kernels import any_fell
 from lakerunner_query.histogram.model import Hint, Histogram
 from lakerunner_query.vectors.vector import Labels, Objects, Series
-from lakerunner_query.worker.metrics.classic import Block, united
-from lakerunner_query.worker.metrics.join import Rows
+from lakerunner_query.worker.metrics.classic_series import Block, united
 from lakerunner_query.worker.metrics.row_groups import FLOAT, HINT, HISTOGRAM
+from lakerunner_query.worker.metrics.row_merge import Rows
 from lakerunner_query.worker.metrics.series_table import ranges
 from resources.arrays import Int64s
 from resources.lake.columns import CHQ_HIST_SCHEMA

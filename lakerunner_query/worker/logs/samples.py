@@ -27,14 +27,11 @@ from lakerunner_query.plan.optimise import improved
 from lakerunner_query.protocol.answers import MetricAnswer
 from lakerunner_query.protocol.units import LogMetricUnit, Missing, SegmentRef, UnitReport
 from lakerunner_query.vectors.vector import Scalar
-from lakerunner_query.worker.logs.counts import Counter, Grid
-from lakerunner_query.worker.logs.fetch import MESSAGE, StreamRanks, frame_of, scanned
 from lakerunner_query.worker.logs.labels import columns_for
-from lakerunner_query.worker.logs.names import selection
-from lakerunner_query.worker.logs.open import Opened, OpenedSet, SegmentOpener
-from lakerunner_query.worker.logs.scan import DAMAGE, NO_DAMAGE, Shared, damage, groups
-from lakerunner_query.worker.logs.sql import Question, label_conditions, rows, split
-from lakerunner_query.worker.logs.windows import (
+from lakerunner_query.worker.logs.line_counts import Counter, Grid
+from lakerunner_query.worker.logs.lines import DAMAGE, NO_DAMAGE, Shared, damage, groups
+from lakerunner_query.worker.logs.row_fetch import MESSAGE, StreamRanks, frame_of, scanned
+from lakerunner_query.worker.logs.scan_intervals import (
     Read,
     Window,
     WindowSizes,
@@ -43,7 +40,10 @@ from lakerunner_query.worker.logs.windows import (
     rows_within,
     windows,
 )
-from lakerunner_query.worker.shared.render import scalar_text, vector_texts
+from lakerunner_query.worker.logs.segment_opener import Opened, OpenedSet, SegmentOpener
+from lakerunner_query.worker.logs.sql import Question, label_conditions, rows, split
+from lakerunner_query.worker.logs.stream_listing import selection
+from lakerunner_query.worker.shared.render_samples import scalar_text, vector_texts
 from resources.duckdb import Cancellation, DuckSession
 
 FRAME_ROWS, FRAME_BYTES = 131_072, 64 * 1024 * 1024

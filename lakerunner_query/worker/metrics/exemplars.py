@@ -36,11 +36,11 @@ from lakerunner_query.protocol.units import (
 )
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Labels
-from lakerunner_query.worker.metrics.classic import BUCKET, LE, spelled
-from lakerunner_query.worker.metrics.open import MetricOpener, Reading, Shape
+from lakerunner_query.worker.metrics.classic_series import BUCKET, LE, spelled
+from lakerunner_query.worker.metrics.lake_source import LakeSource
 from lakerunner_query.worker.metrics.row_groups import DAMAGE
+from lakerunner_query.worker.metrics.segment_opener import MetricOpener, Reading, Shape
 from lakerunner_query.worker.metrics.series_table import SeriesTable, verdicts
-from lakerunner_query.worker.metrics.source import LakeSource
 from lakerunner_query.worker.shared.lru import Recent
 from resources.arrays import Int64s
 from resources.duckdb import Cancellation

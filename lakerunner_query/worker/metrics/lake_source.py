@@ -23,7 +23,15 @@ from lakerunner_query.vectors.labels import SharedLabels
 from lakerunner_query.vectors.vector import Labels, Series
 from lakerunner_query.windows.functions import Function, Grid
 from lakerunner_query.windows.samples import Samples
-from lakerunner_query.worker.metrics.as_series import (
+from lakerunner_query.worker.metrics.classic_series import (
+    LE,
+    QUANTILE,
+    QUANTILE_LABEL,
+    SUFFIXES,
+    Block,
+    derived,
+)
+from lakerunner_query.worker.metrics.native_histograms import (
     BEFORE_MS,
     answering,
     hints_were_sent,
@@ -33,11 +41,10 @@ from lakerunner_query.worker.metrics.as_series import (
     united_with,
     with_hints,
 )
-from lakerunner_query.worker.metrics.classic import LE, QUANTILE, QUANTILE_LABEL, SUFFIXES, Block, derived
-from lakerunner_query.worker.metrics.join import DamagedGroupError, Rows, Runs, cut, join
-from lakerunner_query.worker.metrics.open import Most, Reading, Selected, Selection, Shape
 from lakerunner_query.worker.metrics.rollups import Numbered, RollupSource, may_derive
 from lakerunner_query.worker.metrics.row_groups import DAMAGE, FLOAT, SUMMARIES, RowGroup
+from lakerunner_query.worker.metrics.row_merge import DamagedGroupError, Rows, Runs, cut, join
+from lakerunner_query.worker.metrics.segment_opener import Most, Reading, Selected, Selection, Shape
 from lakerunner_query.worker.metrics.series_table import Numbering, SeriesTable
 from lakerunner_query.worker.metrics.shards import Shard
 from resources.arrays import Int64s

@@ -24,7 +24,7 @@ from lakerunner_query.protocol.units import Missing, SegmentRef
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.labels import SharedLabels
 from lakerunner_query.vectors.vector import Series
-from lakerunner_query.worker.logs.open import WHOLE_BELOW, SegmentStore
+from lakerunner_query.worker.logs.segment_opener import WHOLE_BELOW, SegmentStore
 from lakerunner_query.worker.metrics.row_groups import (
     DAMAGE,
     HISTOGRAM_BYTES,
@@ -36,9 +36,9 @@ from lakerunner_query.worker.metrics.row_groups import (
 )
 from lakerunner_query.worker.metrics.series_table import Interner, SeriesTable
 from lakerunner_query.worker.metrics.shards import Shard
-from lakerunner_query.worker.parquet.chunks import PlainGroup, plain_group
-from lakerunner_query.worker.shared.cache import Segments, SegmentsInPlace, SegmentUnreadableError
+from lakerunner_query.worker.parquet.column_chunks import PlainGroup, plain_group
 from lakerunner_query.worker.shared.lru import Recent
+from lakerunner_query.worker.shared.segment_cache import Segments, SegmentsInPlace, SegmentUnreadableError
 from resources.duckdb import Cancellation
 from resources.lake import series
 from resources.objects.errors import StoreError

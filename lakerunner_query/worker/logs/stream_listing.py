@@ -20,7 +20,7 @@ from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.plan.logql import ReadStreams
 from lakerunner_query.protocol.answers import Pairs, StreamsAnswer, Volume
 from lakerunner_query.protocol.units import Missing, SegmentRef, StreamsUnit, UnitReport
-from lakerunner_query.worker.logs.open import Needles, SegmentOpener, Selection, in_range, select
+from lakerunner_query.worker.logs.segment_opener import Needles, SegmentOpener, Selection, in_range, select
 from resources.duckdb import Cancellation
 from resources.lake.streams import Stream
 

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 from lakerunner_query.logql.frame import LogFrame
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.worker.logs.labels import Scanned, as_hex, label_columns, sources_of
-from lakerunner_query.worker.logs.open import Opened
+from lakerunner_query.worker.logs.scan_intervals import wanted_groups
+from lakerunner_query.worker.logs.segment_opener import Opened
 from lakerunner_query.worker.logs.sql import ID_DIGITS, Question
-from lakerunner_query.worker.logs.windows import wanted_groups
 from resources.arrays import Int32s, Int64s
 from resources.duckdb import Cancellation
 from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_STREAM_ID, CHQ_TSNS
