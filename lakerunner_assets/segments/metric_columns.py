@@ -1,4 +1,4 @@
-"""The columns a decoded metrics table may have, beside flat attributes, and their types.
+"""Decoded metrics tables are checked against the columns that metric segments may have.
 
 One row per data point. Decoders leave out what they have nothing for; a column without values is not written.
 Text may be plain or a dictionary.
@@ -11,114 +11,15 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lakerunner_assets.decode.naming import attribute_of
-from resources.lake.columns import (
-    CHQ_EXEMPLARS,
-    CHQ_FLAGS,
-    CHQ_HIST_BOUNDS,
-    CHQ_HIST_COUNT,
-    CHQ_HIST_COUNT_FLOAT,
-    CHQ_HIST_COUNTS,
-    CHQ_HIST_MAX,
-    CHQ_HIST_MIN,
-    CHQ_HIST_NEGATIVE_COUNTS,
-    CHQ_HIST_NEGATIVE_COUNTS_FLOAT,
-    CHQ_HIST_NEGATIVE_OFFSET,
-    CHQ_HIST_POSITIVE_COUNTS,
-    CHQ_HIST_POSITIVE_COUNTS_FLOAT,
-    CHQ_HIST_POSITIVE_OFFSET,
-    CHQ_HIST_RESET_HINT,
-    CHQ_HIST_SCHEMA,
-    CHQ_HIST_SUM,
-    CHQ_HIST_ZERO_COUNT,
-    CHQ_HIST_ZERO_COUNT_FLOAT,
-    CHQ_HIST_ZERO_THRESHOLD,
-    CHQ_METRIC_TYPE,
-    CHQ_OBJECT,
-    CHQ_POSITION,
-    CHQ_QUARANTINE_REASON,
-    CHQ_RESOURCE_DROPPED_ATTRIBUTES,
-    CHQ_SCOPE_DROPPED_ATTRIBUTES,
-    CHQ_SERIES,
-    CHQ_START_TSNS,
-    CHQ_SUMMARY_QUANTILES,
-    CHQ_TID,
-    CHQ_TIMESTAMP,
-    CHQ_TSNS,
-    CHQ_VALUE,
-    CHQ_VALUE_INT,
-    CHQ_VALUE_KIND,
-)
-from resources.lake.segment_file import OVERFLOW_COLUMNS
+from resources.lake.columns import Filler, Segments, columns_in, types_of
 
-_TEXT = pa.string()
-_MAP = pa.map_(pa.string(), pa.string())
-_INT, _DOUBLE = pa.int64(), pa.float64()
-
-EXEMPLAR = pa.struct(
-    [
-        ("tsns", _INT),
-        ("value", _DOUBLE),
-        ("value_int", _INT),
-        ("trace_id", pa.binary(16)),
-        ("span_id", pa.binary(8)),
-        ("attributes", _MAP),
-    ]
-)
-REQUIRED: dict[str, pa.DataType] = {
-    "metric_name": _TEXT,
-    CHQ_TID: _INT,
-    CHQ_TIMESTAMP: _INT,
-    CHQ_METRIC_TYPE: _TEXT,
-    CHQ_OBJECT: _INT,
-    CHQ_POSITION: _INT,
-    CHQ_SERIES: _TEXT,
-}
-OPTIONAL: dict[str, pa.DataType] = {
-    CHQ_VALUE: _DOUBLE,
-    CHQ_TSNS: _INT,
-    CHQ_VALUE_INT: _INT,
-    CHQ_VALUE_KIND: _TEXT,
-    "metric_temporality": _TEXT,
-    "metric_is_monotonic": pa.bool_(),
-    CHQ_START_TSNS: _INT,
-    "metric_unit": _TEXT,
-    "metric_description": _TEXT,
-    "metric_original_name": _TEXT,
-    "metric_metadata": _MAP,
-    CHQ_FLAGS: _INT,
-    CHQ_HIST_COUNT: _INT,
-    CHQ_HIST_COUNT_FLOAT: _DOUBLE,
-    CHQ_HIST_SUM: _DOUBLE,
-    CHQ_HIST_MIN: _DOUBLE,
-    CHQ_HIST_MAX: _DOUBLE,
-    CHQ_HIST_BOUNDS: pa.list_(_DOUBLE),
-    CHQ_HIST_COUNTS: pa.list_(_INT),
-    CHQ_HIST_SCHEMA: pa.int32(),
-    CHQ_HIST_ZERO_COUNT: _INT,
-    CHQ_HIST_ZERO_COUNT_FLOAT: _DOUBLE,
-    CHQ_HIST_ZERO_THRESHOLD: _DOUBLE,
-    CHQ_HIST_POSITIVE_OFFSET: pa.int32(),
-    CHQ_HIST_POSITIVE_COUNTS: pa.list_(_INT),
-    CHQ_HIST_POSITIVE_COUNTS_FLOAT: pa.list_(_DOUBLE),
-    CHQ_HIST_NEGATIVE_OFFSET: pa.int32(),
-    CHQ_HIST_NEGATIVE_COUNTS: pa.list_(_INT),
-    CHQ_HIST_NEGATIVE_COUNTS_FLOAT: pa.list_(_DOUBLE),
-    CHQ_HIST_RESET_HINT: pa.int32(),
-    CHQ_SUMMARY_QUANTILES: pa.list_(pa.struct([("quantile", _DOUBLE), ("value", _DOUBLE)])),
-    CHQ_EXEMPLARS: pa.list_(EXEMPLAR),
-    "scope_name": _TEXT,
-    "scope_version": _TEXT,
-    "scope_schema_url": _TEXT,
-    "resource_schema_url": _TEXT,
-    CHQ_RESOURCE_DROPPED_ATTRIBUTES: _INT,
-    CHQ_SCOPE_DROPPED_ATTRIBUTES: _INT,
-    CHQ_QUARANTINE_REASON: _TEXT,
-    **dict.fromkeys(OVERFLOW_COLUMNS.values(), _MAP),
-}
+_DECODED = columns_in(Segments.METRICS, Filler.DECODER, Filler.COOKING, Filler.COMPACTION)
+REQUIRED: dict[str, pa.DataType] = types_of(c for c in _DECODED if c.required)
+OPTIONAL: dict[str, pa.DataType] = types_of(c for c in _DECODED if not c.required)
 
 
 def checked(table: pa.Table) -> pa.Table:
-    """The table in the order and with the types above, attributes behind, without all-null columns."""
+    """Return the table in the order and with the types above, attributes last, without all-null columns."""
     known = {field.name for field in table.schema if attribute_of(field) is None}
     unknown = known - REQUIRED.keys() - OPTIONAL.keys()
     if unknown or not known >= REQUIRED.keys():
@@ -143,7 +44,7 @@ def checked(table: pa.Table) -> pa.Table:
 
 
 def in_order(names: Sequence[str]) -> list[str]:
-    """Columns as they stand in a file: those above, then the rest as it came."""
+    """Sort column names as in a file: those above, then the rest as it came."""
     rank = {name: place for place, name in enumerate((*REQUIRED, *OPTIONAL))}
     return sorted(names, key=lambda name: rank.get(name, len(rank)))
 

@@ -39,7 +39,7 @@ class StoredHistogramError(ValueError):
 
 
 def of_struct(array: pa.StructArray, hints: Sequence[Hint] | None = None) -> list[Histogram | None]:
-    """From an array of the type `resources.lake.rollup_columns.HIST`; null stays None.
+    """From an array of the type `resources.lake.columns.HIST`; null stays None.
 
     Nothing is known of resets but what `hints` say, by row. A sum that was not sent is NaN.
     """

@@ -1,4 +1,4 @@
-"""The columns of rollup segments: what they mean (logical), how they are stored, and the way between.
+"""Rollup rows have a logical and a stored form; this module defines both and fills the logical one.
 
 A null means a default and only that, so that a bucket with one sample costs little more than the sample:
 
@@ -36,27 +36,39 @@ from resources.lake.columns import (
     CHQ_ROLLUP_COUNT,
     CHQ_ROLLUP_EXPONENT,
     CHQ_ROLLUP_FIRST,
+    CHQ_ROLLUP_FIRST_SCALED,
     CHQ_ROLLUP_FIRST_TS,
     CHQ_ROLLUP_LAST,
+    CHQ_ROLLUP_LAST_SCALED,
     CHQ_ROLLUP_LAST_STALE,
     CHQ_ROLLUP_LAST_TS,
     CHQ_ROLLUP_M2,
     CHQ_ROLLUP_M2_SCALED,
     CHQ_ROLLUP_MAX,
+    CHQ_ROLLUP_MAX_SCALED,
     CHQ_ROLLUP_MIN,
+    CHQ_ROLLUP_MIN_SCALED,
     CHQ_ROLLUP_PREV,
+    CHQ_ROLLUP_PREV_SCALED,
     CHQ_ROLLUP_PREV_TS,
     CHQ_ROLLUP_RESET_SUM,
+    CHQ_ROLLUP_RESET_SUM_SCALED,
     CHQ_ROLLUP_RESETS,
     CHQ_ROLLUP_SUM,
     CHQ_ROLLUP_SUM_C,
+    CHQ_ROLLUP_SUM_SCALED,
     CHQ_SKETCH,
     CHQ_TIMESTAMP,
+    HIST,
+    Filler,
+    Segments,
+    columns_in,
+    types_of,
 )
 from resources.lake.metric_values import POWERS
 
 TIMESTAMP = CHQ_TIMESTAMP
-"""The end of the bucket, ms: it holds what happened in `(end - width, end]`."""
+"""End of the bucket, ms: the row covers `(end - width, end]`."""
 
 COUNT, SUM, SUM_C, MIN, MAX = (
     CHQ_ROLLUP_COUNT, CHQ_ROLLUP_SUM, CHQ_ROLLUP_SUM_C, CHQ_ROLLUP_MIN, CHQ_ROLLUP_MAX,
@@ -72,60 +84,38 @@ SKETCH = CHQ_SKETCH
 HIST_COUNT, HIST_FIRST, HIST_LAST, HIST_SUM, HIST_RESETS, HIST_MIXED = (
     CHQ_HIST_COUNT, CHQ_HIST_FIRST, CHQ_HIST_LAST, CHQ_HIST_SUM, CHQ_HIST_RESETS, CHQ_HIST_MIXED,
 )  # fmt: skip
-
-_NUMBERS = pa.list_(pa.float64())
-HIST = pa.struct(
-    [
-        ("schema", pa.int32()),
-        ("bounds", _NUMBERS),
-        ("counts", _NUMBERS),
-        ("zero_threshold", pa.float64()),
-        ("zero_count", pa.float64()),
-        ("positive_offset", pa.int32()),
-        ("positive_counts", _NUMBERS),
-        ("negative_offset", pa.int32()),
-        ("negative_counts", _NUMBERS),
-        ("count", pa.float64()),
-        ("sum", pa.float64()),
-    ]
-)
-"""One histogram. Explicit buckets: bounds and counts, schema null. Custom buckets of native histograms:
-schema -53 and bounds, counts on the positive side. Offsets as in samples."""
-
-_INT, _DOUBLE = pa.int64(), pa.float64()
-LOGICAL: dict[str, pa.DataType] = {
-    COUNT: _INT, SUM: _DOUBLE, SUM_C: _DOUBLE, MIN: _DOUBLE, MAX: _DOUBLE,
-    FIRST: _DOUBLE, FIRST_TS: _INT, LAST: _DOUBLE, LAST_TS: _INT, LAST_STALE: pa.bool_(),
-    PREV: _DOUBLE, PREV_TS: _INT, RESET_SUM: _DOUBLE, RESETS: _INT, CHANGES: _INT, M2: _DOUBLE,
-    SKETCH: pa.binary(),
-    HIST_COUNT: _INT, HIST_FIRST: HIST, HIST_LAST: HIST, HIST_SUM: HIST, HIST_RESETS: _INT,
-    HIST_MIXED: pa.bool_(),
-}  # fmt: skip
-"""What a row says, beside whose it is and its bucket."""
-
 BASE, EXPONENT = CHQ_ROLLUP_BASE, CHQ_ROLLUP_EXPONENT
-"""Of the scaled columns, the same in all rows of a series that were written together; null: 0."""
-SCALED = {name: f"{name}_scaled" for name in (LAST, FIRST, PREV, MIN, MAX, SUM, RESET_SUM)}
+"""Base and exponent of the scaled columns, the same in all rows of a series that were written together."""
+SCALED = {
+    LAST: CHQ_ROLLUP_LAST_SCALED,
+    FIRST: CHQ_ROLLUP_FIRST_SCALED,
+    PREV: CHQ_ROLLUP_PREV_SCALED,
+    MIN: CHQ_ROLLUP_MIN_SCALED,
+    MAX: CHQ_ROLLUP_MAX_SCALED,
+    SUM: CHQ_ROLLUP_SUM_SCALED,
+    RESET_SUM: CHQ_ROLLUP_RESET_SUM_SCALED,
+}
 """Column of doubles -> its column of integers."""
 SQUARES = CHQ_ROLLUP_M2_SCALED
 """`M2` times count times 10^(2 exponent): an integer, if all values are integers times 10^-exponent."""
-STORED: dict[str, pa.DataType] = {
-    COUNT: LOGICAL[COUNT],
-    BASE: pa.int64(),
-    EXPONENT: pa.int32(),
-    **dict.fromkeys((*SCALED.values(), SQUARES), pa.int64()),
-    **{name: kind for name, kind in LOGICAL.items() if name != COUNT},
-}
-"""What a file may have; only `COUNT` is always there and never null."""
 
-BY_LAST = {SUM: LAST, MIN: LAST, MAX: LAST, FIRST: LAST, FIRST_TS: LAST_TS}
-"""A null means: the same as that column."""
-ZEROS = {SUM_C: 0.0, RESET_SUM: 0.0, RESETS: 0, CHANGES: 0, HIST_COUNT: 0, HIST_RESETS: 0}
+_FILLED = tuple(c for c in columns_in(Segments.ROLLUPS, Filler.ROLLUP) if c.name != TIMESTAMP)
+STORED: dict[str, pa.DataType] = types_of(_FILLED)
+"""Columns that a file may have, in order; only `COUNT` is always there and never null."""
+LOGICAL: dict[str, pa.DataType] = {
+    name: kind for name, kind in STORED.items() if name not in {BASE, EXPONENT, SQUARES, *SCALED.values()}
+}
+"""Statistics of a row, beside its series and its bucket."""
+
+_DEFAULTS = {c.name: c.default for c in _FILLED if c.name in LOGICAL and c.default is not None}
+BY_LAST = {n: d for n, d in _DEFAULTS.items() if isinstance(d, str) and LOGICAL[n] != HIST}
+"""Columns of which a null means: the same as that other column."""
+SINGLE = {n: d for n, d in _DEFAULTS.items() if isinstance(d, str) and LOGICAL[n] == HIST}
+"""Columns of which a null means, where the bucket has one histogram: the same as that other column."""
+FALSE = tuple(n for n, d in _DEFAULTS.items() if d is False)
+ZEROS = {n: d for n, d in _DEFAULTS.items() if isinstance(d, int | float) and n not in FALSE}
 FOUR_VALUES = (FIRST, PREV, LAST, SUM, SUM_C, CHANGES)
-"""A null in `M2` means: as these say, which know all values of up to four samples; 0 beyond four."""
-FALSE = (LAST_STALE, HIST_MIXED)
-SINGLE = {HIST_FIRST: HIST_LAST, HIST_SUM: HIST_LAST}
-"""A null means, where the bucket has one histogram: the same as that column."""
+"""Columns that know all values of up to four samples: a null in `M2` follows from them."""
 
 
 class RollupColumnsError(ValueError):
@@ -133,10 +123,10 @@ class RollupColumnsError(ValueError):
 
 
 def needed(names: Iterable[str] = LOGICAL) -> frozenset[str]:
-    """The stored columns that `filled` wants for these logical ones; a file has some of them.
+    """Return the stored columns that `filled` reads for these logical ones; a file has some of them.
 
-    >>> sorted(needed([FIRST_TS]))
-    ['chq_rollup_count', 'chq_rollup_first_ts', 'chq_rollup_last_ts']
+    >>> needed([FIRST_TS]) == {COUNT, FIRST_TS, LAST_TS}
+    True
     """
     wanted: set[str] = {COUNT}
     for name in names:
@@ -152,7 +142,7 @@ def needed(names: Iterable[str] = LOGICAL) -> frozenset[str]:
 
 
 def filled(table: pa.Table, names: Collection[str] = tuple(LOGICAL)) -> pa.Table:
-    """The logical form: these columns, complete and of their types, behind all others of the table.
+    """Return the logical form: these columns, complete and typed, behind all others of the table.
 
     In rows without float samples (count 0) values and times of them stay null. `SKETCH` stays as stored: null
     means that the row says all its samples (`few_samples.sketch_points`).
@@ -192,7 +182,7 @@ def _logical(stored: dict[str, pa.Array], names: Collection[str], rows: int) -> 
 
 
 def _values(stored: dict[str, pa.Array], names: Collection[str], rows: int) -> dict[str, pa.Array]:
-    """Columns of doubles with what is stored as integers."""
+    """Decode the columns that are stored as integers."""
     wanted = {BY_LAST.get(name, name) for name in names} | set(names)
     wanted = {name for name in wanted if SCALED.get(name) in stored}
     if not wanted:
@@ -211,13 +201,13 @@ def _values(stored: dict[str, pa.Array], names: Collection[str], rows: int) -> d
             numbers = _numbers(scaled, rows) + counted_from(name, last, first, count)
         decimal = pa.array(numbers / power, from_pandas=False)
         if scaled.null_count:
-            decimal = pc.if_else(scaled.is_valid(), decimal, stored.get(name, pa.nulls(rows, _DOUBLE)))
+            decimal = pc.if_else(scaled.is_valid(), decimal, stored.get(name, pa.nulls(rows, pa.float64())))
         found[name] = decimal
     return found
 
 
 def _powers(exponent: pa.Array | None, rows: int) -> Doubles | np.float64:
-    """What integers are divided by: one number, if it is the same in all rows."""
+    """Return the divisor of each row, or one number if it is the same in all."""
     exponents = _numbers(exponent, rows, np.int32)
     if len(exponents) and (exponents == exponents[0]).all():
         return np.float64(POWERS[exponents[0]])
@@ -226,7 +216,9 @@ def _powers(exponent: pa.Array | None, rows: int) -> Doubles | np.float64:
 
 
 def counted_from(name: str, last: Int64s, first: Int64s, count: Int64s) -> Int64s:
-    """What the integers of a column are counted from; sums that leave 64 bits wrap, there and back.
+    """Return the reference that the integers of a column are offsets from.
+
+    Sums that leave 64 bits wrap, there and back.
 
     The least value of a counter is its first, and its values lie about half way between first and last.
     `first` is the last one, where the first is no integer.
@@ -239,14 +231,14 @@ def counted_from(name: str, last: Int64s, first: Int64s, count: Int64s) -> Int64
 
 
 def unscaled_squares(integers: Int64s, count: Int64s, exponent: Int64s) -> Doubles:
-    """`M2` from what `SQUARES` holds."""
+    """Compute `M2` from the integers of `SQUARES`."""
     power = POWERS[exponent]
     squares: Doubles = integers / (np.maximum(count, 1) * power * power)
     return squares
 
 
 def squares_of_few(columns: Mapping[str, npt.NDArray[Any]]) -> Doubles:
-    """The sum of squared deviations of up to four samples, by `FOUR_VALUES` and `COUNT`; 0 elsewhere."""
+    """Compute the squared deviations of up to four samples from `FOUR_VALUES` and `COUNT`; 0 elsewhere."""
     count, first, last = columns[COUNT], columns[FIRST], columns[LAST]
     with np.errstate(all="ignore"):
         total = columns[SUM] + columns[SUM_C]
@@ -261,7 +253,7 @@ def squares_of_few(columns: Mapping[str, npt.NDArray[Any]]) -> Doubles:
 
 
 def _squares(whole: pa.Array, stored: dict[str, pa.Array], rows: int) -> pa.Array:
-    """`M2` with what is stored as integers, and what follows from the other columns."""
+    """Fill `M2` from its integers, then from the other columns."""
     if SQUARES in stored:
         exponent, count = _numbers(stored.get(EXPONENT), rows, np.int32), _numbers(stored[COUNT], rows)
         squares = unscaled_squares(_numbers(stored[SQUARES], rows), count, exponent)
@@ -282,7 +274,7 @@ def _numbers(column: pa.Array | None, rows: int, kind: type[np.integer] = np.int
 
 
 def without_nulls(column: pa.Array, default: float | bool) -> pa.Array:
-    """Filling copies even what has no nulls."""
+    """Fill nulls; a column without any is not copied."""
     return column.fill_null(default) if column.null_count else column
 
 
@@ -291,7 +283,7 @@ def _or(whole: pa.Array, default: pa.Array) -> pa.Array:
 
 
 def _typed(name: str, column: pa.Array) -> pa.Array:
-    """Parquet readers may call a list's items something else."""
+    """Cast a column whose list items a Parquet reader named differently."""
     return column if column.type == LOGICAL[name] else column.cast(LOGICAL[name])
 
 
