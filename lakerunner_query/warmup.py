@@ -36,7 +36,7 @@ from lakerunner_query.promql.context import Answered, Options
 from lakerunner_query.promql.evaluate import evaluate, settle
 from lakerunner_query.promql.lang.ast import Type
 from lakerunner_query.promql.lang.bind import bind
-from lakerunner_query.promql.lang.functions import SIGNATURES
+from lakerunner_query.promql.lang.functions import FUNCTIONS
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.protocol.answers import encode_metric_answer
 from lakerunner_query.protocol.units import MetricUnit, SegmentRef
@@ -288,9 +288,10 @@ class Few:
 def texts() -> list[str]:
     """Every function that takes numbers, and the rest of the language."""
     found = list(MORE)
-    for name, signature in SIGNATURES.items():
-        if all(kind in ARGUMENTS for kind in signature.arguments):
-            found.append(f"{name}({', '.join(ARGUMENTS[kind] for kind in signature.arguments)})")
+    for name, function in FUNCTIONS.items():
+        arguments = function.signature.arguments
+        if all(kind in ARGUMENTS for kind in arguments):
+            found.append(f"{name}({', '.join(ARGUMENTS[kind] for kind in arguments)})")
     return found
 
 

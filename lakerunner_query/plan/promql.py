@@ -25,6 +25,7 @@ from lakerunner_query.promql.lang.ast import (
     Unary,
     children,
 )
+from lakerunner_query.promql.lang.functions import FUNCTIONS, Sharding
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Steps
 from lakerunner_query.windows.functions import Grid
@@ -94,19 +95,6 @@ def _grid(shift: Shift, steps: Steps, range_ms: int) -> Grid:
 # << be put in
 # << order of labels again.
 
-OF_WINDOWS = frozenset(
-    {
-        "rate", "increase", "delta", "irate", "idelta", "resets", "changes", "deriv", "predict_linear",
-        "double_exponential_smoothing", "avg_over_time", "sum_over_time", "min_over_time", "max_over_time",
-        "count_over_time", "present_over_time", "first_over_time", "last_over_time", "stddev_over_time",
-        "stdvar_over_time", "quantile_over_time", "mad_over_time", "ts_of_first_over_time",
-        "ts_of_last_over_time", "ts_of_max_over_time", "ts_of_min_over_time",
-    }
-)  # fmt: skip
-"""Functions that look at the windows of one series at a time; `absent_over_time` looks at all."""
-OF_SAMPLES = frozenset({"timestamp", "start_timestamp", "info"})
-"""Functions that look at the samples of their selector themselves."""
-
 
 def per_series(expr: Expr) -> tuple[Expr, ...] | None:
     """The parts, in order of the text; None where not all that is read lies inside of parts.
@@ -133,7 +121,7 @@ def _is_part(expr: Expr) -> bool:
     match expr:
         case Selector(reach=reach):
             return reach is Reach.PLAIN
-        case Call(function=function, arguments=arguments) if function in OF_WINDOWS:
+        case Call(function=name, arguments=arguments) if FUNCTIONS[name].sharding is Sharding.BY_SERIES:
             bare = [_bare(argument) for argument in arguments]
             windows = [one for one in bare if isinstance(one, Matrix)]
             are_known = all(isinstance(one, Matrix) or _is_literal(one) for one in bare)
@@ -144,8 +132,11 @@ def _is_part(expr: Expr) -> bool:
 
 def _looks_at_samples(expr: Expr) -> bool:
     match expr:
-        case Call(function=function, arguments=arguments) if function in OF_SAMPLES:
-            return function == "info" or any(isinstance(_bare(one), Selector) for one in arguments)
+        case Call(function=name, arguments=arguments):
+            sharding = FUNCTIONS[name].sharding
+            if sharding is Sharding.NOT_OF_SELECTORS:
+                return any(isinstance(_bare(one), Selector) for one in arguments)
+            return sharding is Sharding.NEVER
         case _:
             return False
 
@@ -162,7 +153,6 @@ def _bare(expr: Expr) -> Expr:
     return expr
 
 
-INFO = "info"
 TARGET_INFO = "target_info"
 
 
@@ -206,7 +196,7 @@ def _reads(expr: Expr, first: int, last: int, lookback: int, default_step: int) 
             begin, end = _shifted(expr.shift, first, last)
             step = default_step if expr.step is None else _known(expr.step)
             yield from _reads(expr.expr, begin - _known(expr.range) - step, end, lookback, default_step)
-        case Call(function=function) if function == INFO:
+        case Call(function=name) if FUNCTIONS[name].syntax.label_selector is not None:
             yield from _of_info(expr, first, last, lookback, default_step)
         case _:
             for child in children(expr):

@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from enum import Enum
 from typing import Literal, Protocol
 
 from lakerunner_query.gotext.strconv import general
-from lakerunner_query.promql.lang.ast import NOWHERE, Expr, Matrix, Reach, Selector, Span, Subquery
+from lakerunner_query.promql.lang.ast import NOWHERE, Call, Expr, Matrix, Reach, Selector, Span, Subquery
+from lakerunner_query.promql.lang.functions import ResetHints
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels, Scalar, Series, Steps, String, Value, Vector
 from lakerunner_query.windows.functions import Evaluated, Function, Grid
@@ -172,7 +172,6 @@ __all__ = [
     "Evaluator",
     "Forced",
     "Given",
-    "Hints",
     "Options",
     "Window",
 ]
@@ -188,27 +187,6 @@ class Options:
     """Whether a metric is a counter is told by its label `__type__` instead of its name."""
     max_cells: int = 50_000_000
     """Series x steps, or samples, that one value may have."""
-
-
-class Hints(Enum):
-    """What histograms of selectors say about resets between them."""
-
-    STORED = 0
-    FOUND = 1
-    """Unknown ones are found out: below `histogram_count`, `histogram_sum`, `histogram_avg`."""
-    KEPT = 2
-    """As stored, whatever is below."""
-
-
-_STATISTICS = frozenset({"histogram_count", "histogram_sum", "histogram_avg"})
-_WHOLE_HISTOGRAMS = frozenset({"histogram_quantile", "histogram_quantiles", "histogram_fraction"})
-
-
-def hints_below(function: str, hints: Hints) -> Hints:
-    """What the arguments of a call are evaluated with."""
-    if function in _WHOLE_HISTOGRAMS:
-        return Hints.KEPT
-    return Hints.FOUND if function in _STATISTICS and hints is Hints.STORED else hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +215,7 @@ class Context:
     options: Options
     annotations: Annotations
     evaluator: Evaluator = field(repr=False)
-    hints: Hints = Hints.STORED
+    hints: ResetHints = ResetHints.STORED
     invariant: frozenset[int] = frozenset()
     """The ids of expressions that are the same at every step."""
     given: Mapping[int, Given] = field(default_factory=dict)
@@ -294,3 +272,6 @@ class Evaluator:
 
 Ranged = Selector | Matrix | Subquery
 """What has a window."""
+
+FunctionBody = Callable[[Context, Call], Value]
+"""Implementation of a function."""

@@ -24,13 +24,11 @@ from lakerunner_query.promql.context import (
     Context,
     Evaluator,
     Given,
-    Hints,
     Options,
     Remembered,
     Source,
-    hints_below,
 )
-from lakerunner_query.promql.functions.registry import FUNCTIONS
+from lakerunner_query.promql.functions.registry import evaluate_call
 from lakerunner_query.promql.lang.ast import (
     Aggregate,
     Binary,
@@ -47,6 +45,7 @@ from lakerunner_query.promql.lang.ast import (
     children,
 )
 from lakerunner_query.promql.lang.bind import invariant_parts
+from lakerunner_query.promql.lang.functions import AGGREGATIONS, FUNCTIONS, ResetHints
 from lakerunner_query.promql.matching import binary
 from lakerunner_query.promql.selectors import (
     bare,
@@ -119,10 +118,14 @@ def _inner(context: Context, expr: Paren) -> Value:
 
 
 def _call(context: Context, expr: Call) -> Value:
-    hints = hints_below(expr.function, context.hints)
+    hints = _hints_below(expr, context.hints)
     if hints is not context.hints:
         context = replace(context, hints=hints)
-    return FUNCTIONS[expr.function](context, expr)
+    return evaluate_call(context, expr)
+
+
+def _hints_below(call: Call, hints: ResetHints) -> ResetHints:
+    return max(hints, FUNCTIONS[call.function].hints_below)
 
 
 def samples(context: Context, expr: Expr) -> Series:
@@ -188,8 +191,6 @@ EVALUATOR = Evaluator(evaluate_node, window, samples, spread)
 
 _FRAMES = 12_000
 """An expression may be 500 levels deep, and a level takes several calls of Python's."""
-_ORDERING_CALLS = frozenset({"sort", "sort_desc", "sort_by_label", "sort_by_label_desc"})
-_ORDERING_AGGREGATIONS = frozenset({"topk", "bottomk"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +234,14 @@ def evaluate_parts(
     return found
 
 
-def _hints(expr: Expr) -> dict[int, Hints]:
+def _hints(expr: Expr) -> dict[int, ResetHints]:
     """By the ids of all expressions but those in subqueries."""
-    found: dict[int, Hints] = {}
-    waiting = [(expr, Hints.STORED)]
+    found: dict[int, ResetHints] = {}
+    waiting = [(expr, ResetHints.STORED)]
     while waiting:
         one, hints = waiting.pop()
         found[id(one)] = hints
-        below = hints_below(one.function, hints) if isinstance(one, Call) else hints
+        below = _hints_below(one, hints) if isinstance(one, Call) else hints
         waiting += [(child, below) for child in children(one) if not isinstance(one, Subquery)]
     return found
 
@@ -309,9 +310,9 @@ def _is_ordered(expr: Expr) -> bool:
     """Whether what orders is outermost, or only looked through."""
     match bare(expr):
         case Call(function=function):
-            return function in _ORDERING_CALLS
+            return FUNCTIONS[function].orders_answer
         case Aggregate(op=op):
-            return op in _ORDERING_AGGREGATIONS
+            return AGGREGATIONS[op].orders_answer
         case Unary(expr=inner):
             return _is_ordered(inner)
         case Binary(op=op, matching=None, left=left, right=right) if op in ARITHMETIC or op in COMPARISONS:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lakerunner_query.errors import SAME_LABELS, EvaluationError, LimitExceededError
 from lakerunner_query.histogram.batch import SUM, objects, totals_of
 from lakerunner_query.histogram.growth import with_found_hints
-from lakerunner_query.promql.context import Context, Hints, Ranged, Window
+from lakerunner_query.promql.context import Context, Ranged, Window
 from lakerunner_query.promql.lang.ast import (
     Duration,
     Edge,
@@ -23,6 +23,7 @@ from lakerunner_query.promql.lang.ast import (
     Shift,
     Subquery,
 )
+from lakerunner_query.promql.lang.functions import ResetHints
 from lakerunner_query.vectors.labels import without_metadata
 from lakerunner_query.vectors.rows import nothing, occupied, spread
 from lakerunner_query.vectors.vector import Objects, Series, Vector, some
@@ -165,7 +166,7 @@ def selected(context: Context, expr: Selector | Matrix) -> Series:
         to_ms += lookback
     series = context.source.select(selector.matchers, from_ms, to_ms)
     check_size(context, len(series.time_ms))
-    if context.hints is not Hints.FOUND:
+    if context.hints is not ResetHints.DETECTED:
         return series
     return _with_found_hints(
         series, are_whole=selector.reach != Reach.PLAIN

@@ -15,8 +15,9 @@ import numpy as np
 from lakerunner_query.gotext.strconv import quoted
 from lakerunner_query.histogram.growth import interpolated
 from lakerunner_query.histogram.model import Hint, Histogram
-from lakerunner_query.promql.context import Context, Hints
+from lakerunner_query.promql.context import Context
 from lakerunner_query.promql.lang.ast import Expr, Selector, Shift, Subquery, children
+from lakerunner_query.promql.lang.functions import ResetHints
 from lakerunner_query.promql.selectors import check_size, milliseconds, selected, window, without_stale
 from lakerunner_query.vectors.labels import value_of
 from lakerunner_query.vectors.rows import is_histogram, merged, no_objects, nothing, occupied, spread
@@ -74,7 +75,7 @@ def subquery_samples(context: Context, subquery: Subquery) -> Series:
     steps = steps_of(context, subquery)
     vector = nothing(0)
     if steps.count:
-        inner = replace(context, steps=steps, hints=Hints.KEPT)
+        inner = replace(context, steps=steps, hints=ResetHints.FINAL)
         vector = merged(inner.vector(subquery.expr))
     check_size(context, vector.present.size)
     return samples_of(vector, steps)

@@ -38,7 +38,7 @@ from lakerunner_query.promql.lang.ast import (
     Unary,
 )
 from lakerunner_query.promql.lang.cursor import Features
-from lakerunner_query.promql.lang.functions import SIGNATURES
+from lakerunner_query.promql.lang.functions import FUNCTIONS
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.promql.lang.printer import pretty
 from lakerunner_query.syntax import Matcher
@@ -117,7 +117,7 @@ def _matching(matching: Matching) -> Node:
 
 
 def _call(expr: Call) -> Node:
-    signature = SIGNATURES[expr.function]
+    signature = FUNCTIONS[expr.function].signature
     function = {
         "name": expr.function,
         "argTypes": [_TYPES[kind] for kind in signature.arguments],

@@ -9,8 +9,7 @@ import numpy as np
 from lakerunner_query.histogram.arithmetic import add, divide, equal, sub
 from lakerunner_query.histogram.growth import Growth, Note, detect_reset, interpolated, reset_correction
 from lakerunner_query.histogram.model import Hint, Histogram, IncompatibleHistogramsError, compact
-from lakerunner_query.promql.context import Context
-from lakerunner_query.promql.functions.numbers import Implementation
+from lakerunner_query.promql.context import Context, FunctionBody
 from lakerunner_query.promql.functions.sums import over_floats, room
 from lakerunner_query.promql.functions.windows import Mixture, Ranged, answered, ranged
 from lakerunner_query.promql.lang.ast import Call, Reach
@@ -27,7 +26,7 @@ Happened = Callable[[Mixture, int], bool]
 """Whether there is an event at a sample, from the one before it."""
 
 
-def counting(function: Function) -> Implementation:
+def event_count_function(function: Function) -> FunctionBody:
     happened = _is_reset if function == Function.RESETS else _is_change
 
     def apply(context: Context, call: Call) -> Value:

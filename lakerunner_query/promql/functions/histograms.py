@@ -19,12 +19,9 @@ from lakerunner_query.histogram.quantiles import (
     plain_quantiles,
     quantile,
     sheet_quantiles,
-    stddev,
-    stdvar,
 )
-from lakerunner_query.promql.context import Context, Forced
+from lakerunner_query.promql.context import Context, Forced, FunctionBody
 from lakerunner_query.promql.functions.messages import Notes
-from lakerunner_query.promql.functions.numbers import Implementation
 from lakerunner_query.promql.functions.windows import notes_at, scalar_of, vector_of, without_names
 from lakerunner_query.promql.lang.ast import Call
 from lakerunner_query.vectors.labels import replaced, value_of, without
@@ -35,7 +32,7 @@ from resources.arrays import Doubles, Flags
 # << What native histograms tell in one number. Floats drop out.
 
 
-def of_histograms(function: Callable[[Histogram], float]) -> Implementation:
+def histogram_function(function: Callable[[Histogram], float]) -> FunctionBody:
     def apply(context: Context, call: Call) -> Value:
         vector = vector_of(context, call)
         present = vector.present & is_histogram(vector)
@@ -44,7 +41,7 @@ def of_histograms(function: Callable[[Histogram], float]) -> Implementation:
     return apply
 
 
-def of_totals(function: Callable[[Sequence[Histogram]], Doubles]) -> Implementation:
+def histogram_total_function(function: Callable[[Sequence[Histogram]], Doubles]) -> FunctionBody:
     """What needs no buckets is told for all at once."""
 
     def apply(context: Context, call: Call) -> Value:
@@ -58,9 +55,17 @@ def of_totals(function: Callable[[Sequence[Histogram]], Doubles]) -> Implementat
     return apply
 
 
-def _means(histograms: Sequence[Histogram]) -> Doubles:
+def counts(histograms: Sequence[Histogram]) -> Doubles:
+    return totals_of(histograms, COUNT)
+
+
+def sums(histograms: Sequence[Histogram]) -> Doubles:
+    return totals_of(histograms, SUM)
+
+
+def means(histograms: Sequence[Histogram]) -> Doubles:
     with np.errstate(all="ignore"):
-        return totals_of(histograms, SUM) / totals_of(histograms, COUNT)
+        return sums(histograms) / counts(histograms)
 
 
 def each(vector: Vector, present: Flags, function: Callable[[Histogram], float]) -> Doubles:
@@ -68,15 +73,6 @@ def each(vector: Vector, present: Flags, function: Callable[[Histogram], float])
     if vector.histograms is not None:
         values[present] = [function(one) for one in vector.histograms[present]]
     return values
-
-
-HISTOGRAMS: dict[str, Implementation] = {
-    "histogram_count": of_totals(lambda histograms: totals_of(histograms, COUNT)),
-    "histogram_sum": of_totals(lambda histograms: totals_of(histograms, SUM)),
-    "histogram_avg": of_totals(_means),
-    "histogram_stddev": of_histograms(stddev),
-    "histogram_stdvar": of_histograms(stdvar),
-}
 
 
 # << The histograms of a vector, native ones and those that series with `le` make up, told from each other.

@@ -16,10 +16,9 @@ import numpy as np
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.gotext import regexp
 from lakerunner_query.gotext.regexp import InvalidRegexError, Template, captured
-from lakerunner_query.promql.context import Context
+from lakerunner_query.promql.context import Context, FunctionBody
 from lakerunner_query.promql.functions.messages import Notes
-from lakerunner_query.promql.functions.numbers import Implementation
-from lakerunner_query.promql.functions.over_time import of_all
+from lakerunner_query.promql.functions.over_time import sample_window_function
 from lakerunner_query.promql.functions.windows import texts_of, vector_of, without_names
 from lakerunner_query.promql.lang.ast import Call, Expr, Matrix, Selector, Shift
 from lakerunner_query.promql.selectors import bare, is_stale
@@ -75,7 +74,7 @@ def label_replace(context: Context, call: Call) -> Value:
         found = dict(zip(distinct, captured(pattern, distinct), strict=True))
     except (InvalidRegexError, UnicodeEncodeError):
         raise EvaluationError(f"invalid regular expression in label_replace(): {pattern}") from None
-    _check_name(target, "destination", "label_replace")
+    _check_name(target, "destination", call)
     template = Template(replacement)
     values = {value: None if groups is None else template.filled(groups) for value, groups in found.items()}
     return _relabelled(vector, target, [values[value] for value in sources])
@@ -84,8 +83,8 @@ def label_replace(context: Context, call: Call) -> Value:
 def label_join(context: Context, call: Call) -> Value:
     target, separator, *sources = texts_of(context, call, 1)
     for source in sources:
-        _check_name(source, "source", "label_join")
-    _check_name(target, "destination", "label_join")
+        _check_name(source, "source", call)
+    _check_name(target, "destination", call)
     vector = vector_of(context, call)
     return _relabelled(
         vector,
@@ -106,11 +105,11 @@ def _relabelled(vector: Vector, target: str, values: list[str | None]) -> Vector
     return merged(Vector(labels, vector.values, vector.present, vector.histograms, drop_name))
 
 
-def _check_name(name: str, role: str, function: str) -> None:
+def _check_name(name: str, role: str, call: Call) -> None:
     """Any text that is one: bytes that are no UTF-8 come as lone surrogates."""
     if not name or any("\ud800" <= one <= "\udfff" for one in name):
         shown = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        raise EvaluationError(f"invalid {role} label name in {function}(): {shown}")
+        raise EvaluationError(f"invalid {role} label name in {call.function}(): {shown}")
 
 
 # << `timestamp` and `start_timestamp`: when a sample was taken, and when what it counts began.
@@ -168,7 +167,7 @@ def _newest(context: Context, selector: Selector, series: Series, answers: Doubl
 
 # << `absent` and `absent_over_time`: 1 where nothing is, with the labels that the selector tells for sure.
 
-_count = of_all(Function.PRESENT)
+_count = sample_window_function(Function.PRESENT)
 
 
 def absent(context: Context, call: Call) -> Value:
@@ -184,11 +183,11 @@ def absent_over_time(context: Context, call: Call) -> Value:
 
 def _missing(call: Call, present: Flags) -> Value:
     missing = absent_at(present).reshape(1, -1)
-    labels = told_labels(bare(call.arguments[0]))
+    labels = labels_of_selector(bare(call.arguments[0]))
     return occupied(Vector([labels], np.ones(missing.shape), missing))
 
 
-def told_labels(expr: Expr) -> Labels:
+def labels_of_selector(expr: Expr) -> Labels:
     """Labels of a selector that have to equal something, unless a later matcher of theirs says otherwise.
 
     absent(up{job="a", env=~"x|y", dc="1", dc="2"})  ->  {job="a"}
@@ -224,7 +223,7 @@ def _takes_nothing(matcher: Matcher) -> bool:
     return hits != matcher.op.is_negative
 
 
-def by_value(*, descending: bool) -> Implementation:
+def value_order_function(*, descending: bool) -> FunctionBody:
     """NaN comes last either way; histograms drop out."""
 
     def apply(context: Context, call: Call) -> Value:
@@ -239,7 +238,7 @@ def by_value(*, descending: bool) -> Implementation:
     return apply
 
 
-def by_label(*, descending: bool) -> Implementation:
+def label_order_function(*, descending: bool) -> FunctionBody:
     """Labels are compared as people number things, `node2` before `node10`; ties by all labels."""
 
     def apply(context: Context, call: Call) -> Value:
@@ -270,11 +269,3 @@ def _is_range(context: Context, call: Call) -> bool:
         return False
     Notes(context.annotations, call.span).useless_sort()
     return True
-
-
-ORDERING: dict[str, Implementation] = {
-    "sort": by_value(descending=False),
-    "sort_desc": by_value(descending=True),
-    "sort_by_label": by_label(descending=False),
-    "sort_by_label_desc": by_label(descending=True),
-}

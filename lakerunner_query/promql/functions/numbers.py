@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lakerunner_query.gotext.conversions import larger, smaller
-from lakerunner_query.promql.context import Context
+from lakerunner_query.promql.context import Context, FunctionBody
 from lakerunner_query.promql.functions.windows import scalar_of, single, vector_of, without_names
 from lakerunner_query.promql.lang.ast import Call
 from lakerunner_query.vectors.rows import has_float
@@ -20,10 +20,8 @@ from resources.arrays import Doubles, Int64s
 
 # << Functions of one float at a time: arithmetic, trigonometry, `clamp` and `round`. Histograms drop out.
 
-Implementation = Callable[[Context, Call], Value]
 
-
-def of_floats(function: Callable[[Doubles], Doubles]) -> Implementation:
+def float_function(function: Callable[[Doubles], Doubles]) -> FunctionBody:
     """Infinities, NaN and overflow are answers here, not faults."""
 
     def apply(context: Context, call: Call) -> Value:
@@ -84,43 +82,12 @@ def _clamped(context: Context, call: Call, lowest: Doubles, highest: Doubles) ->
     return without_names(vector.labels, values, has_float(vector) & ~(highest < lowest))
 
 
-def _degrees(values: Doubles) -> Doubles:
+def degrees(values: Doubles) -> Doubles:
     return values * 180 / math.pi
 
 
-def _radians(values: Doubles) -> Doubles:
+def radians(values: Doubles) -> Doubles:
     return values * math.pi / 180
-
-
-SIMPLE: dict[str, Implementation] = {
-    "abs": of_floats(np.abs),
-    "ceil": of_floats(np.ceil),
-    "floor": of_floats(np.floor),
-    "exp": of_floats(np.exp),
-    "sqrt": of_floats(np.sqrt),
-    "ln": of_floats(np.log),
-    "log2": of_floats(np.log2),
-    "log10": of_floats(np.log10),
-    "sgn": of_floats(sign),
-    "sin": of_floats(np.sin),
-    "cos": of_floats(np.cos),
-    "tan": of_floats(np.tan),
-    "asin": of_floats(np.arcsin),
-    "acos": of_floats(np.arccos),
-    "atan": of_floats(np.arctan),
-    "sinh": of_floats(sinh),
-    "cosh": of_floats(cosh),
-    "tanh": of_floats(np.tanh),
-    "asinh": of_floats(np.arcsinh),
-    "acosh": of_floats(np.arccosh),
-    "atanh": of_floats(np.arctanh),
-    "deg": of_floats(_degrees),
-    "rad": of_floats(_radians),
-    "round": round_to,
-    "clamp": clamp,
-    "clamp_min": clamp_min,
-    "clamp_max": clamp_max,
-}
 
 
 # << Scalars and single vectors: `time`, `pi`, `scalar`, `vector`, `min_of`, `max_of`.
@@ -160,16 +127,6 @@ def max_of(context: Context, call: Call) -> Value:
     return Scalar(larger(scalar_of(context, call, 0), scalar_of(context, call, 1)))
 
 
-SCALARS: dict[str, Implementation] = {
-    "time": time,
-    "pi": pi,
-    "scalar": scalar,
-    "vector": vector,
-    "min_of": min_of,
-    "max_of": max_of,
-}
-
-
 DAY = 86_400
 _THURSDAY = 4
 """1970 began with one; Sunday is 0."""
@@ -181,7 +138,7 @@ _NO_TIME = 2**63 - _ERA
 """Go's clock wraps around and ends up at second 2^63, an era after this."""
 
 
-def of_dates(part: Callable[[Int64s], Int64s]) -> Implementation:
+def date_function(part: Callable[[Int64s], Int64s]) -> FunctionBody:
     """Without argument the time of evaluation is asked for."""
 
     def apply(context: Context, call: Call) -> Value:
@@ -262,15 +219,3 @@ def hour(seconds: Int64s) -> Int64s:
 
 def minute(seconds: Int64s) -> Int64s:
     return seconds % 3_600 // 60
-
-
-DATES: dict[str, Implementation] = {
-    "year": of_dates(year),
-    "month": of_dates(month),
-    "day_of_month": of_dates(day_of_month),
-    "day_of_year": of_dates(day_of_year),
-    "days_in_month": of_dates(days_in_month),
-    "day_of_week": of_dates(day_of_week),
-    "hour": of_dates(hour),
-    "minute": of_dates(minute),
-}

@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from lakerunner_query.errors import EvaluationError
-from lakerunner_query.promql.context import Context
-from lakerunner_query.promql.functions.numbers import Implementation
+from lakerunner_query.promql.context import Context, FunctionBody
 from lakerunner_query.promql.functions.sums import room
 from lakerunner_query.promql.functions.windows import Ranged, answered, ranged, scalar_of
 from lakerunner_query.promql.lang.ast import Call
@@ -24,7 +23,7 @@ NO_ORIGINS = np.zeros(0, np.int64)
 NO_QUANTILES = np.zeros(0)
 
 
-def of_floats(function: Function) -> Implementation:
+def float_window_function(function: Function) -> FunctionBody:
     """`min_over_time` and those like it."""
 
     def apply(context: Context, call: Call) -> Value:
@@ -33,13 +32,13 @@ def of_floats(function: Function) -> Implementation:
             return found
         windows = ranged(context, call)
         evaluated = over_samples(function, windows.floats, windows.window.grid)
-        tell_ignored(windows)
+        annotate_ignored_histograms(windows)
         return windows.answer(evaluated.values, evaluated.present)
 
     return apply
 
 
-def of_all(function: Function) -> Implementation:
+def sample_window_function(function: Function) -> FunctionBody:
     """`count_over_time` and `present_over_time`: a histogram counts as a float does."""
 
     def apply(context: Context, call: Call) -> Value:
@@ -53,7 +52,7 @@ def of_all(function: Function) -> Implementation:
     return apply
 
 
-def picking(function: Function) -> Implementation:
+def selection_function(function: Function) -> FunctionBody:
     """`first_over_time` and `last_over_time`: like an offset, so names stay."""
 
     def apply(context: Context, call: Call) -> Value:
@@ -73,7 +72,7 @@ def picking(function: Function) -> Implementation:
     return apply
 
 
-def time_of(function: Function) -> Implementation:
+def sample_time_function(function: Function) -> FunctionBody:
     """`ts_of_first_over_time` and `ts_of_last_over_time`."""
 
     def apply(context: Context, call: Call) -> Value:
@@ -84,7 +83,7 @@ def time_of(function: Function) -> Implementation:
     return apply
 
 
-def time_of_extreme(is_maximum: bool) -> Implementation:
+def extreme_time_function(is_maximum: bool) -> FunctionBody:
     def apply(context: Context, call: Call) -> Value:
         windows = ranged(context, call)
         values, states = room(windows, windows.windows.steps)
@@ -92,7 +91,7 @@ def time_of_extreme(is_maximum: bool) -> Implementation:
         times_of_extremes(
             is_maximum, samples.offsets, samples.time_ms, samples.value, windows.windows, values, states
         )
-        tell_ignored(windows)
+        annotate_ignored_histograms(windows)
         return windows.answer(values, states != 0)
 
     return apply
@@ -108,7 +107,7 @@ def quantile_over_time(context: Context, call: Call) -> Value:
         is_invalid = ~((quantiles >= 0) & (quantiles <= 1))
     for step in np.flatnonzero(is_invalid & present.any(axis=0)).tolist():
         windows.notes.invalid_quantile(float(quantiles[step]))
-    tell_ignored(windows)
+    annotate_ignored_histograms(windows)
     return windows.answer(values, present)
 
 
@@ -116,7 +115,7 @@ def mad_over_time(context: Context, call: Call) -> Value:
     windows = ranged(context, call)
     values, states = room(windows, context.steps.count)
     _rank(windows, NO_QUANTILES, values, states)
-    tell_ignored(windows)
+    annotate_ignored_histograms(windows)
     return windows.answer(values, states != 0)
 
 
@@ -147,7 +146,7 @@ def _lines(windows: Ranged, origins: Int64s, slopes: Doubles, heights: Doubles, 
     samples = windows.floats
     shape = windows.windows_by_step if len(origins) else windows.windows
     trends(samples.offsets, samples.time_ms, samples.value, shape, origins, slopes, heights, states)
-    tell_ignored(windows)
+    annotate_ignored_histograms(windows)
 
 
 def double_exponential_smoothing(context: Context, call: Call) -> Value:
@@ -166,7 +165,7 @@ def double_exponential_smoothing(context: Context, call: Call) -> Value:
         values,
         states,
     )
-    tell_ignored(windows)
+    annotate_ignored_histograms(windows)
     return windows.answer(values, states != 0)
 
 
@@ -180,28 +179,7 @@ def _check_factors(windows: Ranged, smoothing: Doubles, trend: Doubles) -> None:
             raise EvaluationError(f"invalid {name} factor. Expected: 0 < {short} < 1, got: {factor:f}")
 
 
-def tell_ignored(windows: Ranged) -> None:
+def annotate_ignored_histograms(windows: Ranged) -> None:
     for mixture in windows.mixtures():
         if (mixture.has_floats & mixture.has_histograms).any():
             windows.notes.ignored_histograms(mixture.name)
-
-
-OVER_TIME: dict[str, Implementation] = {
-    "count_over_time": of_all(Function.COUNT),
-    "present_over_time": of_all(Function.PRESENT),
-    "first_over_time": picking(Function.FIRST),
-    "last_over_time": picking(Function.LAST),
-    "min_over_time": of_floats(Function.MIN),
-    "max_over_time": of_floats(Function.MAX),
-    "stddev_over_time": of_floats(Function.STDDEV),
-    "stdvar_over_time": of_floats(Function.STDVAR),
-    "quantile_over_time": quantile_over_time,
-    "mad_over_time": mad_over_time,
-    "ts_of_first_over_time": time_of(Function.FIRST),
-    "ts_of_last_over_time": time_of(Function.LAST),
-    "ts_of_max_over_time": time_of_extreme(is_maximum=True),
-    "ts_of_min_over_time": time_of_extreme(is_maximum=False),
-    "deriv": deriv,
-    "predict_linear": predict_linear,
-    "double_exponential_smoothing": double_exponential_smoothing,
-}

@@ -15,10 +15,9 @@ from lakerunner_query.histogram.arithmetic import add, divide, scale
 from lakerunner_query.histogram.batch_windows import any_within, batch_growth
 from lakerunner_query.histogram.growth import Growth, Note, growth, step_growth
 from lakerunner_query.histogram.model import Hint, Histogram, IncompatibleHistogramsError, compact
-from lakerunner_query.promql.context import Context
+from lakerunner_query.promql.context import Context, FunctionBody
 from lakerunner_query.promql.functions.edges import grown_between_edges
 from lakerunner_query.promql.functions.messages import ADDITION, SUBTRACTION, Notes
-from lakerunner_query.promql.functions.numbers import Implementation
 from lakerunner_query.promql.functions.sums import (
     delta_rows,
     mixed_temporality,
@@ -54,7 +53,7 @@ from resources.arrays import Doubles, Flags
 NOTHING = Growth(None)
 
 
-def told(notes: Iterable[Note], name: str, to: Notes) -> None:
+def annotate_growth(notes: Iterable[Note], name: str, to: Notes) -> None:
     for note in notes:
         match note:
             case Note.NOT_COUNTER:
@@ -121,7 +120,7 @@ def _restarts(mixture: Mixture, place: slice, notes: Notes) -> list[bool]:
 # << `irate` and `idelta`: the last two samples of a window, whatever else there is.
 
 
-def of_last_two(function: Function) -> Implementation:
+def difference_function(function: Function) -> FunctionBody:
     def apply(context: Context, call: Call) -> Value:
         found = answered(context, call, function)
         if found is not None:
@@ -172,7 +171,7 @@ def _last_two_histograms(
                 windows.notes.mixed_samples(mixture.name)
                 continue
             growth = _grown(windows, mixture, function, place, step)
-            told(growth.notes, mixture.name, windows.notes)
+            annotate_growth(growth.notes, mixture.name, windows.notes)
             if growth.histogram is not None:
                 histograms = no_objects(values.shape) if histograms is None else histograms
                 histograms[mixture.row, step] = growth.histogram
@@ -207,7 +206,7 @@ _COUNTER_ENDINGS = ("_total", "_sum", "_count", "_bucket")
 _COUNTER_TYPES = frozenset({"counter", "histogram"})
 
 
-def growing(function: Function) -> Implementation:
+def growth_function(function: Function) -> FunctionBody:
     def apply(context: Context, call: Call) -> Value:
         found = answered(context, call, function)
         if found is None:
@@ -335,5 +334,5 @@ def _one(windows: Ranged, mixture: Mixture, function: Function, step: int) -> Hi
         answer = grown_between_edges(mixture, function, place, until, windows)
     else:
         answer = grown(mixture, function, place, until, windows)
-    told(answer.notes, mixture.name, windows.notes)
+    annotate_growth(answer.notes, mixture.name, windows.notes)
     return answer.histogram

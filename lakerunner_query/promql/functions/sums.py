@@ -10,9 +10,8 @@ from lakerunner_query.histogram.arithmetic import divide
 from lakerunner_query.histogram.batch_windows import joint_hints, totals
 from lakerunner_query.histogram.model import Histogram, IncompatibleHistogramsError
 from lakerunner_query.histogram.sums import KahanMean, KahanSum
-from lakerunner_query.promql.context import Context
+from lakerunner_query.promql.context import Context, FunctionBody
 from lakerunner_query.promql.functions.messages import AGGREGATION, Notes
-from lakerunner_query.promql.functions.numbers import Implementation
 from lakerunner_query.promql.functions.windows import Mixture, Ranged, answered, are_histograms, ranged
 from lakerunner_query.promql.lang.ast import Call
 from lakerunner_query.vectors.rows import no_objects
@@ -22,7 +21,7 @@ from lakerunner_query.windows.samples import over_samples
 from resources.arrays import Doubles, Flags, Int8s
 
 
-def summing(function: Function) -> Implementation:
+def sum_function(function: Function) -> FunctionBody:
     def apply(context: Context, call: Call) -> Value:
         known = answered(context, call, function)
         if known is not None:

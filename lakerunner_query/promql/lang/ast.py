@@ -52,12 +52,23 @@ class Reach(StrEnum):
     SMOOTHED = "smoothed"
 
 
+class DurationOp(StrEnum):
+    """Operations of a duration expression that no operator sign stands for."""
+
+    STEP = "step"
+    RANGE = "range"
+    MIN = "min"
+    MAX = "max"
+    NEGATE = "neg"
+    PAREN = "paren"
+
+
 @dataclass(frozen=True, slots=True)
 class DurationCall:
     """`step()`, `range()`, `min_of(a, b)`, `max_of(a, b)`; also `+ - * / % ^`, the sign and parentheses."""
 
     op: str
-    """`step`, `range`, `min`, `max`, `+`, `-`, `*`, `/`, `%`, `^`, `neg`, `paren`."""
+    """A `DurationOp`, or one of `+ - * / % ^`."""
     arguments: tuple[DurationExpr, ...]
     span: Span = field(default=NOWHERE, compare=False)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from lakerunner_query.errors import PromDurationError
@@ -21,6 +21,7 @@ from lakerunner_query.promql.lang.ast import (
     DurationCall,
     DurationExpr,
     DurationNumber,
+    DurationOp,
     Edge,
     Expr,
     Matrix,
@@ -31,28 +32,13 @@ from lakerunner_query.promql.lang.ast import (
     children,
     with_children,
 )
+from lakerunner_query.promql.lang.functions import FUNCTIONS, QueryTimes
 from lakerunner_query.syntax import Task, gathered, unwind
 
 # << Which parts of an expression are the same at every step: they are evaluated once.
 # <<
 # << sum(x @ 100) / x        sum(x @ 100) is, x is not
 # << timestamp(x @ 100)      is not: some functions look at the time of evaluation themselves
-
-LOOK_AT_TIME = frozenset(
-    {
-        "days_in_month",
-        "day_of_month",
-        "day_of_week",
-        "day_of_year",
-        "hour",
-        "minute",
-        "month",
-        "year",
-        "predict_linear",
-        "time",
-        "timestamp",
-    }
-)
 
 
 def invariant_parts(expr: Expr) -> frozenset[int]:
@@ -69,7 +55,7 @@ def _look(expr: Expr, found: set[int]) -> None:
     match expr:
         case Selector(shift=shift) | Subquery(shift=shift):
             is_invariant = shift.at is not None
-        case Call(function=function) if function in LOOK_AT_TIME:
+        case Call(function=function) if FUNCTIONS[function].looks_at_time:
             is_invariant = False
         case _:
             is_invariant = all(id(child) in found for child in below)
@@ -79,34 +65,19 @@ def _look(expr: Expr, found: set[int]) -> None:
 
 def bind(expr: Expr, start_ms: int, end_ms: int, step_ms: int) -> Expr:
     """Raises `PromDurationError` where a duration comes out as none; an instant query has a step of 0."""
-    return unwind(_Times(start_ms, end_ms, step_ms).bound(expr))
+    return unwind(_Binder(QueryTimes(start_ms, end_ms, step_ms)).bind(expr))
 
 
-@dataclass(frozen=True, slots=True)
-class _Times:
-    start_ms: int
-    end_ms: int
-    step_ms: int
+class _Binder:
+    def __init__(self, times: QueryTimes) -> None:
+        self._times = times
 
-    def bound(self, expr: Expr) -> Task[Expr]:
-        if isinstance(expr, Call) and (value := self._of_query(expr.function)) is not None:
-            return Number(value, span=expr.span)
+    def bind(self, expr: Expr) -> Task[Expr]:
+        if isinstance(expr, Call) and (value := FUNCTIONS[expr.function].syntax.value) is not None:
+            return Number(value(self._times), span=expr.span)
         own = self._own(expr)
-        below: list[Expr] = yield gathered(map(self.bound, children(expr)))
+        below: list[Expr] = yield gathered(map(self.bind, children(expr)))
         return with_children(own, below)
-
-    def _of_query(self, function: str) -> float | None:
-        match function:
-            case "start":
-                return self.start_ms / 1000
-            case "end":
-                return self.end_ms / 1000
-            case "range":
-                return (self.end_ms - self.start_ms) / 1000
-            case "step":
-                # an answer at a single time has no step, whatever was asked for
-                return self.step_ms / 1000 if self.start_ms != self.end_ms else 0.0
-        return None
 
     def _own(self, expr: Expr) -> Expr:
         """The expression with its own times, not those below it."""
@@ -124,7 +95,7 @@ class _Times:
     def _shift(self, shift: Shift) -> Shift:
         at = shift.at
         if isinstance(at, Edge):
-            at = self.start_ms if at == Edge.START else self.end_ms
+            at = self._times.start_ms if at == Edge.START else self._times.end_ms
         return Shift(self._milliseconds(shift.offset, may_be_negative=True), at)
 
     def _positive(self, duration: Duration) -> int:
@@ -145,13 +116,13 @@ class _Times:
     def _seconds(self, expr: DurationExpr) -> Task[float]:
         if isinstance(expr, DurationNumber):
             return expr.seconds
-        if expr.op == "step":
-            return self.step_ms / 1000
-        if expr.op == "range":
-            return (self.end_ms - self.start_ms) / 1000
+        if expr.op == DurationOp.STEP:
+            return self._times.step_ms / 1000
+        if expr.op == DurationOp.RANGE:
+            return (self._times.end_ms - self._times.start_ms) / 1000
         values: list[float] = yield gathered(map(self._seconds, expr.arguments))
-        if expr.op in {"neg", "paren"}:
-            return -values[0] if expr.op == "neg" else values[0]
+        if expr.op in {DurationOp.NEGATE, DurationOp.PAREN}:
+            return -values[0] if expr.op == DurationOp.NEGATE else values[0]
         return _computed(expr, *values)
 
 
@@ -187,6 +158,6 @@ _COMPUTED: Mapping[str, Callable[[float, float], float]] = {
     "/": operator.truediv,
     "%": _modulo,
     "^": _power,
-    "min": partial(_extreme, min),
-    "max": partial(_extreme, max),
+    DurationOp.MIN: partial(_extreme, min),
+    DurationOp.MAX: partial(_extreme, max),
 }

@@ -6,6 +6,7 @@ tree back without `matching` where an operator has a scalar side.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lakerunner_query.errors import PromParseError
@@ -28,7 +29,7 @@ from lakerunner_query.promql.lang.ast import (
     Type,
     Unary,
 )
-from lakerunner_query.promql.lang.functions import SIGNATURES, Signature
+from lakerunner_query.promql.lang.functions import AGGREGATIONS, FUNCTIONS, Signature
 from lakerunner_query.promql.lang.lexer import COMPARISONS, SET_OPERATORS, failure
 from lakerunner_query.syntax import Matcher, Task, unwind
 
@@ -67,7 +68,7 @@ def leaf_type(expr: Expr) -> Type:
         case Matrix() | Subquery():
             return Type.MATRIX
         case Call():
-            return SIGNATURES[expr.function].returns
+            return FUNCTIONS[expr.function].signature.returns
         case Paren() | Unary() | Binary():
             raise TypeError(f"the type of {type(expr).__name__} depends on its operands")
 
@@ -136,8 +137,8 @@ class _Check:
         parameter = expr.parameter
         if parameter is not None:
             parameter, kind = yield self.any(parameter)
-            wanted = Type.STRING if expr.op == "count_values" else Type.SCALAR
-            self._require(kind, wanted, "aggregation parameter", parameter.span)
+            expected = AGGREGATIONS[expr.op].parameter or Type.SCALAR
+            self._require(kind, expected, "aggregation parameter", parameter.span)
         return replace(expr, expr=inner, parameter=parameter), Type.VECTOR
 
     def _require(self, found: Type, wanted: Type, where: str, span: Span) -> None:
@@ -208,13 +209,14 @@ class _Check:
             raise self._error("filling in missing series not allowed for set operators", expr.span)
 
     def _call(self, expr: Call) -> Task[Checked]:
-        signature = SIGNATURES[expr.function]
+        function = FUNCTIONS[expr.function]
+        signature, label_selector = function.signature, function.syntax.label_selector
         self._count_arguments(expr, signature)
-        if expr.function == "info":
-            self._info(expr)
+        if label_selector is not None:
+            self._check_label_selector(expr, expr.arguments[label_selector : label_selector + 1])
         arguments: list[Expr] = []
         for index, argument in enumerate(expr.arguments):
-            if expr.function == "info" and index == 1:
+            if index == label_selector:
                 # `{job="a"}` alone may match everything here
                 arguments.append(argument)
                 continue
@@ -240,10 +242,11 @@ class _Check:
             called = f"in call to {quote_promql(expr.function)}, got {found}"
             raise self._error(f"expected {wanted} argument(s) {called}", expr.span)
 
-    def _info(self, expr: Call) -> None:
-        for selector in expr.arguments[1:2]:
+    def _check_label_selector(self, expr: Call, arguments: Sequence[Expr]) -> None:
+        for selector in arguments:
             if (kind := type_of(selector)) != Type.VECTOR:
-                reason = f'expected type instant vector in call to function "info", got {kind}'
+                called = f"call to function {quote_promql(expr.function)}"
+                reason = f"expected type instant vector in {called}, got {kind}"
                 raise self._error(reason, expr.span)
             if not isinstance(selector, Selector):
                 raise self._error("expected label selectors only", selector.span)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from lakerunner_query.errors import Position, PromParseError
 from lakerunner_query.gotext.strconv import quote_char, quote_promql
 from lakerunner_query.promql.lang.ast import Span
+from lakerunner_query.promql.lang.functions import AGGREGATIONS, FUNCTIONS
 
 # << Places in a query text as Prometheus counts them.
 # <<
@@ -69,28 +70,15 @@ END = "end of input"
 SET_OPERATORS = frozenset({"and", "or", "unless"})
 COMPARISONS = frozenset({"==", "!=", "<=", "<", ">=", ">"})
 OPERATORS = SET_OPERATORS | COMPARISONS | frozenset("+-*/%^@") | {"</", ">/", "=~", "!~", "atan2"}
-PARAMETRIC = frozenset({"topk", "bottomk", "count_values", "quantile", "limitk", "limit_ratio"})
-EXPERIMENTAL_AGGREGATORS = frozenset({"limitk", "limit_ratio"})
-AGGREGATORS = PARAMETRIC | {"sum", "avg", "count", "min", "max", "group", "stddev", "stdvar"}
 FILLS = frozenset({"fill", "fill_left", "fill_right"})
-MODIFIERS = FILLS | {
-    *(
-        "offset",
-        "smoothed",
-        "anchored",
-        "by",
-        "without",
-        "on",
-        "ignoring",
-        "group_left",
-        "group_right",
-        "bool",
-    )
-}
-OF_DURATIONS = frozenset({"step", "range", "max_of", "min_of"})
-CONTEXT_CALLS = OF_DURATIONS | {"start", "end"}
+MODIFIERS = FILLS | frozenset(
+    ["offset", "smoothed", "anchored", "by", "without", "on", "ignoring", "group_left", "group_right", "bool"]
+)
+DURATION_CALLS = frozenset(name for name, one in FUNCTIONS.items() if one.syntax.duration_op)
+"""Functions that may be called in square brackets and after `offset`."""
+KEYWORD_CALLS = frozenset(name for name, one in FUNCTIONS.items() if one.syntax.is_keyword)
 """Keywords that are function names in front of a parenthesis."""
-WORDS = {"and", "or", "unless", "atan2"} | AGGREGATORS | MODIFIERS | CONTEXT_CALLS
+WORDS = {"and", "or", "unless", "atan2"} | AGGREGATIONS.keys() | MODIFIERS | KEYWORD_CALLS
 SPECIAL_NUMBERS = frozenset({"inf", "nan"})
 
 METRIC_NAMES = (WORDS - {"atan2", "bool", "on", "ignoring", "group_left", "group_right"}) | {
@@ -126,7 +114,7 @@ class Token:
             return f"<{self.text}>"
         if self.kind in OPERATORS:
             return f"<op:{self.text}>"
-        return f"<aggr:{self.text}>" if self.kind in AGGREGATORS else _shortened(self.text)
+        return f"<aggr:{self.text}>" if self.kind in AGGREGATIONS else _shortened(self.text)
 
 
 def _shortened(text: str) -> str:
@@ -364,7 +352,7 @@ class Lexer:
     def _duration_word(self) -> Token | None:
         end = _end(_LETTERS, self._text, self._at)
         word = self._text[self._at : end].lower()
-        if word not in OF_DURATIONS:
+        if word not in DURATION_CALLS:
             return None
         return self._emit(word, end)
 

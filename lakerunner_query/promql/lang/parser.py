@@ -41,16 +41,13 @@ from lakerunner_query.promql.lang.cursor import (
     bound_tasks,
     merged,
 )
-from lakerunner_query.promql.lang.functions import SIGNATURES
+from lakerunner_query.promql.lang.functions import AGGREGATIONS, FUNCTIONS
 from lakerunner_query.promql.lang.lexer import (
-    AGGREGATORS,
-    CONTEXT_CALLS,
     DURATION,
     END,
-    EXPERIMENTAL_AGGREGATORS,
     FILLS,
     IDENTIFIER,
-    PARAMETRIC,
+    KEYWORD_CALLS,
     SET_OPERATORS,
     STRING,
     Token,
@@ -150,10 +147,10 @@ class _Parser:
     def _named(self) -> Task[Expr]:
         """A selector, or a call of a function or aggregation."""
         name = self._cursor.take()
-        if name.kind in AGGREGATORS and self._cursor.next.kind in {"(", "by", "without"}:
+        if name.kind in AGGREGATIONS and self._cursor.next.kind in {"(", "by", "without"}:
             aggregate: Expr = yield self._aggregate(name)
             return aggregate
-        if name.kind in CONTEXT_CALLS | {IDENTIFIER} and self._cursor.next.kind == "(":
+        if name.kind in KEYWORD_CALLS | {IDENTIFIER} and self._cursor.next.kind == "(":
             call: Expr = yield self._call(name)
             return call
         return parser_parts.selector(self._cursor, name)
@@ -161,10 +158,10 @@ class _Parser:
     def _call(self, name: Token) -> Task[Expr]:
         arguments: list[Expr] = []
         end: int = yield self._arguments(arguments)
-        signature = SIGNATURES.get(name.text)
-        if signature is None:
+        function = FUNCTIONS.get(name.text)
+        if function is None:
             raise self._cursor.failure(f"unknown function with name {quote_promql(name.text)}", name.span)
-        if signature.experimental and not self._features.experimental_functions:
+        if function.is_experimental and not self._features.experimental_functions:
             raise self._cursor.failure(f"function {quote_promql(name.text)} is not enabled", name.span)
         return Call(name.text, tuple(arguments), Span(name.span.start, end))
 
@@ -193,17 +190,17 @@ class _Parser:
                 grouping, end = parser_parts.labels(cursor), cursor.end
         span = Span(op.span.start, end)
         self._require_arguments(op.kind, arguments, span)
-        parameter = arguments[0] if op.kind in PARAMETRIC else None
+        parameter = arguments[0] if AGGREGATIONS[op.kind].parameter else None
         is_without = modifier is not None and modifier.kind == "without"
         return Aggregate(op.kind, arguments[-1], parameter, grouping, is_without, span)
 
     def _require_arguments(self, op: str, arguments: list[Expr], span: Span) -> None:
         if not arguments:
             raise self._cursor.failure("no arguments for aggregate expression provided", span)
-        if op in EXPERIMENTAL_AGGREGATORS and not self._features.experimental_functions:
+        if AGGREGATIONS[op].is_experimental and not self._features.experimental_functions:
             flag = "--enable-feature=promql-experimental-functions"
             raise self._cursor.failure(f"{op}() is experimental and must be enabled with {flag}", span)
-        expected = 2 if op in PARAMETRIC else 1
+        expected = 2 if AGGREGATIONS[op].parameter else 1
         if len(arguments) != expected:
             found = f"expected {expected}, got {len(arguments)}"
             reason = f"wrong number of arguments for aggregate expression provided, {found}"
@@ -267,7 +264,7 @@ class _Parser:
     def _at(self, expr: Expr) -> Expr:
         cursor = self._cursor
         with cursor.inside("@", "timestamp"):
-            if edge := cursor.take_if("start", "end"):
+            if edge := cursor.take_if(*Edge):
                 cursor.expect({"("})
                 end = cursor.expect({")"}).span.end
                 return parser_parts.with_at(cursor, expr, Edge(edge.kind), end)

@@ -16,6 +16,7 @@ from lakerunner_query.promql.lang.ast import (
     DurationCall,
     DurationExpr,
     DurationNumber,
+    DurationOp,
     Edge,
     Expr,
     Matrix,
@@ -26,13 +27,14 @@ from lakerunner_query.promql.lang.ast import (
     Subquery,
 )
 from lakerunner_query.promql.lang.cursor import Cursor, Features, merged
+from lakerunner_query.promql.lang.functions import FUNCTIONS
 from lakerunner_query.promql.lang.lexer import (
     DURATION,
+    DURATION_CALLS,
     IDENTIFIER,
     LABEL_NAMES,
     METRIC_NAMES,
     NUMBER,
-    OF_DURATIONS,
     STRING,
     Token,
 )
@@ -174,7 +176,6 @@ LITERALS = frozenset({NUMBER, DURATION})
 SIGNS = frozenset("+-")
 _ADDITION, _PRODUCT, _POWER = 1, 2, 3
 _LEVELS = {"+": _ADDITION, "-": _ADDITION, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT, "^": _POWER}
-_NAMES = {"max_of": "max", "min_of": "min"}
 
 
 def literal(cursor: Cursor) -> tuple[float, Token]:
@@ -220,7 +221,7 @@ class DurationParser:
             return self._signed(sign, _wrapped(inner))
         if cursor.next.kind in LITERALS:
             return self._number(sign)
-        if cursor.next.kind in OF_DURATIONS:
+        if cursor.next.kind in DURATION_CALLS:
             operand: DurationExpr = yield self._call(sign)
             return self._signed(sign, operand) if sign else operand
         if sign:
@@ -248,7 +249,7 @@ class DurationParser:
         token = cursor.next
         if token.kind in LITERALS:
             return self._number()
-        if token.kind in OF_DURATIONS:
+        if token.kind in DURATION_CALLS:
             call: DurationExpr = yield self._call()
             return call
         cursor.expect({*SIGNS, "("})
@@ -266,7 +267,8 @@ class DurationParser:
         token = cursor.take()
         cursor.expect({"("})
         arguments: list[DurationExpr] = []
-        if token.kind in _NAMES:
+        function = FUNCTIONS[token.kind]
+        if function.signature.arguments:
             arguments.append((yield self._expression(_ADDITION)))
             cursor.expect({","})
             arguments.append((yield self._expression(_ADDITION)))
@@ -275,7 +277,7 @@ class DurationParser:
         first, last = (arguments[0], arguments[-1]) if arguments else (token, closing)
         span = merged(first.span, last.span)
         self._require_feature(merged(sign.span, span) if sign else span)
-        return DurationCall(_NAMES.get(token.kind, token.kind), tuple(arguments), span)
+        return DurationCall(function.syntax.duration_op or token.kind, tuple(arguments), span)
 
     def _number(self, sign: Token | None = None) -> DurationNumber:
         value, token = literal(self._cursor)
@@ -286,7 +288,7 @@ class DurationParser:
         if isinstance(operand, DurationNumber):
             return self._negated(sign, operand)
         span = merged(sign.span, operand.span)
-        return DurationCall("neg", (operand,), span) if sign.kind == "-" else operand
+        return DurationCall(DurationOp.NEGATE, (operand,), span) if sign.kind == "-" else operand
 
     def _negated(self, sign: Token, number: DurationNumber) -> DurationNumber:
         """Where the sign is a minus."""
@@ -313,6 +315,6 @@ class DurationParser:
 
 def _wrapped(inner: DurationExpr) -> DurationExpr:
     """In parentheses, once; no message shows their place."""
-    if isinstance(inner, DurationCall) and inner.op == "paren":
+    if isinstance(inner, DurationCall) and inner.op == DurationOp.PAREN:
         return inner
-    return DurationCall("paren", (inner,), inner.span)
+    return DurationCall(DurationOp.PAREN, (inner,), inner.span)

@@ -21,6 +21,7 @@ from lakerunner_query.promql.lang.ast import (
     DurationCall,
     DurationExpr,
     DurationNumber,
+    DurationOp,
     Edge,
     Expr,
     Matching,
@@ -167,7 +168,7 @@ def _is_cut_short(offset: Duration) -> bool:
     operator_above = False
     while isinstance(offset, DurationCall) and offset.op in OPERATIONS:
         offset, operator_above = offset.arguments[0], True
-    starts_in_parentheses = isinstance(offset, DurationCall) and offset.op == "paren"
+    starts_in_parentheses = isinstance(offset, DurationCall) and offset.op == DurationOp.PAREN
     return operator_above and not starts_in_parentheses
 
 
@@ -184,13 +185,13 @@ def _duration_text(expr: DurationExpr) -> Task[str]:
         return _seconds(expr.seconds) if expr.is_duration else strconv.text(expr.seconds)
     below: list[str] = yield gathered(map(_duration_text, expr.arguments))
     match expr.op:
-        case "step" | "range":
+        case DurationOp.STEP | DurationOp.RANGE:
             return f"{expr.op}()"
-        case "min" | "max":
+        case DurationOp.MIN | DurationOp.MAX:
             return f"{expr.op}_of({below[0]}, {below[1]})"
-        case "neg":
+        case DurationOp.NEGATE:
             return f"-{below[0]}"
-        case "paren":
+        case DurationOp.PAREN:
             return f"({below[0]})"
     return f"{below[0]} {expr.op} {below[1]}"
 

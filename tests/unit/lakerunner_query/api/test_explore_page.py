@@ -29,8 +29,7 @@ from lakerunner_query.coordinator.promql import MetricRange
 from lakerunner_query.logql.lang import lexer
 from lakerunner_query.logql.lang.ast import LabelFilter, LabelMatch, LogQuery
 from lakerunner_query.logql.lang.parser import parse_expr
-from lakerunner_query.promql.lang.functions import SIGNATURES
-from lakerunner_query.promql.lang.lexer import AGGREGATORS
+from lakerunner_query.promql.lang.functions import AGGREGATIONS, FUNCTIONS
 from lakerunner_query.promql.lang.parser import parse, parse_selector
 from lakerunner_query.syntax import Matcher, MatchOp
 from resources.index.memory import MemoryIndex
@@ -213,8 +212,8 @@ def test_suggested_words_are_the_languages() -> None:
     )
     assert functions
     assert aggregations
-    assert functions[1].split() == sorted(SIGNATURES)
-    assert aggregations[1].split() == sorted(AGGREGATORS)
+    assert functions[1].split() == sorted(FUNCTIONS)
+    assert aggregations[1].split() == sorted(AGGREGATIONS)
 
 
 def test_what_the_page_asks_about_logs_is_answered(api: TestClient[Any]) -> None:

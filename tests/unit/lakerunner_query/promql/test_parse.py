@@ -34,7 +34,7 @@ from lakerunner_query.promql.lang.ast import (
 )
 from lakerunner_query.promql.lang.check import type_of
 from lakerunner_query.promql.lang.cursor import STABLE, Features
-from lakerunner_query.promql.lang.functions import SIGNATURES
+from lakerunner_query.promql.lang.functions import FUNCTIONS
 from lakerunner_query.promql.lang.parser import parse, parse_selector
 from lakerunner_query.syntax import Matcher, MatchOp
 from tests.golden.promql_parse import cases
@@ -268,10 +268,10 @@ def test_types(text: str, kind: Type) -> None:
 
 
 def test_variadic_signatures() -> None:
-    assert SIGNATURES["round"].type_of_argument(1) == Type.SCALAR
-    assert SIGNATURES["label_join"].type_of_argument(9) == Type.STRING
-    assert SIGNATURES["rate"].type_of_argument(1) is None
-    assert SIGNATURES["pi"].type_of_argument(0) is None
+    assert FUNCTIONS["round"].signature.type_of_argument(1) == Type.SCALAR
+    assert FUNCTIONS["label_join"].signature.type_of_argument(9) == Type.STRING
+    assert FUNCTIONS["rate"].signature.type_of_argument(1) is None
+    assert FUNCTIONS["pi"].signature.type_of_argument(0) is None
 
 
 @pytest.mark.parametrize(
