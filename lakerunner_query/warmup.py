@@ -42,14 +42,15 @@ from lakerunner_query.protocol.answers import encode_metric_answer
 from lakerunner_query.protocol.units import MetricUnit, SegmentRef
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels, Series, Steps
-from lakerunner_query.windows.functions import Function, Grid
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.grid import Grid
 from lakerunner_query.windows.rollup_buckets import Buckets, of_samples, over_buckets
 from lakerunner_query.windows.samples import Samples
-from lakerunner_query.worker.logs.line_counts import add_up
 from lakerunner_query.worker.metrics.promql_units import MetricScanner
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener
-from lakerunner_query.worker.parquet.dictionary_kernels import add_codes, count_keys, count_rows, first_page
-from lakerunner_query.worker.parquet.page_kernels import copy_runs, deltas, pages_of
+from lakerunner_query.worker.parquet.dictionary_kernels import add_codes, dictionary_page
+from lakerunner_query.worker.parquet.page_kernels import deltas, pages_of
+from lakerunner_query.worker.parquet.run_kernels import add_up, copy_runs, count_keys, count_rows
 from lakerunner_query.worker.shared.render_kernels import whole_blocks
 from lakerunner_query.worker.shared.render_samples import pairs, time_texts
 from lakerunner_query.worker.shared.segment_cache import SegmentsInPlace
@@ -228,7 +229,7 @@ def plain() -> None:
     """What counts rows by the pages of their columns, and what spells the counts."""
     page = np.frombuffer(bytes(12), np.uint8)
     times, keys, counts = np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros((1, 1), np.int64)
-    first_page(page)
+    dictionary_page(page)
     pages_of(page, 1)
     deltas(page, 0, times)
     add_codes(page, 0, 1, keys)

@@ -25,7 +25,8 @@ from lakerunner_assets.decode.naming import Attribute
 from lakerunner_assets.rollup.build import RollupRequest, roll_up
 from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.metrics import write_metric_segment
-from lakerunner_query.windows.functions import Evaluated, Function, Grid
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.grid import Evaluated, Grid
 from lakerunner_query.windows.rollup_buckets import Buckets, over_buckets
 from lakerunner_query.windows.rollup_rows import rows_of
 from lakerunner_query.windows.samples import Samples, over_samples

@@ -12,8 +12,7 @@ from lakerunner_query.histogram.batch import BUCKETS, COUNT, Sheet, columns_of
 from lakerunner_query.histogram.kernels import any_fell, factors
 from lakerunner_query.histogram.model import Hint, Histogram
 from lakerunner_query.vectors.vector import Objects
-from lakerunner_query.windows.edges import Windows
-from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.functions import Function, Windows
 from lakerunner_query.windows.sums_kernels import sums
 from resources.arrays import Doubles, Flags, Int8s, Int64s
 

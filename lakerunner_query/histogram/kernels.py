@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.windows.edges import drawn_out
+from lakerunner_query.windows.edge_kernels import extrapolation_factor
 from resources.arrays import Doubles, Flags, Int64s
 from resources.kernel import kernel
 
@@ -38,7 +38,7 @@ def factors(
 ) -> Doubles:
     found = np.zeros(len(first_ts))
     for window in range(len(first_ts)):
-        found[window] = drawn_out(
+        found[window] = extrapolation_factor(
             first_ts[window],
             last_ts[window],
             counted[window],

@@ -28,7 +28,7 @@ from lakerunner_query.promql.lang.ast import (
 from lakerunner_query.promql.lang.functions import FUNCTIONS, Sharding
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Steps
-from lakerunner_query.windows.functions import Grid
+from lakerunner_query.windows.grid import Grid
 from lakerunner_query.windows.rollup_choice import serving_of
 from resources.lake.frequency import HOUR, ROLLUPS, TEN_SECONDS
 from resources.lake.series import NAME_FIELD, NAME_LABEL

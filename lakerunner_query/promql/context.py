@@ -24,7 +24,8 @@ from lakerunner_query.promql.lang.ast import NOWHERE, Call, Expr, Matrix, Reach,
 from lakerunner_query.promql.lang.functions import ResetHints
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels, Scalar, Series, Steps, String, Value, Vector
-from lakerunner_query.windows.functions import Evaluated, Function, Grid
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.grid import Evaluated, Grid
 
 # << Where samples come from, as evaluation sees it.
 # <<

@@ -28,8 +28,8 @@ from lakerunner_query.vectors.labels import without_metadata
 from lakerunner_query.vectors.rows import nothing, occupied, spread
 from lakerunner_query.vectors.vector import Objects, Series, Vector, some
 from lakerunner_query.windows.extremes_kernels import ALL, newest
-from lakerunner_query.windows.functions import STALE_BITS, Function, Grid
-from lakerunner_query.windows.samples import windows_of
+from lakerunner_query.windows.functions import STALE_BITS, Function
+from lakerunner_query.windows.grid import Grid
 from resources.arrays import Doubles, Flags, Int64s
 
 # << Range vectors as answers: the samples themselves.
@@ -239,7 +239,7 @@ def newest_of(series: Series, grid: Grid) -> Vector:
         return nothing(grid.steps)
     shape = (series.count, grid.steps)
     values, states = np.full(shape, np.nan), np.zeros(shape, np.int8)
-    usable, windows = ALL if series.are_real else ~is_stale(series), windows_of(grid)
+    usable, windows = ALL if series.are_real else ~is_stale(series), grid.windows
     if series.histograms is None:
         newest(series.offsets, series.time_ms, series.value, series.time_ms, usable, windows, values, states)
         return Vector(series.labels, values, states != 0)

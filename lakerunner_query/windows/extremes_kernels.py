@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.windows.edges import PRESENT, Windows, drawn_out
-from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.edge_kernels import extrapolation_factor
+from lakerunner_query.windows.functions import PRESENT, Function, Windows
 from resources.arrays import Doubles, Flags, Int8s, Int64s
 from resources.kernel import Integer, inlined, kernel
 
@@ -132,9 +132,6 @@ def extremes(
                 values[series, step] = numbers[queue[head]] if head < tail else np.nan
 
 
-BY_GROWTH = frozenset({Function.RATE, Function.INCREASE, Function.DELTA})
-
-
 @inlined
 def _with_drops(
     grown: float, value: Doubles, drops: Int64s, oldest: Integer, newest: Integer, low: Integer
@@ -185,7 +182,7 @@ def growth(
             grown = value[high - 1] - first
             if is_counter:
                 oldest, grown = _with_drops(grown, value, drops, oldest, newest, low)
-            factor = drawn_out(
+            factor = extrapolation_factor(
                 time_ms[low], time_ms[high - 1], high - low, until, windows.range, is_counter, first, grown
             )
             if function == Function.RATE:

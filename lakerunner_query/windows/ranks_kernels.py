@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.windows.edges import PRESENT, Windows
+from lakerunner_query.windows.functions import PRESENT, Windows
 from lakerunner_query.windows.sums_kernels import add
 from resources.arrays import Doubles, Flags, Int8s, Int64s
 from resources.kernel import Integer, kernel, scanner

@@ -19,19 +19,20 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_query.windows.edges import ABSENT, IS_SUM, UNSURE, Runs, edges
+from lakerunner_query.windows.edge_kernels import Runs, edges
 from lakerunner_query.windows.extremes_kernels import extremes, newest
 from lakerunner_query.windows.functions import (
+    ABSENT,
     BY_EXTREME,
     BY_SELECTOR,
     BY_SUM,
-    Evaluated,
+    IS_SUM,
+    UNSURE,
     Function,
-    Grid,
-    offsets_of,
 )
-from lakerunner_query.windows.rollup_sums import Folded, merged_sums
-from lakerunner_query.windows.samples import Samples, sum_up, windows_of
+from lakerunner_query.windows.grid import Evaluated, Grid
+from lakerunner_query.windows.rollup_sum_kernels import Folded, merged_sums
+from lakerunner_query.windows.samples import Samples, offsets_of, sum_up
 from resources.arrays import Doubles, Flags, Int8s, Int64s
 
 
@@ -176,7 +177,7 @@ def over_buckets(function: Function, buckets: Buckets, grid: Grid) -> Merged:
     _check_cut(buckets.columns, grid, look_back=function in BY_SELECTOR)
     values = np.full((buckets.count, grid.steps), np.nan)
     states = np.zeros((buckets.count, grid.steps), np.int8)
-    windows = windows_of(grid)
+    windows = grid.windows
     if function in BY_SELECTOR:
         columns = buckets.columns
         answers = columns.last if function == Function.INSTANT else columns.last_ts / 1000
@@ -205,7 +206,7 @@ def _with_others(buckets: Buckets, grid: Grid) -> Flags:
     others = Buckets(buckets.columns.take(buckets.columns.has_others), buckets.count)
     values = np.full((buckets.count, grid.steps), np.nan)
     states = np.zeros((buckets.count, grid.steps), np.int8)
-    edges(int(Function.PRESENT), others.runs, windows_of(grid), values, states)
+    edges(int(Function.PRESENT), others.runs, grid.windows, values, states)
     found: Flags = states != ABSENT
     return found
 

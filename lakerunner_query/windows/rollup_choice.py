@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from lakerunner_query.windows.functions import Grid
+from lakerunner_query.windows.grid import Grid
 from resources.lake.frequency import AS_SENT, ROLLUPS, Rollup
 from resources.lake.timecut import cut
 

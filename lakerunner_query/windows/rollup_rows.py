@@ -14,8 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakerunner_query.windows.edges import CUMULATIVE, IS_DELTA, MIXED
-from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.functions import CUMULATIVE, IS_DELTA, MIXED, Function
 from lakerunner_query.windows.rollup_buckets import Columns
 from resources.arrays import Doubles, Flags, Int8s, Int64s
 from resources.lake import rollup_columns as names

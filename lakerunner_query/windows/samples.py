@@ -16,23 +16,43 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_query.windows.edges import ABSENT, IS_SUM, PRESENT, UNSURE, Runs, Windows, edges
-from lakerunner_query.windows.extremes_kernels import ALL, BY_GROWTH, extremes, growth, newest
+from lakerunner_query.windows.edge_kernels import Runs, edges, fill_offsets
+from lakerunner_query.windows.extremes_kernels import ALL, extremes, growth, newest
 from lakerunner_query.windows.functions import (
+    ABSENT,
     BY_EXTREME,
+    BY_GROWTH,
     BY_SELECTOR,
     BY_SUM,
+    IS_SUM,
+    PRESENT,
     STALE_BITS,
-    Evaluated,
+    UNSURE,
     Function,
-    Grid,
-    MixedTemporalityError,
-    offsets_of,
 )
+from lakerunner_query.windows.grid import Evaluated, Grid, MixedTemporalityError
 from lakerunner_query.windows.sums_kernels import sums
 from resources.arrays import Doubles, Flags, Int8s, Int64s
 
 NO_INTEGERS, NO_DOUBLES, NO_KINDS = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int8)
+
+
+def offsets_of(series: npt.NDArray[np.integer], times: Int64s, count: int) -> Int64s:
+    """Return the first row of each series, and the end: series s has the rows `[offsets[s], offsets[s + 1])`.
+
+    Raise ValueError for rows out of the order that all window kernels rely on.
+
+    >>> offsets_of(np.array([0, 0, 2]), np.array([5, 6, 1]), 3).tolist()
+    [0, 2, 2, 3]
+    """
+    offsets = np.zeros(count + 1, np.int64)
+    fault = fill_offsets(series, times, offsets)
+    if fault >= 0:
+        raise ValueError(
+            f"row {fault} of {len(series)}: series {series[fault]} at {times[fault]} ms; expected series in "
+            f"[0, {count}), none before the one above it, and times that grow within a series"
+        )
+    return offsets
 
 
 @dataclass(frozen=True)
@@ -109,7 +129,7 @@ def over_samples(function: Function, samples: Samples, grid: Grid) -> Evaluated:
     """The function over every window of every series."""
     values = np.full((samples.count, grid.steps), np.nan)
     states = np.zeros((samples.count, grid.steps), np.int8)
-    windows = windows_of(grid)
+    windows = grid.windows
     if function in BY_SELECTOR:
         answers = samples.value if function == Function.INSTANT else samples.time_ms / 1000
         usable = ALL if samples.are_real else ~samples.is_stale
@@ -129,10 +149,6 @@ def over_samples(function: Function, samples: Samples, grid: Grid) -> Evaluated:
         if (states == IS_SUM).any():
             sum_up(function, over_samples(Function.SUM, samples, grid).values, grid, values, states)
     return Evaluated(values, states != ABSENT)
-
-
-def windows_of(grid: Grid) -> Windows:
-    return Windows(grid.first_end_ms, grid.step_ms, grid.steps, grid.range_ms)
 
 
 def sum_up(function: Function, totals: Doubles, grid: Grid, values: Doubles, states: Int8s) -> None:

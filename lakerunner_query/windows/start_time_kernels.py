@@ -6,8 +6,7 @@ increase      the second counter counted 12 since 90 s, nothing of the first is 
 
 from __future__ import annotations
 
-from lakerunner_query.windows.edges import PRESENT, Windows
-from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.functions import PRESENT, Function, Windows
 from resources.arrays import Doubles, Flags, Int8s, Int64s
 from resources.kernel import Integer, inlined, kernel, scanner
 
@@ -133,7 +132,7 @@ def _extrapolated(
         if _is_reset(times, numbers, starts, row):
             growth += numbers[row - 1]
     gaps = high - low - 1
-    found, factor, adds_first = drawn_out_from_start(
+    found, factor, adds_first = extrapolation_factor_from_start(
         times[low], times[high - 1], starts[low], gaps, until, width, float(numbers[low]), growth
     )
     if not found:
@@ -146,7 +145,7 @@ def _extrapolated(
 
 
 @scanner
-def drawn_out_from_start(
+def extrapolation_factor_from_start(
     first_ts: Integer,
     last_ts: Integer,
     start: Integer,

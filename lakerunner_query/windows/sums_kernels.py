@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.windows.edges import PRESENT, Windows, drawn_out
-from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.edge_kernels import extrapolation_factor
+from lakerunner_query.windows.functions import PRESENT, Function, Windows
 from resources.arrays import Doubles, Flags, Int8s, Int64s
 from resources.kernel import Integer, inlined, kernel, scanner
 
@@ -245,5 +245,5 @@ def _growth(
     first, last = times[low], times[high - 1]
     if first == last:
         return np.nan
-    factor = drawn_out(first, last, high - low, until, width, True, numbers[low], grown)
+    factor = extrapolation_factor(first, last, high - low, until, width, True, numbers[low], grown)
     return float(grown * factor / (float(width) / 1e9))

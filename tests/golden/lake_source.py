@@ -23,7 +23,8 @@ from lakerunner_query.promql.context import Answered
 from lakerunner_query.protocol.units import RollupRef, SegmentRef
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels, Series
-from lakerunner_query.windows.functions import Function, Grid
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.grid import Grid
 from lakerunner_query.worker.metrics.lake_source import LakeSource
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener
 from lakerunner_query.worker.metrics.shards import Shard

@@ -20,7 +20,8 @@ from lakerunner_query.histogram.model import Hint, Histogram
 from lakerunner_query.promql.context import Answered
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Labels, Series
-from lakerunner_query.windows.functions import STALE_BITS, Function, Grid
+from lakerunner_query.windows.functions import STALE_BITS, Function
+from lakerunner_query.windows.grid import Grid
 from tests.golden.custom_buckets import with_custom_buckets
 from tests.golden.promqltest_script import Load
 from tests.golden.series_notation import Value

@@ -17,7 +17,7 @@ from lakerunner_query.logql.pipeline import LogSource
 from lakerunner_query.vectors.labels import Groups, coded, grouped, without
 from lakerunner_query.vectors.labels import kept as kept_labels
 from lakerunner_query.vectors.vector import Labels, Vector
-from lakerunner_query.windows.edges import Windows
+from lakerunner_query.windows.functions import Windows
 from resources.arrays import Int64s
 
 

@@ -14,9 +14,9 @@ from lakerunner_query.logql.lang.ast import LogRange
 from lakerunner_query.logql.metrics.context import Context, Grid, Naming
 from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.windows import sums_kernels
-from lakerunner_query.windows.edges import PRESENT, Windows
 from lakerunner_query.windows.extremes_kernels import extremes
-from lakerunner_query.windows.functions import Evaluated, Function
+from lakerunner_query.windows.functions import PRESENT, Function, Windows
+from lakerunner_query.windows.grid import Evaluated
 from lakerunner_query.windows.ranks_kernels import quantiles
 from lakerunner_query.windows.sums_kernels import are_whole, whole_sums
 from resources.arrays import Doubles, Int64s

@@ -32,7 +32,7 @@ from lakerunner_query.logql.stages.formats import unwrapped
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.rows import occupied
 from lakerunner_query.vectors.vector import Labels, Vector
-from lakerunner_query.windows.functions import absent
+from lakerunner_query.windows.grid import absent
 from resources.arrays import Doubles, Flags, Int64s
 
 # << `absent_over_time`: 1 wherever there is nothing, with the labels that the selector asks for.

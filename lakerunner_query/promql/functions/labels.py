@@ -28,8 +28,7 @@ from lakerunner_query.vectors.rows import has_float, merged, occupied
 from lakerunner_query.vectors.vector import NAME, Labels, Series, Value, Vector
 from lakerunner_query.windows.extremes_kernels import newest
 from lakerunner_query.windows.functions import Function
-from lakerunner_query.windows.functions import absent as absent_at
-from lakerunner_query.windows.samples import windows_of
+from lakerunner_query.windows.grid import absent as absent_at
 from resources.arrays import Doubles, Flags
 
 # << The natural order of names: runs of digits compare as numbers.
@@ -157,7 +156,7 @@ def _newest(context: Context, selector: Selector, series: Series, answers: Doubl
         answers,
         series.time_ms,
         ~is_stale(series),
-        windows_of(where.grid),
+        where.grid.windows,
         values,
         states,
     )

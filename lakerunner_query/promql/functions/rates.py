@@ -37,10 +37,10 @@ from lakerunner_query.promql.lang.ast import Call, Reach
 from lakerunner_query.vectors.labels import metric_names, value_of
 from lakerunner_query.vectors.rows import has_float, no_objects
 from lakerunner_query.vectors.vector import NAME, Objects, Value, Vector
-from lakerunner_query.windows.edges import drawn_out
+from lakerunner_query.windows.edge_kernels import extrapolation_factor
 from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.start_time_kernels import (
-    drawn_out_from_start,
+    extrapolation_factor_from_start,
     is_restart,
     overlaps,
     reaching,
@@ -87,7 +87,7 @@ def grown(mixture: Mixture, function: Function, place: slice, until: int, window
     count = total.count if total is not None else 0.0
     if is_counter:
         start = int(mixture.starts[place.start])
-        is_known, factor, adds_first = drawn_out_from_start(
+        is_known, factor, adds_first = extrapolation_factor_from_start(
             times[0], times[-1], start, len(histograms) - 1, until, width, first.count, count
         )
         if not is_known:
@@ -102,7 +102,7 @@ def grown(mixture: Mixture, function: Function, place: slice, until: int, window
             total = joined.histogram
             notes |= {Note.BOUNDS_ADDED} if joined.bounds_reconciled else set()
     else:
-        factor = drawn_out(times[0], times[-1], len(histograms), until, width, False, first.count, count)
+        factor = extrapolation_factor(times[0], times[-1], len(histograms), until, width, False, first.count, count)
     if function == Function.RATE:
         factor /= width / 1000
     return Growth(None if total is None else scale(total, factor), notes)

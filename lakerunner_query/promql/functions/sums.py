@@ -16,7 +16,8 @@ from lakerunner_query.promql.functions.windows import Mixture, Ranged, answered,
 from lakerunner_query.promql.lang.ast import Call
 from lakerunner_query.vectors.rows import no_objects
 from lakerunner_query.vectors.vector import Labels, Objects, Value
-from lakerunner_query.windows.functions import Evaluated, Function, MixedTemporalityError
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.grid import Evaluated, MixedTemporalityError
 from lakerunner_query.windows.samples import over_samples
 from resources.arrays import Doubles, Flags, Int8s
 

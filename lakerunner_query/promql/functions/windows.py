@@ -22,9 +22,9 @@ from lakerunner_query.promql.selectors import bare
 from lakerunner_query.vectors.labels import SharedLabels
 from lakerunner_query.vectors.rows import occupied
 from lakerunner_query.vectors.vector import Labels, Objects, Series, Vector
-from lakerunner_query.windows.edges import Windows
-from lakerunner_query.windows.functions import Evaluated, Function
-from lakerunner_query.windows.samples import Samples, over_samples, windows_of
+from lakerunner_query.windows.functions import Function, Windows
+from lakerunner_query.windows.grid import Evaluated
+from lakerunner_query.windows.samples import Samples, over_samples
 from resources.arrays import Doubles, Flags, Int64s
 
 # << Vectors that functions give.
@@ -166,7 +166,7 @@ class Ranged:
 
     @property
     def windows(self) -> Windows:
-        return windows_of(self.window.grid)
+        return self.window.grid.windows
 
     @property
     def windows_by_step(self) -> Windows:

@@ -21,7 +21,8 @@ from lakerunner_query.protocol.units import RollupRef, SegmentRef
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.labels import SharedLabels
 from lakerunner_query.vectors.vector import Labels, Series
-from lakerunner_query.windows.functions import Function, Grid
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.grid import Grid
 from lakerunner_query.windows.samples import Samples
 from lakerunner_query.worker.metrics.classic_series import (
     LE,

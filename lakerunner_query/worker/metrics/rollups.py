@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 from lakerunner_query.promql.context import Answered
 from lakerunner_query.protocol.units import RollupRef, SegmentRef
 from lakerunner_query.syntax import Matcher
-from lakerunner_query.windows.functions import BY_SELECTOR, Evaluated, Function, Grid
+from lakerunner_query.windows.functions import BY_SELECTOR, Function
+from lakerunner_query.windows.grid import Evaluated, Grid
 from lakerunner_query.windows.rollup_buckets import Buckets, Columns, of_samples, over_buckets, together
 from lakerunner_query.windows.rollup_choice import Piece, choose
 from lakerunner_query.windows.rollup_rows import columns_of, wanted_columns

@@ -24,7 +24,8 @@ from lakerunner_query.protocol.answers import Note, ShardAnswer, ShardPart, anno
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.rows import no_objects, nothing, stacked
 from lakerunner_query.vectors.vector import Labels, Objects, Series, Steps, Vector, some
-from lakerunner_query.windows.functions import Function, Grid
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.grid import Grid
 from resources.arrays import Doubles, UInt64s
 from resources.lake.series import NAME_LABEL
 

@@ -14,7 +14,8 @@ from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Labels, Series, Steps, Vector
-from lakerunner_query.windows.functions import STALE_BITS, Function, Grid
+from lakerunner_query.windows.functions import STALE_BITS, Function
+from lakerunner_query.windows.grid import Grid
 
 STALE = float(np.uint64(STALE_BITS).view(np.float64))
 Cell = float | Histogram

@@ -17,7 +17,8 @@ from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels, Scalar, Series, Steps, Vector
-from lakerunner_query.windows.functions import Function, Grid
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.grid import Grid
 from tests.golden.memory_source import MemorySource
 from tests.golden.promqltest_script import Load, commands
 

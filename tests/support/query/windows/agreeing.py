@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from lakerunner_query.windows.functions import Evaluated, Function, Grid, MixedTemporalityError
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.grid import Evaluated, Grid, MixedTemporalityError
 from lakerunner_query.windows.rollup_buckets import Buckets, Merged, over_buckets
 from lakerunner_query.windows.samples import over_samples
 from tests.support.query.windows.generated import samples

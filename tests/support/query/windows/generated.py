@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from lakerunner_query.windows.functions import Grid
+from lakerunner_query.windows.grid import Grid
 from lakerunner_query.windows.samples import Samples
 from tests.support.query.windows.oracle import STALE, Point
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.windows.edges import Windows
 from lakerunner_query.windows.extremes_kernels import times_of_extremes
-from lakerunner_query.windows.functions import Function, Grid
+from lakerunner_query.windows.functions import Function, Windows
+from lakerunner_query.windows.grid import Grid
 from lakerunner_query.windows.ranks_kernels import ranks, smoothings, trends
-from lakerunner_query.windows.samples import Samples, over_samples, windows_of
+from lakerunner_query.windows.samples import Samples, over_samples
 from lakerunner_query.windows.start_time_kernels import reaching, since_starts
 from tests.support.query.windows.generated import grids, many, samples
 from tests.support.query.windows.oracle import Point, is_stale, kahan
@@ -78,7 +78,7 @@ def slow_quantile(q: float, values: Sequence[float]) -> float:
 @settings(max_examples=40, deadline=None)
 @given(many, grids(), st.sampled_from([0.0, 0.3, 0.5, 0.99, 1.0, -0.1, 1.2, math.nan]))
 def test_quantiles_are_those_of_the_sorted_window(all_points, grid: Grid, q: float) -> None:
-    windows = windows_of(grid)
+    windows = grid.windows
     quantiles = np.full(grid.steps, q)
     found = asked(
         all_points,
@@ -125,7 +125,7 @@ def test_a_window_that_moves_little_is_sorted_in_and_out() -> None:
 @settings(max_examples=40, deadline=None)
 @given(many, grids())
 def test_the_median_deviation_is_that_of_the_distances(all_points, grid: Grid) -> None:
-    windows = windows_of(grid)
+    windows = grid.windows
     found = asked(
         all_points,
         windows,
@@ -178,7 +178,7 @@ def kahan_total(numbers: Sequence[float]) -> float:
 @settings(max_examples=40, deadline=None)
 @given(many, grids(), st.booleans())
 def test_trends_are_lines_through_the_window(all_points, grid: Grid, at_step: bool) -> None:
-    windows = windows_of(grid)
+    windows = grid.windows
     origins = (
         windows.first_end + windows.step * np.arange(windows.steps) if at_step else np.zeros(0, np.int64)
     )
@@ -199,7 +199,7 @@ def test_trends_are_lines_through_the_window(all_points, grid: Grid, at_step: bo
 @settings(max_examples=25, deadline=None)
 @given(many, grids(), st.sampled_from([0.01, 0.5, 0.9]), st.sampled_from([0.1, 0.6]))
 def test_smoothing_is_double_exponential(all_points, grid: Grid, smoothing: float, trend: float) -> None:
-    windows = windows_of(grid)
+    windows = grid.windows
     factors = np.full(grid.steps, smoothing), np.full(grid.steps, trend)
     found = asked(
         all_points,
@@ -226,7 +226,7 @@ def test_smoothing_is_double_exponential(all_points, grid: Grid, smoothing: floa
 @settings(max_examples=40, deadline=None)
 @given(many, grids(), st.booleans())
 def test_extremes_are_timed_by_their_last_appearance(all_points, grid: Grid, is_maximum: bool) -> None:
-    windows = windows_of(grid)
+    windows = grid.windows
     found = asked(
         all_points,
         windows,
@@ -310,7 +310,7 @@ def correction(left: float, within: Sequence[float], right: float) -> float:
 def test_reach_takes_what_is_just_outside(
     function: Function, is_smoothed: bool, all_points: list[list[Point]], grid: Grid
 ) -> None:
-    windows = windows_of(grid)
+    windows = grid.windows
     found = asked(
         all_points,
         windows,
@@ -383,7 +383,7 @@ def test_without_beginnings_counters_are_as_without_looking(
     all_points, grid: Grid, function: Function
 ) -> None:
     cumulative = [[replace(point, delta=False) for point in points] for points in all_points]
-    windows = windows_of(grid)
+    windows = grid.windows
 
     def kernel(real: Samples, values: np.ndarray, states: np.ndarray) -> None:
         none = np.zeros(len(real.time_ms), np.int64)

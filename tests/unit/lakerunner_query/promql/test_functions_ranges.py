@@ -14,7 +14,7 @@ from lakerunner_query.errors import EvaluationError
 from lakerunner_query.histogram.model import Histogram
 from lakerunner_query.promql.context import Answered, Options
 from lakerunner_query.vectors.vector import Series
-from lakerunner_query.windows.functions import Evaluated
+from lakerunner_query.windows.grid import Evaluated
 from tests.support.query.promql.functions_at_hand import (
     asked,
     deltas,

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.windows.functions import Function, Grid
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.grid import Grid
 from lakerunner_query.windows.rollup_buckets import Buckets, of_samples, over_buckets, together
 from lakerunner_query.windows.samples import over_samples
 from tests.support.query.windows import oracle

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.windows import functions, rollup_choice
-from lakerunner_query.windows.functions import Grid
+from lakerunner_query.windows import grid, rollup_choice, samples
+from lakerunner_query.windows.grid import Grid
 from lakerunner_query.windows.rollup_choice import Piece, choose, serving_of
 from resources.lake.frequency import DAY, FIVE_MINUTES, HOUR, MINUTE, ROLLUPS, TEN_SECONDS
 from resources.lake.timecut import DAY_NS, HOUR_NS, MINUTE_NS
@@ -30,7 +30,7 @@ def told(pieces: tuple[Piece, ...]) -> list[tuple[int, float, float]]:
     return [(p.frequency_ms, p.from_ns / HOUR_NS, p.to_ns / HOUR_NS) for p in pieces]
 
 
-@pytest.mark.parametrize("module", [rollup_choice, functions])
+@pytest.mark.parametrize("module", [rollup_choice, grid, samples])
 def test_examples_in_docstrings(module: object) -> None:
     results = doctest.testmod(module)  # type: ignore[arg-type]
     assert results.attempted > 0

@@ -14,7 +14,8 @@ import pytest
 from lakerunner_assets.rollup.build import RollupRequest, roll_up
 from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.metrics import write_metric_segment
-from lakerunner_query.windows.functions import Function, Grid
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.grid import Grid
 from lakerunner_query.windows.rollup_buckets import Buckets, over_buckets, together
 from lakerunner_query.windows.rollup_rows import columns_needed, columns_of
 from resources.lake import series as series_table

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from lakerunner_query.windows.functions import Function, Grid
+from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.grid import Grid
 from lakerunner_query.windows.rollup_buckets import Buckets, over_buckets
 from lakerunner_query.windows.rollup_rows import TEMPORALITY, columns_needed, columns_of, ranges, rows_of
 from resources.lake.rollup_columns import COUNT, LAST, RESETS, filled

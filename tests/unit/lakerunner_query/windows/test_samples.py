@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from lakerunner_query.windows.edges import PRESENT, edges
-from lakerunner_query.windows.extremes_kernels import BY_GROWTH
-from lakerunner_query.windows.functions import Function, Grid, MixedTemporalityError, absent
-from lakerunner_query.windows.samples import Samples, over_samples, windows_of
+from lakerunner_query.windows.edge_kernels import edges
+from lakerunner_query.windows.functions import BY_GROWTH, PRESENT, Function
+from lakerunner_query.windows.grid import Grid, MixedTemporalityError, absent
+from lakerunner_query.windows.samples import Samples, over_samples
 from tests.support.query.windows.generated import grids, many, samples
 from tests.support.query.windows.oracle import STALE, Point
 from tests.support.query.windows.slow_promql import evaluate
@@ -209,7 +209,7 @@ def test_growth_in_one_pass_is_growth_by_runs(function: F, all_points: list[list
     plain = Samples(real.offsets, real.time_ms, real.value)
     shape = (plain.count, grid.steps)
     values, states = np.full(shape, np.nan), np.zeros(shape, np.int8)
-    edges(int(function), plain.runs, windows_of(grid), values, states)
+    edges(int(function), plain.runs, grid.windows, values, states)
     found = over_samples(function, plain, grid)
     assert found.present.tolist() == (states == PRESENT).tolist()
     assert found.values.tobytes() == values.tobytes()

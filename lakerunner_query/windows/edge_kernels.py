@@ -9,16 +9,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.functions import (
+    ABSENT,
+    IS_DELTA,
+    IS_SUM,
+    MIXED,
+    PRESENT,
+    UNSURE,
+    Function,
+    Windows,
+)
 from resources.arrays import Doubles, Int8s, Int64s
 from resources.kernel import Integer, inlined, kernel, scanner
-
-ABSENT, PRESENT, IS_SUM, UNSURE = 0, 1, 2, 3
-"""What a kernel says of a window; `IS_SUM`: all samples are deltas, so the answer is their sum."""
-
-CUMULATIVE, IS_DELTA, MIXED = 0, 1, 2
-"""Temporality of a run."""
 
 
 class Runs(NamedTuple):
@@ -40,15 +44,6 @@ class Runs(NamedTuple):
     """Not finite: the sum inside of this run cannot be told."""
     resets: Int64s
     changes: Int64s
-
-
-class Windows(NamedTuple):
-    """The windows, without Python's objects."""
-
-    first_end: int
-    step: int
-    steps: int
-    range: int
 
 
 class Scratch(NamedTuple):
@@ -252,7 +247,7 @@ def _extrapolated(
         known, growth = _growth(runs, begin, low, high, room)
     if not known:
         return UNSURE, np.nan
-    factor = drawn_out(
+    factor = extrapolation_factor(
         runs.first_ts[low],
         runs.last_ts[high - 1],
         counted,
@@ -268,7 +263,7 @@ def _extrapolated(
 
 
 @scanner
-def drawn_out(
+def extrapolation_factor(
     first_ts: Integer,
     last_ts: Integer,
     counted: Integer,
@@ -293,3 +288,23 @@ def drawn_out(
     if to_end >= threshold:
         to_end = average / 2
     return (sampled + to_start + to_end) / sampled
+
+
+@kernel
+def fill_offsets(series: npt.NDArray[np.integer], times: Int64s, offsets: Int64s) -> int:
+    """Fill the first row of each series, and return the first row out of order, or -1."""
+    count = len(offsets) - 1
+    at = 0
+    for row in range(len(series)):
+        code = series[row]
+        if code < 0 or code >= count:
+            return row
+        if row > 0 and (code < series[row - 1] or (code == series[row - 1] and times[row] <= times[row - 1])):
+            return row
+        while at < code:
+            at += 1
+            offsets[at] = row
+    while at < count:
+        at += 1
+        offsets[at] = len(series)
+    return -1

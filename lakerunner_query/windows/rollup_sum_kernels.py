@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakerunner_query.windows.edges import PRESENT, UNSURE, Windows
-from lakerunner_query.windows.functions import Function
+from lakerunner_query.windows.functions import PRESENT, UNSURE, Function, Windows
 from lakerunner_query.windows.sums_kernels import add
 from resources.arrays import Doubles, Int8s, Int64s
 from resources.kernel import Integer, kernel, scanner
