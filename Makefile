@@ -10,7 +10,7 @@ SYNC   := $(BIN)/uv pip sync --quiet --python $(BIN)/python requirements.lock
 BENCHES := decode_logs ingest latency chaos fire
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test test-fast lint format lock bench clean
+.PHONY: help setup demo up down test test-fast explore lint format lock bench clean
 
 help: ## list the tasks
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,10 +39,13 @@ down: setup ## stop the local stack
 	@$(BIN)/lakerunner down
 
 test: setup ## run every test (real PostgreSQL, Kafka, Spark and HTTP)
-	@$(BIN)/python -m tests.halves
+	@$(BIN)/python -m tests.lanes
 
 test-fast: setup ## run the tests that need no service
 	@$(BIN)/python -m pytest -m "not integration and not slow"
+
+explore: setup ## let property tests look for new counterexamples (ROUNDS=5, SEED=7)
+	@$(BIN)/python -m tests.explore
 
 lint: setup ## style, types, import contracts, SQL
 	@$(BIN)/ruff format --check .

@@ -15,8 +15,9 @@ from migrations.runner import apply
 from resources.index.postgres import PostgresIndex
 from tests.support.corpora import CORPORA
 
-hypothesis.settings.register_profile("unhurried", deadline=None)  # machines differ, answers do not
-hypothesis.settings.load_profile("unhurried")
+hypothesis.settings.register_profile("same", deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile("explore", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("same")  # no deadline: machines differ, answers do not
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,97 @@
+"""Runs every test in three lanes side by side: whole stacks, single services, and computing.
+
+`make test` runs this; arguments go to pytest. Tests of stacks and services mostly wait, so that one lane
+alone leaves the processor idle. The first lane prints as it goes, the others when it is done; the last line
+adds all of them up.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parent
+WITH_SERVICES = {"acceptance": ("acceptance",), "integration": ("integration",)}
+WORD = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|warnings?|deselected)")
+SUMMARY = re.compile(
+    r"^=+ (.*\d+ (?:passed|failed|error|skipped|deselected).*) in [\d.]+s.*=+$", re.MULTILINE
+)
+
+
+def lanes() -> dict[str, tuple[str, ...]]:
+    """The folders of each lane; every folder with tests is in exactly one."""
+    elsewhere = {folder for folders in WITH_SERVICES.values() for folder in folders}
+    computing = [
+        folder.name
+        for folder in sorted(ROOT.iterdir())
+        if folder.is_dir() and folder.name not in elsewhere and any(folder.rglob("test_*.py"))
+    ]
+    return {**WITH_SERVICES, "computing": tuple(computing)}
+
+
+def main() -> int:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="lakerunner-tests-") as scratch:
+        logs = {name: Path(scratch) / f"{name}.log" for name in lanes()}
+        running = {
+            name: _start(folders, Path(scratch) / name, logs[name]) for name, folders in lanes().items()
+        }
+        print(f"lanes: {', '.join(running)}; the first is shown now, the others afterwards", flush=True)
+        try:
+            codes = [_finish(running[name], logs[name], name) for name in running]
+        finally:
+            for process in running.values():
+                process.kill()
+        texts = [log.read_text(errors="replace") for log in logs.values()]
+    print(together(texts, time.monotonic() - began), flush=True)
+    return max(abs(code) for code in codes)
+
+
+def together(texts: list[str], seconds: float) -> str:
+    """What failed, and the sum of all summaries, in pytest's words.
+
+    >>> together(["FAILED a.py::b - no\\n== 1 failed, 2 passed in 3.00s ==", "== 4 passed in 5.00s =="], 6)
+    'FAILED a.py::b - no\\n==== 1 failed, 6 passed in 6.00s ===='
+    """
+    counts: Counter[str] = Counter()
+    for text in texts:
+        found = SUMMARY.findall(text)
+        for number, word in WORD.findall(found[-1] if found else ""):
+            counts[word.rstrip("s") if word.startswith("error") else word] += int(number)
+    failed = [line for text in texts for line in text.splitlines() if re.match(r"(FAILED|ERROR) \S+::", line)]
+    words = [f"{counts[w]} {w}" for w in ("failed", "passed", "skipped", "error", "deselected") if counts[w]]
+    return "\n".join([*failed, f"==== {', '.join(words)} in {seconds:.2f}s ===="])
+
+
+def _start(folders: tuple[str, ...], basetemp: Path, log: Path) -> subprocess.Popen[bytes]:
+    basetemp.mkdir()
+    command = [sys.executable, "-m", "pytest", f"--basetemp={basetemp}/t", "-p", "no:cacheprovider"]
+    paths = [str(ROOT / folder) for folder in folders]
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            [*command, "--durations=25", *sys.argv[1:], *paths], stdout=output, stderr=subprocess.STDOUT
+        )
+
+
+def _finish(process: subprocess.Popen[bytes], log: Path, name: str) -> int:
+    """Show the lane's output until it ends."""
+    print(f"---- {name}", flush=True)
+    with log.open("rb") as output:
+        while True:
+            ended = process.poll() is not None
+            if chunk := output.read():
+                sys.stdout.buffer.write(chunk)
+                sys.stdout.buffer.flush()
+            elif ended:
+                return process.returncode
+            else:
+                time.sleep(0.5)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
