@@ -7,16 +7,27 @@ their inner bytes, once per distinct value.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_assets.decode import json_text
-from lakerunner_assets.decode.distinct import distinct
-from lakerunner_assets.decode.fields import ARRAY, BOOL, BYTES, DOUBLE, INT, KVLIST, STRING, Spans, Values
-from lakerunner_assets.decode.json_text import rendered
+from lakerunner_assets.decode.any_value_kernels import _GROWTH, render, splice
+from lakerunner_assets.decode.errors import TooLargeError, raise_fault
+from lakerunner_assets.decode.field_kernels import (
+    ARRAY,
+    BOOL,
+    BYTES,
+    DOUBLE,
+    INT,
+    KVLIST,
+    STRING,
+    Spans,
+    Values,
+)
+from lakerunner_assets.decode.slice_kernels import distinct
 from lakerunner_assets.decode.text import repaired, strings
 from resources.arrays import Bytes, Int32s, Int64s
 
@@ -67,5 +78,37 @@ def take_values(values: Values, rows: Int64s) -> Values:
 
 
 def double_text(number: float) -> str:
-    """As in JSON, without the quotes that JSON needs around not-a-number and infinities."""
-    return json_text.double_text(number).strip('"')
+    """Return the JSON form of a double without the quotes around not-a-number and infinities."""
+    return json_double(number).strip('"')
+
+
+def rendered(data: Bytes, kind: int, spans: Spans) -> pa.StringArray:
+    """The text of arrays, maps or bytes; UTF-8 is not yet checked."""
+    total, count = int(spans.length.sum(dtype=np.int64)), len(spans.start)
+    text = np.empty(_GROWTH * total + 4 * count, np.uint8)
+    offsets = np.zeros(count + 1, np.int64)
+    numbers = np.empty(total // 9 + 1, np.int64)  # a double takes nine bytes or more
+    places = np.empty(len(numbers), np.int64)
+    used, found = render(data, kind, spans, text, offsets, numbers, places)
+    raise_fault(used)
+    if found:
+        words = [json_double(value).encode() for value in numbers[:found].view(np.float64).tolist()]
+        lengths = np.array([len(word) for word in words], np.int64)
+        text, offsets = splice(
+            text[:used], offsets, places[:found], np.frombuffer(b"".join(words), np.uint8), lengths
+        )
+    if offsets[-1] > np.iinfo(np.int32).max:
+        raise TooLargeError(int(spans.start[0]), f"structured values unfold to {offsets[-1]} bytes of text")
+    narrow = offsets.astype(np.int32)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(narrow), pa.py_buffer(text[: narrow[-1]].copy()))
+
+
+def json_double(number: float) -> str:
+    """Shortest JSON form that reads back the same; what JSON lacks is a string, as in protobuf's JSON.
+
+    >>> json_double(1.0), json_double(float("nan")), json_double(float("-inf"))
+    ('1.0', '"NaN"', '"-Infinity"')
+    """
+    if math.isfinite(number):
+        return repr(number)
+    return '"NaN"' if math.isnan(number) else '"Infinity"' if number > 0 else '"-Infinity"'

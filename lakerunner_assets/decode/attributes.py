@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_assets.decode.any_value import rendered_values, take_values, texts
-from lakerunner_assets.decode.distinct import distinct, take_spans
-from lakerunner_assets.decode.fields import (
+from lakerunner_assets.decode.field_kernels import (
     ARRAY,
     BOOL,
     BYTES,
@@ -29,11 +28,12 @@ from lakerunner_assets.decode.fields import (
     Attributes,
     Spans,
     Values,
+    picked,
 )
 from lakerunner_assets.decode.naming import MAX_COLUMNS, Attribute
+from lakerunner_assets.decode.slice_kernels import distinct, group_by_code, take_spans
 from lakerunner_assets.decode.text import column_at, scatter, scatter_codes, strings
 from resources.arrays import Bytes, Int32s, Int64s
-from resources.kernel import Integer, kernel
 from resources.lake.streams import Labels, canonical, labels_to_text, stream_id
 
 REPEATED = "repeated_attribute_keys"
@@ -96,38 +96,6 @@ def _most_frequent(used: Int64s, counts: Int64s, limit: int, keys: Spans, data: 
         return -int(counts[code]), whole[start : start + length], code % _KINDS
 
     return np.array(sorted(sorted(used.tolist(), key=rank)[:limit]), np.int64)
-
-
-@kernel
-def group_by_code(codes: Int32s, counts: Int64s) -> tuple[Int64s, Int64s]:
-    """Indices ordered by code, stable, and where each code's run starts (counting sort)."""
-    bounds = np.zeros(len(counts) + 1, np.int64)
-    for code in range(len(counts)):
-        bounds[code + 1] = bounds[code] + counts[code]
-    following = bounds[:-1].copy()
-    order = np.empty(len(codes), np.int64)
-    for index in range(len(codes)):
-        code = codes[index]
-        order[following[code]] = index
-        following[code] += 1
-    return order, bounds
-
-
-@kernel
-def picked(attributes: Attributes, chosen: Int64s) -> tuple[Int64s, Values, Integer]:
-    """Owners and values of the chosen, which ascend, and how many have the owner of the one before."""
-    count = len(chosen)
-    owners = np.empty(count, np.int64)
-    values = Values(np.empty(count, np.uint8), np.empty(count, np.int64), np.empty(count, np.int32))
-    repeated = 0
-    for row in range(count):
-        index = chosen[row]
-        owners[row] = attributes.owner[index]
-        values.kind[row] = attributes.values.kind[index]
-        values.value[row] = attributes.values.value[index]
-        values.length[row] = attributes.values.length[index]
-        repeated += row > 0 and owners[row] == owners[row - 1]
-    return owners, values, repeated
 
 
 def _column(

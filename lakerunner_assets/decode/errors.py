@@ -6,6 +6,8 @@ object: the byte offset in the decompressed payload. Callers decide by type, nev
 
 from __future__ import annotations
 
+import numpy as np
+
 
 class DecodeError(ValueError):
     """A raw object cannot be decoded; `offset` is where in the (decompressed) payload."""
@@ -29,3 +31,54 @@ class EmptyObjectError(MalformedError):
 
 class TooLargeError(DecodeError):
     """Decompressed size passes the bound; `offset` is the bound."""
+
+
+WIRE_REASONS = (
+    "field is cut short",
+    "varint longer than 10 bytes",
+    "length runs past the end of its message",
+    "field number 0 or above the limit",
+    "unknown wire type",
+    "group without matching end",
+    "value nested deeper than 100 levels",
+)
+
+
+def raise_fault(position: int | np.int64, base: int = 0) -> None:
+    """Turn a negative position into the error it stands for; `base` is where the scanned bytes start."""
+    if position < 0:
+        offset, reason = divmod(-position - 1, 16)
+        raise MalformedError(int(base + offset), WIRE_REASONS[int(reason)])
+
+
+JSON_REASONS = (
+    "the text ends in the middle of a value",
+    "expected a name in double quotes",
+    "expected ':' behind a name",
+    "expected ',' or the end of the list or object",
+    "the value is of a type that its field cannot have",
+    "control character in a string",
+    "unknown escape in a string",
+    "not a number as JSON writes it",
+    "number out of the range of its field",
+    "id is not an even number of hexadecimal digits",
+    "not base64",
+    "no such name in this enumeration",
+    "nested deeper than 100 levels",
+    "expected a value",
+    "object of another signal",
+    "expected an object",
+    "text behind the object",
+    "record longer than 64 MiB",
+    "dotted keys of the record unfold to sixteen times its size",
+)
+
+
+def fault_of(position: int) -> tuple[int, int]:
+    """Offset and reason of a negative position."""
+    return divmod(-position - 1, 32)
+
+
+def error_of(position: int, base: int) -> MalformedError:
+    offset, reason = fault_of(position)
+    return MalformedError(base + offset, JSON_REASONS[reason])

@@ -9,19 +9,13 @@ field.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from resources.arrays import Bytes, Int32s, Int64s
-from resources.kernel import kernel
+from lakerunner_assets.decode.log_line_kernels import _PACKED_WORDS, levels_of_lines
+from resources.arrays import Int32s
 
 NAMES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 DETECTED = ("trace", "debug", "info", "warn", "error", "fatal", "critical", "unknown")
-_TRACE, _DEBUG, _INFO, _WARN, _ERROR, _FATAL, _CRITICAL, _UNKNOWN = range(8)
-_WORDS = ("trace", "debug", "fatal", "critical", "error", "err", "warning", "warn", "info")
-"""Loki's order of precedence: when a line has several, the first of these wins."""
-_LEVEL_OF_WORD = (_TRACE, _DEBUG, _FATAL, _CRITICAL, _ERROR, _ERROR, _WARN, _WARN, _INFO)
-_PACKED_WORDS = np.array([int.from_bytes(word.encode(), "big") for word in _WORDS], np.uint64)
 
 _ALIASES = {
     "TRC": "TRACE", "DBG": "DEBUG", "INF": "INFO", "INFORMATION": "INFO", "INFORMATIONAL": "INFO",
@@ -64,32 +58,3 @@ def detected_levels(level: pa.DictionaryArray, message: pa.StringArray) -> pa.Di
         text = np.frombuffer(message.buffers()[2] or b"", np.uint8)
         levels_of_lines(offsets, text, unknown, _PACKED_WORDS, codes)
     return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(DETECTED))
-
-
-@kernel
-def levels_of_lines(
-    offsets: Int32s, text: Bytes, rows: Int64s, words: npt.NDArray[np.uint64], codes: Int32s
-) -> None:
-    """The most telling level word of each line, standing alone (`error`, not `errors`), in any case."""
-    for row in rows:
-        best = len(words)
-        packed = np.uint64(0)
-        size = 0
-        end = offsets[row + 1]
-        for position in range(offsets[row], end + 1):
-            byte = np.uint8(32) if position == end else text[position]
-            if (byte | 32) - 97 < 26 and byte >= 65:
-                packed = (packed << np.uint64(8)) | np.uint64(byte | 32)
-                size += 1
-                continue
-            if 48 <= byte <= 57 or byte == 95:
-                size += 100  # a digit or underscore makes it another word
-                continue
-            if 3 <= size <= 8:
-                for rank in range(best):
-                    if words[rank] == packed:
-                        best = rank
-                        break
-            packed = np.uint64(0)
-            size = 0
-        codes[row] = _LEVEL_OF_WORD[best] if best < len(words) else _UNKNOWN

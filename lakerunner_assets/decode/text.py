@@ -12,57 +12,15 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakerunner_assets.decode.copying import copy_bytes, fetch_ahead
-from lakerunner_assets.decode.distinct import AHEAD, code_slices, take_spans
-from lakerunner_assets.decode.fields import Spans
+from lakerunner_assets.decode.field_kernels import Spans
+from lakerunner_assets.decode.slice_kernels import code_slices, gather, take_spans
 from resources.arrays import Bytes, Int32s, Int64s
-from resources.kernel import kernel, scanner
 
 REPAIRED = "invalid_utf8"
 _SAMPLE = 1024
 _MAX_DICTIONARY = 1 << 14
-
-
-@kernel
-def gather(data: Bytes, spans: Spans, rows: Int64s, row_count: int) -> tuple[Int32s, Bytes, Bytes, bool]:
-    """Offsets, bytes, validity bits, 'is pure ASCII' of an array: `spans` at `rows`, null elsewhere."""
-    offsets = np.empty(row_count + 1, np.int32)
-    text = np.empty(spans.length.sum(), np.uint8)
-    valid = np.zeros((row_count + 7) // 8, np.uint8)
-    gather_into(data, spans.start, spans.length, rows, offsets, text, valid)
-    return offsets, text, valid, is_ascii(text)
-
-
-@scanner
-def gather_into(
-    data: Bytes, starts: Int64s, lengths: Int32s, rows: Int64s, offsets: Int32s, text: Bytes, valid: Bytes
-) -> None:
-    row = np.int64(0)
-    used = np.int64(0)
-    for index in range(len(rows)):
-        target = rows[index]
-        while row <= target:
-            offsets[row] = used
-            row += 1
-        valid[target >> 3] |= np.uint8(1 << (target & 7))
-        if index + AHEAD < len(rows):
-            fetch_ahead(data, starts[index + AHEAD])
-            fetch_ahead(data, starts[index + AHEAD] + 64)
-        length = np.int64(lengths[index])
-        copy_bytes(text, used, data, starts[index], length)
-        used += length
-    while row < len(offsets):
-        offsets[row] = used
-        row += 1
-
-
-@kernel
-def is_ascii(text: Bytes) -> bool:
-    seen = np.uint8(0)
-    for byte in text:
-        seen |= byte
-    return bool(seen < 128)
 
 
 def strings(data: Bytes, spans: Spans, notes: Counter[str]) -> pa.StringArray:
@@ -132,3 +90,25 @@ def _repeats(data: Bytes, spans: Spans) -> bool:
     sample = min(len(spans.start), _SAMPLE)
     codes, _ = code_slices(data, Spans(spans.start[:sample], spans.length[:sample]), max(4, sample // 4))
     return len(codes) > 0
+
+
+def string_buffers(array: pa.StringArray) -> tuple[Int32s, Bytes]:
+    """Offsets and bytes of a string array without nulls."""
+    _, offsets, text = array.buffers()
+    if len(array) == 0:
+        return np.zeros(1, np.int32), np.frombuffer(b"", np.uint8)
+    bounds = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
+    return bounds, np.frombuffer(text or b"", np.uint8)
+
+
+def doubles(data: Bytes, spans: Spans) -> npt.NDArray[np.float64]:
+    """Read JSON numbers as doubles, correctly rounded; what is too large for a double is infinite.
+
+    Arrow reads them all at once; where it sees no double in a text, because it is too large or too small,
+    Python's reader decides.
+    """
+    texts = strings(data, spans, Counter())
+    try:
+        return np.asarray(pc.cast(texts, pa.float64()), np.float64)
+    except pa.ArrowInvalid:
+        return np.array([float(text) for text in texts.to_pylist()])

@@ -23,12 +23,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_assets.decode import json_text
-from lakerunner_assets.decode.attributes import group_by_code
+from lakerunner_assets.decode.any_value import json_double
 from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.foreign.mapping import Key, valid
 from lakerunner_assets.decode.foreign.times import TIME
 from lakerunner_assets.decode.naming import MAX_COLUMNS
+from lakerunner_assets.decode.slice_kernels import group_by_code
 from lakerunner_assets.decode.text import repaired
 
 # << JSON text of Arrow lists as the other decoders write arrays: compact, bytes base64, NaN in quotes.
@@ -94,7 +94,7 @@ def _text(value: object) -> str:
         members = (f"{_quoted(str(key))}:{_text(member)}" for key, member in value.items())
         return f"{{{','.join(members)}}}"
     if isinstance(value, float):
-        return json_text.double_text(value)
+        return json_double(value)
     if isinstance(value, bytes):
         return f'"{base64.b64encode(value).decode()}"'
     if value is None or isinstance(value, bool | int):

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakerunner_assets.decode.dispatch import Decoded, Decoder, Request
 from lakerunner_assets.decode.errors import MalformedError, TooLargeError
-from lakerunner_assets.decode.fields import Spans
+from lakerunner_assets.decode.field_kernels import Spans
 from lakerunner_assets.decode.foreign import csv_kernels as kernel
 from lakerunner_assets.decode.foreign.mapping import ROLES_OF_SIGNAL, OwnNames, comparable, resolve, valid
 from lakerunner_assets.decode.foreign.numbers import read_numbers

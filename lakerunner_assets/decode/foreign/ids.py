@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_assets.decode.fields import Spans, copy_ids
-from lakerunner_assets.decode.fingerprint import string_buffers
+from lakerunner_assets.decode.field_kernels import Spans, copy_ids
 from lakerunner_assets.decode.foreign.mapping import Fields, Mask, valid
+from lakerunner_assets.decode.text import string_buffers
 from resources.arrays import Bytes, Int32s
 from resources.kernel import Integer, kernel
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lakerunner_assets.decode.attributes import stream_columns
 from lakerunner_assets.decode.dispatch import Decoded, Place
-from lakerunner_assets.decode.fields import KINDS
+from lakerunner_assets.decode.field_kernels import KINDS
 from lakerunner_assets.decode.fingerprint import fingerprints
 from lakerunner_assets.decode.foreign.attributes import record_attributes
 from lakerunner_assets.decode.foreign.ids import role_ids

@@ -9,8 +9,7 @@ from lakerunner_assets.decode.dispatch import Decoded, Decoder, Place, Request
 from lakerunner_assets.decode.foreign.log_rows import log_table
 from lakerunner_assets.decode.foreign.metric_rows import metric_table
 from lakerunner_assets.decode.foreign.span_rows import span_table
-from lakerunner_assets.decode.json.lines import RawRows, scan_lines
-from lakerunner_assets.decode.json.windows import line_windows
+from lakerunner_assets.decode.json.lines import RawRows, line_windows, scan_lines
 from lakerunner_assets.decode.payload import Payload
 from resources.lake.layout import Signal
 from resources.lake.options import DecodeOptions

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_assets.decode.fingerprint import string_buffers
 from lakerunner_assets.decode.foreign.mapping import Fields, Mask, valid
 from lakerunner_assets.decode.foreign.time_kernels import (
     ABSENT,
@@ -23,6 +22,7 @@ from lakerunner_assets.decode.foreign.time_kernels import (
     States,
     parse_times,
 )
+from lakerunner_assets.decode.text import string_buffers
 from resources.arrays import Int64s
 
 TIME = "time"

@@ -11,6 +11,7 @@ of the foreign decoders.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,23 +19,26 @@ import pyarrow as pa
 
 from lakerunner_assets.decode.any_value import take_values
 from lakerunner_assets.decode.attributes import attribute_columns
-from lakerunner_assets.decode.distinct import distinct, take_spans
-from lakerunner_assets.decode.fields import ATTRIBUTE_WIDTH, VALUE, Attributes, Matrix, attributes_of
-from lakerunner_assets.decode.json import numbers as late
-from lakerunner_assets.decode.json import scan_lines as scanning
-from lakerunner_assets.decode.json.generic import WIDE
-from lakerunner_assets.decode.json.paths import no_paths
-from lakerunner_assets.decode.json.record import FRAME_WIDTH, LEAVES, ROOM_USED, ROWS
-from lakerunner_assets.decode.json.tokens import (
-    FIXES,
-    MAX_DEPTH,
-    NO_ROOM,
-    SURROGATES,
-    error_of,
-    fault_of,
+from lakerunner_assets.decode.errors import MalformedError, TooLargeError, error_of, fault_of
+from lakerunner_assets.decode.field_kernels import (
+    ATTRIBUTE_WIDTH,
+    VALUE,
+    Attributes,
+    Matrix,
+    attributes_of,
+    spans_of,
 )
-from lakerunner_assets.decode.json.windows import line_windows
+from lakerunner_assets.decode.json import lines_kernels as scanning
+from lakerunner_assets.decode.json import value_kernels as late
+from lakerunner_assets.decode.json.lines_kernels import MAX_LINE_BYTES, last_cut
+from lakerunner_assets.decode.json.list_kernels import WIDE
+from lakerunner_assets.decode.json.record_kernels import FRAME_WIDTH, LEAVES, ROOM_USED, ROWS, no_paths
+from lakerunner_assets.decode.json.token_kernels import FIXES, MAX_DEPTH, NO_ROOM, SURROGATES
 from lakerunner_assets.decode.naming import MAX_COLUMNS
+from lakerunner_assets.decode.otlp.framing import Slice
+from lakerunner_assets.decode.payload import Payload
+from lakerunner_assets.decode.slice_kernels import distinct, take_spans
+from lakerunner_assets.decode.text import doubles
 from resources.arrays import Bytes, Int64s
 
 
@@ -142,7 +146,72 @@ def _scanned(window: bytes, base: int) -> _Scanned:
 
 def _patch(data: Bytes, leaves: Matrix, fixes: Matrix) -> None:
     """Doubles read late: in lists on the wire, and (targets below 0) values of leaves."""
-    bits = late.doubles(data, fixes).view(np.int64)
+    bits = doubles(data, spans_of(fixes, late.START)).view(np.int64)
     late.patch(data, fixes, bits)
     own = fixes[:, late.TARGET] < 0
     leaves[-1 - fixes[own, late.TARGET], VALUE] = bits[own]
+
+
+SPACE = b" \t\r\n"
+
+
+def line_windows(payload: Payload, slice_bytes: int) -> Iterator[Slice]:
+    """Windows of about `slice_bytes` that hold whole records: lines, or elements of top-level lists."""
+    head = payload.head()
+    start = len(head) - len(head.removeprefix(b"\xef\xbb\xbf").lstrip(SPACE))
+    return (_list_windows if head[start : start + 1] == b"[" else _whole_lines)(payload, start, slice_bytes)
+
+
+def _whole_lines(payload: Payload, start: int, slice_bytes: int) -> Iterator[Slice]:
+    length = slice_bytes
+    while start < payload.size:
+        data = payload.read(start, length)
+        last = start + len(data) == payload.size
+        size = len(data) if last else data.rfind(b"\n") + 1
+        if size == 0 and length <= MAX_LINE_BYTES:
+            length = min(2 * length, MAX_LINE_BYTES + 1)
+            continue
+        size = size or len(data)
+        # a line that is no object may begin with the bracket that says "list" in front of a window
+        yield Slice(start - 1, b"\n" + data[:size]) if data[:1] == b"[" else Slice(start, data[:size])
+        start += size
+        if not last and size == len(data) and not data.endswith(b"\n"):
+            start = _behind_line(payload, start, slice_bytes)
+        length = slice_bytes
+
+
+def _behind_line(payload: Payload, start: int, slice_bytes: int) -> int:
+    """Skip the rest of a line that is too long: its beginning was handed out, to be rejected."""
+    while start < payload.size:
+        data = payload.read(start, slice_bytes)
+        found = data.find(b"\n")
+        if found >= 0:
+            return start + found + 1
+        start += len(data)
+    return start
+
+
+def _list_windows(payload: Payload, start: int, slice_bytes: int) -> Iterator[Slice]:
+    """Each window is a list of its own: its first bracket is put in front where the payload has none."""
+    length, opened = slice_bytes, False
+    while start < payload.size:
+        data = payload.read(start, length)
+        last = start + len(data) == payload.size
+        if not opened and data[:1] != b"[":
+            space = len(data) - len(data.lstrip(SPACE))
+            if space == 0:
+                raise MalformedError(start, "expected '[' or the end behind a list of records")
+            start += space
+            continue
+        cut, still_open = len(data), False
+        if not last:
+            ended, inside = last_cut(np.frombuffer(data, np.uint8), opened)
+            cut, still_open = int(ended), bool(inside)
+        if cut == 0:
+            if length > MAX_LINE_BYTES:
+                raise TooLargeError(start, f"one element of more than {MAX_LINE_BYTES} bytes")
+            length = min(2 * length, MAX_LINE_BYTES + slice_bytes)
+            continue
+        before, behind = b"[" if opened else b"", b"]" if still_open else b""
+        yield Slice(start - len(before), before + data[:cut] + behind)
+        start, length, opened = start + cut, slice_bytes, still_open

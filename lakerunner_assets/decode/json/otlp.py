@@ -15,20 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_assets.decode.dispatch import Decoded, Decoder, Request, SliceDecoder
-from lakerunner_assets.decode.errors import DecodeError, MalformedError, TooLargeError
-from lakerunner_assets.decode.fields import Matrix
-from lakerunner_assets.decode.json import numbers as late
-from lakerunner_assets.decode.json.schema import ROOTS
-from lakerunner_assets.decode.json.tokens import (
-    MAX_DEPTH,
-    OTHER_SIGNAL,
-    OUT_OF_RANGE,
-    REASONS,
-    TRUNCATED,
+from lakerunner_assets.decode.errors import (
+    JSON_REASONS,
+    DecodeError,
+    MalformedError,
+    TooLargeError,
     error_of,
     fault_of,
 )
-from lakerunner_assets.decode.json.transcode import (
+from lakerunner_assets.decode.field_kernels import Matrix, spans_of
+from lakerunner_assets.decode.json import value_kernels as late
+from lakerunner_assets.decode.json.schema_kernels import MESSAGES
+from lakerunner_assets.decode.json.token_kernels import MAX_DEPTH, OTHER_SIGNAL, OUT_OF_RANGE, TRUNCATED
+from lakerunner_assets.decode.json.transcode_kernels import (
     AT,
     FIXED,
     FRAME_WIDTH,
@@ -43,6 +42,7 @@ from lakerunner_assets.decode.json.transcode import (
 )
 from lakerunner_assets.decode.otlp.framing import Slice
 from lakerunner_assets.decode.payload import Payload
+from lakerunner_assets.decode.text import doubles
 from resources.arrays import Int64s
 from resources.lake.layout import Signal
 
@@ -225,7 +225,8 @@ class _Reader:
         self._place = int(tally[PLACE])
         if tally[FIXED]:
             fixes = fixes[: tally[FIXED]]
-            late.patch(out, fixes, _finite(late.doubles(data, fixes), fixes, base).view(np.int64))
+            values = doubles(data, spans_of(fixes, late.START))
+            late.patch(out, fixes, _finite(values, fixes, base).view(np.int64))
         if tally[REPLACED]:
             notes[LONE_SURROGATES] += int(tally[REPLACED])
         return int(tally[AT]), out[: tally[USED]].tobytes()
@@ -241,5 +242,12 @@ class _Reader:
 def _finite(values: npt.NDArray[np.float64], fixes: Matrix, base: int) -> npt.NDArray[np.float64]:
     wrong = np.flatnonzero(np.isinf(values))
     if len(wrong):
-        raise MalformedError(base + int(fixes[wrong[0], late.START]), REASONS[OUT_OF_RANGE])
+        raise MalformedError(base + int(fixes[wrong[0], late.START]), JSON_REASONS[OUT_OF_RANGE])
     return values
+
+
+ROOTS = {
+    Signal.LOGS: MESSAGES["LogsRequest"],
+    Signal.METRICS: MESSAGES["MetricsRequest"],
+    Signal.TRACES: MESSAGES["TraceRequest"],
+}

@@ -16,11 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakerunner_assets.decode.errors import MalformedError, TooLargeError
+from lakerunner_assets.decode.errors import MalformedError, TooLargeError, raise_fault
 from lakerunner_assets.decode.payload import Payload
-from lakerunner_assets.decode.wire import raise_fault, read_tag, read_varint, skip_field
-from resources.arrays import Bytes
-from resources.kernel import Integer, scanner
+from lakerunner_assets.decode.wire_kernels import read_tag, read_varint, skip_field, whole_fields
 
 CHILD, RECORD = 10, 18
 """Tags: ResourceLogs in a request; ScopeLogs in a ResourceLogs, and records in a ScopeLogs."""
@@ -65,21 +63,6 @@ def slices(payload: Payload, slice_bytes: int) -> Iterator[Slice]:
         if field.tag == CHILD:
             yield from _cut_group(payload, field, slice_bytes)
         position = field.end
-
-
-@scanner
-def whole_fields(data: Bytes, end: Integer) -> Integer:
-    """Bytes of the fields that lie in `data[:end]` whole; a malformed one ends them."""
-    done: Integer = 0
-    while done < end:
-        tag, position = read_tag(data, done, end)
-        if position < 0:
-            return done
-        position = skip_field(data, position, end, tag)
-        if position < 0:
-            return done
-        done = position
-    return done
 
 
 def _cut_group(payload: Payload, group: Field, slice_bytes: int) -> Iterator[Slice]:

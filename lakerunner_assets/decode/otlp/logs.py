@@ -32,17 +32,19 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode import fields
+from lakerunner_assets.decode import field_kernels as fields
 from lakerunner_assets.decode.any_value import texts
 from lakerunner_assets.decode.attributes import attribute_columns, resource_streams, stream_columns
 from lakerunner_assets.decode.dispatch import Decoded, Place
-from lakerunner_assets.decode.fields import KINDS, Matrix
+from lakerunner_assets.decode.errors import raise_fault
+from lakerunner_assets.decode.field_kernels import KINDS, Matrix
 from lakerunner_assets.decode.fingerprint import fingerprints
 from lakerunner_assets.decode.levels import detected_levels, levels
 from lakerunner_assets.decode.otlp import scan_logs_kernels as scan
-from lakerunner_assets.decode.otlp.groups import Groups, find_groups
+from lakerunner_assets.decode.otlp.groups_kernels import Groups
 from lakerunner_assets.decode.otlp.owners import (
     assemble,
+    find_groups,
     ids,
     nullable,
     owners,
@@ -50,7 +52,6 @@ from lakerunner_assets.decode.otlp.owners import (
     without_empty,
 )
 from lakerunner_assets.decode.text import coded_strings
-from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer
 from resources.lake.columns import (

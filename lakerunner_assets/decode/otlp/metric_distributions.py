@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_assets.decode import fields
-from lakerunner_assets.decode.fields import Matrix, Spans
+from lakerunner_assets.decode import field_kernels as fields
+from lakerunner_assets.decode.errors import raise_fault
+from lakerunner_assets.decode.field_kernels import Matrix, Spans
 from lakerunner_assets.decode.otlp import scan_distributions_kernels as scan
 from lakerunner_assets.decode.otlp.scan_distributions_kernels import Numbers
 from lakerunner_assets.decode.otlp.scan_metrics_kernels import EXPONENTIAL, HISTOGRAM, SUMMARY
 from lakerunner_assets.decode.text import scatter
-from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s
 from resources.lake.columns import (
     CHQ_HIST_BOUNDS,

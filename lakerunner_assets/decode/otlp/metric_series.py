@@ -14,22 +14,27 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode import fields
+from lakerunner_assets.decode import field_kernels as fields
 from lakerunner_assets.decode.any_value import texts
-from lakerunner_assets.decode.copying import copy_bytes
-from lakerunner_assets.decode.distinct import code_slices, distinct
-from lakerunner_assets.decode.fields import OWNER, Attributes, Matrix, Spans, read_key_value
+from lakerunner_assets.decode.errors import raise_fault
+from lakerunner_assets.decode.field_kernels import Attributes, Matrix, Spans
 from lakerunner_assets.decode.metric_naming import naming, unit_name
-from lakerunner_assets.decode.otlp import groups as grouping
+from lakerunner_assets.decode.otlp import groups_kernels as grouping
 from lakerunner_assets.decode.otlp import scan_metrics_kernels as scan
-from lakerunner_assets.decode.otlp.groups import Groups
+from lakerunner_assets.decode.otlp.groups_kernels import Groups
+from lakerunner_assets.decode.otlp.metric_labels import SeriesTable, Side
 from lakerunner_assets.decode.otlp.owners import RESOURCE_TAGS, SCOPE_TAGS, Owned, Owners
-from lakerunner_assets.decode.otlp.scan_metrics_kernels import GAPS, KIND, RUN, RUN_LENGTH, attribute_tag
-from lakerunner_assets.decode.series import SeriesTable, Side
+from lakerunner_assets.decode.otlp.scan_metrics_kernels import (
+    GAPS,
+    KIND,
+    RUN,
+    RUN_LENGTH,
+    join_runs,
+    read_runs,
+)
+from lakerunner_assets.decode.slice_kernels import code_slices, distinct
 from lakerunner_assets.decode.text import coded_strings, strings
-from lakerunner_assets.decode.wire import raise_fault, read_length, read_tag, skip_field
 from resources.arrays import Bytes, Int64s
-from resources.kernel import Integer, scanner
 from resources.lake.columns import CHQ_SERIES, CHQ_TID
 from resources.lake.options import DecodeOptions
 
@@ -75,53 +80,6 @@ def _whole_runs(data: Bytes, points: Matrix, metric_of_point: Int64s, metrics: M
     joined = np.concatenate((data, np.zeros(int(points[rows, RUN_LENGTH].sum()), np.uint8)))
     join_runs(joined, len(data), rows, metrics[metric_of_point, KIND], points)
     return joined, fields.spans_of(points, RUN)
-
-
-@scanner
-def join_runs(joined: Bytes, used: Integer, rows: Int64s, kinds: Int64s, points: Matrix) -> Integer:
-    """Copy the attribute fields of the points at `rows` to `joined[used:]` and point their runs there."""
-    for row in rows:
-        position: Integer = points[row, RUN]
-        end = position + points[row, RUN_LENGTH]
-        wanted = attribute_tag(kinds[row])
-        start = used
-        while position < end:
-            at = position
-            tag, position = read_tag(joined, position, end)
-            if position < 0:
-                return position
-            position = skip_field(joined, position, end, tag)
-            if position < 0:
-                return position
-            if tag == wanted:
-                copy_bytes(joined, used, joined, at, position - at)
-                used += position - at
-        points[row, RUN] = start
-        points[row, RUN_LENGTH] = used - start
-    return used
-
-
-@scanner
-def read_runs(data: Bytes, runs: Spans, attributes: Matrix) -> Integer:
-    """Fill a row per key-value of every run; a fault or 0."""
-    used: Integer = 0
-    for row in range(len(runs.start)):
-        position: Integer = runs.start[row]
-        end = position + runs.length[row]
-        while position < end:
-            _, position = read_tag(data, position, end)
-            if position < 0:
-                return position
-            length, position = read_length(data, position, end)
-            if position < 0:
-                return position
-            attributes[used, OWNER] = row
-            failed = read_key_value(data, position, position + length, attributes, used)
-            used += 1
-            if failed < 0:
-                return failed
-            position += length
-    return np.int64(0)
 
 
 METRIC_TYPES = {

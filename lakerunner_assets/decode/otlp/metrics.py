@@ -10,28 +10,29 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_assets.decode import fields
+from lakerunner_assets.decode import field_kernels as fields
 from lakerunner_assets.decode.any_value import texts
 from lakerunner_assets.decode.attributes import AttributeColumns, attribute_columns, take_columns
 from lakerunner_assets.decode.dispatch import Decoded, Place
-from lakerunner_assets.decode.fields import EMPTY, INT, Matrix, Spans
-from lakerunner_assets.decode.otlp import scan_exemplars_kernels as exemplar_scan
+from lakerunner_assets.decode.errors import raise_fault
+from lakerunner_assets.decode.field_kernels import EMPTY, INT, Matrix, Spans
 from lakerunner_assets.decode.otlp import scan_metrics_kernels as scan
-from lakerunner_assets.decode.otlp.groups import Groups, count_attributes, find_groups, row_of
+from lakerunner_assets.decode.otlp.groups_kernels import Groups, count_attributes
 from lakerunner_assets.decode.otlp.metric_distributions import distribution_columns
 from lakerunner_assets.decode.otlp.metric_series import METRIC_TYPES, Runs, attribute_runs, identity_columns
 from lakerunner_assets.decode.otlp.owners import (
     FlatColumn,
     assemble,
+    find_groups,
     ids,
     nullable,
     owners,
+    row_of,
     time_in_range,
     without_empty,
 )
 from lakerunner_assets.decode.otlp.scan_metrics_kernels import EXEMPLARS
 from lakerunner_assets.decode.text import coded_strings, strings
-from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s
 from resources.lake.columns import (
     CHQ_EXEMPLARS,
@@ -178,27 +179,27 @@ def exemplar_column(
     if total == 0:
         return None
     places = Spans(np.zeros(total, np.int64), np.zeros(total, np.int32))
-    raise_fault(exemplar_scan.find_exemplars(data, spans, metric_of_point, metrics, points, places))
-    size, failed = count_attributes(data, places, exemplar_scan.ATTRIBUTE_TAG)
+    raise_fault(scan.find_exemplars(data, spans, metric_of_point, metrics, points, places))
+    size, failed = count_attributes(data, places, scan.EXEMPLAR_ATTRIBUTE_TAG)
     raise_fault(failed)
-    rows = fields.matrix(total, exemplar_scan.EXEMPLAR_WIDTH)
+    rows = fields.matrix(total, scan.EXEMPLAR_WIDTH)
     attributes = fields.matrix(int(size), fields.ATTRIBUTE_WIDTH)
-    raise_fault(exemplar_scan.read_exemplars(data, places, rows, attributes))
+    raise_fault(scan.read_exemplars(data, places, rows, attributes))
     offsets = np.concatenate(([0], np.cumsum(per_point))).astype(np.int32)
     bounds = pa.array(offsets, mask=np.concatenate((per_point == 0, [False])))
     return pa.ListArray.from_arrays(bounds, _exemplars(data, rows, attributes, notes))
 
 
 def _exemplars(data: Bytes, rows: Matrix, attributes: Matrix, notes: Counter[str]) -> pa.StructArray:
-    sent = fields.column(rows, exemplar_scan.TIME)
-    bits, kind = fields.column(rows, exemplar_scan.VALUE), rows[:, exemplar_scan.VALUE_KIND]
+    sent = fields.column(rows, scan.EXEMPLAR_TIME)
+    bits, kind = fields.column(rows, scan.EXEMPLAR_VALUE), rows[:, scan.EXEMPLAR_VALUE_KIND]
     doubles, _ = as_doubles(bits, kind == INT)
     columns = {
         "tsns": nullable(time_in_range(sent, notes), sent == 0),
         "value": nullable(doubles.view(np.float64), kind == EMPTY),
         "value_int": nullable(bits, kind != INT),
-        "trace_id": ids(data, fields.spans_of(rows, exemplar_scan.TRACE_ID), 16, "invalid_trace_id", notes),
-        "span_id": ids(data, fields.spans_of(rows, exemplar_scan.SPAN_ID), 8, "invalid_span_id", notes),
+        "trace_id": ids(data, fields.spans_of(rows, scan.EXEMPLAR_TRACE_ID), 16, "invalid_trace_id", notes),
+        "span_id": ids(data, fields.spans_of(rows, scan.EXEMPLAR_SPAN_ID), 8, "invalid_span_id", notes),
         "attributes": text_map(data, attributes, len(rows), notes),
     }
     return pa.StructArray.from_arrays(list(columns.values()), list(columns))

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode import fields
+from lakerunner_assets.decode import field_kernels as fields
 from lakerunner_assets.decode.attributes import AttributeColumns, attribute_columns, take_columns
-from lakerunner_assets.decode.distinct import distinct
-from lakerunner_assets.decode.fields import Matrix, Spans
+from lakerunner_assets.decode.errors import MalformedError, TooLargeError, raise_fault
+from lakerunner_assets.decode.field_kernels import Matrix, Spans, matrix
 from lakerunner_assets.decode.naming import Attribute, assign
-from lakerunner_assets.decode.otlp import groups as grouping
-from lakerunner_assets.decode.otlp.groups import Groups, row_of
+from lakerunner_assets.decode.otlp import groups_kernels as grouping
+from lakerunner_assets.decode.otlp.groups_kernels import GROUP_WIDTH, MAX_SLICE_BYTES, Groups, walk
+from lakerunner_assets.decode.slice_kernels import distinct
 from lakerunner_assets.decode.text import coded_strings
-from lakerunner_assets.decode.wire import raise_fault
-from resources.arrays import Bytes, Int64s
+from resources.arrays import Bytes, Int32s, Int64s
 from resources.lake.columns import CHQ_RESOURCE_DROPPED_ATTRIBUTES, CHQ_SCOPE_DROPPED_ATTRIBUTES
 from resources.lake.segment_file import OVERFLOW_COLUMNS
 
@@ -151,3 +151,32 @@ def _owned(
     raise_fault(fields.fill_owned(data, messages, tags, rows, attributes))
     columns = attribute_columns(data, fields.attributes_of(attributes), len(rows), scope, notes)
     return Owned(rows, columns, codes.astype(np.int64), row_of(codes, group_of_row))
+
+
+def find_groups(data: Bytes, start: int, end: int) -> Groups:
+    """The groups of the request in `data[start:end]`."""
+    if not 0 <= start <= end <= len(data):
+        raise MalformedError(start, f"slice [{start}, {end}) does not lie in {len(data)} bytes")
+    if end - start > MAX_SLICE_BYTES:
+        raise TooLargeError(start, f"one message of {end - start} bytes: the limit is {MAX_SLICE_BYTES}")
+    counts = np.zeros(3, np.int64)
+    nowhere = Groups(matrix(0, GROUP_WIDTH), matrix(0, GROUP_WIDTH), _spans(0), np.zeros(0, np.int64))
+    raise_fault(walk(data, start, end, counts, nowhere, False))
+    resources, scopes, records = counts.tolist()
+    groups = Groups(
+        matrix(resources, GROUP_WIDTH),
+        matrix(scopes, GROUP_WIDTH),
+        _spans(records),
+        np.zeros(records, np.int64),
+    )
+    raise_fault(walk(data, start, end, np.zeros(3, np.int64), groups, True))
+    return groups
+
+
+def _spans(rows: int) -> Spans:
+    return Spans(np.zeros(rows, np.int64), np.zeros(rows, np.int32))
+
+
+def row_of(codes: Int32s | Int64s, rows: Int32s | Int64s) -> Int64s:
+    """`codes[rows]`, also when both are empty."""
+    return codes[rows].astype(np.int64) if len(rows) else np.zeros(0, np.int64)

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakerunner_assets.decode.fields import Matrix, Spans
+from lakerunner_assets.decode.field_kernels import Matrix, Spans
 from lakerunner_assets.decode.otlp.scan_metrics_kernels import EXPONENTIAL, HISTOGRAM, KIND
-from lakerunner_assets.decode.wire import (
+from lakerunner_assets.decode.wire_kernels import (
     TRUNCATED,
     fault,
     read_fixed,

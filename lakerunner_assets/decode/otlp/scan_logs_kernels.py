@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_assets.decode.fields import (
+from lakerunner_assets.decode.field_kernels import (
     ATTRIBUTE_WIDTH,
     OWNER,
     Matrix,
@@ -12,7 +12,7 @@ from lakerunner_assets.decode.fields import (
     read_any_value,
     read_key_value,
 )
-from lakerunner_assets.decode.wire import read_fixed, read_length, read_tag, read_varint, skip_field
+from lakerunner_assets.decode.wire_kernels import read_fixed, read_length, read_tag, read_varint, skip_field
 from resources.arrays import Bytes
 from resources.kernel import Integer, scanner
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_assets.decode.fields import DOUBLE, INT, Matrix, Spans
-from lakerunner_assets.decode.wire import read_fixed, read_length, read_tag, read_varint, skip_field
+from lakerunner_assets.decode.field_kernels import DOUBLE, INT, OWNER, Matrix, Spans, read_key_value
+from lakerunner_assets.decode.memory_kernels import copy_bytes
+from lakerunner_assets.decode.wire_kernels import read_fixed, read_length, read_tag, read_varint, skip_field
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
@@ -217,3 +218,131 @@ def read_point(
     if run_end >= 0:
         points[row, RUN_LENGTH] = run_end - points[row, RUN]
     return position
+
+
+@scanner
+def join_runs(joined: Bytes, used: Integer, rows: Int64s, kinds: Int64s, points: Matrix) -> Integer:
+    """Copy the attribute fields of the points at `rows` to `joined[used:]` and point their runs there."""
+    for row in rows:
+        position: Integer = points[row, RUN]
+        end = position + points[row, RUN_LENGTH]
+        wanted = attribute_tag(kinds[row])
+        start = used
+        while position < end:
+            at = position
+            tag, position = read_tag(joined, position, end)
+            if position < 0:
+                return position
+            position = skip_field(joined, position, end, tag)
+            if position < 0:
+                return position
+            if tag == wanted:
+                copy_bytes(joined, used, joined, at, position - at)
+                used += position - at
+        points[row, RUN] = start
+        points[row, RUN_LENGTH] = used - start
+    return used
+
+
+@scanner
+def read_runs(data: Bytes, runs: Spans, attributes: Matrix) -> Integer:
+    """Fill a row per key-value of every run; a fault or 0."""
+    used: Integer = 0
+    for row in range(len(runs.start)):
+        position: Integer = runs.start[row]
+        end = position + runs.length[row]
+        while position < end:
+            _, position = read_tag(data, position, end)
+            if position < 0:
+                return position
+            length, position = read_length(data, position, end)
+            if position < 0:
+                return position
+            attributes[used, OWNER] = row
+            failed = read_key_value(data, position, position + length, attributes, used)
+            used += 1
+            if failed < 0:
+                return failed
+            position += length
+    return np.int64(0)
+
+
+EXEMPLAR_TIME, EXEMPLAR_VALUE_KIND, EXEMPLAR_VALUE = range(3)
+
+
+EXEMPLAR_SPAN_ID, EXEMPLAR_TRACE_ID = 3, 5  # each a position and a length
+
+
+EXEMPLAR_WIDTH = 7
+
+
+EXEMPLAR_ATTRIBUTE_TAG = 58
+
+
+@scanner
+def find_exemplars(
+    data: Bytes, spans: Spans, metric_of_point: Int64s, metrics: Matrix, points: Matrix, exemplars: Spans
+) -> Integer:
+    """Where the exemplars of all points lie, in their order; `exemplars` has room for exactly all."""
+    used = 0
+    for row in range(len(spans.start)):
+        if points[row, EXEMPLARS] == 0:
+            continue
+        position: Integer = spans.start[row]
+        end = position + spans.length[row]
+        wanted = exemplar_tag(metrics[metric_of_point[row], KIND])
+        while position < end:
+            tag, position = read_tag(data, position, end)
+            if position < 0:
+                return position
+            if tag != wanted:
+                position = skip_field(data, position, end, tag)
+                if position < 0:
+                    return position
+                continue
+            length, position = read_length(data, position, end)
+            if position < 0:
+                return position
+            exemplars.start[used] = position
+            exemplars.length[used] = length
+            used += 1
+            position += length
+    return np.int64(0)
+
+
+@scanner
+def read_exemplars(data: Bytes, spans: Spans, exemplars: Matrix, attributes: Matrix) -> Integer:
+    """Fill a row per Exemplar and per attribute, whose number was counted before; a fault or 0."""
+    used: Integer = 0
+    for row in range(len(spans.start)):
+        position: Integer = spans.start[row]
+        end = position + spans.length[row]
+        while position < end:
+            tag, position = read_tag(data, position, end)
+            if position < 0:
+                return position
+            if tag in (EXEMPLAR_ATTRIBUTE_TAG, 34, 42):
+                length, position = read_length(data, position, end)
+                if position < 0:
+                    return position
+                if tag == EXEMPLAR_ATTRIBUTE_TAG:
+                    attributes[used, OWNER] = row
+                    failed = read_key_value(data, position, position + length, attributes, used)
+                    used += 1
+                    if failed < 0:
+                        return failed
+                else:
+                    field = EXEMPLAR_SPAN_ID if tag == 34 else EXEMPLAR_TRACE_ID
+                    exemplars[row, field] = position
+                    exemplars[row, field + 1] = length
+                position += length
+            elif tag == 17:
+                exemplars[row, EXEMPLAR_TIME], position = read_fixed(data, position, end, 8)
+            elif tag in (25, 49):
+                exemplars[row, EXEMPLAR_VALUE], position = read_fixed(data, position, end, 8)
+                exemplars[row, EXEMPLAR_VALUE_KIND] = DOUBLE if tag == 25 else INT
+            else:
+                position = skip_field(data, position, end, tag)
+            if position < 0:
+                return position
+    return np.int64(0)

@@ -10,8 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakerunner_assets.decode.fields import ATTRIBUTE_WIDTH, OWNER, Matrix, Spans, matrix, read_key_value
-from lakerunner_assets.decode.wire import read_fixed, read_length, read_tag, read_varint, skip_field
+from lakerunner_assets.decode.field_kernels import (
+    ATTRIBUTE_WIDTH,
+    OWNER,
+    Matrix,
+    Spans,
+    matrix,
+    read_key_value,
+)
+from lakerunner_assets.decode.wire_kernels import read_fixed, read_length, read_tag, read_varint, skip_field
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 

@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_assets.decode import fields
+from lakerunner_assets.decode import field_kernels as fields
 from lakerunner_assets.decode.any_value import texts
 from lakerunner_assets.decode.attributes import (
     ResourceStreams,
@@ -41,13 +41,13 @@ from lakerunner_assets.decode.attributes import (
     stream_columns,
 )
 from lakerunner_assets.decode.dispatch import Decoded, Place
-from lakerunner_assets.decode.distinct import take_spans
-from lakerunner_assets.decode.fields import KINDS, OWNER, Matrix, Spans
+from lakerunner_assets.decode.errors import raise_fault
+from lakerunner_assets.decode.field_kernels import KINDS, OWNER, Matrix, Spans
 from lakerunner_assets.decode.otlp import scan_traces_kernels as scan
-from lakerunner_assets.decode.otlp.groups import Groups, find_groups
-from lakerunner_assets.decode.otlp.owners import assemble, ids, nullable, owners, time_in_range
+from lakerunner_assets.decode.otlp.groups_kernels import Groups
+from lakerunner_assets.decode.otlp.owners import assemble, find_groups, ids, nullable, owners, time_in_range
+from lakerunner_assets.decode.slice_kernels import take_spans
 from lakerunner_assets.decode.text import column_at, strings, strings_at
-from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s
 from resources.lake.columns import (
     CHQ_DROPPED_ATTRIBUTES,

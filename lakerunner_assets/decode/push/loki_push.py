@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_assets.decode import fields
+from lakerunner_assets.decode import field_kernels as fields
 from lakerunner_assets.decode.attributes import (
     UNKNOWN_SERVICE,
     ResourceStreams,
@@ -28,9 +28,16 @@ from lakerunner_assets.decode.attributes import (
     stream_columns,
 )
 from lakerunner_assets.decode.dispatch import Decoded, Place, Request
-from lakerunner_assets.decode.distinct import distinct
-from lakerunner_assets.decode.errors import DecodeError, TooLargeError
-from lakerunner_assets.decode.fields import KINDS, OWNER, STRING, Matrix, spans_of
+from lakerunner_assets.decode.errors import DecodeError, TooLargeError, raise_fault
+from lakerunner_assets.decode.field_kernels import (
+    ATTRIBUTE_WIDTH,
+    KINDS,
+    OWNER,
+    STRING,
+    Matrix,
+    matrix,
+    spans_of,
+)
 from lakerunner_assets.decode.fingerprint import fingerprints
 from lakerunner_assets.decode.levels import detected_levels, levels
 from lakerunner_assets.decode.naming import Attribute
@@ -43,14 +50,15 @@ from lakerunner_assets.decode.otlp.framing import (
     _header,
     _message,
     _runs,
-    whole_fields,
 )
-from lakerunner_assets.decode.otlp.groups import MAX_SLICE_BYTES, row_of
-from lakerunner_assets.decode.otlp.owners import LAST_NS, FlatColumn, assemble, without_empty
+from lakerunner_assets.decode.otlp.groups_kernels import MAX_SLICE_BYTES
+from lakerunner_assets.decode.otlp.owners import LAST_NS, FlatColumn, assemble, row_of, without_empty
 from lakerunner_assets.decode.payload import Payload
 from lakerunner_assets.decode.push import loki_push_kernels as scan
-from lakerunner_assets.decode.push.loki_push_kernels import Pushed
+from lakerunner_assets.decode.push.loki_push_kernels import ENTRY_WIDTH, STREAM_WIDTH, Pushed, walk_push
+from lakerunner_assets.decode.slice_kernels import distinct
 from lakerunner_assets.decode.text import strings
+from lakerunner_assets.decode.wire_kernels import whole_fields
 from resources.arrays import Bytes, Int64s
 from resources.lake.columns import (
     CHQ_BODY_KIND,
@@ -247,7 +255,7 @@ def decode_push(data: bytes, place: Place) -> Decoded:
     if len(data) > MAX_SLICE_BYTES:
         raise TooLargeError(0, f"one message of {len(data)} bytes: the limit is {MAX_SLICE_BYTES}")
     view = np.frombuffer(data, np.uint8)
-    pushed = scan.scan_push(view)
+    pushed = scan_push(view)
     notes: Counter[str] = Counter()
     found = push_streams(view, pushed, notes)
     stream_of_entry = row_of(found.streams.of_resource, pushed.entries[:, scan.STREAM])
@@ -319,3 +327,21 @@ def _absent(count: int) -> dict[str, pa.Array]:
         **{dropped_attributes(owner): zeros for owner in ("", "resource_", "scope_")},
         **dict.fromkeys(texts, nothing),
     }
+
+
+def scan_push(data: Bytes) -> Pushed:
+    """Everything in one request."""
+    counted = _room(0, 0, 0)
+    raise_fault(walk_push(data, counted, False))
+    pushed = _room(*counted.used.tolist())
+    raise_fault(walk_push(data, pushed, True))
+    return pushed
+
+
+def _room(streams: int, entries: int, pairs: int) -> Pushed:
+    return Pushed(
+        matrix(streams, STREAM_WIDTH),
+        matrix(entries, ENTRY_WIDTH),
+        matrix(pairs, ATTRIBUTE_WIDTH),
+        np.zeros(3, np.int64),
+    )

@@ -11,8 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakerunner_assets.decode.fields import ATTRIBUTE_WIDTH, KEY, KIND, OWNER, STRING, VALUE, Matrix, matrix
-from lakerunner_assets.decode.wire import raise_fault, read_length, read_tag, read_varint, skip_field
+from lakerunner_assets.decode.field_kernels import (
+    KEY,
+    KIND,
+    OWNER,
+    STRING,
+    VALUE,
+    Matrix,
+)
+from lakerunner_assets.decode.wire_kernels import read_length, read_tag, read_varint, skip_field
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
@@ -31,24 +38,6 @@ class Pushed(NamedTuple):
     entries: Matrix
     pairs: Matrix
     used: Int64s
-
-
-def scan_push(data: Bytes) -> Pushed:
-    """Everything in one request."""
-    counted = _room(0, 0, 0)
-    raise_fault(walk_push(data, counted, False))
-    pushed = _room(*counted.used.tolist())
-    raise_fault(walk_push(data, pushed, True))
-    return pushed
-
-
-def _room(streams: int, entries: int, pairs: int) -> Pushed:
-    return Pushed(
-        matrix(streams, STREAM_WIDTH),
-        matrix(entries, ENTRY_WIDTH),
-        matrix(pairs, ATTRIBUTE_WIDTH),
-        np.zeros(3, np.int64),
-    )
 
 
 @scanner

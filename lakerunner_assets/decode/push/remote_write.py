@@ -18,23 +18,28 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode import fields
+from lakerunner_assets.decode import field_kernels as fields
 from lakerunner_assets.decode.dispatch import Decoded, Place, Request
-from lakerunner_assets.decode.errors import DecodeError, TooLargeError
-from lakerunner_assets.decode.fields import OWNER, Matrix, Spans
+from lakerunner_assets.decode.errors import DecodeError, TooLargeError, raise_fault
+from lakerunner_assets.decode.field_kernels import OWNER, Matrix, Spans, matrix
 from lakerunner_assets.decode.otlp.framing import Slice
-from lakerunner_assets.decode.otlp.owners import assemble
+from lakerunner_assets.decode.otlp.owners import LAST_NS, assemble
 from lakerunner_assets.decode.payload import Payload
 from lakerunner_assets.decode.push import remote_write_kernels as scan
 from lakerunner_assets.decode.push.remote_write_histograms import Histograms, read_histograms
+from lakerunner_assets.decode.push.remote_write_kernels import (
+    EXEMPLAR_WIDTH,
+    MAX_SLICE_BYTES,
+    POINT_WIDTH,
+    SERIES_WIDTH,
+    Scanned,
+    walk,
+)
 from lakerunner_assets.decode.push.remote_write_label_kernels import take_ids
 from lakerunner_assets.decode.push.remote_write_labels import SeriesLabels, series_labels
-from lakerunner_assets.decode.push.remote_write_metadata import Family, families
-from lakerunner_assets.decode.push.remote_write_slices import series_slices
-from lakerunner_assets.decode.push.remote_write_times import NS_PER_MS, in_range
-from lakerunner_assets.decode.push.remote_write_types import type_columns
+from lakerunner_assets.decode.push.remote_write_metadata import Family, families, type_columns
 from lakerunner_assets.decode.text import strings
-from lakerunner_assets.decode.wire import raise_fault
+from lakerunner_assets.decode.wire_kernels import whole_fields
 from resources.arrays import Bytes, Int64s
 from resources.lake.columns import (
     CHQ_EXEMPLARS,
@@ -107,7 +112,7 @@ MAX_BUCKETS_AT_ONCE = 1 << 22
 def decode_remote_write(payload: Payload, request: Request) -> Iterator[Decoded]:
     """The points of an object, a slice at a time."""
     notes: Counter[str] = Counter()
-    known = families(payload, request.slice_bytes, notes)
+    known = families(series_slices(payload, request.slice_bytes), notes)
     place = request.place
     for part in series_slices(payload, request.slice_bytes):
         for decoded in _decoded(part, place, known):
@@ -122,7 +127,7 @@ def _decoded(part: Slice, place: Place, known: Mapping[str, Family]) -> Iterator
     """The points of a slice; one with too many buckets is halved between its series."""
     try:
         view = np.frombuffer(part.data, np.uint8)
-        scanned = scan.scan_series(view)
+        scanned = scan_series(view)
         histograms = read_histograms(view, scanned.points)
         many = histograms.buckets > MAX_BUCKETS_AT_ONCE
         if many and len(scanned.series) == 1:
@@ -213,4 +218,62 @@ def _without(
         len(faults),
         dict(notes),
         f"byte {at}: {faults[first].replace('_', ' ')}",
+    )
+
+
+MAX_SERIES_BYTES = 64 << 20
+
+
+def series_slices(payload: Payload, slice_bytes: int) -> Iterator[Slice]:
+    """Whole fields of the payload, in order; what is cut short or broken is in the last slice."""
+    position, size = 0, slice_bytes
+    while position < payload.size:
+        window = payload.read(position, size)
+        last = position + len(window) == payload.size
+        length = len(window) if last else int(whole_fields(np.frombuffer(window, np.uint8), len(window)))
+        if length:
+            yield Slice(position, window[:length])
+            position, size = position + length, slice_bytes
+        elif size < MAX_SERIES_BYTES:
+            size = min(2 * size, MAX_SERIES_BYTES)
+        else:
+            raise TooLargeError(position, f"no field ends within the limit of {MAX_SERIES_BYTES} bytes")
+
+
+NS_PER_MS = 1_000_000
+
+
+LAST_MS = LAST_NS // NS_PER_MS
+
+
+FIRST_MS = -9_214_646_400_000
+"""1678-01-01: the earliest whose hour also begins within 64 bits."""
+
+
+def in_range(times: Int64s, notes: Counter[str]) -> Int64s:
+    """Those beyond become the first or last instant that fits, for the quarantine."""
+    for note, odd in (("time_after_2262", times > LAST_MS), ("time_before_1678", times < FIRST_MS)):
+        if odd.any():
+            notes[note] += int(odd.sum())
+    return np.clip(times, FIRST_MS, LAST_MS)
+
+
+def scan_series(data: Bytes) -> Scanned:
+    """All series of a request."""
+    if len(data) > MAX_SLICE_BYTES:
+        raise TooLargeError(0, f"one message of {len(data)} bytes: the limit is {MAX_SLICE_BYTES}")
+    counts = np.zeros(4, np.int64)
+    raise_fault(walk(data, counts, _empty(np.zeros(4, np.int64)), False))
+    found = _empty(counts)
+    raise_fault(walk(data, np.zeros(4, np.int64), found, True))
+    return found
+
+
+def _empty(counts: Int64s) -> Scanned:
+    series, points, exemplars, run_bytes = counts.tolist()
+    return Scanned(
+        matrix(series, SERIES_WIDTH),
+        matrix(points, POINT_WIDTH),
+        matrix(exemplars, EXEMPLAR_WIDTH),
+        np.zeros(run_bytes, np.uint8),
     )

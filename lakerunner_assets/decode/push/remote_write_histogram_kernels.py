@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_assets.decode.fields import Matrix
-from lakerunner_assets.decode.wire import read_fixed, read_length, read_tag, read_varint, skip_field
+from lakerunner_assets.decode.field_kernels import Matrix
+from lakerunner_assets.decode.wire_kernels import read_fixed, read_length, read_tag, read_varint, skip_field
 from resources.arrays import Bytes, Flags, Int64s
 from resources.kernel import Integer, inlined, scanner
 

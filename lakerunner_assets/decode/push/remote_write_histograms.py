@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_assets.decode import fields
-from lakerunner_assets.decode.fields import Matrix
+from lakerunner_assets.decode import field_kernels as fields
+from lakerunner_assets.decode.errors import raise_fault
+from lakerunner_assets.decode.field_kernels import Matrix
 from lakerunner_assets.decode.push import remote_write_histogram_kernels as kernels
 from lakerunner_assets.decode.push import remote_write_kernels as scan
 from lakerunner_assets.decode.push.remote_write_histogram_kernels import (
@@ -29,7 +30,6 @@ from lakerunner_assets.decode.push.remote_write_histogram_kernels import (
     SPANS,
 )
 from lakerunner_assets.decode.text import scatter
-from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Flags, Int64s
 from resources.lake.columns import (
     CHQ_HIST_BOUNDS,

@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakerunner_assets.decode.copying import copy_bytes
-from lakerunner_assets.decode.errors import TooLargeError
-from lakerunner_assets.decode.fields import (
+from lakerunner_assets.decode.field_kernels import (
     KEY,
     KEY_LENGTH,
     KIND,
@@ -25,16 +23,9 @@ from lakerunner_assets.decode.fields import (
     VALUE_LENGTH,
     Matrix,
     Spans,
-    matrix,
 )
-from lakerunner_assets.decode.wire import (
-    raise_fault,
-    read_fixed,
-    read_length,
-    read_tag,
-    read_varint,
-    skip_field,
-)
+from lakerunner_assets.decode.memory_kernels import copy_bytes
+from lakerunner_assets.decode.wire_kernels import read_fixed, read_length, read_tag, read_varint, skip_field
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
@@ -63,27 +54,6 @@ class Scanned(NamedTuple):
     """In sent order."""
     exemplars: Matrix
     runs: Bytes
-
-
-def scan_series(data: Bytes) -> Scanned:
-    """All series of a request."""
-    if len(data) > MAX_SLICE_BYTES:
-        raise TooLargeError(0, f"one message of {len(data)} bytes: the limit is {MAX_SLICE_BYTES}")
-    counts = np.zeros(4, np.int64)
-    raise_fault(walk(data, counts, _empty(np.zeros(4, np.int64)), False))
-    found = _empty(counts)
-    raise_fault(walk(data, np.zeros(4, np.int64), found, True))
-    return found
-
-
-def _empty(counts: Int64s) -> Scanned:
-    series, points, exemplars, run_bytes = counts.tolist()
-    return Scanned(
-        matrix(series, SERIES_WIDTH),
-        matrix(points, POINT_WIDTH),
-        matrix(exemplars, EXEMPLAR_WIDTH),
-        np.zeros(run_bytes, np.uint8),
-    )
 
 
 @scanner

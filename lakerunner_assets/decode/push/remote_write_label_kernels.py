@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_assets.decode.copying import copy_bytes
-from lakerunner_assets.decode.fields import KEY, KEY_LENGTH, OWNER, VALUE, VALUE_LENGTH, Matrix
+from lakerunner_assets.decode.field_kernels import KEY, KEY_LENGTH, OWNER, VALUE, VALUE_LENGTH, Matrix
+from lakerunner_assets.decode.memory_kernels import copy_bytes
 from resources.arrays import Bytes, Flags, Int64s
 from resources.kernel import Integer, scanner
 

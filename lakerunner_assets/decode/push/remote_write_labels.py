@@ -17,15 +17,15 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from lakerunner_assets.decode import fields
+from lakerunner_assets.decode import field_kernels as fields
 from lakerunner_assets.decode.attributes import attribute_columns, take_columns
-from lakerunner_assets.decode.distinct import distinct
-from lakerunner_assets.decode.fields import OWNER, Matrix
+from lakerunner_assets.decode.errors import raise_fault
+from lakerunner_assets.decode.field_kernels import OWNER, Matrix
 from lakerunner_assets.decode.otlp.owners import FlatColumn
 from lakerunner_assets.decode.push import remote_write_kernels as scan
 from lakerunner_assets.decode.push import remote_write_label_kernels as kernels
+from lakerunner_assets.decode.slice_kernels import distinct
 from lakerunner_assets.decode.text import strings
-from lakerunner_assets.decode.wire import raise_fault
 from resources.arrays import Bytes, Int64s
 from resources.lake import streams
 

@@ -10,17 +10,22 @@ word about a family counts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
-from lakerunner_assets.decode import fields
-from lakerunner_assets.decode.payload import Payload
+from lakerunner_assets.decode import field_kernels as fields
+from lakerunner_assets.decode.errors import raise_fault
+from lakerunner_assets.decode.otlp.framing import Slice
+from lakerunner_assets.decode.otlp.owners import without_empty
+from lakerunner_assets.decode.push import remote_write_histogram_kernels as kernels
 from lakerunner_assets.decode.push import remote_write_kernels as scan
-from lakerunner_assets.decode.push.remote_write_slices import series_slices
+from lakerunner_assets.decode.push.remote_write_histograms import Histograms
 from lakerunner_assets.decode.text import strings
-from lakerunner_assets.decode.wire import raise_fault
+from resources.arrays import Int64s
+from resources.lake.columns import CHQ_METRIC_TYPE
 
 COUNTER, GAUGE, HISTOGRAM, GAUGE_HISTOGRAM, SUMMARY, INFO, STATE_SET = range(1, 8)
 METRIC_TYPES = {
@@ -59,10 +64,10 @@ class Family:
 NO_FAMILY = Family()
 
 
-def families(payload: Payload, slice_bytes: int, notes: Counter[str]) -> dict[str, Family]:
-    """All metadata of the payload, by family name."""
+def families(parts: Iterable[Slice], notes: Counter[str]) -> dict[str, Family]:
+    """Read all metadata of a payload, by family name."""
     found: dict[str, Family] = {}
-    for part in series_slices(payload, slice_bytes):
+    for part in parts:
         view = np.frombuffer(part.data, np.uint8)
         count, failed = scan.read_metadata(view, len(view), fields.matrix(0, scan.METADATA_WIDTH))
         raise_fault(failed, part.base)
@@ -97,3 +102,45 @@ def family_of(name: str, known: Mapping[str, Family]) -> Family:
         if family is not None and suffix in SUFFIXES.get(family.kind, ()):
             return family
     return NO_FAMILY
+
+
+NATIVE, GAUGE_NATIVE = "exponential_histogram", "gaugehistogram"
+
+
+GAUGE_HINT = 3
+
+
+_TYPES = (UNKNOWN, *METRIC_TYPES.values(), NATIVE)
+
+
+def type_columns(
+    names: pa.DictionaryArray, run_of_point: Int64s, histograms: Histograms, known: Mapping[str, Family]
+) -> dict[str, pa.Array]:
+    """`names` by run; looked up once per distinct name."""
+    found = [family_of(name, known) for name in names.dictionary.to_pylist()]
+    found.append(NO_FAMILY)
+    name_of_run = names.indices.fill_null(len(found) - 1).to_numpy()
+    family_of_point = name_of_run[run_of_point] if len(run_of_point) else run_of_point
+    types = np.array([_TYPES.index(family.metric_type) for family in found], np.int32)[family_of_point]
+    gauge = histograms.rows[:, kernels.RESET_HINT] == GAUGE_HINT
+    gauge |= types[histograms.points] == _TYPES.index(GAUGE_NATIVE)
+    types[histograms.points] = _TYPES.index(NATIVE)
+    types[histograms.points[gauge]] = _TYPES.index(GAUGE_NATIVE)
+    counter = np.array([family.kind == COUNTER for family in found])[family_of_point]
+    counter[histograms.points] = False
+    cumulative = counter.copy()
+    cumulative[histograms.points[~gauge]] = True
+    of_point = pa.array(family_of_point.astype(np.int32))
+    return {
+        CHQ_METRIC_TYPE: pa.DictionaryArray.from_arrays(pa.array(types), pa.array(_TYPES)),
+        "metric_temporality": pa.DictionaryArray.from_arrays(
+            pa.array(np.zeros(len(types), np.int32), mask=~cumulative), pa.array(["cumulative"])
+        ),
+        "metric_is_monotonic": pa.array(counter, mask=~counter),
+        "metric_unit": _texts([family.unit for family in found]).take(of_point),
+        "metric_description": _texts([family.help for family in found]).take(of_point),
+    }
+
+
+def _texts(words: list[str]) -> pa.DictionaryArray:
+    return without_empty(pa.array(words, pa.string()).dictionary_encode())

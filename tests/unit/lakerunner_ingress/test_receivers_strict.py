@@ -15,7 +15,7 @@ import zstandard
 from litestar.testing import TestClient
 
 from lakerunner_assets.decode.errors import DecodeError
-from lakerunner_assets.decode.json import schema as decoders
+from lakerunner_assets.decode.json import schema_kernels as decoders
 from lakerunner_assets.decode.json.otlp import requests
 from lakerunner_assets.decode.payload import open_payload
 from lakerunner_ingress.app import create_app

@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
-from lakerunner_assets.decode import fields
+from lakerunner_assets.decode import field_kernels as fields
 from lakerunner_assets.decode.attributes import attribute_columns
 from lakerunner_assets.decode.dispatch import Decoded
 from lakerunner_assets.decode.naming import Attribute, assign, attribute_of

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_assets.decode.copying import copy_bytes, store_word
-from lakerunner_assets.decode.eight_bytes import (
+from lakerunner_assets.decode.eight_bytes_kernels import (
     digit_mask,
     hex_letter_mask,
     load_padded,
     run_length,
     token_mask,
 )
+from lakerunner_assets.decode.memory_kernels import copy_bytes, store_word
 from resources.arrays import Bytes
 from resources.kernel import kernel, scanner
 

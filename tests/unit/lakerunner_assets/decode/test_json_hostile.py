@@ -19,9 +19,8 @@ from google.protobuf import json_format
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from lakerunner_assets.decode.errors import MalformedError
-from lakerunner_assets.decode.json.lines import scan_lines
+from lakerunner_assets.decode.json.lines import line_windows, scan_lines
 from lakerunner_assets.decode.json.otlp import requests
-from lakerunner_assets.decode.json.windows import line_windows
 from lakerunner_assets.decode.payload import payload_of
 from resources.arrays import Bytes
 from resources.kernel import scanner

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lakerunner_assets.decode.any_value import json_double
 from lakerunner_assets.decode.errors import MalformedError, TooLargeError
-from lakerunner_assets.decode.json import scan_lines as kernels
-from lakerunner_assets.decode.json import windows
-from lakerunner_assets.decode.json.lines import RawRows, scan_lines
-from lakerunner_assets.decode.json.windows import line_windows
-from lakerunner_assets.decode.json_text import double_text
+from lakerunner_assets.decode.json import lines as windows
+from lakerunner_assets.decode.json import lines_kernels as kernels
+from lakerunner_assets.decode.json.lines import RawRows, line_windows, scan_lines
 from lakerunner_assets.decode.payload import open_payload, payload_of
 
 QUICK = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
@@ -75,7 +74,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, list):
         return f"[{','.join(map(text_of, value))}]"
     if isinstance(value, int | float) and leaf(value)[0] == "double":
-        return double_text(float(value))
+        return json_double(float(value))
     return json.dumps(value, ensure_ascii=False)
 
 

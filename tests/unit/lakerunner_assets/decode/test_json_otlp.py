@@ -20,7 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from lakerunner_assets.decode.dispatch import Place, Request, SliceDecoder
 from lakerunner_assets.decode.json.otlp import decode_otlp_json, requests
-from lakerunner_assets.decode.json.schema import ENUMS, FIELDS, camel
+from lakerunner_assets.decode.json.schema_kernels import ENUMS, FIELDS, camel
 from lakerunner_assets.decode.otlp.logs import decode_logs
 from lakerunner_assets.decode.otlp.metrics import decode_metrics
 from lakerunner_assets.decode.otlp.traces import decode_traces

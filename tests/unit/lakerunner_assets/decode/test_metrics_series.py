@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from lakerunner_assets.decode.dispatch import Place
+from lakerunner_assets.decode.otlp.metric_labels import SeriesTable
 from lakerunner_assets.decode.otlp.metrics import decode_metrics
-from lakerunner_assets.decode.series import SeriesTable
 from resources.lake.options import DecodeOptions, MetricNaming
 from resources.lake.streams import canonical, labels_from_text, labels_to_text, stream_id
 from tests.support.decode.messages import TEXT

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakerunner_assets.decode.errors import MalformedError, TooLargeError
 from lakerunner_assets.decode.formats import Format, sniff
-from lakerunner_assets.decode.push import remote_write, remote_write_slices
+from lakerunner_assets.decode.push import remote_write
 from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.metric_values import read_metric_segment
 from lakerunner_assets.segments.metrics import write_metric_segment
@@ -245,7 +245,7 @@ def test_gaps_are_filled_in_pieces_and_never_all_at_once(monkeypatch: pytest.Mon
 
 
 def test_a_field_larger_than_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_write_slices, "MAX_SERIES_BYTES", 1024)
+    monkeypatch.setattr(remote_write, "MAX_SERIES_BYTES", 1024)
     request = WriteRequest()
     add_series(request, UP, *[(1.5, START_MS)] * 200)
     add_series(request, UP, (1, 1))

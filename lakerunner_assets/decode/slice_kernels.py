@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_assets.decode.copying import fetch_ahead
-from lakerunner_assets.decode.eight_bytes import first_bytes, load_padded, load_word
-from lakerunner_assets.decode.fields import Spans
+from lakerunner_assets.decode.eight_bytes_kernels import first_bytes, load_padded, load_word
+from lakerunner_assets.decode.field_kernels import Spans
+from lakerunner_assets.decode.memory_kernels import copy_bytes, fetch_ahead
 from resources.arrays import Bytes, Int32s, Int64s
 from resources.kernel import Integer, kernel, scanner
 
@@ -162,3 +162,59 @@ def distinct(data: Bytes, spans: Spans) -> tuple[Int32s, Spans]:
 
 def take_spans(spans: Spans, rows: npt.NDArray[np.int64]) -> Spans:
     return Spans(spans.start[rows], spans.length[rows])
+
+
+@kernel
+def group_by_code(codes: Int32s, counts: Int64s) -> tuple[Int64s, Int64s]:
+    """Indices ordered by code, stable, and where each code's run starts (counting sort)."""
+    bounds = np.zeros(len(counts) + 1, np.int64)
+    for code in range(len(counts)):
+        bounds[code + 1] = bounds[code] + counts[code]
+    following = bounds[:-1].copy()
+    order = np.empty(len(codes), np.int64)
+    for index in range(len(codes)):
+        code = codes[index]
+        order[following[code]] = index
+        following[code] += 1
+    return order, bounds
+
+
+@kernel
+def gather(data: Bytes, spans: Spans, rows: Int64s, row_count: int) -> tuple[Int32s, Bytes, Bytes, bool]:
+    """Offsets, bytes, validity bits, 'is pure ASCII' of an array: `spans` at `rows`, null elsewhere."""
+    offsets = np.empty(row_count + 1, np.int32)
+    text = np.empty(spans.length.sum(), np.uint8)
+    valid = np.zeros((row_count + 7) // 8, np.uint8)
+    gather_into(data, spans.start, spans.length, rows, offsets, text, valid)
+    return offsets, text, valid, is_ascii(text)
+
+
+@scanner
+def gather_into(
+    data: Bytes, starts: Int64s, lengths: Int32s, rows: Int64s, offsets: Int32s, text: Bytes, valid: Bytes
+) -> None:
+    row = np.int64(0)
+    used = np.int64(0)
+    for index in range(len(rows)):
+        target = rows[index]
+        while row <= target:
+            offsets[row] = used
+            row += 1
+        valid[target >> 3] |= np.uint8(1 << (target & 7))
+        if index + AHEAD < len(rows):
+            fetch_ahead(data, starts[index + AHEAD])
+            fetch_ahead(data, starts[index + AHEAD] + 64)
+        length = np.int64(lengths[index])
+        copy_bytes(text, used, data, starts[index], length)
+        used += length
+    while row < len(offsets):
+        offsets[row] = used
+        row += 1
+
+
+@kernel
+def is_ascii(text: Bytes) -> bool:
+    seen = np.uint8(0)
+    for byte in text:
+        seen |= byte
+    return bool(seen < 128)

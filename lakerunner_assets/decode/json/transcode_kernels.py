@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_assets.decode.copying import store_word
-from lakerunner_assets.decode.fields import Matrix
-from lakerunner_assets.decode.json.scalars import LENGTH_BYTES, put_length, put_scalar, put_scalars
-from lakerunner_assets.decode.json.schema import (
+from lakerunner_assets.decode.field_kernels import Matrix
+from lakerunner_assets.decode.json.scalar_kernels import LENGTH_BYTES, put_length, put_scalar, put_scalars
+from lakerunner_assets.decode.json.schema_kernels import (
     CHILD,
     MESSAGE,
     OTHER,
@@ -25,7 +24,7 @@ from lakerunner_assets.decode.json.schema import (
     TYPE,
     find_name,
 )
-from lakerunner_assets.decode.json.tokens import (
+from lakerunner_assets.decode.json.token_kernels import (
     CLOSE_LIST,
     CLOSE_OBJECT,
     COMMA,
@@ -49,7 +48,8 @@ from lakerunner_assets.decode.json.tokens import (
     unescape,
     word_behind,
 )
-from lakerunner_assets.decode.json.values import read_colon, skip_value
+from lakerunner_assets.decode.json.value_kernels import read_colon, skip_value
+from lakerunner_assets.decode.memory_kernels import store_word
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 

@@ -74,6 +74,16 @@ def first_set(_context: Any, bits: Any) -> Generated:
 
 
 @intrinsic
+def trailing_zeros(_context: Any, word: Any) -> Generated:
+    """Count the zero bits below the lowest one of a word that is not 0."""
+
+    def generate(_inner: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
 def _set_eight(_context: Any, words: Any, at: Any, low: Any, salts: Any) -> Generated:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         eight = ir.VectorType(ir.IntType(32), 8)

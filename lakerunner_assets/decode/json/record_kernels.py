@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_assets.decode.copying import copy_bytes
-from lakerunner_assets.decode.fields import (
+from lakerunner_assets.decode.field_kernels import (
     ARRAY,
     BOOL,
     DOUBLE,
@@ -24,9 +23,8 @@ from lakerunner_assets.decode.fields import (
     VALUE_LENGTH,
     Matrix,
 )
-from lakerunner_assets.decode.json.generic import note_fix, number_of, put_list
-from lakerunner_assets.decode.json.paths import JOINED, find_path, remember_path, same_path
-from lakerunner_assets.decode.json.tokens import (
+from lakerunner_assets.decode.json.list_kernels import note_fix, number_of, put_list
+from lakerunner_assets.decode.json.token_kernels import (
     BEHIND_RECORD,
     CLOSE_OBJECT,
     COMMA,
@@ -49,7 +47,9 @@ from lakerunner_assets.decode.json.tokens import (
     unescape,
     word_behind,
 )
-from lakerunner_assets.decode.json.values import read_colon
+from lakerunner_assets.decode.json.value_kernels import read_colon
+from lakerunner_assets.decode.memory_kernels import copy_bytes
+from lakerunner_assets.decode.slice_kernels import hash_slice, same_slice
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, inlined, scanner
 
@@ -223,3 +223,51 @@ def read_leaf(
         return behind
     leaves[leaf, KIND], leaves[leaf, VALUE] = EMPTY, 0
     return word_behind(data, position, end, NULL)
+
+
+PARENT, NAME, NAME_LENGTH, JOINED = range(4)
+"""Columns of the table: the path and the name that were joined, and where the result lies."""
+
+
+_BITS = 9
+
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+def no_paths() -> Matrix:
+    """An empty table; a place in it holds the last key that came there."""
+    return np.full((1 << _BITS, 4), -1, np.int64)
+
+
+@inlined
+def find_path(
+    data: Bytes, path: Integer, start: Integer, length: Integer, paths: Matrix
+) -> tuple[np.uint64, bool]:
+    """The place of a name in the object that lies at `path` (-1: in the record), and whether it is known."""
+    mixed = (hash_slice(data, int(start), int(length)) ^ np.uint64(path)) * _MULTIPLIER
+    slot = mixed >> np.uint64(64 - _BITS)
+    known = (
+        paths[slot, NAME_LENGTH] == length
+        and paths[slot, PARENT] == path
+        and same_slice(data, paths[slot, NAME], int(start), int(length))
+    )
+    return slot, bool(known)
+
+
+@scanner
+def remember_path(
+    paths: Matrix, slot: np.uint64, path: Integer, start: Integer, length: Integer, joined: Integer
+) -> None:
+    paths[slot, NAME_LENGTH], paths[slot, PARENT] = length, path
+    paths[slot, NAME], paths[slot, JOINED] = start, joined
+
+
+@scanner
+def same_path(data: Bytes, start: Integer, length: Integer, paths: Matrix) -> Integer:
+    """Where the name of an object in the record lay when it was seen first: its fields are found by that."""
+    slot, known = find_path(data, np.int64(-1), start, length, paths)
+    if known:
+        return np.int64(paths[slot, JOINED])
+    remember_path(paths, slot, np.int64(-1), start, length, start)
+    return start

@@ -7,14 +7,10 @@ UTF-8 is checked by whoever makes an Arrow array of it.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from lakerunner_assets.decode.errors import TooLargeError
-from lakerunner_assets.decode.fields import (
+from lakerunner_assets.decode.field_kernels import (
     ARRAY,
     BOOL,
     BYTES,
@@ -26,7 +22,7 @@ from lakerunner_assets.decode.fields import (
     Spans,
     read_any_value,
 )
-from lakerunner_assets.decode.wire import TOO_DEEP, fault, raise_fault, read_length, read_tag, skip_field
+from lakerunner_assets.decode.wire_kernels import TOO_DEEP, fault, read_length, read_tag, skip_field
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, kernel, scanner
 
@@ -39,38 +35,6 @@ _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _SHORT_ESCAPES = np.zeros(128, np.uint8)
 for _code, _letter in ((8, "b"), (9, "t"), (10, "n"), (12, "f"), (13, "r"), (34, '"'), (92, "\\")):
     _SHORT_ESCAPES[_code] = ord(_letter)
-
-
-def rendered(data: Bytes, kind: int, spans: Spans) -> pa.StringArray:
-    """The text of arrays, maps or bytes; UTF-8 is not yet checked."""
-    total, count = int(spans.length.sum(dtype=np.int64)), len(spans.start)
-    text = np.empty(_GROWTH * total + 4 * count, np.uint8)
-    offsets = np.zeros(count + 1, np.int64)
-    numbers = np.empty(total // 9 + 1, np.int64)  # a double takes nine bytes or more
-    places = np.empty(len(numbers), np.int64)
-    used, found = render(data, kind, spans, text, offsets, numbers, places)
-    raise_fault(used)
-    if found:
-        words = [double_text(value).encode() for value in numbers[:found].view(np.float64).tolist()]
-        lengths = np.array([len(word) for word in words], np.int64)
-        text, offsets = splice(
-            text[:used], offsets, places[:found], np.frombuffer(b"".join(words), np.uint8), lengths
-        )
-    if offsets[-1] > np.iinfo(np.int32).max:
-        raise TooLargeError(int(spans.start[0]), f"structured values unfold to {offsets[-1]} bytes of text")
-    narrow = offsets.astype(np.int32)
-    return pa.StringArray.from_buffers(count, pa.py_buffer(narrow), pa.py_buffer(text[: narrow[-1]].copy()))
-
-
-def double_text(number: float) -> str:
-    """Shortest JSON form that reads back the same; what JSON lacks is a string, as in protobuf's JSON.
-
-    >>> double_text(1.0), double_text(float("nan")), double_text(float("-inf"))
-    ('1.0', '"NaN"', '"-Infinity"')
-    """
-    if math.isfinite(number):
-        return repr(number)
-    return '"NaN"' if math.isnan(number) else '"Infinity"' if number > 0 else '"-Infinity"'
 
 
 @kernel

@@ -14,10 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_assets.decode.eight_bytes import first_bytes, load_padded, load_word
+from lakerunner_assets.decode.eight_bytes_kernels import first_bytes, load_padded, load_word
 from resources.arrays import Bytes
 from resources.kernel import Integer, scanner
-from resources.lake.layout import Signal
 
 SCHEMA = """
 LogsRequest: 1 ResourceLogs[] resource_logs; 0 other resource_metrics; 0 other resource_spans
@@ -146,13 +145,8 @@ def camel(name: str) -> str:
 
 
 FIELDS = tuple(fields_of())
-_OWNERS = {name: number for number, name in enumerate(dict.fromkeys(f.owner for f in FIELDS))}
-_ENUM_OWNERS = {name: len(_OWNERS) + number for number, name in enumerate(ENUMS)}
-ROOTS = {
-    Signal.LOGS: _OWNERS["LogsRequest"],
-    Signal.METRICS: _OWNERS["MetricsRequest"],
-    Signal.TRACES: _OWNERS["TraceRequest"],
-}
+MESSAGES = {name: number for number, name in enumerate(dict.fromkeys(f.owner for f in FIELDS))}
+_ENUM_OWNERS = {name: len(MESSAGES) + number for number, name in enumerate(ENUMS)}
 
 TYPE, CHILD, TAG, TAG_SIZE, REPEATED, ENCODING = range(6)
 """Columns of `RULES`: kind of value, message or enum it is of, its tag as a word, the tag's bytes."""
@@ -162,11 +156,11 @@ def _rules() -> npt.NDArray[np.int64]:
     """A row per field: what the transcoder does with its value."""
     rows = np.zeros((len(FIELDS), 6), np.int64)
     for row, field in enumerate(FIELDS):
-        kind = "message" if field.type in _OWNERS else "enum" if field.type in ENUMS else field.type
+        kind = "message" if field.type in MESSAGES else "enum" if field.type in ENUMS else field.type
         encoding = _ENCODINGS.get(kind, VARINT)
         lengthy = kind in {"message", "string", "bytes", "id"} or field.repeated
         tag = field.number << 3 | (2 if lengthy else _WIRE_TYPES[encoding])
-        child = _OWNERS.get(field.type, _ENUM_OWNERS.get(field.type, -1))
+        child = MESSAGES.get(field.type, _ENUM_OWNERS.get(field.type, -1))
         size, word = (1, tag) if tag < 128 else (2, tag & 127 | 128 | tag >> 7 << 8)
         rows[row] = SCALARS.index(kind), child, word, size, field.repeated, encoding
     return rows
@@ -176,7 +170,7 @@ def _names() -> Iterator[tuple[str, int, int]]:
     """(name, owner, what it stands for): a row of `RULES`, or the number of an enum's value."""
     for row, field in enumerate(FIELDS):
         for name in dict.fromkeys((field.name, camel(field.name))):
-            yield name, _OWNERS[field.owner], row
+            yield name, MESSAGES[field.owner], row
     for enum, names in ENUMS.items():
         for number, name in enumerate(names):
             yield name, _ENUM_OWNERS[enum], number

@@ -6,17 +6,36 @@ known to round right (mantissa below 2^53, exponent at most 22); any other is le
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakerunner_assets.decode.eight_bytes import digit_mask, load_word
-from lakerunner_assets.decode.fields import Matrix, Spans
-from lakerunner_assets.decode.json.tokens import BAD_NUMBER, OUT_OF_RANGE, TRUNCATED, fault, trailing_zeros
-from lakerunner_assets.decode.text import strings
+from lakerunner_assets.decode.eight_bytes_kernels import digit_mask, load_word
+from lakerunner_assets.decode.field_kernels import Matrix
+from lakerunner_assets.decode.json.token_kernels import (
+    BAD_NUMBER,
+    BAD_VALUE,
+    CLOSE_OBJECT,
+    COLON,
+    COMMA,
+    EXPECTED_COLON,
+    EXPECTED_COMMA,
+    EXPECTED_NAME,
+    FALSE,
+    MAX_DEPTH,
+    NULL,
+    OPEN_LIST,
+    OPEN_OBJECT,
+    OUT_OF_RANGE,
+    QUOTE,
+    TOO_DEEP,
+    TRUE,
+    TRUNCATED,
+    fault,
+    skip_space,
+    skip_text,
+    word_behind,
+)
+from lakerunner_assets.decode.memory_kernels import trailing_zeros
 from resources.arrays import Bytes
 from resources.kernel import Integer, inlined, kernel, scanner
 
@@ -31,15 +50,6 @@ TARGET, START, LENGTH = range(3)
 WIDTH = 3
 SHORTEST = 4
 """Bytes of the shortest text that is left to us, `1e23`: there are not more of them than so many bytes."""
-
-
-def doubles(data: Bytes, fixes: Matrix) -> npt.NDArray[np.float64]:
-    """The values of the texts in `data`; what is too large for a double is infinite."""
-    texts = strings(data, Spans(fixes[:, START].copy(), fixes[:, LENGTH].astype(np.int32)), Counter())
-    try:
-        return np.asarray(pc.cast(texts, pa.float64()), np.float64)
-    except pa.ArrowInvalid:
-        return np.array([float(text) for text in texts.to_pylist()])
 
 
 @kernel
@@ -172,3 +182,90 @@ def whole(
         mantissa *= _TEN
         exponent -= 1
     return np.int64(0), mantissa
+
+
+KIND = 3
+"""Column of the frames that says what is open: the byte that will close it."""
+
+
+@scanner
+def skip_scalar(data: Bytes, position: Integer, end: Integer) -> Integer:
+    """Behind a string, number or word."""
+    byte = data[np.uint64(position)]
+    if byte == QUOTE:
+        return skip_text(data, position + 1, end)
+    if byte == 45 or 48 <= byte <= 57:
+        behind, _, _, _ = read_number(data, position, end)
+        return behind
+    if byte == 110:
+        return word_behind(data, position, end, NULL)
+    if byte == 116:
+        return word_behind(data, position, end, TRUE)
+    if byte == 102:
+        return word_behind(data, position, end, FALSE)
+    return fault(position, BAD_VALUE)
+
+
+@scanner
+def read_colon(data: Bytes, position: Integer, end: Integer) -> Integer:
+    """From behind a name to the first byte of its value, which lies before `end`."""
+    if position < end and data[np.uint64(position)] != COLON:
+        position = skip_space(data, position, end)
+    if position >= end:
+        return fault(position, TRUNCATED)
+    if data[np.uint64(position)] != COLON:
+        return fault(position, EXPECTED_COLON)
+    position = skip_space(data, position + 1, end)
+    return fault(position, TRUNCATED) if position >= end else position
+
+
+@scanner
+def skip_value(data: Bytes, position: Integer, end: Integer, frames: Matrix, outer: Integer) -> Integer:
+    """Behind the value at `position`, that lies `outer` levels deep."""
+    depth = outer
+    opened = False
+    while True:
+        position = skip_space(data, position, end)
+        if position >= end:
+            return fault(position, TRUNCATED)
+        byte = data[np.uint64(position)]
+        closing = np.int64(0) if depth == outer else frames[depth, KIND]
+        if opened and byte == closing:
+            position += 1
+            depth -= 1
+        else:
+            if closing == CLOSE_OBJECT:
+                if byte != QUOTE:
+                    return fault(position, EXPECTED_NAME)
+                position = skip_text(data, position + 1, end)
+                if position < 0:
+                    return position
+                position = read_colon(data, position, end)
+                if position < 0:
+                    return position
+                byte = data[np.uint64(position)]
+            if byte in (OPEN_LIST, OPEN_OBJECT):
+                depth += 1
+                if depth >= MAX_DEPTH:
+                    return fault(position, TOO_DEEP)
+                frames[depth, KIND] = byte + 2
+                position += 1
+                opened = True
+                continue
+            position = skip_scalar(data, position, end)
+            if position < 0:
+                return position
+        while depth > outer:  # behind a value: close what ends here
+            position = skip_space(data, position, end)
+            if position >= end:
+                return fault(position, TRUNCATED)
+            byte = data[np.uint64(position)]
+            position += 1
+            if byte == COMMA:
+                break
+            if byte != frames[depth, KIND]:
+                return fault(position - 1, EXPECTED_COMMA)
+            depth -= 1
+        if depth == outer:
+            return position
+        opened = False

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakerunner_assets.decode.copying import fetch_ahead
-from lakerunner_assets.decode.errors import MalformedError, TooLargeError
-from lakerunner_assets.decode.fields import Matrix, Spans, matrix
-from lakerunner_assets.decode.wire import raise_fault, read_length, read_tag, skip_field
-from resources.arrays import Bytes, Int32s, Int64s
+from lakerunner_assets.decode.field_kernels import Matrix, Spans
+from lakerunner_assets.decode.memory_kernels import fetch_ahead
+from lakerunner_assets.decode.wire_kernels import read_length, read_tag, skip_field
+from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
 MESSAGE, SCHEMA_URL, PARENT = 0, 2, 4
@@ -38,30 +37,6 @@ class Groups(NamedTuple):
     scopes: Matrix
     records: Spans
     scope_of_record: Int64s
-
-
-def find_groups(data: Bytes, start: int, end: int) -> Groups:
-    """The groups of the request in `data[start:end]`."""
-    if not 0 <= start <= end <= len(data):
-        raise MalformedError(start, f"slice [{start}, {end}) does not lie in {len(data)} bytes")
-    if end - start > MAX_SLICE_BYTES:
-        raise TooLargeError(start, f"one message of {end - start} bytes: the limit is {MAX_SLICE_BYTES}")
-    counts = np.zeros(3, np.int64)
-    nowhere = Groups(matrix(0, GROUP_WIDTH), matrix(0, GROUP_WIDTH), _spans(0), np.zeros(0, np.int64))
-    raise_fault(walk(data, start, end, counts, nowhere, False))
-    resources, scopes, records = counts.tolist()
-    groups = Groups(
-        matrix(resources, GROUP_WIDTH),
-        matrix(scopes, GROUP_WIDTH),
-        _spans(records),
-        np.zeros(records, np.int64),
-    )
-    raise_fault(walk(data, start, end, np.zeros(3, np.int64), groups, True))
-    return groups
-
-
-def _spans(rows: int) -> Spans:
-    return Spans(np.zeros(rows, np.int64), np.zeros(rows, np.int32))
 
 
 @scanner
@@ -170,8 +145,3 @@ def count_attributes(data: Bytes, records: Spans, attribute_tag: Integer) -> tup
             if position < 0:
                 return count, position
     return count, np.int64(0)
-
-
-def row_of(codes: Int32s | Int64s, rows: Int32s | Int64s) -> Int64s:
-    """`codes[rows]`, also when both are empty."""
-    return codes[rows].astype(np.int64) if len(rows) else np.zeros(0, np.int64)

@@ -6,16 +6,10 @@ What ends because the bytes are over is always `TRUNCATED`, so that a window's e
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from lakerunner_assets.decode.copying import copy_bytes, store_word
-from lakerunner_assets.decode.eight_bytes import load_padded, load_word
-from lakerunner_assets.decode.errors import MalformedError
+from lakerunner_assets.decode.eight_bytes_kernels import load_padded, load_word
+from lakerunner_assets.decode.memory_kernels import copy_bytes, store_word, trailing_zeros
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, inlined, scanner
 
@@ -25,27 +19,6 @@ UNKNOWN_NAME, TOO_DEEP, BAD_VALUE, OTHER_SIGNAL, EXPECTED_OBJECT, BEHIND_RECORD 
 TOO_LONG, TOO_LARGE = 17, 18
 NO_ROOM = 19
 """Not an error of the text: there is no more room for what is read."""
-REASONS = (
-    "the text ends in the middle of a value",
-    "expected a name in double quotes",
-    "expected ':' behind a name",
-    "expected ',' or the end of the list or object",
-    "the value is of a type that its field cannot have",
-    "control character in a string",
-    "unknown escape in a string",
-    "not a number as JSON writes it",
-    "number out of the range of its field",
-    "id is not an even number of hexadecimal digits",
-    "not base64",
-    "no such name in this enumeration",
-    "nested deeper than 100 levels",
-    "expected a value",
-    "object of another signal",
-    "expected an object",
-    "text behind the object",
-    "record longer than 64 MiB",
-    "dotted keys of the record unfold to sixteen times its size",
-)
 MAX_DEPTH = 100
 
 SURROGATES, FIXES = 0, 1
@@ -66,26 +39,6 @@ def fault(offset: Integer, reason: Integer) -> Integer:
 @inlined
 def is_truncated(position: Integer) -> bool:
     return bool(position < 0 and (-position - 1) % 32 == TRUNCATED)
-
-
-def fault_of(position: int) -> tuple[int, int]:
-    """Offset and reason of a negative position."""
-    return divmod(-position - 1, 32)
-
-
-def error_of(position: int, base: int) -> MalformedError:
-    offset, reason = fault_of(position)
-    return MalformedError(base + offset, REASONS[reason])
-
-
-@intrinsic
-def trailing_zeros(_context: Any, word: Any) -> Any:  # noqa: ARG001  numba reads the name
-    """Of a word that is not 0."""
-
-    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.uint64(types.uint64), generate
 
 
 @inlined

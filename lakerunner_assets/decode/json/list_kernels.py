@@ -9,17 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_assets.decode.copying import copy_bytes, store_word
-from lakerunner_assets.decode.fields import Matrix
-from lakerunner_assets.decode.json.numbers import (
-    FRACTION,
-    INEXACT,
-    NEGATIVE,
-    exact_double,
-    read_number,
-)
-from lakerunner_assets.decode.json.scalars import LENGTH_BYTES, put_length, put_varint
-from lakerunner_assets.decode.json.tokens import (
+from lakerunner_assets.decode.field_kernels import Matrix
+from lakerunner_assets.decode.json.scalar_kernels import LENGTH_BYTES, put_length, put_varint
+from lakerunner_assets.decode.json.token_kernels import (
     BAD_VALUE,
     CLOSE_LIST,
     COMMA,
@@ -42,7 +34,16 @@ from lakerunner_assets.decode.json.tokens import (
     unescape,
     word_behind,
 )
-from lakerunner_assets.decode.json.values import KIND, read_colon
+from lakerunner_assets.decode.json.value_kernels import (
+    FRACTION,
+    INEXACT,
+    KIND,
+    NEGATIVE,
+    exact_double,
+    read_colon,
+    read_number,
+)
+from lakerunner_assets.decode.memory_kernels import copy_bytes, store_word
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_assets.decode.eight_bytes import load_word
-from lakerunner_assets.decode.fields import EMPTY, Matrix
-from lakerunner_assets.decode.json.generic import WIDE
-from lakerunner_assets.decode.json.paths import NAME_LENGTH
-from lakerunner_assets.decode.json.record import LEAVES, ROOM_USED, ROWS, read_record
-from lakerunner_assets.decode.json.tokens import (
+from lakerunner_assets.decode.eight_bytes_kernels import load_word
+from lakerunner_assets.decode.field_kernels import EMPTY, Matrix
+from lakerunner_assets.decode.json.list_kernels import WIDE
+from lakerunner_assets.decode.json.record_kernels import LEAVES, NAME_LENGTH, ROOM_USED, ROWS, read_record
+from lakerunner_assets.decode.json.token_kernels import (
     BACKSLASH,
     BAD_VALUE,
     BEHIND_RECORD,
@@ -32,8 +31,8 @@ from lakerunner_assets.decode.json.tokens import (
     TRUNCATED,
     fault,
     skip_space,
-    trailing_zeros,
 )
+from lakerunner_assets.decode.memory_kernels import trailing_zeros
 from resources.arrays import Bytes, Int32s, Int64s
 from resources.kernel import Integer, kernel, scanner
 

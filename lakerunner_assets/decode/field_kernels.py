@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_assets.decode.copying import copy_bytes
-from lakerunner_assets.decode.wire import read_fixed, read_length, read_tag, read_varint, skip_field
+from lakerunner_assets.decode.memory_kernels import copy_bytes
+from lakerunner_assets.decode.wire_kernels import read_fixed, read_length, read_tag, read_varint, skip_field
 from resources.arrays import Bytes, Int32s, Int64s
 from resources.kernel import Integer, kernel, scanner
 
@@ -242,3 +242,20 @@ def copy_ids(data: Bytes, spans: Spans, width: Integer) -> tuple[Bytes, npt.NDAr
                 missing[row] = False
                 break
     return ids, missing, wrong
+
+
+@kernel
+def picked(attributes: Attributes, chosen: Int64s) -> tuple[Int64s, Values, Integer]:
+    """Owners and values of the chosen, which ascend, and how many have the owner of the one before."""
+    count = len(chosen)
+    owners = np.empty(count, np.int64)
+    values = Values(np.empty(count, np.uint8), np.empty(count, np.int64), np.empty(count, np.int32))
+    repeated = 0
+    for row in range(count):
+        index = chosen[row]
+        owners[row] = attributes.owner[index]
+        values.kind[row] = attributes.values.kind[index]
+        values.value[row] = attributes.values.value[index]
+        values.length[row] = attributes.values.length[index]
+        repeated += row > 0 and owners[row] == owners[row - 1]
+    return owners, values, repeated

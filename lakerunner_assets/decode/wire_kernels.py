@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_assets.decode.errors import MalformedError
 from resources.arrays import Bytes
 from resources.kernel import Integer, inlined, scanner
 
@@ -23,28 +22,12 @@ BAD_TAG = 3
 BAD_WIRE_TYPE = 4
 BAD_GROUP = 5
 TOO_DEEP = 6
-REASONS = (
-    "field is cut short",
-    "varint longer than 10 bytes",
-    "length runs past the end of its message",
-    "field number 0 or above the limit",
-    "unknown wire type",
-    "group without matching end",
-    "value nested deeper than 100 levels",
-)
 MAX_GROUP_DEPTH = 100
 
 
 @scanner
 def fault(offset: Integer, reason: Integer) -> Integer:
     return -(offset * 16 + reason) - 1
-
-
-def raise_fault(position: Integer, base: int = 0) -> None:
-    """Turn a negative position into the error it stands for; `base` is where the scanned bytes start."""
-    if position < 0:
-        offset, reason = divmod(-position - 1, 16)
-        raise MalformedError(int(base + offset), REASONS[int(reason)])
 
 
 @inlined
@@ -141,3 +124,18 @@ def skip_field(data: Bytes, position: Integer, end: Integer, tag: Integer) -> In
     if tag & 7 == 4:
         return fault(position, BAD_GROUP)
     return skip_scalar(data, position, end, tag)
+
+
+@scanner
+def whole_fields(data: Bytes, end: Integer) -> Integer:
+    """Bytes of the fields that lie in `data[:end]` whole; a malformed one ends them."""
+    done: Integer = 0
+    while done < end:
+        tag, position = read_tag(data, done, end)
+        if position < 0:
+            return done
+        position = skip_field(data, position, end, tag)
+        if position < 0:
+            return done
+        done = position
+    return done

@@ -1,0 +1,290 @@
+"""`chq_fingerprint`: lines of one template share a number, in any worker on any day.
+
+A kernel masks what varies (numbers, ids, addresses, quoted strings) into a scratch buffer; equal masked
+lines are coded by their bytes, and xxh3-64 is taken once per distinct template. Changing a masking rule
+changes stored values, so it must come with a new FINGERPRINT_VERSION.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lakerunner_assets.decode.eight_bytes_kernels import (
+    digit_mask,
+    first_bytes,
+    hex_letter_mask,
+    load_padded,
+    run_length,
+    same_as,
+    token_mask,
+)
+from lakerunner_assets.decode.field_kernels import Spans
+from lakerunner_assets.decode.memory_kernels import copy_bytes, store_word
+from resources.arrays import Bytes, Int32s, Int64s
+from resources.kernel import Integer, inlined, kernel, scanner
+
+MAX_BYTES = 4096
+"""Only this much of a line makes its template: what differs later is payload."""
+
+SLACK = 8
+"""Words are stored whole, so up to this many bytes behind the last mask are written too."""
+
+_OTHER, _WORD, _HEX, _DIGIT = range(4)
+_STAR = np.uint8(42)
+_CLASS = np.zeros(256, np.uint8)
+_CLASS[[*range(48, 58)]] = _DIGIT
+_CLASS[[*range(65, 71), *range(97, 103)]] = _HEX
+_CLASS[[*range(71, 91), *range(103, 123), 95, *range(128, 256)]] = _WORD
+_CLASS.flags.writeable = False
+
+
+@kernel
+def mask_lines(offsets: Int32s, text: Bytes, classes: Bytes) -> tuple[Bytes, Spans]:
+    """Masked bytes of all lines, and where each lies. A mask is never longer than what it replaces."""
+    count = len(offsets) - 1
+    lines = Spans(np.empty(count, np.int64), np.empty(count, np.int32))
+    masked = np.empty(np.int64(offsets[count] - offsets[0]) + SLACK, np.uint8)
+    used: Integer = np.int64(0)
+    for row in range(count):
+        start = np.int64(offsets[row])
+        end = min(np.int64(offsets[row + 1]), start + MAX_BYTES)
+        lines.start[row] = used
+        used = mask_line(text, start, end, classes, masked, used)
+        lines.length[row] = np.int32(used - lines.start[row])
+    return masked, lines
+
+
+@scanner
+def mask_line(
+    text: Bytes, position: Integer, end: Integer, classes: Bytes, masked: Bytes, used: Integer
+) -> Integer:
+    """Only digits, quotes and dashes can begin something masked: from one to the next bytes are skipped."""
+    begin = position
+    kept = position  # what lies between here and `position` is copied as it is
+    open_double = True  # cleared once no closing quote is left, so that a line is searched only once
+    open_single = True
+    while position < end:
+        step = run_length(~telling_mask(load_padded(text, position)))
+        position += step
+        if step == 8:
+            continue
+        if position >= end:
+            break
+        byte = text[np.uint64(position)]
+        if byte == 45:
+            first = position - 8  # a UUID whose first eight have no digit
+            if (
+                first >= kept
+                and (first == kept or classes[text[np.uint64(first - 1)]] == _OTHER)
+                and is_uuid(text, first, end, classes)
+            ):
+                copy_bytes(masked, used, text, kept, first - kept)
+                used += first - kept
+                masked[np.uint64(used)] = _STAR
+                used += 1
+                kept = first + 36
+                position = kept
+            else:
+                position += 1
+            continue
+        if byte in (34, 39):
+            after_word = position > begin and classes[text[np.uint64(position - 1)]] != _OTHER
+            if (byte == 34 and open_double) or (byte == 39 and open_single and not after_word):
+                close = closing_quote(text, position + 1, end, byte)
+                if close < 0:
+                    open_double = open_double and byte != 34
+                    open_single = open_single and byte != 39
+                elif (
+                    close + 1 < end and text[close + 1] == 58 and byte == 34
+                ):  # a JSON key tells the shape: keep it
+                    position = close + 1
+                    continue
+                elif close > position + 1:
+                    copy_bytes(masked, used, text, kept, position + 1 - kept)
+                    used += position + 1 - kept
+                    masked[np.uint64(used)] = _STAR
+                    masked[np.uint64(used + 1)] = byte
+                    used += 2
+                    kept = close + 1
+                    position = kept
+                    continue
+            position += 1
+            continue
+        first = position
+        while first > kept and classes[text[np.uint64(first - 1)]] != _OTHER:
+            first -= 1
+        plain = first
+        if first == position and first > kept and is_sign(text, first - 1, begin, classes):
+            plain -= 1
+        copy_bytes(masked, used, text, kept, plain - kept)
+        used += plain - kept
+        word = load_padded(text, first)
+        length = min(run_length(token_mask(word)), end - first)
+        position, used = mask_word(text, first, end, word, length, classes, masked, used)
+        kept = position
+    copy_bytes(masked, used, text, kept, end - kept)
+    return used + end - kept
+
+
+@inlined
+def telling_mask(word: np.uint64) -> np.uint64:
+    """Bytes that a mask may begin at or belong to: digits, both quotes, the dash."""
+    return digit_mask(word) | same_as(word, 34) | same_as(word, 39) | same_as(word, 45)
+
+
+@scanner
+def is_sign(text: Bytes, position: Integer, begin: Integer, classes: Bytes) -> bool:
+    """Whether the byte before a number is its sign and no dash between words."""
+    byte = text[np.uint64(position)]
+    if byte not in (43, 45):
+        return False
+    return position == begin or classes[text[np.uint64(position - 1)]] == _OTHER
+
+
+@scanner
+def closing_quote(text: Bytes, position: Integer, end: Integer, quote: Integer) -> Integer:
+    while position < end:
+        if text[position] == 92:
+            position += 1
+        elif text[position] == quote:
+            return position
+        position += 1
+    return -1
+
+
+@scanner
+def mask_word(
+    text: Bytes,
+    position: Integer,
+    end: Integer,
+    word: np.uint64,
+    length: Integer,
+    classes: Bytes,
+    masked: Bytes,
+    used: Integer,
+) -> tuple[Integer, Integer]:
+    """One run of word characters: an id or number becomes `*`, digits inside other words too.
+
+    `word` holds its first bytes, of which `length` belong to it.
+    """
+    if length == 8 and is_uuid(text, position, end, classes):
+        masked[used] = _STAR
+        return position + 36, used + 1
+    stop = position
+    copied = used
+    digits = np.uint64(0)
+    not_hex = np.uint64(0)
+    while True:
+        word_digits = first_bytes(digit_mask(word), length)
+        word_not_hex = first_bytes(token_mask(word) & ~hex_letter_mask(word), length) & ~word_digits
+        if stop == position and word & np.uint64(0xDFFF) == 0x5830 and position + 2 < end:  # 0x…
+            word_not_hex &= ~np.uint64(0xFFFF)
+        digits |= word_digits
+        not_hex |= word_not_hex
+        store_word(masked, copied, word)
+        stop += length
+        copied += length
+        if length < 8 or stop >= end:
+            break
+        word = load_padded(text, stop)
+        length = min(run_length(token_mask(word)), end - stop)
+        if length == 0:
+            break
+    if digits == 0:
+        return stop, copied
+    if not_hex == 0:
+        masked[used] = _STAR
+        return joined_numbers(text, stop, end, classes), used + 1
+    in_number = False
+    for index in range(position, stop):
+        byte = text[np.uint64(index)]
+        is_digit = classes[byte] == _DIGIT
+        masked[np.uint64(used)] = _STAR if is_digit else byte
+        used += not (is_digit and in_number)
+        in_number = is_digit
+    if in_number:  # 2026-01-02T03:04:05: the word ends in a number that goes on
+        return joined_numbers(text, stop, end, classes), used
+    return stop, used
+
+
+@scanner
+def joined_numbers(text: Bytes, position: Integer, end: Integer, classes: Bytes) -> Integer:
+    """Past what continues a number: 10.0.0.1:80, 12:30:01.5, 2026-01-02, 1,234, fe80::1."""
+    while position + 1 < end:
+        byte = text[np.uint64(position)]
+        if byte not in (44, 45, 46, 47, 58):
+            return position
+        following = position + 1
+        if byte == 58 and text[np.uint64(following)] == 58 and following + 1 < end:
+            following += 1
+        stop = following
+        digits = stop
+        while stop < end and classes[text[np.uint64(stop)]] >= _HEX:
+            if digits == stop and classes[text[np.uint64(stop)]] == _DIGIT:
+                digits += 1
+            stop += 1
+        whole = stop == end or classes[text[np.uint64(stop)]] == _OTHER
+        if stop > following and whole and (digits > following or byte == 58):
+            position = stop
+        elif digits > following:
+            return digits  # 1.5ms: the unit stays
+        else:
+            return position
+    return position
+
+
+@scanner
+def is_uuid(text: Bytes, position: Integer, end: Integer, classes: Bytes) -> bool:
+    if position + 36 > end or text[np.uint64(position + 8)] != 45:
+        return False
+    for index in range(36):
+        byte = text[np.uint64(position + index)]
+        if index in (8, 13, 18, 23):
+            if byte != 45:
+                return False
+        elif classes[byte] < _HEX:
+            return False
+    return position + 36 == end or classes[text[np.uint64(position + 36)]] == _OTHER
+
+
+_TRACE, _DEBUG, _INFO, _WARN, _ERROR, _FATAL, _CRITICAL, _UNKNOWN = range(8)
+
+
+_WORDS = ("trace", "debug", "fatal", "critical", "error", "err", "warning", "warn", "info")
+"""Loki's order of precedence: when a line has several, the first of these wins."""
+
+
+_LEVEL_OF_WORD = (_TRACE, _DEBUG, _FATAL, _CRITICAL, _ERROR, _ERROR, _WARN, _WARN, _INFO)
+
+
+_PACKED_WORDS = np.array([int.from_bytes(word.encode(), "big") for word in _WORDS], np.uint64)
+
+
+@kernel
+def levels_of_lines(
+    offsets: Int32s, text: Bytes, rows: Int64s, words: npt.NDArray[np.uint64], codes: Int32s
+) -> None:
+    """The most telling level word of each line, standing alone (`error`, not `errors`), in any case."""
+    for row in rows:
+        best = len(words)
+        packed = np.uint64(0)
+        size = 0
+        end = offsets[row + 1]
+        for position in range(offsets[row], end + 1):
+            byte = np.uint8(32) if position == end else text[position]
+            if (byte | 32) - 97 < 26 and byte >= 65:
+                packed = (packed << np.uint64(8)) | np.uint64(byte | 32)
+                size += 1
+                continue
+            if 48 <= byte <= 57 or byte == 95:
+                size += 100  # a digit or underscore makes it another word
+                continue
+            if 3 <= size <= 8:
+                for rank in range(best):
+                    if words[rank] == packed:
+                        best = rank
+                        break
+            packed = np.uint64(0)
+            size = 0
+        codes[row] = _LEVEL_OF_WORD[best] if best < len(words) else _UNKNOWN
