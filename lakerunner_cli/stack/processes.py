@@ -11,8 +11,9 @@ import os
 import pwd
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import psutil
 
 CLOCK_TOLERANCE_S = 2.0  # creation times are computed from the boot time, which clock corrections move
 POLL_S = 0.05
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def spawn(
     user: str | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a child that a Ctrl-C in our terminal does not reach; it logs to a file of its own."""
-    with log.open("ab") as output:
+    with log.open("ab") as output, default_signals():
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -65,6 +67,23 @@ def spawn(
             start_new_session=True,
             **identity(user),
         )
+
+
+@contextlib.contextmanager
+def default_signals() -> Iterator[None]:
+    """Let children start with signals that stop them: they inherit what is blocked or ignored here."""
+    before = signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+    ignored = [number for number in STOPPING if signal.getsignal(number) is signal.SIG_IGN]
+    if threading.current_thread() is not threading.main_thread():
+        ignored = []  # only the main thread may change handlers
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def identity(user: str | None) -> dict[str, Any]:

@@ -100,6 +100,27 @@ def test_children_have_default_signal_handling(
     assert started[0].wait() == -signal.SIGTERM
 
 
+@pytest.mark.parametrize("is_blocked", [True, False])
+def test_what_the_parent_ignores_or_blocks_stops_its_children(
+    tmp_path: Path, started: list[subprocess.Popen[bytes]], is_blocked: bool
+) -> None:
+    program = "import time; print('ready', flush=True); time.sleep(60)"
+    before = signal.getsignal(signal.SIGTERM)
+    if is_blocked:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    else:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        started.append(_spawn([sys.executable, "-c", program], tmp_path, "ready"))
+        assert (signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())) == is_blocked
+        assert (signal.getsignal(signal.SIGTERM) is signal.SIG_IGN) == (not is_blocked)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    end_session(started[0].pid, 20)
+    assert started[0].wait() == -signal.SIGTERM
+
+
 def test_who_listens(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
     program = (
         "import socket, time; s = socket.create_server(('127.0.0.1', 0)); "
