@@ -1,12 +1,17 @@
-"""`sum` and `avg` where a group has histograms at a step: at once if all have one layout, else cell by cell.
+"""Aggregation operators: groups of series become one series, or series are chosen from groups.
 
-A group that has floats and histograms at one step, or histograms that cannot be added, has no value there.
+    sum by (job) (x)   x{job="a", env="x"} 1, x{job="a", env="y"} 2   ->   {job="a"} 3
+
+`sum` and `avg` add histograms, all at once where they share a layout, else cell by cell. A group with both
+floats and histograms at one step, or with histograms that cannot be added, has no value there. `AGGREGATORS`
+binds the implementations; other facts of an operator stand in `promql/lang/functions.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -43,21 +48,25 @@ from lakerunner_query.vectors.rows import (
 from lakerunner_query.vectors.vector import NAME, Labels, Objects, Vector
 from resources.arrays import Doubles, Flags, Int64s
 
-# << `limit_ratio`: which series are in, by a number in [0, 1] that only their labels decide.
-# <<
-# << The number is Prometheus': xxHash64 of the labels as its default build keeps them, a length before
-# << each text.
+Aggregator = Callable[[Context, Aggregate], Vector]
+Fold = Callable[[Groups, Doubles, Flags], Doubles]
+"""Values of groups by step, from the values of all series and the flags of those that count."""
+Total = type[KahanSum] | type[KahanMean]
 
 _LARGEST = float(2**64 - 1)
 
 
-def places(labels: list[Labels]) -> Doubles:
+def hash_ratios(labels: list[Labels]) -> Doubles:
+    """Map each series to a number in [0, 1] that its labels alone decide, the same as in Prometheus.
+
+    That is xxHash64 of the labels as Prometheus' default build keeps them, each text behind its length.
+    """
     return np.array([xxhash.xxh64_intdigest(_packed(one)) / _LARGEST for one in labels], np.float64)
 
 
-def within(places: Doubles, ratios: Doubles) -> Flags:
-    """(series, steps): a negative ratio takes the upper end, so that r and r - 1 share no series."""
-    place, ratio = places[:, np.newaxis], np.clip(ratios, -1.0, 1.0)[np.newaxis, :]
+def in_ratio(hashes: Doubles, ratios: Doubles) -> Flags:
+    """Flag (series, steps) in the ratio; a negative one takes the upper end: r and r - 1 share no series."""
+    place, ratio = hashes[:, np.newaxis], np.clip(ratios, -1.0, 1.0)[np.newaxis, :]
     found: Flags = np.where(ratio >= 0, place < ratio, place >= 1.0 + ratio) & (ratio != 0)
     return found
 
@@ -71,12 +80,13 @@ def _length(size: int) -> bytes:
     return bytes([size]) if size < 255 else b"\xff" + size.to_bytes(3, "little")
 
 
-# << `count_values`: how many series of a group have each value; the value becomes a label.
-# <<
-# << count_values by (job) ("v", x)   x{job="a"} 1, 1, 2   ->   {job="a", v="1"} 2   {job="a", v="2"} 1
+def count_values(context: Context, expr: Aggregate) -> Vector:
+    """Count the series of a group that share a value; the value becomes a label.
 
-
-def count_values(context: Context, vector: Vector, name: str, expr: Aggregate) -> Vector:
+    count_values by (job) ("v", x)   x{job="a"} 1, 1, 2   ->   {job="a", v="1"} 2   {job="a", v="2"} 1
+    """
+    name = context.text(_parameter(expr))
+    vector = context.vector(expr.expr)
     if not name or not _is_text(name):
         raise EvaluationError(f"invalid label name {quoted(name)}")
     steps = vector.present.shape[1]
@@ -85,23 +95,23 @@ def count_values(context: Context, vector: Vector, name: str, expr: Aggregate) -
     groups = grouped(vector.labels, _grouping(name, expr), is_without=expr.without)
     texts, codes = _texts(vector)
     rows, columns = np.nonzero(vector.present)
-    keys, places = _numbered(groups.codes[rows] * len(texts) + codes[rows, columns])
+    keys, places = _encode(groups.codes[rows] * len(texts) + codes[rows, columns])
     is_shown = not expr.without or not (name in expr.grouping or name == NAME)
-    found: dict[Labels, int] = {}
-    named = [
+    numbers: dict[Labels, int] = {}
+    labels = [
         replaced(groups.labels[key // len(texts)], name, texts[key % len(texts)])
         if is_shown
         else groups.labels[key // len(texts)]
         for key in keys.tolist()
     ]
-    cells = coded(named, found)[places] * steps + columns
-    check_size(context, len(found) * steps)
-    counts = np.bincount(cells, minlength=len(found) * steps).reshape(-1, steps)
-    return Vector(list(found), counts.astype(np.float64), counts > 0)
+    cells = coded(labels, numbers)[places] * steps + columns
+    check_size(context, len(numbers) * steps)
+    counts = np.bincount(cells, minlength=len(numbers) * steps).reshape(-1, steps)
+    return Vector(list(numbers), counts.astype(np.float64), counts > 0)
 
 
 def _grouping(name: str, expr: Aggregate) -> list[str]:
-    """The value takes the place of a label of this name, so what series have there groups nothing."""
+    """Return the labels to group by, without the one that the value replaces."""
     if expr.without:
         return [*expr.grouping, name]
     return [one for one in expr.grouping if one != name]
@@ -112,11 +122,11 @@ def _is_text(name: str) -> bool:
 
 
 def _texts(vector: Vector) -> tuple[list[str], Int64s]:
-    """What values are called, and by cell which one it is."""
+    """Return the distinct values as text, and the index of its text for each cell."""
     codes = np.zeros(vector.present.shape, np.int64)
     numbers: dict[str, int] = {}
     floats = has_float(vector)
-    bits, places = _numbered(vector.values[floats].view(np.int64))
+    bits, places = _encode(vector.values[floats].view(np.int64))
     if len(bits):
         codes[floats] = coded(map(plain, bits.view(np.float64).tolist()), numbers)[places]
     histograms = histograms_of(vector)
@@ -125,68 +135,23 @@ def _texts(vector: Vector) -> tuple[list[str], Int64s]:
     return list(numbers), codes
 
 
-def _numbered(values: Int64s) -> tuple[Int64s, Int64s]:
-    """Distinct values as they come, and which one each is."""
+def _encode(values: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the distinct values in order of appearance, and the index of its value for each element."""
     encoded = pa.array(values).dictionary_encode()
     return encoded.dictionary.to_numpy(), encoded.indices.to_numpy().astype(np.int64)
 
 
-# << `topk`, `bottomk`, `limitk`, `limit_ratio`: rows of the input, fewer of them at each step.
-
-RANKING = frozenset({"topk", "bottomk"})
-CHOOSING = RANKING | {"limitk", "limit_ratio"}
 _TOO_LARGE, _TOO_SMALL = float(2**63 - 1024), float(-(2**63))
-"""From here on a float is no 64 bit integer, as Prometheus draws the lines."""
+"""Bounds from which on a float is no 64 bit integer, as Prometheus draws them."""
 
 
-def choose(context: Context, expr: Aggregate, vector: Vector, groups: Groups, wanted: Doubles) -> Vector:
-    if expr.op == "limit_ratio":
-        return _by_ratio(context, expr, vector, wanted)
-    if wanted.max() < 1:
-        return nothing(context.steps.count)
-    if np.isnan(wanted).any():
-        raise EvaluationError("Parameter value is NaN")
-    if wanted.min() <= _TOO_SMALL:
-        raise EvaluationError(f"Scalar value {general(float(wanted.min()))} underflows int64")
-    if wanted.max() >= _TOO_LARGE:
-        raise EvaluationError(f"Scalar value {general(float(wanted.max()))} overflows int64")
-    if not vector.labels:
-        return vector
-    limits = np.minimum(wanted, len(vector.labels)).astype(np.int64)
-    if expr.op == "limitk":
-        order, starts = groups.by_group()
-        return occupied(replace(vector, present=first_of_group(order, starts, vector.present, limits)))
-    return _ranked(context, expr, vector, groups, limits)
-
-
-def _ranked(context: Context, expr: Aggregate, vector: Vector, groups: Groups, limits: Int64s) -> Vector:
-    order, starts = groups.by_group()
-    ignored = is_histogram(vector) & vector.present & (limits > 0)
-    if ignored.any():
-        context.annotations.inform(f"ignored histogram in {expr.op} aggregation", expr.span)
-    is_top = expr.op == "topk"
-    present = best_of_group(order, starts, vector.values, has_float(vector), limits, is_top)
-    chosen = replace(vector, present=present, histograms=None)
-    if context.steps.count == 1:
-        chosen = chosen.take(_best_first(chosen, groups, is_top=is_top))
-    return occupied(chosen)
-
-
-def _best_first(vector: Vector, groups: Groups, *, is_top: bool) -> Int64s:
-    """Rows of an instant query, group by group, the best first and NaN last."""
-    value = vector.values[:, 0]
-    key = np.where(np.isnan(value), np.inf, -value if is_top else value)
-    rows = np.lexsort((np.isnan(value), key, groups.codes)).astype(np.int64)
-    best: Int64s = rows[vector.present[rows, 0]]
-    return best
-
-
-def _by_ratio(context: Context, expr: Aggregate, vector: Vector, ratios: Doubles) -> Vector:
+def limit_ratio(context: Context, expr: Aggregate) -> Vector:
+    ratios, vector, _ = _arguments(context, expr)
     if (ratios == 0).all():
         return nothing(context.steps.count)
     if np.isnan(ratios).any():
         raise EvaluationError("Ratio value is NaN")
-    span = expr.span if expr.parameter is None else bare(expr.parameter).span
+    span = bare(_parameter(expr)).span
     for ratio, bound in ((float(ratios.max()), 1.0), (float(ratios.min()), -1.0)):
         if ratio * bound > 1:
             message = (
@@ -195,7 +160,62 @@ def _by_ratio(context: Context, expr: Aggregate, vector: Vector, ratios: Doubles
             context.annotations.warn(message, span)
     if not vector.labels:
         return vector
-    return occupied(replace(vector, present=vector.present & within(places(vector.labels), ratios)))
+    return occupied(replace(vector, present=vector.present & in_ratio(hash_ratios(vector.labels), ratios)))
+
+
+def limitk(context: Context, expr: Aggregate) -> Vector:
+    numbers, vector, groups = _arguments(context, expr)
+    limits = _limits(numbers, vector)
+    if limits is None:
+        return nothing(context.steps.count)
+    if not vector.labels:
+        return vector
+    order, starts = groups.by_group()
+    return occupied(replace(vector, present=first_of_group(order, starts, vector.present, limits)))
+
+
+def ranking(*, is_top: bool) -> Aggregator:
+    """Build `topk` or `bottomk`."""
+
+    def aggregate(context: Context, expr: Aggregate) -> Vector:
+        numbers, vector, groups = _arguments(context, expr)
+        limits = _limits(numbers, vector)
+        if limits is None:
+            return nothing(context.steps.count)
+        if not vector.labels:
+            return vector
+        order, starts = groups.by_group()
+        if (is_histogram(vector) & vector.present & (limits > 0)).any():
+            context.annotations.inform(f"ignored histogram in {expr.op} aggregation", expr.span)
+        present = best_of_group(order, starts, vector.values, has_float(vector), limits, is_top)
+        best = replace(vector, present=present, histograms=None)
+        if context.steps.count == 1:
+            best = best.take(_best_first(best, groups, is_top=is_top))
+        return occupied(best)
+
+    return aggregate
+
+
+def _limits(numbers: Doubles, vector: Vector) -> Int64s | None:
+    """Return the number of series to choose at each step; None where no step takes any."""
+    if numbers.max() < 1:
+        return None
+    if np.isnan(numbers).any():
+        raise EvaluationError("Parameter value is NaN")
+    if numbers.min() <= _TOO_SMALL:
+        raise EvaluationError(f"Scalar value {general(float(numbers.min()))} underflows int64")
+    if numbers.max() >= _TOO_LARGE:
+        raise EvaluationError(f"Scalar value {general(float(numbers.max()))} overflows int64")
+    return np.minimum(numbers, len(vector.labels)).astype(np.int64)
+
+
+def _best_first(vector: Vector, groups: Groups, *, is_top: bool) -> Int64s:
+    """Order the rows of an instant query group by group, the best first and NaN last."""
+    value = vector.values[:, 0]
+    key = np.where(np.isnan(value), np.inf, -value if is_top else value)
+    rows = np.lexsort((np.isnan(value), key, groups.codes)).astype(np.int64)
+    best: Int64s = rows[vector.present[rows, 0]]
+    return best
 
 
 MIXED = "encountered a mix of histograms and floats for aggregation"
@@ -205,10 +225,10 @@ INCOMPATIBLE = (
 )
 
 
-def with_histograms(
-    reduced: Vector, vector: Vector, groups: Groups, op: str, span: Span, notes: Annotations
+def _add_histograms(
+    reduced: Vector, vector: Vector, groups: Groups, total: Total, span: Span, notes: Annotations
 ) -> Vector:
-    """The sums of floats, with cells that have histograms done over."""
+    """Replace the sums of floats in all cells of a group and step that have histograms."""
     if vector.histograms is None:
         return reduced
     is_a_histogram = is_histogram(vector) & vector.present
@@ -218,36 +238,36 @@ def with_histograms(
     for group in np.flatnonzero(cells.any(axis=1)).tolist():
         rows = order[starts[group] : starts[group + 1]]
         whole = cells[group] & (is_a_histogram[rows] | ~vector.present[rows]).all(axis=0)
-        done = _at_once(vector, rows, whole, op, span, notes)
-        if done is not None:
-            histograms[group, whole], present[group, whole] = done, True
+        totals = _group_totals(vector, rows, whole, total, span, notes)
+        if totals is not None:
+            histograms[group, whole], present[group, whole] = totals, True
             cells[group, whole] = False
     for group, step in np.argwhere(cells).tolist():
         rows = order[starts[group] : starts[group + 1]]
         rows = rows[vector.present[rows, step]]
         first, *others = vector.histograms[rows, step].tolist()
-        total = None
+        cell = None
         if first is None:
             notes.warn(MIXED, span)
         else:
             labels = [vector.labels[row] for row in rows[1:].tolist()]
-            total = _total(op, first, others, labels, span, notes)
-        histograms[group, step] = total
-        present[group, step] = total is not None
+            cell = _cell_total(total(first), others, labels, span, notes)
+        histograms[group, step] = cell
+        present[group, step] = cell is not None
     return replace(reduced, present=present, histograms=histograms)
 
 
-def _at_once(
-    vector: Vector, rows: Int64s, steps: Flags, op: str, span: Span, notes: Annotations
+def _group_totals(
+    vector: Vector, rows: Int64s, steps: Flags, total: Total, span: Span, notes: Annotations
 ) -> Objects | None:
-    """Of a group at steps where all that is present are histograms; None where it cannot be told so."""
+    """Add a group at steps where all is histograms; None where layouts differ or no such step exists."""
     if vector.histograms is None or not steps.any():
         return None
     cells, present = vector.histograms[np.ix_(rows, steps)], vector.present[np.ix_(rows, steps)]
     if len(rows) == 1:
         only: Objects = cells[0]
         return only
-    found = grid_sums(cells, present, is_mean=op == "avg")
+    found = grid_sums(cells, present, is_mean=total is KahanMean)
     if found is None:
         return None
     totals, conflicts = found
@@ -256,16 +276,14 @@ def _at_once(
     return totals
 
 
-def _total(
-    op: str,
-    first: Histogram,
+def _cell_total(
+    total: KahanSum | KahanMean,
     others: list[Histogram | None],
     labels: list[Labels],
     span: Span,
     notes: Annotations,
 ) -> Histogram | None:
-    """Of a histogram and what follows; None is a float."""
-    total = KahanSum(first) if op == "sum" else KahanMean(first)
+    """Add the cells after the first; None among them is a float."""
     is_mixed = is_incompatible = False
     for cell, label in zip(others, labels, strict=True):
         if cell is None:
@@ -288,43 +306,118 @@ def _total(
     return total.result()
 
 
-# << Aggregations: groups of rows become rows, or rows are chosen out of groups.
+def _adding(fold: Fold, total: Total) -> Aggregator:
+    """Build an operator that adds histograms as well as floats."""
 
-_Fold = Callable[[Groups, Doubles, Flags], Doubles]
+    def aggregate(context: Context, expr: Aggregate) -> Vector:
+        vector, groups = _operand(context, expr)
+        if not vector.labels:
+            return nothing(context.steps.count)
+        reduced = _fold(fold, vector, groups, has_float(vector))
+        span = bare(expr.expr).span
+        return occupied(_add_histograms(reduced, vector, groups, total, span, context.annotations))
 
-_FOLDS: Mapping[str, _Fold] = {
-    "sum": lambda by, values, members: sum_of_code(by.codes, values, members, by.count),
-    "avg": lambda by, values, members: mean_of_code(by.codes, values, members, by.count),
-    "min": lambda by, values, members: extreme_of_code(by.codes, values, members, by.count, False),
-    "max": lambda by, values, members: extreme_of_code(by.codes, values, members, by.count, True),
-    "count": lambda by, _, members: count_of_code(by.codes, members, by.count).astype(np.float64),
-    "group": lambda by, _, members: np.ones((by.count, members.shape[1])),
-    "stdvar": lambda by, values, members: variance_of_code(by.codes, values, members, by.count),
-    "stddev": lambda by, values, members: np.sqrt(variance_of_code(by.codes, values, members, by.count)),
-}
-_OF_BOTH = frozenset({"count", "group"})
-"""Histograms are as good as floats to them."""
-_ADDING = frozenset({"sum", "avg"})
+    return aggregate
+
+
+def _counting(fold: Fold) -> Aggregator:
+    """Build an operator to which histograms are as good as floats."""
+
+    def aggregate(context: Context, expr: Aggregate) -> Vector:
+        vector, groups = _operand(context, expr)
+        if not vector.labels:
+            return nothing(context.steps.count)
+        return occupied(_fold(fold, vector, groups, vector.present))
+
+    return aggregate
+
+
+def _of_floats(fold: Fold) -> Aggregator:
+    """Build an operator that ignores histograms, and says so."""
+
+    def aggregate(context: Context, expr: Aggregate) -> Vector:
+        vector, groups = _operand(context, expr)
+        return _fold_floats(context, expr, fold, vector, groups)
+
+    return aggregate
+
+
+def quantile(context: Context, expr: Aggregate) -> Vector:
+    quantiles, vector, groups = _arguments(context, expr)
+    _warn_of_quantiles(quantiles, bare(_parameter(expr)).span, context.annotations)
+
+    def fold(groups: Groups, values: Doubles, members: Flags) -> Doubles:
+        order, starts = groups.by_group()
+        return quantile_of_group(order, starts, values, members, quantiles)
+
+    return _fold_floats(context, expr, fold, vector, groups)
+
+
+def _fold_floats(context: Context, expr: Aggregate, fold: Fold, vector: Vector, groups: Groups) -> Vector:
+    if not vector.labels:
+        return nothing(context.steps.count)
+    if (is_histogram(vector) & vector.present).any():
+        context.annotations.inform(f"ignored histogram in {expr.op} aggregation", bare(expr.expr).span)
+    return occupied(_fold(fold, vector, groups, has_float(vector)))
+
+
+def _fold(fold: Fold, vector: Vector, groups: Groups, members: Flags) -> Vector:
+    values = fold(groups, vector.values, members)
+    present = any_of_code(groups.codes, members, groups.count)
+    drop_name = None
+    if vector.drop_name is not None:
+        drop_name = np.bincount(groups.codes, vector.drop_name, minlength=groups.count) > 0
+    return Vector(groups.labels, values, present, None, drop_name)
+
+
+AGGREGATORS: Mapping[str, Aggregator] = MappingProxyType(
+    {
+        "avg": _adding(
+            lambda by, values, members: mean_of_code(by.codes, values, members, by.count), KahanMean
+        ),
+        "bottomk": ranking(is_top=False),
+        "count": _counting(
+            lambda by, _, members: count_of_code(by.codes, members, by.count).astype(np.float64)
+        ),
+        "count_values": count_values,
+        "group": _counting(lambda by, _, members: np.ones((by.count, members.shape[1]))),
+        "limit_ratio": limit_ratio,
+        "limitk": limitk,
+        "max": _of_floats(
+            lambda by, values, members: extreme_of_code(by.codes, values, members, by.count, True)
+        ),
+        "min": _of_floats(
+            lambda by, values, members: extreme_of_code(by.codes, values, members, by.count, False)
+        ),
+        "quantile": quantile,
+        "stddev": _of_floats(
+            lambda by, values, members: np.sqrt(variance_of_code(by.codes, values, members, by.count))
+        ),
+        "stdvar": _of_floats(
+            lambda by, values, members: variance_of_code(by.codes, values, members, by.count)
+        ),
+        "sum": _adding(
+            lambda by, values, members: sum_of_code(by.codes, values, members, by.count), KahanSum
+        ),
+        "topk": ranking(is_top=True),
+    }
+)
+"""The implementation of every aggregation operator."""
 
 
 def aggregate(context: Context, expr: Aggregate) -> Vector:
-    """Parameter first, so that annotations come in the order of the text."""
-    if expr.op == "count_values":
-        name = context.text(_parameter(expr))
-        return count_values(context, context.vector(expr.expr), name, expr)
-    wanted = None if expr.parameter is None else context.scalar(expr.parameter).values
+    return AGGREGATORS[expr.op](context, expr)
+
+
+def _operand(context: Context, expr: Aggregate) -> tuple[Vector, Groups]:
     vector = context.vector(expr.expr)
-    groups = grouped(vector.labels, expr.grouping, is_without=expr.without)
-    if expr.op in CHOOSING or expr.op == "quantile":
-        if wanted is None:
-            raise TypeError(f"{expr.op}: expected a parameter")
-        if expr.op in CHOOSING:
-            return choose(context, expr, vector, groups, wanted)
-        _warn_of_quantiles(wanted, bare(_parameter(expr)).span, context.annotations)
-    if not vector.labels:
-        return nothing(context.steps.count)
-    fold = _FOLDS[expr.op] if wanted is None else _quantile_fold(wanted)
-    return occupied(_reduce(context, expr, vector, groups, fold))
+    return vector, grouped(vector.labels, expr.grouping, is_without=expr.without)
+
+
+def _arguments(context: Context, expr: Aggregate) -> tuple[Doubles, Vector, Groups]:
+    """Evaluate the parameter first, so that annotations come in the order of the text."""
+    parameter = context.scalar(_parameter(expr)).values
+    return parameter, *_operand(context, expr)
 
 
 def _parameter(expr: Aggregate) -> Expr:
@@ -333,32 +426,8 @@ def _parameter(expr: Aggregate) -> Expr:
     return expr.parameter
 
 
-def _quantile_fold(wanted: Doubles) -> _Fold:
-    def fold(groups: Groups, values: Doubles, members: Flags) -> Doubles:
-        order, starts = groups.by_group()
-        return quantile_of_group(order, starts, values, members, wanted)
-
-    return fold
-
-
-def _reduce(context: Context, expr: Aggregate, vector: Vector, groups: Groups, fold: _Fold) -> Vector:
-    span, notes = bare(expr.expr).span, context.annotations
-    members = vector.present if expr.op in _OF_BOTH else has_float(vector)
-    if expr.op not in _OF_BOTH | _ADDING and (is_histogram(vector) & vector.present).any():
-        notes.inform(f"ignored histogram in {expr.op} aggregation", span)
-    values = fold(groups, vector.values, members)
-    present = any_of_code(groups.codes, members, groups.count)
-    drop_name = None
-    if vector.drop_name is not None:
-        drop_name = np.bincount(groups.codes, vector.drop_name, minlength=groups.count) > 0
-    reduced = Vector(groups.labels, values, present, None, drop_name)
-    if expr.op in _ADDING:
-        return with_histograms(reduced, vector, groups, expr.op, span, notes)
-    return reduced
-
-
 def _warn_of_quantiles(quantiles: Doubles, span: Span, notes: Annotations) -> None:
-    """NaN is larger than 1 and hides whatever else is wrong."""
+    """Warn of the largest and the smallest quantile outside [0, 1]; NaN hides all others."""
     largest, smallest = float(quantiles.max()), float(quantiles.min())
     for one, is_wrong in ((largest, not largest <= 1), (smallest, smallest < 0)):
         if is_wrong:
