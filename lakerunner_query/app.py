@@ -27,12 +27,8 @@ from lakerunner_query.api.shared.health import alive, asset, metrics, page, ping
 from lakerunner_query.api.shared.requests import gzipped
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.coordinator.engine import Admission, Engine, Limits
 from lakerunner_query.coordinator.locate import Locator
-from lakerunner_query.coordinator.logql_lines import Engine, Limits
-from lakerunner_query.coordinator.logql_samples import LogMetricEngine, LogMetricLimits
-from lakerunner_query.coordinator.names import SeriesEngine, StreamEngine
-from lakerunner_query.coordinator.promql import MetricEngine, MetricLimits
-from lakerunner_query.coordinator.run import Admission
 from lakerunner_query.serving import Counters, counting
 from resources.index.contract import QueryIndex
 from resources.settings import Settings
@@ -100,31 +96,14 @@ def _services(settings: Settings, index: QueryIndex, counters: Counters) -> Serv
     locator = Locator(index)
     dispatcher = Dispatcher(worker_urls(settings), settings.require("internal_token"))
     admission = Admission(settings.query_max_concurrency)
-    limits = Limits(settings.query_timeout_s, settings.query_max_limit)
-    engine = Engine(locator, dispatcher, admission, limits)
-    metric_limits = MetricLimits(
+    limits = Limits(
         settings.query_timeout_s,
+        max_rows=settings.query_max_limit,
         max_points=settings.query_max_samples,
         max_series=settings.query_max_series,
         features=tuple(name.strip() for name in settings.query_features.split(",") if name.strip()),
     )
-    metrics = MetricEngine(locator, dispatcher, admission, metric_limits)
-    log_metric_limits = LogMetricLimits(
-        settings.query_timeout_s,
-        max_points=settings.query_max_samples,
-        max_series=settings.query_max_series,
-    )
-    return Services(
-        settings,
-        locator,
-        dispatcher,
-        engine,
-        metrics,
-        LogMetricEngine(locator, dispatcher, admission, log_metric_limits),
-        SeriesEngine(locator, dispatcher, admission, settings.query_timeout_s),
-        StreamEngine(locator, dispatcher, admission, settings.query_timeout_s),
-        counters,
-    )
+    return Services(settings, locator, dispatcher, Engine(locator, dispatcher, admission, limits), counters)
 
 
 def _provide(state: State) -> Services:

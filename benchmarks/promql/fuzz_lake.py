@@ -15,7 +15,7 @@ import pyarrow as pa
 from benchmarks.promql.samples import Sampled
 from lakerunner_query.api.prometheus import render
 from lakerunner_query.coordinator.merge import Joined
-from lakerunner_query.coordinator.promql import MetricRange
+from lakerunner_query.coordinator.promql import PromQLRequest
 from lakerunner_query.errors import QueryError
 from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.promql.lang.ast import Type
@@ -65,7 +65,7 @@ class LakeApi:
     def ask(self, text: str, start_ms: int, end_ms: int, step_ms: int = 0) -> dict[str, Any]:
         """As Prometheus answers; an error that is none of a query's is of type `internal`."""
         try:
-            joined = self._runner.run(self._asked(text, MetricRange(ORG, start_ms, end_ms, step_ms)))
+            joined = self._runner.run(self._asked(text, PromQLRequest(ORG, start_ms, end_ms, step_ms)))
         except QueryError as error:
             return {"status": "error", "errorType": type(error).__name__, "error": str(error)}
         except Exception:  # noqa: BLE001 - whatever it is, it is found
@@ -76,8 +76,8 @@ class LakeApi:
         found: dict[str, Any] = json.loads(render.success(data, said))
         return found
 
-    async def _asked(self, text: str, asked: MetricRange) -> Joined:
-        prepared = await self._lake.engine.prepare(text, asked)
+    async def _asked(self, text: str, asked: PromQLRequest) -> Joined:
+        prepared = await self._lake.engine.prepare(self._lake.language, text, asked)
         if asked.step_ms and type_of(prepared.expr) not in {Type.SCALAR, Type.VECTOR}:
             raise RangeTypeError(f"invalid expression type {type_of(prepared.expr)} for range query")
         return await self._lake.engine.collect(prepared)

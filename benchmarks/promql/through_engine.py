@@ -23,9 +23,10 @@ from benchmarks.report import Record
 from benchmarks.tiers import p12
 from lakerunner_query.api.prometheus import render
 from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.coordinator.engine import Admission, Engine, Limits
+from lakerunner_query.coordinator.languages import PROMQL
 from lakerunner_query.coordinator.locate import Locator
-from lakerunner_query.coordinator.promql import MetricEngine, MetricLimits, MetricRange
-from lakerunner_query.coordinator.run import Admission
+from lakerunner_query.coordinator.promql import PromQLRequest
 from lakerunner_query.worker.metrics.promql_units import MetricScanner
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener
 from lakerunner_query.worker.shared.segment_cache import SegmentCache
@@ -72,8 +73,10 @@ def measure(days: int, series: int) -> list[Record]:
         samples, rollups = p12._lake(folder / "lake", days, series)  # noqa: SLF001
         rows = [_segment(path, AS_SENT) for path in samples]
         rolled = [_segment(path, HOUR) for path in rollups]
-        asked = MetricRange(ORG, p12.START_MS + 2 * HOUR, p12.START_MS + days * DAY, HOUR)
-        _timed(folder, Tiers(rows[:1], [], 1), MetricRange(ORG, asked.start_ms, asked.start_ms + HOUR, HOUR))
+        asked = PromQLRequest(ORG, p12.START_MS + 2 * HOUR, p12.START_MS + days * DAY, HOUR)
+        _timed(
+            folder, Tiers(rows[:1], [], 1), PromQLRequest(ORG, asked.start_ms, asked.start_ms + HOUR, HOUR)
+        )
         _timed(folder, Tiers(rows, rolled, days), asked)  # kernels
         raw_seconds, raw = _timed(folder, Tiers(rows, [], days), asked)
         seconds, answer = _timed(folder, Tiers(rows, rolled, days), asked)
@@ -92,20 +95,20 @@ def measure(days: int, series: int) -> list[Record]:
     ]
 
 
-def _timed(folder: Path, index: Tiers, asked: MetricRange) -> tuple[float, Any]:
+def _timed(folder: Path, index: Tiers, asked: PromQLRequest) -> tuple[float, Any]:
     """CPU seconds of one question to an engine that has decoded nothing yet."""
     store = open_store(f"file://{folder}/lake", Settings.load({}))
     opener = MetricOpener(SegmentCache(folder / "cache", 1 << 30, store), store, 1 << 28)
-    engine = MetricEngine(
+    engine = Engine(
         Locator(cast("Any", index)),
         cast("Dispatcher", LocalDispatcher(MetricScanner(opener), 1)),
         Admission(1),
-        MetricLimits(600.0),
+        Limits(600.0),
     )
     began = time.process_time()
 
     async def answered() -> Any:
-        return await engine.collect(await engine.prepare(QUERY, asked))
+        return await engine.collect(await engine.prepare(PROMQL, QUERY, asked))
 
     joined = asyncio.run(answered())
     took = time.process_time() - began

@@ -25,10 +25,11 @@ from benchmarks.report import Record
 from benchmarks.tiers.scratch import Database, scratch_server
 from lakerunner_assets.cooked.plan import plan_all_now
 from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.coordinator.engine import Admission, Engine, Limits
+from lakerunner_query.coordinator.languages import LOG_LINES
 from lakerunner_query.coordinator.locate import Locator
-from lakerunner_query.coordinator.logql_lines import Engine, Finished, Limits
-from lakerunner_query.coordinator.run import Admission
-from lakerunner_query.plan.logql import LogRange
+from lakerunner_query.coordinator.logql_lines import read_rows
+from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.protocol.units import LogUnit, Unit, encode_answer
 from lakerunner_query.worker.logs.lines import LogScanner
 from lakerunner_query.worker.logs.segment_opener import SegmentOpener
@@ -92,12 +93,9 @@ def _query(one: Stored) -> int:
 
 
 async def _ask(engine: Engine) -> int:
-    wanted = LogRange("acme", START_NS, START_NS + HOUR_NS, 1000)
-    prepared = await engine.prepare(QUERY, wanted)
-    rows = 0
-    async for item in engine.run(prepared):
-        rows += 0 if isinstance(item, Finished) else item.table.num_rows
-    return rows
+    wanted = LogLinesRequest("acme", START_NS, START_NS + HOUR_NS, 1000)
+    _, collected = await read_rows(engine, await engine.prepare(LOG_LINES, QUERY, wanted))
+    return collected.rows
 
 
 def _view(one: Stored) -> int:

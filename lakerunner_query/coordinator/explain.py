@@ -1,88 +1,115 @@
-"""A plan as text a person can read, with the rules that fired and who runs which stage.
+"""A plan is explained as text: the rules that fired, who runs which stage, and what the index pruned.
 
-The answer to "why did this read so much": matchers, terms, words and filters as they are after rewriting.
+steps: 61, every 60000 ms from 1767225600000 to 1767229200000
+  Read {__name__="up"} in (1767225300000, 1767229200000], terms 1: 3 segments, 120000 rows, 1048576 bytes
+segments: 40 live, 37 pruned by time and terms, 3 may match
+slices: 1
+  steps 1767225600000 to 1767229200000 (61): 3 segments
+shards of series: 2, of rate(up[5m])
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from lakerunner_query.coordinator.locate import Locator
-from lakerunner_query.coordinator.promql import METRICS, MetricEngine, PreparedMetrics
+from lakerunner_query.coordinator.engine import Cut, Prepared
+from lakerunner_query.coordinator.logql_lines import LogLinesQuery
+from lakerunner_query.coordinator.logql_samples import LogSamplesQuery
+from lakerunner_query.coordinator.promql import PromQLQuery
 from lakerunner_query.logql.lang.ast import LabelFilter, LabelMatch, LineFilter, Stage
-from lakerunner_query.logql.lang.printer import matcher_text, stage_text
+from lakerunner_query.logql.lang.printer import matcher_text, print_query, stage_text
 from lakerunner_query.logql.pipeline import fallbacks
 from lakerunner_query.plan.logql import LogPlan, Nothing, RunStages, Words
+from lakerunner_query.plan.logql_samples import LogReads, ways
 from lakerunner_query.plan.optimise import Improved, Optimised
 from lakerunner_query.plan.promql import Reads, per_series
 from lakerunner_query.plan.rules.filters import stored_matches
-from lakerunner_query.promql.lang.ast import Expr, Selector
+from lakerunner_query.promql.lang.ast import Selector
 from lakerunner_query.promql.lang.printer import to_text
-from lakerunner_query.protocol.units import MetricUnit, ShardUnit
+from lakerunner_query.protocol.units import LogMetricUnit, MetricUnit
 from resources.index.types import Segment
 
-# << The plan of a metric query as text: what each selector reads, what the index pruned, how it is cut.
-# <<
-# << steps: 61, every 60000 ms from 1767225600000 to 1767229200000
-# << Read {__name__="up"} in (1767225300000, 1767229200000], terms 1: 3 segments, 120000 rows, 1048576 bytes
-# << segments: 40 live, 37 pruned by time and terms, 3 may match
-# << rollups: none can serve
-# << slices: 1
-# <<   steps 1767225600000 to 1767229200000 (61): 3 segments
-# << shards of series: 2, of rate(up[5m])            (of a query that is one slice, where that is much to
-# << read)
+
+def explain_segments(query: Prepared[Any, Any, Any, Any], _: Cut, live: int) -> Iterator[str]:
+    """Say how many segments the index pruned; all there is to say of a question without a text."""
+    left = len(query.distinct_segments)
+    yield f"segments: {live} live, {live - left} pruned by time and terms, {left} may match"
 
 
-async def explain_promql(engine: MetricEngine, locator: Locator, query: PreparedMetrics) -> str:
-    live = await locator.live_segments(query.org, METRICS)
-    units = list(engine.units(query))
-    return "\n".join(
-        [*_plan(query, live), *_slices(units), *_shards(engine.shards(query, units), query.expr)]
-    )
-
-
-def _plan(query: PreparedMetrics, live: int) -> Iterator[str]:
-    steps = query.steps
-    yield f"query: {to_text(query.expr)}"
-    if query.asked.step_ms:
+def explain_promql(query: PromQLQuery, cut: Cut, live: int) -> Iterator[str]:
+    steps, units = query.plan.steps, list(cut.units)
+    yield f"query: {to_text(query.plan.expr)}"
+    if query.request.step_ms:
         yield f"steps: {steps.count}, every {steps.step_ms} ms from {steps.start_ms} to {steps.end_ms}"
     else:
         yield f"step: one, at {steps.end_ms}"
-    for read, segments in zip(query.reads, query.segments, strict=True):
-        yield _read(read, segments)
-    found = len({segment.segment_id for each in query.segments for segment in each})
-    yield f"segments: {live} live, {live - found} pruned by time and terms, {found} may match"
+    for read, segments in zip(query.plan.reads, query.segments, strict=True):
+        yield _selector_line(read, segments)
+    yield from explain_segments(query, cut, live)
+    yield f"slices: {len(units)}"
+    yield from (_slice_line(unit) for unit in units if isinstance(unit, MetricUnit))
+    if cut.shards:
+        parts = ", ".join(to_text(part) for part in per_series(query.plan.expr) or ())
+        yield f"shards of series: {len(cut.shards.units)}, of {parts}"
 
 
-def _read(read: Reads, segments: Sequence[Segment]) -> str:
-    rows, size = sum(segment.rows for segment in segments), sum(segment.bytes for segment in segments)
+def _selector_line(read: Reads, segments: Sequence[Segment]) -> str:
     selector = to_text(Selector("", read.matchers))
     stretch = f"({read.from_ms}, {read.to_ms}]"
-    return (
-        f"  Read {selector} in {stretch}, terms {len(read.terms)}: "
-        f"{len(segments)} segments, {rows} rows, {size} bytes"
+    return f"  Read {selector} in {stretch}, terms {len(read.terms)}: {_sizes(segments)}"
+
+
+def _slice_line(unit: MetricUnit) -> str:
+    last = unit.first_ms + (unit.steps - 1) * unit.step_ms
+    rollups = "".join(
+        f", rollup {one.frequency_ms} ms: {len(one.segments)} segments in {len(one.starts)} partitions"
+        for one in unit.rollups
     )
+    return f"  steps {unit.first_ms} to {last} ({unit.steps}): {len(unit.segments)} segments{rollups}"
 
 
-def _slices(units: Sequence[MetricUnit]) -> Iterator[str]:
+def _sizes(segments: Sequence[Segment]) -> str:
+    rows, size = sum(segment.rows for segment in segments), sum(segment.bytes for segment in segments)
+    return f"{len(segments)} segments, {rows} rows, {size} bytes"
+
+
+def explain_log_samples(query: LogSamplesQuery, cut: Cut, live: int) -> Iterator[str]:
+    plan, units = query.plan, list(cut.units)
+    yield f"query: {print_query(plan.expr)}"
+    if query.request.step_ns:
+        first, last = plan.steps.start_ns, plan.steps.end_ns
+        yield f"steps: {plan.steps.count}, every {plan.steps.step_ns} ns from {first} to {last}"
+    else:
+        yield f"step: one, at {plan.steps.end_ns}"
+    for read, found, segments in zip(plan.reads, plan.pipelines, query.segments, strict=True):
+        yield from _range_lines(read, found, segments)
+    yield from (f"{way}: {text}" for way, text in ways(plan.expr))
+    yield from explain_segments(query, cut, live)
     yield f"slices: {len(units)}"
-    for unit in units:
-        last = unit.first_ms + (unit.steps - 1) * unit.step_ms
-        rollups = "".join(
-            f", rollup {one.frequency_ms} ms: {len(one.segments)} segments in {len(one.starts)} partitions"
-            for one in unit.rollups
-        )
-        yield f"  steps {unit.first_ms} to {last} ({unit.steps}): {len(unit.segments)} segments{rollups}"
+    yield from (_log_slice_line(unit) for unit in units if isinstance(unit, LogMetricUnit))
 
 
-def _shards(shards: Sequence[ShardUnit], expr: Expr) -> Iterator[str]:
-    if shards:
-        parts = ", ".join(to_text(part) for part in per_series(expr) or ())
-        yield f"shards of series: {len(shards)}, of {parts}"
+def _range_lines(read: LogReads, found: Improved, segments: Sequence[Segment]) -> Iterator[str]:
+    yield f"  Read ({read.from_ns}, {read.to_ns}]: {_sizes(segments)}"
+    yield from (f"    {line}" for line in explain_pipeline(found))
+
+
+def _log_slice_line(unit: LogMetricUnit) -> str:
+    last = unit.start_ns + (unit.steps - 1) * unit.step_ns
+    return f"  steps {unit.start_ns} to {last} ({unit.steps}): {len(unit.segments)} segments"
+
+
+def explain_log_lines(query: LogLinesQuery, cut: Cut, live: int) -> Iterator[str]:
+    yield explain_lines(query.plan)
+    if not isinstance(query.plan.plan, Nothing):
+        yield from explain_segments(query, cut, live)
+        size, slices = sum(s.bytes for s in query.distinct_segments), len(list(cut.units))
+        yield f"bytes: {size}; slices: {slices}, stopping once {query.request.limit} rows exist"
 
 
 def explain_lines(optimised: Optimised) -> str:
-    """Top node first, one line each, then the rules."""
+    """Describe the nodes, the top one first, then the rules."""
     lines = _nodes(optimised.plan)
     lines.append("rules: " + (", ".join(optimised.fired) or "none fired"))
     lines += [f"refused: {reason}" for reason in optimised.refused]
@@ -90,7 +117,7 @@ def explain_lines(optimised: Optimised) -> str:
 
 
 def explain_pipeline(found: Improved) -> list[str]:
-    """What a range of a metric query reads, with the rules."""
+    """Describe what a range of a query for samples reads, with the rules."""
     if isinstance(found.pipeline, Nothing):
         return [f"Nothing ({found.pipeline.reason})"]
     rules = "rules: " + (", ".join(found.fired) or "none fired")
@@ -98,7 +125,7 @@ def explain_pipeline(found: Improved) -> list[str]:
 
 
 def pipeline_lines(plan: RunStages) -> list[str]:
-    """What is read and which of the stages run where."""
+    """Describe what is read and which of the stages run where."""
     streams = plan.source
     selector = "{" + ", ".join(map(matcher_text, streams.matchers)) + "}"
     read = (
@@ -111,24 +138,24 @@ def pipeline_lines(plan: RunStages) -> list[str]:
 
 
 def who_runs(stages: Sequence[Stage]) -> Iterator[str]:
-    """Each stage with what does its work; label filters in SQL where the segments keep the label apart."""
+    """Name what runs each stage; label filters run in SQL where segments keep the label in a column."""
     stored = {one.matcher for one in stored_matches(stages)}
     is_first = True
     slow = set(fallbacks(stages))
     for stage in stages:
         is_line = isinstance(stage, LineFilter) and not stage.ips and not stage.op.is_pattern
-        is_told = (
+        is_stored = (
             isinstance(stage, LabelFilter)
             and isinstance(stage.condition, LabelMatch)
             and stage.condition.matcher in stored
         )
         if is_line and is_first:
             yield f"SQL: {stage_text(stage)}"
-        elif is_told:
+        elif is_stored:
             yield f"SQL where it is a column, else Arrow: {stage_text(stage)}"
         else:
             yield f"kernels: {stage_text(stage)}"
-        is_first = is_first and (is_line or is_told)
+        is_first = is_first and (is_line or is_stored)
     yield from (f"per value in Python: {one}" for one in sorted(slow))
 
 

@@ -1,4 +1,4 @@
-"""Which segments may hold an answer: one question to the index, scoped by organisation in its SQL.
+"""The locator asks the index which segments may hold an answer, scoped by organisation in its SQL.
 
 A connection that went stale while idle fails on first use, so the question is asked once more before the
 query is refused with 503.
@@ -6,8 +6,10 @@ query is refused with 503.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -17,23 +19,62 @@ from anyio.to_thread import run_sync
 from lakerunner_query.errors import IndexUnavailableError
 from lakerunner_query.plan.logql import ReadStreams
 from lakerunner_query.plan.promql import Reads
-from lakerunner_query.protocol.units import RollupRef, segment_ref
 from resources.index import postgres
 from resources.index.contract import QueryIndex
 from resources.index.types import ApiKey, Segment, SegmentQuery, TierView
-from resources.lake.currency import current_partitions
-from resources.lake.frequency import AS_SENT, rollup_of
+from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
-from resources.lake.timecut import DAY_NS, HOUR_NS, cut
+from resources.lake.timecut import DAY_NS, cut
 
-Answer = TypeVar("Answer")
+FoundT = TypeVar("FoundT")
+METRICS = "metrics"
 NS_PER_MS = 1_000_000
-READING_A_ROLLUP_ROW = 24
-"""It takes about as long as so many samples: ten the first time, fifty where samples are in memory."""
 MAX_NS = 2**63 - 1 - 2 * DAY_NS
 KEY_GOOD_S = 2.0
-MOST_KEYS = 10_000
+"""Seconds for which a key that was good stays so; a revoked one may be used for as long."""
+MAX_KEYS = 10_000
 LOST = (postgres.IndexUnavailableError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class RollupLookup:
+    """Rollups of these frequencies in the days that `(from_ms, to_ms]` touches."""
+
+    org: str
+    frequencies_ms: tuple[int, ...]
+    from_ms: int
+    to_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """All questions of one query to the index."""
+
+    segments: tuple[SegmentQuery | None, ...]
+    """Segments by selector; None where a selector contradicts itself and reads nothing."""
+    rollups: RollupLookup | None = None
+
+
+def rows_query(streams: ReadStreams, *, names: bool = False) -> SegmentQuery:
+    """Ask for segments that may hold rows of these streams."""
+    return _segment_query(
+        streams.org, streams.dataset, streams.start_ns, streams.end_ns - 1, streams.terms, names
+    )
+
+
+def samples_query(org: str, reads: Reads, *, names: bool = False) -> SegmentQuery:
+    """Ask for segments that may hold samples in `(from_ms, to_ms]` of what matches."""
+    first, last = reads.from_ms * NS_PER_MS + 1, reads.to_ms * NS_PER_MS + NS_PER_MS - 1
+    return _segment_query(org, METRICS, first, last, reads.terms, names)
+
+
+def _segment_query(
+    org: str, dataset: str, first_ns: int, last_ns: int, terms: tuple[tuple[int, ...], ...], names: bool
+) -> SegmentQuery:
+    return SegmentQuery(
+        org=org, dataset=dataset, frequency_ms=AS_SENT, start_ns=_in_range(first_ns),
+        end_ns=_in_range(last_ns), terms=terms, names=names,
+    )  # fmt: skip
 
 
 class Locator:
@@ -44,50 +85,38 @@ class Locator:
         self._limiter = anyio.CapacityLimiter(threads)
         self._keys: dict[bytes, tuple[float, ApiKey]] = {}
 
-    async def segments(self, streams: ReadStreams, *, names: bool = False) -> list[Segment]:
-        """Live segments that overlap the range and carry the demanded terms, oldest first."""
-        question = SegmentQuery(
-            org=streams.org,
-            dataset=streams.dataset,
-            frequency_ms=0,
-            start_ns=streams.start_ns,
-            end_ns=streams.end_ns - 1,  # the index takes both ends as inclusive
-            terms=streams.terms,
-            names=names,
+    async def look_up(self, lookup: Lookup) -> tuple[tuple[tuple[Segment, ...], ...], TierView]:
+        """Ask all questions of a query at once."""
+        segments, tiers = await asyncio.gather(
+            asyncio.gather(*map(self.segments, lookup.segments)), self.tiers(lookup.rollups)
         )
-        return await self._ask(partial(self._index.find_segments, question))
+        return tuple(segments), tiers
 
-    async def metric_segments(
-        self, org: str, dataset: str, wanted: Reads, *, names: bool = False
-    ) -> list[Segment]:
-        """Live segments that may hold samples in `(from_ms, to_ms]` of what matches, oldest first."""
-        question = SegmentQuery(
-            org=org,
-            dataset=dataset,
-            frequency_ms=0,
-            start_ns=_held(wanted.from_ms * NS_PER_MS + 1),
-            end_ns=_held(wanted.to_ms * NS_PER_MS + NS_PER_MS - 1),
-            terms=wanted.terms,
-            names=names,
-        )
-        return await self._ask(partial(self._index.find_segments, question))
+    async def segments(self, query: SegmentQuery | None) -> tuple[Segment, ...]:
+        """Return live segments that overlap the range and carry the demanded terms, oldest first."""
+        if query is None:
+            return ()
+        found: list[Segment] = await self._ask(partial(self._index.find_segments, query))
+        return tuple(found)
 
-    async def tiers(self, org: str, frequencies_ms: Sequence[int], from_ms: int, to_ms: int) -> TierView:
-        """Partitions and rollup segments of the days that `(from_ms, to_ms]` touches."""
-        start = cut(_held(from_ms * NS_PER_MS + 1), DAY_NS)
-        end = _held(cut(_held(to_ms * NS_PER_MS), DAY_NS) + DAY_NS)
+    async def tiers(self, lookup: RollupLookup | None) -> TierView:
+        """Return partitions and rollup segments of whole days."""
+        if lookup is None:
+            return TierView((), ())
+        start = cut(_in_range(lookup.from_ms * NS_PER_MS + 1), DAY_NS)
+        end = _in_range(cut(_in_range(lookup.to_ms * NS_PER_MS), DAY_NS) + DAY_NS)
+        frequencies: Sequence[int] = (AS_SENT, *lookup.frequencies_ms)
         return await self._ask(
-            partial(self._index.tier_view, org, Signal.METRICS, (AS_SENT, *frequencies_ms), start, end)
+            partial(self._index.tier_view, lookup.org, Signal.METRICS, frequencies, start, end)
         )
 
     async def api_key(self, key_hash: bytes) -> ApiKey | None:
-        """A key that was good a moment ago is; a revoked one may be for as long."""
         now = time.monotonic()
         until, known = self._keys.get(key_hash, (0.0, None))
         if until > now:
             return known
         found = await self._ask(partial(self._index.find_api_key, key_hash))
-        if len(self._keys) >= MOST_KEYS:
+        if len(self._keys) >= MAX_KEYS:
             self._keys.clear()
         if found is not None:
             self._keys[key_hash] = now + KEY_GOOD_S, found
@@ -96,13 +125,13 @@ class Locator:
     async def live_segments(self, org: str, dataset: str) -> int:
         return await self._ask(partial(self._index.count_segments, org, dataset))
 
-    async def _ask(self, question: partial[Answer]) -> Answer:
+    async def _ask(self, question: partial[FoundT]) -> FoundT:
         try:
             return await run_sync(question, limiter=self._limiter)
         except LOST:
             return await self._ask_again(question)
 
-    async def _ask_again(self, question: partial[Answer]) -> Answer:
+    async def _ask_again(self, question: partial[FoundT]) -> FoundT:
         try:
             return await run_sync(question, limiter=self._limiter)
         except LOST as error:
@@ -111,52 +140,6 @@ class Locator:
             ) from error
 
 
-def _held(ns: int) -> int:
-    """Queries may name times of which there cannot be samples; the index holds those of 1678 to 2261."""
+def _in_range(ns: int) -> int:
+    """Clamp a time to the years 1678 to 2261: queries may name any, the index holds those."""
     return max(-MAX_NS, min(MAX_NS, ns))
-
-
-def rollup_refs(tiers: TierView, reads: Sequence[Reads]) -> tuple[RollupRef, ...]:
-    """What of the rollups may be used for these stretches."""
-    return narrowed(worth_reading(tiers), reads)
-
-
-def worth_reading(tiers: TierView) -> tuple[RollupRef, ...]:
-    """What of the rollups is current, and read faster than the samples that it stands for."""
-    if not tiers.partitions:
-        return ()
-    found: list[RollupRef] = []
-    as_sent = rows_per_hour(tiers.segments, AS_SENT)
-    for frequency, starts in current_partitions(tiers.partitions).items():
-        mine = [segment for segment in tiers.segments if segment.frequency_ms == frequency]
-        if frequency == AS_SENT or not starts:
-            continue
-        if as_sent and rows_per_hour(mine, frequency) * READING_A_ROLLUP_ROW > as_sent:
-            continue
-        found.append(RollupRef(frequency, tuple(sorted(starts)), tuple(map(segment_ref, mine))))
-    return tuple(found)
-
-
-def narrowed(rollups: Sequence[RollupRef], reads: Sequence[Reads]) -> tuple[RollupRef, ...]:
-    """As much of them as these stretches touch."""
-    if not rollups or not reads:
-        return ()
-    from_ns = min(read.from_ms for read in reads) * NS_PER_MS
-    to_ns = max(read.to_ms for read in reads) * NS_PER_MS
-    found: list[RollupRef] = []
-    for rollup in rollups:
-        width = rollup_of(rollup.frequency_ms).partition_ns
-        starts = tuple(start for start in rollup.starts if start + width > from_ns and start < to_ns)
-        segments = tuple(s for s in rollup.segments if s.max_ns > from_ns and s.min_ns <= to_ns)
-        if starts:
-            found.append(RollupRef(rollup.frequency_ms, starts, segments))
-    return tuple(found)
-
-
-def rows_per_hour(segments: Sequence[Segment], frequency_ms: int) -> float:
-    """Of the hours that have any; told from whole segments, of all metrics together."""
-    mine = [segment for segment in segments if segment.frequency_ms == frequency_ms]
-    hours = {
-        hour for s in mine for hour in range(cut(s.min_ns, HOUR_NS), cut(s.max_ns, HOUR_NS) + 1, HOUR_NS)
-    }
-    return sum(segment.rows for segment in mine) / len(hours) if hours else 0.0

@@ -1,4 +1,4 @@
-"""Joining the slices of a metric query: equal series end to end, then names dropped, then all in order.
+"""Answers of units become one answer: rows are concatenated, series joined end to end.
 
     slice 1  up{job="a"} pending drop  [1,"1"]      {job="a"}  [1,"1"],[2,"1"]
     slice 2  up{job="a"} pending drop  [2,"1"]   ->
@@ -16,17 +16,16 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import pyarrow as pa
 
-from lakerunner_query.errors import SAME_LABELS, EvaluationError
+from lakerunner_query.errors import SAME_LABELS, EvaluationError, LimitExceededError
 from lakerunner_query.promql.context import Annotation, Annotations
 from lakerunner_query.protocol.answers import Kind, MetricAnswer, RenderedSeries, annotation
 from lakerunner_query.protocol.units import Missing, UnitReport
 from lakerunner_query.vectors.vector import NAME, Labels
 
-# << Joining unit answers: concatenation, and a stop.
-# <<
-# << Units are disjoint in time and arrive in answering order, each already ordered by (time, stream labels,
-# << row id), so the first `limit` rows of the concatenation are exactly the first `limit` rows of the query.
-
+RowsAnswer = tuple[pa.Table, UnitReport]
+ANY_NUMBER = 2**63 - 1
+INLINE_POINTS = 200_000
+"""Points that are joined, or rendered, faster than another thread is asked to."""
 COUNTS = (
     "segments_opened", "segments_skipped", "segments_without_words", "row_groups", "row_groups_read",
     "rows_considered", "bytes_considered", "bytes_fetched",
@@ -35,7 +34,12 @@ COUNTS = (
 
 @dataclass(slots=True)
 class Collected:
-    """What a running query has so far."""
+    """The first `limit` rows of a log query, and what reading them took.
+
+    Units are disjoint in time and arrive in answering order, each already ordered by (time, stream labels,
+    row id), so the first `limit` rows of the concatenation are exactly the first `limit` rows of the query.
+    Rows go to the caller at once and are not kept here.
+    """
 
     limit: int
     rows: int = 0
@@ -51,12 +55,20 @@ class Collected:
     bytes_fetched: int = 0
 
     @property
-    def full(self) -> bool:
-        """True when no unread unit can contribute a row any more."""
+    def is_full(self) -> bool:
         return self.rows >= self.limit
 
-    def add(self, block: pa.Table, report: UnitReport) -> pa.Table:
-        """Count one unit's answer; returns the rows that still fit."""
+    @property
+    def is_small(self) -> bool:
+        return True
+
+    @property
+    def is_partial(self) -> bool:
+        return bool(self.missing)
+
+    def add(self, answer: RowsAnswer) -> pa.Table:
+        """Count one unit's answer; return the rows that still fit."""
+        block, report = answer
         kept = block.slice(0, max(0, self.limit - self.rows))
         self.rows += kept.num_rows
         self.units += 1
@@ -64,6 +76,18 @@ class Collected:
         for name in COUNTS:
             setattr(self, name, getattr(self, name) + getattr(report, name))
         return kept
+
+    def result(self) -> Collected:
+        return self
+
+
+class AsTheyCome:
+    """Streams the answers for samples one by one; nothing is kept."""
+
+    is_full = False
+
+    def add(self, answer: MetricAnswer) -> MetricAnswer:
+        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +100,7 @@ class JoinedSeries:
 
 @dataclass(slots=True)
 class Joined:
-    """A whole answer."""
+    """The whole answer to a query for samples."""
 
     kind: Kind
     series: list[JoinedSeries]
@@ -89,13 +113,16 @@ class Joined:
     bytes_fetched: int = 0
     is_ordered: bool = False
     rollup_rows: dict[int, int] = field(default_factory=dict)
-    """Rows read of rollups, by frequency in ms."""
+    """Rollup rows that were read, by frequency in ms."""
 
 
 @dataclass(slots=True)
 class Collector:
-    """What of a query is there so far; slices come in order of time."""
+    """Series of a query for samples, joined from slices that come in order of time."""
 
+    max_points: int = ANY_NUMBER
+    """Upper bound of the points of the answer, inclusive."""
+    advice: str = ""
     kind: Kind = "vector"
     string: str = ""
     is_ordered: bool = False
@@ -107,6 +134,14 @@ class Collector:
     rollup_rows: Counter[int] = field(default_factory=Counter)
     _rows: dict[Labels, list[RenderedSeries]] = field(default_factory=dict)
     _notes: Annotations = field(default_factory=Annotations)
+
+    @property
+    def is_full(self) -> bool:
+        return False
+
+    @property
+    def is_small(self) -> bool:
+        return self.points < INLINE_POINTS
 
     def add(self, answer: MetricAnswer) -> None:
         self.kind, self.string, self.is_ordered = answer.kind, answer.string, answer.is_ordered
@@ -120,8 +155,12 @@ class Collector:
         self.rows_considered += answer.report.rows_considered
         self.bytes_fetched += answer.report.bytes_fetched
         self.rollup_rows.update(answer.report.rollup_rows)
+        if self.points > self.max_points:
+            raise LimitExceededError(
+                f"the answer has more than {self.max_points} points: aggregate, {self.advice}"
+            )
 
-    def joined(self) -> Joined:
+    def result(self) -> Joined:
         series = list(_without_names(_end_to_end(self._rows)))
         if not self.is_ordered:
             series.sort(key=lambda one: one.labels)
@@ -143,7 +182,7 @@ class Collector:
 def _end_to_end(
     rows: dict[Labels, list[RenderedSeries]],
 ) -> Iterator[tuple[Labels, bool, JoinedSeries]]:
-    """Whether the name goes is what the part says that comes first in time."""
+    """Join parts; the one that comes first in time decides whether the name goes."""
     for labels, parts in rows.items():
         floats = b",".join(part.floats for part in parts if part.floats)
         histograms = b",".join(part.histograms for part in parts if part.histograms)
@@ -156,12 +195,12 @@ def _without_names(rows: Iterable[tuple[Labels, bool, JoinedSeries]]) -> Iterabl
     for labels, drop_name, series in rows:
         final = tuple(pair for pair in labels if pair[0] != NAME) if drop_name else labels
         known, renamed = found.get(final), replace(series, labels=final)
-        found[final] = renamed if known is None else _one(known, renamed)
+        found[final] = renamed if known is None else _join(known, renamed)
     return found.values()
 
 
-def _one(first: JoinedSeries, second: JoinedSeries) -> JoinedSeries:
-    """Two series that are the same without their names."""
+def _join(first: JoinedSeries, second: JoinedSeries) -> JoinedSeries:
+    """Join two series that are the same without their names."""
     floats, histograms = _samples(first.floats, second.floats), _samples(first.histograms, second.histograms)
     if any(len({time for time, _ in samples}) < len(samples) for samples in (floats, histograms)):
         raise EvaluationError(SAME_LABELS)

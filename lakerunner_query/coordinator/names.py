@@ -1,48 +1,42 @@
-"""Which series, label names, label values and metrics there are: told by series tables, not by samples.
+"""Questions without a text: series, streams, label names and values, metadata, exemplars, volumes, patterns.
 
-locate → units → dispatch → unite. The counterpart of `metric_engine.py` for questions without an expression.
+They take the path of every query. Series and stream tables answer most of them: no data column is read.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
-from anyio.to_thread import run_sync
 
-from lakerunner_query.coordinator.dispatch import Dispatcher
-from lakerunner_query.coordinator.locate import Locator
-from lakerunner_query.coordinator.promql import METRICS
-from lakerunner_query.coordinator.run import Admission, Gatherer
+from lakerunner_query.coordinator.engine import Cut, Limits, Prepared, all_at_once, hour_affinity
+from lakerunner_query.coordinator.locate import METRICS, Lookup, rows_query, samples_query
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.logql.lang.ast import LogQuery
-from lakerunner_query.plan.logql import LOGS, LogRange, Nothing, ReadStreams, build
+from lakerunner_query.plan.logql import LOGS, LogLinesRequest, Nothing, ReadStreams, build
 from lakerunner_query.plan.optimise import optimise
 from lakerunner_query.plan.promql import Reads
 from lakerunner_query.protocol.answers import (
     LATE_MS,
     Exemplar,
+    ExemplarAnswer,
+    MetadataAnswer,
     MetricFact,
+    PatternsAnswer,
     SeriesAnswer,
     SeriesExemplars,
     StreamsAnswer,
-    decode_exemplars,
-    decode_metadata,
-    decode_patterns_answer,
-    decode_series_answer,
-    decode_streams_answer,
 )
 from lakerunner_query.protocol.units import (
     ExemplarUnit,
     MetadataUnit,
     Missing,
     PatternsUnit,
-    Selection,
+    SegmentRef,
+    SeriesSelector,
     SeriesUnit,
     StreamsUnit,
     StreamsWanted,
@@ -53,37 +47,65 @@ from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels
 from resources.index.types import Segment
 
-# << Which log streams, label names and values there are, and how much of them: told by stream tables and
-# << index.
-# <<
-# << locate → units → dispatch → unite. The counterpart of `series_engine.py` for logs. No data column is
-# << read.
-
-STREAM_SEGMENTS_PER_UNIT = 64
-MAX_FOUND = 1_000_000
-NARROW_STREAMS = "narrow the time range, or select fewer streams"
+SERIES_SEGMENTS, STREAM_SEGMENTS = 32, 64
+"""Segments of one unit, in a number that is worth a request."""
+MAX_ENTRIES = 1_000_000
+SLOW_SERIES = "narrow the time range, or select fewer series"
+SLOW_STREAMS = "narrow the time range, or select fewer streams"
 Selector = tuple[Matcher, ...]
+SeriesWanted = Literal["series", "names", "values"]
 
 
 @dataclass(frozen=True, slots=True)
-class StreamQuestion:
-    """Of one organisation, in `[start_ns, end_ns)`; no selections mean all streams."""
+class SeriesRequest:
+    """Parameters of a question about metrics; no selectors mean all series of the range."""
+
+    org: str
+    from_ms: int
+    """Lower bound, exclusive."""
+    to_ms: int
+    selectors: tuple[SeriesSelector, ...] = ()
+    limit: int = 0
+    """Upper bound of entries; 0: all."""
+    label: str = ""
+    """Label whose values are listed."""
+    metric: str = ""
+    """Metric whose metadata is listed; empty: all."""
+    timeout_s: float = 0.0
+
+    @property
+    def effective_selectors(self) -> tuple[SeriesSelector, ...]:
+        return self.selectors or (SeriesSelector((), self.from_ms, self.to_ms),)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsRequest:
+    """Parameters of a question about log streams in `[start_ns, end_ns)`; no selectors mean all streams."""
 
     org: str
     start_ns: int
     end_ns: int
-    selections: tuple[Selector, ...] = ()
+    selectors: tuple[Selector, ...] = ()
     limit: int = 0
-    """At most so many; 0: all."""
+    """Upper bound of entries; 0: all."""
+    labels: tuple[str, ...] = ()
+    """Labels whose values are listed, or that make a group of volumes; none: all."""
+    step_ns: int = 0
+    """Width of buckets; 0: one for the whole range."""
+    timeout_s: float = 0.0
 
 
 @dataclass(slots=True)
-class Found:
-    """An answer; `missing` are segments that could not be read for it."""
+class Listing:
+    """A sorted answer, cut to the limit."""
 
     series: list[Labels] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    """Label names, or values of one label."""
+    facts: list[MetricFact] = field(default_factory=list)
+    exemplars: list[SeriesExemplars] = field(default_factory=list)
     values: dict[str, set[str]] = field(default_factory=dict)
+    """Values by label."""
     volumes: dict[tuple[Labels, int], float] = field(default_factory=dict)
     """Bytes by labels and bucket."""
     patterns: dict[tuple[str, str], Counter[int]] = field(default_factory=dict)
@@ -94,325 +116,149 @@ class Found:
     bytes: int = 0
     truncated: bool = False
     missing: dict[str, Missing] = field(default_factory=dict)
-
-
-class StreamEngine:
-    """Answers questions about log streams; knows nothing of HTTP."""
-
-    def __init__(
-        self, locator: Locator, dispatcher: Dispatcher, admission: Admission, timeout_s: float
-    ) -> None:
-        self._locator = locator
-        self._gatherer = Gatherer(dispatcher, admission, timeout_s, NARROW_STREAMS)
-
-    async def series(self, asked: StreamQuestion) -> Found:
-        found, seen = Found(), set[Labels]()
-        async with aclosing(self._asked(asked, found, "series", limit=asked.limit)) as answers:
-            async for answer in answers:
-                seen.update(answer.series)
-                _check(len(seen))
-        ordered = await asyncio.to_thread(sorted, seen)
-        found.series = ordered[: asked.limit or None]
-        found.truncated |= len(found.series) < len(ordered)
-        return found
-
-    async def label_names(self, asked: StreamQuestion) -> Found:
-        """Without a selection the index knows, as exactly as segments are cut."""
-        found, seen = Found(), set[str]()
-        if asked.selections:
-            async with aclosing(self._asked(asked, found, "names", limit=asked.limit)) as answers:
-                async for answer in answers:
-                    seen.update(answer.values)
-        else:
-            for segment in (await self._located(asked, names=True))[1]:
-                seen.update(segment.label_names)
-        return _cut_texts(found, seen, asked.limit)
-
-    async def label_values(self, asked: StreamQuestion, label: str) -> Found:
-        found = await self.values(asked, (label,))
-        return _cut_texts(found, found.values.get(label, set()), asked.limit)
-
-    async def values(self, asked: StreamQuestion, labels: tuple[str, ...] = ()) -> Found:
-        """Values by label; no labels: of all there are."""
-        found = Found()
-        async with aclosing(self._asked(asked, found, "values", labels)) as answers:
-            async for answer in answers:
-                for name, values in answer.values.items():
-                    found.values.setdefault(name, set()).update(values)
-                _check(sum(map(len, found.values.values())))
-        return found
-
-    async def sizes(self, asked: StreamQuestion) -> Found:
-        """How many streams, rows and bytes."""
-        found, seen = Found(), np.empty(0, np.int64)
-        rows = size = 0.0
-        async with aclosing(self._asked(asked, found, "sizes")) as answers:
-            async for answer in answers:
-                seen = np.union1d(seen, np.frombuffer(answer.stream_ids, np.int64))
-                rows, size = rows + answer.rows, size + answer.size
-                found.chunks += answer.chunks
-        found.streams, found.rows, found.bytes = len(seen), round(rows), round(size)
-        return found
-
-    async def volumes(self, asked: StreamQuestion, labels: tuple[str, ...], step_ns: int) -> Found:
-        """Bytes by what streams have of the labels, in buckets of `step_ns`."""
-        found = Found()
-        async with aclosing(self._asked(asked, found, "volumes", labels, step_ns)) as answers:
-            async for answer in answers:
-                for one in answer.volumes:
-                    key = one.labels, one.bucket
-                    found.volumes[key] = found.volumes.get(key, 0.0) + one.size
-                _check(len(found.volumes))
-        return found
-
-    async def patterns(self, asked: StreamQuestion, step_ns: int, most: int) -> Found:
-        """Lines by pattern, level and bucket; of each part of the range the most frequent patterns."""
-        found = Found()
-        selections, segments = await self._located(asked)
-        units = [
-            PatternsUnit(
-                affinity=_stream_affinity(asked.org, part),
-                segments=tuple(map(segment_ref, part)),
-                matchers=selections[0],
-                start_ns=asked.start_ns,
-                end_ns=asked.end_ns,
-                step_ns=step_ns,
-                limit=most,
-            )
-            for part in (_stream_parts(segments) if selections else ())
-        ]
-        async with aclosing(self._gatherer.answers(asked.org, units, decode_patterns_answer)) as answers:
-            async for answer in answers:
-                found.missing.update((lost.segment_id, lost) for lost in answer.report.missing)
-                for one in answer.patterns:
-                    found.patterns.setdefault((one.text, one.level), Counter()).update(dict(one.counts))
-        return found
-
-    async def _asked(
-        self,
-        asked: StreamQuestion,
-        found: Found,
-        want: StreamsWanted,
-        labels: tuple[str, ...] = (),
-        step_ns: int = 0,
-        limit: int = 0,
-    ) -> AsyncGenerator[StreamsAnswer, None]:
-        """Answers of the workers; what could not be read for them goes into `found`."""
-        selections, segments = await self._located(asked)
-        units = [
-            StreamsUnit(
-                affinity=_stream_affinity(asked.org, part),
-                segments=tuple(map(segment_ref, part)),
-                selections=selections,
-                start_ns=asked.start_ns,
-                end_ns=asked.end_ns,
-                want=want,
-                labels=labels,
-                step_ns=step_ns,
-                limit=limit,
-            )
-            for part in _stream_parts(segments)
-        ]
-        async with aclosing(self._gatherer.answers(asked.org, units, decode_streams_answer)) as answers:
-            async for answer in answers:
-                found.truncated |= answer.truncated
-                found.missing.update((lost.segment_id, lost) for lost in answer.report.missing)
-                yield answer
-
-    async def _located(
-        self, asked: StreamQuestion, *, names: bool = False
-    ) -> tuple[tuple[Selector, ...], list[Segment]]:
-        """Selections that something may satisfy, simplified, and the segments of any of them."""
-        reads = await run_sync(_reads, asked)
-        located = await asyncio.gather(*(self._locator.segments(read, names=names) for read in reads))
-        distinct = {segment.segment_id: segment for each in located for segment in each}
-        ordered = sorted(distinct.values(), key=lambda segment: (segment.min_ns, segment.segment_id))
-        return tuple(read.matchers for read in reads), ordered
-
-
-def _reads(asked: StreamQuestion) -> list[ReadStreams]:
-    """By the rules of log queries: matchers without regexes where that is the same, and index terms."""
-    within = LogRange(asked.org, asked.start_ns, asked.end_ns, limit=1)
-    plans = (optimise(build(LogQuery(matchers), within)).plan for matchers in asked.selections or ((),))
-    return [plan.source.source for plan in plans if not isinstance(plan, Nothing)]
-
-
-def _stream_parts(segments: Sequence[Segment]) -> Iterator[Sequence[Segment]]:
-    for at in range(0, len(segments), STREAM_SEGMENTS_PER_UNIT):
-        yield segments[at : at + STREAM_SEGMENTS_PER_UNIT]
-
-
-def _stream_affinity(org: str, segments: Sequence[Segment]) -> str:
-    """Of the worker that reads these hours' lines too, and has their tables in memory."""
-    heaviest = max(segments, key=lambda s: (s.bytes, s.segment_id))
-    return f"{org}/{LOGS}/{heaviest.hour_ns}"
-
-
-def _check(count: int) -> None:
-    if count > MAX_FOUND:
-        raise LimitExceededError(f"the answer has more than {MAX_FOUND} entries: {NARROW_STREAMS}")
-
-
-def _cut_texts(found: Found, seen: set[str], limit: int) -> Found:
-    ordered = sorted(seen)
-    found.texts = ordered[: limit or None]
-    found.truncated |= len(found.texts) < len(ordered)
-    return found
-
-
-SEGMENTS_PER_UNIT = 32
-NARROW = "narrow the time range, or select fewer series"
+    """Segments that could not be read."""
 
 
 class Reported(Protocol):
+    """An answer with its report."""
+
     @property
     def report(self) -> UnitReport: ...
 
 
-Answer = TypeVar("Answer", bound=Reported)
+ReportedT = TypeVar("ReportedT", bound=Reported)
+SeriesQuery = Prepared[SeriesRequest, tuple[Reads, ...], Any, Listing]
+StreamsQuery = Prepared[StreamsRequest, tuple[ReadStreams, ...], Any, Listing]
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Of one organisation; no selections mean all series of the range."""
-
-    org: str
-    from_ms: int
-    """Exclusive."""
-    to_ms: int
-    selections: tuple[Selection, ...] = ()
-    limit: int = 0
-    """At most so many; 0: all."""
-
-    @property
-    def chosen(self) -> tuple[Selection, ...]:
-        return self.selections or (Selection((), self.from_ms, self.to_ms),)
+def plan_series(_text: str, request: SeriesRequest, _: Limits) -> tuple[Reads, ...]:
+    return tuple(Reads(one.matchers, one.from_ms, one.to_ms) for one in request.effective_selectors)
 
 
-@dataclass(slots=True)
-class Listed:
-    """A sorted answer, cut to the limit."""
-
-    series: list[Labels] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    facts: list[MetricFact] = field(default_factory=list)
-    exemplars: list[SeriesExemplars] = field(default_factory=list)
-    truncated: bool = False
-    missing: dict[str, Missing] = field(default_factory=dict)
+def plan_exemplars(_text: str, request: SeriesRequest, _: Limits) -> tuple[Reads, ...]:
+    """Exemplars are stored with data points that may be later than they are."""
+    return tuple(Reads(one.matchers, one.from_ms, one.to_ms + LATE_MS) for one in request.effective_selectors)
 
 
-class SeriesEngine:
-    """Answers questions about series; knows nothing of HTTP."""
+def plan_streams(_text: str, request: StreamsRequest, _: Limits) -> tuple[ReadStreams, ...]:
+    """Apply the rules of log queries: simpler matchers, index terms, nothing for a contradiction."""
+    within = LogLinesRequest(request.org, request.start_ns, request.end_ns, limit=1)
+    plans = (optimise(build(LogQuery(matchers), within)).plan for matchers in request.selectors or ((),))
+    return tuple(plan.source.source for plan in plans if not isinstance(plan, Nothing))
 
-    def __init__(
-        self, locator: Locator, dispatcher: Dispatcher, admission: Admission, timeout_s: float
-    ) -> None:
-        self._locator = locator
-        self._gatherer = Gatherer(dispatcher, admission, timeout_s, NARROW)
 
-    async def series(self, question: Question) -> Listed:
-        listed, found = Listed(), set[Labels]()
-        async with aclosing(self._asked(question, "series")) as answers:
-            async for answer in answers:
-                found.update(answer.series)
-                listed.truncated |= answer.truncated
-                _note(listed, answer.report, len(found))
-        listed.series, cut = _cut(await asyncio.to_thread(sorted, found), question.limit)
-        listed.truncated |= cut
-        return listed
+def look_up_series(plan: tuple[Reads, ...], request: SeriesRequest) -> Lookup:
+    return Lookup(tuple(samples_query(request.org, reads) for reads in plan))
 
-    async def label_names(self, question: Question) -> Listed:
-        """Without a selection the index knows, as exactly as segments are cut."""
-        listed, found = Listed(), set[str]()
-        if question.selections:
-            await self._texts(question, "names", "", listed, found)
-        else:
-            for segment in await self._segments(question, names=True):
-                found.update(segment.label_names)
-        return _sorted(listed, found, question.limit)
 
-    async def label_values(self, question: Question, label: str) -> Listed:
-        listed, found = Listed(), set[str]()
-        await self._texts(question, "values", label, listed, found)
-        return _sorted(listed, found, question.limit)
+def look_up_metrics(plan: tuple[Reads, ...], request: SeriesRequest) -> Lookup:
+    """Ask for the metric names of the segments, too."""
+    return Lookup(tuple(samples_query(request.org, reads, names=True) for reads in plan))
 
-    async def metadata(self, question: Question, metric: str = "") -> Listed:
-        """What metrics say of themselves in the newest segments that have them."""
-        listed, found = Listed(), set[MetricFact]()
-        segments = _newest(await self._segments(question, names=True), metric)
-        names = (metric,) if metric else ()
-        units = [
-            MetadataUnit(_affinity(question.org, part), tuple(map(segment_ref, part)), names)
-            for part in _parts(segments)
-        ]
-        async with aclosing(self._gatherer.answers(question.org, units, decode_metadata)) as answers:
-            async for answer in answers:
-                found.update(answer.facts)
-                _note(listed, answer.report, len(found))
-        listed.facts = sorted(found)
-        return listed
 
-    async def exemplars(self, question: Question) -> Listed:
-        listed, found = Listed(), dict[Labels, set[Exemplar]]()
-        segments = await self._segments(question, later_ms=LATE_MS)
-        units = [
-            ExemplarUnit(_affinity(question.org, part), question.selections, tuple(map(segment_ref, part)))
-            for part in _parts(segments)
-        ]
-        async with aclosing(self._gatherer.answers(question.org, units, decode_exemplars)) as answers:
-            async for answer in answers:
-                for one in answer.series:
-                    found.setdefault(one.labels, set()).update(one.exemplars)
-                _note(listed, answer.report, sum(map(len, found.values())))
-        listed.exemplars = [
-            SeriesExemplars(labels, tuple(sorted(each))) for labels, each in sorted(found.items())
-        ]
-        return listed
+def look_up_label_names(plan: tuple[Reads, ...], request: SeriesRequest) -> Lookup:
+    """Without a selector the index itself names the labels, as exactly as segments are cut."""
+    return look_up_series(plan, request) if request.selectors else look_up_metrics(plan, request)
 
-    async def _texts(
-        self,
-        question: Question,
-        want: Literal["names", "values"],
-        label: str,
-        listed: Listed,
-        found: set[str],
-    ) -> None:
-        async with aclosing(self._asked(question, want, label)) as answers:
-            async for answer in answers:
-                found.update(answer.texts)
-                listed.truncated |= answer.truncated
-                _note(listed, answer.report, len(found))
 
-    async def _segments(self, question: Question, later_ms: int = 0, *, names: bool = False) -> list[Segment]:
-        found: dict[str, Segment] = {}
-        for one in question.chosen:
-            wanted = Reads(one.matchers, one.from_ms, one.to_ms + later_ms)
-            for segment in await self._locator.metric_segments(question.org, METRICS, wanted, names=names):
-                found[segment.segment_id] = segment
-        return sorted(found.values(), key=lambda segment: (segment.min_ns, segment.segment_id))
+def look_up_streams(plan: tuple[ReadStreams, ...], _: StreamsRequest) -> Lookup:
+    return Lookup(tuple(rows_query(streams) for streams in plan))
 
-    async def _asked(
-        self, question: Question, want: Literal["series", "names", "values"], label: str = ""
-    ) -> AsyncGenerator[SeriesAnswer, None]:
-        segments = await self._segments(question)
-        units = [
-            SeriesUnit(
-                affinity=_affinity(question.org, part),
-                selections=question.chosen,
-                segments=tuple(map(segment_ref, part)),
-                want=want,
-                label=label,
-                limit=question.limit,
+
+def look_up_stream_labels(plan: tuple[ReadStreams, ...], request: StreamsRequest) -> Lookup:
+    """Without a selector the index itself names the labels, as exactly as segments are cut."""
+    return Lookup(tuple(rows_query(streams, names=not request.selectors) for streams in plan))
+
+
+def cut_series(wanted: SeriesWanted) -> Callable[[SeriesQuery, int, Limits], Cut]:
+    """Make the units that list series, label names or label values."""
+
+    def cut(query: SeriesQuery, _workers: int, _: Limits) -> Cut:
+        request = query.request
+        if wanted == "names" and not request.selectors:
+            return all_at_once(())
+        return all_at_once(
+            [
+                SeriesUnit(affinity, request.effective_selectors, refs, wanted, request.label, request.limit)
+                for affinity, refs in _parts(request.org, METRICS, query.distinct_segments, SERIES_SEGMENTS)
+            ]
+        )
+
+    return cut
+
+
+def cut_metadata(query: SeriesQuery, _workers: int, _: Limits) -> Cut:
+    """Read the newest segments that have the metrics."""
+    request = query.request
+    names = (request.metric,) if request.metric else ()
+    segments = _newest(query.distinct_segments, request.metric)
+    parts = _parts(request.org, METRICS, segments, SERIES_SEGMENTS)
+    return all_at_once([MetadataUnit(affinity, refs, names) for affinity, refs in parts])
+
+
+def cut_exemplars(query: SeriesQuery, _workers: int, _: Limits) -> Cut:
+    request = query.request
+    parts = _parts(request.org, METRICS, query.distinct_segments, SERIES_SEGMENTS)
+    return all_at_once([ExemplarUnit(affinity, request.selectors, refs) for affinity, refs in parts])
+
+
+def cut_streams(wanted: StreamsWanted) -> Callable[[StreamsQuery, int, Limits], Cut]:
+    """Make the units that read stream tables."""
+
+    def cut(query: StreamsQuery, _workers: int, _: Limits) -> Cut:
+        request = query.request
+        if wanted == "names" and not request.selectors:
+            return all_at_once(())
+        return all_at_once(
+            [
+                StreamsUnit(
+                    affinity=affinity,
+                    segments=refs,
+                    selections=tuple(streams.matchers for streams in query.plan),
+                    start_ns=request.start_ns,
+                    end_ns=request.end_ns,
+                    want=wanted,
+                    labels=request.labels,
+                    step_ns=request.step_ns,
+                    limit=request.limit if wanted in {"series", "names"} else 0,
+                )
+                for affinity, refs in _parts(request.org, LOGS, query.distinct_segments, STREAM_SEGMENTS)
+            ]
+        )
+
+    return cut
+
+
+def cut_patterns(query: StreamsQuery, _workers: int, _: Limits) -> Cut:
+    request = query.request
+    parts = _parts(request.org, LOGS, query.distinct_segments, STREAM_SEGMENTS)
+    return all_at_once(
+        [
+            PatternsUnit(
+                affinity=affinity,
+                segments=refs,
+                matchers=query.plan[0].matchers,
+                start_ns=request.start_ns,
+                end_ns=request.end_ns,
+                step_ns=request.step_ns,
+                limit=request.limit,
             )
-            for part in _parts(segments)
+            for affinity, refs in parts
         ]
-        async with aclosing(self._gatherer.answers(question.org, units, decode_series_answer)) as answers:
-            async for answer in answers:
-                yield answer
+    )
+
+
+def _parts(
+    org: str, dataset: str, segments: Sequence[Segment], size: int
+) -> Iterator[tuple[str, tuple[SegmentRef, ...]]]:
+    """Put neighbours in time together, with the affinity of their unit."""
+    for at in range(0, len(segments), size):
+        part = segments[at : at + size]
+        yield hour_affinity(org, dataset, part), tuple(map(segment_ref, part))
 
 
 def _newest(segments: Sequence[Segment], metric: str) -> list[Segment]:
-    """Latest first, as long as a segment has a metric that no later one has."""
+    """Choose segments from the latest on, each for a metric that no later one has."""
     seen: set[str] = set()
     chosen: list[Segment] = []
     for segment in sorted(segments, key=lambda s: (s.max_ns, s.segment_id), reverse=True):
@@ -423,33 +269,124 @@ def _newest(segments: Sequence[Segment], metric: str) -> list[Segment]:
     return sorted(chosen, key=lambda s: (s.min_ns, s.segment_id))
 
 
-def _parts(segments: Sequence[Segment]) -> Iterator[Sequence[Segment]]:
-    """Neighbours in time together, in numbers that are worth a request."""
-    for at in range(0, len(segments), SEGMENTS_PER_UNIT):
-        yield segments[at : at + SEGMENTS_PER_UNIT]
+@dataclass(slots=True)
+class ListingMerge(Generic[ReportedT]):
+    """Unites the answers of all units, without repetitions."""
+
+    unite: Callable[[ListingMerge[ReportedT], ReportedT], int]
+    """Take in one answer; return how many entries there are, where they are limited."""
+    limit: int
+    advice: str
+    series: set[Labels] = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
+    facts: set[MetricFact] = field(default_factory=set)
+    exemplars: dict[Labels, set[Exemplar]] = field(default_factory=dict)
+    stream_ids: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    rows: float = 0.0
+    bytes: float = 0.0
+    listing: Listing = field(default_factory=Listing)
+
+    @property
+    def is_full(self) -> bool:
+        return False
+
+    @property
+    def is_small(self) -> bool:
+        """Label sets take long to sort."""
+        return not self.series
+
+    def add(self, answer: ReportedT) -> None:
+        self.listing.missing.update((lost.segment_id, lost) for lost in answer.report.missing)
+        if self.unite(self, answer) > MAX_ENTRIES:
+            raise LimitExceededError(f"the answer has more than {MAX_ENTRIES} entries: {self.advice}")
+
+    def result(self) -> Listing:
+        listing, end = self.listing, self.limit or None
+        listing.series, listing.texts = sorted(self.series)[:end], sorted(self.texts)[:end]
+        listing.truncated |= len(listing.series) < len(self.series) or len(listing.texts) < len(self.texts)
+        listing.facts = sorted(self.facts)
+        listing.exemplars = [
+            SeriesExemplars(labels, tuple(sorted(each))) for labels, each in sorted(self.exemplars.items())
+        ]
+        listing.streams, listing.rows = len(self.stream_ids), round(self.rows)
+        listing.bytes = round(self.bytes)
+        return listing
 
 
-def _affinity(org: str, segments: Sequence[Segment]) -> str:
-    heaviest = max(segments, key=lambda s: (s.bytes, s.segment_id))
-    return f"{org}/{METRICS}/{heaviest.hour_ns}"
+def merging(
+    unite: Callable[[ListingMerge[ReportedT], ReportedT], int], *, index_has_names: bool = False
+) -> Callable[[Prepared[Any, Any, ReportedT, Listing], Limits], ListingMerge[ReportedT]]:
+    """Make the merge of a question; label names that the index tells are in it from the start."""
+
+    def merge(query: Prepared[Any, Any, ReportedT, Listing], _: Limits) -> ListingMerge[ReportedT]:
+        found = ListingMerge(unite, query.request.limit, query.language.advice)
+        if index_has_names and not query.request.selectors:
+            found.texts.update(*(segment.label_names for segment in query.distinct_segments))
+        return found
+
+    return merge
 
 
-def _note(listed: Listed, report: UnitReport, found: int) -> None:
-    listed.missing.update((lost.segment_id, lost) for lost in report.missing)
-    if found > MAX_FOUND:
-        raise LimitExceededError(f"the answer has more than {MAX_FOUND} entries: {NARROW}")
+def unite_series(merge: ListingMerge[Any], answer: SeriesAnswer | StreamsAnswer) -> int:
+    merge.series.update(answer.series)
+    merge.listing.truncated |= answer.truncated
+    return len(merge.series)
 
 
-def _sorted(listed: Listed, found: set[str], limit: int) -> Listed:
-    listed.texts, cut = _cut(sorted(found), limit)
-    listed.truncated |= cut
-    return listed
+def unite_texts(merge: ListingMerge[SeriesAnswer], answer: SeriesAnswer) -> int:
+    merge.texts.update(answer.texts)
+    merge.listing.truncated |= answer.truncated
+    return len(merge.texts)
 
 
-Item = TypeVar("Item")
+def unite_metadata(merge: ListingMerge[MetadataAnswer], answer: MetadataAnswer) -> int:
+    merge.facts.update(answer.facts)
+    return len(merge.facts)
 
 
-def _cut(found: list[Item], limit: int) -> tuple[list[Item], bool]:
-    if limit and len(found) > limit:
-        return found[:limit], True
-    return found, False
+def unite_exemplars(merge: ListingMerge[ExemplarAnswer], answer: ExemplarAnswer) -> int:
+    for one in answer.series:
+        merge.exemplars.setdefault(one.labels, set()).update(one.exemplars)
+    return sum(map(len, merge.exemplars.values()))
+
+
+def unite_stream_labels(merge: ListingMerge[StreamsAnswer], answer: StreamsAnswer) -> int:
+    merge.texts.update(answer.values)
+    merge.listing.truncated |= answer.truncated
+    return 0
+
+
+def unite_label_values(merge: ListingMerge[StreamsAnswer], answer: StreamsAnswer) -> int:
+    """Unite values of the one label that was named."""
+    merge.texts.update(*answer.values.values())
+    merge.listing.truncated |= answer.truncated
+    return len(merge.texts)
+
+
+def unite_values(merge: ListingMerge[StreamsAnswer], answer: StreamsAnswer) -> int:
+    values: Mapping[str, tuple[str, ...]] = answer.values
+    for name, each in values.items():
+        merge.listing.values.setdefault(name, set()).update(each)
+    merge.listing.truncated |= answer.truncated
+    return sum(map(len, merge.listing.values.values()))
+
+
+def unite_sizes(merge: ListingMerge[StreamsAnswer], answer: StreamsAnswer) -> int:
+    merge.stream_ids = np.union1d(merge.stream_ids, np.frombuffer(answer.stream_ids, np.int64))
+    merge.rows, merge.bytes = merge.rows + answer.rows, merge.bytes + answer.size
+    merge.listing.chunks += answer.chunks
+    return 0
+
+
+def unite_volumes(merge: ListingMerge[StreamsAnswer], answer: StreamsAnswer) -> int:
+    volumes = merge.listing.volumes
+    for one in answer.volumes:
+        key = one.labels, one.bucket
+        volumes[key] = volumes.get(key, 0.0) + one.size
+    return len(volumes)
+
+
+def unite_patterns(merge: ListingMerge[PatternsAnswer], answer: PatternsAnswer) -> int:
+    for one in answer.patterns:
+        merge.listing.patterns.setdefault((one.text, one.level), Counter()).update(dict(one.counts))
+    return 0

@@ -72,7 +72,7 @@ Pipeline = RunStages | Nothing
 
 
 @dataclass(frozen=True, slots=True)
-class LogRange:
+class LogLinesRequest:
     """What a request says beside the query text."""
 
     org: str
@@ -81,9 +81,11 @@ class LogRange:
     limit: int
     reverse: bool = True
     distinct: bool = False
+    timeout_s: float = 0.0
+    """Seconds; 0: the limit."""
 
 
-def build(query: LogQuery, asked: LogRange) -> TakeRows:
+def build(query: LogQuery, asked: LogLinesRequest) -> TakeRows:
     """One node per construct, nothing decided yet."""
     pipeline = reading(query, asked.org, asked.start_ns, asked.end_ns)
     return TakeRows(pipeline, asked.limit, asked.reverse, asked.distinct)

@@ -130,7 +130,7 @@ class ShardUnit(msgspec.Struct, frozen=True, tag="shard"):
         return self.number
 
 
-class Selection(msgspec.Struct, frozen=True):
+class SeriesSelector(msgspec.Struct, frozen=True):
     """Series that satisfy all matchers and have samples in `(from_ms, to_ms]`."""
 
     matchers: tuple[Matcher, ...]
@@ -142,7 +142,7 @@ class SeriesUnit(msgspec.Struct, frozen=True, tag="series"):
     """Which series there are, from series tables alone; an empty `label` asks for whole label sets."""
 
     affinity: str
-    selections: tuple[Selection, ...]
+    selections: tuple[SeriesSelector, ...]
     segments: tuple[SegmentRef, ...]
     want: Literal["series", "names", "values"]
     label: str = ""
@@ -195,7 +195,7 @@ class ExemplarUnit(msgspec.Struct, frozen=True, tag="exemplars"):
     """Exemplars of the series that satisfy any of the selections, taken in `(from_ms, to_ms]`."""
 
     affinity: str
-    selections: tuple[Selection, ...]
+    selections: tuple[SeriesSelector, ...]
     segments: tuple[SegmentRef, ...]
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -18,10 +20,11 @@ import pyarrow as pa
 from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.coordinator.engine import Admission, Engine, Limits
+from lakerunner_query.coordinator.languages import PROMQL
 from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.merge import Joined
-from lakerunner_query.coordinator.promql import MetricEngine, MetricLimits, MetricRange
-from lakerunner_query.coordinator.run import Admission
+from lakerunner_query.coordinator.promql import SLICE_SIZES, PromQLRequest, cut_promql
 from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.protocol.answers import encode_metric_answer, encode_shard_answer
 from lakerunner_query.protocol.units import MetricUnit, ShardUnit, Unit
@@ -57,6 +60,9 @@ class Segments:
             and all(set(alternatives) & set(s.terms) for alternatives in query.terms)
         ]
         return sorted(found, key=lambda s: (s.min_ns, s.segment_id))
+
+    def count_segments(self, _org: str, _dataset: str) -> int:
+        return len(self.rows)
 
     def tier_view(self, *_: object, **__: object) -> TierView:
         return TierView((), ())
@@ -94,13 +100,13 @@ class EngineLake:
         store = open_store(f"file://{folder}/lake", Settings.load({}))
         opener = MetricOpener(SegmentCache(folder / "cache", 1 << 30, store), store, 1 << 28)
         self.dispatcher = LocalDispatcher(MetricScanner(opener), workers)
-        self.engine = MetricEngine(
+        self.engine = Engine(
             Locator(cast("Any", self.index)),
             cast("Dispatcher", self.dispatcher),
             Admission(4),
-            MetricLimits(600.0),
-            sizes,
+            Limits(600.0),
         )
+        self.language = replace(PROMQL, cut=partial(cut_promql, sizes=sizes or SLICE_SIZES))
         self._folder = folder / "lake"
         self._serial = itertools.count()
 
@@ -118,7 +124,9 @@ class EngineLake:
 
     def ask(self, text: str, start_ms: int, end_ms: int, step_ms: int = 0) -> Joined:
         async def asked() -> Joined:
-            prepared = await self.engine.prepare(text, MetricRange(ORG, start_ms, end_ms, step_ms))
+            prepared = await self.engine.prepare(
+                self.language, text, PromQLRequest(ORG, start_ms, end_ms, step_ms)
+            )
             return await self.engine.collect(prepared)
 
         return asyncio.run(asked())

@@ -10,6 +10,8 @@ import asyncio
 import itertools
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -21,10 +23,11 @@ from lakerunner_assets.decode.fingerprint import fingerprints
 from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.logs import write_log_segment
 from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.coordinator.engine import Admission, Engine, Limits
+from lakerunner_query.coordinator.languages import LOG_SAMPLES
 from lakerunner_query.coordinator.locate import Locator
-from lakerunner_query.coordinator.logql_samples import LogMetricEngine, LogMetricLimits, LogMetricRange
+from lakerunner_query.coordinator.logql_samples import SLICE_SIZES, LogSamplesRequest, cut_log_samples
 from lakerunner_query.coordinator.merge import Joined
-from lakerunner_query.coordinator.run import Admission
 from lakerunner_query.plan.slices import LogSliceSizes
 from lakerunner_query.protocol.answers import encode_metric_answer
 from lakerunner_query.protocol.units import LogMetricUnit, Unit
@@ -73,13 +76,13 @@ class LogLake:
         self._index = Segments()
         self._serial = itertools.count()
         self.dispatcher = Workers([self._scanner(number) for number in range(workers)])
-        self._engine = LogMetricEngine(
+        self._engine = Engine(
             Locator(cast("Any", self._index)),
             cast("Dispatcher", self.dispatcher),
             Admission(4),
-            LogMetricLimits(600.0),
-            sizes,
+            Limits(600.0),
         )
+        self._language = replace(LOG_SAMPLES, cut=partial(cut_log_samples, sizes=sizes or SLICE_SIZES))
 
     def clear(self) -> None:
         self._index.rows.clear()
@@ -94,7 +97,8 @@ class LogLake:
 
     def ask(self, text: str, start_ns: int, end_ns: int, step_ns: int) -> Joined:
         async def asked() -> Joined:
-            prepared = await self._engine.prepare(text, LogMetricRange(ORG, start_ns, end_ns, step_ns))
+            request = LogSamplesRequest(ORG, start_ns, end_ns, step_ns)
+            prepared = await self._engine.prepare(self._language, text, request)
             return await self._engine.collect(prepared)
 
         return asyncio.run(asked())

@@ -115,7 +115,7 @@ class Progress:
     rows_considered: int = 0
     bytes_fetched: int = 0
 
-    def taken(self, part: Joined) -> list[JoinedSeries]:
+    def take(self, part: Joined) -> list[JoinedSeries]:
         """Of one slice, what the limit on series lets through."""
         self.slices += 1
         self.segments_opened += part.segments_opened
@@ -157,10 +157,10 @@ async def metric_events(
                     collector = Collector()
                     collector.add(answer)
                     # series that are one without their names meet within a slice: its times are its own
-                    part = await asyncio.to_thread(collector.joined)
+                    part = await asyncio.to_thread(collector.result)
                     if part.kind == "string":
                         yield event("result", {"string": part.string})
-                    for chunk in await asyncio.to_thread(_blocks, progress.taken(part), progress):
+                    for chunk in await asyncio.to_thread(_blocks, progress.take(part), progress):
                         yield chunk
                     progress.check(max_points)
             watch.ended(partial=bool(progress.missing), points=progress.points)

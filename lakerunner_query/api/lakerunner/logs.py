@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Coroutine, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -18,10 +19,17 @@ from lakerunner_query.api.lakerunner.events import Progress, metric_events
 from lakerunner_query.api.lakerunner.params import LogsQuery, lines, names, samples, stream_question
 from lakerunner_query.api.shared.auth import caller, require_reader
 from lakerunner_query.api.shared.services import QueryWatch, Services
-from lakerunner_query.coordinator.logql_lines import Finished, Prepared
+from lakerunner_query.coordinator.languages import (
+    LOG_LINES,
+    LOG_SAMPLES,
+    STREAM_LABEL_VALUES,
+    STREAM_LABELS,
+    STREAMS,
+)
+from lakerunner_query.coordinator.logql_lines import LogLinesQuery
 from lakerunner_query.coordinator.logql_samples import is_log_query
-from lakerunner_query.coordinator.merge import COUNTS
-from lakerunner_query.coordinator.names import Found
+from lakerunner_query.coordinator.merge import COUNTS, AsTheyCome, Collected
+from lakerunner_query.coordinator.names import Listing
 from lakerunner_query.errors import InvalidRequestError, ParseError, QueryError
 from lakerunner_query.logql.lang.ast import Literal, LogQuery
 from lakerunner_query.logql.lang.parser import parsed
@@ -73,7 +81,7 @@ METHODS = [HttpMethod.GET, HttpMethod.POST]
 async def tags(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
     """Names of stream labels."""
     wanted = stream_question(await names(request), caller(request.state).org, services.settings)
-    found = await _watched(request, services, services.streams.label_names(wanted))
+    found = await _watched(request, services, services.engine.ask(STREAM_LABELS, wanted))
     return _told("tags", found.texts, found)
 
 
@@ -84,7 +92,9 @@ async def tagvalues(request: Request[Any, Any, Any], services: Services) -> dict
     if not data.tag:
         raise InvalidRequestError("tag says which label's values; it is missing")
     wanted = stream_question(data, caller(request.state).org, services.settings)
-    found = await _watched(request, services, services.streams.label_values(wanted, data.tag))
+    found = await _watched(
+        request, services, services.engine.ask(STREAM_LABEL_VALUES, replace(wanted, labels=(data.tag,)))
+    )
     return _told("values", found.texts, found)
 
 
@@ -92,20 +102,20 @@ async def tagvalues(request: Request[Any, Any, Any], services: Services) -> dict
 async def series(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
     """Label sets of streams."""
     wanted = stream_question(await names(request), caller(request.state).org, services.settings)
-    found = await _watched(request, services, services.streams.series(wanted))
+    found = await _watched(request, services, services.engine.ask(STREAMS, wanted))
     return _told("series", [dict(labels) for labels in found.series], found)
 
 
 async def _watched(
-    request: Request[Any, Any, Any], services: Services, work: Coroutine[Any, Any, Found]
-) -> Found:
+    request: Request[Any, Any, Any], services: Services, work: Coroutine[Any, Any, Listing]
+) -> Listing:
     with services.watch("lakerunner") as watch:
         found = await unless_gone(request, work)
         watch.ended(partial=bool(found.missing))
     return found
 
 
-def _told(name: str, items: object, found: Found) -> dict[str, object]:
+def _told(name: str, items: object, found: Listing) -> dict[str, object]:
     return {
         "status": "partial" if found.missing else "complete",
         name: items,
@@ -120,14 +130,16 @@ async def query(data: LogsQuery, request: Request[Any, Any, Any], services: Serv
     org = caller(request.state).org
     with services.watch("lakerunner") as watch:
         if await run_sync(is_log_query, data.q):
-            prepared = await services.engine.prepare(data.q, lines(data, org, services.settings))
+            prepared = await services.engine.prepare(LOG_LINES, data.q, lines(data, org, services.settings))
             answers = _events(services, prepared, data.fields, watch)
         else:
             times, within = samples(data, org, services.settings)
-            asked = await services.log_metrics.prepare(data.q, within)
+            asked = await services.engine.prepare(LOG_SAMPLES, data.q, within)
             progress = Progress(data.limit or 0, data.summary)
-            most = services.log_metrics.limits.max_points
-            answers = metric_events(services.log_metrics.run(asked), data.q, times, progress, watch, most)
+            most = services.engine.limits.max_points
+            answers = metric_events(
+                services.engine.run(asked, AsTheyCome()), data.q, times, progress, watch, most
+            )
         watch.hand_over()
     return Stream(events.with_heartbeats(answers), media_type=events.MEDIA_TYPE, headers=events.HEADERS)
 
@@ -137,10 +149,10 @@ async def explain(data: LogsQuery, request: Request[Any, Any, Any], services: Se
     """The plan of a query, the rules that fired, and what the index pruned."""
     org = caller(request.state).org
     if await run_sync(is_log_query, data.q):
-        prepared = await services.engine.prepare(data.q, lines(data, org, services.settings))
+        prepared = await services.engine.prepare(LOG_LINES, data.q, lines(data, org, services.settings))
         return await services.engine.explain(prepared) + "\n"
     _, within = samples(data, org, services.settings)
-    return await services.log_metrics.explain(await services.log_metrics.prepare(data.q, within)) + "\n"
+    return await services.engine.explain(await services.engine.prepare(LOG_SAMPLES, data.q, within)) + "\n"
 
 
 async def readable(request: Request[Any, Any, Any]) -> None:
@@ -165,18 +177,17 @@ logs_router = Router(
 
 
 async def _events(
-    services: Services, prepared: Prepared, fields: list[str], watch: QueryWatch
+    services: Services, prepared: LogLinesQuery, fields: list[str], watch: QueryWatch
 ) -> AsyncGenerator[bytes, None]:
     try:
         with watch:
-            async with aclosing(services.engine.run(prepared)) as answers:
-                async for answer in answers:
-                    if isinstance(answer, Finished):
-                        watch.finished(answer)
-                        yield events.event("done", _done(answer))
-                        continue
-                    for chunk in await asyncio.to_thread(row_events, answer.table, fields):
+            collected = Collected(prepared.request.limit)
+            async with aclosing(services.engine.run(prepared, collected)) as pieces:
+                async for rows in pieces:
+                    for chunk in await asyncio.to_thread(row_events, rows, fields):
                         yield chunk
+            watch.finished(collected)
+            yield events.event("done", _done(collected))
     except QueryError as error:
         yield events.event("error", envelope(error))
         yield events.event("done", {"status": "error"})
@@ -185,13 +196,12 @@ async def _events(
         yield events.event("done", {"status": "error"})
 
 
-def _done(answer: Finished) -> dict[str, object]:
-    found = answer.collected
+def _done(collected: Collected) -> dict[str, object]:
     return {
-        "status": "partial" if answer.partial else "complete",
-        "rows": found.rows,
-        "missing": list(found.missing.values()),
-        "stats": {"units": found.units} | {name: getattr(found, name) for name in COUNTS},
+        "status": "partial" if collected.is_partial else "complete",
+        "rows": collected.rows,
+        "missing": list(collected.missing.values()),
+        "stats": {"units": collected.units} | {name: getattr(collected, name) for name in COUNTS},
     }
 
 

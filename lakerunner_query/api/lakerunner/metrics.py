@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -16,8 +17,9 @@ from lakerunner_query.api.lakerunner.logs import readable
 from lakerunner_query.api.lakerunner.params import MetricsNames, MetricsQuery, aligned, question
 from lakerunner_query.api.shared.auth import caller, require_reader
 from lakerunner_query.api.shared.services import Services
-from lakerunner_query.coordinator.explain import explain_promql as explained
-from lakerunner_query.coordinator.names import Listed
+from lakerunner_query.coordinator.languages import LABEL_NAMES, LABEL_VALUES, METADATA, PROMQL
+from lakerunner_query.coordinator.merge import AsTheyCome
+from lakerunner_query.coordinator.names import Listing
 from lakerunner_query.errors import InvalidRequestError, ParseError
 from lakerunner_query.promql.lang.ast import Selector, walk
 from lakerunner_query.promql.lang.check import type_of
@@ -76,10 +78,10 @@ async def query(data: MetricsQuery, request: Request[Any, Any, Any], services: S
     """Series as server-sent events `{"type","data"}`: result, summary, heartbeat, error, done."""
     with services.watch("lakerunner-metrics") as watch:
         times = aligned(data, caller(request.state).org, services.settings)
-        prepared = await services.metrics.prepare(data.q, times.asked)
+        prepared = await services.engine.prepare(PROMQL, data.q, times.asked)
         watch.hand_over()
     progress = Progress(data.limit, data.summary)
-    answers, most = services.metrics.run(prepared), services.metrics.limits.max_points
+    answers, most = services.engine.run(prepared, AsTheyCome()), services.engine.limits.max_points
     stream = metric_events(answers, data.q, times, progress, watch, most)
     return Stream(events.with_heartbeats(stream), media_type=events.MEDIA_TYPE, headers=events.HEADERS)
 
@@ -88,8 +90,8 @@ async def query(data: MetricsQuery, request: Request[Any, Any, Any], services: S
 async def explain(data: MetricsQuery, request: Request[Any, Any, Any], services: Services) -> str:
     """What each selector reads, what the index pruned, and how the range is cut."""
     times = aligned(data, caller(request.state).org, services.settings)
-    prepared = await services.metrics.prepare(data.q, times.asked)
-    return await explained(services.metrics, services.locator, prepared) + "\n"
+    prepared = await services.engine.prepare(PROMQL, data.q, times.asked)
+    return await services.engine.explain(prepared) + "\n"
 
 
 @route("/metadata", http_method=METHODS, status_code=200)
@@ -98,8 +100,8 @@ async def metadata(request: Request[Any, Any, Any], services: Services) -> dict[
     data = await _names(request)
     if data.q:
         raise InvalidRequestError("metadata is asked for by metric, not by q")
-    wanted = question(data, caller(request.state).org, services.settings)
-    found = await _watched(request, services, services.series.metadata(wanted, data.metric))
+    wanted = replace(question(data, caller(request.state).org, services.settings), metric=data.metric)
+    found = await _watched(request, services, services.engine.ask(METADATA, wanted))
     facts = found.facts[: data.limit] if data.limit else found.facts
     return _told("metrics", facts, found, len(facts) < len(found.facts))
 
@@ -108,7 +110,7 @@ async def metadata(request: Request[Any, Any, Any], services: Services) -> dict[
 async def tags(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
     """Label names of metrics."""
     wanted = question(await _names(request), caller(request.state).org, services.settings)
-    found = await _watched(request, services, services.series.label_names(wanted))
+    found = await _watched(request, services, services.engine.ask(LABEL_NAMES, wanted))
     return _told("tags", found.texts, found, found.truncated)
 
 
@@ -119,7 +121,9 @@ async def tagvalues(request: Request[Any, Any, Any], services: Services) -> dict
     if not data.tag:
         raise InvalidRequestError("tag says which label's values; it is missing")
     wanted = question(data, caller(request.state).org, services.settings)
-    found = await _watched(request, services, services.series.label_values(wanted, data.tag))
+    found = await _watched(
+        request, services, services.engine.ask(LABEL_VALUES, replace(wanted, label=data.tag))
+    )
     return _told("values", found.texts, found, found.truncated)
 
 
@@ -146,15 +150,15 @@ async def _names(request: Request[Any, Any, Any]) -> MetricsNames:
 
 
 async def _watched(
-    request: Request[Any, Any, Any], services: Services, work: Coroutine[Any, Any, Listed]
-) -> Listed:
+    request: Request[Any, Any, Any], services: Services, work: Coroutine[Any, Any, Listing]
+) -> Listing:
     with services.watch("lakerunner-metrics") as watch:
         found = await unless_gone(request, work)
         watch.ended(partial=bool(found.missing))
     return found
 
 
-def _told(name: str, items: object, found: Listed, truncated: bool) -> dict[str, object]:
+def _told(name: str, items: object, found: Listing, truncated: bool) -> dict[str, object]:
     return {
         "status": "partial" if found.missing else "complete",
         name: items,

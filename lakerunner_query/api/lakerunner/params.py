@@ -14,14 +14,14 @@ import msgspec
 from litestar import Request
 
 from lakerunner_query.api.shared.times import duration_ns, moment_ns
-from lakerunner_query.coordinator.logql_samples import LogMetricRange
-from lakerunner_query.coordinator.names import Question, StreamQuestion
-from lakerunner_query.coordinator.promql import MetricRange
+from lakerunner_query.coordinator.logql_samples import LogSamplesRequest
+from lakerunner_query.coordinator.names import SeriesRequest, StreamsRequest
+from lakerunner_query.coordinator.promql import PromQLRequest
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.logql.lang.parser import parse_selector as parse_streams
-from lakerunner_query.plan.logql import LogRange
+from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.promql.lang.parser import parse_selector
-from lakerunner_query.protocol.units import Selection
+from lakerunner_query.protocol.units import SeriesSelector
 from resources.settings import Settings
 
 NS_PER_MS = 1_000_000
@@ -61,7 +61,7 @@ class MetricsNames(msgspec.Struct, forbid_unknown_fields=True):
 class Aligned:
     """The times that are really asked for."""
 
-    asked: MetricRange
+    asked: PromQLRequest
 
     def told(self) -> dict[str, object]:
         return {"s": str(self.asked.start_ms), "e": str(self.asked.end_ms), "step": self.asked.step_ms}
@@ -77,7 +77,7 @@ def aligned(data: MetricsQuery, org: str, settings: Settings) -> Aligned:
         if step_ms <= 0:
             raise InvalidRequestError("step must be at least a millisecond")
     first, last = start_ms // step_ms * step_ms, end_ms // step_ms * step_ms
-    return Aligned(MetricRange(org, first, last, step_ms))
+    return Aligned(PromQLRequest(org, first, last, step_ms))
 
 
 def default_step(range_ms: int) -> int:
@@ -88,15 +88,15 @@ def default_step(range_ms: int) -> int:
     return next((step for width, step in STEPS if range_ms <= width), HOUR_MS)
 
 
-def question(data: MetricsNames, org: str, settings: Settings) -> Question:
+def question(data: MetricsNames, org: str, settings: Settings) -> SeriesRequest:
     start_ms, end_ms = _range(data.s, data.e, settings)
     if data.limit < 0:
         raise InvalidRequestError("limit must not be negative")
     if data.q and data.metric:
         raise InvalidRequestError("either q or metric, not both")
     text = data.q or (f"{{__name__={msgspec.json.encode(data.metric).decode()}}}" if data.metric else "")
-    chosen = (Selection(parse_selector(text), start_ms - 1, end_ms),) if text else ()
-    return Question(org, start_ms - 1, end_ms, chosen, data.limit)
+    chosen = (SeriesSelector(parse_selector(text), start_ms - 1, end_ms),) if text else ()
+    return SeriesRequest(org, start_ms - 1, end_ms, chosen, data.limit)
 
 
 def _range(s: Moment, e: Moment, settings: Settings) -> tuple[int, int]:
@@ -138,7 +138,7 @@ class LogsNames(msgspec.Struct, forbid_unknown_fields=True):
     limit: int = 0
 
 
-def lines(data: LogsQuery, org: str, settings: Settings) -> LogRange:
+def lines(data: LogsQuery, org: str, settings: Settings) -> LogLinesRequest:
     """Of a query for lines."""
     if data.step is not None or data.summary:
         raise InvalidRequestError("step and summary are of queries for samples; this one gives log lines")
@@ -146,16 +146,16 @@ def lines(data: LogsQuery, org: str, settings: Settings) -> LogRange:
     limit = settings.query_default_limit if data.limit is None else data.limit
     if limit < 0:
         raise InvalidRequestError("limit must not be negative")
-    return LogRange(org, start, end, limit, data.reverse)
+    return LogLinesRequest(org, start, end, limit, data.reverse)
 
 
-def samples(data: LogsQuery, org: str, settings: Settings) -> tuple[Aligned, LogMetricRange]:
+def samples(data: LogsQuery, org: str, settings: Settings) -> tuple[Aligned, LogSamplesRequest]:
     """Of a query for samples: times in whole steps, as for metrics."""
     if data.fields:
         raise InvalidRequestError("fields are of queries for lines; this one gives samples")
     times = aligned(MetricsQuery(data.q, data.s, data.e, data.step, data.limit or 0), org, settings)
     asked = times.asked
-    within = LogMetricRange(
+    within = LogSamplesRequest(
         org, asked.start_ms * NS_PER_MS, asked.end_ms * NS_PER_MS, asked.step_ms * NS_PER_MS
     )
     return times, within
@@ -174,12 +174,12 @@ async def names(request: Request[Any, Any, Any]) -> LogsNames:
         raise InvalidRequestError(f"the body is not JSON: {error}") from error
 
 
-def stream_question(data: LogsNames, org: str, settings: Settings) -> StreamQuestion:
+def stream_question(data: LogsNames, org: str, settings: Settings) -> StreamsRequest:
     if data.limit < 0:
         raise InvalidRequestError("limit must not be negative")
     start, end = _log_range(data.s, data.e, settings)
     chosen = (parse_streams(data.q),) if data.q.strip() else ()
-    return StreamQuestion(org, start, end, chosen, data.limit)
+    return StreamsRequest(org, start, end, chosen, data.limit)
 
 
 def _log_range(s: Moment, e: Moment, settings: Settings) -> tuple[int, int]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -27,11 +26,12 @@ from lakerunner_query.api.loki.names import question
 from lakerunner_query.api.loki.params import limit, log_query_text, query_text, selector, step_ns, time_range
 from lakerunner_query.api.loki.render import JSON, METHODS, bare, reply
 from lakerunner_query.api.shared.auth import caller
-from lakerunner_query.api.shared.requests import Given, given
+from lakerunner_query.api.shared.requests import RequestFields, read_fields
 from lakerunner_query.api.shared.services import Services
-from lakerunner_query.coordinator.logql_lines import Engine, Finished
+from lakerunner_query.coordinator.languages import LOG_LINES, PATTERNS, STREAM_VALUES
+from lakerunner_query.coordinator.logql_lines import read_rows
 from lakerunner_query.coordinator.merge import Collected
-from lakerunner_query.coordinator.names import Found, StreamQuestion
+from lakerunner_query.coordinator.names import Listing, StreamsRequest
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError
 from lakerunner_query.gotext import conversions
 from lakerunner_query.logql.frame import SPECIAL, Category, Column, LogFrame, of_texts
@@ -39,8 +39,7 @@ from lakerunner_query.logql.lang.ast import Json, Logfmt, LogQuery, Pattern, Reg
 from lakerunner_query.logql.lang.parser import parse_expr
 from lakerunner_query.logql.pipeline import Demand, apply
 from lakerunner_query.logql.stages.extract import joined
-from lakerunner_query.plan.logql import LogRange
-from lakerunner_query.protocol.units import ROWS
+from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.serving import unless_gone
 from resources.lake.timecut import SECOND_NS
 
@@ -58,22 +57,24 @@ MOST_SAMPLES = 1_000_000
 @route("/patterns", http_method=METHODS, status_code=200, media_type=JSON)
 async def patterns(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """Patterns of lines, the most frequent first."""
-    asked = await given(request)
+    asked = await read_fields(request)
     start, end = time_range(asked, time.time_ns(), services.settings.query_default_window_s)
     if end < start:
         raise InvalidRequestError("end timestamp must not be before or equal to start time")
     step = max(SECOND_NS, step_ns(asked, start, end) // SECOND_NS * SECOND_NS)
-    wanted = StreamQuestion(caller(request.state).org, start, end, (selector(query_text(asked)),))
+    selected = (selector(query_text(asked)),)
     most = limit(asked, MOST)
+    wanted = StreamsRequest(caller(request.state).org, start, end, selected, most, step_ns=step)
     with services.watch("loki") as watch:
-        found = await unless_gone(request, services.streams.patterns(wanted, step, most))
+        found = await unless_gone(request, services.engine.ask(PATTERNS, wanted))
         watch.ended(partial=bool(found.missing))
-    data = await asyncio.to_thread(patterns_json, found, wanted, step, most)
+    data = await asyncio.to_thread(patterns_json, found, wanted)
     return reply(asked, data, found.missing)
 
 
-def patterns_json(found: Found, wanted: StreamQuestion, step: int, most: int) -> bytes:
+def patterns_json(found: Listing, wanted: StreamsRequest) -> bytes:
     """A number at every step, also where there is none."""
+    step, most = wanted.step_ns, wanted.limit
     buckets = range(wanted.start_ns // step, -(-wanted.end_ns // step))
     ordered = sorted(found.patterns.items(), key=lambda one: (-one[1].total(), one[0]))[:most]
     if len(ordered) * len(buckets) > MOST_SAMPLES:
@@ -249,10 +250,10 @@ SAMPLED = "X-Lakerunner-Sampled-Lines"
 @route("/detected_labels", http_method=METHODS, status_code=200, media_type=JSON)
 async def detected_labels(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """Stream labels and how many values each has."""
-    asked = await given(request)
+    asked = await read_fields(request)
     wanted = question(asked, caller(request.state).org, *asked.all("query"))
     with services.watch("loki") as watch:
-        found = await unless_gone(request, services.streams.values(wanted))
+        found = await unless_gone(request, services.engine.ask(STREAM_VALUES, wanted))
         watch.ended(partial=bool(found.missing))
     listed = [{"label": name, "cardinality": len(values)} for name, values in sorted(found.values.items())]
     return bare(asked, msgspec.json.encode({"detectedLabels": listed}), found.missing)
@@ -261,7 +262,7 @@ async def detected_labels(request: Request[Any, Any, Any], services: Services) -
 @route("/detected_fields", http_method=METHODS, status_code=200, media_type=JSON)
 async def detected_fields(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """Fields of structured metadata and of lines, with their types."""
-    asked = await given(request)
+    asked = await read_fields(request)
     most = limit(asked, MOST_FIELDS)
     fields, collected = await _fields(request, services, asked)
     told = [field.told() for field in fields[:most]]
@@ -273,7 +274,7 @@ async def detected_field_values(
     name: str, request: Request[Any, Any, Any], services: Services
 ) -> Response[bytes]:
     """Values of one of those fields."""
-    asked = await given(request)
+    asked = await read_fields(request)
     most = limit(asked, MOST_FIELDS)
     fields, collected = await _fields(request, services, asked)
     values = next((field.values for field in fields if field.label == name), [])
@@ -281,38 +282,31 @@ async def detected_field_values(
 
 
 async def _fields(
-    request: Request[Any, Any, Any], services: Services, asked: Given
+    request: Request[Any, Any, Any], services: Services, asked: RequestFields
 ) -> tuple[list[Field], Collected]:
     now = time.time_ns()
     start, end = time_range(asked, now, services.settings.query_default_window_s)
     if end < start:
         raise InvalidRequestError("end timestamp must not be before or equal to start time")
-    within = LogRange(caller(request.state).org, start, end, _sample(asked))
+    within = LogLinesRequest(caller(request.state).org, start, end, _sample(asked))
     with services.watch("loki") as watch:
-        rows, finished = await unless_gone(request, _rows(services.engine, log_query_text(asked), within))
-        watch.finished(finished)
-    return await asyncio.to_thread(fields_of, rows, asked.text("query"), now), finished.collected
+        rows, collected = await unless_gone(request, _rows(services, log_query_text(asked), within))
+        watch.finished(collected)
+    return await asyncio.to_thread(fields_of, rows, asked.text("query"), now), collected
 
 
-async def _rows(engine: Engine, text: str, within: LogRange) -> tuple[pa.Table, Finished]:
-    tables, finished = [ROWS.empty_table()], Finished(Collected(0))
-    async with aclosing(engine.run(await engine.prepare(text, within))) as answers:
-        async for answer in answers:
-            if isinstance(answer, Finished):
-                finished = answer
-            else:
-                tables.append(answer.table)
-    return pa.concat_tables(tables), finished
+async def _rows(services: Services, text: str, within: LogLinesRequest) -> tuple[pa.Table, Collected]:
+    return await read_rows(services.engine, await services.engine.prepare(LOG_LINES, text, within))
 
 
-def _sample(asked: Given) -> int:
-    lines = limit(Given({"limit": asked.text("line_limit")}, ()), SAMPLE)
+def _sample(asked: RequestFields) -> int:
+    lines = limit(RequestFields({"limit": asked.text("line_limit")}, ()), SAMPLE)
     if lines > MAX_SAMPLE:
         raise InvalidRequestError(f"line_limit must not be greater than {MAX_SAMPLE}")
     return lines
 
 
-def _sampled(asked: Given, told: dict[str, object], collected: Collected) -> Response[bytes]:
+def _sampled(asked: RequestFields, told: dict[str, object], collected: Collected) -> Response[bytes]:
     response = bare(asked, msgspec.json.encode(told), collected.missing)
     response.headers[SAMPLED] = str(collected.rows)
     return response

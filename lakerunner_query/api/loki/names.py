@@ -20,10 +20,17 @@ from lakerunner_query.api.loki.render import JSON, METHODS, bare, reply, statist
 from lakerunner_query.api.prometheus.render import metric, seconds
 from lakerunner_query.api.prometheus.render import series as series_json
 from lakerunner_query.api.shared.auth import caller
-from lakerunner_query.api.shared.requests import Given, given
+from lakerunner_query.api.shared.requests import RequestFields, read_fields
 from lakerunner_query.api.shared.services import Services
+from lakerunner_query.coordinator.languages import (
+    STREAM_LABEL_VALUES,
+    STREAM_LABELS,
+    STREAM_SIZES,
+    STREAM_VOLUMES,
+    STREAMS,
+)
 from lakerunner_query.coordinator.merge import Collected
-from lakerunner_query.coordinator.names import Found, StreamQuestion
+from lakerunner_query.coordinator.names import Listing, StreamsRequest
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.serving import unless_gone
 from lakerunner_query.syntax import Matcher, MatchOp
@@ -35,10 +42,10 @@ from lakerunner_query.vectors.vector import Labels
 @route(["/labels", "/label"], http_method=METHODS, status_code=200, media_type=JSON)
 async def labels(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """Names of stream labels."""
-    asked = await given(request)
+    asked = await read_fields(request)
     wanted = question(asked, caller(request.state).org, *asked.all("query"))
     with services.watch("loki") as watch:
-        found = await unless_gone(request, services.streams.label_names(wanted))
+        found = await unless_gone(request, services.engine.ask(STREAM_LABELS, wanted))
         watch.ended(partial=bool(found.missing))
     return reply(asked, msgspec.json.encode(found.texts), found.missing)
 
@@ -46,10 +53,10 @@ async def labels(request: Request[Any, Any, Any], services: Services) -> Respons
 @get("/label/{name:str}/values", media_type=JSON)
 async def label_values(name: str, request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """Values of one stream label."""
-    asked = await given(request)
-    wanted = question(asked, caller(request.state).org, *asked.all("query"))
+    asked = await read_fields(request)
+    wanted = replace(question(asked, caller(request.state).org, *asked.all("query")), labels=(name,))
     with services.watch("loki") as watch:
-        found = await unless_gone(request, services.streams.label_values(wanted, name))
+        found = await unless_gone(request, services.engine.ask(STREAM_LABEL_VALUES, wanted))
         watch.ended(partial=bool(found.missing))
     return reply(asked, msgspec.json.encode(found.texts), found.missing)
 
@@ -57,20 +64,20 @@ async def label_values(name: str, request: Request[Any, Any, Any], services: Ser
 @route("/series", http_method=METHODS, status_code=200, media_type=JSON)
 async def series(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """Label sets of the streams that match."""
-    asked = await given(request)
+    asked = await read_fields(request)
     wanted = question(asked, caller(request.state).org, *asked.all("match[]", "match"))
     with services.watch("loki") as watch:
-        found = await unless_gone(request, services.streams.series(wanted))
+        found = await unless_gone(request, services.engine.ask(STREAMS, wanted))
         watch.ended(partial=bool(found.missing))
     return reply(asked, await asyncio.to_thread(series_json, found.series), found.missing)
 
 
-def question(asked: Given, org: str, *selectors: str) -> StreamQuestion:
+def question(asked: RequestFields, org: str, *selectors: str) -> StreamsRequest:
     """Of the last hours, unless the request says otherwise."""
     start, end = time_range(asked, time.time_ns(), RECENT_S)
     if end < start:
         raise InvalidRequestError("end timestamp must not be before or equal to start time")
-    return StreamQuestion(org, start, end, tuple(selector(text) for text in selectors if text.strip()))
+    return StreamsRequest(org, start, end, tuple(selector(text) for text in selectors if text.strip()))
 
 
 MOST_GROUPS = 100
@@ -81,10 +88,10 @@ BY_SERIES, BY_LABELS = "series", "labels"
 @route("/index/stats", http_method=METHODS, status_code=200, media_type=JSON)
 async def index_stats(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """How many streams, chunks, bytes and lines a query would look at."""
-    asked = await given(request)
+    asked = await read_fields(request)
     wanted = question(asked, caller(request.state).org, query_text(asked))
     with services.watch("loki") as watch:
-        found = await unless_gone(request, services.streams.sizes(wanted))
+        found = await unless_gone(request, services.engine.ask(STREAM_SIZES, wanted))
         watch.ended(partial=bool(found.missing))
     sizes = {"streams": found.streams, "chunks": found.chunks, "bytes": found.bytes, "entries": found.rows}
     return bare(asked, msgspec.json.encode(sizes), found.missing)
@@ -103,14 +110,15 @@ async def index_volume_range(request: Request[Any, Any, Any], services: Services
 
 
 async def _volume(request: Request[Any, Any, Any], services: Services, *, is_range: bool) -> Response[bytes]:
-    asked = await given(request)
+    asked = await read_fields(request)
     began = time.perf_counter()
     wanted = question(asked, caller(request.state).org, query_text(asked))
     step = step_ns(asked, wanted.start_ns, wanted.end_ns) if is_range else 0
     by_labels, most = _aggregates_by_labels(asked), limit(asked, MOST_GROUPS)
     targets = _targets(asked, wanted, by_labels=by_labels)
+    volumes = replace(_with(wanted, asked), labels=targets, step_ns=step)
     with services.watch("loki") as watch:
-        found = await unless_gone(request, services.streams.volumes(_with(wanted, asked), targets, step))
+        found = await unless_gone(request, services.engine.ask(STREAM_VOLUMES, volumes))
         watch.ended(partial=bool(found.missing))
     series = greatest(_by_label(found) if by_labels else _by_series(found), most)
     stats = msgspec.json.encode(statistics(Collected(0), time.perf_counter() - began))
@@ -127,7 +135,7 @@ def greatest(volumes: Volumes, most: int) -> list[tuple[Labels, dict[int, float]
 
 
 def volumes_json(
-    series: Iterable[tuple[Labels, dict[int, float]]], asked: StreamQuestion, step: int, stats: bytes
+    series: Iterable[tuple[Labels, dict[int, float]]], asked: StreamsRequest, step: int, stats: bytes
 ) -> bytes:
     """A vector where every series has one value, else a matrix."""
     rendered = [(metric(labels), _points(buckets, asked.end_ns, step)) for labels, buckets in series]
@@ -159,14 +167,14 @@ def _end_ms(bucket: int, end_ns: int, step: int) -> int:
     return min(whole_ms, last_ms) if step else last_ms
 
 
-def _by_series(found: Found) -> Volumes:
+def _by_series(found: Listing) -> Volumes:
     volumes: Volumes = {}
     for (labels, bucket), size in found.volumes.items():
         volumes.setdefault(labels, {})[bucket] = size
     return volumes
 
 
-def _by_label(found: Found) -> Volumes:
+def _by_label(found: Listing) -> Volumes:
     """Every label of a group counts for itself."""
     volumes: Volumes = {}
     for (labels, bucket), size in found.volumes.items():
@@ -176,24 +184,24 @@ def _by_label(found: Found) -> Volumes:
     return volumes
 
 
-def _named(asked: Given) -> tuple[str, ...]:
+def _named(asked: RequestFields) -> tuple[str, ...]:
     return tuple(name.strip() for name in asked.text("targetLabels").split(",") if name.strip())
 
 
-def _targets(asked: Given, wanted: StreamQuestion, *, by_labels: bool) -> tuple[str, ...]:
+def _targets(asked: RequestFields, wanted: StreamsRequest, *, by_labels: bool) -> tuple[str, ...]:
     """Labels that make a group: those that are named, else those of the query; all of them for each alone."""
     if by_labels:
         return _named(asked)
-    return _named(asked) or tuple(dict.fromkeys(one.name for each in wanted.selections for one in each))
+    return _named(asked) or tuple(dict.fromkeys(one.name for each in wanted.selectors for one in each))
 
 
-def _with(wanted: StreamQuestion, asked: Given) -> StreamQuestion:
+def _with(wanted: StreamsRequest, asked: RequestFields) -> StreamsRequest:
     """Only streams that have all labels that are named."""
     present = tuple(Matcher(name, MatchOp.NOT_EQUAL, "") for name in _named(asked))
-    return replace(wanted, selections=tuple((*each, *present) for each in wanted.selections))
+    return replace(wanted, selectors=tuple((*each, *present) for each in wanted.selectors))
 
 
-def _aggregates_by_labels(asked: Given) -> bool:
+def _aggregates_by_labels(asked: RequestFields) -> bool:
     by = asked.text("aggregateBy") or BY_SERIES
     if by not in {BY_SERIES, BY_LABELS}:
         raise InvalidRequestError("invalid aggregation option")

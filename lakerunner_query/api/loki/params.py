@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lakerunner_query.api.shared.requests import Given
+from lakerunner_query.api.shared.requests import RequestFields
 from lakerunner_query.api.shared.times import MAX_NS, duration_ns, moment_ns
 from lakerunner_query.errors import InvalidRequestError, ParseError
 from lakerunner_query.gotext.strconv import quote_logql
@@ -43,7 +43,7 @@ class Asked:
     warnings: tuple[str, ...]
 
 
-def ranged(asked: Given, settings: Settings, now_ns: int) -> Asked:
+def ranged(asked: RequestFields, settings: Settings, now_ns: int) -> Asked:
     """Of `query_range`."""
     start, end = time_range(asked, now_ns, settings.query_default_window_s)
     if end < start:
@@ -56,14 +56,14 @@ def ranged(asked: Given, settings: Settings, now_ns: int) -> Asked:
     return Asked(start, end, step, interval, most, _direction(asked), _ignored(asked))
 
 
-def instant(asked: Given, settings: Settings, now_ns: int) -> Asked:
+def instant(asked: RequestFields, settings: Settings, now_ns: int) -> Asked:
     """Of `query`."""
     at = moment_ns(asked.text("time"), now_ns) if asked.text("time") else now_ns
     most = limit(asked, settings.query_default_limit)
     return Asked(at, at, 0, 0, most, _direction(asked), _ignored(asked))
 
 
-def time_range(asked: Given, now_ns: int, default_s: int) -> tuple[int, int]:
+def time_range(asked: RequestFields, now_ns: int, default_s: int) -> tuple[int, int]:
     """`since` reaches back from the end, from now if that is earlier."""
     end = moment_ns(asked.text("end"), now_ns) if asked.text("end") else now_ns
     if asked.text("start"):
@@ -75,7 +75,7 @@ def time_range(asked: Given, now_ns: int, default_s: int) -> tuple[int, int]:
     return start, end
 
 
-def step_ns(asked: Given, start_ns: int, end_ns: int) -> int:
+def step_ns(asked: RequestFields, start_ns: int, end_ns: int) -> int:
     """Without one about 250 steps, of a second at least; refused where there would be too many."""
     if not asked.text("step"):
         return max(1, (end_ns - start_ns) // (STEPS_BY_DEFAULT * SECOND_NS)) * SECOND_NS
@@ -92,7 +92,7 @@ def step_ns(asked: Given, start_ns: int, end_ns: int) -> int:
     return found
 
 
-def limit(asked: Given, default: int) -> int:
+def limit(asked: RequestFields, default: int) -> int:
     text = asked.text("limit")
     if not text:
         return default
@@ -103,7 +103,7 @@ def limit(asked: Given, default: int) -> int:
     return int(text)
 
 
-def query_text(asked: Given) -> str:
+def query_text(asked: RequestFields) -> str:
     text = asked.text("query")
     if not text.strip():
         raise ParseError("syntax error: unexpected $end")
@@ -120,7 +120,7 @@ def selector(text: str) -> tuple[Matcher, ...]:
     return query.matchers
 
 
-def log_query_text(asked: Given) -> str:
+def log_query_text(asked: RequestFields) -> str:
     """Of what only works on lines."""
     text = query_text(asked)
     if not isinstance(parsed(text), LogQuery):
@@ -128,7 +128,7 @@ def log_query_text(asked: Given) -> str:
     return text
 
 
-def _duration(asked: Given, name: str) -> int:
+def _duration(asked: RequestFields, name: str) -> int:
     """A Go-like duration or a number of seconds, either of which may be negative."""
     text = asked.text(name)
     sign, size = (-1, text[1:]) if text.startswith("-") else (1, text)
@@ -138,7 +138,7 @@ def _duration(asked: Given, name: str) -> int:
         raise InvalidRequestError(f"cannot parse {quote_logql(text[:64])} to a valid duration") from None
 
 
-def _direction(asked: Given) -> bool:
+def _direction(asked: RequestFields) -> bool:
     text = asked.text("direction")
     try:
         return DIRECTIONS[text.lower() or "backward"]
@@ -146,7 +146,7 @@ def _direction(asked: Given) -> bool:
         raise InvalidRequestError(f"invalid direction '{text}'") from None
 
 
-def _ignored(asked: Given) -> tuple[str, ...]:
+def _ignored(asked: RequestFields) -> tuple[str, ...]:
     return tuple(
         f"parameter {name!r} is unknown and was ignored" for name in sorted(set(asked.first) - KNOWN)
     )

@@ -50,13 +50,13 @@ from lakerunner_query.api.loki.render import (
 )
 from lakerunner_query.api.loki.status import STATUS_HANDLERS
 from lakerunner_query.api.shared.auth import caller, require_reader
-from lakerunner_query.api.shared.requests import Given, given
+from lakerunner_query.api.shared.requests import RequestFields, read_fields
 from lakerunner_query.api.shared.services import QueryWatch, Services
-from lakerunner_query.coordinator.logql_lines import Finished
-from lakerunner_query.coordinator.logql_samples import JOINED_HERE, LogMetricRange, is_log_query
-from lakerunner_query.coordinator.merge import Collected
+from lakerunner_query.coordinator.languages import LOG_LINES, LOG_SAMPLES
+from lakerunner_query.coordinator.logql_samples import LogSamplesRequest, is_log_query
+from lakerunner_query.coordinator.merge import INLINE_POINTS, Collected
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError
-from lakerunner_query.plan.logql import LogRange
+from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.serving import unless_gone
 
 # << Rows of a log query that are an interval apart.
@@ -75,7 +75,7 @@ class Thinning:
     reverse: bool
     _last_ns: int | None = None
 
-    def kept(self, table: pa.Table) -> pa.Table:
+    def thin(self, table: pa.Table) -> pa.Table:
         if not self.interval_ns:
             return table
         times = table["tsns"].to_numpy()
@@ -99,7 +99,7 @@ NOT_INSTANT = (
 @route("/query", http_method=METHODS, status_code=200, media_type=JSON)
 async def query(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """A metric query at one time."""
-    asked = await given(request)
+    asked = await read_fields(request)
     at = instant(asked, services.settings, time.time_ns())
     with services.watch("loki") as watch:
         if await run_sync(is_log_query, query_text(asked)):
@@ -110,7 +110,7 @@ async def query(request: Request[Any, Any, Any], services: Services) -> Response
 @route("/query_range", http_method=METHODS, status_code=200, media_type=JSON)
 async def query_range(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """Lines of a range, start inclusive and end exclusive, or samples at its steps, both ends inclusive."""
-    asked = await given(request)
+    asked = await read_fields(request)
     during = ranged(asked, services.settings, time.time_ns())
     org = caller(request.state).org
     categorize = CATEGORIZE in request.headers.get(FLAGS, "").replace(" ", "").split(",")
@@ -134,39 +134,36 @@ loki_router = Router(
 
 
 async def _streams(
-    services: Services, asked: Given, during: Asked, org: str, categorize: bool, watch: QueryWatch
+    services: Services, asked: RequestFields, during: Asked, org: str, categorize: bool, watch: QueryWatch
 ) -> Response[bytes]:
     began = time.perf_counter()
-    within = LogRange(org, during.start_ns, during.end_ns, during.limit, during.reverse, distinct=True)
+    within = LogLinesRequest(org, during.start_ns, during.end_ns, during.limit, during.reverse, distinct=True)
     tables: list[pa.Table] = []
-    collected, size = Collected(0), 0
+    collected, size = Collected(during.limit), 0
     thinning = Thinning(during.interval_ns, during.reverse)
-    prepared = await services.engine.prepare(query_text(asked), within)
-    async with aclosing(services.engine.run(prepared)) as answers:
-        async for answer in answers:
-            if isinstance(answer, Finished):
-                watch.finished(answer)
-                collected = answer.collected
-            else:
-                tables.append(thinning.kept(answer.table))
-                size += answer.table.nbytes
-                _check_size(size)
+    prepared = await services.engine.prepare(LOG_LINES, query_text(asked), within)
+    async with aclosing(services.engine.run(prepared, collected)) as pieces:
+        async for rows in pieces:
+            tables.append(thinning.thin(rows))
+            size += rows.nbytes
+            _check_size(size)
+    watch.finished(collected)
     seconds = time.perf_counter() - began
     body = await asyncio.to_thread(streams_json, tables, collected, seconds, categorize)
     return reply(asked, body, collected.missing, during.warnings)
 
 
 async def _samples(
-    services: Services, asked: Given, at: Asked, org: str, watch: QueryWatch
+    services: Services, asked: RequestFields, at: Asked, org: str, watch: QueryWatch
 ) -> Response[bytes]:
     began = time.perf_counter()
-    within = LogMetricRange(org, at.start_ns, at.end_ns, at.step_ns)
-    prepared = await services.log_metrics.prepare(query_text(asked), within)
-    joined = await services.log_metrics.collect(prepared)
+    within = LogSamplesRequest(org, at.start_ns, at.end_ns, at.step_ns)
+    prepared = await services.engine.prepare(LOG_SAMPLES, query_text(asked), within)
+    joined = await services.engine.collect(prepared)
     watch.ended(partial=bool(joined.missing), points=joined.samples)
     instant_ns = None if at.step_ns else at.end_ns
-    arguments = joined, prepared.kind, instant_ns, time.perf_counter() - began
-    if joined.samples < JOINED_HERE:
+    arguments = joined, prepared.plan.kind, instant_ns, time.perf_counter() - began
+    if joined.samples < INLINE_POINTS:
         data = samples_json(*arguments)
     else:
         data = await asyncio.to_thread(samples_json, *arguments)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from litestar import HttpMethod, Response
 
 from lakerunner_query.api.prometheus.render import metric, partial
-from lakerunner_query.api.shared.requests import Given
+from lakerunner_query.api.shared.requests import RequestFields
 from lakerunner_query.coordinator.merge import Collected, Joined
 from lakerunner_query.errors import SegmentsMissingError
 from lakerunner_query.protocol.answers import Kind
@@ -31,7 +31,7 @@ NOT_WANTED = frozenset({"false", "0"})
 
 
 def reply(
-    asked: Given, data: bytes, missing: Mapping[str, Missing], warnings: Sequence[str] = ()
+    asked: RequestFields, data: bytes, missing: Mapping[str, Missing], warnings: Sequence[str] = ()
 ) -> Response[bytes]:
     """`data` in Loki's envelope."""
     said = [*warnings, *partial(missing)]
@@ -39,7 +39,7 @@ def reply(
     return bare(asked, b'{"status":"success",' + told + b'"data":' + data + b"}", missing)
 
 
-def bare(asked: Given, body: bytes, missing: Mapping[str, Missing]) -> Response[bytes]:
+def bare(asked: RequestFields, body: bytes, missing: Mapping[str, Missing]) -> Response[bytes]:
     """The body as it is; `partial_response=false` rather has no answer than one with gaps."""
     if missing and asked.text("partial_response").lower() in NOT_WANTED:
         raise SegmentsMissingError(partial(missing)[0])

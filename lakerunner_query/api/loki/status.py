@@ -10,7 +10,7 @@ from litestar import MediaType, Request, Response, get, route
 
 from lakerunner_query.api.loki.params import query_text
 from lakerunner_query.api.loki.render import JSON, METHODS, reply
-from lakerunner_query.api.shared.requests import given
+from lakerunner_query.api.shared.requests import read_fields
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.errors import ParseError
 from lakerunner_query.logql.lang.parser import parse_expr
@@ -55,7 +55,7 @@ def drilldown_limits(services: Services) -> dict[str, object]:
 @route("/format_query", http_method=METHODS, status_code=200, media_type=JSON)
 async def format_query(request: Request[Any, Any, Any]) -> Response[bytes]:
     """The query as a person would lay it out."""
-    asked = await given(request)
+    asked = await read_fields(request)
     try:
         text = await run_sync(lambda: pretty(parse_expr(query_text(asked))))
     except ParseError as error:

@@ -26,13 +26,13 @@ from litestar.handlers import WebsocketRouteHandler
 from lakerunner_query.api.loki.params import limit, query_text, time_range
 from lakerunner_query.api.loki.render import CATEGORIZE, FLAGS, entry_labels, runs_of
 from lakerunner_query.api.shared.auth import caller, require_reader
-from lakerunner_query.api.shared.requests import Given, first_of_each
+from lakerunner_query.api.shared.requests import RequestFields, first_of_each
 from lakerunner_query.api.shared.services import QueryWatch, Services
 from lakerunner_query.api.shared.times import duration_ns
-from lakerunner_query.coordinator.logql_lines import Tail
 from lakerunner_query.coordinator.logql_samples import is_log_query
+from lakerunner_query.coordinator.tail import Tail
 from lakerunner_query.errors import InvalidRequestError, QueryError
-from lakerunner_query.plan.logql import LogRange
+from lakerunner_query.plan.logql import LogLinesRequest
 from resources.lake.timecut import SECOND_NS
 
 HOUR_S = 3600
@@ -120,18 +120,18 @@ async def refuse(socket: WebSocket[Any, Any, Any], error: QueryError) -> None:
 
 async def _wanted(socket: WebSocket[Any, Any, Any], services: Services) -> Wanted:
     fields = tuple(socket.query_params.multi_items())
-    asked = Given(first_of_each(fields), fields)
+    asked = RequestFields(first_of_each(fields), fields)
     text = query_text(asked)
     if not await run_sync(is_log_query, text):
         raise InvalidRequestError("only log selector is supported")
     start, _ = time_range(asked, time.time_ns(), HOUR_S)
     most = min(limit(asked, services.settings.query_default_limit), SENT)
-    within = LogRange(caller(socket.state).org, start, start, most)
+    within = LogLinesRequest(caller(socket.state).org, start, start, most)
     flags = socket.headers.get(FLAGS, "").replace(" ", "").split(",")
     return Wanted(Tail(services.engine, text, within), _delay_ns(asked), CATEGORIZE in flags)
 
 
-def _delay_ns(asked: Given) -> int:
+def _delay_ns(asked: RequestFields) -> int:
     delay = duration_ns(asked.text("delay_for") or "0")
     if delay > MAX_DELAY_S * SECOND_NS:
         raise InvalidRequestError(f"delay_for can't be greater than {MAX_DELAY_S}")

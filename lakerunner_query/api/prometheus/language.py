@@ -14,7 +14,7 @@ from litestar import Request, Response, route
 
 from lakerunner_query.api.prometheus.params import BadParameterError
 from lakerunner_query.api.prometheus.render import JSON, METHODS, Said, reply
-from lakerunner_query.api.shared.requests import given
+from lakerunner_query.api.shared.requests import read_fields
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.errors import ParseError
 from lakerunner_query.gotext.strconv import text as number_text
@@ -159,7 +159,7 @@ def _ms(duration: Duration) -> int:
 @route("/format_query", http_method=METHODS, status_code=200, media_type=JSON)
 async def format_query(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """The query as a person would lay it out."""
-    asked = await given(request)
+    asked = await read_fields(request)
     text = await run_sync(lambda: pretty(_parsed(asked.text("query"), services.features)))
     return reply(asked, msgspec.json.encode(text), Said())
 
@@ -167,7 +167,7 @@ async def format_query(request: Request[Any, Any, Any], services: Services) -> R
 @route("/parse_query", http_method=METHODS, status_code=200, media_type=JSON)
 async def parse_query(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """The query's syntax tree."""
-    asked = await given(request)
+    asked = await read_fields(request)
     found = await run_sync(lambda: msgspec.json.encode(tree(_parsed(asked.text("query"), services.features))))
     return reply(asked, found, Said())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -14,16 +15,17 @@ from lakerunner_query.api.prometheus import render as answers
 from lakerunner_query.api.prometheus.params import FOREVER_MS, limit, optional_time, selectors, unescaped
 from lakerunner_query.api.prometheus.render import JSON, METHODS, reply
 from lakerunner_query.api.shared.auth import caller
-from lakerunner_query.api.shared.requests import Given, given
+from lakerunner_query.api.shared.requests import RequestFields, read_fields
 from lakerunner_query.api.shared.services import Services
-from lakerunner_query.coordinator.names import Listed, Question
+from lakerunner_query.coordinator.languages import EXEMPLARS, LABEL_NAMES, LABEL_VALUES, METADATA, SERIES
+from lakerunner_query.coordinator.names import Listing, SeriesRequest
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.gotext.strconv import quote_promql
 from lakerunner_query.histogram.text import api_number
 from lakerunner_query.promql.lang.ast import Selector, walk
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.protocol.answers import MetricFact, SeriesExemplars
-from lakerunner_query.protocol.units import Selection
+from lakerunner_query.protocol.units import SeriesSelector
 from lakerunner_query.serving import unless_gone
 
 # << Which series, label names and label values there are, as Prometheus' API tells them.
@@ -32,12 +34,12 @@ from lakerunner_query.serving import unless_gone
 @route("/series", http_method=METHODS, status_code=200, media_type=JSON)
 async def series(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """Label sets of the series that match."""
-    asked = await given(request)
+    asked = await read_fields(request)
     if not asked.all("match[]"):
         raise InvalidRequestError("no match[] parameter provided")
     wanted = question(asked, caller(request.state).org)
     with services.watch("prometheus") as watch:
-        found = await unless_gone(request, services.series.series(wanted))
+        found = await unless_gone(request, services.engine.ask(SERIES, wanted))
         watch.ended(partial=bool(found.missing))
     return _reply(asked, await asyncio.to_thread(answers.series, found.series), found)
 
@@ -45,10 +47,10 @@ async def series(request: Request[Any, Any, Any], services: Services) -> Respons
 @route("/labels", http_method=METHODS, status_code=200, media_type=JSON)
 async def labels(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """Label names."""
-    asked = await given(request)
+    asked = await read_fields(request)
     wanted = question(asked, caller(request.state).org)
     with services.watch("prometheus") as watch:
-        found = await unless_gone(request, services.series.label_names(wanted))
+        found = await unless_gone(request, services.engine.ask(LABEL_NAMES, wanted))
         watch.ended(partial=bool(found.missing))
     return _reply(asked, msgspec.json.encode(found.texts), found)
 
@@ -56,27 +58,27 @@ async def labels(request: Request[Any, Any, Any], services: Services) -> Respons
 @get("/label/{name:str}/values", media_type=JSON)
 async def label_values(name: str, request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """Values of one label; `U__` in front marks a name that is spelled in hexadecimal."""
-    asked = await given(request)
+    asked = await read_fields(request)
     label = unescaped(name)
     if not label:
         raise InvalidRequestError(f"invalid label name: {quote_promql(label)}")
-    wanted = question(asked, caller(request.state).org)
+    wanted = replace(question(asked, caller(request.state).org), label=label)
     with services.watch("prometheus") as watch:
-        found = await unless_gone(request, services.series.label_values(wanted, label))
+        found = await unless_gone(request, services.engine.ask(LABEL_VALUES, wanted))
         watch.ended(partial=bool(found.missing))
     return _reply(asked, msgspec.json.encode(found.texts), found)
 
 
-def question(asked: Given, org: str) -> Question:
+def question(asked: RequestFields, org: str) -> SeriesRequest:
     """Both ends of the range included; without them, all time."""
     most = limit(asked)
     start = optional_time(asked, "start", -FOREVER_MS) - 1
     end = optional_time(asked, "end", FOREVER_MS)
-    chosen = tuple(Selection(matchers, start, end) for matchers in selectors(asked.all("match[]")))
-    return Question(org, start, end, chosen, most)
+    chosen = tuple(SeriesSelector(matchers, start, end) for matchers in selectors(asked.all("match[]")))
+    return SeriesRequest(org, start, end, chosen, most)
 
 
-def _reply(asked: Given, data: bytes, found: Listed) -> Response[bytes]:
+def _reply(asked: RequestFields, data: bytes, found: Listing) -> Response[bytes]:
     truncated = [answers.TRUNCATED] if found.truncated else []
     return reply(asked, data, answers.Said([*answers.partial(found.missing), *truncated]), found.missing)
 
@@ -89,13 +91,13 @@ NS_PER_MS = 1_000_000
 @get("/metadata", media_type=JSON)
 async def metadata(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """Type, help and unit by metric name; `start` and `end`, which Prometheus does not have, say of when."""
-    asked = await given(request)
+    asked = await read_fields(request)
     most, most_each = _count(asked, "limit"), _count(asked, "limit_per_metric")
     end = optional_time(asked, "end", time.time_ns() // NS_PER_MS)
     start = optional_time(asked, "start", end - RECENT_MS)
-    wanted = Question(caller(request.state).org, start - 1, end)
+    wanted = SeriesRequest(caller(request.state).org, start - 1, end, metric=asked.text("metric"))
     with services.watch("prometheus") as watch:
-        found = await unless_gone(request, services.series.metadata(wanted, asked.text("metric")))
+        found = await unless_gone(request, services.engine.ask(METADATA, wanted))
         watch.ended(partial=bool(found.missing))
     data = metadata_json(found.facts, most, most_each)
     return reply(asked, data, answers.Said(answers.partial(found.missing)), found.missing)
@@ -104,7 +106,7 @@ async def metadata(request: Request[Any, Any, Any], services: Services) -> Respo
 @route("/query_exemplars", http_method=METHODS, status_code=200, media_type=JSON)
 async def query_exemplars(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """Exemplars of all series that the selectors of an expression select."""
-    asked = await given(request)
+    asked = await read_fields(request)
     start = optional_time(asked, "start", -FOREVER_MS)
     end = optional_time(asked, "end", FOREVER_MS)
     if end < start:
@@ -113,10 +115,10 @@ async def query_exemplars(request: Request[Any, Any, Any], services: Services) -
     matchers = {one.matchers for one in walk(expr) if isinstance(one, Selector)}
     if not matchers:
         return Response(b'{"status":"success"}', media_type=JSON)
-    chosen = tuple(Selection(each, start - 1, end) for each in matchers)
-    wanted = Question(caller(request.state).org, start - 1, end, chosen)
+    chosen = tuple(SeriesSelector(each, start - 1, end) for each in matchers)
+    wanted = SeriesRequest(caller(request.state).org, start - 1, end, chosen)
     with services.watch("prometheus") as watch:
-        found = await unless_gone(request, services.series.exemplars(wanted))
+        found = await unless_gone(request, services.engine.ask(EXEMPLARS, wanted))
         watch.ended(partial=bool(found.missing))
     said = answers.Said(answers.partial(found.missing))
     return reply(asked, exemplars_json(found.exemplars), said, found.missing)
@@ -153,7 +155,7 @@ def exemplars_json(series: Sequence[SeriesExemplars]) -> bytes:
     )
 
 
-def _count(asked: Given, name: str) -> int:
+def _count(asked: RequestFields, name: str) -> int:
     text = asked.text(name)
     if not text:
         return -1

@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from lakerunner_query.api.shared.requests import Given
-from lakerunner_query.coordinator.promql import MetricRange
+from lakerunner_query.api.shared.requests import RequestFields
+from lakerunner_query.coordinator.promql import LOOKBACK_MS, PromQLRequest
 from lakerunner_query.errors import InvalidRequestError, Position, QueryError
 from lakerunner_query.gotext.durations import InvalidDurationError, milliseconds
 from lakerunner_query.gotext.regexp import full_matches
@@ -20,7 +20,6 @@ from lakerunner_query.gotext.strconv import quote_promql
 from lakerunner_query.promql.lang.parser import parse_selector
 from lakerunner_query.syntax import Matcher
 
-LOOKBACK_MS = 300_000
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
 MAX_POINTS = 11_000
 FOREVER_MS = 2**62
@@ -41,14 +40,14 @@ class BadParameterError(InvalidRequestError):
         super().__init__(f'invalid parameter "{name}": {reason}', position)
 
 
-def instant(asked: Given, org: str, now_ns: int) -> MetricRange:
+def instant(asked: RequestFields, org: str, now_ns: int) -> PromQLRequest:
     """Of `query`: now, unless it says when."""
     at = optional_time(asked, "time", now_ns // NS_PER_MS)
     timeout = _timeout(asked)
-    return MetricRange(org, at, at, 0, _lookback(asked), timeout)
+    return PromQLRequest(org, at, at, 0, _lookback(asked), timeout)
 
 
-def ranged(asked: Given, org: str) -> MetricRange:
+def ranged(asked: RequestFields, org: str) -> PromQLRequest:
     """Of `query_range`, where nothing has a default."""
     start, end = _required(asked, "start"), _required(asked, "end")
     if end < start:
@@ -66,10 +65,10 @@ def ranged(asked: Given, org: str) -> MetricRange:
             "Try decreasing the query resolution (?step=XX)"
         )
     timeout = _timeout(asked)
-    return MetricRange(org, start, end, step // NS_PER_MS, _lookback(asked), timeout)
+    return PromQLRequest(org, start, end, step // NS_PER_MS, _lookback(asked), timeout)
 
 
-def optional_time(asked: Given, name: str, default_ms: int) -> int:
+def optional_time(asked: RequestFields, name: str, default_ms: int) -> int:
     text = asked.text(name)
     if not text:
         return default_ms
@@ -79,7 +78,7 @@ def optional_time(asked: Given, name: str, default_ms: int) -> int:
         raise BadParameterError(name, f"invalid time value for '{name}': {error}") from error
 
 
-def limit(asked: Given) -> int:
+def limit(asked: RequestFields) -> int:
     """At most so many; 0: all."""
     text = asked.text("limit")
     if not text:
@@ -189,14 +188,14 @@ def unescaped(name: str) -> str:
     return "".join(found)
 
 
-def _required(asked: Given, name: str) -> int:
+def _required(asked: RequestFields, name: str) -> int:
     try:
         return time_ms(asked.text(name))
     except ValueError as error:
         raise BadParameterError(name, str(error)) from error
 
 
-def _timeout(asked: Given) -> float:
+def _timeout(asked: RequestFields) -> float:
     """Seconds; 0: as long as is allowed."""
     text = asked.text("timeout")
     if not text:
@@ -207,7 +206,7 @@ def _timeout(asked: Given) -> float:
         raise BadParameterError("timeout", str(error)) from error
 
 
-def _lookback(asked: Given) -> int:
+def _lookback(asked: RequestFields) -> int:
     text = asked.text("lookback_delta")
     try:
         found = duration_ns(text) // NS_PER_MS if text else 0

@@ -27,10 +27,11 @@ from lakerunner_query.api.prometheus.params import BadParameterError, instant, l
 from lakerunner_query.api.prometheus.render import JSON, METHODS, reply
 from lakerunner_query.api.prometheus.status import STATUS_HANDLERS
 from lakerunner_query.api.shared.auth import caller, require_reader
-from lakerunner_query.api.shared.requests import Given, given
+from lakerunner_query.api.shared.requests import RequestFields, read_fields
 from lakerunner_query.api.shared.services import QueryWatch, Services
-from lakerunner_query.coordinator.merge import Joined
-from lakerunner_query.coordinator.promql import JOINED_HERE, MetricRange, PreparedMetrics
+from lakerunner_query.coordinator.languages import PROMQL
+from lakerunner_query.coordinator.merge import INLINE_POINTS, Joined
+from lakerunner_query.coordinator.promql import PromQLQuery, PromQLRequest
 from lakerunner_query.errors import ParseError
 from lakerunner_query.promql.lang.ast import Type
 from lakerunner_query.promql.lang.check import type_of
@@ -40,7 +41,7 @@ from lakerunner_query.serving import unless_gone
 @route("/query", http_method=METHODS, status_code=200, media_type=JSON)
 async def query(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """An expression at one time."""
-    asked = await given(request)
+    asked = await read_fields(request)
     most = limit(asked)
     at = instant(asked, caller(request.state).org, time.time_ns())
     with services.watch("prometheus") as watch:
@@ -50,7 +51,7 @@ async def query(request: Request[Any, Any, Any], services: Services) -> Response
 @route("/query_range", http_method=METHODS, status_code=200, media_type=JSON)
 async def query_range(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
     """An expression at many times, both ends included."""
-    asked = await given(request)
+    asked = await read_fields(request)
     most = limit(asked)
     during = ranged(asked, caller(request.state).org)
     with services.watch("prometheus") as watch:
@@ -69,30 +70,30 @@ prometheus_router = Router(
 
 
 async def _answer(
-    services: Services, asked: Given, at: MetricRange, most: int, watch: QueryWatch
+    services: Services, asked: RequestFields, at: PromQLRequest, most: int, watch: QueryWatch
 ) -> Response[bytes]:
     began = time.perf_counter()
     text = asked.text("query")
     prepared = await _prepared(services, text, at)
     ready = time.perf_counter()
-    joined = await services.metrics.collect(prepared)
+    joined = await services.engine.collect(prepared)
     done = time.perf_counter()
     watch.ended(partial=bool(joined.missing), points=joined.samples)
     stats = _stats(joined, ready - began, done - ready) if asked.text("stats") else b""
     instant_ms = None if at.step_ms else at.end_ms
     render = partial(answers.result, joined, at_ms=instant_ms, limit=most, stats=stats)
-    data, cut = render() if joined.samples < JOINED_HERE else await asyncio.to_thread(render)
+    data, cut = render() if joined.samples < INLINE_POINTS else await asyncio.to_thread(render)
     warnings = [answers.TRUNCATED] if cut else []
     said = answers.noted(joined.annotations, text, [*answers.partial(joined.missing), *warnings])
     return reply(asked, data, said, joined.missing)
 
 
-async def _prepared(services: Services, text: str, at: MetricRange) -> PreparedMetrics:
+async def _prepared(services: Services, text: str, at: PromQLRequest) -> PromQLQuery:
     try:
-        prepared = await services.metrics.prepare(text, at)
+        prepared = await services.engine.prepare(PROMQL, text, at)
     except ParseError as error:
         raise BadParameterError("query", error.message, error.position) from error
-    kind = type_of(prepared.expr)
+    kind = type_of(prepared.plan.expr)
     if at.step_ms and kind not in {Type.SCALAR, Type.VECTOR}:
         reason = f'invalid expression type "{kind}" for range query, must be Scalar or instant Vector'
         raise BadParameterError("query", reason)

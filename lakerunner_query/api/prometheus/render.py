@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 from litestar import HttpMethod, Response
 
-from lakerunner_query.api.shared.requests import Given
+from lakerunner_query.api.shared.requests import RequestFields
 from lakerunner_query.coordinator.merge import Joined, JoinedSeries
 from lakerunner_query.errors import SegmentsMissingError
 from lakerunner_query.promql.context import Annotation
@@ -130,7 +130,7 @@ PARTIAL_HEADER = "X-Lakerunner-Partial"
 
 
 def reply(
-    asked: Given, data: bytes, said: Said, missing: Mapping[str, Missing] | None = None
+    asked: RequestFields, data: bytes, said: Said, missing: Mapping[str, Missing] | None = None
 ) -> Response[bytes]:
     """`partial_response=false` rather has no answer than one with gaps."""
     if missing and asked.text("partial_response").lower() in {"false", "0"}:

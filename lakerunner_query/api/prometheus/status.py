@@ -9,34 +9,34 @@ from litestar import MediaType, Response, get
 
 from lakerunner_query.api.shared.health import standing
 from lakerunner_query.api.shared.services import Services
-from lakerunner_query.coordinator.promql import MetricLimits
+from lakerunner_query.coordinator.engine import Limits
 from resources.settings import Settings
 
 VERSION = "3.5.0"
 """Of Prometheus, whose API this is: clients decide by it what they may ask."""
-Answer = dict[str, object]
+Envelope = dict[str, object]
 _STARTED = time.time()
 
 
-def _success(data: object) -> Answer:
+def _success(data: object) -> Envelope:
     return {"status": "success", "data": data}
 
 
 @get("/status/buildinfo", sync_to_thread=False)
-def buildinfo() -> Answer:
+def buildinfo() -> Envelope:
     """What Grafana asks first."""
     empty = dict.fromkeys(("branch", "buildUser", "buildDate", "goVersion"), "")
     return _success({"version": VERSION, "revision": "lakerunner", **empty})
 
 
 @get("/status/flags", sync_to_thread=False)
-def flags(services: Services) -> Answer:
+def flags(services: Services) -> Envelope:
     """Limits of queries, under Prometheus' names."""
-    return _success(_flags(services.settings, services.metrics.limits))
+    return _success(_flags(services.settings, services.engine.limits))
 
 
 @get("/status/runtimeinfo", sync_to_thread=False)
-def runtimeinfo() -> Answer:
+def runtimeinfo() -> Envelope:
     """When this process began; of a Go runtime there is nothing to say."""
     started = datetime.fromtimestamp(_STARTED, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return _success(
@@ -57,13 +57,13 @@ def runtimeinfo() -> Answer:
 
 
 @get("/status/config", sync_to_thread=False)
-def config() -> Answer:
+def config() -> Envelope:
     """There is no such file."""
     return _success({"yaml": ""})
 
 
 @get("/status/tsdb", sync_to_thread=False)
-def tsdb() -> Answer:
+def tsdb() -> Envelope:
     """There is no head block: what is stored lies in segments."""
     head = {"numSeries": 0, "numLabelPairs": 0, "chunkCount": 0, "minTime": 0, "maxTime": 0}
     lists: dict[str, object] = {
@@ -76,12 +76,12 @@ def tsdb() -> Answer:
 
 
 @get("/rules", sync_to_thread=False)
-def rules() -> Answer:
+def rules() -> Envelope:
     return _success({"groups": []})
 
 
 @get("/alerts", sync_to_thread=False)
-def alerts() -> Answer:
+def alerts() -> Envelope:
     return _success({"alerts": []})
 
 
@@ -102,7 +102,7 @@ async def ready_like_prometheus(services: Services) -> Response[str]:
 STATUS_HANDLERS = (buildinfo, flags, runtimeinfo, config, tsdb, rules, alerts)
 
 
-def _flags(settings: Settings, limits: MetricLimits) -> dict[str, str]:
+def _flags(settings: Settings, limits: Limits) -> dict[str, str]:
     return {
         "enable-feature": ",".join(limits.features),
         "query.lookback-delta": "5m",

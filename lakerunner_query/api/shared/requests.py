@@ -27,7 +27,7 @@ MAX_FIELDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RequestFields:
     first: Mapping[str, str]
     fields: tuple[tuple[str, str], ...]
 
@@ -39,12 +39,12 @@ class Given:
         return tuple(value for name, value in self.fields if name in names)
 
 
-async def given(request: Request[Any, Any, Any]) -> Given:
+async def read_fields(request: Request[Any, Any, Any]) -> RequestFields:
     """The body is read even for GET: whoever watches for the caller to leave needs it out of the way."""
     body = await request.body()
     form = form_fields(body) if request.method != "GET" and request.content_type[0] == FORM else []
     fields = [*form, *request.query_params.multi_items()]
-    return Given(first_of_each(fields), tuple(fields))
+    return RequestFields(first_of_each(fields), tuple(fields))
 
 
 def form_fields(body: bytes) -> list[tuple[str, str]]:

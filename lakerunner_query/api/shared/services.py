@@ -12,11 +12,9 @@ from types import TracebackType
 from typing import Self
 
 from lakerunner_query.coordinator.dispatch import Dispatcher
+from lakerunner_query.coordinator.engine import Engine
 from lakerunner_query.coordinator.locate import Locator
-from lakerunner_query.coordinator.logql_lines import Engine, Finished
-from lakerunner_query.coordinator.logql_samples import LogMetricEngine
-from lakerunner_query.coordinator.names import SeriesEngine, StreamEngine
-from lakerunner_query.coordinator.promql import MetricEngine
+from lakerunner_query.coordinator.merge import Collected
 from lakerunner_query.errors import QueryError
 from lakerunner_query.promql.lang.cursor import Features
 from lakerunner_query.serving import Counters
@@ -40,14 +38,15 @@ class QueryWatch:
         """The answer goes on after the block: count it at the end of the next one."""
         self._handed_over = True
 
-    def finished(self, answer: Finished) -> None:
-        self.ended(partial=answer.partial)
-        self.counters.add(series("lakerunner_query_rows_total", api=self.api), answer.collected.rows)
-        considered = answer.collected.bytes_considered
+    def finished(self, collected: Collected) -> None:
+        """End a query for lines without an error."""
+        self.ended(partial=collected.is_partial)
+        self.counters.add(series("lakerunner_query_rows_total", api=self.api), collected.rows)
+        considered = collected.bytes_considered
         self.counters.add(series("lakerunner_query_bytes_considered_total", api=self.api), considered)
 
     def ended(self, *, partial: bool, points: int = 0) -> None:
-        """Without an error; `points` are samples of a metric query's answer."""
+        """End a query without an error; `points` are samples of its answer."""
         self.outcome = "partial" if partial else "complete"
         if points:
             self.counters.add(series("lakerunner_query_points_total", api=self.api), points)
@@ -72,19 +71,14 @@ class QueryWatch:
         self.times.add(self.api, self.outcome, time.perf_counter() - self.began)
 
 
-# << What the handlers of one API process share, built once by `app.py`.
-
-
 @dataclass(frozen=True, slots=True)
 class Services:
+    """Everything that the handlers of one API process share, built once by `app.py`."""
+
     settings: Settings
     locator: Locator
     dispatcher: Dispatcher
     engine: Engine
-    metrics: MetricEngine
-    log_metrics: LogMetricEngine
-    series: SeriesEngine
-    streams: StreamEngine
     counters: Counters
     query_times: LatencyTable = field(
         default_factory=lambda: LatencyTable("lakerunner_query_seconds", ("api", "outcome"))
@@ -92,9 +86,9 @@ class Services:
 
     @property
     def features(self) -> Features:
-        """Optional parts of PromQL that may be used."""
-        return Features.named(self.metrics.limits.features)
+        """Optional parts of PromQL that are enabled."""
+        return Features.named(self.engine.limits.features)
 
     def watch(self, api: str) -> QueryWatch:
-        """Times one query, for `/metrics`; use it as a context."""
+        """Time one query for `/metrics`; use it as a context."""
         return QueryWatch(api, self.query_times, self.counters)

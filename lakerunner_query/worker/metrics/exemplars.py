@@ -30,7 +30,7 @@ from lakerunner_query.protocol.units import (
     ExemplarUnit,
     MetadataUnit,
     SegmentRef,
-    Selection,
+    SeriesSelector,
     SeriesUnit,
     UnitReport,
 )
@@ -192,7 +192,7 @@ class ExemplarReader:
         reading: Reading,
         segment: SegmentRef,
         table: SeriesTable,
-        selections: Sequence[Selection],
+        selections: Sequence[SeriesSelector],
         found: Found,
     ) -> None:
         for selection in selections:
@@ -219,7 +219,7 @@ def _collect(
     shape: Shape,
     table: SeriesTable,
     wanted: Int64s,
-    selection: Selection,
+    selection: SeriesSelector,
     suffix: str,
     found: Found,
 ) -> None:
@@ -248,7 +248,7 @@ def _collect(
 
 
 def _of_rows(
-    rows: pa.Table, labels: Labels, suffix: str, selection: Selection
+    rows: pa.Table, labels: Labels, suffix: str, selection: SeriesSelector
 ) -> Iterator[tuple[Labels, Exemplar]]:
     sent = rows.filter(rows.column(COLUMN).is_valid())
     own = [m for m in selection.matchers if m.name == LE]

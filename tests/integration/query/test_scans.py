@@ -16,7 +16,7 @@ from litestar.testing import TestClient
 
 from lakerunner_query.coordinator import logql_lines
 from lakerunner_query.logql.lang.parser import parse
-from lakerunner_query.plan.logql import LogRange, TakeRows, build
+from lakerunner_query.plan.logql import LogLinesRequest, TakeRows, build
 from lakerunner_query.plan.optimise import optimise
 from lakerunner_query.plan.slices import RowSliceSizes
 from lakerunner_query.protocol.units import TOKEN_HEADER, LogUnit, decode_answer
@@ -72,7 +72,7 @@ def plan(
     end: int = 1000,
     distinct: bool = False,
 ) -> tuple[str, TakeRows]:
-    asked = LogRange("scan", BASE + start, BASE + end, limit, reverse, distinct)
+    asked = LogLinesRequest("scan", BASE + start, BASE + end, limit, reverse, distinct)
     found = optimise(build(parse(text), asked)).plan
     assert isinstance(found, TakeRows)
     return text, found

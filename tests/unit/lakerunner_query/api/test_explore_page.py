@@ -25,7 +25,7 @@ from lakerunner_query.api.lakerunner.events import Progress, _done
 from lakerunner_query.api.lakerunner.params import Aligned
 from lakerunner_query.api.shared import health
 from lakerunner_query.app import create_app
-from lakerunner_query.coordinator.promql import MetricRange
+from lakerunner_query.coordinator.promql import PromQLRequest
 from lakerunner_query.logql.lang import lexer
 from lakerunner_query.logql.lang.ast import LabelFilter, LabelMatch, LogQuery
 from lakerunner_query.logql.lang.parser import parse_expr
@@ -189,7 +189,7 @@ def test_the_queries_of_the_page_reach_the_workers(api: TestClient[Any]) -> None
 
 
 def test_the_end_of_an_answer_has_what_the_page_reads() -> None:
-    done = _done(Progress(limit=0, wants_sums=False), Aligned(MetricRange("acme", 0, 60_000, 60_000)), "up")
+    done = _done(Progress(limit=0, wants_sums=False), Aligned(PromQLRequest("acme", 0, 60_000, 60_000)), "up")
     used = {
         name
         for file in ("samples.js", "metrics.js", "logs.js", "summary.js")

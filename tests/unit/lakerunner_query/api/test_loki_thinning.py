@@ -29,11 +29,11 @@ def test_every_kept_row_is_an_interval_from_the_one_before(
     for part in parts:
         table = pa.table({"tsns": pa.array(ordered[: len(part)], pa.int64())})
         ordered = ordered[len(part) :]
-        found += thinning.kept(table)["tsns"].to_pylist()
+        found += thinning.thin(table)["tsns"].to_pylist()
     whole = sorted((time for part in parts for time in part), reverse=reverse)
     assert found == naive(whole, interval)
 
 
 def test_without_an_interval_all_rows_stay() -> None:
     table = pa.table({"tsns": pa.array([1, 1, 2], pa.int64())})
-    assert Thinning(0, False).kept(table) is table
+    assert Thinning(0, False).thin(table) is table

@@ -15,7 +15,7 @@ from litestar.testing import TestClient
 
 from lakerunner_query.api.prometheus.params import FOREVER_MS, duration_ns, time_ms, unescaped
 from lakerunner_query.app import create_app
-from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.coordinator.locate import Locator, RollupLookup, samples_query
 from lakerunner_query.plan.promql import Reads
 from resources.index.memory import MemoryIndex
 from resources.index.types import Segment, SegmentQuery, TierView
@@ -259,8 +259,8 @@ def test_times_beyond_all_samples_are_no_question_the_index_cannot_hold() -> Non
             return TierView((), ())
 
     locator = Locator(Index())  # type: ignore[arg-type]
-    asyncio.run(locator.metric_segments("acme", "metrics", Reads((), -FOREVER_MS, FOREVER_MS)))
-    asyncio.run(locator.tiers("acme", (), -FOREVER_MS, FOREVER_MS))
+    asyncio.run(locator.segments(samples_query("acme", Reads((), -FOREVER_MS, FOREVER_MS))))
+    asyncio.run(locator.tiers(RollupLookup("acme", (), -FOREVER_MS, FOREVER_MS)))
     assert len(asked) == 4
     assert all(-(2**63) <= time < 2**63 for time in asked)
     assert asked[0] < -(2**62) < 2**62 < asked[1]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakerunner_query.coordinator.locate import rollup_refs
 from lakerunner_query.coordinator.merge import Collector, Joined
+from lakerunner_query.coordinator.promql import current_rollups, narrow_rollups
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.plan import slices
 from lakerunner_query.plan.promql import Reads, reads, rollups_for
@@ -36,7 +36,7 @@ def joined(*answers: tuple[RenderedSeries, ...]) -> Joined:
     collector = Collector()
     for answer in answers:
         collector.add(MetricAnswer("vector", answer))
-    return collector.joined()
+    return collector.result()
 
 
 def test_the_examples_of_cutting() -> None:
@@ -86,7 +86,7 @@ def test_missing_segments_and_notes_of_all_slices_are_told() -> None:
     for name in ("s1", "s2"):
         report = UnitReport(missing=(Missing(name, "gone"),), rows_considered=5)
         collector.add(MetricAnswer("vector", (), "", (note,), False, 0, report))
-    found = collector.joined()
+    found = collector.result()
     assert sorted(found.missing) == ["s1", "s2"]
     assert [note.render("x") for note in found.annotations] == ["PromQL warning: odd (1:1)"]
     assert found.rows_considered == 10
@@ -134,7 +134,7 @@ def test_a_rollup_with_more_than_a_twenty_fourth_of_the_rows_is_left(rows: int, 
     ]
     segments = [tier(0, 5, 1000), tier(10_000, 5, 900), tier(60_000, 5, rows)]
     wanted = [Reads((), 5 * HOUR, 6 * HOUR)]
-    found = rollup_refs(TierView(tuple(partitions), tuple(segments)), wanted)
+    found = narrow_rollups(current_rollups(TierView(tuple(partitions), tuple(segments))), wanted)
     assert [one.frequency_ms for one in found] == used
 
 

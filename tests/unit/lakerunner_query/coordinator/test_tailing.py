@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.coordinator.logql_lines import Finished, Rows, Tail
 from lakerunner_query.coordinator.merge import Collected
-from lakerunner_query.plan.logql import LogRange
+from lakerunner_query.coordinator.tail import Tail
+from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.protocol.units import ROWS, Missing
 
 Row = tuple[int, int]
@@ -28,8 +28,12 @@ class Segment:
 
 @dataclass(frozen=True)
 class Asked:
-    within: LogRange
-    segments: tuple[Segment, ...]
+    request: LogLinesRequest
+    segments: tuple[tuple[Segment, ...], ...]
+
+    @property
+    def distinct_segments(self) -> list[Segment]:
+        return [one for each in self.segments for one in each]
 
 
 @dataclass
@@ -39,16 +43,17 @@ class Shelf:
     segments: list[Segment] = field(default_factory=list)
     unreadable: set[str] = field(default_factory=set)
 
-    async def prepare(self, _text: str, within: LogRange) -> Asked:
-        return Asked(within, tuple(self.segments))
+    async def prepare(self, _language: object, _text: str, within: LogLinesRequest) -> Asked:
+        return Asked(within, (tuple(self.segments),))
 
-    async def run(self, asked: Asked) -> AsyncGenerator[Rows | Finished, None]:
-        readable = [one for one in asked.segments if one.segment_id not in self.unreadable]
-        within, rows = asked.within, sorted(row for one in readable for row in one.rows)
+    async def run(self, asked: Asked, collected: Collected) -> AsyncGenerator[pa.Table, None]:
+        segments = asked.distinct_segments
+        readable = [one for one in segments if one.segment_id not in self.unreadable]
+        within, rows = asked.request, sorted(row for one in readable for row in one.rows)
         rows = [row for row in rows if within.start_ns <= row[0] < within.end_ns]
-        yield Rows(table((rows[::-1] if within.reverse else rows)[: within.limit]))
-        lost = [one.segment_id for one in asked.segments if one.segment_id in self.unreadable]
-        yield Finished(Collected(within.limit, missing={one: Missing(one, "gone") for one in lost}))
+        lost = [one.segment_id for one in segments if one.segment_id in self.unreadable]
+        collected.missing.update({one: Missing(one, "gone") for one in lost})
+        yield table((rows[::-1] if within.reverse else rows)[: within.limit])
 
 
 def table(rows: list[Row]) -> pa.Table:
@@ -61,7 +66,7 @@ def table(rows: list[Row]) -> pa.Table:
 
 def tail(shelf: Shelf, limit: int) -> Tail:
     engine: Any = shelf
-    return Tail(engine, "{}", LogRange("acme", 0, 0, limit))
+    return Tail(engine, "{}", LogLinesRequest("acme", 0, 0, limit))
 
 
 def polled(tailing: Tail, limit: int = 10) -> list[int]:

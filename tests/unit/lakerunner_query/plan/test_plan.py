@@ -8,11 +8,11 @@ from lakerunner_query.coordinator.explain import explain_lines
 from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.logql.lang.printer import matcher_text, print_query
-from lakerunner_query.plan.logql import LogRange, Nothing, TakeRows, build
+from lakerunner_query.plan.logql import LogLinesRequest, Nothing, TakeRows, build
 from lakerunner_query.plan.optimise import RULES, optimise
 from resources.lake.terms import alternatives
 
-ASKED = LogRange("acme", 0, 100, 10)
+ASKED = LogLinesRequest("acme", 0, 100, 10)
 
 
 def planned(text: str) -> TakeRows:
@@ -63,8 +63,8 @@ def test_contradictions_look_for_nothing(text: str, reason: str) -> None:
 
 def test_empty_range_and_zero_limit() -> None:
     query = parse('{a="x"}')
-    assert isinstance(optimise(build(query, LogRange("acme", 5, 5, 1))).plan, Nothing)
-    assert isinstance(optimise(build(query, LogRange("acme", 1, 5, 0))).plan, Nothing)
+    assert isinstance(optimise(build(query, LogLinesRequest("acme", 5, 5, 1))).plan, Nothing)
+    assert isinstance(optimise(build(query, LogLinesRequest("acme", 1, 5, 0))).plan, Nothing)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_assets.segments.metric_columns import OPTIONAL
-from lakerunner_query.coordinator.explain import explain_promql
-from lakerunner_query.coordinator.promql import FLAGS, MetricRange
-from lakerunner_query.coordinator.shards import received, with_shards
+from lakerunner_query.coordinator.engine import PROMQL_FEATURES as FLAGS
+from lakerunner_query.coordinator.promql import PromQLRequest, decode_shard, join_shards
 from lakerunner_query.errors import QueryError
 from lakerunner_query.histogram.model import CUSTOM, Hint, Histogram, buckets_at
 from lakerunner_query.plan.promql import per_series
@@ -209,7 +208,7 @@ class Both:
             bodies = [self._shard(unit, number, shards) for number in range(shards)]
         except (QueryError, ValueError):
             return unit
-        rest: MetricUnit = travelled(with_shards(unit, [received(body) for body in bodies]))
+        rest: MetricUnit = travelled(join_shards(unit, [decode_shard(body) for body in bodies]))
         return rest
 
     def _shard(self, unit: MetricUnit, number: int, count: int) -> bytes:
@@ -483,13 +482,9 @@ def test_little_to_read_and_many_slices_are_not_cut_into_shards(tmp_path: Path) 
 def test_explain_shows_the_shards(tmp_path: Path) -> None:
     lake = engine_lake(tmp_path, 3)
 
-    class Live:
-        async def live_segments(self, *_: object) -> int:
-            return 3
-
     async def explained() -> str:
-        asked = MetricRange(ORG, 0, 150 * MINUTE)
-        prepared = await lake.engine.prepare("sum(rate(m_total[2h])) / sum(m_total)", asked)
-        return await explain_promql(lake.engine, Live(), prepared)  # type: ignore[arg-type]
+        asked = PromQLRequest(ORG, 0, 150 * MINUTE)
+        prepared = await lake.engine.prepare(lake.language, "sum(rate(m_total[2h])) / sum(m_total)", asked)
+        return await lake.engine.explain(prepared)
 
     assert asyncio.run(explained()).splitlines()[-1] == "shards of series: 3, of rate(m_total[2h]), m_total"

@@ -1,0 +1,169 @@
+"""The registry: one row per language, and per question that has no text.
+
+Adding a language means adding a package that parses and evaluates it, a module beside this one with its
+functions for the engine, a unit that workers can run, and a row here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakerunner_query.coordinator import logql_lines, logql_samples, names, promql
+from lakerunner_query.coordinator.engine import Language, Limits
+from lakerunner_query.coordinator.explain import (
+    explain_log_lines,
+    explain_log_samples,
+    explain_promql,
+    explain_segments,
+)
+from lakerunner_query.coordinator.locate import METRICS
+from lakerunner_query.coordinator.logql_samples import LogSamplesPlan, LogSamplesQuery, LogSamplesRequest
+from lakerunner_query.coordinator.merge import Collected, Collector, Joined, RowsAnswer
+from lakerunner_query.coordinator.names import Listing, SeriesRequest, StreamsRequest
+from lakerunner_query.coordinator.promql import PromQLPlan, PromQLQuery, PromQLRequest
+from lakerunner_query.plan.logql import LOGS, LogLinesRequest, ReadStreams
+from lakerunner_query.plan.optimise import Optimised
+from lakerunner_query.plan.promql import Reads
+from lakerunner_query.protocol.answers import (
+    ExemplarAnswer,
+    MetadataAnswer,
+    MetricAnswer,
+    PatternsAnswer,
+    SeriesAnswer,
+    StreamsAnswer,
+    decode_exemplars,
+    decode_metadata,
+    decode_metric_answer,
+    decode_patterns_answer,
+    decode_series_answer,
+    decode_streams_answer,
+)
+from lakerunner_query.protocol.units import StreamsWanted, decode_answer
+
+
+def _join_points(query: PromQLQuery | LogSamplesQuery, limits: Limits) -> Collector:
+    return Collector(limits.max_points, query.language.advice)
+
+
+PROMQL: Language[PromQLRequest, PromQLPlan, MetricAnswer, Joined] = Language(
+    name="PromQL",
+    dataset=METRICS,
+    plan=promql.plan_promql,
+    lookup=promql.look_up_samples,
+    cut=promql.cut_promql,
+    decode=decode_metric_answer,
+    merge=_join_points,
+    explain=explain_promql,
+    advice=promql.SLOW,
+)
+LOG_LINES: Language[LogLinesRequest, Optimised, RowsAnswer, Collected] = Language(
+    name="LogQL, lines",
+    dataset=LOGS,
+    plan=logql_lines.plan_log_lines,
+    lookup=logql_lines.look_up_streams,
+    cut=logql_lines.cut_log_lines,
+    decode=decode_answer,
+    merge=lambda query, _: Collected(query.request.limit),
+    explain=explain_log_lines,
+    advice=logql_lines.SLOW,
+)
+LOG_SAMPLES: Language[LogSamplesRequest, LogSamplesPlan, MetricAnswer, Joined] = Language(
+    name="LogQL, samples",
+    dataset=LOGS,
+    plan=logql_samples.plan_log_samples,
+    lookup=logql_samples.look_up_ranges,
+    cut=logql_samples.cut_log_samples,
+    decode=decode_metric_answer,
+    merge=_join_points,
+    explain=explain_log_samples,
+    advice=logql_samples.SLOW,
+)
+
+
+def _series(
+    name: str, wanted: names.SeriesWanted, unite: Any, *, index_has_names: bool = False
+) -> Language[SeriesRequest, tuple[Reads, ...], SeriesAnswer, Listing]:
+    """Make the row of a question that series tables answer."""
+    return Language(
+        name=name,
+        dataset=METRICS,
+        plan=names.plan_series,
+        lookup=names.look_up_label_names if index_has_names else names.look_up_series,
+        cut=names.cut_series(wanted),
+        decode=decode_series_answer,
+        merge=names.merging(unite, index_has_names=index_has_names),
+        explain=explain_segments,
+        advice=names.SLOW_SERIES,
+    )
+
+
+SERIES = _series("series", "series", names.unite_series)
+LABEL_NAMES = _series("label names of series", "names", names.unite_texts, index_has_names=True)
+LABEL_VALUES = _series("values of one label of series", "values", names.unite_texts)
+METADATA: Language[SeriesRequest, tuple[Reads, ...], MetadataAnswer, Listing] = Language(
+    name="metadata of metrics",
+    dataset=METRICS,
+    plan=names.plan_series,
+    lookup=names.look_up_metrics,
+    cut=names.cut_metadata,
+    decode=decode_metadata,
+    merge=names.merging(names.unite_metadata),
+    explain=explain_segments,
+    advice=names.SLOW_SERIES,
+)
+EXEMPLARS: Language[SeriesRequest, tuple[Reads, ...], ExemplarAnswer, Listing] = Language(
+    name="exemplars",
+    dataset=METRICS,
+    plan=names.plan_exemplars,
+    lookup=names.look_up_series,
+    cut=names.cut_exemplars,
+    decode=decode_exemplars,
+    merge=names.merging(names.unite_exemplars),
+    explain=explain_segments,
+    advice=names.SLOW_SERIES,
+)
+
+
+def _streams(
+    name: str,
+    wanted: StreamsWanted,
+    unite: Any,
+    *,
+    index_has_names: bool = False,
+) -> Language[StreamsRequest, tuple[ReadStreams, ...], StreamsAnswer, Listing]:
+    """Make the row of a question that stream tables answer."""
+    return Language(
+        name=name,
+        dataset=LOGS,
+        plan=names.plan_streams,
+        lookup=names.look_up_stream_labels if index_has_names else names.look_up_streams,
+        cut=names.cut_streams(wanted),
+        decode=decode_streams_answer,
+        merge=names.merging(unite, index_has_names=index_has_names),
+        explain=explain_segments,
+        advice=names.SLOW_STREAMS,
+    )
+
+
+STREAMS = _streams("streams", "series", names.unite_series)
+STREAM_LABELS = _streams("label names of streams", "names", names.unite_stream_labels, index_has_names=True)
+STREAM_LABEL_VALUES = _streams("values of one label of streams", "values", names.unite_label_values)
+STREAM_VALUES = _streams("values of all labels of streams", "values", names.unite_values)
+STREAM_SIZES = _streams("sizes of streams", "sizes", names.unite_sizes)
+STREAM_VOLUMES = _streams("volumes of streams", "volumes", names.unite_volumes)
+PATTERNS: Language[StreamsRequest, tuple[ReadStreams, ...], PatternsAnswer, Listing] = Language(
+    name="patterns of lines",
+    dataset=LOGS,
+    plan=names.plan_streams,
+    lookup=names.look_up_streams,
+    cut=names.cut_patterns,
+    decode=decode_patterns_answer,
+    merge=names.merging(names.unite_patterns),
+    explain=explain_segments,
+    advice=names.SLOW_STREAMS,
+)
+
+LANGUAGES: tuple[Language[Any, Any, Any, Any], ...] = (
+    PROMQL, LOG_LINES, LOG_SAMPLES, SERIES, LABEL_NAMES, LABEL_VALUES, METADATA, EXEMPLARS, STREAMS,
+    STREAM_LABELS, STREAM_LABEL_VALUES, STREAM_VALUES, STREAM_SIZES, STREAM_VOLUMES, PATTERNS,
+)  # fmt: skip
