@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakerunner_query.gotext.durations import Duration, spelled_duration
+from lakerunner_query.gotext.durations import Duration, duration_text
 from lakerunner_query.gotext.limits import allow_text
-from lakerunner_query.gotext.strconv import VERBS, is_printable, quote, spell
+from lakerunner_query.gotext.numbers import VERBS, format_float
+from lakerunner_query.gotext.strconv import quote
 from lakerunner_query.gotext.time import DAYS, MONTHS, Time, spelled
 from lakerunner_query.gotext.values import Boxed, Labels, Uint8, to_bytes, type_name
 
@@ -73,7 +74,7 @@ def _own_text(value: Any) -> str | None:
     if isinstance(value, Time):
         return spelled(value)
     if isinstance(value, Duration):
-        return spelled_duration(value)
+        return duration_text(value)
     if isinstance(value, Month):
         return MONTHS[value - 1]
     return DAYS[value] if isinstance(value, Weekday) else None
@@ -112,7 +113,7 @@ def _text(text: str, verb: str, flags: Flags) -> str:
         return padded(text, flags)
     if flags.sharp and "`" not in text and all(char == "\t" or char.isprintable() for char in text):
         return padded(f"`{text}`", flags)
-    return padded(quote(text, ascii_only=flags.plus), flags)
+    return padded(quote(text, is_ascii=flags.plus), flags)
 
 
 def _hex(raw: bytes, verb: str, flags: Flags) -> str:
@@ -128,10 +129,10 @@ def _integer(value: int, verb: str, flags: Flags) -> str | None:
     if verb == "c":
         return padded(_character(value), flags)
     if verb == "q":
-        return padded(quote(_character(value), "'", ascii_only=flags.plus), flags)
+        return padded(quote(_character(value), "'", is_ascii=flags.plus), flags)
     if verb == "U":
         shown = _character(value)
-        tail = f" '{shown}'" if flags.sharp and is_printable(shown) else ""
+        tail = f" '{shown}'" if flags.sharp and shown.isprintable() else ""
         code = value if value >= 0 else value + (1 << 64)
         return padded(f"U+{code:0{max(4, flags.precision or 0)}X}{tail}", replace(flags, zero=False))
     if verb not in _BASES:
@@ -177,7 +178,7 @@ def _float(value: float, verb: str, flags: Flags) -> str:
     elif verb in "eEfF":
         precision = 6
     letter = {"v": "g", "F": "f"}.get(verb, verb)
-    text = spell(value, letter, precision)
+    text = format_float(value, letter, precision)
     if flags.sharp and verb != "b" and value - value == 0:
         text = _with_point(text, letter, precision)
     if text[0] not in "+-":

@@ -1,6 +1,7 @@
-r"""Regular expressions of templates, run by RE2 alone: linear in the text whatever the pattern.
+"""Regular expressions, run by RE2 alone: linear in the text whatever the pattern.
 
-Go and RE2 share their syntax; what differs is how a replacement names a group: `${1}` and `$name`, not `\1`.
+Go, Loki, Prometheus and DuckDB share RE2's syntax. Label regexes are fully anchored and `.` matches a newline
+there; line regexes search, and do not. Replacements name groups as Go does: `${1}` and `$name`, not `\\1`.
 
 >>> replace_all("(?P<key>\\w+)=(\\w+)", "a=b", "$2 is ${key}"), count("a|b", "abab")
 ('b is a', 4)
@@ -19,23 +20,50 @@ from lakerunner_query.gotext.limits import allow_text
 from lakerunner_query.gotext.strconv import is_utf8
 from lakerunner_query.gotext.values import TemplateError
 
-# << Regular expressions as RE2 sees them, and never Python's.
-# <<
-# << RE2 is linear in the line whatever the pattern, and it is the dialect of Loki and of DuckDB. Label
-# << regexes
-# << are fully anchored and `.` matches a newline there (as Prometheus does); line regexes search, and do not.
-
+_TOKEN = re.compile(
+    r"(?P<quoted>\\Q.*?(?:\\E|\Z))"
+    r"|(?P<escape>\\(?:[pPx]\{[^}]{0,64}+\}|[pP].|.))"
+    r"|(?P<set>\[\^?+\]?+(?:\[:\^?+\w++:\]|\\.|[^\]\\])*+(?:\]|(?P<unclosed>\Z)))"
+    r"|(?P<group>\((?:\?P?<(?P<name>\w++)>|(?P<special>\?)(?:(?P<flags>[a-zA-Z-]*+)(?P<behind>[:)]))?)?)"
+    r"|(?P<repeat>[*+?]|\{(?P<least>0|[1-9][0-9]*+)(?:,(?:0|[1-9][0-9]*+)?)?\})"
+    r"|(?P<char>.)",
+    re.DOTALL,
+)
 _META = re.compile(r"[\\.+*?()|\[\]{}^$]")
-_RE2_PIECE = re.compile(r"(?s)(?P<named>\(\?<)|\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]")
 _EMPTY = re.compile(r"\(\?[a-zA-Z-]*:\|*\)|\{0")
-
-
+_WORDS = {
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid named capture group": "invalid named capture",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid repetition size": "invalid repeat count",
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+}
+"""RE2's complaints in Go's words."""
 NO_TEXT = pa.scalar("", pa.string())
 """A scalar: arrays of Python's objects make Arrow import pandas, which takes a second."""
 
 
 class InvalidRegexError(ValueError):
     """RE2 refuses the pattern; the message is RE2's."""
+
+
+def tokens(pattern: str) -> Iterator[re.Match[str]]:
+    """Take a pattern apart; `lastgroup` is the kind of a token.
+
+    Kinds are quoted, escape, set, group (the opening of one), repeat and char. Linear in the pattern, also
+    in one that RE2 refuses; there an unclosed set reaches to the end.
+
+    >>> [(token.lastgroup, token[0]) for token in tokens(r"(?<a>[)]+\\()")]
+    [('group', '(?<a>'), ('set', '[)]'), ('repeat', '+'), ('escape', '\\\\('), ('char', ')')]
+    """
+    return _TOKEN.finditer(pattern)
+
+
+def opens_capture(token: re.Match[str]) -> bool:
+    """Tell if the token opens a group that captures."""
+    return token.lastgroup == "group" and token["special"] is None
 
 
 def check(pattern: str) -> None:
@@ -52,30 +80,30 @@ def anchored(pattern: str) -> str:
 
 
 def for_duckdb(pattern: str) -> str:
-    """DuckDB's RE2 is older than Arrow's and Go's regexp and knows only `(?P<name>`.
+    """Spell a pattern for DuckDB, whose RE2 is older than Arrow's and knows only `(?P<name>`.
 
     Its optimiser takes an empty group for the end of the text; an empty capture in front makes it keep away.
 
     >>> for_duckdb(r"(?<word>[(?<]+)\\(?<")
     '(?P<word>[(?<]+)\\\\(?<'
     """
-    spelled = _RE2_PIECE.sub(lambda piece: "(?P<" if piece["named"] else piece[0], pattern)
+    spelled = "".join(f"(?P<{token['name']}>" if token["name"] else token[0] for token in tokens(pattern))
     return f"(){spelled}" if _EMPTY.search(pattern) else spelled
 
 
 def full_matches(pattern: str, values: list[str]) -> list[bool]:
-    """Whether each value matches from its first to its last character."""
+    """Tell of each value if it matches from its first to its last character."""
     found = pc.match_substring_regex(pa.array(values, pa.string()), anchored(pattern))
     return [bool(one) for one in found.to_pylist()]
 
 
 def literal(pattern: str) -> str | None:
-    """The text that a pattern without any special character stands for, else None."""
+    """Return the text that a pattern without any special character stands for, else None."""
     return None if _META.search(pattern) else pattern
 
 
 def alternation(pattern: str) -> tuple[str, ...] | None:
-    """The branches of `a|b|c` when all are plain texts, else None.
+    """Return the branches of `a|b|c` when all are plain texts, else None.
 
     >>> alternation("api|web"), alternation("(api|web)"), alternation("api.*|web")
     (('api', 'web'), ('api', 'web'), None)
@@ -85,29 +113,15 @@ def alternation(pattern: str) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(branches)) if all(literal(b) is not None for b in branches) else None
 
 
-# << Whether Go's regexp would take a pattern, and its complaint if not; RE2 decides, in Go's words.
-# <<
-# << >>> complaint("a(b"), complaint("a|b")
-# << ('error parsing regexp: missing closing ): `a(b`', '')
-
-_ANY_BYTE = re.compile(r"(?s)\\Q.*?(?:\\E|$)|\\(?P<char>.)")
-"""RE2 knows `\\C`, Go does not."""
-_WORDS = {
-    "bad repetition operator": "invalid nested repetition operator",
-    "invalid named capture group": "invalid named capture",
-    "invalid perl operator": "invalid or unsupported Perl syntax",
-    "invalid repetition size": "invalid repeat count",
-    "missing )": "missing closing )",
-    "missing ]": "missing closing ]",
-    "no argument for repetition operator": "missing argument to repetition operator",
-}
-
-
 def complaint(pattern: str) -> str:
-    """What is wrong with a matcher's pattern, else empty."""
+    """Return what Go's regexp would say against a matcher's pattern, else an empty text.
+
+    >>> complaint("a(b"), complaint("a|b")
+    ('error parsing regexp: missing closing ): `a(b`', '')
+    """
     if not is_utf8(pattern):
         return _worded("invalid UTF-8", pattern)
-    if any(escape["char"] == "C" for escape in _ANY_BYTE.finditer(pattern)):
+    if any(token["escape"] == r"\C" for token in tokens(pattern)):  # RE2 knows it, Go does not
         return _worded("invalid escape sequence", r"\C")
     try:
         check(pattern)
@@ -118,7 +132,7 @@ def complaint(pattern: str) -> str:
 
 
 def _reworded(message: str) -> str:
-    """From `error parsing regexp: reason: part: `whole pattern``."""
+    """Translate `error parsing regexp: reason: part: `whole pattern``."""
     detail, _, whole = message.removeprefix("error parsing regexp: ").rpartition(": `")
     reason, has_part, part = detail.partition(": ")
     if reason == "trailing \\":
@@ -130,30 +144,27 @@ def _worded(reason: str, part: str) -> str:
     return f"error parsing regexp: {reason}: `{part}`"
 
 
-# << The named groups of `| regexp`, of which each becomes a label.
-# <<
-# << >>> names(r"(?P<method>\w+) (\S+) (?<path>.+)")
-# << ('method', 'path')
-
-_GROUP_PIECE = re.compile(
-    r"(?s)\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\(\?P?<(?P<name>\w+)>"
-)
-
-
 class InvalidCapturesError(ValueError):
-    """The message says why."""
+    """The named groups of a pattern make no labels; the message says why."""
 
 
 def names(pattern: str) -> tuple[str, ...]:
-    return tuple(piece["name"] for piece in _GROUP_PIECE.finditer(pattern) if piece["name"] is not None)
+    r"""Return the names of the groups, in order.
+
+    >>> names(r"(?P<method>\w+) (\S+) (?<path>.+)")
+    ('method', 'path')
+    """
+    return tuple(token["name"] for token in tokens(pattern) if token["name"] is not None)
 
 
 def check_captures(pattern: str) -> None:
     """Raise unless the pattern compiles and names something, no name twice."""
     found = names(pattern)
-    twice = next((name for at, name in enumerate(found) if name in found[:at]), None)
-    if twice is not None:
-        raise InvalidCapturesError(f"duplicate extracted label name '{twice}'")
+    seen: set[str] = set()
+    for name in found:
+        if name in seen:
+            raise InvalidCapturesError(f"duplicate extracted label name '{name}'")
+        seen.add(name)
     reason = complaint(pattern)
     if reason:
         raise InvalidCapturesError(reason)
@@ -164,43 +175,32 @@ def check_captures(pattern: str) -> None:
         raise InvalidCapturesError("at least one named capture must be supplied")
 
 
-# << What the groups of an RE2 pattern capture, and templates that name groups as Go does.
-# <<
-# << >>> groups = captured("(?P<a>.)-(.+)", ["x-yz", "-"])
-# << >>> groups
-# << [{'0': 'x-yz', 'a': 'x', '1': 'x', '2': 'yz'}, None]
-# << >>> Template("$2 ${a}b $ab $$").filled(groups[0])
-# << 'yz xb  $'
-
 Groups = dict[str, str]
-"""By number and by name."""
-
-_EXPANSION_PIECE = re.compile(
-    r"(?s)\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]"
-    r"|(?P<named>\(\?P?<(?P<name>\w+)>)|\(\?|(?P<plain>\()"
-)
-_EXPANSION_REFERENCE = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<braced>\w+)\}|(?P<bare>\w+))")
+"""Captured texts by number and by name."""
+_REFERENCE = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<braced>\w++)\}|(?P<bare>\w++))")
 
 
 def captured(pattern: str, values: list[str]) -> list[Groups | None]:
-    """Of each value that matches from its first to its last character; else None."""
+    """Return the groups of each value that matches from its first to its last character, else None.
+
+    >>> captured("(?P<a>.)-(.+)", ["x-yz", "-"])
+    [{'0': 'x-yz', 'a': 'x', '1': 'x', '2': 'yz'}, None]
+    """
     check(pattern)
-    named, names = _all_named(pattern)
-    found = pc.extract_regex(pa.array(values, pa.string()), anchored(f"(?P<g0>(?s:{named}))"))
+    numbered, names = _numbered(pattern)
+    found = pc.extract_regex(pa.array(values, pa.string()), anchored(f"(?P<g0>(?s:{numbered}))"))
     return [None if row is None else _by_name(row, names) for row in found.to_pylist()]
 
 
-def _all_named(pattern: str) -> tuple[str, list[str | None]]:
-    """Every group as `g1`, `g2`, …, and the names they had."""
+def _numbered(pattern: str) -> tuple[str, list[str | None]]:
+    """Name all groups `g1`, `g2`, …; also return the names they had."""
     names: list[str | None] = []
-
-    def rename(piece: re.Match[str]) -> str:
-        if piece["named"] is None and piece["plain"] is None:
-            return piece[0]
-        names.append(piece["name"])
-        return f"(?P<g{len(names)}>"
-
-    return _EXPANSION_PIECE.sub(rename, pattern), names
+    parts: list[str] = []
+    for token in tokens(pattern):
+        if opens_capture(token):
+            names.append(token["name"])
+        parts.append(f"(?P<g{len(names)}>" if opens_capture(token) else token[0])
+    return "".join(parts), names
 
 
 def _by_name(row: dict[str, str | None], names: list[str | None]) -> Groups:
@@ -214,56 +214,53 @@ def _by_name(row: dict[str, str | None], names: list[str | None]) -> Groups:
 
 
 class Template:
-    """`$1`, `${1}`, `$name` and `$$`; a name reaches as far as letters, digits and `_` do."""
+    """A replacement with `$1`, `${1}`, `$name` and `$$`.
+
+    A name reaches as far as letters, digits and `_` do.
+
+    >>> Template("$2 ${a}b $ab $$").filled({"0": "x-yz", "a": "x", "1": "x", "2": "yz"})
+    'yz xb  $'
+    """
 
     def __init__(self, text: str) -> None:
-        self._parts = list(_parts(text))
+        self._parts = _parts(text)
 
     def filled(self, groups: Groups) -> str:
-        """A group that there is none of, or that took no part in the match, is empty."""
+        """Put the groups in; one that does not exist, or took no part in the match, is empty."""
         return "".join(text if name is None else groups.get(name, "") for text, name in self._parts)
 
 
-def _parts(text: str) -> Iterator[tuple[str, str | None]]:
-    """Literal texts and references, one after the other."""
+def _parts(text: str) -> list[tuple[str, str | None]]:
+    """Split a replacement into literal texts and names of groups, one after the other."""
+    parts: list[tuple[str, str | None]] = []
     at = 0
-    for reference in _EXPANSION_REFERENCE.finditer(text):
-        yield text[at : reference.start()], None
+    for reference in _REFERENCE.finditer(text):
+        parts.append((text[at : reference.start()], None))
         at = reference.end()
-        if reference["dollar"]:
-            yield "$", None
-        else:
-            yield "", reference["braced"] or reference["bare"]
-    yield text[at:], None
+        parts.append(("$", None) if reference["dollar"] else ("", reference["braced"] or reference["bare"]))
+    return [*parts, (text[at:], None)]
 
 
 _LONGEST = 10_000
 _SHORT = 16
 """Replacements up to here make no text too large."""
-_REFERENCE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z0-9_]+)\}|(?P<bare>[A-Za-z0-9_]+)|(?P<dollar>\$))")
-_PIECE = re.compile(
-    r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\\.|\[:\^?[a-z]+:\]|[^\]\\])*\]"
-    r"|(?P<open>\((?:\?P?<(?P<name>\w+)>|(?!\?)))",
-    re.DOTALL,
-)
-"""What may hold a parenthesis that opens no group, and those that do open one."""
 _MOST_GROUPS = 9
 _AT_ONCE = 256 << 20
 """Characters that many texts may have together behind a replacement."""
 
 
 def count(pattern: str, text: str) -> int:
-    """Matches that do not overlap, empty ones among them.
+    """Count the matches that do not overlap, empty ones among them.
 
-    Told by how much longer the text gets when each match becomes one character instead of none: Arrow's own
-    count steps through empty matches in another way than Go.
+    Arrow's own count steps through empty matches in another way than Go, so the text is measured twice: each
+    match becomes one character, then none.
     """
     pattern = _checked(pattern)
     return len(_replaced(pattern, "x", text)) - len(_replaced(pattern, "", text))
 
 
 def replace_all(pattern: str, text: str, replacement: str) -> str:
-    """`$1`, `${1}`, `$name` and `${name}` stand for groups, `$$` for a dollar."""
+    """Replace all matches; `$1`, `${1}`, `$name` and `${name}` stand for groups, `$$` for a dollar."""
     return _bounded(*_rewritten(_checked(pattern), replacement), text)
 
 
@@ -272,20 +269,26 @@ def replace_all_literally(pattern: str, text: str, replacement: str) -> str:
 
 
 def replace_all_in(texts: list[str], pattern: str, replacement: str) -> list[str] | None:
-    """Of many texts at once; None where the replacement may make them much longer, or they are no UTF-8."""
+    """Replace in many texts at once.
+
+    None where the replacement may make them much longer, or they are no UTF-8.
+    """
     pattern, rewrite = _rewritten(_checked(pattern), replacement)
     if len(rewrite) > _SHORT or sum(map(len, texts)) * (len(rewrite) + 1) > _AT_ONCE:
         return None
     try:
-        given = pa.array(texts, pa.string())
+        arrow = pa.array(texts, pa.string())
     except UnicodeEncodeError:
         return None
-    changed: list[str] = pc.replace_substring_regex(given, pattern=pattern, replacement=rewrite).to_pylist()
+    changed: list[str] = pc.replace_substring_regex(arrow, pattern=pattern, replacement=rewrite).to_pylist()
     return changed
 
 
 def _bounded(pattern: str, rewrite: str, text: str) -> str:
-    """What stands for a group is no longer than the text in all; the rest stands there once per match."""
+    """Replace within the bound on texts.
+
+    All that stands for groups is no longer than the text; the rest stands there once per match.
+    """
     if len(rewrite) > _SHORT:
         allow_text(len(text) + count(pattern, text) * len(rewrite))
     changed = _replaced(pattern, rewrite, text)
@@ -303,7 +306,7 @@ def _scalar(text: str) -> pa.StringScalar:
 
 @lru_cache(maxsize=512)
 def _checked(pattern: str) -> str:
-    """The pattern, which is one: replacing puts it in parentheses of its own before it is compiled."""
+    """Return the pattern, or raise: replacing would compile it only inside parentheses of its own."""
     reason = complaint(pattern) if len(pattern) <= _LONGEST else "error parsing regexp: expression too large"
     if reason:
         raise TemplateError(reason)
@@ -312,23 +315,21 @@ def _checked(pattern: str) -> str:
 
 @lru_cache(maxsize=512)
 def _rewritten(pattern: str, replacement: str) -> tuple[str, str]:
-    r"""The pattern, and what RE2 is to put in place of a match; a group that is not there is empty.
+    r"""Return the pattern, and RE2's replacement for a match; a group that does not exist is empty.
 
-    RE2 knows `\1` to `\9`: where a later group is named, those that are not stop to count.
+    RE2 knows `\1` to `\9`: where a later group is named, the groups that are not named stop to count.
     """
-    names, total = _groups(pattern)
-    parts: list[str | int] = []
-    at = 0
-    for found in _REFERENCE.finditer(replacement):
-        parts += (replacement[at : found.start()], _reference(found, names, total))
-        at = found.end()
-    parts.append(replacement[at:])
-    kept = sorted({part for part in parts if isinstance(part, int) and part})[:_MOST_GROUPS]
-    if kept and kept[-1] > _MOST_GROUPS:
-        pattern = _only_groups(pattern, kept)
+    groups = [token["name"] for token in tokens(pattern) if opens_capture(token)]
+    numbers = {name: number for number, name in enumerate(groups, start=1) if name}
+    parts = [
+        text if name is None else _number(name, numbers, len(groups)) for text, name in _parts(replacement)
+    ]
+    used = sorted({part for part in parts if isinstance(part, int) and part})[:_MOST_GROUPS]
+    if used and used[-1] > _MOST_GROUPS:
+        pattern = _only_groups(pattern, used)
     else:
-        kept = list(range(1, _MOST_GROUPS + 1))
-    places = {0: 0} | {number: place for place, number in enumerate(kept, start=1)}
+        used = list(range(1, _MOST_GROUPS + 1))
+    places = {0: 0} | {number: place for place, number in enumerate(used, start=1)}
     return pattern, "".join(
         part.replace("\\", "\\\\") if isinstance(part, str) else f"\\{places[part]}"
         for part in parts
@@ -336,27 +337,18 @@ def _rewritten(pattern: str, replacement: str) -> tuple[str, str]:
     )
 
 
-def _reference(found: re.Match[str], names: dict[str, int], total: int) -> str | int:
-    if found["dollar"]:
-        return "$"
-    name = found["braced"] or found["bare"]
-    number = int(name) if name.isdigit() and len(name) < 5 else names.get(name, -1)
+def _number(name: str, numbers: dict[str, int], total: int) -> int | str:
+    """Return the number of the group of that name or number, an empty text if there is none."""
+    is_number = name.isascii() and name.isdigit() and len(name) < 5
+    number = int(name) if is_number else numbers.get(name, -1)
     return number if 0 <= number <= total else ""
 
 
-def _groups(pattern: str) -> tuple[dict[str, int], int]:
-    """The numbers of the named groups, and how many groups there are."""
-    opened = [found["name"] for found in _PIECE.finditer(pattern) if found["open"]]
-    return {name: number for number, name in enumerate(opened, start=1) if name}, len(opened)
-
-
-def _only_groups(pattern: str, kept: list[int]) -> str:
-    """The pattern with all other groups made such that do not capture."""
+def _only_groups(pattern: str, numbers: list[int]) -> str:
+    """Make all other groups such that do not capture."""
     number = 0
-
-    def piece(found: re.Match[str]) -> str:
-        nonlocal number
-        number += bool(found["open"])
-        return found[0] if not found["open"] or number in kept else "(?:"
-
-    return _PIECE.sub(piece, pattern)
+    parts: list[str] = []
+    for token in tokens(pattern):
+        number += opens_capture(token)
+        parts.append("(?:" if opens_capture(token) and number not in numbers else token[0])
+    return "".join(parts)

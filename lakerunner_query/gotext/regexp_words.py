@@ -1,34 +1,35 @@
-"""Texts that every match of a regular expression contains, told from the expression alone.
+"""Texts that every match of a regular expression contains, derived from the expression alone.
 
     status=5\\d\\d .*request_id=7f3a[ ,]   ->   one way to match: "status=5", " ", "request_id=7f3a "
 
-A space stands for whatever certainly ends a word there: a class of separators, the begin or the end of the
-text. Whatever this file does not know (flags of case, `\\Q`, unusual classes) makes it say less, never wrong.
+A space stands for whatever certainly ends a word there: a set of separators, the begin or the end of the
+text. Syntax unknown here (flags of case, `\\Q`, unusual sets) gives fewer texts, never wrong ones.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+
+from lakerunner_query.gotext.regexp import tokens
 
 MOST_WAYS = 64
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _SEPARATOR = " "
 _PLAIN_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 _ANYTHING = frozenset("dDSwWpPCXx01234567")
-"""Escapes of one character (or of several spelled out): nothing is said of it."""
+"""Escapes of one character, or of several spelled out, that may match anything."""
 _KNOWN_FLAGS = frozenset("smU")
-_QUANTIFIERS = frozenset("*+?{")
-_COUNT = re.compile(r"\{(0|[1-9][0-9]*)(?:,(?:0|[1-9][0-9]*)?)?\}")
+_MEMBER = re.compile(r"\[:\^?+\w++:\]|\\(?:[pPx]\{[^}]{0,64}+\}|.)|.", re.DOTALL)
+_LEAST = {"*": 0, "+": 1, "?": 0}
 
 Way = tuple[str, ...]
 
 
 @lru_cache(1024)
 def required(pattern: str) -> tuple[Way, ...]:
-    """Ways to match; all texts of one of them are in every match. None at all: nothing can be said.
+    """Return ways to match, each with texts that are all in such a match; none if nothing is certain.
 
     >>> required("took|refused: (card|cash) x"), required("(?i)abc"), required("a?bc+d")
     ((('took',), ('refused: ', ' x')), (), (('bc', 'cd'),))
@@ -41,12 +42,12 @@ def required(pattern: str) -> tuple[Way, ...]:
 
 
 class _UnknownError(Exception):
-    """Something this file does not know."""
+    """Syntax of which nothing is known here."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """What a part matches: exactly one text, or something that begins and ends with these."""
+    """The matches of a part: exactly one text, or something that begins and ends with these."""
 
     exact: str | None = None
     begin: str = ""
@@ -74,168 +75,124 @@ def _joined(left: _Node, right: _Node) -> _Node:
 
 
 def _repeated(node: _Node) -> _Node:
-    """Once or more often."""
+    """Repeat once or more often."""
     if node.exact is None:
         return node
     return _Node(None, node.exact, node.exact) if node.exact else node
 
 
 class _Reader:
-    """Recursive descent over RE2's syntax."""
+    """Recursive descent over the tokens of a pattern."""
 
     def __init__(self, pattern: str) -> None:
-        self._text = pattern
+        self._tokens = list(tokens(pattern))
         self._at = 0
 
     def branches(self) -> list[_Node]:
-        """The alternatives of the whole pattern."""
-        found = list(self._alternatives())
-        if self._at < len(self._text):
+        """Return the alternatives of the whole pattern."""
+        found = self._alternatives()
+        if self._at < len(self._tokens):
             raise _UnknownError
         return found
 
-    def _alternatives(self) -> Iterator[_Node]:
-        yield self._sequence()
-        while self._peek() == "|":
-            self._at += 1
-            yield self._sequence()
+    def _alternatives(self) -> list[_Node]:
+        found = [self._sequence()]
+        while self._takes("|"):
+            found.append(self._sequence())
+        return found
 
     def _sequence(self) -> _Node:
         found = _Node("")
-        while self._peek() not in {"", "|", ")"}:
-            found = _joined(found, self._quantified())
+        while self._at < len(self._tokens) and self._char() not in {"|", ")"}:
+            found = _joined(found, self._repeats(self._atom()))
         return found
 
-    def _quantified(self) -> _Node:
-        node = self._atom()
-        while (sign := self._peek()) in _QUANTIFIERS and sign:
-            least = self._least()
+    def _repeats(self, node: _Node) -> _Node:
+        """Read the quantifiers of a node, among them the `?` that makes another one lazy."""
+        while self._at < len(self._tokens) and self._tokens[self._at].lastgroup == "repeat":
+            repeat = self._take()
+            least = _LEAST[repeat[0]] if repeat[0] in _LEAST else int(repeat["least"])
             node = _repeated(node) if least else _SOMETHING
         return node
 
-    def _least(self) -> int:
-        """How often at least; a `?` that makes it lazy changes nothing but is read too."""
-        if self._peek() != "{":
-            return int(self._take() == "+")
-        count = _COUNT.match(self._text, self._at)
-        if count is None:
-            raise _UnknownError  # a brace that is meant literally
-        self._at = count.end()
-        return int(count[1])
-
     def _atom(self) -> _Node:
-        sign = self._take()
-        if sign == "(":
-            return self._group()
-        if sign == "[":
-            return self._class()
-        if sign == "\\":
-            return self._escape()
-        if sign == ".":
-            return _SOMETHING
-        if sign in {"^", "$"}:
-            return _Node(_SEPARATOR)
-        if sign in _QUANTIFIERS or sign in {")", ""}:
-            raise _UnknownError
-        return _Node(sign)
+        token = self._take()
+        match token.lastgroup:
+            case "group":
+                return self._group(token)
+            case "set":
+                return _set(token)
+            case "escape":
+                return _escape(token[0])
+            case "char" if token[0] not in {"{", "\\"}:
+                return {".": _SOMETHING, "^": _Node(_SEPARATOR), "$": _Node(_SEPARATOR)}.get(
+                    token[0], _Node(token[0])
+                )
+        raise _UnknownError
 
-    def _group(self) -> _Node:
-        if self._peek() == "?":
-            self._at += 1
-            if self._flags_only():
+    def _group(self, token: re.Match[str]) -> _Node:
+        if token["special"] is not None:
+            if token["flags"] is None or not _KNOWN_FLAGS.issuperset(token["flags"]):
+                raise _UnknownError
+            if token["behind"] == ")":
                 return _Node("")
-        found = list(self._alternatives())
-        if self._take() != ")":
+        found = self._alternatives()
+        if not self._takes(")"):
             raise _UnknownError
         return found[0] if len(set(found)) == 1 else _SOMETHING
 
-    def _flags_only(self) -> bool:
-        """Behind `(?`: a name, or flags of which those of case are not understood."""
-        if self._peek() in {"P", "<"}:
-            while self._peek() not in {">", ""}:
-                self._at += 1
-            self._take()
-            return False
-        while (sign := self._take()) in _KNOWN_FLAGS:
-            continue
-        if sign not in {":", ")"}:
-            raise _UnknownError
-        return sign == ")"
+    def _char(self) -> str:
+        token = self._tokens[self._at]
+        return token["char"] or ""
 
-    def _class(self) -> _Node:
-        """A separator if all its members are; ranges, negation and names of classes are anything."""
-        members = ""
-        negated = self._peek() == "^"
-        self._at += negated
-        while (sign := self._take()) != "]" or not members:
-            if sign == "":
-                raise _UnknownError
-            if sign == "[" and self._peek() == ":":
-                self._skip_named()
-                sign = "a"
-            elif sign == "\\":
-                sign = self._member()
-            elif sign == "-" and members and self._peek() != "]":
-                sign = "a"  # a range: its end is read as the next member
-            members += sign
-        separates = not negated and all(m.isascii() and m not in _WORD for m in members)
-        return _Node(_SEPARATOR) if separates else _SOMETHING
+    def _takes(self, char: str) -> bool:
+        is_next = self._at < len(self._tokens) and self._char() == char
+        self._at += is_next
+        return is_next
 
-    def _skip_named(self) -> None:
-        end = self._text.find(":]", self._at)
-        if end < 0:
-            raise _UnknownError
-        self._at = end + 2
-
-    def _member(self) -> str:
-        """What an escape in a class stands for; a letter for all that is not one separator."""
-        sign = self._take()
-        if sign == "s":
-            return " "
-        if sign in _PLAIN_ESCAPES:
-            return _PLAIN_ESCAPES[sign]
-        if not sign:
-            raise _UnknownError
-        if sign in {"x", "p", "P"} and self._peek() == "{":
-            self._skip_braces()
-        return sign if sign not in _WORD else "a"
-
-    def _escape(self) -> _Node:
-        sign = self._take()
-        if sign in _PLAIN_ESCAPES:
-            return _Node(_PLAIN_ESCAPES[sign])
-        if sign in {"A", "z"}:
-            return _Node(_SEPARATOR)
-        if sign in {"b", "B"}:
-            return _Node("")
-        if sign == "s":
-            return _Node(_SEPARATOR)
-        if sign in _ANYTHING:
-            return self._something_escaped(sign)
-        if not sign or sign in _WORD or not sign.isascii():
-            raise _UnknownError
-        return _Node(sign)
-
-    def _something_escaped(self, sign: str) -> _Node:
-        """`\\x41`, `\\x{41}`, `\\pL`, `\\123`: what belongs to the escape is read with it."""
-        if sign in {"x", "p", "P"} and self._peek() == "{":
-            self._skip_braces()
-        elif sign == "x" or sign.isdigit():
-            raise _UnknownError
-        elif sign in {"p", "P"}:
-            self._take()
-        return _SOMETHING
-
-    def _skip_braces(self) -> None:
-        end = self._text.find("}", self._at)
-        if end < 0:
-            raise _UnknownError
-        self._at = end + 1
-
-    def _peek(self) -> str:
-        return self._text[self._at : self._at + 1]
-
-    def _take(self) -> str:
-        sign = self._peek()
+    def _take(self) -> re.Match[str]:
         self._at += 1
-        return sign
+        return self._tokens[self._at - 1]
+
+
+def _set(token: re.Match[str]) -> _Node:
+    """Return a separator if all members are; ranges, negation and names of classes are anything."""
+    if token["unclosed"] is not None:
+        raise _UnknownError
+    text = token[0][1:-1]
+    found = _MEMBER.findall(text.removeprefix("^"))
+    members = ""
+    for place, member in enumerate(found):
+        is_range = member == "-" and 0 < place < len(found) - 1  # its end is read as the next member
+        members += "a" if is_range or member.startswith("[:") else _member(member)
+    separates = text[:1] != "^" and all(m.isascii() and m not in _WORD for m in members)
+    return _Node(_SEPARATOR) if separates else _SOMETHING
+
+
+def _member(text: str) -> str:
+    """Return the character of a set's member; a letter for all that is not one separator."""
+    if text[0] != "\\":
+        return text
+    sign = text[1:2]
+    if sign == "s":
+        return " "
+    if sign in _PLAIN_ESCAPES:
+        return _PLAIN_ESCAPES[sign]
+    return sign if sign not in _WORD else "a"
+
+
+def _escape(text: str) -> _Node:
+    sign = text[1]
+    if sign in _PLAIN_ESCAPES:
+        return _Node(_PLAIN_ESCAPES[sign])
+    if sign in {"A", "z", "s"}:
+        return _Node(_SEPARATOR)
+    if sign in {"b", "B"}:
+        return _Node("")
+    if sign in _ANYTHING:
+        if sign.isdigit() or (sign == "x" and len(text) == 2):
+            raise _UnknownError
+        return _SOMETHING
+    if sign in _WORD or not sign.isascii():
+        raise _UnknownError
+    return _Node(sign)

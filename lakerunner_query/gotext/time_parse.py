@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from lakerunner_query.gotext.strconv import quote_bytes
 from lakerunner_query.gotext.time import (
     DAYS,
     MONTHS,
@@ -21,7 +22,6 @@ from lakerunner_query.gotext.time import (
     elements,
     moment,
 )
-from lakerunner_query.gotext.values import quoted_as_time
 
 # << What was read of a time, made one: halves of the day, days of the year, zones.
 # <<
@@ -56,7 +56,7 @@ class Read:
 
 
 def refusal(value: str, why: str) -> TimeParseError:
-    return TimeParseError(f"parsing time {quoted_as_time(value)}: {why}")
+    return TimeParseError(f"parsing time {quote_bytes(value)}: {why}")
 
 
 def settled(value: str, read: Read, default: Zone) -> Time:
@@ -145,7 +145,7 @@ def parsed(layout: str, value: str, default: Zone) -> Time:
             if element:
                 _take(element, read)
             elif read.rest:
-                raise refusal(value, f"extra text: {quoted_as_time(read.rest)}")
+                raise refusal(value, f"extra text: {quote_bytes(read.rest)}")
         except _RangeError as error:
             raise refusal(value, f"{error} out of range") from error
         except _BadError as error:
@@ -154,7 +154,7 @@ def parsed(layout: str, value: str, default: Zone) -> Time:
 
 
 def _mismatch(layout: str, value: str, rest: str, element: str) -> TimeParseError:
-    shown = [quoted_as_time(text) for text in (value, layout, rest, element)]
+    shown = [quote_bytes(text) for text in (value, layout, rest, element)]
     return TimeParseError(f"parsing time {shown[0]} as {shown[1]}: cannot parse {shown[2]} as {shown[3]}")
 
 

@@ -126,25 +126,6 @@ def wrapped(value: int) -> int:
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-# << Texts quoted in Go's error messages about times and numbers.
-# <<
-# << >>> print(quoted_as_time('a"b\u00e9'))
-# << "a\"b\xc3\xa9"
-
-
-def quoted_as_time(text: str) -> str:
-    """Go's package time escapes every byte that is not plain ASCII."""
-    return '"' + "".join(map(_escaped, text)) + '"'
-
-
-def _escaped(char: str) -> str:
-    if char in '"\\':
-        return "\\" + char
-    if " " <= char < "\x80":
-        return char
-    return "".join(f"\\x{byte:02x}" for byte in to_bytes(char))
-
-
 # << What a template's function takes: Go types of its parameters, and of those that may be any number.
 # <<
 # << function("trunc", trunc, "int", "string")          trunc(int, string)

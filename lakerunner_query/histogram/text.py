@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from lakerunner_query.gotext.strconv import general
+from lakerunner_query.gotext.numbers import format_float
 from lakerunner_query.histogram.model import (
     Bucket,
     Buckets,
@@ -30,7 +30,7 @@ _EDGES = {(False, True): 0, (True, False): 1, (False, False): 2, (True, True): 3
 
 def text(histogram: Histogram) -> str:
     """Every bucket that counts something, with its edges."""
-    parts = [f"count:{general(histogram.count)}", f"sum:{general(histogram.sum)}"]
+    parts = [f"count:{format_float(histogram.count)}", f"sum:{format_float(histogram.sum)}"]
     parts += [_bucket(one) for one in reversed(negative_buckets(histogram)) if one.count != 0]
     if histogram.zero_count != 0:
         parts.append(_bucket(zero_bucket(histogram)))
@@ -41,8 +41,8 @@ def text(histogram: Histogram) -> str:
 def _bucket(bucket: Bucket) -> str:
     opening = "[" if bucket.lower_inclusive else "("
     closing = "]" if bucket.upper_inclusive else ")"
-    edges = f"{general(bucket.lower)},{general(bucket.upper)}"
-    return f"{opening}{edges}{closing}:{general(bucket.count)}"
+    edges = f"{format_float(bucket.lower)},{format_float(bucket.upper)}"
+    return f"{opening}{edges}{closing}:{format_float(bucket.count)}"
 
 
 def test_text(histogram: Histogram) -> str:
@@ -54,7 +54,7 @@ def test_text(histogram: Histogram) -> str:
         "z_bucket_w": histogram.zero_threshold,
     }
     parts = [f"schema:{histogram.schema}"] if histogram.schema else []
-    parts += [f"{name}:{general(value)}" for name, value in numbers.items() if value != 0]
+    parts += [f"{name}:{format_float(value)}" for name, value in numbers.items() if value != 0]
     if histogram.is_custom:
         parts.append(f"custom_values:[{' '.join(map(general, histogram.bounds))}]")
     if histogram.hint in _HINTS:

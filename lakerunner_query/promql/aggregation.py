@@ -18,7 +18,8 @@ import pyarrow as pa
 import xxhash
 
 from lakerunner_query.errors import EvaluationError
-from lakerunner_query.gotext.strconv import general, plain, quoted
+from lakerunner_query.gotext.numbers import format_float
+from lakerunner_query.gotext.strconv import quote
 from lakerunner_query.histogram.model import Histogram, IncompatibleHistogramsError
 from lakerunner_query.histogram.sums import KahanMean, KahanSum, grid_sums
 from lakerunner_query.histogram.text import text
@@ -88,7 +89,7 @@ def count_values(context: Context, expr: Aggregate) -> Vector:
     name = context.text(_parameter(expr))
     vector = context.vector(expr.expr)
     if not name or not _is_text(name):
-        raise EvaluationError(f"invalid label name {quoted(name)}")
+        raise EvaluationError(f"invalid label name {quote(name)}")
     steps = vector.present.shape[1]
     if not vector.present.any():
         return nothing(steps)
@@ -155,7 +156,8 @@ def limit_ratio(context: Context, expr: Aggregate) -> Vector:
     for ratio, bound in ((float(ratios.max()), 1.0), (float(ratios.min()), -1.0)):
         if ratio * bound > 1:
             message = (
-                f"ratio value should be between -1 and 1, got {general(ratio)}, capping to {general(bound)}"
+                f"ratio value should be between -1 and 1, got {format_float(ratio)}, "
+                f"capping to {format_float(bound)}"
             )
             context.annotations.warn(message, span)
     if not vector.labels:
@@ -203,9 +205,9 @@ def _limits(numbers: Doubles, vector: Vector) -> Int64s | None:
     if np.isnan(numbers).any():
         raise EvaluationError("Parameter value is NaN")
     if numbers.min() <= _TOO_SMALL:
-        raise EvaluationError(f"Scalar value {general(float(numbers.min()))} underflows int64")
+        raise EvaluationError(f"Scalar value {format_float(float(numbers.min()))} underflows int64")
     if numbers.max() >= _TOO_LARGE:
-        raise EvaluationError(f"Scalar value {general(float(numbers.max()))} overflows int64")
+        raise EvaluationError(f"Scalar value {format_float(float(numbers.max()))} overflows int64")
     return np.minimum(numbers, len(vector.labels)).astype(np.int64)
 
 
@@ -292,7 +294,7 @@ def _cell_total(
         try:
             total.add(cell)
         except IncompatibleHistogramsError:
-            notes.warn(f"{INCOMPATIBLE} {quoted(value_of(label, NAME))}", span)
+            notes.warn(f"{INCOMPATIBLE} {quote(value_of(label, NAME))}", span)
             is_incompatible = True
             break
     if is_mixed:
@@ -431,4 +433,4 @@ def _warn_of_quantiles(quantiles: Doubles, span: Span, notes: Annotations) -> No
     largest, smallest = float(quantiles.max()), float(quantiles.min())
     for one, is_wrong in ((largest, not largest <= 1), (smallest, smallest < 0)):
         if is_wrong:
-            notes.warn(f"quantile value should be between 0 and 1, got {general(one)}", span)
+            notes.warn(f"quantile value should be between 0 and 1, got {format_float(one)}", span)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lakerunner_query.gotext.strconv import quoted
+from lakerunner_query.gotext.strconv import quote
 from lakerunner_query.histogram.arithmetic import Combined, add, divide, equal, scale, sub
 from lakerunner_query.histogram.model import Hint, Histogram, IncompatibleHistogramsError, compact
 from lakerunner_query.histogram.trim import trim_lower, trim_upper
@@ -185,4 +185,4 @@ def _kind(cell: Histogram | float) -> str:
 
 
 def _incompatible(left: str, op: str, right: str) -> str:
-    return f"incompatible sample types encountered for binary operator {quoted(op)}: {left} {op} {right}"
+    return f"incompatible sample types encountered for binary operator {quote(op)}: {left} {op} {right}"

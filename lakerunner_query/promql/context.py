@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
-from lakerunner_query.gotext.strconv import general
 from lakerunner_query.promql.lang.ast import NOWHERE, Call, Expr, Matrix, Reach, Selector, Span, Subquery
 from lakerunner_query.promql.lang.functions import ResetHints
 from lakerunner_query.syntax import Matcher

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from lakerunner_query.gotext.strconv import quoted
+from lakerunner_query.gotext.strconv import quote
 from lakerunner_query.histogram.growth import interpolated
 from lakerunner_query.histogram.model import Hint, Histogram
 from lakerunner_query.promql.context import Context
@@ -140,7 +140,7 @@ def smoothed(context: Context, selector: Selector) -> Vector:
         around = _around(time_ms, times, lookback)
         values[row], present[row] = _lines(value, time_ms, times, around), around.found
         if series.histograms is not None and some(series.histograms[low:high]).any():
-            name = quoted(value_of(series.labels[row], NAME))
+            name = quote(value_of(series.labels[row], NAME))
             cells = series.histograms[low:high]
             histograms[row], present[row] = _curves(context, selector, name, cells, time_ms, times, around)
     vector = occupied(Vector(series.labels, values, present, histograms))

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from lakerunner_query.gotext.strconv import unquote_logql
+from lakerunner_query.gotext.strconv import LOGQL
 from lakerunner_query.vectors.vector import Labels
 
 EPOCH_NS = 1_767_225_600 * 10**9
@@ -149,7 +149,7 @@ def _lines(text: str) -> Iterator[LogLine]:
         more = more[(repeat or attached).end() :]  # type: ignore[union-attr]
     labels, line, at = (
         labels_of(found["labels"]),
-        unquote_logql(found["line"]),
+        LOGQL.unquote(found["line"]),
         EPOCH_NS + duration(found["at"]),
     )
     for i in range(times):
@@ -209,7 +209,7 @@ def labels_of(text: str) -> Labels:
         label = _LABEL.match(text, at)
         if not label:
             raise ScriptError(f'{text[at:]!r}: expected name="value"')
-        found[label[1]] = unquote_logql(label[2])
+        found[label[1]] = LOGQL.unquote(label[2])
         at = label.end()
     return tuple(sorted(found.items()))
 

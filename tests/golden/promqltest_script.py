@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from lakerunner_query.gotext.durations import milliseconds
-from lakerunner_query.gotext.strconv import number
+from lakerunner_query.gotext.numbers import read_number
 from lakerunner_query.vectors.vector import Labels
 from tests.golden.series_notation import (
     NotationError,
@@ -215,7 +215,7 @@ def _scalar(text: str) -> float | None:
     if text.startswith(("{", "_")) or " " in text:
         return None
     try:
-        return sign * number(digits)
+        return sign * read_number(digits)
     except ValueError:
         return None
 

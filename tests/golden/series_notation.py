@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 
 from lakerunner_query.gotext.durations import milliseconds
-from lakerunner_query.gotext.strconv import unquote_promql
+from lakerunner_query.gotext.strconv import PROMQL
 from lakerunner_query.histogram.arithmetic import add, sub
 from lakerunner_query.histogram.model import CUSTOM, Hint, Histogram, buckets_at
 from lakerunner_query.vectors.vector import NAME, Labels
@@ -87,9 +87,9 @@ def _pairs(line: str, at: int) -> tuple[dict[str, str], int]:
         pair = _PAIR.match(line, at)
         if not pair:
             raise NotationError(f"{line!r}: expected a label at column {at + 1}")
-        key = pair[1] or unquote_promql(pair[2])
+        key = pair[1] or PROMQL.unquote(pair[2])
         if pair[3]:
-            found[key] = unquote_promql(pair[3])
+            found[key] = PROMQL.unquote(pair[3])
         else:
             found[NAME] = key
         at = pair.end()

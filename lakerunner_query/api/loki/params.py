@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lakerunner_query.api.shared.requests import RequestFields
 from lakerunner_query.api.shared.times import MAX_NS, duration_ns, moment_ns
 from lakerunner_query.errors import InvalidRequestError, ParseError
-from lakerunner_query.gotext.strconv import quote_logql
+from lakerunner_query.gotext.strconv import LOGQL
 from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.logql.lang.parser import parsed
 from lakerunner_query.syntax import Matcher
@@ -71,7 +71,7 @@ def time_range(asked: RequestFields, now_ns: int, default_s: int) -> tuple[int, 
     since = _duration(asked, "since") if asked.text("since") else default_s * SECOND_NS
     start = min(end, now_ns) - since
     if start < -MAX_NS:
-        raise InvalidRequestError(f"since {quote_logql(asked.text('since'))} reaches back before all time")
+        raise InvalidRequestError(f"since {LOGQL.quote(asked.text('since'))} reaches back before all time")
     return start, end
 
 
@@ -97,7 +97,7 @@ def limit(asked: RequestFields, default: int) -> int:
     if not text:
         return default
     if not _INTEGER.fullmatch(text):
-        raise InvalidRequestError(f"strconv.Atoi: parsing {quote_logql(text[:64])}: invalid syntax")
+        raise InvalidRequestError(f"strconv.Atoi: parsing {LOGQL.quote(text[:64])}: invalid syntax")
     if int(text) <= 0:
         raise InvalidRequestError("limit must be a positive value")
     return int(text)
@@ -135,7 +135,7 @@ def _duration(asked: RequestFields, name: str) -> int:
     try:
         return sign * duration_ns(size)
     except InvalidRequestError:
-        raise InvalidRequestError(f"cannot parse {quote_logql(text[:64])} to a valid duration") from None
+        raise InvalidRequestError(f"cannot parse {LOGQL.quote(text[:64])} to a valid duration") from None
 
 
 def _direction(asked: RequestFields) -> bool:

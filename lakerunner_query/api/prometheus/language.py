@@ -17,7 +17,7 @@ from lakerunner_query.api.prometheus.render import JSON, METHODS, Said, reply
 from lakerunner_query.api.shared.requests import read_fields
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.errors import ParseError
-from lakerunner_query.gotext.strconv import text as number_text
+from lakerunner_query.gotext.numbers import format_float
 from lakerunner_query.promql.lang.ast import (
     Aggregate,
     Binary,
@@ -51,7 +51,7 @@ def tree(expr: Expr) -> Node:
     """Durations are milliseconds; a duration expression counts as 0, as in Prometheus before evaluation."""
     match expr:
         case Number():
-            return {"type": "numberLiteral", "val": number_text(expr.value)}
+            return {"type": "numberLiteral", "val": format_float(expr.value, "f")}
         case Text():
             return {"type": "stringLiteral", "val": expr.value}
         case Selector():

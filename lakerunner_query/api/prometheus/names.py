@@ -20,7 +20,7 @@ from lakerunner_query.api.shared.services import Services
 from lakerunner_query.coordinator.languages import EXEMPLARS, LABEL_NAMES, LABEL_VALUES, METADATA, SERIES
 from lakerunner_query.coordinator.names import Listing, SeriesRequest
 from lakerunner_query.errors import InvalidRequestError
-from lakerunner_query.gotext.strconv import quote_promql
+from lakerunner_query.gotext.strconv import PROMQL
 from lakerunner_query.histogram.text import api_number
 from lakerunner_query.promql.lang.ast import Selector, walk
 from lakerunner_query.promql.lang.parser import parse
@@ -61,7 +61,7 @@ async def label_values(name: str, request: Request[Any, Any, Any], services: Ser
     asked = await read_fields(request)
     label = unescaped(name)
     if not label:
-        raise InvalidRequestError(f"invalid label name: {quote_promql(label)}")
+        raise InvalidRequestError(f"invalid label name: {PROMQL.quote(label)}")
     wanted = replace(question(asked, caller(request.state).org), label=label)
     with services.watch("prometheus") as watch:
         found = await unless_gone(request, services.engine.ask(LABEL_VALUES, wanted))

@@ -14,9 +14,10 @@ from datetime import datetime
 from lakerunner_query.api.shared.requests import RequestFields
 from lakerunner_query.coordinator.promql import LOOKBACK_MS, PromQLRequest
 from lakerunner_query.errors import InvalidRequestError, Position, QueryError
-from lakerunner_query.gotext.durations import InvalidDurationError, milliseconds
+from lakerunner_query.gotext.durations import milliseconds
+from lakerunner_query.gotext.numbers import ConversionError
 from lakerunner_query.gotext.regexp import full_matches
-from lakerunner_query.gotext.strconv import quote_promql
+from lakerunner_query.gotext.strconv import PROMQL
 from lakerunner_query.promql.lang.parser import parse_selector
 from lakerunner_query.syntax import Matcher
 
@@ -85,11 +86,11 @@ def limit(asked: RequestFields) -> int:
         return 0
     if not _INTEGER.fullmatch(text):
         raise BadParameterError(
-            "limit", f"strconv.Atoi: parsing {quote_promql(text[:_LONGEST])}: invalid syntax"
+            "limit", f"strconv.Atoi: parsing {PROMQL.quote(text[:_LONGEST])}: invalid syntax"
         )
     if len(text) > 20 or not -(2**63) <= int(text) < 2**63:
         raise BadParameterError(
-            "limit", f"strconv.Atoi: parsing {quote_promql(text[:_LONGEST])}: value out of range"
+            "limit", f"strconv.Atoi: parsing {PROMQL.quote(text[:_LONGEST])}: value out of range"
         )
     if int(text) < 0:
         raise BadParameterError("limit", "limit must be non-negative")
@@ -122,11 +123,11 @@ def time_ms(text: str) -> int:
     (1767225600123, -1500, 1767225600500)
     """
     if len(text) > _LONGEST:
-        raise ValueError(f"cannot parse {quote_promql(text[:_LONGEST])}... to a valid timestamp")
+        raise ValueError(f"cannot parse {PROMQL.quote(text[:_LONGEST])}... to a valid timestamp")
     if _FLOAT.fullmatch(text):
         part, whole = math.modf(float(text))
         if math.isinf(whole):
-            raise ValueError(f"cannot parse {quote_promql(text)} to a valid timestamp")
+            raise ValueError(f"cannot parse {PROMQL.quote(text)} to a valid timestamp")
         rounded = math.copysign(math.floor(abs(part) * 1000 + 0.5) / 1000, part)
         found = (int(whole) * NS_PER_S + int(rounded * NS_PER_S)) // NS_PER_MS
         return max(-FOREVER_MS, min(FOREVER_MS, found))
@@ -134,12 +135,12 @@ def time_ms(text: str) -> int:
         return -FOREVER_MS if text == MIN_TIME else FOREVER_MS
     calendar = _RFC3339.fullmatch(text)
     if calendar is None:
-        raise ValueError(f"cannot parse {quote_promql(text)} to a valid timestamp")
+        raise ValueError(f"cannot parse {PROMQL.quote(text)} to a valid timestamp")
     date, fraction, zone = calendar.groups()
     try:
         at = datetime.fromisoformat(date + zone.replace("Z", "+00:00"))
     except ValueError:
-        raise ValueError(f"cannot parse {quote_promql(text)} to a valid timestamp") from None
+        raise ValueError(f"cannot parse {PROMQL.quote(text)} to a valid timestamp") from None
     return int(at.timestamp()) * 1000 + int((fraction or "0").ljust(3, "0")[:3])
 
 
@@ -150,16 +151,16 @@ def duration_ns(text: str) -> int:
     (500000000, 90000000000)
     """
     if len(text) > _LONGEST:
-        raise ValueError(f"cannot parse {quote_promql(text[:_LONGEST])}... to a valid duration")
+        raise ValueError(f"cannot parse {PROMQL.quote(text[:_LONGEST])}... to a valid duration")
     if _FLOAT.fullmatch(text):
         nanoseconds = float(text) * NS_PER_S
         if abs(nanoseconds) > 2**63:
-            raise ValueError(f"cannot parse {quote_promql(text)} to a valid duration. It overflows int64")
+            raise ValueError(f"cannot parse {PROMQL.quote(text)} to a valid duration. It overflows int64")
         return int(nanoseconds)
     try:
         return (0 if text == "0" else milliseconds(text)) * NS_PER_MS
-    except InvalidDurationError:
-        raise ValueError(f"cannot parse {quote_promql(text)} to a valid duration") from None
+    except ConversionError:
+        raise ValueError(f"cannot parse {PROMQL.quote(text)} to a valid duration") from None
 
 
 def unescaped(name: str) -> str:

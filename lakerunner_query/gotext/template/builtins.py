@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from lakerunner_query.gotext.fmt_print import printed, sprint, sprintf, sprintln
-from lakerunner_query.gotext.strconv import is_printable
 from lakerunner_query.gotext.values import (
     ANY,
     STRING,
@@ -203,7 +202,7 @@ def _escaped_for_javascript(char: str) -> str:
         return _SCRIPT[char]
     if char < " ":
         return f"\\u00{ord(char):02X}"
-    return char if char < "\x80" or is_printable(char) else f"\\u{ord(char):04X}"
+    return char if char < "\x80" or char.isprintable() else f"\\u{ord(char):04X}"
 
 
 def escaped_for_url(*values: Any) -> str:

@@ -6,23 +6,17 @@
 
 from __future__ import annotations
 
-import re
-
+from lakerunner_query.gotext.numbers import (
+    INT_MAX,
+    INT_MIN,
+    UINT_MAX,
+    ConversionError,
+    parse_float,
+    parse_integer,
+    read_float,
+)
 from lakerunner_query.gotext.strconv import UnquoteError, quote, unescape
 from lakerunner_query.gotext.template.ast import CHARACTER, COMPLEX, Number
-
-_INTEGER = re.compile(
-    r"(?P<sign>[+-]?)(?:0[xX](?P<hex>(?:_?[0-9a-fA-F])+)|0[bB](?P<binary>(?:_?[01])+)"
-    r"|0[oO]?(?P<octal>(?:_?[0-7])+)|(?P<decimal>0|[1-9](?:_?[0-9])*))"
-)
-_DIGITS = r"[0-9](?:_?[0-9])*"
-_DECIMAL = re.compile(rf"[+-]?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?")
-_HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
-_BASES = {"hex": 16, "binary": 2, "octal": 8, "decimal": 10}
-_COMPLEX = re.compile(r"(?P<real>.*?[^eEpP+-])(?P<imaginary>[+-][^+-]*(?:[eEpP][+-]?[0-9_]+)?)i")
-_LONGEST = 200
-"""Characters of an integer; 64 bits need fewer than half as many in any base."""
-INT_MIN, INT_MAX, UINT_MAX = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
 
 
 class NumberError(ValueError):
@@ -30,11 +24,12 @@ class NumberError(ValueError):
 
 
 def constant(position: int, text: str, kind: str) -> Number:
+    """Return the constant that the token at `position` spells."""
     if kind == CHARACTER:
         return _character(position, text)
     if kind == COMPLEX or text.endswith("i"):
         return _complex(position, text)
-    value = integer(text)
+    value = parse_integer(text)
     if value is not None and INT_MIN <= value <= UINT_MAX:
         signed = value if value <= INT_MAX else None
         unsigned = value if (value >= 0 and text[0] not in "+-") or value == 0 else None
@@ -42,31 +37,11 @@ def constant(position: int, text: str, kind: str) -> Number:
     return _floating(position, text)
 
 
-def integer(text: str) -> int | None:
-    """A Go integer literal with its prefix, or None; not yet checked for its size, but never huge."""
-    found = _INTEGER.fullmatch(text)
-    if found is None or len(text) > _LONGEST:
-        return None
-    kind = str(found.lastgroup)
-    return int(found["sign"] + found[kind].replace("_", ""), _BASES[kind])
-
-
-def floating(text: str) -> float | None:
-    """A decimal or hexadecimal literal, or None; `inf` where it is too large."""
-    if _DECIMAL.fullmatch(text):
-        return float(text)
-    if not _HEX_FLOAT.fullmatch(text):
-        return None
-    try:
-        return float.fromhex(text)
-    except OverflowError:
-        return float("-inf" if text[0] == "-" else "inf")
-
-
 def _floating(position: int, text: str) -> Number:
-    value = floating(text)
-    if value is None or value in {float("inf"), float("-inf")}:
-        raise NumberError(f"illegal number syntax: {quote(text)}")
+    try:
+        value = read_float(text)
+    except ConversionError as error:
+        raise NumberError(f"illegal number syntax: {quote(text)}") from error
     if not set(text) & set(".eEpP"):
         raise NumberError(f"integer overflow: {quote(text)}")
     return _of_float(position, text, value, None)
@@ -94,12 +69,18 @@ def _character(position: int, text: str) -> Number:
 
 
 def _complex(position: int, text: str) -> Number:
-    found = _COMPLEX.fullmatch(text)
-    parts = ("0", text[:-1]) if found is None else (found["real"], found["imaginary"])
-    real, imaginary = (floating(part.replace("_", "")) for part in parts)
+    real, imaginary = (parse_float(part.replace("_", "")) for part in _parts(text.removesuffix("i")))
     if real is None or imaginary is None:
         raise NumberError(f"illegal number syntax: {quote(text)}")
     whole = complex(real, imaginary)
     if imaginary:
         return Number(position, text, complex=whole)
     return _of_float(position, text, real, whole)
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """Return the real and the imaginary part, split at the last sign that is not an exponent's."""
+    for at in range(len(text) - 1, 0, -1):
+        if text[at] in "+-" and text[at - 1] not in "eEpP+-":
+            return text[:at], text[at:]
+    return "0", text

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from lakerunner_query.errors import InvalidQueryError, TemplateSyntaxError
 from lakerunner_query.gotext import regexp
 from lakerunner_query.gotext.regexp import complaint
-from lakerunner_query.gotext.strconv import quote_logql
+from lakerunner_query.gotext.strconv import LOGQL
 from lakerunner_query.gotext.template.parser import parse as parse_template
 from lakerunner_query.logql.lang.ast import (
     Assign,
@@ -225,7 +225,7 @@ def _of_address(pattern: str) -> str:
     try:
         bounds(pattern)
     except InvalidAddressError:
-        return f"ip: invalid pattern: {quote_logql(pattern)}"
+        return f"ip: invalid pattern: {LOGQL.quote(pattern)}"
     return ""
 
 

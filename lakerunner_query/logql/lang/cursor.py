@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from lakerunner_query.errors import InvalidQueryError, ParseError, Position
-from lakerunner_query.gotext.durations import InvalidLiteralError, finite_number
+from lakerunner_query.gotext.numbers import ConversionError, read_float
 from lakerunner_query.gotext.regexp import complaint
 from lakerunner_query.logql.lang.ast import Literal
 from lakerunner_query.logql.lang.lexer import END, IDENTIFIER, NUMBER, STRING, Lexer, Token, shown
@@ -81,8 +81,8 @@ def literal(cursor: Cursor) -> Literal:
 def number_of(cursor: Cursor, token: Token, complaint: str = _COMPLAINT) -> float:
     """What is no number is told when all of the text is known to be an expression."""
     try:
-        return finite_number(token.text)
-    except InvalidLiteralError as error:
+        return read_float(token.text)
+    except ConversionError as error:
         cursor.postpone(f"{complaint}: {error}", token.position)
         return math.nan
 

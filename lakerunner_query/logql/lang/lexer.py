@@ -14,14 +14,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lakerunner_query.errors import ParseError, Position
-from lakerunner_query.gotext.durations import (
-    InvalidLiteralError,
-    byte_count,
-    go_nanoseconds,
-    nanoseconds,
-    range_nanoseconds,
-)
-from lakerunner_query.gotext.strconv import InvalidStringError, has_wrong_escape, unquote_logql
+from lakerunner_query.gotext.durations import byte_count, go_nanoseconds, nanoseconds, range_nanoseconds
+from lakerunner_query.gotext.numbers import ConversionError
+from lakerunner_query.gotext.strconv import LOGQL, UnquoteError, has_wrong_escape
 
 # << The words of LogQL.
 # <<
@@ -167,7 +162,7 @@ def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
 def _reads(read: Callable[[str], int], text: str) -> bool:
     try:
         read(text)
-    except InvalidLiteralError:
+    except ConversionError:
         return False
     return True
 
@@ -276,8 +271,8 @@ class Lexer:
         if "\0" in literal:
             raise self._failure("invalid character NUL")
         try:
-            value = unquote_logql(literal)
-        except InvalidStringError as error:
+            value = LOGQL.unquote(literal)
+        except UnquoteError as error:
             raise self._failure(str(error)) from error
         token = Token(STRING, value, self._position())
         self._at += len(literal)
@@ -297,7 +292,7 @@ class Lexer:
         token = Token(RANGE, self._text[self._at + 1 : end], self._position())
         try:
             range_nanoseconds(token.text)
-        except InvalidLiteralError as error:
+        except ConversionError as error:
             raise self._failure(str(error)) from error
         self._at = end + 1
         return token

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from itertools import pairwise
 
-from lakerunner_query.gotext.strconv import InvalidStringError, unquote_logql
+from lakerunner_query.gotext.strconv import LOGQL, UnquoteError
 
 # << What may stand inside `ip("…")`: an address, a range of addresses, a prefix.
 # <<
@@ -165,8 +165,8 @@ def key_of(expression: str) -> tuple[str, ...]:
     if found is None or found["STRING"] is None:
         return (expression.strip(),)
     try:
-        return (unquote_logql(found["STRING"]),)
-    except InvalidStringError:
+        return (LOGQL.unquote(found["STRING"]),)
+    except UnquoteError:
         return (expression,)
 
 
@@ -205,7 +205,7 @@ def _step(expression: str, kind: str, text: str) -> list[str | int]:
             return [int(text)]
         case "STRING":
             try:
-                return [unquote_logql(text)]
-            except InvalidStringError as error:
+                return [LOGQL.unquote(text)]
+            except UnquoteError as error:
                 raise InvalidPathError(expression, str(error)) from error
     return []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from fractions import Fraction
 
-from lakerunner_query.gotext import durations, strconv
-from lakerunner_query.gotext.durations import duration_text, number_text, size_text
-from lakerunner_query.gotext.strconv import quote_logql
+from lakerunner_query.gotext import durations, numbers
+from lakerunner_query.gotext.durations import duration_text, size_text
+from lakerunner_query.gotext.numbers import format_float
+from lakerunner_query.gotext.strconv import LOGQL
 from lakerunner_query.logql.lang.ast import (
     Assign,
     Binary,
@@ -62,12 +64,12 @@ def stage_text(stage: Stage) -> str:
 
 
 def filter_text(line: LineFilter) -> str:
-    operands = (*map(quote_logql, line.values), *map(_ip, line.ips))
+    operands = (*map(LOGQL.quote, line.values), *map(_ip, line.ips))
     return f"{line.op.value} {' or '.join(operands)}"
 
 
 def matcher_text(matcher: Matcher) -> str:
-    return f"{matcher.name}{matcher.op.value}{quote_logql(matcher.value)}"
+    return f"{matcher.name}{matcher.op.value}{LOGQL.quote(matcher.value)}"
 
 
 def unwrap_text(unwrap: Unwrap) -> str:
@@ -86,7 +88,7 @@ def _behind_pipe(stage: _Piped) -> str:
         case LabelFilter():
             text = condition_text(stage.condition)
         case LineFormat():
-            text = f"line_format {quote_logql(stage.template)}"
+            text = f"line_format {LOGQL.quote(stage.template)}"
         case LabelFormat():
             text = _with_list("label_format", map(_operation, stage.operations))
         case Keep():
@@ -108,9 +110,9 @@ def _parser(stage: _Parser) -> str:
             flags = (" --strict" if stage.strict else "") + (" --keep-empty" if stage.keep_empty else "")
             text = _with_list(f"logfmt{flags}", map(_extraction, stage.extractions))
         case Regexp():
-            text = f"regexp {quote_logql(stage.pattern)}"
+            text = f"regexp {LOGQL.quote(stage.pattern)}"
         case Pattern():
-            text = f"pattern {quote_logql(stage.pattern)}"
+            text = f"pattern {LOGQL.quote(stage.pattern)}"
         case Unpack():
             text = "unpack"
     return text
@@ -138,7 +140,7 @@ def _measure(condition: LabelCompare) -> str:
         case Unit.BYTES:
             return size_text(int(condition.value))
         case Unit.NUMBER:
-            return strconv.text(condition.value)
+            return numbers.format_float(condition.value, "f")
 
 
 def _with_list(word: str, items: Iterable[str]) -> str:
@@ -147,11 +149,11 @@ def _with_list(word: str, items: Iterable[str]) -> str:
 
 
 def _extraction(extraction: Extraction) -> str:
-    return f"{extraction.name}={quote_logql(extraction.expression)}"
+    return f"{extraction.name}={LOGQL.quote(extraction.expression)}"
 
 
 def _operation(operation: Rename | Assign) -> str:
-    value = operation.source if isinstance(operation, Rename) else quote_logql(operation.template)
+    value = operation.source if isinstance(operation, Rename) else LOGQL.quote(operation.template)
     return f"{operation.name}={value}"
 
 
@@ -160,7 +162,7 @@ def _item(item: str | Matcher) -> str:
 
 
 def _ip(pattern: str) -> str:
-    return f"ip({quote_logql(pattern)})"
+    return f"ip({LOGQL.quote(pattern)})"
 
 
 # << The canonical text of a tree: one line, what EXPLAIN shows and what equal queries have in common.
@@ -221,7 +223,7 @@ def grouping_text(grouping: Grouping, separator: str) -> str:
 
 def replacement(expr: LabelReplace) -> list[str]:
     """The arguments behind the first."""
-    return [quote_logql(text) for text in (expr.destination, expr.replacement, expr.source, expr.pattern)]
+    return [LOGQL.quote(text) for text in (expr.destination, expr.replacement, expr.source, expr.pattern)]
 
 
 def operator_text(expr: Binary, separator: str, *, is_open: bool) -> str:
@@ -261,3 +263,14 @@ def _fixed(value: float) -> str:
     """With six places, unless more are needed."""
     text = f"{value:f}"
     return text if float(text) == value else number_text(value)
+
+
+def number_text(value: float) -> str:
+    """Write a literal that reads back as this number; where there is none, the operation that gives it."""
+    if math.isnan(value):
+        return "(0 / 0)"
+    if value == 0 and math.copysign(1, value) < 0:
+        return "(0 * -1)"
+    if math.isinf(value):
+        return "(10 ^ 400)" if value > 0 else "(-10 ^ 401)"
+    return format_float(value)

@@ -18,8 +18,9 @@ from typing import Any, NoReturn
 from urllib.parse import quote_plus
 
 from lakerunner_query.gotext.conversions import to_float, to_int
-from lakerunner_query.gotext.durations import parsed_bytes
+from lakerunner_query.gotext.durations import parse_size
 from lakerunner_query.gotext.limits import allow_text
+from lakerunner_query.gotext.numbers import ConversionError
 from lakerunner_query.gotext.regexp import count, replace_all, replace_all_literally
 from lakerunner_query.gotext.strconv import quote
 from lakerunner_query.gotext.template.builtins import BUILTINS
@@ -50,6 +51,13 @@ _EXACT = Context(prec=2000)
 """Doubles have at most 767 digits; the arguments of one call stay few."""
 _QUOTIENT = Decimal(1).scaleb(-16)
 """Quotients have sixteen places behind the point."""
+
+
+def _byte_size(text: str) -> float:
+    try:
+        return parse_size(text, quote)
+    except ConversionError as error:
+        raise TemplateError(str(error)) from error
 
 
 def whole(values: Sequence[Any], operation: Callable[[int, int], int]) -> Int64:
@@ -135,7 +143,7 @@ MATH: tuple[Function, ...] = (
     function("round", rounded, ANY, INT, rest=FLOAT),
     function("int", to_int, ANY),
     function("float64", to_float, ANY),
-    function("bytes", parsed_bytes, STRING),
+    function("bytes", _byte_size, STRING),
 )
 
 

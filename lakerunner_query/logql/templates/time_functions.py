@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from lakerunner_query.gotext.durations import Duration, DurationError, parsed_duration, spelled_duration
+from lakerunner_query.gotext.durations import GO, Duration, duration_text
 from lakerunner_query.gotext.fmt import Flags, Month, Weekday, formatted_value
+from lakerunner_query.gotext.numbers import INT_MAX, INT_MIN, ConversionError
 from lakerunner_query.gotext.strconv import quote
-from lakerunner_query.gotext.template.numbers import INT_MAX, INT_MIN
 from lakerunner_query.gotext.time import SECOND, UTC_ZONE, ZERO_TIME, Time, formatted, moment, spelled, zone
 from lakerunner_query.gotext.time_parse import TimeParseError, parsed
 from lakerunner_query.gotext.values import (
@@ -54,8 +54,8 @@ def to_date_in_zone(layout: str, where: str, text: str) -> Time:
 
 def seconds(text: str) -> float:
     try:
-        ns = parsed_duration(text)
-    except DurationError as error:
+        ns = GO.parse(text)
+    except ConversionError as error:
         raise TemplateError(str(error)) from error
     return _in_units(ns, SECOND)
 
@@ -168,7 +168,7 @@ _DURATION_METHODS = (
     function("Microseconds", lambda d: Int64(int(d / 10**3))),
     function("Nanoseconds", Int64),
     function("Abs", lambda d: Duration(abs(d))),
-    function("String", spelled_duration),
+    function("String", duration_text),
 )
 _NAME_METHODS = (function("String", lambda name: formatted_value(name, "v", Flags())),)
 

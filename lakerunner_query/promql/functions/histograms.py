@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakerunner_query.gotext.strconv import general
+from lakerunner_query.gotext.numbers import format_float
 from lakerunner_query.histogram.batch import COUNT, SUM, found_in, totals_of
 from lakerunner_query.histogram.classic import ClassicQuantile, bucket_fraction, bucket_quantile
 from lakerunner_query.histogram.model import Histogram
@@ -321,5 +321,5 @@ def open_metrics(value: float) -> str:
     >>> open_metrics(1.0), open_metrics(0.25), open_metrics(1e9), open_metrics(float("inf"))
     ('1.0', '0.25', '1e+09', '+Inf')
     """
-    text = general(value)
+    text = format_float(value)
     return text if any(one in text for one in ".eIN") else f"{text}.0"

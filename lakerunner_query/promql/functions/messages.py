@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lakerunner_query.gotext.strconv import general, quoted
+from lakerunner_query.gotext.numbers import format_float
+from lakerunner_query.gotext.strconv import quote
 from lakerunner_query.promql.context import Annotation, Annotations, Forced
 from lakerunner_query.promql.lang.ast import Span
 from lakerunner_query.vectors.vector import NAME, Labels
@@ -23,26 +24,26 @@ class Notes:
         self._span = span
 
     def invalid_quantile(self, quantile: float) -> None:
-        self._warn(f"quantile value should be between 0 and 1, got {general(quantile)}")
+        self._warn(f"quantile value should be between 0 and 1, got {format_float(quantile)}")
 
     def mixed_samples(self, name: str) -> None:
-        self._warn(f"encountered a mix of histograms and floats for metric name {quoted(name)}")
+        self._warn(f"encountered a mix of histograms and floats for metric name {quote(name)}")
 
     def mixed_layouts(self, name: str) -> None:
         self._warn(
             "vector contains a mix of histograms with exponential and custom buckets schemas for metric name "
-            + quoted(name)
+            + quote(name)
         )
 
     def not_a_counter(self, name: str) -> None:
-        self._warn(f"this native histogram metric is not a counter: {quoted(name)}")
+        self._warn(f"this native histogram metric is not a counter: {quote(name)}")
 
     def not_a_gauge(self, name: str) -> None:
-        self._warn(f"this native histogram metric is not a gauge: {quoted(name)}")
+        self._warn(f"this native histogram metric is not a gauge: {quote(name)}")
 
     def overlapping_starts(self, name: str) -> None:
         self._warn(
-            f"sample has start time that overlaps with previous sample timestamp for metric {quoted(name)}"
+            f"sample has start time that overlaps with previous sample timestamp for metric {quote(name)}"
         )
 
     def conflicting_resets(self, operation: str) -> None:
@@ -53,7 +54,7 @@ class Notes:
 
     def bad_bucket(self, label: str, name: str) -> None:
         self._warn(
-            f'bucket label "le" is missing or has a malformed value of {quoted(label)}{_for_metric(name)}'
+            f'bucket label "le" is missing or has a malformed value of {quote(label)}{_for_metric(name)}'
         )
 
     def reconciled_bounds(self, operation: str) -> None:
@@ -62,18 +63,18 @@ class Notes:
     def ignored_histograms(self, name: str) -> None:
         self._inform(
             "ignored histograms in a range containing both floats and histograms for metric name "
-            + quoted(name)
+            + quote(name)
         )
 
     def maybe_no_counter(self, name: str) -> None:
         self._inform(
-            f"metric might not be a counter, name does not end in _total/_sum/_count/_bucket: {quoted(name)}"
+            f"metric might not be a counter, name does not end in _total/_sum/_count/_bucket: {quote(name)}"
         )
 
     def maybe_no_counter_by_label(self, name: str, label: str) -> None:
         self._inform(
             'metric might not be a counter, __type__ label is not set to "counter" or "histogram", '
-            f"got {quoted(label)}: {quoted(name)}"
+            f"got {quote(label)}: {quote(name)}"
         )
 
     def no_quantile_with_nan(self, name: str) -> None:
@@ -105,4 +106,4 @@ class Notes:
 
 
 def _for_metric(name: str) -> str:
-    return f" for metric name {quoted(name)}" if name else ""
+    return f" for metric name {quote(name)}" if name else ""

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from lakerunner_query.errors import PromParseError
 from lakerunner_query.gotext import regexp
-from lakerunner_query.gotext.strconv import quote_promql
+from lakerunner_query.gotext.strconv import PROMQL
 from lakerunner_query.promql.lang.ast import (
     Aggregate,
     Binary,
@@ -151,7 +151,7 @@ class _Check:
         if expr.name:
             for matcher in expr.matchers[:-1]:
                 if matcher.name == "__name__":
-                    names = f"{quote_promql(expr.name)} or {quote_promql(matcher.value)}"
+                    names = f"{PROMQL.quote(expr.name)} or {PROMQL.quote(matcher.value)}"
                     raise self._error(f"metric name must not be set twice: {names}", expr.span)
         elif all(map(_takes_empty, expr.matchers)):
             raise self._error("vector selector must contain at least one non-empty matcher", expr.span)
@@ -184,7 +184,7 @@ class _Check:
             raise self._error("comparisons between scalars must use BOOL modifier", self._operator_span(expr))
         for label in matching.labels:
             if matching.on and label in matching.include:
-                reason = f"label {quote_promql(label)} must not occur in ON and GROUP clause at once"
+                reason = f"label {PROMQL.quote(label)} must not occur in ON and GROUP clause at once"
                 raise self._error(reason, self._operator_span(expr))
 
     def _operator_span(self, expr: Binary) -> Span:
@@ -199,12 +199,12 @@ class _Check:
         if (matching.fill_left, matching.fill_right) != (None, None):
             raise self._error("filling in missing series only allowed between instant vectors", expr.span)
         if expr.op in SET_OPERATORS:
-            reason = f"set operator {quote_promql(expr.op)} not allowed in binary scalar expression"
+            reason = f"set operator {PROMQL.quote(expr.op)} not allowed in binary scalar expression"
             raise self._error(reason, expr.span)
 
     def _set_matching(self, expr: Binary, matching: Matching) -> None:
         if matching.cardinality != Cardinality.MANY_TO_MANY:
-            raise self._error(f"no grouping allowed for {quote_promql(expr.op)} operation", expr.span)
+            raise self._error(f"no grouping allowed for {PROMQL.quote(expr.op)} operation", expr.span)
         if (matching.fill_left, matching.fill_right) != (None, None):
             raise self._error("filling in missing series not allowed for set operators", expr.span)
 
@@ -223,7 +223,7 @@ class _Check:
             inner, kind = yield self.any(argument)
             wanted = signature.type_of_argument(index)
             if wanted is not None:
-                self._require(kind, wanted, f"call to function {quote_promql(expr.function)}", argument.span)
+                self._require(kind, wanted, f"call to function {PROMQL.quote(expr.function)}", argument.span)
             arguments.append(inner)
         return replace(expr, arguments=tuple(arguments)), signature.returns
 
@@ -239,13 +239,13 @@ class _Check:
         elif highest is not None and found > highest:
             wanted = f"at most {highest}"
         if wanted:
-            called = f"in call to {quote_promql(expr.function)}, got {found}"
+            called = f"in call to {PROMQL.quote(expr.function)}, got {found}"
             raise self._error(f"expected {wanted} argument(s) {called}", expr.span)
 
     def _check_label_selector(self, expr: Call, arguments: Sequence[Expr]) -> None:
         for selector in arguments:
             if (kind := type_of(selector)) != Type.VECTOR:
-                called = f"call to function {quote_promql(expr.function)}"
+                called = f"call to function {PROMQL.quote(expr.function)}"
                 reason = f"expected type instant vector in {called}, got {kind}"
                 raise self._error(reason, expr.span)
             if not isinstance(selector, Selector):

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 
 from lakerunner_query.errors import Position, PromParseError
-from lakerunner_query.gotext.strconv import quote_char, quote_promql
+from lakerunner_query.gotext.strconv import PROMQL, quote_char
 from lakerunner_query.promql.lang.ast import Span
 from lakerunner_query.promql.lang.functions import AGGREGATIONS, FUNCTIONS
 
@@ -107,7 +107,7 @@ class Token:
             case "end of input":
                 return self.kind
             case "identifier" | "metric identifier":
-                return f"{self.kind} {quote_promql(self.text)}"
+                return f"{self.kind} {PROMQL.quote(self.text)}"
             case "string" | "number" | "duration":
                 return f"{self.kind} {_shortened(self.text)}"
         if self.kind in MODIFIERS:
@@ -119,9 +119,9 @@ class Token:
 
 def _shortened(text: str) -> str:
     return (
-        f"{quote_promql(text[:10])}..."
+        f"{PROMQL.quote(text[:10])}..."
         if len(text.encode(errors="surrogateescape")) > 10
-        else quote_promql(text)
+        else PROMQL.quote(text)
     )
 
 
@@ -413,7 +413,7 @@ class Lexer:
         end, is_duration = remaining_duration_end(self._text, end)
         if is_duration:
             return self._emit(DURATION, end)
-        raise self._failure(f"bad number or duration syntax: {quote_promql(self._text[self._at : end])}")
+        raise self._failure(f"bad number or duration syntax: {PROMQL.quote(self._text[self._at : end])}")
 
     def _string(self, opening: str) -> Token:
         end, fault = string_fault(self._text, self._at, opening)

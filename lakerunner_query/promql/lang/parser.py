@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from lakerunner_query.gotext.strconv import quote_promql, unquote_promql
+from lakerunner_query.gotext.strconv import PROMQL
 from lakerunner_query.promql.lang import parser_parts
 from lakerunner_query.promql.lang.ast import (
     Aggregate,
@@ -137,7 +137,7 @@ class _Parser:
             return named
         cursor.expect(_STARTS)
         if token.kind == STRING:
-            return Text(unquote_promql(token.text), token.span)
+            return Text(PROMQL.unquote(token.text), token.span)
         if token.kind in SIGNS:
             operand: Expr = yield self._expression(_SIGN_LEVEL + 1)
             return _signed(token, operand)
@@ -160,9 +160,9 @@ class _Parser:
         end: int = yield self._arguments(arguments)
         function = FUNCTIONS.get(name.text)
         if function is None:
-            raise self._cursor.failure(f"unknown function with name {quote_promql(name.text)}", name.span)
+            raise self._cursor.failure(f"unknown function with name {PROMQL.quote(name.text)}", name.span)
         if function.is_experimental and not self._features.experimental_functions:
-            raise self._cursor.failure(f"function {quote_promql(name.text)} is not enabled", name.span)
+            raise self._cursor.failure(f"function {PROMQL.quote(name.text)} is not enabled", name.span)
         return Call(name.text, tuple(arguments), Span(name.span.start, end))
 
     def _arguments(self, into: list[Expr]) -> Task[int]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from lakerunner_query.gotext import durations, regexp, strconv
-from lakerunner_query.gotext.strconv import is_utf8, quote_promql, unquote_promql
+from lakerunner_query.gotext import durations, numbers, regexp
+from lakerunner_query.gotext.strconv import PROMQL, is_utf8
 from lakerunner_query.promql.lang.ast import (
     NO_SHIFT,
     Duration,
@@ -74,12 +74,12 @@ def _in_braces(cursor: Cursor, opening: Token) -> Selector:
 
 def _matcher(cursor: Cursor) -> Matcher:
     token = cursor.expect({IDENTIFIER, STRING}, _LIST, 'identifier or "}"')
-    name = unquote_promql(token.text) if token.kind == STRING else token.text
+    name = PROMQL.unquote(token.text) if token.kind == STRING else token.text
     if token.kind == STRING and cursor.next.kind not in _MATCH_OPS:
         return Matcher(NAME, MatchOp.EQUAL, name)
     op = MatchOp(cursor.expect(_MATCH_OPS, _LIST, "label matching operator").kind)
     literal = cursor.expect({STRING}, _LIST, "string")
-    value = unquote_promql(literal.text)
+    value = PROMQL.unquote(literal.text)
     if op.is_regex and (reason := regexp.complaint(value)):
         raise cursor.failure(reason, merged(token.span, literal.span))
     return Matcher(name, op, value)
@@ -99,9 +99,9 @@ def labels(cursor: Cursor) -> tuple[str, ...]:
 
 def _label(cursor: Cursor) -> str:
     token = cursor.expect(LABEL_NAMES | {STRING}, _GROUPING, "label")
-    name = unquote_promql(token.text) if token.kind == STRING else token.text
+    name = PROMQL.unquote(token.text) if token.kind == STRING else token.text
     if not name or not is_utf8(name):
-        raise cursor.failure(f"invalid label name for grouping: {quote_promql(name)}", token.span)
+        raise cursor.failure(f"invalid label name for grouping: {PROMQL.quote(name)}", token.span)
     return name
 
 
@@ -182,11 +182,10 @@ def literal(cursor: Cursor) -> tuple[float, Token]:
     """The value of a number or of a duration in seconds."""
     token = cursor.expect(LITERALS)
     try:
-        return (strconv.number if token.kind == NUMBER else durations.seconds)(token.text), token
-    except strconv.InvalidNumberError as error:
-        raise cursor.failure(f"error parsing number: {error}", token.span) from error
-    except durations.InvalidDurationError as error:
-        raise cursor.failure(str(error), token.span) from error
+        return (numbers.read_number if token.kind == NUMBER else durations.seconds)(token.text), token
+    except numbers.ConversionError as error:
+        reason = f"error parsing number: {error}" if token.kind == NUMBER else str(error)
+        raise cursor.failure(reason, token.span) from error
 
 
 def settled(expr: DurationExpr) -> Duration:

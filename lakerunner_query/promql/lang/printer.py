@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from lakerunner_query.gotext import durations, strconv
-from lakerunner_query.gotext.strconv import quote_promql
+from lakerunner_query.gotext import durations, numbers
+from lakerunner_query.gotext.strconv import PROMQL
 from lakerunner_query.promql.lang.ast import (
     OPERATIONS,
     Aggregate,
@@ -75,7 +75,7 @@ def _leaf_text(expr: Number | Text | Selector | Matrix) -> str:
         case Number():
             return _number(expr)
         case Text():
-            return quote_promql(expr.value)
+            return PROMQL.quote(expr.value)
         case Selector():
             return selected(expr) + _at(expr.shift) + _reach(expr) + _offset(expr.shift)
         case Matrix():
@@ -89,7 +89,7 @@ def selected(expr: Selector) -> str:
 
 
 def matcher_text(matcher: Matcher) -> str:
-    return f"{_label(matcher.name)}{matcher.op}{quote_promql(matcher.value)}"
+    return f"{_label(matcher.name)}{matcher.op}{PROMQL.quote(matcher.value)}"
 
 
 def range_suffix(expr: Matrix) -> str:
@@ -125,9 +125,9 @@ def _matching(matching: Matching) -> str:
         shown += f" group_{side} ({_labels(matching.include)})"
     left, right = matching.fill_left, matching.fill_right
     if left is not None and left == right:
-        return f"{shown} fill ({strconv.general_text(left)})"
-    shown += "" if left is None else f" fill_left ({strconv.general_text(left)})"
-    return shown + ("" if right is None else f" fill_right ({strconv.general_text(right)})")
+        return f"{shown} fill ({numbers.format_float(left)})"
+    shown += "" if left is None else f" fill_left ({numbers.format_float(left)})"
+    return shown + ("" if right is None else f" fill_right ({numbers.format_float(right)})")
 
 
 def _is_name(matcher: Matcher, name: str) -> bool:
@@ -139,11 +139,11 @@ def _labels(names: tuple[str, ...]) -> str:
 
 
 def _label(name: str) -> str:
-    return name if _PLAIN_LABEL.fullmatch(name) else quote_promql(name)
+    return name if _PLAIN_LABEL.fullmatch(name) else PROMQL.quote(name)
 
 
 def _number(expr: Number) -> str:
-    return _seconds(expr.value) if expr.is_duration else strconv.text(expr.value)
+    return _seconds(expr.value) if expr.is_duration else numbers.format_float(expr.value, "f")
 
 
 def _seconds(value: float) -> str:
@@ -182,7 +182,7 @@ def _duration(duration: Duration) -> str:
 
 def _duration_text(expr: DurationExpr) -> Task[str]:
     if isinstance(expr, DurationNumber):
-        return _seconds(expr.seconds) if expr.is_duration else strconv.text(expr.seconds)
+        return _seconds(expr.seconds) if expr.is_duration else numbers.format_float(expr.seconds, "f")
     below: list[str] = yield gathered(map(_duration_text, expr.arguments))
     match expr.op:
         case DurationOp.STEP | DurationOp.RANGE:

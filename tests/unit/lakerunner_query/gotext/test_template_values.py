@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakerunner_query.gotext.conversions import to_float, to_int
-from lakerunner_query.gotext.durations import parsed_duration, spelled_duration
+from lakerunner_query.gotext.durations import GO, duration_text
 from lakerunner_query.gotext.fmt_print import sprintf
-from lakerunner_query.gotext.strconv import quote, spell, unquote
+from lakerunner_query.gotext.numbers import format_float
+from lakerunner_query.gotext.strconv import quote, unquote
 from lakerunner_query.gotext.time import SECOND, UTC_ZONE, Time, civil, days_of, formatted, spelled, zone
 from lakerunner_query.gotext.time_parse import TimeParseError, parsed
 from tests.support.query.logql.template_frames import text_of
@@ -25,13 +26,13 @@ ZONES = ["UTC", "America/New_York", "Asia/Kolkata", "Europe/Berlin", "Australia/
 
 @given(finite, st.sampled_from("gefx"))
 def test_shortest_floats_can_be_read_again(value: float, verb: str) -> None:
-    text = spell(value, verb, None)
+    text = format_float(value, verb, None)
     assert (float.fromhex(text) if verb == "x" else float(text)) == value
 
 
 @given(finite, st.integers(0, 20), st.sampled_from("efg"))
 def test_floats_of_given_precision_are_those_of_c(value: float, precision: int, verb: str) -> None:
-    assert spell(value, verb, precision) == f"%.{precision}{verb}" % value
+    assert format_float(value, verb, precision) == f"%.{precision}{verb}" % value
 
 
 @given(int64s, st.integers(0, 30), st.sampled_from(["", "-", "0", "+", " "]))
@@ -78,7 +79,7 @@ def test_times_can_be_read_again(ns: int, name: str) -> None:
 
 @given(int64s)
 def test_durations_can_be_read_again(ns: int) -> None:
-    assert parsed_duration(spelled_duration(ns)) == ns
+    assert GO.parse(duration_text(ns)) == ns
 
 
 @given(int64s, int64s)

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.errors import EvaluationError, LimitExceededError
-from lakerunner_query.gotext.strconv import general, label_set, plain, quoted
+from lakerunner_query.gotext.numbers import format_float
+from lakerunner_query.gotext.strconv import label_set, quote
 from lakerunner_query.promql.context import Annotation, Annotations, Forced, Options
 from lakerunner_query.promql.evaluate import evaluate
 from lakerunner_query.promql.lang.ast import Span
@@ -138,9 +139,14 @@ def test_facts_of_forced_buckets_are_joined() -> None:
 def test_go_spelling() -> None:
     numbers = [1.0, 1e5, 123456.0, 1e6, 1234567.0, 1e-4, 1e-5, -2.5, 0.0, np.inf, -np.inf, np.nan]
     expected = "1 100000 123456 1e+06 1.234567e+06 0.0001 1e-05 -2.5 0 +Inf -Inf NaN"
-    assert " ".join(general(number) for number in numbers) == expected
-    assert [plain(number) for number in (1e21, 1e-7, -0.0, 0.1)] == ["1" + "0" * 21, "0.0000001", "-0", "0.1"]
-    assert quoted('é"\n\x01\udcc5') == '"é\\"\\n\\x01\\xc5"'
+    assert " ".join(format_float(number) for number in numbers) == expected
+    assert [format_float(number, "f") for number in (1e21, 1e-7, -0.0, 0.1)] == [
+        "1" + "0" * 21,
+        "0.0000001",
+        "-0",
+        "0.1",
+    ]
+    assert quote('é"\n\x01\udcc5') == '"é\\"\\n\\x01\\xc5"'
     assert label_set((("__name__", "up"), ("a.b", "c"))) == '{__name__="up", "a.b"="c"}'
 
 

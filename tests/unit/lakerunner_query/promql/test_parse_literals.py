@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakerunner_query.errors import PromParseError
-from lakerunner_query.gotext import durations, strconv
+from lakerunner_query.gotext import durations, numbers
 from lakerunner_query.gotext.durations import UNITS
-from lakerunner_query.gotext.strconv import quote_char, quote_promql, unquote_promql
+from lakerunner_query.gotext.strconv import PROMQL, quote_char
 from lakerunner_query.promql.lang.lexer import END, Lexer, Token
 
 
@@ -29,15 +29,15 @@ def tokens(text: str) -> list[Token]:
 def test_decimal_numbers(value: float) -> None:
     for written in (repr(value), f"{value:e}", f"{value:.25f}"):
         (token,) = tokens(written)
-        assert strconv.number(token.text) == float(written)
+        assert numbers.read_number(token.text) == float(written)
 
 
 @given(st.integers(0, 2**63 - 1))
 def test_whole_numbers(value: int) -> None:
     assert (
-        strconv.number(hex(value))
-        == strconv.number(f"0{value:o}")
-        == strconv.number(f"{value:_}")
+        numbers.read_number(hex(value))
+        == numbers.read_number(f"0{value:o}")
+        == numbers.read_number(f"{value:_}")
         == float(value)
     )
 
@@ -58,23 +58,23 @@ def test_whole_numbers(value: int) -> None:
     ],
 )
 def test_numbers_gos_way(text: str, value: float) -> None:
-    assert strconv.number(text) == value
+    assert numbers.read_number(text) == value
 
 
 @pytest.mark.parametrize(
     "text", ["1_", "_1", "1__0", "0x", "0x1.8", "1e400", "0x" + "f" * 17, "9" * 5_000, "1_.5"]
 )
 def test_what_is_no_number(text: str) -> None:
-    with pytest.raises(strconv.InvalidNumberError, match=r"strconv\.ParseFloat"):
-        strconv.number(text)
+    with pytest.raises(numbers.ConversionError, match=r"strconv\.ParseFloat"):
+        numbers.read_number(text)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_are_printed_exactly_and_without_exponent(value: float) -> None:
-    printed = strconv.text(value)
+    printed = numbers.format_float(value, "f")
     assert float(printed) == value
     assert "e" not in printed
-    assert float(strconv.general_text(value)) == value
+    assert float(numbers.format_float(value)) == value
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_numbers_are_printed_exactly_and_without_exponent(value: float) -> None:
     ],
 )
 def test_number_texts(value: float, plain: str, general: str) -> None:
-    assert (strconv.text(value), strconv.general_text(value)) == (plain, general)
+    assert (numbers.format_float(value, "f"), numbers.format_float(value)) == (plain, general)
 
 
 @given(st.lists(st.integers(0, 30), min_size=len(UNITS), max_size=len(UNITS)))
@@ -121,7 +121,7 @@ def test_duration_texts(value_ms: int, printed: str) -> None:
 
 @pytest.mark.parametrize("text", ["1m1h", "1h1h", "1x", "5", "", "292y278d", f"{2**64}ms", ".5m", "1.5h"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(durations.InvalidDurationError):
+    with pytest.raises(numbers.ConversionError):
         durations.milliseconds(text)
 
 
@@ -134,18 +134,18 @@ def test_seconds_are_cut_to_milliseconds_after_rounding_to_nanoseconds() -> None
 @given(st.text().filter(lambda s: "\ufffd" not in s))
 def test_quoting_comes_back(value: str) -> None:
     for literal in (
-        quote_promql(value),
-        "'" + quote_promql(value)[1:-1].replace('\\"', '"').replace("'", "\\'") + "'",
+        PROMQL.quote(value),
+        "'" + PROMQL.quote(value)[1:-1].replace('\\"', '"').replace("'", "\\'") + "'",
     ):
         (token,) = tokens(literal)
-        assert unquote_promql(token.text) == value
+        assert PROMQL.unquote(token.text) == value
 
 
 @given(st.binary())
 def test_bytes_that_are_not_utf8_come_back(raw: bytes) -> None:
     literal = '"' + "".join(f"\\x{byte:02x}" for byte in raw) + '"'
-    assert unquote_promql(literal).encode(errors="surrogateescape") == raw
-    assert unquote_promql(quote_promql(unquote_promql(literal))) == unquote_promql(literal)
+    assert PROMQL.unquote(literal).encode(errors="surrogateescape") == raw
+    assert PROMQL.unquote(PROMQL.quote(PROMQL.unquote(literal))) == PROMQL.unquote(literal)
 
 
 @given(st.text("abnrtv\\x0417'fué", max_size=8))
@@ -157,12 +157,12 @@ def test_escapes_mean_what_python_says(body: str) -> None:
     except (PromParseError, ValueError, SyntaxError):
         return
     if all(ord(char) < 128 for char in expected):
-        assert unquote_promql(token.text) == expected
+        assert PROMQL.unquote(token.text) == expected
 
 
 def test_a_raw_string_takes_everything_but_its_quote() -> None:
     (token,) = tokens("`a\\n\"'\n\\`")
-    assert unquote_promql(token.text) == "a\\n\"'\n\\"
+    assert PROMQL.unquote(token.text) == "a\\n\"'\n\\"
 
 
 def test_characters_in_messages() -> None:
