@@ -31,7 +31,7 @@ from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.logql_lines import read_rows
 from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.protocol.units import LogUnit, Unit, encode_answer
-from lakerunner_query.worker.logs.lines import LogScanner
+from lakerunner_query.worker.logs.lines import LineScanner
 from lakerunner_query.worker.logs.segment_opener import SegmentOpener
 from lakerunner_query.worker.shared.segment_cache import SegmentCache
 from resources.duckdb import Cancellation, DuckLimits, DuckSession
@@ -192,7 +192,7 @@ def _stored(database: Database, folder: Path, scale: int, hours: int) -> Stored:
 class _InProcess(Dispatcher):
     """A worker without a network in between."""
 
-    def __init__(self, scanner: LogScanner) -> None:
+    def __init__(self, scanner: LineScanner) -> None:
         super().__init__((), "")
         self._scanner = scanner
 
@@ -209,7 +209,7 @@ def _engine(index: PostgresIndex, home: Path) -> Engine:
     store = open_store(f"file://{home}/lake", Settings(data_dir=home))
     cache = SegmentCache(home / "cache", 1 << 30, store)
     session = DuckSession(DuckLimits(512, 2, home / "spill", (home / "cache",)))
-    scanner = LogScanner(SegmentOpener(cache, store), session)
+    scanner = LineScanner(SegmentOpener(cache, store), session)
     return Engine(Locator(index), _InProcess(scanner), Admission(8), Limits(60.0, 50_000))
 
 

@@ -19,7 +19,7 @@ from lakerunner_assets.rollup.build import RollupRequest, roll_up
 from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_query.histogram.model import CUSTOM, Buckets, Histogram
-from lakerunner_query.promql.context import Answered
+from lakerunner_query.promql.context import SourceAnswer
 from lakerunner_query.protocol.units import RollupRef, SegmentRef
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels, Series
@@ -60,7 +60,7 @@ class LakeFiles(MemorySource):
         with self.source() as source:
             return source.select(matchers, from_ms, to_ms)
 
-    def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> Answered | None:
+    def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> SourceAnswer | None:
         if not self.with_rollups:
             return None
         with self.source() as source:
@@ -76,8 +76,8 @@ class LakeFiles(MemorySource):
             self._segments, self._written = self._write(), state
             self._rollups = self._roll_up() if self.with_rollups else ()
         opener = self._opened()
-        with opener.reading(Cancellation()) as reading:
-            numbering = opener.interner.numbering()
+        with opener.open_unit(Cancellation()) as reading:
+            numbering = opener.interner.numbers()
             yield LakeSource(reading, self._segments, numbering, self._rollups, starts=True, shard=shard)
             assert not reading.missing, reading.missing
 

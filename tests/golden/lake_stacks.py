@@ -13,13 +13,13 @@ from lakerunner_query.errors import QueryError
 from lakerunner_query.plan.promql import per_series
 from lakerunner_query.plan.slices import steady_parts
 from lakerunner_query.promql.context import Options
-from lakerunner_query.promql.evaluate import evaluate, evaluate_parts, settle
+from lakerunner_query.promql.evaluate import evaluate, evaluate_parts, combine_results
 from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.protocol.answers import ShardAnswer, agree, decode_shard_answer, encode_shard_answer
 from lakerunner_query.vectors.vector import Steps
-from lakerunner_query.worker.metrics.shards import NothingToRead, Shard, given, shard_parts
+from lakerunner_query.worker.metrics.shards import NoSource, Shard, encode_parts, merge_parts
 from resources.lake.timecut import HOUR_NS
 from tests.golden.lake_source import LakeFiles
 from tests.golden.promqltest_compare import Outcome
@@ -44,7 +44,7 @@ class SplitStack(SourceStack):
         try:
             expr = bind(parse(text), times.start_ms, times.end_ms, times.step_ms)
             parts = [part.steps for part in steady_parts(steps, SLICES)]
-            answer = settle([evaluate(expr, part, self._source, self.options) for part in parts])
+            answer = combine_results([evaluate(expr, part, self._source, self.options) for part in parts])
         except QueryError as error:
             return Outcome(failure=str(error))
         return outcome_of(answer, text, steps, is_range)
@@ -56,8 +56,8 @@ class SplitStack(SourceStack):
             shards = self._shards(expr, steps)
             if shards is None:
                 return super().ask(text, times, is_range=False)
-            parts = given(expr, steps, shards)
-            answer = settle([evaluate(expr, steps, NothingToRead(), self.options, parts)])
+            parts = merge_parts(expr, steps, shards)
+            answer = combine_results([evaluate(expr, steps, NoSource(), self.options, parts)])
         except QueryError as error:
             return Outcome(failure=str(error))
         return outcome_of(answer, text, steps, is_range=False)
@@ -79,7 +79,7 @@ class SplitStack(SourceStack):
         assert isinstance(self._source, LakeFiles)
         with self._source.source(shard) as source:
             found = evaluate_parts(expr, parts, steps, source, self.options)
-            answer = ShardAnswer(shard_parts(found), int(source.traits))
+            answer = ShardAnswer(encode_parts(found), int(source.traits))
         return decode_shard_answer(encode_shard_answer(answer))
 
 

@@ -31,7 +31,7 @@ from lakerunner_query.coordinator.merge import Joined
 from lakerunner_query.plan.slices import LogSliceSizes
 from lakerunner_query.protocol.answers import encode_metric_answer
 from lakerunner_query.protocol.units import LogMetricUnit, Unit
-from lakerunner_query.worker.logs.samples import LogMetricScanner
+from lakerunner_query.worker.logs.samples import LogSampleScanner
 from lakerunner_query.worker.logs.segment_opener import SegmentOpener
 from lakerunner_query.worker.shared.segment_cache import SegmentCache
 from resources.duckdb import Cancellation, DuckLimits, DuckSession
@@ -50,7 +50,7 @@ Answer = TypeVar("Answer")
 class Workers:
     """The contract of `Dispatcher`, without sockets: parts of one query go to different workers."""
 
-    def __init__(self, scanners: Sequence[LogMetricScanner]) -> None:
+    def __init__(self, scanners: Sequence[LogSampleScanner]) -> None:
         self.count = len(scanners)
         self.units = 0
         self._scanners = scanners
@@ -103,12 +103,12 @@ class LogLake:
 
         return asyncio.run(asked())
 
-    def _scanner(self, number: int) -> LogMetricScanner:
+    def _scanner(self, number: int) -> LogSampleScanner:
         lake, cache = self._folder / "lake", self._folder / f"cache{number}"
         lake.mkdir(exist_ok=True)
         store = open_store(f"file://{lake}", Settings.load({}))
         session = DuckSession(DuckLimits(512, 1, self._folder / f"spill{number}", (cache,)))
-        return LogMetricScanner(SegmentOpener(SegmentCache(cache, 1 << 30, store), store), session)
+        return LogSampleScanner(SegmentOpener(SegmentCache(cache, 1 << 30, store), store), session)
 
     def _write(self, hour_ns: int, lines: Sequence[LogLine]) -> None:
         number = next(self._serial)

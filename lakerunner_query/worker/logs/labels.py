@@ -1,4 +1,4 @@
-"""Labels of scanned rows as dictionary-coded columns: those of their streams, then structured metadata.
+"""Labels of scanned rows become dictionary-coded columns: stream labels, then structured metadata.
 
 A resource attribute that became a stream label is not repeated; any other clash with a stream label gets the
 suffix `_extracted`. Work happens per distinct value and per stream; rows are touched through codes.
@@ -19,20 +19,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_query.logql.frame import ABSENT, Category, Column, coded
-from lakerunner_query.worker.shared.lru import Footer
+from lakerunner_query.worker.logs.footers import Footer
 from resources.arrays import Flags, Int32s
 from resources.lake.columns import CHQ_DROPPED_ATTRIBUTES, CHQ_OBSERVED_TSNS
 from resources.lake.segment_file import OVERFLOW_COLUMNS
 
-# << Attribute values in OpenTelemetry's string form, which is what LogQL compares and shows.
-# <<
-# << Doubles follow Go's JSON encoding (`1`, `0.5`, `1e+21`), bytes are base64, structures are JSON.
-# <<
-# << >>> text(True), text(2.0), text(1e-7), text(b"hi"), text(1e16)
-# << ('true', '2', '1e-7', 'aGk=', '10000000000000000')
+Render = Callable[[pa.Array], pa.StringArray]
+"""Function from distinct values to texts, null where the row counts as having none."""
+SYSTEM, LOG, SCOPE, RESOURCE = range(4)
+PRECEDENCE = {"record": LOG, "scope": SCOPE, "resource": RESOURCE}
+EXTRACTED = "_extracted"
+UNKNOWN = "unknown"
+NONE = pa.scalar(None, pa.string())
+_NOT_A_NAME = re.compile(r"[^a-zA-Z0-9_:]")
 
 
-def text(value: object) -> str:
+def attribute_text(value: object) -> str:
+    """Render an attribute value in OpenTelemetry's string form, which LogQL compares and shows.
+
+    Doubles follow Go's JSON encoding, bytes are base64, structures are JSON.
+
+    >>> [attribute_text(value) for value in (True, 2.0, 1e-7, b"hi", 1e16)]
+    ['true', '2', '1e-7', 'aGk=', '10000000000000000']
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -57,99 +66,85 @@ def _double(value: float) -> str:
     return plain.rstrip("0").rstrip(".") if "." in plain else plain
 
 
-# << Which physical columns of a segment hold which label, and how their values are spelled.
-# <<
-# << Names and precedence follow Loki's OTLP mapping: fields of the record itself, then log, scope and
-# << resource
-# << attributes. A physical name is only good within its own segment; where one label has several columns, the
-# << first that has a value is meant.
-
-Show = Callable[[pa.Array], pa.StringArray]
-"""Distinct values as texts, null where the row counts as having none."""
-
-SYSTEM, LOG, SCOPE, RESOURCE = range(4)
-PRECEDENCE = {"record": LOG, "scope": SCOPE, "resource": RESOURCE}
-EXTRACTED = "_extracted"
-UNKNOWN = "unknown"
-_NOT_A_NAME = re.compile(r"[^a-zA-Z0-9_:]")
-_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
-
-
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A column that may hold the label."""
+    """A column that may hold the label.
+
+    Names and precedence follow Loki's OTLP mapping: fields of the record itself, then log, scope and resource
+    attributes. A column name is only good within its own segment; where one label has several columns, the
+    first that has a value counts.
+    """
 
     name: str
     column: str
     precedence: int
-    show: Show
+    render: Render
 
 
-def as_hex(values: pa.Array) -> pa.StringArray:
-    """Ids as people write them; one of zeros only is none."""
+def hex_texts(values: pa.Array) -> pa.StringArray:
+    """Render ids in hexadecimal; an id of zeros only is null."""
     width = values.type.byte_width if pa.types.is_fixed_size_binary(values.type) else 0
     if not width:
-        return as_text(values)
+        return texts_of(values)
     filled = values.fill_null(b"\0" * width)
     start = filled.offset * width
     raw = np.frombuffer(filled.buffers()[1], np.uint8)[start : start + len(filled) * width]
     raw = raw.reshape(len(filled), width)
-    letters = _HEX[np.stack((raw >> 4, raw & 15), 2)].tobytes()
+    letters = raw.tobytes().hex().encode()
     offsets = pa.py_buffer(np.arange(len(filled) + 1, dtype=np.int32) * (2 * width))
     found = pa.StringArray.from_buffers(len(filled), offsets, pa.py_buffer(letters))
     return pc.if_else(pa.array(raw.any(axis=1)), found, NONE)
 
 
-def if_any(values: pa.Array) -> pa.StringArray:
-    """Zero, or the empty text, means that nothing was sent."""
+def nonempty_texts(values: pa.Array) -> pa.StringArray:
+    """Render values; zero or the empty text means that nothing was sent."""
     nothing = "" if pa.types.is_string(values.type) else "0"
-    texts = as_text(values)
+    texts = texts_of(values)
     return pc.if_else(pc.equal(texts, nothing), NONE, texts)
 
 
-def as_level(values: pa.Array) -> pa.StringArray:
-    texts = as_text(values).fill_null(UNKNOWN)
+def level_texts(values: pa.Array) -> pa.StringArray:
+    texts = texts_of(values).fill_null(UNKNOWN)
     return pc.if_else(pc.equal(texts, ""), UNKNOWN, texts)
 
 
-def as_text(values: pa.Array) -> pa.StringArray:
-    """OpenTelemetry's string form."""
+def texts_of(values: pa.Array) -> pa.StringArray:
+    """Render values in OpenTelemetry's string form."""
     if pa.types.is_string(values.type):
         return values
     if pa.types.is_integer(values.type) or pa.types.is_boolean(values.type):
         return values.cast(pa.string())
-    return pa.array([None if one is None else text(one) for one in values.to_pylist()], pa.string())
+    return pa.array([None if one is None else attribute_text(one) for one in values.to_pylist()], pa.string())
 
 
-NONE = pa.scalar(None, pa.string())
-RECORD_FIELDS: dict[str, tuple[str, Show]] = {
-    "trace_id": ("trace_id", as_hex),
-    "span_id": ("span_id", as_hex),
-    "log_severity_number": ("severity_number", if_any),
-    "log_severity_text": ("severity_text", if_any),
-    CHQ_OBSERVED_TSNS: ("observed_timestamp", if_any),
-    "log_flags": ("flags", if_any),
-    "event_name": ("event_name", if_any),
-    CHQ_DROPPED_ATTRIBUTES: ("dropped_attributes_count", if_any),
-    "scope_name": ("scope_name", if_any),
-    "scope_version": ("scope_version", if_any),
-    "detected_level": ("detected_level", as_level),
+RECORD_FIELDS: dict[str, tuple[str, Render]] = {
+    "trace_id": ("trace_id", hex_texts),
+    "span_id": ("span_id", hex_texts),
+    "log_severity_number": ("severity_number", nonempty_texts),
+    "log_severity_text": ("severity_text", nonempty_texts),
+    CHQ_OBSERVED_TSNS: ("observed_timestamp", nonempty_texts),
+    "log_flags": ("flags", nonempty_texts),
+    "event_name": ("event_name", nonempty_texts),
+    CHQ_DROPPED_ATTRIBUTES: ("dropped_attributes_count", nonempty_texts),
+    "scope_name": ("scope_name", nonempty_texts),
+    "scope_version": ("scope_version", nonempty_texts),
+    "detected_level": ("detected_level", level_texts),
 }
 OVERFLOWS = frozenset(OVERFLOW_COLUMNS.values())
 
 
 def sources_of(footer: Footer, names: Collection[str] | None = None) -> list[Source]:
-    """Of one segment, best first; `names` None: of all labels."""
+    """Return the sources of these labels, or of all, best first."""
     found = [one for one in _all_sources(footer) if names is None or one.name in names]
     return sorted(found, key=lambda source: (source.name, source.precedence))
 
 
 def columns_for(footers: Sequence[Footer], names: Collection[str] | None = None) -> list[str]:
-    """Every physical column that can hold one of these labels in any of the files."""
-    asked = None if names is None else {*names, *(name.removesuffix(EXTRACTED) for name in names)}
-    if asked is not None and not asked:
+    """Return every column that may hold one of these labels in any of the files."""
+    stored = None if names is None else {*names, *(name.removesuffix(EXTRACTED) for name in names)}
+    if stored is not None and not stored:
         return []
-    known = {one.column for footer in footers for one in sources_of(footer, asked)}
+    known = {one.column for footer in footers for one in sources_of(footer, stored)}
     spilled = {name for footer in footers for name in footer.columns if name in OVERFLOWS}
     return sorted(known | spilled)
 
@@ -165,23 +160,23 @@ def loki_name(key: str) -> str:
 
 def _all_sources(footer: Footer) -> Iterator[Source]:
     owned = {one.column for one in footer.mapped}
-    for column, (name, show) in RECORD_FIELDS.items():
+    for column, (name, render) in RECORD_FIELDS.items():
         if column in footer.columns and column not in owned:
-            yield Source(name, column, SYSTEM, show)
+            yield Source(name, column, SYSTEM, render)
     for one in sorted(footer.mapped, key=lambda mapped: mapped.column):
-        yield Source(loki_name(one.key), one.column, PRECEDENCE[one.scope], as_text)
+        yield Source(loki_name(one.key), one.column, PRECEDENCE[one.scope], texts_of)
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
-    """Rows of a scan with what is needed to name their values."""
+class ScannedRows:
+    """Rows of a scan with the footers and label sets that name their values."""
 
     rows: pa.Table
-    """Physical columns by name; what is not there was not asked for."""
+    """Columns by name, those that were read."""
     files: Int32s
-    """Index into `footers`, per row."""
+    """Index into `footers`, by row."""
     ranks: Int32s
-    """Index into `labels`, per row."""
+    """Index into `labels`, by row."""
     footers: Sequence[Footer]
     labels: Sequence[Mapping[str, str]]
     """Label sets of streams."""
@@ -190,18 +185,18 @@ class Scanned:
 Columns = dict[str, Column]
 
 
-def label_columns(scanned: Scanned, names: Collection[str] | None = None) -> Columns:
-    """All labels of the rows, or those that are asked for."""
+def label_columns(scanned: ScannedRows, names: Collection[str] | None = None) -> Columns:
+    """Return all labels of the rows, or those of these names."""
     found = stream_columns(scanned, names)
-    asked = None if names is None else {*names, *(name.removesuffix(EXTRACTED) for name in names)}
-    for name, sources in _by_name(scanned, asked).items():
+    stored = None if names is None else {*names, *(name.removesuffix(EXTRACTED) for name in names)}
+    for name, sources in _by_name(scanned, stored).items():
         for label, column in _metadata(name, sources, scanned):
             found[label] = beneath(found[label], column) if label in found else column
-    _spill(scanned, asked, found)
+    _spill(scanned, stored, found)
     return found
 
 
-def stream_columns(scanned: Scanned, names: Collection[str] | None = None) -> Columns:
+def stream_columns(scanned: ScannedRows, names: Collection[str] | None = None) -> Columns:
     known = {name for labels in scanned.labels for name in labels}
     found: Columns = {}
     for name in sorted(known if names is None else known.intersection(names)):
@@ -212,8 +207,8 @@ def stream_columns(scanned: Scanned, names: Collection[str] | None = None) -> Co
     return found
 
 
-def _by_name(scanned: Scanned, names: Collection[str] | None) -> dict[str, dict[Source, set[int]]]:
-    """Sources of each label, best first, with the files in which the column means that."""
+def _by_name(scanned: ScannedRows, names: Collection[str] | None) -> dict[str, dict[Source, set[int]]]:
+    """Return the sources of each label, best first, with the files in which the column holds it."""
     there = set(scanned.rows.column_names)
     found: dict[str, dict[Source, set[int]]] = {}
     for number, footer in enumerate(scanned.footers):
@@ -227,9 +222,9 @@ def _by_name(scanned: Scanned, names: Collection[str] | None) -> dict[str, dict[
 
 
 def _metadata(
-    name: str, sources: Mapping[Source, set[int]], scanned: Scanned
+    name: str, sources: Mapping[Source, set[int]], scanned: ScannedRows
 ) -> Iterator[tuple[str, Column]]:
-    """Usually one column; two when some streams already have a label of this name."""
+    """Yield one column; two where some streams already have a label of this name."""
     by_rank = np.array([name in labels for labels in scanned.labels], np.bool_)
     clashing: Flags = by_rank[scanned.ranks] if by_rank.any() else np.zeros(len(scanned.ranks), np.bool_)
     if not clashing.all():
@@ -237,19 +232,19 @@ def _metadata(
         if plain is not None:
             yield name, plain
     if clashing.any():
-        kept = {source: files for source, files in sources.items() if source.precedence != RESOURCE}
-        renamed = _first_of(kept, scanned, clashing)
+        renamable = {source: files for source, files in sources.items() if source.precedence != RESOURCE}
+        renamed = _first_of(renamable, scanned, clashing)
         if renamed is not None:
             yield f"{name}{EXTRACTED}", renamed
 
 
-def _first_of(sources: Mapping[Source, set[int]], scanned: Scanned, asked: Flags) -> Column | None:
-    """The first source that has a value; None where no row has any."""
-    codes = np.full(len(asked), ABSENT, np.int32)
+def _first_of(sources: Mapping[Source, set[int]], scanned: ScannedRows, rows: Flags) -> Column | None:
+    """Take each row's value from its first source that has one; None where no row has any."""
+    codes = np.full(len(rows), ABSENT, np.int32)
     values: list[pa.Array] = []
     before = 0
     for source, files in sources.items():
-        open_rows = asked & (codes < 0)
+        open_rows = rows & (codes < 0)
         if len(files) < len(scanned.footers):
             open_rows &= np.isin(scanned.files, sorted(files))
         own, texts = _coded_texts(scanned.rows.column(source.column), source)
@@ -264,14 +259,14 @@ def _first_of(sources: Mapping[Source, set[int]], scanned: Scanned, asked: Flags
 
 
 def _coded_texts(column: pa.ChunkedArray, source: Source) -> tuple[Int32s, pa.StringArray]:
-    """Each distinct value is spelled once; rows without a value are absent."""
+    """Render each distinct value once; rows without a value are absent."""
     whole = column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = whole.chunk(0) if whole.num_chunks else pa.array([], column.type)
     if not pa.types.is_dictionary(whole.type):
         whole = whole.dictionary_encode(null_encoding="encode")
     codes = whole.indices.fill_null(ABSENT).to_numpy(zero_copy_only=False).astype(np.int32)
-    texts = source.show(whole.dictionary)
+    texts = source.render(whole.dictionary)
     if texts.null_count:
         gone = texts.is_null().to_numpy(zero_copy_only=False)
         codes = np.where((codes >= 0) & ~gone[codes], codes, ABSENT).astype(np.int32)
@@ -279,8 +274,8 @@ def _coded_texts(column: pa.ChunkedArray, source: Source) -> tuple[Int32s, pa.St
     return codes, texts
 
 
-def _spill(scanned: Scanned, names: Collection[str] | None, found: Columns) -> None:
-    """Attributes that found no column of their own: rare, so row by row."""
+def _spill(scanned: ScannedRows, names: Collection[str] | None, found: Columns) -> None:
+    """Add attributes that have no column of their own: rare, so row by row."""
     spilled: dict[str, dict[int, str]] = {}
     for scope, column in OVERFLOW_COLUMNS.items():
         if column in scanned.rows.column_names:
@@ -293,7 +288,7 @@ def _spill(scanned: Scanned, names: Collection[str] | None, found: Columns) -> N
         found[name] = _filled(found.get(name), by_row, len(scanned.ranks))
 
 
-def _spilled_name(name: str, scope: str, scanned: Scanned, row: int) -> str | None:
+def _spilled_name(name: str, scope: str, scanned: ScannedRows, row: int) -> str | None:
     if name not in scanned.labels[int(scanned.ranks[row])]:
         return name
     return None if scope == "resource" else f"{name}{EXTRACTED}"
@@ -308,7 +303,7 @@ def _filled(column: Column | None, by_row: Mapping[int, str], rows: int) -> Colu
 
 
 def beneath(first: Column, second: Column) -> Column:
-    """Rows without a value in the first have that of the second."""
+    """Fill rows without a value in the first column from the second."""
     taken = (first.codes < 0) & (second.codes >= 0)
     if not taken.any():
         return first

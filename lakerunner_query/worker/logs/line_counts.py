@@ -1,14 +1,13 @@
-"""Lines counted by DuckDB: where every stage is a condition and every label a column, no row is handed out.
+"""DuckDB counts lines where every stage is a condition and every label a column: no row leaves it.
 
-sum by (service_name, detected_level) (count_over_time({…} |= "took" [1m]))
+    sum by (service_name, detected_level) (count_over_time({…} |= "took" [1m]))
 
-reads times, streams, levels and lines; without the filter, no line either.
+reads times, streams, levels and lines. Files of an unfiltered count are tried by `page_counts.py` first.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,188 +20,48 @@ from lakerunner_query.logql.pipeline import Buckets
 from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.worker.logs.labels import EXTRACTED, OVERFLOWS, sources_of
 from lakerunner_query.worker.logs.page_counts import (
-    TIMES,
-    Codes,
-    Constant,
-    Place,
-    Streams,
-    Texts,
+    BucketGrid,
+    Cells,
+    PageCounter,
+    StreamVocabulary,
+    TextVocabulary,
     Vocabulary,
-    places,
-    times_of,
+    merge_cells,
 )
 from lakerunner_query.worker.logs.row_fetch import integers, one_chunk
-from lakerunner_query.worker.logs.scan_intervals import wanted_groups
 from lakerunner_query.worker.logs.segment_opener import Opened
 from lakerunner_query.worker.logs.sql import (
     Key,
-    Question,
-    are_all_wanted,
-    counts,
+    RowQuery,
+    count_statement,
     key_of,
     label_conditions,
-    split,
+    selects_all_streams,
+    split_line_filters,
     streams_table,
 )
-from lakerunner_query.worker.parquet.column_chunks import Chunk
-from lakerunner_query.worker.parquet.dictionary_kernels import count_keys, count_rows
-from lakerunner_query.worker.parquet.page_kernels import UNKNOWN
+from lakerunner_query.worker.parquet.run_kernels import add_up
 from resources.arrays import Int32s, Int64s
 from resources.duckdb import Cancellation, DuckSession
-from resources.kernel import kernel
 from resources.lake.columns import CHQ_STREAM_ID
 from resources.lake.streams import Labels as StreamLabels
 
-# << Lines counted without DuckDB: times and dictionary codes, decoded and counted at once.
-# <<
-# <<     row group     streams  a b      levels  info warn      minutes 12:05 … 12:09
-# <<     counts        (a, info) (a, warn) (b, info) (b, warn)  by minute
-# <<
-# << Only for lines that nothing is asked of, by labels that are kept as dictionaries. That a row group
-# << has one
-# << stream, or one minute, is said by its footer, and the column is not read. Files of another kind are left
-# << to DuckDB, and so are those that contradict their footers: it says what is wrong with them.
-
-CELLS, CELLS_PER_ROW = 1 << 16, 4
-"""So many counts are worth having for a row group; more are for a hash table."""
-UNREADABLE = (ValueError, IndexError, OSError, pa.ArrowException)
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Bucket b covers `(start + b * width, start + (b + 1) * width]`."""
-
-    start_ns: int
-    width_ns: int
-    count: int
-
-    @property
-    def first_ns(self) -> int:
-        return self.start_ns + 1
-
-    @property
-    def end_ns(self) -> int:
-        """Behind the last bucket."""
-        return self.first_ns + self.width_ns * self.count
-
-
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """Lines by the numbers of their values and by bucket; some may be equal."""
-
-    numbers: tuple[Int32s, ...]
-    """By column of the question."""
-    bucket: Int64s
-    lines: Int64s
-
-
-class PlainCounter:
-    """Counts by columns, whose values vocabularies number."""
-
-    def __init__(self, grid: Grid, columns: Sequence[tuple[str, Vocabulary]]) -> None:
-        self._grid = grid
-        self._columns = columns
-        self._names = [TIMES, *(name for name, _ in columns)]
-
-    def count(self, one: Opened) -> list[Cells] | None:
-        """By row group; None where DuckDB has to look."""
-        try:
-            return list(self._counted(one))
-        except UNREADABLE:
-            return None
-
-    def _counted(self, one: Opened) -> Iterator[Cells]:
-        by_group = list(zip(*places(one, self._names), strict=True))
-        wanted = wanted_groups(one, self._grid.first_ns, self._grid.end_ns)
-        for number in np.flatnonzero(wanted).tolist():
-            times, *keys = by_group[number]
-            yield self._group(one, number, times, keys)
-
-    def _group(self, one: Opened, number: int, times: Place, places: Sequence[Place]) -> Cells:
-        groups = one.footer.groups
-        low, high = int(groups.min_ns[number]), int(groups.max_ns[number])
-        rows = int(groups.first[number + 1] - groups.first[number])
-        first, behind = self._buckets(low, high)
-        values, keys = self._keys(one, places, rows)
-        size = math.prod(map(len, values))
-        if size * (behind - first) > max(CELLS, CELLS_PER_ROW * rows):
-            raise ValueError(f"{size} groups in {behind - first} buckets of {rows} rows")
-        counts = np.zeros((size, behind - first), np.int64)
-        if behind - first == 1 and low >= self._grid.first_ns and high < self._grid.end_ns:
-            count_keys(keys, counts)
-        else:
-            self._count_rows(one, times, keys, first, counts)
-        return _cells(counts, values, first)
-
-    def _buckets(self, low: int, high: int) -> tuple[int, int]:
-        grid = self._grid
-        first = max(low, grid.first_ns) - grid.first_ns
-        last = min(high, grid.end_ns - 1) - grid.first_ns
-        return first // grid.width_ns, last // grid.width_ns + 1
-
-    def _keys(self, one: Opened, places: Sequence[Place], rows: int) -> tuple[list[Int32s], Int32s]:
-        """What codes mean, by column, and the codes of all columns as one number per row."""
-        keys = np.zeros(rows, np.int32)
-        values: list[Int32s] = []
-        for place, (_, vocabulary) in zip(places, self._columns, strict=True):
-            if isinstance(place, Constant):
-                values.append(vocabulary.of_value(place.value))
-                continue
-            if place is None:
-                raise ValueError("a column that is not kept as a dictionary")
-            codes = Codes.read(one, place)
-            values.append(vocabulary.of_page(codes.dictionary))
-            codes.add_to(keys, len(values[-1]))
-        return values, keys
-
-    def _count_rows(self, one: Opened, times: Place, keys: Int32s, first: int, counts: Int64s) -> None:
-        if not isinstance(times, Chunk):
-            raise ValueError("times that are not kept as differences")  # noqa: TRY004 - it is the file
-        width = self._grid.width_ns
-        begin = self._grid.first_ns + first * width
-        for row, page in times_of(one, times, len(keys)):
-            part = keys[row : row + len(page)]
-            if count_rows(page, part, begin, self._grid.end_ns, width, counts) == UNKNOWN:
-                raise ValueError("a time that is later than the footer says")
-
-
-def _cells(counts: Int64s, values: Sequence[Int32s], first: int) -> Cells:
-    key, bucket = np.nonzero(counts)
-    numbers: list[Int32s] = []
-    lines, rest = counts[key, bucket], key
-    for each in reversed(values):
-        rest, code = np.divmod(rest, len(each))
-        numbers.append(each[code])
-    return Cells(tuple(reversed(numbers)), bucket + first, lines)
-
-
-def cells_together(found: Sequence[Cells], with_streams: bool) -> Cells:
-    """In one; without those of streams that are not wanted, which are the first column where there is one."""
-    columns = [np.concatenate(each) for each in zip(*(one.numbers for one in found), strict=True)]
-    bucket, lines = (np.concatenate([getattr(one, name) for one in found]) for name in ("bucket", "lines"))
-    if with_streams and (columns[0] == ABSENT).any():
-        wanted = columns[0] != ABSENT
-        columns, bucket, lines = [one[wanted] for one in columns], bucket[wanted], lines[wanted]
-    return Cells(tuple(columns), bucket, lines)
-
-
-STREAM_ID = CHQ_STREAM_ID
-AT_ONCE, MOST_PARTS = 1_000_000, 4_000_000
-"""Counts of row groups that are labelled together, and those kept before they are added up."""
+BATCH_CELLS, MOST_PARTS = 1_000_000, 4_000_000
+"""Cells that are labelled together, and those kept before equal ones are added up."""
 MAX_ROWS = 20_000_000
 """Groups times buckets: more than an answer may have points."""
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
-    """Where the labels come from that lines are counted by."""
+class GroupingLabels:
+    """Labels that lines are counted by, by where their values are stored."""
 
     of_streams: tuple[str, ...]
     of_columns: Mapping[str, Key]
 
 
-def keys_of(by: Sequence[str], group: Sequence[Opened]) -> Keys | None:
-    """None where a label is told by more than one thing."""
+def grouping_labels(by: Sequence[str], group: Sequence[Opened]) -> GroupingLabels | None:
+    """Locate the labels; None where one has its values in more than one place."""
     of_streams: list[str] = []
     of_columns: dict[str, Key] = {}
     for name in by:
@@ -215,12 +74,12 @@ def keys_of(by: Sequence[str], group: Sequence[Opened]) -> Keys | None:
             if expression is None:
                 return None
             of_columns[name] = expression
-    return Keys(tuple(of_streams), of_columns)
+    return GroupingLabels(tuple(of_streams), of_columns)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Lines and their bytes by number of a label set and by bucket; some may be equal."""
+    """Counts by number of a label set and by bucket; several rows may have the same key."""
 
     codes: Int64s
     bucket: Int64s
@@ -229,27 +88,27 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class PlainKeys:
-    """The columns that cells are counted by, and their numbers as labels."""
+class PageKeys:
+    """Columns that pages are counted by, and the vocabularies that turn their numbers into labels."""
 
-    keys: Keys
-    streams: Streams | None
-    """None: all are wanted, and no label comes from them."""
-    texts: tuple[Texts, ...]
+    keys: GroupingLabels
+    streams: StreamVocabulary | None
+    """None: all streams are selected, and no label comes from them."""
+    texts: tuple[TextVocabulary, ...]
     label_sets: list[StreamLabels]
 
     @classmethod
-    def of(cls, group: Sequence[Opened], keys: Keys) -> PlainKeys:
+    def of(cls, group: Sequence[Opened], keys: GroupingLabels) -> PageKeys:
         known = {stream.stream_id: stream.labels for one in group for stream in one.streams}
-        streams = Streams({identity: number for number, identity in enumerate(known)})
-        is_asked = bool(keys.of_streams) or not are_all_wanted(group)
-        texts = tuple(Texts(key.source.show) for key in keys.of_columns.values())
-        return cls(keys, streams if is_asked else None, texts, list(known.values()))
+        streams = StreamVocabulary({identity: number for number, identity in enumerate(known)})
+        is_needed = bool(keys.of_streams) or not selects_all_streams(group)
+        texts = tuple(TextVocabulary(key.source.render) for key in keys.of_columns.values())
+        return cls(keys, streams if is_needed else None, texts, list(known.values()))
 
     @property
     def columns(self) -> list[tuple[str, Vocabulary]]:
         names = [key.source.column for key in self.keys.of_columns.values()]
-        first: list[tuple[str, Vocabulary]] = [(STREAM_ID, self.streams)] if self.streams else []
+        first: list[tuple[str, Vocabulary]] = [(CHQ_STREAM_ID, self.streams)] if self.streams else []
         return [*first, *zip(names, self.texts, strict=True)]
 
     def labels(self, cells: Cells) -> dict[str, Column]:
@@ -263,10 +122,10 @@ class PlainKeys:
         return found
 
 
-class Counter:
+class LineCounter:
     """Adds up the counts of groups of files."""
 
-    def __init__(self, grid: Grid, session: DuckSession, cancellation: Cancellation) -> None:
+    def __init__(self, grid: BucketGrid, session: DuckSession, cancellation: Cancellation) -> None:
         self._grid = grid
         self._session = session
         self._cancellation = cancellation
@@ -277,20 +136,20 @@ class Counter:
     def add(
         self, group: Sequence[Opened], stages: Sequence[Stage], by: Sequence[str], *, with_bytes: bool
     ) -> bool:
-        """Whether these files can be counted so."""
-        lines, rest = split(stages)
+        """Count these files; False where rows have to go through the stages."""
+        lines, rest = split_line_filters(stages)
         labels, rest = label_conditions(rest, group)
-        keys = keys_of(by, group)
+        keys = grouping_labels(by, group)
         if rest or keys is None:
             return False
-        is_plain = not (lines or labels or with_bytes)
-        left = self._add_plain(group, keys) if is_plain else group
-        keys = keys_of(by, left)  # they may lack columns of the others
+        is_unfiltered = not (lines or labels or with_bytes)
+        left = self._add_pages(group, keys) if is_unfiltered else group
+        keys = grouping_labels(by, left)  # they may lack columns of the others
         if keys is None:
             return False
         if left:
-            question = Question(left, self._grid.first_ns, self._grid.end_ns, lines, labels)
-            found = self._counted(question, keys, with_bytes=with_bytes)
+            query = RowQuery(left, self._grid.first_ns, self._grid.end_ns, lines, labels)
+            found = self._run_count(query, keys, with_bytes=with_bytes)
             bucket, counted, sizes = (integers(found, name) for name in ("bucket", "lines", "bytes"))
             self._add(_labels_of(found, keys, left), bucket, counted, sizes)
         return True
@@ -307,10 +166,10 @@ class Counter:
                 add_up(places, part.bytes, sizes.reshape(-1))
         return Buckets(list(self._codes), lines, sizes)
 
-    def _add_plain(self, group: Sequence[Opened], keys: Keys) -> list[Opened]:
-        """Count the files for which that takes no DuckDB; the others."""
-        plain = PlainKeys.of(group, keys)
-        counter = PlainCounter(self._grid, plain.columns)
+    def _add_pages(self, group: Sequence[Opened], keys: GroupingLabels) -> list[Opened]:
+        """Count files by their pages; return those that need DuckDB."""
+        page_keys = PageKeys.of(group, keys)
+        counter = PageCounter(self._grid, page_keys.columns)
         left: list[Opened] = []
         cells: list[Cells] = []
         for one in group:
@@ -318,16 +177,16 @@ class Counter:
             found = counter.count(one)
             left += [one] if found is None else []
             cells += found or []
-            if sum(len(each.lines) for each in cells) > AT_ONCE:
-                self._add_cells(cells, plain)
+            if sum(len(each.lines) for each in cells) > BATCH_CELLS:
+                self._add_cells(cells, page_keys)
                 cells = []
-        self._add_cells(cells, plain)
+        self._add_cells(cells, page_keys)
         return left
 
-    def _add_cells(self, cells: Sequence[Cells], plain: PlainKeys) -> None:
+    def _add_cells(self, cells: Sequence[Cells], page_keys: PageKeys) -> None:
         if cells:
-            together = cells_together(cells, with_streams=plain.streams is not None)
-            self._add(plain.labels(together), together.bucket, together.lines, None)
+            merged = merge_cells(cells, with_streams=page_keys.streams is not None)
+            self._add(page_keys.labels(merged), merged.bucket, merged.lines, None)
 
     def _add(self, labels: dict[str, Column], bucket: Int64s, lines: Int64s, sizes: Int64s | None) -> None:
         if len(bucket):
@@ -339,15 +198,15 @@ class Counter:
                 self._fold()
 
     def _fold(self) -> None:
-        """Equal groups and buckets become one: files may be many."""
+        """Add up parts with equal keys: files may be many."""
         whole = self.buckets()
         codes, bucket = np.nonzero(whole.counts)
         self._parts = [Part(codes, bucket, whole.counts[codes, bucket], whole.bytes[codes, bucket])]
         self._most = MOST_PARTS + 2 * len(codes)
 
-    def _counted(self, question: Question, keys: Keys, *, with_bytes: bool) -> pa.Table:
-        statement = counts(
-            question,
+    def _run_count(self, query: RowQuery, keys: GroupingLabels, *, with_bytes: bool) -> pa.Table:
+        statement = count_statement(
+            query,
             tuple(keys.of_columns.values()),
             self._grid.width_ns,
             with_bytes=with_bytes,
@@ -355,7 +214,7 @@ class Counter:
             limit=MAX_ROWS + 1,
         )
         with self._session.cursor() as cursor:
-            cursor.register("streams", streams_table(question.group))
+            cursor.register("streams", streams_table(query.group))
             relation = cursor.sql(statement.sql, params=statement.parameters)
             found = self._cancellation.run(cursor, relation.to_arrow_table)
         if found.num_rows > MAX_ROWS:
@@ -363,14 +222,8 @@ class Counter:
         return found
 
 
-@kernel
-def add_up(places: Int64s, numbers: Int64s, sums: Int64s) -> None:
-    for row in range(len(places)):
-        sums[places[row]] += numbers[row]
-
-
-def _labels_of(found: pa.Table, keys: Keys, group: Sequence[Opened]) -> dict[str, Column]:
-    """Of groups and buckets that a statement found."""
+def _labels_of(found: pa.Table, keys: GroupingLabels, group: Sequence[Opened]) -> dict[str, Column]:
+    """Return the labels of the statement's rows."""
     columns: dict[str, Column] = {}
     for number, name in enumerate(keys.of_columns):
         coded = one_chunk(found[f"k{number}"]).dictionary_encode()
@@ -386,7 +239,7 @@ def _labels_of(found: pa.Table, keys: Keys, group: Sequence[Opened]) -> dict[str
     return columns
 
 
-def _of_streams(name: str, label_sets: Sequence[StreamLabels], codes: np.ndarray) -> Column:
+def _of_streams(name: str, label_sets: Sequence[StreamLabels], codes: Int32s) -> Column:
     values = [dict(labels).get(name) for labels in label_sets]
     coded = pa.array(values, pa.string()).dictionary_encode()
     by_stream = coded.indices.fill_null(ABSENT).to_numpy(zero_copy_only=False).astype(np.int32)

@@ -1,11 +1,16 @@
-"""Where the pages of a column lie in a file, or the one value that all rows of a row group have.
+"""Unfiltered counts read time and dictionary pages directly, bypassing DuckDB.
 
-Only columns that are read without Arrow are looked up: times as differences, and dictionary codes of ids and
-texts without nulls. It is found once per file and kept with its footer.
+    row group     streams  a b      levels  info warn      minutes 12:05 … 12:09
+    counts        (a, info) (a, warn) (b, info) (b, warn)  by minute
+
+A column that has one value in a row group, by its footer, is not read, nor are times within one bucket.
+Columns of another kind are left to DuckDB, and so are files that contradict their footers: DuckDB names the
+damage.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,193 +20,209 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakerunner_query.logql.frame import ABSENT
+from lakerunner_query.worker.logs.scan_intervals import matching_groups
 from lakerunner_query.worker.logs.segment_opener import Opened
 from lakerunner_query.worker.parquet.column_chunks import (
-    CODECS,
-    DATA_PAGE,
     Chunk,
-    chunk_bytes,
-    decompressed,
-    delta_chunk,
-    delta_numbers,
-    page_bytes,
+    ColumnLocation,
+    Constant,
+    DictionaryChunk,
+    delta_pages,
+    locate,
+    plain_integers,
+    plain_texts,
 )
-from lakerunner_query.worker.parquet.dictionary_kernels import add_codes, first_page
-from lakerunner_query.worker.parquet.page_kernels import ENCODING, KIND, UNKNOWN, VALUES, pages_of
-from resources.arrays import Bytes, Int32s, Int64s
+from lakerunner_query.worker.parquet.run_kernels import OUT_OF_RANGE, count_keys, count_rows
+from resources.arrays import Int32s, Int64s
 from resources.lake.columns import CHQ_TSNS
 
-# << Dictionaries of row groups as numbers that mean the same in all of them.
-# <<
-# <<     "info" "warn"  ->  0 1        "warn" "debug" "info"  ->  1 2 0
-# <<
-# << Neighbouring row groups often have the same dictionary, byte for byte, which is looked into once.
+Render = Callable[[pa.Array], pa.StringArray]
+CELLS, CELLS_PER_ROW = 1 << 16, 4
+"""Cells of a row group's table of counts; more are worth a hash table."""
+CACHED_BYTES = 4096
+"""A dictionary up to this size is remembered: neighbouring row groups often have the same one."""
+UNREADABLE = (ValueError, IndexError, OSError, pa.ArrowException)
 
-Show = Callable[[pa.Array], pa.StringArray]
-REMEMBERED_BYTES = 4096
-_LENGTH_BYTES = 4
+
+@dataclass(frozen=True, slots=True)
+class BucketGrid:
+    """Bucket b covers `(start + b * width, start + (b + 1) * width]`."""
+
+    start_ns: int
+    width_ns: int
+    count: int
+
+    @property
+    def first_ns(self) -> int:
+        return self.start_ns + 1
+
+    @property
+    def end_ns(self) -> int:
+        """End of the last bucket, exclusive."""
+        return self.first_ns + self.width_ns * self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Counts by the numbers of values and by bucket; several cells may have the same key."""
+
+    numbers: tuple[Int32s, ...]
+    """Numbers of values, by column."""
+    bucket: Int64s
+    lines: Int64s
 
 
 class Vocabulary(Protocol):
-    """Numbers of values; `ABSENT` of one that is none."""
+    """Numbers of a column's values, the same in all row groups; `ABSENT` for a value that does not count.
 
-    def of_page(self, raw: bytes) -> Int32s: ...
+    "info" "warn"  ->  0 1        "warn" "debug" "info"  ->  1 2 0
+    """
 
-    def of_value(self, value: int | str | None) -> Int32s: ...
+    def numbers_of_dictionary(self, raw: bytes) -> Int32s: ...
+
+    def number_of(self, value: int | str | None) -> Int32s: ...
 
 
-class Streams:
-    """Ids of streams; those that are not wanted are absent."""
+class StreamVocabulary:
+    """Numbers of stream ids; streams that the query does not select are absent."""
 
     def __init__(self, numbers: Mapping[int, int]) -> None:
         self._numbers = numbers
 
-    def of_page(self, raw: bytes) -> Int32s:
-        ids = np.frombuffer(raw, "<i8").tolist()
-        return np.array([self._numbers.get(one, ABSENT) for one in ids], np.int32)
+    def numbers_of_dictionary(self, raw: bytes) -> Int32s:
+        return np.array([self._numbers.get(one, ABSENT) for one in plain_integers(raw)], np.int32)
 
-    def of_value(self, value: int | str | None) -> Int32s:
+    def number_of(self, value: int | str | None) -> Int32s:
         return np.array([self._numbers.get(value, ABSENT) if isinstance(value, int) else ABSENT], np.int32)
 
 
-class Texts:
-    """Texts as the label shows them."""
+class TextVocabulary:
+    """Numbers of label values, as the label renders them."""
 
-    def __init__(self, show: Show) -> None:
-        self._show = show
+    def __init__(self, render: Render) -> None:
+        self._render = render
         self._numbers: dict[str | None, int] = {None: ABSENT}
-        self._pages: dict[bytes, Int32s] = {}
+        self._dictionaries: dict[bytes, Int32s] = {}
 
     @property
     def values(self) -> pa.StringArray:
         return pa.array(list(self._numbers)[1:], pa.string())
 
-    def of_page(self, raw: bytes) -> Int32s:
-        known = self._pages.get(raw)
+    def numbers_of_dictionary(self, raw: bytes) -> Int32s:
+        known = self._dictionaries.get(raw)
         if known is None:
-            known = self._numbered(texts_in(raw))
-            if len(raw) <= REMEMBERED_BYTES:
-                self._pages[raw] = known
+            known = self._number(plain_texts(raw))
+            if len(raw) <= CACHED_BYTES:
+                self._dictionaries[raw] = known
         return known
 
-    def of_value(self, value: int | str | None) -> Int32s:
-        return self._numbered([None if value is None else str(value)])
+    def number_of(self, value: int | str | None) -> Int32s:
+        return self._number([None if value is None else str(value)])
 
-    def _numbered(self, stored: Sequence[str | None]) -> Int32s:
+    def _number(self, stored: Sequence[str | None]) -> Int32s:
         numbers = self._numbers
-        shown = self._show(pa.array(stored, pa.string())).to_pylist()
-        return np.array([numbers.setdefault(text, len(numbers) - 1) for text in shown], np.int32)
+        rendered = self._render(pa.array(stored, pa.string())).to_pylist()
+        return np.array([numbers.setdefault(text, len(numbers) - 1) for text in rendered], np.int32)
 
 
-def texts_in(raw: bytes) -> list[str]:
-    """Each behind its length.
+class PageCounter:
+    """Counts lines by columns, whose values the vocabularies number."""
 
-    >>> texts_in(bytes([2, 0, 0, 0]) + b"ab" + bytes([1, 0, 0, 0]) + b"c")
-    ['ab', 'c']
-    """
-    found: list[str] = []
-    at = 0
-    while at < len(raw):
-        begin = at + _LENGTH_BYTES
-        at = begin + int.from_bytes(raw[at:begin], "little")
-        if at > len(raw):
-            raise ValueError("a dictionary that ends within a text")
-        found.append(raw[begin:at].decode())
-    return found
+    def __init__(self, grid: BucketGrid, columns: Sequence[tuple[str, Vocabulary]]) -> None:
+        self._grid = grid
+        self._columns = columns
+        self._names = [CHQ_TSNS, *(name for name, _ in columns)]
+
+    def count(self, one: Opened) -> list[Cells] | None:
+        """Count by row group; None where DuckDB has to read the file."""
+        try:
+            return list(self._row_groups(one))
+        except UNREADABLE:
+            return None
+
+    def _row_groups(self, one: Opened) -> Iterator[Cells]:
+        by_group = list(zip(*column_locations(one, self._names), strict=True))
+        matching = matching_groups(one, self._grid.first_ns, self._grid.end_ns)
+        for number in np.flatnonzero(matching).tolist():
+            times, *keys = by_group[number]
+            yield self._row_group(one, number, times, keys)
+
+    def _row_group(
+        self, one: Opened, number: int, times: ColumnLocation, columns: Sequence[ColumnLocation]
+    ) -> Cells:
+        groups = one.footer.groups
+        low, high = int(groups.min_ns[number]), int(groups.max_ns[number])
+        rows = int(groups.first[number + 1] - groups.first[number])
+        first, behind = self._buckets(low, high)
+        values, keys = self._keys(one, columns, rows)
+        size = math.prod(map(len, values))
+        if size * (behind - first) > max(CELLS, CELLS_PER_ROW * rows):
+            raise ValueError(f"{size} groups in {behind - first} buckets of {rows} rows")
+        counts = np.zeros((size, behind - first), np.int64)
+        if behind - first == 1 and low >= self._grid.first_ns and high < self._grid.end_ns:
+            count_keys(keys, counts)
+        else:
+            self._count_rows(one, times, keys, first, counts)
+        return _cells(counts, values, first)
+
+    def _buckets(self, low: int, high: int) -> tuple[int, int]:
+        grid = self._grid
+        first = max(low, grid.first_ns) - grid.first_ns
+        last = min(high, grid.end_ns - 1) - grid.first_ns
+        return first // grid.width_ns, last // grid.width_ns + 1
+
+    def _keys(self, one: Opened, columns: Sequence[ColumnLocation], rows: int) -> tuple[list[Int32s], Int32s]:
+        """Return the numbers behind the codes by column, and the codes of all columns as one key per row."""
+        keys = np.zeros(rows, np.int32)
+        values: list[Int32s] = []
+        for location, (_, vocabulary) in zip(columns, self._columns, strict=True):
+            if isinstance(location, Constant):
+                values.append(vocabulary.number_of(location.value))
+                continue
+            if location is None:
+                raise ValueError("a column that is not kept as a dictionary")
+            codes = DictionaryChunk.read(one.path, location)
+            values.append(vocabulary.numbers_of_dictionary(codes.dictionary))
+            codes.add_to(keys, len(values[-1]))
+        return values, keys
+
+    def _count_rows(
+        self, one: Opened, times: ColumnLocation, keys: Int32s, first: int, counts: Int64s
+    ) -> None:
+        if not isinstance(times, Chunk):
+            raise ValueError("times that are not kept as differences")  # noqa: TRY004 - it is the file
+        width = self._grid.width_ns
+        begin = self._grid.first_ns + first * width
+        for row, page in delta_pages(one.path, times, len(keys)):
+            part = keys[row : row + len(page)]
+            if count_rows(page, part, begin, self._grid.end_ns, width, counts) == OUT_OF_RANGE:
+                raise ValueError("a time that is later than the footer says")
 
 
-TIMES = CHQ_TSNS
-DICTIONARY_CODES = 8
-"""An encoding of pages."""
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """What all rows of a row group say; None: nothing."""
-
-    value: int | str | None
-
-
-Place = Chunk | Constant | None
-"""None: somewhere where only Arrow and DuckDB find it."""
-
-
-def places(one: Opened, columns: Sequence[str]) -> list[tuple[Place, ...]]:
-    """By column and row group."""
-    known = one.footer.places
+def column_locations(one: Opened, columns: Sequence[str]) -> list[tuple[ColumnLocation, ...]]:
+    """Return locations by column and row group, looked up once per file and kept with its footer."""
+    known = one.footer.locations
     if any(name not in known for name in columns):
         metadata = pq.read_metadata(one.path)
-        known.update((name, _places(metadata, name)) for name in columns)
+        known.update((name, locate(metadata, name, are_deltas=name == CHQ_TSNS)) for name in columns)
     return [known[name] for name in columns]
 
 
-@dataclass(frozen=True, slots=True)
-class Codes:
-    """A column chunk of dictionary codes, as it was read."""
-
-    dictionary: bytes
-    pages: Bytes
-    chunk: Chunk
-
-    @classmethod
-    def read(cls, one: Opened, chunk: Chunk) -> Codes:
-        raw = chunk_bytes(one.path, chunk)
-        begin, end, size = first_page(raw)
-        return cls(decompressed(raw[begin:end], size, chunk.codec).tobytes(), raw[end:], chunk)
-
-    def add_to(self, keys: Int32s, size: int) -> None:
-        """`key * size + code` for all rows of a row group."""
-        first = 0
-        for page in _pages(self.pages, len(keys)):
-            if page[KIND] != DATA_PAGE or page[ENCODING] != DICTIONARY_CODES:
-                raise ValueError(f"a page of kind {page[KIND]}, encoding {page[ENCODING]}, not of codes")
-            part = keys[first : first + page[VALUES]]
-            if add_codes(*page_bytes(self.pages, page, self.chunk), size, part) == UNKNOWN:
-                raise ValueError("a page of codes that are not in the dictionary")
-            first += page[VALUES]
+def _cells(counts: Int64s, values: Sequence[Int32s], first: int) -> Cells:
+    key, bucket = np.nonzero(counts)
+    numbers: list[Int32s] = []
+    lines, rest = counts[key, bucket], key
+    for each in reversed(values):
+        rest, code = np.divmod(rest, len(each))
+        numbers.append(each[code])
+    return Cells(tuple(reversed(numbers)), bucket + first, lines)
 
 
-def times_of(one: Opened, chunk: Chunk, rows: int) -> Iterator[tuple[int, Int64s]]:
-    """First row and times of each page; they are good until the next one."""
-    raw = chunk_bytes(one.path, chunk)
-    pages = _pages(raw, rows)
-    room = np.empty(max(page[VALUES] for page in pages), np.int64)
-    first = 0
-    for page in pages:
-        yield first, delta_numbers(raw, page, chunk, room)
-        first += page[VALUES]
-
-
-def _pages(raw: Bytes, rows: int) -> list[list[int]]:
-    pages: list[list[int]] = pages_of(raw, rows).tolist()
-    if not pages:
-        raise ValueError("a column chunk whose pages do not hold the rows of its row group")
-    return pages
-
-
-def _places(metadata: pq.FileMetaData, name: str) -> tuple[Place, ...]:
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    names = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
-    if name not in names:
-        return (Constant(None),) * len(groups)
-    at = names.index(name)
-    find = delta_chunk if name == TIMES else _place
-    return tuple(find(group.column(at), metadata.schema.column(at)) for group in groups)
-
-
-def _place(column: pq.ColumnChunkMetaData, schema: pq.ColumnSchema) -> Place:
-    facts = column.statistics
-    if facts is None or not facts.has_null_count or schema.max_repetition_level:
-        return None
-    if facts.null_count == column.num_values:
-        return Constant(None)
-    if facts.null_count or column.physical_type not in {"INT64", "BYTE_ARRAY"}:
-        return None
-    if facts.has_min_max and facts.min == facts.max:
-        return Constant(facts.min)
-    if column.compression not in CODECS or not column.has_dictionary_page or schema.max_definition_level > 1:
-        return None
-    return Chunk(
-        column.dictionary_page_offset, column.total_compressed_size, CODECS[column.compression],
-        schema.max_definition_level == 1,
-    )  # fmt: skip
+def merge_cells(parts: Sequence[Cells], *, with_streams: bool) -> Cells:
+    """Concatenate; `with_streams`: the first column is the stream, and absent streams are left out."""
+    columns = [np.concatenate(each) for each in zip(*(one.numbers for one in parts), strict=True)]
+    bucket, lines = (np.concatenate([getattr(one, name) for one in parts]) for name in ("bucket", "lines"))
+    if with_streams and (columns[0] == ABSENT).any():
+        present = columns[0] != ABSENT
+        columns, bucket, lines = [one[present] for one in columns], bucket[present], lines[present]
+    return Cells(tuple(columns), bucket, lines)

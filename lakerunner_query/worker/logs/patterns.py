@@ -1,11 +1,11 @@
-"""How many lines of which shape there are when: `chq_fingerprint` says it, and one line of each is read.
+"""Line patterns are counted by fingerprint, and one line of each fingerprint gives the pattern's text.
 
     fingerprint  bucket  lines                pattern           counts
     F1           7       120        ->        took <_>          7: 120, 8: 30
     F1           8       30
 
-Counting reads numbers only. Of the most frequent fingerprints the text of one line is looked up, in the
-newest file that has such lines; others are left out.
+Counting reads numbers only. The text of one line is read for the most frequent fingerprints, from the newest
+file that has such lines; others are left out.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ import pyarrow.compute as pc
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.protocol.answers import LinePattern, PatternsAnswer
 from lakerunner_query.protocol.units import PatternsUnit, UnitReport
-from lakerunner_query.worker.logs.lines import DAMAGE, NO_DAMAGE, Shared, discard_damaged
-from lakerunner_query.worker.logs.segment_opener import Opened, OpenedSet, SegmentOpener, Selection
+from lakerunner_query.worker.logs.segment_opener import (
+    DAMAGE,
+    NO_DAMAGE,
+    Opened,
+    OpenedSet,
+    ScanResources,
+    SegmentOpener,
+    discard_damaged,
+)
+from lakerunner_query.worker.logs.stream_filter import StreamFilter
 from resources.duckdb import Cancellation, DuckSession
 from resources.lake.columns import CHQ_FINGERPRINT, CHQ_STREAM_ID, CHQ_TSNS
 
-# << The text of a pattern, from one of its lines: what may differ is masked, so that `|>` finds the others.
-# <<
-# <<     GET /u/42 from 10.0.0.1:8080 "Mozilla" in 1.5s   ->   GET /u/<_> from <_> "<_>" in <_>
-# <<
-# << `chq_fingerprint` tells lines of one shape, but only as a number. Here whole words with a digit in
-# << them and
-# << what is quoted are masked, which is never less than the fingerprint masks.
-
-SEEN = 4096
-"""The fingerprint sees no more of a line either."""
+MASKED_CHARACTERS = 4096
+"""Beginning of a line that is masked; the fingerprint covers no more either."""
 HOLE = "<_>"
 _PIECE = re.compile(r"""(?P<quote>"(?:[^"\\]|\\.)*":?|(?<!\w)'(?:[^'\\]|\\.)+')|[+-]?[\w.:,%-]+""")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -44,11 +44,14 @@ _HOLES = re.compile(f"(?:{HOLE}){{2,}}")
 
 
 def pattern_of(line: str) -> str:
-    """
+    """Mask what differs between lines of one fingerprint, so that `|>` finds the others.
+
+    Whole words with a digit and quoted texts are masked, which is never less than the fingerprint masks.
+
     >>> pattern_of('GET /u/42 from 10.0.0.1:8080, "Mozilla" in -1.5s {"id": "x"}')
     'GET /u/<_> from <_>, "<_>" in <_> {"id": "<_>"}'
     """
-    masked = _PIECE.sub(_masked, line[:SEEN]) + (HOLE if len(line) > SEEN else "")
+    masked = _PIECE.sub(_masked, line[:MASKED_CHARACTERS]) + (HOLE if len(line) > MASKED_CHARACTERS else "")
     return _HOLES.sub(HOLE, masked)
 
 
@@ -69,16 +72,16 @@ _KEYS = ["fingerprint", "level", "bucket"]
 
 
 class PatternReader:
-    """Everything a worker process shares between such questions."""
+    """Answers units about patterns."""
 
     def __init__(self, opener: SegmentOpener, session: DuckSession) -> None:
         self._opener = opener
         self._session = session
 
     def run(self, unit: PatternsUnit, cancellation: Cancellation) -> PatternsAnswer:
-        wanted = Selection(unit.matchers, unit.start_ns, unit.end_ns)
-        with self._opener.open(unit.segments, wanted, cancellation) as files:
-            patterns = self._readable(wanted, files, unit, cancellation)
+        stream_filter = StreamFilter(unit.matchers, unit.start_ns, unit.end_ns)
+        with self._opener.open(unit.segments, stream_filter, cancellation) as files:
+            patterns = self._from_readable(stream_filter, files, unit, cancellation)
             report = UnitReport(
                 missing=tuple(files.missing),
                 segments_opened=len(files.opened),
@@ -87,32 +90,32 @@ class PatternReader:
             )
         return PatternsAnswer(patterns, report)
 
-    def _readable(
-        self, wanted: Selection, files: OpenedSet, unit: PatternsUnit, cancellation: Cancellation
+    def _from_readable(
+        self, stream_filter: StreamFilter, files: OpenedSet, unit: PatternsUnit, cancellation: Cancellation
     ) -> tuple[LinePattern, ...]:
-        """A file that turns out to be damaged is left out, named, and the rest read again."""
-        reading = _Reading(unit, self._session, cancellation)
-        shared = Shared(self._opener, self._session, cancellation)
+        """Read all files; leave out damaged ones and read the others again."""
+        reader = _Reader(unit, self._session, cancellation)
+        resources = ScanResources(self._opener, self._session, cancellation)
         while True:
             try:
-                return reading.patterns([(one, reading.counts(one)) for one in files.opened])
+                return reader.patterns([(one, reader.counts(one)) for one in files.opened])
             except NO_DAMAGE:
                 raise
             except DAMAGE:
-                if not discard_damaged(wanted, files, shared):
+                if not discard_damaged(stream_filter, files, resources):
                     raise
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reader:
     unit: PatternsUnit
     session: DuckSession
     cancellation: Cancellation
 
     def counts(self, one: Opened) -> pa.Table:
-        """(fingerprint, level, bucket, lines) of one file."""
+        """Count lines of one file as (fingerprint, level, bucket, lines)."""
         level = f"coalesce(l.{LEVEL}, '{NO_LEVEL}')" if LEVEL in one.footer.columns else f"'{NO_LEVEL}'"
-        found = self._asked(
+        found = self._query(
             one,
             f"SELECT l.{CHQ_FINGERPRINT} AS fingerprint, {level} AS level, "
             f"l.{CHQ_TSNS} // {int(self.unit.step_ns)} AS bucket, count(*) AS lines",
@@ -140,12 +143,12 @@ class _Reading:
         return tuple(LinePattern(*key, tuple(sorted(each.items()))) for key, each in sorted(found.items()))
 
     def _texts(self, by_file: Sequence[tuple[Opened, pa.Table]], chosen: pa.Array) -> dict[int, str]:
-        """The pattern of each fingerprint, from one line of the newest file that has it."""
+        """Return the pattern of each fingerprint, from one line of the newest file that has it."""
         left, found = set(chosen.to_pylist()), dict[int, str]()
         for one, counts in sorted(by_file, key=lambda each: -each[0].segment.max_ns):
             here = left & set(counts["fingerprint"].unique().to_pylist())
             if here:
-                lines = self._asked(
+                lines = self._query(
                     one,
                     f"SELECT l.{CHQ_FINGERPRINT} AS fingerprint, min(coalesce(l.log_message, '')) AS line",
                     f"AND l.{CHQ_FINGERPRINT} IN ({', '.join(map(str, sorted(here)))})",
@@ -156,7 +159,7 @@ class _Reading:
                 left -= here
         return found
 
-    def _asked(self, one: Opened, selected: str, condition: str, rest: str) -> pa.Table:
+    def _query(self, one: Opened, selected: str, condition: str, rest: str) -> pa.Table:
         streams = pa.table({"stream_id": pa.array([each.stream_id for each in one.streams], pa.int64())})
         statement = (
             f"{selected} FROM read_parquet($file) l SEMI JOIN streams s ON l.{CHQ_STREAM_ID} = s.stream_id "

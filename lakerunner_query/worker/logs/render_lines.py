@@ -1,4 +1,4 @@
-"""Rows of a frame as finished text: three JSON objects a row, by where its labels come from.
+"""Rows of a frame are rendered as text: three JSON objects a row, by where its labels come from.
 
     app="web" of the stream, pod="w-1" sent along, status="500" out of the line
     {"app":"web"}   {"pod":"w-1"}   {"status":"500"}
@@ -21,8 +21,8 @@ from resources.arrays import Flags, Int64s
 NOTHING = "{}"
 
 
-def rendered(frame: LogFrame, objects: Int64s, positions: Int64s) -> pa.Table:
-    """As `work.ROWS`, in the order of the frame."""
+def render_lines(frame: LogFrame, objects: Int64s, positions: Int64s) -> pa.Table:
+    """Return the columns of `units.ROWS`, in the order of the frame."""
     columns = [
         pa.array(frame.tsns),
         json_objects(frame, Category.STREAM).dictionary_encode(),
@@ -36,11 +36,11 @@ def rendered(frame: LogFrame, objects: Int64s, positions: Int64s) -> pa.Table:
 
 
 def json_objects(frame: LogFrame, category: Category) -> pa.StringArray:
-    """One object per row, names sorted."""
+    """Render one object per row, names sorted."""
     fragments = [
         _fragments(name, column, here)
         for name, column in sorted(frame.labels.items())
-        if (here := _of_category(column, category)).any()
+        if (here := _has_category(column, category)).any()
     ]
     if not fragments:
         return pa.repeat(pa.scalar(NOTHING, pa.string()), frame.count)
@@ -50,7 +50,7 @@ def json_objects(frame: LogFrame, category: Category) -> pa.StringArray:
     return pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(joined, 1), "}", "")
 
 
-def _of_category(column: Column, category: Category) -> Flags:
+def _has_category(column: Column, category: Category) -> Flags:
     there: Flags = column.codes >= 0
     if isinstance(column.category, Category):
         return there if column.category is category else np.zeros(len(there), np.bool_)

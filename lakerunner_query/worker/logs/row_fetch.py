@@ -1,7 +1,7 @@
-"""Rows with a trace or span id, found in the one column that holds ids, without a statement.
+"""Scanned rows become frames, and chosen rows get their other columns by row address.
 
-A segment that holds the id at all has a handful of such rows. Looking through its ids takes less time than
-planning a statement; large segments have bloom filters by row group, which DuckDB knows to use.
+A segment may have a thousand columns of attributes. All of a row group at once would be half a gigabyte, of
+which a query returns a hundred rows: columns are read a few at a time, and empty ones not at all.
 """
 
 from __future__ import annotations
@@ -16,26 +16,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakerunner_query.logql.frame import LogFrame
-from lakerunner_query.syntax import Matcher, MatchOp
-from lakerunner_query.worker.logs.labels import Scanned, as_hex, label_columns, sources_of
-from lakerunner_query.worker.logs.scan_intervals import wanted_groups
+from lakerunner_query.worker.logs.labels import ScannedRows, label_columns
 from lakerunner_query.worker.logs.segment_opener import Opened
-from lakerunner_query.worker.logs.sql import ID_DIGITS, Question
 from resources.arrays import Int32s, Int64s
 from resources.duckdb import Cancellation
-from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_STREAM_ID, CHQ_TSNS
+from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_TSNS
 from resources.lake.streams import Labels, Stream
-
-# << The order of streams within a unit, as numbers that DuckDB can sort by.
-# <<
-# << Rows are ordered by time and then by label set, so each stream gets the position of its label set
-# << among all
-# << label sets of the unit.
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRanks:
-    """Distinct label sets in order; `json` is each as an object with sorted keys."""
+    """Positions of label sets among all of the unit, in order: DuckDB sorts rows of one time by them."""
 
     rank_of: dict[Labels, int]
     labels: tuple[dict[str, str], ...]
@@ -55,16 +46,14 @@ class StreamRanks:
         return pa.table({"stream_id": ids, "rank": pa.array(list(ranks.values()), pa.int32())})
 
 
-# << Scanned rows as frames: times, lines and label columns.
-
 ROW_COLUMNS = (CHQ_TSNS, "rank", "scanned_file", "scanned_row", CHQ_OBJECT, CHQ_POSITION)
 MESSAGE = "log_message"
 
 
-def scanned(table: pa.Table, group: Sequence[Opened], ranks: StreamRanks) -> Scanned:
+def scanned_rows(table: pa.Table, group: Sequence[Opened], ranks: StreamRanks) -> ScannedRows:
     paths = pa.array([str(one.path) for one in group], pa.string())
     files = pc.index_in(table["scanned_file"], value_set=paths)
-    return Scanned(
+    return ScannedRows(
         table,
         files.to_numpy().astype(np.int32),
         table["rank"].to_numpy().astype(np.int32),
@@ -73,13 +62,13 @@ def scanned(table: pa.Table, group: Sequence[Opened], ranks: StreamRanks) -> Sca
     )
 
 
-def frame_of(found: Scanned, names: Collection[str] | None) -> LogFrame:
-    """With these labels, or all; lines are empty where they were not read."""
-    table = found.rows
+def frame_of(scanned: ScannedRows, names: Collection[str] | None) -> LogFrame:
+    """Make a frame with these labels, or all; lines are empty where they were not read."""
+    table = scanned.rows
     return LogFrame(
         integers(table, CHQ_TSNS),
         lines_of(table),
-        label_columns(found, names),
+        label_columns(scanned, names),
         integers(table, CHQ_OBJECT),
         integers(table, CHQ_POSITION),
     )
@@ -103,47 +92,45 @@ def one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return found
 
 
-# << Further columns of rows that are already chosen: read by row group, a few columns at a time.
-# <<
-# << A segment may have a thousand columns of attributes; all of a row group at once would be half a
-# << gigabyte, of
-# << which a query wants a hundred rows. Columns that hold nothing in a row group are not read.
-
-AT_ONCE = 16
-"""Columns."""
-FEW_ROWS = 1 << 20
-"""Of a row group times columns: so much is read at once, whatever the number of columns."""
+MIN_COLUMNS = 16
+"""Columns that are read at once."""
+BATCH_CELLS = 1 << 20
+"""Rows of a row group times columns; small row groups are read with more columns at once."""
 ROW = "scanned_row"
-SAYS_SOMETHING_EMPTY = frozenset({"detected_level"})
-"""A row without a value still has the label."""
+MEANINGFUL_NULLS = frozenset({"detected_level"})
+"""Columns whose null still is a label value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Rows of files: index into the files, and row number within the file."""
+class RowAddresses:
+    """Rows by file and row number."""
 
     files: Int32s
+    """Index of the file within its group."""
     rows: Int64s
+    """Row number within the file."""
 
 
-def fetched(
-    group: Sequence[Opened], places: Places, columns: Sequence[str], cancellation: Cancellation
+def fetch_columns(
+    group: Sequence[Opened], addresses: RowAddresses, columns: Sequence[str], cancellation: Cancellation
 ) -> pa.Table:
-    """These columns of these rows, in the order of the rows."""
+    """Read these columns of these rows, in the order of the rows."""
     parts: list[pa.Table] = []
     order: list[Int64s] = []
-    for number in np.unique(places.files).tolist():
-        mine = np.flatnonzero(places.files == number)
-        mine = mine[np.argsort(places.rows[mine], kind="stable")]
-        parts.append(_of_file(group[number], places.rows[mine], columns, cancellation))
+    for number in np.unique(addresses.files).tolist():
+        mine = np.flatnonzero(addresses.files == number)
+        mine = mine[np.argsort(addresses.rows[mine], kind="stable")]
+        parts.append(_fetch_from_file(group[number], addresses.rows[mine], columns, cancellation))
         order.append(mine)
-    back = np.empty(len(places.rows), np.int64)
-    back[np.concatenate(order)] = np.arange(len(places.rows))
+    back = np.empty(len(addresses.rows), np.int64)
+    back[np.concatenate(order)] = np.arange(len(addresses.rows))
     return pa.concat_tables(parts, promote_options="default").combine_chunks().take(pa.array(back))
 
 
-def _of_file(one: Opened, rows: Int64s, columns: Sequence[str], cancellation: Cancellation) -> pa.Table:
-    """`rows` ascend."""
+def _fetch_from_file(
+    one: Opened, rows: Int64s, columns: Sequence[str], cancellation: Cancellation
+) -> pa.Table:
+    """Read columns of rows, which ascend."""
     there = [name for name in columns if name in one.footer.columns]
     texts = [name for name in there if one.footer.columns[name] == "string"]
     first = one.footer.groups.first
@@ -152,16 +139,16 @@ def _of_file(one: Opened, rows: Int64s, columns: Sequence[str], cancellation: Ca
         place = {file.metadata.schema.column(n).path: n for n in range(file.metadata.num_columns)}
         for number in np.unique(np.searchsorted(first, rows, side="right") - 1).tolist():
             inside = rows[(rows >= first[number]) & (rows < first[number + 1])] - first[number]
-            filled = _filled(file.metadata.row_group(number), there, place)
-            parts.append(_of_group(file, number, inside, filled, cancellation))
+            present = _columns_with_values(file.metadata.row_group(number), there, place)
+            parts.append(_fetch_from_group(file, number, inside, present, cancellation))
     return pa.concat_tables(parts, promote_options="default")
 
 
-def _of_group(
+def _fetch_from_group(
     file: pq.ParquetFile, number: int, rows: Int64s, columns: Sequence[str], cancellation: Cancellation
 ) -> pa.Table:
     size = file.metadata.row_group(number).num_rows
-    width = max(AT_ONCE, FEW_ROWS // max(1, size))
+    width = max(MIN_COLUMNS, BATCH_CELLS // max(1, size))
     taken = pa.array(rows)
     found: dict[str, pa.ChunkedArray] = {ROW: pa.chunked_array([taken])}
     for start in range(0, len(columns), width):
@@ -177,93 +164,17 @@ def _is_coded(column: pa.ChunkedArray) -> bool:
     return bool(pa.types.is_dictionary(column.type))
 
 
-def _filled(group: pq.RowGroupMetaData, columns: Sequence[str], place: dict[str, int]) -> list[str]:
-    """Columns that have a value somewhere in the row group; nested ones are not looked into."""
+def _columns_with_values(
+    group: pq.RowGroupMetaData, columns: Sequence[str], place: dict[str, int]
+) -> list[str]:
+    """Return columns that have a value in the row group; nested ones always count."""
     return [
         name
         for name in columns
-        if name in SAYS_SOMETHING_EMPTY or name not in place or not _is_empty(group.column(place[name]))
+        if name in MEANINGFUL_NULLS or name not in place or not _is_empty(group.column(place[name]))
     ]
 
 
 def _is_empty(column: pq.ColumnChunkMetaData) -> bool:
     statistics = column.statistics
     return statistics is not None and statistics.has_null_count and statistics.null_count == column.num_values
-
-
-MOST_ROWS_SEARCHED = 500_000
-MOST_ROWS_FOUND = 5000
-NARROW = (CHQ_TSNS, CHQ_STREAM_ID, CHQ_OBJECT, CHQ_POSITION)
-KEYS = (CHQ_TSNS, "rank", CHQ_OBJECT, CHQ_POSITION)
-
-
-def rows_with_id(
-    question: Question, ranks: StreamRanks, cancellation: Cancellation, *, reverse: bool
-) -> pa.Table | None:
-    """As a statement would give them, in order, no other condition looked at; None where one is better."""
-    asked = next(filter(None, (_id_of(one, question.group) for one in question.labels)), None)
-    if asked is None or _rows(question) > MOST_ROWS_SEARCHED:
-        return None
-    places = _places(question, *asked, cancellation)
-    if len(places.rows) > MOST_ROWS_FOUND:
-        return None
-    narrow = fetched(question.group, places, NARROW, cancellation) if len(places.rows) else None
-    return _ordered(_wanted(question, ranks, places, narrow), reverse)
-
-
-def _id_of(matcher: Matcher, group: Sequence[Opened]) -> tuple[str, bytes] | None:
-    """The column and what it must hold."""
-    digits = ID_DIGITS.get(matcher.name, 0)
-    if matcher.op is not MatchOp.EQUAL or len(matcher.value) != digits or not digits:
-        return None
-    if matcher.value.strip("0123456789abcdef"):
-        return None
-    source = next((found[0] for one in group if (found := sources_of(one.footer, {matcher.name}))), None)
-    if source is None or source.show is not as_hex:
-        return None
-    return source.column, bytes.fromhex(matcher.value)
-
-
-def _rows(question: Question) -> int:
-    wanted = ((one, wanted_groups(one, question.start_ns, question.end_ns)) for one in question.group)
-    return sum(int(np.diff(one.footer.groups.first)[groups].sum()) for one, groups in wanted)
-
-
-def _places(question: Question, column: str, value: bytes, cancellation: Cancellation) -> Places:
-    files: list[Int64s] = [np.zeros(0, np.int64)]
-    rows: list[Int64s] = [np.zeros(0, np.int64)]
-    for number, one in enumerate(question.group):
-        if column not in one.footer.columns:
-            continue
-        with pq.ParquetFile(one.path) as file:
-            for group in np.flatnonzero(wanted_groups(one, question.start_ns, question.end_ns)).tolist():
-                cancellation.check()
-                ids = file.read_row_group(group, columns=[column], use_threads=False).column(0)
-                hits = pc.indices_nonzero(pc.equal(ids, pa.scalar(value, ids.type))).to_numpy()
-                rows.append(hits.astype(np.int64) + one.footer.groups.first[group])
-                files.append(np.full(len(hits), number, np.int64))
-    return Places(np.concatenate(files).astype(np.int32), np.concatenate(rows))
-
-
-def _wanted(question: Question, ranks: StreamRanks, places: Places, narrow: pa.Table | None) -> pa.Table:
-    """Of wanted streams, within the time."""
-    paths = pa.array([str(one.path) for one in question.group], pa.string())
-    rank_of = {s.stream_id: ranks.rank_of[s.labels] for one in question.group for s in one.streams}
-    found = {name: np.zeros(0, np.int64) if narrow is None else integers(narrow, name) for name in NARROW}
-    rank = np.array([rank_of.get(one, -1) for one in found[CHQ_STREAM_ID].tolist()], np.int32)
-    times = found[CHQ_TSNS]
-    kept = np.flatnonzero((rank >= 0) & (times >= question.start_ns) & (times < question.end_ns))
-    columns = {
-        CHQ_TSNS: pa.array(times[kept]),
-        "rank": pa.array(rank[kept]),
-        "scanned_file": paths.take(pa.array(places.files[kept])),
-        "scanned_row": pa.array(places.rows[kept]),
-        CHQ_OBJECT: pa.array(found[CHQ_OBJECT][kept]),
-        CHQ_POSITION: pa.array(found[CHQ_POSITION][kept]),
-    }
-    return pa.table(columns)
-
-
-def _ordered(table: pa.Table, reverse: bool) -> pa.Table:
-    direction = "descending" if reverse else "ascending"
-    return table.take(pc.sort_indices(table, [(key, direction) for key in KEYS]))

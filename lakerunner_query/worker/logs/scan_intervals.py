@@ -1,9 +1,9 @@
-"""Stretches of time that share no row group, in answering order: the first ones small, later ones larger.
+"""A scan goes through time intervals that share no row group: the first ones small, later ones larger.
 
     row groups   [0 5] [1 4]   [6 9]   [12 15]          newest first:  [12, …)  [6, 12)  […, 6)
 
-A query for the last hundred lines reads the newest row groups and stops; whatever stretch is read, its row
-groups are read once.
+A query for the last hundred lines reads the newest row groups and stops; no row group is read twice. The
+report of a unit says which were read.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from resources.arrays import Flags, Int64s
 
 FEWEST_ROWS = 1000
 COMMON_BYTES = 512
-"""Of a row; a longer one counts as several."""
+"""Bytes of a common row; a longer one counts as several."""
 
 
 @dataclass(frozen=True, slots=True)
-class WindowSizes:
-    """Rows of row groups, as many as there are until a stretch is full."""
+class IntervalSizes:
+    """Rows of an interval, and how much of that the first ones have."""
 
     rows: int = 2_000_000
     first: float = 1 / 64
@@ -32,7 +32,7 @@ class WindowSizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ScanInterval:
     """`[start_ns, end_ns)` and the files that may have rows in it."""
 
     start_ns: int
@@ -40,16 +40,16 @@ class Window:
     files: tuple[Opened, ...]
 
 
-def wanted_groups(one: Opened, start_ns: int, end_ns: int) -> Flags:
-    """Row groups whose statistics allow for a wanted row."""
+def matching_groups(one: Opened, start_ns: int, end_ns: int) -> Flags:
+    """Flag row groups whose statistics allow for a row of a selected stream."""
     ids = np.array([stream.stream_id for stream in one.streams], np.int64)
     return one.footer.groups.overlapping(start_ns, end_ns, ids)
 
 
-def windows(
-    opened: Sequence[Opened], start_ns: int, end_ns: int, sizes: WindowSizes, *, reverse: bool
-) -> Iterator[Window]:
-    """Together they cover all wanted row groups."""
+def scan_intervals(
+    opened: Sequence[Opened], start_ns: int, end_ns: int, sizes: IntervalSizes, *, reverse: bool
+) -> Iterator[ScanInterval]:
+    """Yield intervals that cover all matching row groups."""
     low, high, rows = _extents(opened, start_ns, end_ns)
     clusters = list(_clusters(low, high, rows))
     target = sizes.rows * sizes.first
@@ -59,36 +59,36 @@ def windows(
         if begin is None:
             begin = hi if reverse else lo
         if load >= target:
-            yield _window(opened, *((lo, begin) if reverse else (begin, hi)))
+            yield _interval(opened, *((lo, begin) if reverse else (begin, hi)))
             load, begin = 0, None
             target = min(sizes.rows, target * sizes.growth)
     if begin is not None:
         first, last = clusters[0], clusters[-1]
-        yield _window(opened, *((first[0], begin) if reverse else (begin, last[1])))
+        yield _interval(opened, *((first[0], begin) if reverse else (begin, last[1])))
 
 
-def rows_within(group: Sequence[Opened], size: int, most: int) -> int:
-    """So many rows are about so many bytes, judged by the whole files."""
+def rows_in_bytes(group: Sequence[Opened], size: int, most: int) -> int:
+    """Return how many rows are about `size` bytes, estimated from the whole files."""
     rows = sum(one.footer.rows for one in group)
     plain = sum(int(one.footer.groups.bytes.sum()) for one in group)
     return max(FEWEST_ROWS, min(most, size * rows // max(1, plain)))
 
 
 def _extents(opened: Sequence[Opened], start_ns: int, end_ns: int) -> tuple[Int64s, Int64s, Int64s]:
-    """Of all wanted row groups within the range: first time, time behind the last, rows."""
+    """Return first time, time behind the last, and rows of all matching row groups within the range."""
     low, high, rows = [], [], []
     for one in opened:
-        wanted, groups = wanted_groups(one, start_ns, end_ns), one.footer.groups
-        low.append(np.maximum(groups.min_ns[wanted], start_ns))
-        high.append(np.minimum(groups.max_ns[wanted], end_ns - 1) + 1)
-        rows.append(np.maximum(np.diff(groups.first), groups.bytes // COMMON_BYTES)[wanted])
+        matching, groups = matching_groups(one, start_ns, end_ns), one.footer.groups
+        low.append(np.maximum(groups.min_ns[matching], start_ns))
+        high.append(np.minimum(groups.max_ns[matching], end_ns - 1) + 1)
+        rows.append(np.maximum(np.diff(groups.first), groups.bytes // COMMON_BYTES)[matching])
     if not low:
         return (np.zeros(0, np.int64),) * 3
     return np.concatenate(low), np.concatenate(high), np.concatenate(rows)
 
 
 def _clusters(low: Int64s, high: Int64s, rows: Int64s) -> Iterator[tuple[int, int, int]]:
-    """Row groups that overlap, as one stretch; in order of time."""
+    """Yield overlapping row groups as one interval, in order of time."""
     order = np.argsort(low, kind="stable")
     current: tuple[int, int, int] | None = None
     for lo, hi, size in zip(low[order].tolist(), high[order].tolist(), rows[order].tolist(), strict=True):
@@ -102,36 +102,35 @@ def _clusters(low: Int64s, high: Int64s, rows: Int64s) -> Iterator[tuple[int, in
         yield current
 
 
-def _window(opened: Sequence[Opened], start_ns: int, end_ns: int) -> Window:
-    files = (one for one in opened if wanted_groups(one, start_ns, end_ns).any())
-    return Window(start_ns, end_ns, tuple(files))
-
-
-# << What it took to answer: segments opened and pruned, row groups that were read.
+def _interval(opened: Sequence[Opened], start_ns: int, end_ns: int) -> ScanInterval:
+    files = (one for one in opened if matching_groups(one, start_ns, end_ns).any())
+    return ScanInterval(start_ns, end_ns, tuple(files))
 
 
 @dataclass(slots=True)
-class Read:
-    """What was scanned, by segment: from when to when."""
+class ScannedIntervals:
+    """Intervals that were scanned, by segment."""
 
     by_segment: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
-    def add(self, window: Window) -> None:
-        for one in window.files:
-            self.by_segment.setdefault(one.segment.segment_id, []).append((window.start_ns, window.end_ns))
+    def add(self, interval: ScanInterval) -> None:
+        for one in interval.files:
+            self.by_segment.setdefault(one.segment.segment_id, []).append(
+                (interval.start_ns, interval.end_ns)
+            )
 
 
-def report(
-    files: OpenedSet, read: Read, start_ns: int, end_ns: int, *, truncated: bool = False
+def unit_report(
+    files: OpenedSet, scanned: ScannedIntervals, start_ns: int, end_ns: int, *, truncated: bool = False
 ) -> UnitReport:
-    """Rows and bytes are those of row groups that were read."""
+    """Report segments opened and pruned; rows and bytes are those of row groups that were read."""
     groups_read = rows = size = 0
     for one in files.opened:
-        wanted = np.zeros(len(one.footer.groups.min_ns), np.bool_)
-        for first, behind in read.by_segment.get(one.segment.segment_id, ()):
-            wanted |= wanted_groups(one, max(first, start_ns), min(behind, end_ns))
-        own = int(np.diff(one.footer.groups.first)[wanted].sum())
-        groups_read += int(wanted.sum())
+        matching = np.zeros(len(one.footer.groups.min_ns), np.bool_)
+        for first, behind in scanned.by_segment.get(one.segment.segment_id, ()):
+            matching |= matching_groups(one, max(first, start_ns), min(behind, end_ns))
+        own = int(np.diff(one.footer.groups.first)[matching].sum())
+        groups_read += int(matching.sum())
         rows += own
         size += one.segment.bytes * own // max(1, one.footer.rows)
     return UnitReport(
@@ -148,10 +147,10 @@ def report(
     )
 
 
-def reports_together(
+def merge_reports(
     reports: Sequence[UnitReport], missing: tuple[Missing, ...] = (), *, truncated: bool = False
 ) -> UnitReport:
-    """One after the other; a segment that is missing several times is one."""
+    """Add up reports; a segment that is missing several times counts once."""
     lost = {one.segment_id: one for each in reports for one in each.missing}
     lost.update((one.segment_id, one) for one in missing)
     return UnitReport(

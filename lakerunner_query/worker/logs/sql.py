@@ -1,12 +1,16 @@
-"""What of a pipeline DuckDB does, exactly as the stages mean it; the rest is left to them.
+"""Line and label filters are pushed down to DuckDB where SQL means exactly what the stage means.
 
     |= "took" | trace_id="4bf9…" | json | status="500"
 
     in SQL: contains(line, 'took') AND trace_id = …      left: | json | status="500"
 
-A label filter can be pushed when all files of a statement keep the label in one column of text or of ids and
-no stream has a label of that name. Filters on stored labels further behind become conditions too, but stay
+A label filter is pushed when all files of a statement keep the label in one column of text or of ids and no
+stream has a label of that name. Filters on stored labels further behind become conditions too, but also stay
 where they are.
+
+Text of a user is always a bound parameter. Only integers of ours and quoted identifiers from segment footers
+are spelled into statements. `contains` and `regexp_matches` are called by name because DuckDB's `~` means
+something else in every release.
 """
 
 from __future__ import annotations
@@ -17,7 +21,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lakerunner_query.gotext.regexp import for_duckdb
-from lakerunner_query.logql.lang.ast import LabelFilter, LabelMatch, LineFilter, Stage
+from lakerunner_query.logql.lang.ast import Stage
+from lakerunner_query.logql.lang.conditions import TextSearch
+from lakerunner_query.logql.lang.stages import match_of, search_of
 from lakerunner_query.plan.rules.filters import stored_matches
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.worker.logs.labels import (
@@ -25,8 +31,8 @@ from lakerunner_query.worker.logs.labels import (
     OVERFLOWS,
     UNKNOWN,
     Source,
-    as_hex,
-    if_any,
+    hex_texts,
+    nonempty_texts,
     sources_of,
 )
 from lakerunner_query.worker.logs.segment_opener import Opened
@@ -35,57 +41,62 @@ from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_STREAM_ID, CHQ_
 LINE = "coalesce(l.log_message, '')"
 ID_DIGITS = {"trace_id": 32, "span_id": 16}
 TEXT = "string"
+Meanings = dict[str | int, object]
+"""Types of columns by name, and label sets by stream id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What rows are grouped by, and the label's text made of it, once per group."""
+    """A column that rows are grouped by, and the label's text made of it, once per group."""
 
     column: str
-    shown: str
-    """SQL, `{}` for the column."""
+    text: str
+    """SQL with `{}` for the column."""
     source: Source
 
 
 @dataclass(slots=True)
 class Conditions:
-    """SQL, and the texts of users in it as parameters."""
+    """SQL conditions, with texts of users as parameters."""
 
     sql: list[str] = field(default_factory=list)
     parameters: dict[str, object] = field(default_factory=dict)
 
-    def bound(self, value: object) -> str:
+    def bind(self, value: object) -> str:
         name = f"v{len(self.parameters)}"
         self.parameters[name] = value
         return f"${name}"
 
 
-def split(stages: Sequence[Stage]) -> tuple[tuple[LineFilter, ...], tuple[Stage, ...]]:
-    """The leading line filters that SQL has a function for, and what is left."""
-    for number, stage in enumerate(stages):
-        if not isinstance(stage, LineFilter) or stage.ips or stage.op.is_pattern:
-            return tuple(s for s in stages[:number] if isinstance(s, LineFilter)), tuple(stages[number:])
-    return tuple(s for s in stages if isinstance(s, LineFilter)), ()
+def split_line_filters(stages: Sequence[Stage]) -> tuple[tuple[TextSearch, ...], tuple[Stage, ...]]:
+    """Split off the leading line filters that SQL has a function for."""
+    found: list[TextSearch] = []
+    for stage in stages:
+        search = search_of(stage)
+        if search is None:
+            break
+        found.append(search)
+    return tuple(found), tuple(stages[len(found) :])
 
 
 def label_conditions(
     stages: Sequence[Stage], group: Sequence[Opened]
 ) -> tuple[tuple[Matcher, ...], tuple[Stage, ...]]:
-    """Conditions on stored labels that SQL can tell, and the stages that are left to run."""
-    pushed = tuple(one.matcher for one in stored_matches(stages) if is_pushable(one.matcher, group))
+    """Return matchers that SQL evaluates, and the stages that are left to run."""
+    pushed = tuple(one for one in stored_matches(stages) if is_pushable(one, group))
     first = 0
-    while first < len(stages) and _is_told(stages[first], pushed):
+    while first < len(stages) and match_of(stages[first]) in pushed:
         first += 1
     return pushed, tuple(stages[first:])
 
 
 def is_pushable(matcher: Matcher, group: Sequence[Opened]) -> bool:
-    """Whether `condition` says the same as the stage, in all of these files."""
+    """Tell whether SQL means the same as the stage, in all of these files."""
     return bool(group) and column_of(matcher.name, group) is not None
 
 
 def column_of(name: str, group: Sequence[Opened]) -> str | None:
-    """SQL for the label's text, empty where a row has none; None where it is not that simple."""
+    """Return SQL for the label's text, empty where a row has none; None where no single column has it."""
     if name.endswith(EXTRACTED) or any(OVERFLOWS & one.footer.columns.keys() for one in group):
         return None
     if any(label == name for one in group for stream in one.streams for label, _ in stream.labels):
@@ -97,16 +108,16 @@ def column_of(name: str, group: Sequence[Opened]) -> str | None:
     column = f"l.{identifier(source.column)}"
     if name == "detected_level":
         return f"coalesce(nullif({column}, ''), '{UNKNOWN}')" if kinds == {TEXT} else None
-    if source.show is as_hex:
+    if source.render is hex_texts:
         zeros = "0" * ID_DIGITS[name]
         return f"coalesce(nullif(lower(hex({column})), '{zeros}'), '')"
     return f"coalesce({column}, '')" if kinds == {TEXT} else None
 
 
 def _single_source(name: str, group: Sequence[Opened]) -> Source | None:
-    """The one column that holds the label, in whatever files have it; nowhere does it hold another one."""
-    told = [(one.footer, tuple(sources_of(one.footer, {name}))) for one in group]
-    found = {sources for _, sources in told}
+    """Return the column that holds the label in all files that have it, and no other label in any file."""
+    by_file = [(one.footer, tuple(sources_of(one.footer, {name}))) for one in group]
+    found = {sources for _, sources in by_file}
     one_each = {sources for sources in found if sources}
     if name == "detected_level" and len(found) > len(one_each):
         return None  # a row without a value has the label, a file without the column has not
@@ -114,30 +125,30 @@ def _single_source(name: str, group: Sequence[Opened]) -> Source | None:
     if not len(one_each) == len(sources) == 1:
         return None
     (source,) = sources
-    has_another = any(not own and source.column in footer.columns for footer, own in told)
+    has_another = any(not own and source.column in footer.columns for footer, own in by_file)
     return None if has_another else source
 
 
 def key_of(name: str, group: Sequence[Opened]) -> Key | None:
-    """Null where a row has none; None where it is not that simple."""
+    """Return the column of a label to group by; None where no single column has it."""
     if column_of(name, group) is None:
         return None
     source = next(found[0] for one in group if (found := sources_of(one.footer, {name})))
     column = f"l.{identifier(source.column)}"
     if name == "detected_level":
         return Key(column, f"coalesce(nullif({{}}, ''), '{UNKNOWN}')", source)
-    if source.show is as_hex:
+    if source.render is hex_texts:
         return Key(column, f"nullif(lower(hex({{}})), '{'0' * ID_DIGITS[name]}')", source)
-    return Key(column, "nullif({}, '')" if source.show is if_any else "{}", source)
+    return Key(column, "nullif({}, '')" if source.render is nonempty_texts else "{}", source)
 
 
-def add_lines(filters: Sequence[LineFilter], conditions: Conditions) -> None:
-    """`|= "a" or "b"` keeps lines with either; `!= "a" or "b"` drops lines with either."""
+def add_lines(filters: Sequence[TextSearch], conditions: Conditions) -> None:
+    """Add line filters: `|= "a" or "b"` keeps lines with either, `!= "a" or "b"` drops lines with either."""
     for line in filters:
-        function = "regexp_matches" if line.op.is_regex else "contains"
-        values = (for_duckdb(value) if line.op.is_regex else value for value in line.values)
-        either = " OR ".join(f"{function}({LINE}, {conditions.bound(value)})" for value in values)
-        conditions.sql.append(f"NOT ({either})" if line.op.is_negative else f"({either})")
+        function = "regexp_matches" if line.is_regex else "contains"
+        values = (for_duckdb(value) if line.is_regex else value for value in line.values)
+        either = " OR ".join(f"{function}({LINE}, {conditions.bind(value)})" for value in values)
+        conditions.sql.append(f"NOT ({either})" if line.is_negative else f"({either})")
 
 
 def add_labels(matchers: Sequence[Matcher], group: Sequence[Opened], conditions: Conditions) -> None:
@@ -159,53 +170,40 @@ def _condition(matcher: Matcher, column: str, group: Sequence[Opened], condition
         if plain is not None:
             return plain
     if matcher.op.is_regex:
-        found = f"regexp_full_match({column}, {conditions.bound(for_duckdb(f'(?s:{value})'))})"
+        found = f"regexp_full_match({column}, {conditions.bind(for_duckdb(f'(?s:{value})'))})"
     else:
-        found = f"{column} = {conditions.bound(value)}"
+        found = f"{column} = {conditions.bind(value)}"
     return f"NOT {found}" if matcher.op.is_negative else found
 
 
 def _plain_equality(matcher: Matcher, group: Sequence[Opened], conditions: Conditions) -> str | None:
-    """On the column itself, so that statistics and bloom filters choose row groups."""
+    """Compare the column itself, so that statistics and bloom filters choose row groups."""
     name, value = matcher.name, matcher.value
     (source,) = next(found for one in group if (found := sources_of(one.footer, {name})))
     column = f"l.{identifier(source.column)}"
-    if source.show is as_hex:
+    if source.render is hex_texts:
         digits = ID_DIGITS[name]
         if len(value) != digits or value.strip("0123456789abcdef") or not value.strip("0"):
             return "false"  # no id is spelled like this
-        return f"{column} = {conditions.bound(bytes.fromhex(value))}"
+        return f"{column} = {conditions.bind(bytes.fromhex(value))}"
     if name == "detected_level" and value == UNKNOWN:
         return None
-    return f"{column} = {conditions.bound(value)}"
+    return f"{column} = {conditions.bind(value)}"
 
-
-def _is_told(stage: Stage, pushed: Sequence[Matcher]) -> bool:
-    return (
-        isinstance(stage, LabelFilter)
-        and isinstance(stage.condition, LabelMatch)
-        and stage.condition.matcher in pushed
-    )
-
-
-# << The statements of log queries. Text of a user is always a bound parameter, never part of the SQL.
-# <<
-# << Only integers of ours and quoted identifiers from segment footers are spelled into it. `contains` and
-# << `regexp_matches` are named because DuckDB's `~` means something else in every release.
 
 ORDER = (f"l.{CHQ_TSNS}", "s.rank", f"l.{CHQ_OBJECT}", f"l.{CHQ_POSITION}")
 MAX_LISTED_STREAMS = 64
-"""So many stream ids still prune row groups by their statistics; more are left to the join."""
+"""Stream ids up to this number prune row groups by their statistics; more are left to the join."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Rows of `[start_ns, end_ns)` in these files that meet conditions."""
+class RowQuery:
+    """Rows of `[start_ns, end_ns)` in these files that meet all conditions."""
 
     group: Sequence[Opened]
     start_ns: int
     end_ns: int
-    lines: tuple[LineFilter, ...] = ()
+    lines: tuple[TextSearch, ...] = ()
     labels: tuple[Matcher, ...] = ()
 
 
@@ -215,70 +213,90 @@ class Statement:
     parameters: dict[str, object]
 
 
-def rows(
-    question: Question, columns: Iterable[str], *, order: str = "", limit: int | None = None
+def row_statement(
+    query: RowQuery, columns: Iterable[str], *, order: str = "", limit: int | None = None
 ) -> Statement:
-    """Times, ranks of streams, places in files and row ids, and these columns (`streams` is registered)."""
-    conditions = _conditions(question)
-    wanted = "".join(f", l.{identifier(name)}" for name in columns)
+    """Select times, stream ranks, row addresses, row ids and these columns, joined with `streams`."""
+    conditions = _conditions(query)
+    selected = "".join(f", l.{identifier(name)}" for name in columns)
     ordered = f" ORDER BY {', '.join(f'{key} {order}' for key in ORDER)}" if order else ""
     limited = "" if limit is None else f" LIMIT {int(limit)}"
     sql = (  # only our integers and quoted identifiers are spelled in
         f"SELECT l.{CHQ_TSNS}, s.rank, l.filename AS scanned_file, l.file_row_number AS scanned_row, "  # noqa: S608
-        f"l.{CHQ_OBJECT}, l.{CHQ_POSITION}{wanted} FROM {_source(question)}"
+        f"l.{CHQ_OBJECT}, l.{CHQ_POSITION}{selected} FROM {_source(query)}"
         f"WHERE {' AND '.join(conditions.sql)}{ordered}{limited}"
     )
     return Statement(sql, conditions.parameters)
 
 
-def counts(
-    question: Question, by: Sequence[Key], width_ns: int, *, with_bytes: bool, of_streams: bool, limit: int
+def count_statement(
+    query: RowQuery, by: Sequence[Key], width_ns: int, *, with_bytes: bool, of_streams: bool, limit: int
 ) -> Statement:
-    """Lines, and where wanted their bytes, by bucket of time, stream and labels; some groups may be equal."""
-    conditions = _conditions(question)
-    first = question.start_ns
+    """Count lines, and on demand their bytes, by bucket, stream and labels; labels may repeat."""
+    conditions = _conditions(query)
+    first = query.start_ns
     keys = [f"(l.{CHQ_TSNS} - {int(first)}) // {int(width_ns)} AS bucket"]
     keys += [f"l.{CHQ_STREAM_ID} AS stream"] if of_streams else []
     keys += [f"{key.column} AS r{number}" for number, key in enumerate(by)]
-    shown = [f"{key.shown.format(f'r{number}')} AS k{number}" for number, key in enumerate(by)]
+    texts = [f"{key.text.format(f'r{number}')} AS k{number}" for number, key in enumerate(by)]
     size = f"sum(strlen({LINE}))::BIGINT" if with_bytes else "0::BIGINT"
     sql = (
-        f"SELECT {', '.join(['*', *shown])} FROM ("  # noqa: S608
-        f"SELECT {', '.join(keys)}, count(*) AS lines, {size} AS bytes FROM {_files(question)} "
+        f"SELECT {', '.join(['*', *texts])} FROM ("  # noqa: S608
+        f"SELECT {', '.join(keys)}, count(*) AS lines, {size} AS bytes FROM {_files(query)} "
         f"WHERE {' AND '.join(conditions.sql)} GROUP BY ALL LIMIT {int(limit)})"
     )
     return Statement(sql, conditions.parameters)
 
 
-def _conditions(question: Question) -> Conditions:
-    found = Conditions(parameters={"files": [str(one.path) for one in question.group]})
-    found.sql += [f"l.{CHQ_TSNS} >= {int(question.start_ns)}", f"l.{CHQ_TSNS} < {int(question.end_ns)}"]
-    ids = sorted({stream.stream_id for one in question.group for stream in one.streams})
-    if not are_all_wanted(question.group):
+def _conditions(query: RowQuery) -> Conditions:
+    found = Conditions(parameters={"files": [str(one.path) for one in query.group]})
+    found.sql += [f"l.{CHQ_TSNS} >= {int(query.start_ns)}", f"l.{CHQ_TSNS} < {int(query.end_ns)}"]
+    ids = sorted({stream.stream_id for one in query.group for stream in one.streams})
+    if not selects_all_streams(query.group):
         few = len(ids) <= MAX_LISTED_STREAMS
         listed = ", ".join(str(int(one)) for one in ids) if few else "SELECT stream_id FROM streams"
         found.sql.append(f"l.{CHQ_STREAM_ID} IN ({listed})")
-    add_labels(question.labels, question.group, found)
-    add_lines(question.lines, found)
+    add_labels(query.labels, query.group, found)
+    add_lines(query.lines, found)
     return found
 
 
 def streams_table(group: Sequence[Opened]) -> pa.Table:
-    """`streams` of a statement that does not order by them."""
+    """Return the `streams` table of a statement that does not order by them."""
     ids = sorted({stream.stream_id for one in group for stream in one.streams})
     return pa.table({"stream_id": pa.array(ids, pa.int64())})
 
 
-def are_all_wanted(group: Sequence[Opened]) -> bool:
-    """Whether these files have rows of no other streams."""
+def selects_all_streams(group: Sequence[Opened]) -> bool:
+    """Tell whether these files have rows of selected streams only."""
     return all(sum(stream.rows for stream in one.streams) >= one.footer.rows for one in group)
 
 
-def _source(question: Question) -> str:
-    return f"{_files(question)} JOIN streams s ON l.{CHQ_STREAM_ID} = s.stream_id "
+def _source(query: RowQuery) -> str:
+    return f"{_files(query)} JOIN streams s ON l.{CHQ_STREAM_ID} = s.stream_id "
 
 
-def _files(question: Question) -> str:
-    """A column that one of several files does not have reads as NULL."""
-    together = ", union_by_name = true" if len(question.group) > 1 else ""
-    return f"read_parquet($files{together}, filename = true, file_row_number = true) l"
+def _files(query: RowQuery) -> str:
+    """Return the table function; a column that one of several files lacks reads as NULL."""
+    union = ", union_by_name = true" if len(query.group) > 1 else ""
+    return f"read_parquet($files{union}, filename = true, file_row_number = true) l"
+
+
+def files_by_schema(files: Iterable[Opened]) -> list[list[Opened]]:
+    """Group files that one statement can scan; nearly always one group.
+
+    Two files are apart where a stream id means different label sets in them (ids are hashes), or a column has
+    another type (an attribute sent as a number here and as text there): a union would show `true` as `1`.
+    """
+    found: list[tuple[Meanings, list[Opened]]] = []
+    for file in files:
+        meanings: Meanings = {stream.stream_id: stream.labels for stream in file.streams}
+        meanings.update(file.footer.columns)
+        for known, members in found:
+            if all(known.get(key, value) == value for key, value in meanings.items()):
+                known.update(meanings)
+                members.append(file)
+                break
+        else:
+            found.append((meanings, [file]))
+    return [members for _known, members in found]

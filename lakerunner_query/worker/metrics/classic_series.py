@@ -1,4 +1,4 @@
-"""The classic series that histogram and summary rows stand for.
+"""Classic series are derived from rows of histograms and summaries.
 
     http_seconds{path="/"}  bounds [0.1, 0.5]  counts [1, 4, 2]  sum 3.2
 
@@ -8,7 +8,7 @@
     http_seconds_sum{path="/"}                3.2
     http_seconds_count{path="/"}              7
 
-A stale marker ends all of them. Bounds may change from row to row: each has the series that it has.
+A stale marker ends all of them. Bounds may change from row to row: each row has series for its own bounds.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_query.syntax import Matcher
-from lakerunner_query.vectors.vector import Labels, Series
+from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.worker.metrics.row_groups import FLOAT, HISTOGRAM, SUMMARIES, SUMMARY, is_stale
-from lakerunner_query.worker.metrics.row_merge import Rows
-from lakerunner_query.worker.metrics.series_table import ranges, verdicts
-from resources.arrays import Doubles, Int64s
+from lakerunner_query.worker.metrics.row_merge import MergedRows
+from lakerunner_query.worker.metrics.series_table import expand_runs, match_texts
+from resources.arrays import Doubles, Flags, Int64s
 from resources.lake.sample_histograms import histograms_of_samples
 from resources.lake.series import NAME_LABEL
 
@@ -36,28 +35,31 @@ LE, QUANTILE_LABEL = "le", "quantile"
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Float samples of derived series: rows in any order, `code` says whose."""
+class SampleBlock:
+    """Float samples of derived series, in any order."""
 
     labels: list[Labels]
     code: Int64s
+    """Index into `labels`, by sample."""
     time_ms: Int64s
     value: Doubles
-    is_delta: npt.NDArray[np.bool_] | None
+    is_delta: Flags | None
 
 
-def derived(rows: Rows, labels: Sequence[Labels], suffix: str, own: Sequence[Matcher]) -> Iterator[Block]:
-    """Series with this suffix; `own` are matchers on `le` or `quantile`."""
+def derive(
+    rows: MergedRows, labels: Sequence[Labels], suffix: str, own: Sequence[Matcher]
+) -> Iterator[SampleBlock]:
+    """Yield series with this suffix; `own` are the matchers on `le` or `quantile`."""
     if rows.derives is None or rows.kind is None:
         return
     if suffix in SUFFIXES:
-        yield from _of_histograms(rows, labels, suffix, own)
-    yield from _of_summaries(rows, labels, suffix, own)
+        yield from _from_histograms(rows, labels, suffix, own)
+    yield from _from_summaries(rows, labels, suffix, own)
 
 
-def _of_histograms(
-    rows: Rows, labels: Sequence[Labels], suffix: str, own: Sequence[Matcher]
-) -> Iterator[Block]:
+def _from_histograms(
+    rows: MergedRows, labels: Sequence[Labels], suffix: str, own: Sequence[Matcher]
+) -> Iterator[SampleBlock]:
     assert rows.kind is not None  # noqa: S101 - for the type checker
     at = np.flatnonzero(rows.kind == HISTOGRAM)
     if not len(at) or rows.others is None or rows.place is None:
@@ -69,24 +71,24 @@ def _of_histograms(
     if suffix == BUCKET:
         yield from _buckets(rows, at, histograms, labels, own)
         return
-    if _refused(own):
+    if _excludes_absent(own):
         return
     numbers = histograms.field("sum" if suffix == SUM else "count")
     sent = numbers.is_valid().to_numpy(zero_copy_only=False)
-    yield _plain(rows, at[sent], numbers.drop_null().to_numpy(), labels, suffix, HISTOGRAM)
+    yield _one_per_row(rows, at[sent], numbers.drop_null().to_numpy(), labels, suffix, HISTOGRAM)
 
 
 def _buckets(
-    rows: Rows, at: Int64s, histograms: pa.StructArray, labels: Sequence[Labels], own: Sequence[Matcher]
-) -> Iterator[Block]:
+    rows: MergedRows, at: Int64s, histograms: pa.StructArray, labels: Sequence[Labels], own: Sequence[Matcher]
+) -> Iterator[SampleBlock]:
     bounds, counts = histograms.field("bounds"), histograms.field("counts")
     sizes = pc.list_value_length(bounds).to_numpy(zero_copy_only=False).astype(np.int64)
     have = pc.list_value_length(counts).fill_null(0).to_numpy(zero_copy_only=False) == sizes + 1
     at, sizes = at[have], sizes[have] + 1
     if not len(at):
         return
-    keep = pa.array(have)
-    bounds, counts = bounds.filter(keep), counts.filter(keep)
+    complete = pa.array(have)
+    bounds, counts = bounds.filter(complete), counts.filter(complete)
     ends = np.cumsum(sizes)
     upper = np.full(int(ends[-1]), np.inf)
     inner = np.ones(len(upper), np.bool_)
@@ -99,8 +101,8 @@ def _buckets(
     keys["series"], keys["le"] = series, upper
     known, code = np.unique(keys, return_inverse=True)
     code = code.ravel()
-    texts = {le: spelled(le) for le in np.unique(known["le"]).tolist()}
-    wanted = dict(zip(texts.values(), _all(own, list(texts.values())), strict=True))
+    texts = {le: bound_text(le) for le in np.unique(known["le"]).tolist()}
+    passes = dict(zip(texts.values(), _match_all(own, list(texts.values())), strict=True))
     names = [
         _renamed(labels[s], BUCKET, (LE, texts[le]))
         for s, le in zip(known["series"].tolist(), known["le"].tolist(), strict=True)
@@ -108,25 +110,25 @@ def _buckets(
     time_ms = np.repeat(rows.time_ms[at], sizes)
     is_delta = None if rows.is_delta is None else np.repeat(rows.is_delta[at], sizes)
     # stale markers of a series end all its buckets
-    stale = np.flatnonzero(_stale_of(rows, HISTOGRAM))
+    stale = np.flatnonzero(_stale_rows(rows, HISTOGRAM))
     begin = np.searchsorted(known["series"], rows.series[stale], "left")
     each = np.searchsorted(known["series"], rows.series[stale], "right") - begin
-    ended = ranges(begin, each)
+    ended = expand_runs(begin, each)
     marks = np.repeat(rows.value[stale], each)
-    block = Block(
+    block = SampleBlock(
         names,
         np.concatenate([code, ended]),
         np.concatenate([time_ms, np.repeat(rows.time_ms[stale], each)]),
         np.concatenate([totals, marks]),
         None if is_delta is None else np.concatenate([is_delta, np.zeros(len(ended), np.bool_)]),
     )
-    passing = np.array([wanted[texts[le]] for le in known["le"].tolist()], np.bool_)
-    yield block if passing.all() else _only(block, passing)
+    passing = np.array([passes[texts[le]] for le in known["le"].tolist()], np.bool_)
+    yield block if passing.all() else _filter(block, passing)
 
 
-def _of_summaries(
-    rows: Rows, labels: Sequence[Labels], suffix: str, own: Sequence[Matcher]
-) -> Iterator[Block]:
+def _from_summaries(
+    rows: MergedRows, labels: Sequence[Labels], suffix: str, own: Sequence[Matcher]
+) -> Iterator[SampleBlock]:
     assert rows.kind is not None  # noqa: S101 - for the type checker
     at = np.flatnonzero(rows.kind == SUMMARY)
     if not len(at) or rows.others is None or rows.place is None or suffix == BUCKET:
@@ -134,12 +136,12 @@ def _of_summaries(
     table = _one_chunk(rows.others)
     places = pa.array(rows.place[at])
     if suffix in {SUM, COUNT}:
-        if _refused(own):
+        if _excludes_absent(own):
             return
         histograms = histograms_of_samples(table, places)
         numbers = histograms.field("sum" if suffix == SUM else "count")
         sent = numbers.is_valid().to_numpy(zero_copy_only=False)
-        yield _plain(rows, at[sent], numbers.drop_null().to_numpy(), labels, suffix, SUMMARY)
+        yield _one_per_row(rows, at[sent], numbers.drop_null().to_numpy(), labels, suffix, SUMMARY)
         return
     listed = table.column(SUMMARIES).combine_chunks().take(places)
     sizes = pc.list_value_length(listed).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -148,35 +150,35 @@ def _of_summaries(
     keys = np.zeros(len(which), [("series", np.int64), ("quantile", np.float64)])
     keys["series"], keys["quantile"] = np.repeat(rows.series[at], sizes), which
     known, code = np.unique(keys, return_inverse=True)
-    texts = [spelled(q) for q in known["quantile"].tolist()]
+    texts = [bound_text(q) for q in known["quantile"].tolist()]
     names = [
         _renamed(labels[s], "", (QUANTILE_LABEL, text))
         for s, text in zip(known["series"].tolist(), texts, strict=True)
     ]
-    stale = np.flatnonzero(_stale_of(rows, SUMMARY))
+    stale = np.flatnonzero(_stale_rows(rows, SUMMARY))
     begin = np.searchsorted(known["series"], rows.series[stale], "left")
     each = np.searchsorted(known["series"], rows.series[stale], "right") - begin
-    block = Block(
+    block = SampleBlock(
         names,
-        np.concatenate([code.ravel(), ranges(begin, each)]),
+        np.concatenate([code.ravel(), expand_runs(begin, each)]),
         np.concatenate([np.repeat(rows.time_ms[at], sizes), np.repeat(rows.time_ms[stale], each)]),
         np.concatenate(
             [pairs.field("value").to_numpy(zero_copy_only=False), np.repeat(rows.value[stale], each)]
         ),
         None,
     )
-    passing = np.array(_all(own, texts), np.bool_)
-    yield block if passing.all() else _only(block, passing)
+    passing = np.array(_match_all(own, texts), np.bool_)
+    yield block if passing.all() else _filter(block, passing)
 
 
-def _plain(
-    rows: Rows, at: Int64s, numbers: Doubles, labels: Sequence[Labels], suffix: str, kind: int
-) -> Block:
-    stale = np.flatnonzero(_stale_of(rows, kind))
+def _one_per_row(
+    rows: MergedRows, at: Int64s, numbers: Doubles, labels: Sequence[Labels], suffix: str, kind: int
+) -> SampleBlock:
+    stale = np.flatnonzero(_stale_rows(rows, kind))
     both = np.concatenate([at, stale])
     codes = rows.series[both]
     known, code = np.unique(codes, return_inverse=True)
-    return Block(
+    return SampleBlock(
         [_renamed(labels[series], suffix, None) for series in known.tolist()],
         code.ravel(),
         rows.time_ms[both],
@@ -185,16 +187,16 @@ def _plain(
     )
 
 
-def _stale_of(rows: Rows, kind: int) -> npt.NDArray[np.bool_]:
+def _stale_rows(rows: MergedRows, kind: int) -> Flags:
     assert rows.kind is not None and rows.derives is not None  # noqa: S101,PT018 - for the type checker
-    found: npt.NDArray[np.bool_] = (rows.kind == FLOAT) & (rows.derives == kind) & is_stale(rows.value)
+    found: Flags = (rows.kind == FLOAT) & (rows.derives == kind) & is_stale(rows.value)
     return found
 
 
-def _only(block: Block, passing: npt.NDArray[np.bool_]) -> Block:
+def _filter(block: SampleBlock, passing: Flags) -> SampleBlock:
     keep = passing[block.code]
     places = np.cumsum(passing) - 1
-    return Block(
+    return SampleBlock(
         [labels for labels, ok in zip(block.labels, passing.tolist(), strict=True) if ok],
         places[block.code[keep]],
         block.time_ms[keep],
@@ -203,39 +205,10 @@ def _only(block: Block, passing: npt.NDArray[np.bool_]) -> Block:
     )
 
 
-def united(blocks: Sequence[Block]) -> Series:
-    """One series per label set, in order of labels; of two samples of one millisecond the later block's."""
-    names = sorted({labels for block in blocks for labels in block.labels})
-    codes = {labels: code for code, labels in enumerate(names)}
-    series = np.concatenate(
-        [np.array([codes[labels] for labels in b.labels], np.int64)[b.code] for b in blocks if len(b.code)]
-        or [np.zeros(0, np.int64)]
-    )
-    time_ms = np.concatenate([block.time_ms for block in blocks])
-    value = np.concatenate([block.value for block in blocks])
-    deltas = any(block.is_delta is not None for block in blocks)
-    is_delta = np.concatenate(
-        [np.zeros(len(b.code), np.bool_) if b.is_delta is None else b.is_delta for b in blocks]
-    )
-    order = np.lexsort((~is_stale(value), time_ms, series))  # stable: real behind stale, later behind earlier
-    series, time_ms = series[order], time_ms[order]
-    keep = np.ones(len(order), np.bool_)
-    keep[:-1] = (series[1:] != series[:-1]) | (time_ms[1:] != time_ms[:-1])
-    offsets = np.zeros(len(names) + 1, np.int64)
-    np.add.at(offsets, series[keep] + 1, 1)
-    return Series(
-        names,
-        np.cumsum(offsets),
-        time_ms[keep],
-        value[order][keep],
-        is_delta=is_delta[order][keep] if deltas else None,
-    )
+def bound_text(number: float) -> str:
+    """Render a bound or quantile as label value: the shortest exact digits, never an exponent.
 
-
-def spelled(number: float) -> str:
-    """A bound or quantile as label value: the shortest digits that say it, never an exponent.
-
-    >>> spelled(0.5), spelled(10.0), spelled(float("inf")), spelled(1e-7), spelled(1e21)
+    >>> bound_text(0.5), bound_text(10.0), bound_text(float("inf")), bound_text(1e-7), bound_text(1e21)
     ('0.5', '10', '+Inf', '0.0000001', '1000000000000000000000')
     """
     if np.isinf(number):
@@ -253,16 +226,16 @@ def _renamed(labels: Labels, suffix: str, more: tuple[str, str] | None) -> Label
     return tuple(sorted(found.items()))
 
 
-def _all(own: Sequence[Matcher], texts: list[str]) -> list[bool]:
+def _match_all(own: Sequence[Matcher], texts: list[str]) -> list[bool]:
     found = [True] * len(texts)
     for matcher in own:
-        found = [a and b for a, b in zip(found, verdicts(matcher, texts), strict=True)]
+        found = [a and b for a, b in zip(found, match_texts(matcher, texts), strict=True)]
     return found
 
 
-def _refused(own: Sequence[Matcher]) -> bool:
-    """Whether a matcher on `le` or `quantile` wants one that this series does not have."""
-    return not all(_all(own, [""]))
+def _excludes_absent(own: Sequence[Matcher]) -> bool:
+    """Tell whether a matcher on `le` or `quantile` requires a label that this series lacks."""
+    return not all(_match_all(own, [""]))
 
 
 def _one_chunk(table: pa.Table) -> pa.Table:

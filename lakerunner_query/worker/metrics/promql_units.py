@@ -1,7 +1,7 @@
-"""One unit of a metric query on one worker: the expression over its steps, as finished text.
+"""`MetricScanner` answers a unit of a PromQL query: it evaluates the expression over the unit's steps.
 
-A shard's unit is the parts of the expression that are of single series; a unit that is given the answers of
-all shards reads nothing.
+The unit of a shard evaluates the parts of the expression that work per series; a unit that brings the answers
+of all shards evaluates the rest and reads nothing.
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import msgspec
-
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.promql.context import Options
-from lakerunner_query.promql.evaluate import Answer, evaluate, evaluate_parts
+from lakerunner_query.promql.evaluate import QueryResult, evaluate, evaluate_parts
 from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.cursor import Features
-from lakerunner_query.promql.lang.parser import parsed
+from lakerunner_query.promql.lang.parser import parse_cached
 from lakerunner_query.protocol.answers import (
     Kind,
     MetricAnswer,
@@ -27,12 +25,12 @@ from lakerunner_query.protocol.answers import (
     decode_shard_answer,
     report_together,
 )
-from lakerunner_query.protocol.units import LogMetricUnit, MetricUnit, ShardUnit, UnitReport
+from lakerunner_query.protocol.units import MetricUnit, ShardUnit, UnitReport
 from lakerunner_query.vectors.vector import Scalar, Steps, String, Vector
 from lakerunner_query.worker.metrics.lake_source import LakeSource
-from lakerunner_query.worker.metrics.row_groups import RowGroupCache
-from lakerunner_query.worker.metrics.segment_opener import MetricOpener, Most, Reading
-from lakerunner_query.worker.metrics.shards import NothingToRead, Shard, given, parts_of, shard_parts
+from lakerunner_query.worker.metrics.segment_opener import MetricOpener, UnitReader
+from lakerunner_query.worker.metrics.selections import SelectorLimits
+from lakerunner_query.worker.metrics.shards import NoSource, Shard, encode_parts, merge_parts, parts_of
 from lakerunner_query.worker.shared.render_samples import (
     readable,
     samples_series,
@@ -41,93 +39,54 @@ from lakerunner_query.worker.shared.render_samples import (
 )
 from resources.duckdb import Cancellation
 
-# << Finished answers to parts of queries: who asks again while no segment has changed gets the same bytes.
-# <<
-# << A unit of work names everything that its answer depends on, the segments among it, and segments
-# << never change.
-# << So nothing has to be thrown away when something is published: it is another unit.
-
-Remembered = MetricUnit | ShardUnit | LogMetricUnit
-ANSWER = "answer"
-
-
-class Answers:
-    """The most recently used ones, up to so many bytes; none at all with room for none."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._kept: RowGroupCache[memoryview] = RowGroupCache(max_bytes)
-
-    def of(self, unit: Remembered) -> bytes | None:
-        found = self._kept.get(ANSWER, _key(unit)) if self._max_bytes and not _is_given(unit) else None
-        return None if found is None else bytes(found)
-
-    def keep(self, unit: Remembered, body: bytes) -> None:
-        if _is_given(unit):
-            return
-        if len(body) <= self._max_bytes // 4:  # a single one must not push out all the others
-            self._kept.put(ANSWER, _key(unit), memoryview(body))
-
-
-def _is_given(unit: Remembered) -> bool:
-    """Such a unit is as large as what it is given, and quickly answered: it is not worth keeping."""
-    return isinstance(unit, MetricUnit) and bool(unit.given)
-
-
-def _key(unit: Remembered) -> Remembered:
-    """The same for all workers."""
-    if isinstance(unit, ShardUnit):
-        return ShardUnit(msgspec.structs.replace(unit.of, turn=0, affinity=""), unit.number, unit.count)
-    return msgspec.structs.replace(unit, turn=0, affinity="")
-
 
 class MetricScanner:
-    """Everything a worker process shares between metric queries."""
+    """Answers units of PromQL queries."""
 
     def __init__(self, opener: MetricOpener) -> None:
         self._opener = opener
 
     def run(self, unit: MetricUnit, cancellation: Cancellation) -> MetricAnswer:
         if unit.given:
-            return _rest(unit)
-        with self._opener.reading(cancellation) as reading, _enough_memory():
-            source = self._source(unit, reading)
+            return _merge_shards(unit)
+        with self._opener.open_unit(cancellation) as reader, _enough_memory():
+            source = self._source(unit, reader)
             found = evaluate(_bound(unit), _steps(unit), source, _options(unit))
-            return rendered(found, unit, _report(reading, source))
+            return render_answer(found, unit, _report(reader, source))
 
     def shard(self, unit: ShardUnit, cancellation: Cancellation) -> ShardAnswer:
-        with self._opener.reading(cancellation) as reading, _enough_memory():
-            source = self._source(unit.of, reading, Shard(unit.number, unit.count))
+        with self._opener.open_unit(cancellation) as reader, _enough_memory():
+            source = self._source(unit.of, reader, Shard(unit.number, unit.count))
             expr = _bound(unit.of)
             found = evaluate_parts(expr, parts_of(expr), _steps(unit.of), source, _options(unit.of))
             return ShardAnswer(
-                shard_parts(found),
+                encode_parts(found),
                 int(source.traits),
-                source.most.seen_series,
-                source.most.seen_samples,
-                tuple(reading.opened),
-                _report(reading, source),
+                source.limits.peak_series,
+                source.limits.peak_samples,
+                tuple(reader.opened),
+                _report(reader, source),
             )
 
-    def _source(self, unit: MetricUnit, reading: Reading, shard: Shard | None = None) -> LakeSource:
+    def _source(self, unit: MetricUnit, reader: UnitReader, shard: Shard | None = None) -> LakeSource:
         return LakeSource(
-            reading,
+            reader,
             unit.segments,
-            self._opener.interner.numbering(),
+            self._opener.interner.numbers(),
             unit.rollups,
-            Most(unit.max_series, unit.max_samples),
+            SelectorLimits(unit.max_series, unit.max_samples),
             starts=unit.start_timestamps,
             shard=shard,
         )
 
 
-def _rest(unit: MetricUnit) -> MetricAnswer:
-    """What stands above the parts that shards have answered."""
+def _merge_shards(unit: MetricUnit) -> MetricAnswer:
+    """Evaluate what stands above the parts that shards have answered."""
     shards = [decode_shard_answer(body) for body in unit.given]
     expr, steps = _bound(unit), _steps(unit)
     with _enough_memory():
-        found = evaluate(expr, steps, NothingToRead(), _options(unit), given(expr, steps, shards))
-        return rendered(found, unit, report_together(shards))
+        found = evaluate(expr, steps, NoSource(), _options(unit), merge_parts(expr, steps, shards))
+        return render_answer(found, unit, report_together(shards))
 
 
 @contextmanager
@@ -141,10 +100,10 @@ def _enough_memory() -> Iterator[None]:
         ) from error
 
 
-def rendered(found: Answer, unit: MetricUnit, report: UnitReport) -> MetricAnswer:
-    """An answer as text."""
+def render_answer(answer: QueryResult, unit: MetricUnit, report: UnitReport) -> MetricAnswer:
+    """Render the result of the evaluation as text."""
     times = _steps(unit).times_ms
-    value = found.value
+    value = answer.value
     kind: Kind
     series: tuple[RenderedSeries, ...] = ()
     string = ""
@@ -161,20 +120,20 @@ def rendered(found: Answer, unit: MetricUnit, report: UnitReport) -> MetricAnswe
             note.kind,
             readable(note.base),
             readable(note.render(unit.text)),
-            None if note.forced is None else (
-                note.forced.lowest, note.forced.highest, note.forced.largest_difference,
-                note.forced.from_ms, note.forced.to_ms, note.forced.samples,
+            None if note.fix is None else (
+                note.fix.lowest, note.fix.highest, note.fix.largest_difference,
+                note.fix.from_ms, note.fix.to_ms, note.fix.samples,
             ),
             (note.span.start, note.span.end),
         )
-        for note in found.annotations
+        for note in answer.annotations
     )  # fmt: skip
     points = sum(each.points for each in series)
-    return MetricAnswer(kind, series, string, notes, found.is_ordered, points, report)
+    return MetricAnswer(kind, series, string, notes, answer.is_ordered, points, report)
 
 
 def _bound(unit: MetricUnit) -> Expr:
-    return bind(parsed(unit.text, Features.named(unit.features)), unit.start_ms, unit.end_ms, unit.step_ms)
+    return bind(parse_cached(unit.text, Features.from_flags(unit.features)), unit.start_ms, unit.end_ms, unit.step_ms)
 
 
 def _steps(unit: MetricUnit) -> Steps:
@@ -185,11 +144,11 @@ def _options(unit: MetricUnit) -> Options:
     return Options(lookback_ms=unit.lookback_ms, start_timestamps=unit.start_timestamps)
 
 
-def _report(reading: Reading, source: LakeSource) -> UnitReport:
+def _report(reader: UnitReader, source: LakeSource) -> UnitReport:
     return UnitReport(
-        missing=tuple(reading.missing.values()),
-        segments_opened=len(reading.opened),
-        rows_considered=reading.rows_considered,
-        bytes_fetched=reading.bytes_fetched,
+        missing=tuple(reader.missing.values()),
+        segments_opened=len(reader.opened),
+        rows_considered=reader.rows_considered,
+        bytes_fetched=reader.bytes_fetched,
         rollup_rows=dict(source.rollups.rows_read),
     )

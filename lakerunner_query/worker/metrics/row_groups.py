@@ -1,24 +1,22 @@
-"""Decoded columns of row groups, kept in memory between queries: a hot query reads no file.
+"""`RowGroup` holds the columns of a metric row group, decoded by Arrow and cached between queries.
 
-Times and values are what nearly every query needs, so they are decoded once for a whole row group and cut by
-series afterwards. Histogram columns are kept as Arrow has them.
+Nearly every query needs times and values, so they are decoded for the whole row group and cut by series
+afterwards. Histogram columns stay Arrow arrays.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakerunner_query.histogram.batch import objects
+from lakerunner_query.histogram.batch import objects as object_array
 from lakerunner_query.histogram.model import Hint
 from lakerunner_query.histogram.stored import of_struct
 from lakerunner_query.vectors.vector import Objects
@@ -47,38 +45,39 @@ TIMESTAMP, TSNS, START, TYPE, TEMPORALITY = (
 SUMMARIES, HINT = CHQ_SUMMARY_QUANTILES, CHQ_HIST_RESET_HINT
 OBJECTS = (CHQ_OBJECT, CHQ_POSITION)
 HISTOGRAM_BYTES = 700
+"""Bytes of a histogram as an object."""
 HINTS = {int(hint): hint for hint in Hint}
 FLOAT, HISTOGRAM, SUMMARY, NOTHING = range(4)
-"""What a row is; a stale marker is a float."""
+"""Kinds of rows; a stale marker is a float."""
 _IS_HISTOGRAM = (CHQ_HIST_COUNT, CHQ_HIST_COUNT_FLOAT, CHQ_HIST_SCHEMA, CHQ_HIST_BOUNDS)
 DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError)
-"""What reading a file that is not what it should be raises."""
+"""Errors of reading a damaged file."""
 Columns = dict[str, Any]
-"""Arrow arrays by name; a word stands for a column of nothing else."""
+"""Arrow arrays by name; a word stands for a column that repeats it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Columns of one row group; None stands for a column in which all rows are the same."""
+    """Columns of one row group; None stands for a column in which all rows are equal."""
 
     time_ms: Int64s
     value: Doubles
     kind: Bytes | None
-    """None: all floats."""
+    """Kinds of rows; None: all floats."""
     is_delta: Flags | None
-    """None: none is."""
+    """Flags of delta temporality; None: no row has it."""
     derives: Bytes | None
-    """HISTOGRAM or SUMMARY where the row is of such a metric, stale markers too. None: none is."""
+    """HISTOGRAM or SUMMARY where the row, or stale marker, is of such a metric; None: no row is."""
     others: pa.Table | None
     """Columns of histograms and summaries."""
     start_ns: Int64s | None
-    """When counting began, 0 where it was not said; None: nowhere."""
-    made: Objects | None = None
-    """Histograms that were made of rows before; filled as they are asked for."""
+    """Times at which counting began, 0 where not sent; None: nowhere sent."""
+    objects: Objects | None = None
+    """Histograms by row, filled as they are read."""
 
     @property
     def nbytes(self) -> int:
-        """What it takes once all histograms are made."""
+        """Bytes in memory once all histograms are objects."""
         arrays = (self.time_ms, self.value, self.kind, self.is_delta, self.derives, self.start_ns)
         size: int = sum(array.nbytes for array in arrays if array is not None)
         if self.others is None or self.kind is None:
@@ -86,16 +85,16 @@ class RowGroup:
         return size + int(self.others.nbytes) + HISTOGRAM_BYTES * int((self.kind == HISTOGRAM).sum())
 
     def histograms(self, rows: Int64s) -> Objects:
-        """Those of these rows, which must have some."""
-        if self.made is None or self.others is None:
+        """Return the histograms of these rows, all of which must have one."""
+        if self.objects is None or self.others is None:
             raise ValueError("a row group without histograms was asked for some")
-        found = self.made[rows]
+        found = self.objects[rows]
         missing = np.flatnonzero(np.equal(found, np.array(None, object)).astype(np.bool_))
         if len(missing):
-            wanted = rows[missing]
-            structs = histograms_of_samples(self.others, pa.array(wanted))
-            new = objects(of_struct(structs, self._sent_hints(wanted)))
-            self.made[wanted] = new
+            absent = rows[missing]
+            structs = histograms_of_samples(self.others, pa.array(absent))
+            new = object_array(of_struct(structs, self._sent_hints(absent)))
+            self.objects[absent] = new
             found[missing] = new
         return found
 
@@ -106,55 +105,11 @@ class RowGroup:
         return [HINTS[number] for number in sent.to_pylist()]
 
 
-class Sized(Protocol):
-    @property
-    def nbytes(self) -> int: ...
-
-
-Kept = TypeVar("Kept", bound=Sized)
-
-
-class RowGroupCache(Generic[Kept]):
-    """The most recently used parts of segments, up to so many bytes."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._lock = threading.Lock()
-        self._groups: OrderedDict[tuple[str, Hashable], Kept] = OrderedDict()
-        self._bytes = 0
-
-    @property
-    def used_bytes(self) -> int:
-        with self._lock:
-            return self._bytes
-
-    def get(self, key: str, part: Hashable) -> Kept | None:
-        with self._lock:
-            found = self._groups.get((key, part))
-            if found is not None:
-                self._groups.move_to_end((key, part))
-            return found
-
-    def put(self, key: str, part: Hashable, group: Kept) -> None:
-        with self._lock:
-            old = self._groups.pop((key, part), None)
-            self._bytes += group.nbytes - (old.nbytes if old else 0)
-            self._groups[key, part] = group
-            while self._bytes > self._max_bytes and len(self._groups) > 1:
-                _, gone = self._groups.popitem(last=False)
-                self._bytes -= gone.nbytes
-
-    def forget(self, key: str) -> None:
-        with self._lock:
-            for place in [place for place in self._groups if place[0] == key]:
-                self._bytes -= self._groups.pop(place).nbytes
-
-
 def read_row_groups(path: Path, numbers: Sequence[int]) -> list[RowGroup]:
-    """Decode these; `pa.ArrowException` or `OSError` when the file is damaged."""
+    """Decode these row groups; raises one of `DAMAGE` where the file is damaged."""
     with pq.ParquetFile(path) as file:
         stored = set(file.schema_arrow.names)
-        wanted = [
+        columns = [
             name
             for name in (
                 TIMESTAMP, *metric_values.VALUE_COLUMNS, TYPE, TEMPORALITY, START, SUMMARIES, HINT,
@@ -162,11 +117,11 @@ def read_row_groups(path: Path, numbers: Sequence[int]) -> list[RowGroup]:
             )
             if name in stored
         ]  # fmt: skip
-        return [_decoded(_columns(file, number, wanted)) for number in numbers]
+        return [_decode(_columns(file, number, columns)) for number in numbers]
 
 
 def read_order(path: Path, numbers: Sequence[int]) -> dict[int, tuple[Int64s, Int64s, Int64s]]:
-    """(nanoseconds, object, position) of rows, to tell which of two samples of one millisecond counts."""
+    """Read (nanoseconds, object, position) of rows: they decide between samples of one millisecond."""
     found: dict[int, tuple[Int64s, Int64s, Int64s]] = {}
     with pq.ParquetFile(path) as file:
         stored = set(file.schema_arrow.names)
@@ -180,21 +135,21 @@ def read_order(path: Path, numbers: Sequence[int]) -> dict[int, tuple[Int64s, In
     return found
 
 
-def _columns(file: pq.ParquetFile, number: int, wanted: Sequence[str]) -> Columns:
-    """Only what statistics do not tell: nearly always one type, one temporality, and a column of nulls."""
+def _columns(file: pq.ParquetFile, number: int, names: Sequence[str]) -> Columns:
+    """Read columns, except those of nulls or of one word: their statistics suffice."""
     group = file.metadata.row_group(number)
-    told = {
+    statistics = {
         column.path_in_schema: column.statistics
         for column in (group.column(place) for place in range(group.num_columns))
-        if column.path_in_schema in wanted and column.statistics is not None
+        if column.path_in_schema in names and column.statistics is not None
     }
-    nulls = {name for name, facts in told.items() if _nulls(facts) == group.num_rows}
+    nulls = {name for name, facts in statistics.items() if _nulls(facts) == group.num_rows}
     words = {
-        name: str(told[name].min)
+        name: str(statistics[name].min)
         for name in (TYPE, TEMPORALITY)
-        if name in told and _is_one(told[name]) and name not in nulls
+        if name in statistics and _is_one(statistics[name]) and name not in nulls
     }
-    read = [name for name in wanted if name not in words and name not in nulls]
+    read = [name for name in names if name not in words and name not in nulls]
     table = file.read_row_group(number, read, use_threads=False)
     found: Columns = {name: table.column(name).combine_chunks() for name in table.column_names}
     schema = file.schema_arrow
@@ -204,16 +159,16 @@ def _columns(file: pq.ParquetFile, number: int, wanted: Sequence[str]) -> Column
 
 
 def _is_one(facts: pq.Statistics) -> bool:
-    """Whether all rows say the same."""
+    """Tell whether all rows have the same value."""
     return _nulls(facts) == 0 and bool(facts.has_min_max and facts.min == facts.max)
 
 
 def _nulls(facts: pq.Statistics) -> int:
-    """-1 where nobody counted."""
+    """Return the number of nulls, -1 where it was not counted."""
     return int(facts.null_count) if facts.has_null_count else -1
 
 
-def _decoded(columns: Columns) -> RowGroup:
+def _decode(columns: Columns) -> RowGroup:
     values = metric_values.values({name: columns[name] for name in metric_values.VALUE_COLUMNS})
     derives = _derives(columns)
     others = None
@@ -229,7 +184,7 @@ def _decoded(columns: Columns) -> RowGroup:
         derives=derives,
         others=others,
         start_ns=_starts(columns),
-        made=None if others is None else np.full(len(numbers), None, np.object_),
+        objects=None if others is None else np.full(len(numbers), None, np.object_),
     )
 
 
@@ -271,7 +226,7 @@ def _starts(columns: Columns) -> Int64s | None:
 
 
 def _words(columns: Columns, name: str, word: str) -> Flags:
-    """Where the column says this; columns of words are one word, dictionaries or plain."""
+    """Flag rows with this word; the column is one word, a dictionary or plain."""
     column = columns[name]
     if isinstance(column, str):
         return np.full(len(columns[TIMESTAMP]), column == word)

@@ -1,4 +1,4 @@
-"""Rows of many row groups as one run per series, one sample per series and millisecond.
+"""Rows of many row groups are merged to one run per series, one sample per series and millisecond.
 
     segment A: series 0 at 1 2 3, series 1 at 1 2        0: 1 2 3 4 5
     segment B: series 0 at 4 5                      ->   1: 1 2
@@ -20,14 +20,14 @@ import pyarrow as pa
 
 from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.worker.metrics.row_groups import DAMAGE, RowGroup, is_stale, read_order
-from lakerunner_query.worker.parquet.column_chunks import PlainGroup
-from lakerunner_query.worker.parquet.page_kernels import copy_runs, cut_runs, place_times
+from lakerunner_query.worker.parquet.run_kernels import copy_runs, cut_runs, place_times
+from lakerunner_query.worker.parquet.scaled_groups import ScaledGroup
 from resources.arrays import Bytes, Doubles, Flags, Int32s, Int64s
 from resources.kernel import Integer
 
 
 class DamagedGroupError(ValueError):
-    """A row group that was found to be damaged only when its values were decoded."""
+    """A row group proved damaged when its values were decoded."""
 
     def __init__(self, segment: SegmentRef, reason: str) -> None:
         super().__init__(reason)
@@ -35,10 +35,10 @@ class DamagedGroupError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
-    """Rows of some series in one row group: of series `codes[i]` rows `[begin[i], end[i])`."""
+class SeriesRuns:
+    """Rows of some series in one row group: series `codes[i]` has rows `[begin[i], end[i])`."""
 
-    group: RowGroup | PlainGroup
+    group: RowGroup | ScaledGroup
     segment: SegmentRef
     path: Path
     number: int
@@ -47,24 +47,23 @@ class Runs:
     end: Int64s
     first_ms: Int64s
     last_ms: Int64s
-    """Of the first and the last of the rows."""
+    """Times of the last rows."""
     base: Int64s
     exponent: Int32s
     times: Int64s | None
-    """By row of the group; None where they are still to be decoded."""
+    """Times by row of the group; None where they are still to be decoded."""
 
     @property
     def rows(self) -> int:
         return int((self.end - self.begin).sum())
 
-    def of(self, codes: Int64s) -> Runs:
-        """The same rows, of series with other codes."""
+    def with_codes(self, codes: Int64s) -> SeriesRuns:
         return replace(self, codes=codes)
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """By series and time; `offsets` has one entry per code and one more."""
+class MergedRows:
+    """Rows by series and time; `offsets` has one entry per series and one more."""
 
     offsets: Int64s
     time_ms: Int64s
@@ -74,10 +73,11 @@ class Rows:
     derives: Bytes | None
     start_ns: Int64s | None
     others: pa.Table | None
-    """Columns of histograms and summaries; `place` says where in it a row is."""
+    """Columns of histograms and summaries."""
     place: Int64s | None
+    """Index into `others`, by row."""
     groups: tuple[tuple[int, RowGroup], ...] = ()
-    """Row groups with histograms, and where `others` begins to be theirs."""
+    """Row groups with histograms, and their first rows in `others`."""
 
     @property
     def series(self) -> Int64s:
@@ -85,8 +85,8 @@ class Rows:
         return found
 
 
-def cut(runs: Runs, times: Int64s, from_ms: int, to_ms: int) -> Runs:
-    """Only what lies in `(from_ms, to_ms]`; runs without any are left out."""
+def cut_to_range(runs: SeriesRuns, times: Int64s, from_ms: int, to_ms: int) -> SeriesRuns:
+    """Keep rows in `(from_ms, to_ms]`; runs without any are left out."""
     begin, end = runs.begin.copy(), runs.end.copy()
     cut_runs(times, begin, end, from_ms, to_ms)
     keep = end > begin
@@ -97,12 +97,14 @@ def cut(runs: Runs, times: Int64s, from_ms: int, to_ms: int) -> Runs:
     )  # fmt: skip
 
 
-def join(parts: Sequence[Runs], count: int) -> Rows:
-    """All rows of `count` series."""
+def merge_runs(parts: Sequence[SeriesRuns], count: int) -> MergedRows:
+    """Merge all rows of `count` series; rows are sorted only where runs overlap."""
     parts = [part for part in parts if len(part.codes)]
     if not parts:
         none = np.zeros(0, np.int64)
-        return Rows(np.zeros(count + 1, np.int64), none, np.zeros(0), None, None, None, None, None, None)
+        return MergedRows(
+            np.zeros(count + 1, np.int64), none, np.zeros(0), None, None, None, None, None, None
+        )
     codes = np.concatenate([part.codes for part in parts])
     sizes = np.concatenate([part.end - part.begin for part in parts])
     first = np.concatenate([part.first_ms for part in parts])
@@ -115,12 +117,12 @@ def join(parts: Sequence[Runs], count: int) -> Rows:
     np.cumsum(offsets, out=offsets)
     same = codes[order][1:] == codes[order][:-1]
     overlap = bool((same & (first[order][1:] <= last[order][:-1])).any())
-    rows, repeats = _laid_out(parts, offsets, target)
-    return _sorted(rows, parts, target) if overlap or repeats else rows
+    rows, repeats = _concatenate(parts, offsets, target)
+    return _sort(rows, parts, target) if overlap or repeats else rows
 
 
-def _laid_out(parts: Sequence[Runs], offsets: Int64s, target: Int64s) -> tuple[Rows, int]:
-    """All rows, and how many of them do not come after the one before in their run."""
+def _concatenate(parts: Sequence[SeriesRuns], offsets: Int64s, target: Int64s) -> tuple[MergedRows, int]:
+    """Lay runs behind each other; return how many rows do not come after the one before in their run."""
     total = int(offsets[-1])
     repeats: Integer = 0
     groups = [part.group for part in parts if isinstance(part.group, RowGroup)]
@@ -136,8 +138,8 @@ def _laid_out(parts: Sequence[Runs], offsets: Int64s, target: Int64s) -> tuple[R
     for part in parts:
         group, to = part.group, target[at : at + len(part.codes)]
         at += len(part.codes)
-        if isinstance(group, PlainGroup):
-            repeats += _decoded_to(group, part, to, time_ms, value)
+        if isinstance(group, ScaledGroup):
+            repeats += _decode_to(group, part, to, time_ms, value)
             continue
         repeats += place_times(group.time_ms, 0, part.begin, part.end, to, time_ms)
         copy_runs(group.value, part.begin, part.end, to, value)
@@ -155,11 +157,13 @@ def _laid_out(parts: Sequence[Runs], offsets: Int64s, target: Int64s) -> tuple[R
             with_others.append((before, group))
             before += group.others.num_rows
     others = pa.concat_tables(tables, promote_options="permissive") if tables else None
-    rows = Rows(offsets, time_ms, value, kind, is_delta, derives, start_ns, others, place, tuple(with_others))
+    rows = MergedRows(
+        offsets, time_ms, value, kind, is_delta, derives, start_ns, others, place, tuple(with_others)
+    )
     return rows, int(repeats)
 
 
-def _decoded_to(group: PlainGroup, part: Runs, to: Int64s, time_ms: Int64s, value: Doubles) -> int:
+def _decode_to(group: ScaledGroup, part: SeriesRuns, to: Int64s, time_ms: Int64s, value: Doubles) -> int:
     try:
         group.values_to(part.begin, part.end, to, part.base, part.exponent, value)
         if part.times is not None:
@@ -169,7 +173,7 @@ def _decoded_to(group: PlainGroup, part: Runs, to: Int64s, time_ms: Int64s, valu
         raise DamagedGroupError(part.segment, str(error)) from error
 
 
-def _sorted(rows: Rows, parts: Sequence[Runs], target: Int64s) -> Rows:
+def _sort(rows: MergedRows, parts: Sequence[SeriesRuns], target: Int64s) -> MergedRows:
     exact, objects, positions = _row_order(parts, target, len(rows.time_ms))
     real = ~is_stale(rows.value) if rows.kind is None else ~(is_stale(rows.value) & (rows.kind == 0))
     series = rows.series
@@ -182,25 +186,25 @@ def _sorted(rows: Rows, parts: Sequence[Runs], target: Int64s) -> Rows:
     np.add.at(offsets, codes[keep] + 1, 1)
     np.cumsum(offsets, out=offsets)
 
-    def taken(column: npt.NDArray[np.generic] | None) -> npt.NDArray[np.generic] | None:
+    def take(column: npt.NDArray[np.generic] | None) -> npt.NDArray[np.generic] | None:
         return None if column is None else column[chosen]
 
-    return Rows(
+    return MergedRows(
         offsets,
         rows.time_ms[chosen],
         rows.value[chosen],
-        taken(rows.kind),  # type: ignore[arg-type]
-        taken(rows.is_delta),  # type: ignore[arg-type]
-        taken(rows.derives),  # type: ignore[arg-type]
-        taken(rows.start_ns),  # type: ignore[arg-type]
+        take(rows.kind),  # type: ignore[arg-type]
+        take(rows.is_delta),  # type: ignore[arg-type]
+        take(rows.derives),  # type: ignore[arg-type]
+        take(rows.start_ns),  # type: ignore[arg-type]
         rows.others,
-        taken(rows.place),  # type: ignore[arg-type]
+        take(rows.place),  # type: ignore[arg-type]
         rows.groups,
     )
 
 
-def _row_order(parts: Sequence[Runs], target: Int64s, total: int) -> tuple[Int64s, Int64s, Int64s]:
-    """What orders samples of one millisecond; read only where there are some."""
+def _row_order(parts: Sequence[SeriesRuns], target: Int64s, total: int) -> tuple[Int64s, Int64s, Int64s]:
+    """Read the columns that order samples of one millisecond."""
     found = tuple(np.empty(total, np.int64) for _ in range(3))
     at = 0
     for part in parts:

@@ -1,32 +1,32 @@
-"""The series table of one segment as columns: matchers run on its distinct values, before any row is read."""
+"""`SeriesTable` runs matchers on the distinct label values of a segment, before any row is read."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from weakref import WeakKeyDictionary, ref
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_query.gotext import regexp
 from lakerunner_query.syntax import Matcher
-from lakerunner_query.vectors.labels import SharedLabels
-from lakerunner_query.worker.metrics.shards import families
+from lakerunner_query.worker.metrics.shards import family_hashes
+from lakerunner_query.worker.shared.lru import ByteLru
 from resources.arrays import Flags, Int32s, Int64s, UInt64s
 from resources.lake.series import NAME_LABEL
 from resources.lake.streams import Labels
 
-# << Places of rows that lie in runs.
+ABSENT, NOWHERE = -1, -2
+"""Codes of no value, and of a value that no series has."""
+CACHED_MATCHERS = 128
+"""Matchers whose result a table keeps: dashboards repeat them."""
 
 
-def ranges(begin: Int64s, sizes: Int64s) -> Int64s:
-    """All places of all runs, end to end.
+def expand_runs(begin: Int64s, sizes: Int64s) -> Int64s:
+    """Return all rows of all runs, end to end.
 
-    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    >>> expand_runs(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
     """
     ends = np.cumsum(sizes)
@@ -35,15 +35,9 @@ def ranges(begin: Int64s, sizes: Int64s) -> Int64s:
     return found
 
 
-ABSENT, NOWHERE = -1, -2
-"""Codes of no value, and of a value that no series has."""
-REMEMBERED = 128
-"""Matchers of which a table knows the answer."""
-
-
 @dataclass(frozen=True, eq=False)
 class SeriesTable:
-    """Rows of the table by number; `codes` of a label are places in `texts`, -1 where it is absent."""
+    """Columns by series; codes of a label are indexes into `texts`, -1 where it is absent."""
 
     tid: Int64s
     row: Int64s
@@ -53,18 +47,18 @@ class SeriesTable:
     base: Int64s
     exponent: Int32s
     names: dict[str, int]
-    """Label names, and their codes in `keys`."""
+    """Codes of label names in `keys`."""
     texts: list[str]
     offsets: Int32s
     keys: Int32s
     values: Int32s
     _codes: dict[str, Int32s] = field(default_factory=dict)
     _labels: dict[int, Labels] = field(default_factory=dict)
-    _found: dict[tuple[Matcher, str], Flags] = field(default_factory=dict)
+    _matches: ByteLru[tuple[Matcher, str], Flags] = field(default_factory=lambda: ByteLru(CACHED_MATCHERS))
 
     @classmethod
     def of(cls, table: pa.Table) -> SeriesTable:
-        """From `series.read_table`."""
+        """Wrap the result of `series.read_table`."""
         numbers = {
             name: table.column(name).chunk(0).to_numpy()
             for name in ("tid", "row", "rows", "first_ms", "last_ms", "base", "exponent")
@@ -84,13 +78,8 @@ class SeriesTable:
     def count(self) -> int:
         return len(self.row)
 
-    @property
-    def nbytes(self) -> int:
-        """About what it takes in memory, label sets that were made into values included."""
-        return 56 * self.count + 8 * len(self.keys) + sum(map(len, self.texts)) + 200 * len(self._labels)
-
     def has_labels_of(self, other: SeriesTable) -> bool:
-        """Whether both have the same label sets, in the same order."""
+        """Tell whether both have the same label sets, in the same order."""
         return (
             np.array_equal(self.values, other.values)
             and np.array_equal(self.keys, other.keys)
@@ -110,7 +99,7 @@ class SeriesTable:
         return found
 
     def labels(self, number: int) -> Labels:
-        """The label set of one series."""
+        """Return the label set of one series."""
         found = self._labels.get(number)
         if found is None:
             begin, end = int(self.offsets[number]), int(self.offsets[number + 1])
@@ -125,31 +114,27 @@ class SeriesTable:
         return found
 
     def matching(self, matchers: Sequence[Matcher], suffix: str = "") -> Flags:
-        """Which series satisfy all matchers, with `suffix` behind their names."""
+        """Flag series that satisfy all matchers, with `suffix` behind their names."""
         found = np.ones(self.count, np.bool_)
         for matcher in matchers:
             behind = suffix if matcher.name == NAME_LABEL else ""
-            found &= self._satisfying(matcher, behind)
+            found &= self._matching(matcher, behind)
         return found
 
     def overlapping(self, from_ms: int, to_ms: int) -> Flags:
-        """Which have a sample that may lie in `(from_ms, to_ms]`."""
+        """Flag series with a sample that may lie in `(from_ms, to_ms]`."""
         found: Flags = (self.last_ms > from_ms) & (self.first_ms <= to_ms)
         return found
 
-    def _satisfying(self, matcher: Matcher, behind: str) -> Flags:
-        """Remembered: dashboards ask for the same again and again."""
-        found = self._found.get((matcher, behind))
+    def _matching(self, matcher: Matcher, behind: str) -> Flags:
+        found = self._matches.get((matcher, behind))
         if found is None:
-            found = (
-                self._equal(matcher, behind) if not matcher.op.is_regex else self._fitting(matcher, behind)
-            )
-            if len(self._found) >= REMEMBERED:
-                self._found.clear()
-            self._found[matcher, behind] = found
+            match = self._match_regex if matcher.op.is_regex else self._match_text
+            found = match(matcher, behind)
+            self._matches.put((matcher, behind), found)
         return found
 
-    def _equal(self, matcher: Matcher, behind: str) -> Flags:
+    def _match_text(self, matcher: Matcher, behind: str) -> Flags:
         codes = self.codes(matcher.name)
         if not matcher.value:  # absent, unless something stands behind the name
             equal = codes < 0 if not behind else np.zeros(self.count, np.bool_)
@@ -162,155 +147,30 @@ class SeriesTable:
         found: Flags = ~equal if matcher.op.is_negative else equal
         return found
 
-    def _fitting(self, matcher: Matcher, behind: str) -> Flags:
+    def _match_regex(self, matcher: Matcher, behind: str) -> Flags:
         codes = self.codes(matcher.name)
         used = np.unique(codes)
         if not len(used):
             return np.zeros(0, np.bool_)
         texts = [behind if code < 0 else self.texts[code] + behind for code in used.tolist()]
-        verdict = np.array(verdicts(matcher, texts), np.bool_)
-        found: Flags = verdict[np.searchsorted(used, codes)]
+        matches = np.array(match_texts(matcher, texts), np.bool_)
+        found: Flags = matches[np.searchsorted(used, codes)]
         return found
 
     @cached_property
     def families(self) -> UInt64s:
-        """By series: what decides its shard."""
-        return families(self.names, self.texts, self.offsets, self.keys, self.values)
+        """Return the family hash of each series, which decides its shard."""
+        return family_hashes(self.names, self.texts, self.offsets, self.keys, self.values)
 
     @cached_property
     def _places(self) -> dict[str, int]:
         return {text: code for code, text in enumerate(self.texts)}
 
 
-def verdicts(matcher: Matcher, texts: list[str]) -> list[bool]:
-    """Whether each text satisfies the matcher; an absent label is the empty text."""
+def match_texts(matcher: Matcher, texts: list[str]) -> list[bool]:
+    """Tell of each text whether it satisfies the matcher; an absent label is the empty text."""
     if matcher.op.is_regex:
         hits = regexp.full_matches(matcher.value, texts)
     else:
         hits = [text == matcher.value for text in texts]
     return [not hit for hit in hits] if matcher.op.is_negative else hits
-
-
-# << Label sets as small numbers, the same in all segments, so that runs of one series find each other.
-
-MOST = 3_000_000
-"""Label sets that are remembered; beyond, all are forgotten and numbered anew."""
-MOST_INTERNED = 64
-"""Sets of label sets, which many parts of many queries have in common."""
-
-
-class Interner:
-    """Numbers are good until `MOST` is reached: `numbers` of one query must come from one `Numbering`."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._current = Numbering()
-
-    def numbering(self) -> Numbering:
-        with self._lock:
-            if len(self._current.labels) > MOST:
-                self._current = Numbering()
-            return self._current
-
-
-class Numbering:
-    """Label sets are compared as numbers of their texts, whole tables at once."""
-
-    def __init__(self) -> None:
-        self.labels: list[Labels] = []
-        self._numbers: dict[bytes, int] = {}
-        """By names and values as numbers of texts, in order of names."""
-        self._by_id: dict[int, int] = {}
-        """By series id: the first label set with this id, which nearly always is the only one."""
-        self._texts: dict[str, int] = {}
-        self._pairs: Int64s = np.zeros(1024, np.int64)
-        """Of all label sets, end to end."""
-        self._ends: list[int] = [0]
-        self._ordered: dict[bytes, tuple[Int64s, SharedLabels]] = {}
-        self._last: ref[SeriesTable] | None = None
-        self._of_table: WeakKeyDictionary[SeriesTable, Int64s] = WeakKeyDictionary()
-        self._lock = threading.Lock()
-
-    def of(self, table: SeriesTable, chosen: Int64s) -> Int64s:
-        """The numbers of these series of a table."""
-        with self._lock:
-            known = self._of_table.get(table)
-            if known is None:
-                known = self._of_table[table] = self._of_last(table)
-                self._last = ref(table)
-            unknown = chosen[known[chosen] < 0]
-            if len(unknown):
-                self._fill(table, known, unknown)
-            found: Int64s = known[chosen]
-            return found
-
-    def in_order(self, numbers: Int64s) -> tuple[Int64s, SharedLabels]:
-        """Places of these numbers in order of their labels, and the labels in that order."""
-        key = numbers.tobytes()
-        with self._lock:
-            if key not in self._ordered:
-                if len(self._ordered) >= MOST_INTERNED:
-                    self._ordered.clear()
-                labels = [self.labels[number] for number in numbers.tolist()]
-                order = np.array(sorted(range(len(labels)), key=labels.__getitem__), np.int64)
-                self._ordered[key] = order, SharedLabels(labels[place] for place in order.tolist())
-            return self._ordered[key]
-
-    def _of_last(self, table: SeriesTable) -> Int64s:
-        """Hour after hour has the same series: then they have the same numbers as in the table before."""
-        last = self._last() if self._last is not None else None
-        if last is not None and last.has_labels_of(table):
-            return self._of_table[last].copy()
-        return np.full(table.count, -1, np.int64)
-
-    def _fill(self, table: SeriesTable, known: Int64s, unknown: Int64s) -> None:
-        sizes = (table.offsets[unknown + 1] - table.offsets[unknown]).astype(np.int64)
-        entries = ranges(table.offsets[unknown].astype(np.int64), sizes)
-        pairs = self._of_texts(list(table.names), table.keys[entries]) << 32
-        pairs |= self._of_texts(table.texts, table.values[entries])
-        guessed = np.array([self._by_id.get(tid, -1) for tid in table.tid[unknown].tolist()], np.int64)
-        right = self._are(guessed, sizes, pairs)
-        known[unknown[right]] = guessed[right]
-        ends = np.cumsum(sizes)
-        for at in np.flatnonzero(~right).tolist():
-            series, end = int(unknown[at]), int(ends[at])
-            known[series] = self._number(table, series, pairs[end - int(sizes[at]) : end])
-
-    def _are(self, guessed: Int64s, sizes: Int64s, pairs: Int64s) -> npt.NDArray[np.bool_]:
-        """Whether these are the label sets with these numbers."""
-        ends = np.array(self._ends, np.int64)
-        begins = ends[guessed]
-        right = (guessed >= 0) & (ends[np.minimum(guessed + 1, len(ends) - 1)] - begins == sizes)
-        rows = np.repeat(right, sizes)
-        same = np.zeros(len(pairs), np.bool_)
-        same[rows] = self._pairs[ranges(begins[right], sizes[right])] == pairs[rows]
-        running = np.concatenate(([0], np.cumsum(same)))
-        after = np.cumsum(sizes)
-        found: npt.NDArray[np.bool_] = right & (running[after] - running[after - sizes] == sizes)
-        return found
-
-    def _number(self, table: SeriesTable, series: int, pairs: Int64s) -> int:
-        """Labels are made into Python's objects only for sets that no other table had."""
-        key = pairs.tobytes()
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self.labels)
-            self.labels.append(table.labels(series))
-            self._by_id.setdefault(int(table.tid[series]), number)
-            begin, end = self._ends[-1], self._ends[-1] + len(pairs)
-            if end > len(self._pairs):
-                self._pairs = np.concatenate(
-                    [self._pairs, np.zeros(max(len(self._pairs), len(pairs)), np.int64)]
-                )
-            self._pairs[begin:end] = pairs
-            self._ends.append(end)
-        return number
-
-    def _of_texts(self, texts: list[str], codes: npt.NDArray[np.int32]) -> Int64s:
-        """The numbers of texts, the same for all tables."""
-        used = np.flatnonzero(np.bincount(codes, minlength=len(texts)))
-        numbers = [self._texts.setdefault(texts[code], len(self._texts)) for code in used.tolist()]
-        by_code = np.zeros(len(texts), np.int64)
-        by_code[used] = numbers
-        found: Int64s = by_code[codes]
-        return found

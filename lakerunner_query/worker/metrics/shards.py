@@ -1,9 +1,17 @@
-"""Vectors of shards as bytes and back, every bit kept, and the vectors of all shards as one.
+"""A shard evaluates the per-series parts of an expression; their vectors travel as bytes and are merged.
 
     shard 0  {job="a"} 1  {job="c"} 3
     shard 1  {job="b"} 2                   ->   {job="a"} 1  {job="b"} 2  {job="c"} 3
 
 Numbers are the bytes of their arrays: NaN has payloads, and counts of histograms have fractions.
+
+The family of a series decides its shard:
+
+    wait_bucket{path="/", le="0.5"}   sent as a float   -> family wait{path="/"}
+    wait{path="/"}                    a histogram       -> family wait{path="/"}
+
+Classic series of a histogram are merged with stored series of the same labels. All that may be merged is in
+one family and so in one shard; the id of the stored label set would not do that.
 """
 
 from __future__ import annotations
@@ -18,7 +26,7 @@ import xxhash
 
 from lakerunner_query.histogram.model import NO_BUCKETS, Buckets, Hint, Histogram
 from lakerunner_query.plan.promql import per_series
-from lakerunner_query.promql.context import Annotation, Given
+from lakerunner_query.promql.context import Annotation, KnownVector
 from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.protocol.answers import Note, ShardAnswer, ShardPart, annotation, notes_together
 from lakerunner_query.syntax import Matcher
@@ -32,13 +40,13 @@ from resources.lake.series import NAME_LABEL
 
 class _Histogram(msgspec.Struct, frozen=True, array_like=True):
     place: int
-    """Cell of the vector, row by row."""
+    """Cell of the vector, in row-major order."""
     schema: int
     hint: int
     totals: bytes
     """Count, sum, zero threshold, zero count."""
     positive: tuple[bytes, bytes]
-    """Indexes and counts."""
+    """Bucket indexes and counts."""
     negative: tuple[bytes, bytes]
     bounds: bytes
 
@@ -78,8 +86,8 @@ def decode_vector(body: bytes) -> Vector:
     )
 
 
-def together(vectors: Sequence[Vector], steps: int) -> Vector:
-    """Series of all shards in order of labels, as a selector gives them."""
+def merge_vectors(vectors: Sequence[Vector], steps: int) -> Vector:
+    """Concatenate the series of all shards, in order of labels as a selector returns them."""
     vectors = [vector for vector in vectors if vector.labels]
     if not vectors:
         return nothing(steps)
@@ -128,11 +136,8 @@ def _doubles(raw: bytes) -> Doubles:
     return np.frombuffer(raw, np.float64).copy()
 
 
-# << The worker's side of shards: the parts of an expression for one of them, and the rest from all of them.
-
-
-class NothingToRead:
-    """The source of an expression all of whose selectors lie inside of parts that are given."""
+class NoSource:
+    """A source that reads nothing: all selectors lie inside parts that shards have answered."""
 
     def select(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> Series:
         raise _unexpected(f"{list(matchers)} in ({from_ms}, {to_ms}]")
@@ -152,47 +157,37 @@ def parts_of(expr: Expr) -> tuple[Expr, ...]:
     return found
 
 
-def shard_parts(found: Sequence[Given]) -> tuple[ShardPart, ...]:
+def encode_parts(found: Sequence[KnownVector]) -> tuple[ShardPart, ...]:
     return tuple(ShardPart(encode_vector(part.vector), tuple(map(_note, part.annotations))) for part in found)
 
 
-def given(expr: Expr, steps: Steps, shards: Sequence[ShardAnswer]) -> dict[int, Given]:
-    """The value of each part, by its id."""
-    found: dict[int, Given] = {}
+def merge_parts(expr: Expr, steps: Steps, shards: Sequence[ShardAnswer]) -> dict[int, KnownVector]:
+    """Merge the answers of all shards; return the value of each part, by its id."""
+    found: dict[int, KnownVector] = {}
     each = zip(*(shard.parts for shard in shards), strict=True)
     for part, answers in zip(parts_of(expr), each, strict=True):
         notes = notes_together([answer.notes for answer in answers])
         if notes is None:
             raise ValueError("shards whose annotations have no order were put together")
-        vector = together([decode_vector(answer.vector) for answer in answers], steps.count)
-        found[id(part)] = Given(vector, tuple(map(annotation, notes)))
+        vector = merge_vectors([decode_vector(answer.vector) for answer in answers], steps.count)
+        found[id(part)] = KnownVector(vector, tuple(map(annotation, notes)))
     return found
 
 
 def _note(one: Annotation) -> Note:
-    if one.forced is not None:
+    if one.fix is not None:
         raise ValueError(f"{one.base}: expected of a part nothing that is told of many series")
     return Note(one.kind, one.base, "", None, (one.span.start, one.span.end))
 
 
-# << Which shard of the series a series belongs to: a hash of what it shares with the series it may be
-# << one with.
-# <<
-# <<     wait_bucket{path="/", le="0.5"}   sent as a float   -> family wait{path="/"}
-# <<     wait{path="/"}                    a histogram       -> family wait{path="/"}
-# <<
-# << The classic series of a histogram become one with stored series of the same labels. Whatever can
-# << become one is
-# << in one family and so in one shard; that is why the id of the stored label set is not what decides.
-
-OF_A_MEMBER = ("le", "quantile")
-"""Labels that tell the members of a family apart."""
+MEMBER_LABELS = ("le", "quantile")
+"""Labels that distinguish the members of a family."""
 SUFFIXES = ("_bucket", "_sum", "_count")
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Series whose family is `number`, modulo `count`."""
+    """Series whose family hash is `number`, modulo `count`."""
 
     number: int
     count: int
@@ -202,28 +197,28 @@ class Shard:
         return found
 
 
-def families(
+def family_hashes(
     names: Mapping[str, int],
     texts: Sequence[str],
     offsets: npt.NDArray[np.int32],
     keys: npt.NDArray[np.int32],
     values: npt.NDArray[np.int32],
 ) -> UInt64s:
-    """By series of a table, the same in all tables and processes; labels are as in `SeriesTable`."""
-    of_values = _hashes(list(texts))[values]
+    """Hash the family of each series of a table, alike in all tables and processes."""
+    value_hashes = _hashes(list(texts))[values]
     if NAME_LABEL in names:
         are_names = keys == names[NAME_LABEL]
         used, where = np.unique(values[are_names], return_inverse=True)
-        of_values[are_names] = _hashes([stem(texts[code]) for code in used.tolist()])[where.ravel()]
-    entries = _mixed(_hashes(list(names))[keys] + _mixed(of_values))
-    for label in OF_A_MEMBER:
+        value_hashes[are_names] = _hashes([stem(texts[code]) for code in used.tolist()])[where.ravel()]
+    entries = _mix(_hashes(list(names))[keys] + _mix(value_hashes))
+    for label in MEMBER_LABELS:
         entries[keys == names.get(label, -1)] = 0
     running = np.concatenate((np.zeros(1, np.uint64), np.cumsum(entries, dtype=np.uint64)))
-    return _mixed(running[offsets[1:]] - running[offsets[:-1]])  # of a sum: the order of labels says nothing
+    return _mix(running[offsets[1:]] - running[offsets[:-1]])  # a sum does not depend on the order of labels
 
 
 def stem(name: str) -> str:
-    """Without what stands behind the names of classic series, however often it does.
+    """Strip the suffixes of classic series from a name.
 
     >>> stem("wait_bucket"), stem("wait_count_bucket"), stem("wait")
     ('wait', 'wait', 'wait')
@@ -237,8 +232,8 @@ def _hashes(texts: Sequence[str]) -> UInt64s:
     return np.array([xxhash.xxh3_64_intdigest(text.encode()) for text in texts], np.uint64)
 
 
-def _mixed(numbers: UInt64s) -> UInt64s:
-    """The last steps of splitmix64: every bit of the result depends on every bit."""
+def _mix(numbers: UInt64s) -> UInt64s:
+    """Mix with the last steps of splitmix64: every bit of the result depends on every bit."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     found: UInt64s = numbers ^ (numbers >> np.uint64(31))

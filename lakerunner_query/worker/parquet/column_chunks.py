@@ -1,12 +1,7 @@
-"""Row groups of nothing but floats that are scaled integers: decoded straight to where samples are wanted.
+"""Column chunks of a Parquet file are located by its footer and decoded page by page, without Arrow.
 
-    pages of chq_timestamp     -> times     of the runs of the series that match, wherever those are laid
-    pages of chq_value_scaled  -> values    (scaled + base) / 10^exponent, both from the series table
-
-A row whose value is scaled is a float and no stale marker, so a row group without any other has nothing else
-to tell but when counting began, which hardly anybody asks. Nearly all row groups are such ones. Only pages in
-which a run lies are decompressed, a page is decoded into memory that stays in the processor's cache, and
-nothing is kept: decoding again takes no longer than copying. Arrow reads the others (`row_groups.py`).
+Two kinds are known: 64-bit integers stored as differences, and dictionary codes of integers and texts, both
+without nulls. Other columns have no location here and are left to Arrow or DuckDB.
 """
 
 from __future__ import annotations
@@ -18,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.parquet as pq
 import zstandard
 
+from lakerunner_query.worker.parquet.dictionary_kernels import add_codes, dictionary_page
 from lakerunner_query.worker.parquet.page_kernels import (
+    DATA_PAGE,
     ENCODING,
     KIND,
     OFFSET,
@@ -32,132 +28,62 @@ from lakerunner_query.worker.parquet.page_kernels import (
     VALUES,
     deltas,
     pages_of,
-    place_times,
-    place_values,
 )
-from resources.arrays import Bytes, Int64s
-from resources.lake import metric_values
-from resources.lake.columns import CHQ_TIMESTAMP
-
-# << Pages decompressed with what each thread keeps for it: setting that up takes longer than a small page.
+from resources.arrays import Bytes, Int32s, Int64s
 
 CODECS = {"ZSTD": "zstd", "UNCOMPRESSED": None}
-"""As Parquet names them, and as they are named here."""
-
-
-class _Kept(threading.local):
-    def __init__(self) -> None:
-        self.zstd = zstandard.ZstdDecompressor()
-
-
-_kept = _Kept()
-
-
-def decompressed(data: Bytes, size: int, codec: str | None) -> Bytes:
-    """The bytes of a page, of which there must be so many."""
-    if codec is None:
-        return data
-    try:
-        if zstandard.frame_content_size(data.data) != size:  # before there is room for them
-            raise ValueError(f"a page of {size} bytes whose compressed form is of another size")
-        return np.frombuffer(_kept.zstd.decompress(data.data, max_output_size=size), np.uint8)
-    except zstandard.ZstdError as error:
-        raise ValueError(f"a damaged page: {error}") from error
-
-
-TIMESTAMP, TEMPORALITY = CHQ_TIMESTAMP, "metric_temporality"
-DATA_PAGE, DELTA_BINARY_PACKED = 0, 5
-_LEVELS = np.dtype("<u4")
+"""Compression by its name in footers."""
+DELTA_BINARY_PACKED, RLE_DICTIONARY = 5, 8
+"""Encodings of pages, from `parquet.thrift`."""
+_LENGTH_BYTES = 4
+"""Bytes of the length before the levels of a page, and before each text of a dictionary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Where a column of a row group lies in the file."""
+    """A column of one row group, as a range of the file."""
 
     offset: int
     length: int
     codec: str | None
     has_levels: bool
-    """Whether its pages say which values there are; all, since such chunks have no nulls."""
+    """The pages begin with definition levels, all equal since such chunks have no nulls."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlainGroup:
-    """One row group; whatever is asked of it is read and decoded anew."""
+class Constant:
+    """A column of one row group in which all rows have the same value; None: null."""
 
-    path: Path
-    rows: int
-    times: Chunk
-    scaled: Chunk
-
-    def times_of(self, begin: Int64s, end: Int64s) -> Int64s:
-        """By row of the group; only those of rows `[begin, end)` are filled."""
-        found = np.empty(self.rows, np.int64)
-        self.times_to(begin, end, begin, found)
-        return found
-
-    def times_to(self, begin: Int64s, end: Int64s, to: Int64s, time_ms: Int64s) -> int:
-        """Rows `[begin, end)`, ascending, go to `to`; how many of them do not come after the one before."""
-        return sum(
-            int(place_times(page, first, begin, end, to, time_ms))
-            for first, page in self._pages(self.times, begin, end)
-        )
-
-    def values_to(
-        self,
-        begin: Int64s,
-        end: Int64s,
-        to: Int64s,
-        base: Int64s,
-        exponent: npt.NDArray[np.int32],
-        value: npt.NDArray[np.float64],
-    ) -> None:
-        power = metric_values.POWERS[exponent]
-        for first, page in self._pages(self.scaled, begin, end):
-            place_values(page, first, begin, end, to, base, power, value)
-
-    def _pages(self, chunk: Chunk, begin: Int64s, end: Int64s) -> Iterator[tuple[int, Int64s]]:
-        """First row and numbers of each page in which a run lies; they are good until the next one."""
-        raw = chunk_bytes(self.path, chunk)
-        pages = pages_of(raw, self.rows)
-        if not len(pages):
-            raise ValueError("a column chunk whose pages do not hold the rows of its row group")
-        room = np.empty(int(pages[:, VALUES].max()), np.int64)
-        behind = np.cumsum(pages[:, VALUES])
-        run = np.searchsorted(end, behind - pages[:, VALUES], "right")
-        wanted = run < len(end)
-        wanted[wanted] = begin[run[wanted]] < behind[wanted]
-        for page, until in zip(pages[wanted].tolist(), behind[wanted].tolist(), strict=True):
-            found = delta_numbers(raw, page, chunk, room)
-            yield until - len(found), found
+    value: int | str | None
 
 
-def plain_group(path: Path, metadata: pq.FileMetaData, number: int) -> PlainGroup | None:
-    """None where the row group has something else, or is written in another way."""
-    group = metadata.row_group(number)
-    places = {name: place for place, name in enumerate(metadata.schema.names)}
-    if not {TIMESTAMP, metric_values.SCALED} <= places.keys():
-        return None
-
-    def column(name: str) -> pq.ColumnChunkMetaData:
-        return group.column(places[name])
-
-    if TEMPORALITY in places and not _never_says(column(TEMPORALITY), "delta"):
-        return None
-    times = delta_chunk(column(TIMESTAMP), metadata.schema.column(places[TIMESTAMP]))
-    scaled = delta_chunk(column(metric_values.SCALED), metadata.schema.column(places[metric_values.SCALED]))
-    return None if times is None or scaled is None else PlainGroup(path, group.num_rows, times, scaled)
+ColumnLocation = Chunk | Constant | None
+"""None: a column that only Arrow and DuckDB read."""
 
 
-def _never_says(column: pq.ColumnChunkMetaData, word: str) -> bool:
-    facts = column.statistics
-    if facts is None or not facts.has_null_count:
-        return False
-    return facts.null_count == column.num_values or (facts.has_min_max and not facts.min <= word <= facts.max)
+class _Decompressor(threading.local):
+    """One decompressor per thread: setting it up takes longer than a small page."""
+
+    def __init__(self) -> None:
+        self.zstd = zstandard.ZstdDecompressor()
+
+
+_decompressor = _Decompressor()
+
+
+def locate(metadata: pq.FileMetaData, name: str, *, are_deltas: bool) -> tuple[ColumnLocation, ...]:
+    """Return the location of a column by row group; a column that the file lacks is null."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    names = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
+    if name not in names:
+        return (Constant(None),) * len(groups)
+    at = names.index(name)
+    find = delta_chunk if are_deltas else _dictionary_chunk
+    return tuple(find(group.column(at), metadata.schema.column(at)) for group in groups)
 
 
 def delta_chunk(column: pq.ColumnChunkMetaData, schema: pq.ColumnSchema) -> Chunk | None:
-    """Whole numbers as differences; None where that is not so."""
+    """Locate 64-bit integers stored as differences; None for anything else."""
     facts = column.statistics
     is_known = (
         column.physical_type == "INT64"
@@ -179,6 +105,24 @@ def delta_chunk(column: pq.ColumnChunkMetaData, schema: pq.ColumnSchema) -> Chun
     )  # fmt: skip
 
 
+def _dictionary_chunk(column: pq.ColumnChunkMetaData, schema: pq.ColumnSchema) -> ColumnLocation:
+    facts = column.statistics
+    if facts is None or not facts.has_null_count or schema.max_repetition_level:
+        return None
+    if facts.null_count == column.num_values:
+        return Constant(None)
+    if facts.null_count or column.physical_type not in {"INT64", "BYTE_ARRAY"}:
+        return None
+    if facts.has_min_max and facts.min == facts.max:
+        return Constant(facts.min)
+    if column.compression not in CODECS or not column.has_dictionary_page or schema.max_definition_level > 1:
+        return None
+    return Chunk(
+        column.dictionary_page_offset, column.total_compressed_size, CODECS[column.compression],
+        schema.max_definition_level == 1,
+    )  # fmt: skip
+
+
 def chunk_bytes(path: Path, chunk: Chunk) -> Bytes:
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -190,20 +134,115 @@ def chunk_bytes(path: Path, chunk: Chunk) -> Bytes:
     return np.frombuffer(raw, np.uint8)
 
 
-def delta_numbers(raw: Bytes, page: Sequence[int], chunk: Chunk, room: Int64s) -> Int64s:
-    """The numbers of a page, in this room."""
-    if page[KIND] != DATA_PAGE or page[ENCODING] != DELTA_BINARY_PACKED:
-        raise ValueError(f"a page of kind {page[KIND]}, encoding {page[ENCODING]}: its footer says otherwise")
-    found = deltas(*page_bytes(raw, page, chunk), room)
-    if found == UNKNOWN or found != page[VALUES]:
-        raise ValueError(f"{found} numbers in a page of {page[VALUES]}")
-    return room[:found]
+def pages_in(raw: Bytes, rows: int) -> Int64s:
+    """Return the facts of the chunk's pages, one line each."""
+    pages = pages_of(raw, rows)
+    if not len(pages):
+        raise ValueError("a column chunk whose pages do not hold the rows of its row group")
+    return pages
+
+
+def decompressed(data: Bytes, size: int, codec: str | None) -> Bytes:
+    """Decompress a page, which must become `size` bytes."""
+    if codec is None:
+        return data
+    try:
+        if zstandard.frame_content_size(data.data) != size:  # before room is made for them
+            raise ValueError(f"a page of {size} bytes whose compressed form is of another size")
+        return np.frombuffer(_decompressor.zstd.decompress(data.data, max_output_size=size), np.uint8)
+    except zstandard.ZstdError as error:
+        raise ValueError(f"a damaged page: {error}") from error
 
 
 def page_bytes(raw: Bytes, page: Sequence[int], chunk: Chunk) -> tuple[Bytes, int]:
-    """A page decompressed, and where behind its levels the values begin."""
+    """Decompress a page; return its bytes, and where behind its levels the values begin."""
     stored = raw[page[OFFSET] : page[OFFSET] + page[STORED_BYTES]]
     data = decompressed(stored, page[PLAIN_BYTES], chunk.codec)
-    if not chunk.has_levels:
-        return data, 0
-    return data, _LEVELS.itemsize + int(data[: _LEVELS.itemsize].view(_LEVELS)[0])
+    return data, behind_levels(data) if chunk.has_levels else 0
+
+
+def behind_levels(data: Bytes) -> int:
+    """Return where the levels of a page end, of which their length stands first."""
+    if len(data) < _LENGTH_BYTES:
+        raise ValueError(f"a page of {len(data)} bytes, too short for its levels")
+    length = int.from_bytes(data[:_LENGTH_BYTES].tobytes(), "little")
+    if length > len(data) - _LENGTH_BYTES:
+        raise ValueError(f"levels of {length} bytes in a page of {len(data)}")
+    return _LENGTH_BYTES + length
+
+
+def delta_pages(path: Path, chunk: Chunk, rows: int) -> Iterator[tuple[int, Int64s]]:
+    """Yield first row and numbers of each page; the numbers are good until the next one."""
+    raw = chunk_bytes(path, chunk)
+    pages: list[list[int]] = pages_in(raw, rows).tolist()
+    room = np.empty(max(page[VALUES] for page in pages), np.int64)
+    first = 0
+    for page in pages:
+        yield first, delta_numbers(raw, page, chunk, room)
+        first += page[VALUES]
+
+
+def delta_numbers(raw: Bytes, page: Sequence[int], chunk: Chunk, room: Int64s) -> Int64s:
+    """Decode the numbers of a page into `room`."""
+    if page[KIND] != DATA_PAGE or page[ENCODING] != DELTA_BINARY_PACKED:
+        raise ValueError(f"a page of kind {page[KIND]}, encoding {page[ENCODING]}: its footer says otherwise")
+    count = deltas(*page_bytes(raw, page, chunk), room)
+    if count == UNKNOWN or count != page[VALUES]:
+        raise ValueError(f"{count} numbers in a page of {page[VALUES]}")
+    return room[:count]
+
+
+@dataclass(frozen=True, slots=True)
+class DictionaryChunk:
+    """The bytes of a dictionary, and the pages of codes behind it."""
+
+    dictionary: bytes
+    pages: Bytes
+    chunk: Chunk
+
+    @classmethod
+    def read(cls, path: Path, chunk: Chunk) -> DictionaryChunk:
+        raw = chunk_bytes(path, chunk)
+        page = dictionary_page(raw).tolist()
+        if not page:
+            raise ValueError("a column chunk that does not begin with a dictionary")
+        begin, end, size = page
+        return cls(decompressed(raw[begin:end], size, chunk.codec).tobytes(), raw[end:], chunk)
+
+    def add_to(self, keys: Int32s, size: int) -> None:
+        """Make every key `key * size + code`; `keys` has one entry per row of the row group."""
+        first = 0
+        for page in pages_in(self.pages, len(keys)).tolist():
+            if page[KIND] != DATA_PAGE or page[ENCODING] != RLE_DICTIONARY:
+                raise ValueError(f"a page of kind {page[KIND]}, encoding {page[ENCODING]}, not of codes")
+            part = keys[first : first + page[VALUES]]
+            if add_codes(*page_bytes(self.pages, page, self.chunk), size, part) == UNKNOWN:
+                raise ValueError("a page of codes that are not in the dictionary")
+            first += page[VALUES]
+
+
+def plain_integers(raw: bytes) -> list[int]:
+    """Decode a dictionary of 64-bit integers.
+
+    >>> plain_integers((7).to_bytes(8, "little") + (1).to_bytes(8, "little"))
+    [7, 1]
+    """
+    numbers: list[int] = np.frombuffer(raw, "<i8").tolist()  # refuses a part of a number at the end
+    return numbers
+
+
+def plain_texts(raw: bytes) -> list[str]:
+    """Decode a dictionary of texts, each behind its length.
+
+    >>> plain_texts(bytes([2, 0, 0, 0]) + b"ab" + bytes([1, 0, 0, 0]) + b"c")
+    ['ab', 'c']
+    """
+    texts: list[str] = []
+    at = 0
+    while at < len(raw):
+        begin = at + _LENGTH_BYTES
+        at = begin + int.from_bytes(raw[at:begin], "little")
+        if at > len(raw):
+            raise ValueError("a dictionary that ends within a text")
+        texts.append(raw[begin:at].decode())
+    return texts

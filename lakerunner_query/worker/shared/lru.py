@@ -1,134 +1,102 @@
-"""What a worker knows about a segment apart from its rows, kept in memory between queries.
+"""`ByteLru` is the in-memory cache of the worker: bounded by weight, least recently used out first.
 
-Stream tables and footers are a few kilobytes and never change (a key is never reused), so a bounded map of
-the most recent ones saves opening every file for every query.
+Cached values derive from segments, which never change: entries are evicted or forgotten, never updated.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from lakerunner_query.protocol.units import SegmentRef
-from lakerunner_query.worker.shared.segment_cache import SegmentUnreadableError
-from resources.arrays import Flags, Int64s
-from resources.lake import streams
-from resources.lake.columns import CHQ_STREAM_ID, CHQ_TSNS
-from resources.lake.segment_file import MappedColumn, read_label_map
-
+Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True)
-class RowGroups:
-    """What statistics say of each: where its rows begin, and between which times and stream ids they lie."""
+def one(_value: object) -> int:
+    """Weigh every value the same: the bound is a number of entries.
 
-    first: Int64s
-    """Row numbers within the file, one more than there are row groups."""
-    min_ns: Int64s
-    max_ns: Int64s
-    min_stream: Int64s
-    max_stream: Int64s
-    bytes: Int64s
-    """Of all columns, before compression."""
-
-    def overlapping(self, start_ns: int, end_ns: int, stream_ids: Int64s) -> Flags:
-        """Those that may have rows of one of these streams in `[start_ns, end_ns)`."""
-        ids = np.sort(stream_ids)
-        at = np.searchsorted(ids, self.min_stream)
-        next_id = np.append(ids, np.iinfo(np.int64).max)[at]
-        found: Flags = (
-            (self.min_ns < end_ns)
-            & (self.max_ns >= start_ns)
-            & (at < len(ids))
-            & (next_id <= self.max_stream)
-        )
-        return found
+    >>> one("a"), one("long")
+    (1, 1)
+    """
+    return 1
 
 
-@dataclass(frozen=True, slots=True)
-class Footer:
-    """Columns that exist, flat columns with their original names, and the row count."""
+class ByteLru(Generic[Key, Value]):
+    """A thread-safe map of the most recently used values, up to `max_weight` in total.
 
-    columns: dict[str, str]
-    """Parquet type by name, to see where one name means different things in two files."""
-    mapped: tuple[MappedColumn, ...]
-    rows: int
-    groups: RowGroups
-    places: dict[str, tuple[Any, ...]] = field(default_factory=dict, compare=False, repr=False)
-    """Where columns lie, by row group: those that were asked for (`logs/places.py`)."""
+    >>> cache: ByteLru[str, bytes] = ByteLru(4, len)
+    >>> cache.put("a", b"12"); cache.put("b", b"34"); _ = cache.get("a"); cache.put("c", b"5")
+    >>> cache.get("a"), cache.get("b"), cache.weight
+    (b'12', None, 3)
+    """
 
-
-class Recent(Generic[Value]):
-    """A thread-safe map of the `size` most recently used values."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self, max_weight: int, weigh: Callable[[Value], int] = one, *, min_entries: int = 0) -> None:
+        """`min_entries` stay even where they are heavier than the bound."""
+        self._max_weight = max_weight
+        self._weigh = weigh
+        self._min_entries = min_entries
         self._lock = threading.Lock()
-        self._values: OrderedDict[str, Value] = OrderedDict()
+        self._entries: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+        self._weight = 0
 
-    def get(self, key: str, make: Callable[[], Value]) -> Value:
+    @property
+    def weight(self) -> int:
+        """Total weight of the entries."""
         with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key]
+            return self._weight
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
+    def get(self, key: Key) -> Value | None:
+        """Return the value and mark it as used."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            self._entries.move_to_end(key)
+            return entry[0]
+
+    def peek(self, key: Key) -> Value | None:
+        """Return the value without marking it as used."""
+        with self._lock:
+            entry = self._entries.get(key)
+            return None if entry is None else entry[0]
+
+    def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
+        """Return the value, made outside of the lock where it is absent: two threads may both make it."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None:
+                self._entries.move_to_end(key)
+                return entry[0]
         value = make()
-        with self._lock:
-            self._values[key] = value
-            while len(self._values) > self._size:
-                self._values.popitem(last=False)
+        self.put(key, value)
         return value
 
-    def peek(self, key: str) -> Value | None:
-        """What is known, without making it."""
+    def put(self, key: Key, value: Value) -> None:
+        weight = self._weigh(value)
         with self._lock:
-            return self._values.get(key)
+            self._remove(key)
+            self._entries[key] = value, weight
+            self._weight += weight
+            while self._weight > self._max_weight and len(self._entries) > self._min_entries:
+                _, (_, evicted) = self._entries.popitem(last=False)
+                self._weight -= evicted
 
-    def forget(self, key: str) -> None:
+    def forget(self, key: Key) -> None:
         with self._lock:
-            self._values.pop(key, None)
+            self._remove(key)
 
+    def forget_where(self, matches: Callable[[Key], bool]) -> None:
+        """Remove all entries whose key matches."""
+        with self._lock:
+            for key in [key for key in self._entries if matches(key)]:
+                self._remove(key)
 
-def read_footer(path: Path) -> Footer:
-    """Footer of a local copy; anything unexpected in it makes the segment unreadable."""
-    try:
-        metadata = pq.read_metadata(path)
-        columns = {field.name: str(field.type) for field in metadata.schema.to_arrow_schema()}
-        return Footer(columns, read_label_map(metadata), metadata.num_rows, _row_groups(metadata))
-    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
-        raise SegmentUnreadableError(f"damaged footer: {error}") from error
-
-
-def _row_groups(metadata: pq.FileMetaData) -> RowGroups:
-    """Without statistics, as if everything were possible."""
-    place = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    sizes = np.array([0, *(group.num_rows for group in groups)], np.int64)
-    times = np.array([_bounds(group, place[CHQ_TSNS]) for group in groups], np.int64).reshape(-1, 2)
-    ids = np.array([_bounds(group, place[CHQ_STREAM_ID]) for group in groups], np.int64).reshape(-1, 2)
-    plain = np.array([group.total_byte_size for group in groups], np.int64)
-    return RowGroups(np.cumsum(sizes), times[:, 0], times[:, 1], ids[:, 0], ids[:, 1], plain)
-
-
-def _bounds(group: pq.RowGroupMetaData, column: int) -> tuple[int, int]:
-    statistics = group.column(column).statistics
-    if statistics is None or not statistics.has_min_max:
-        return np.iinfo(np.int64).min, np.iinfo(np.int64).max
-    return statistics.min, statistics.max
-
-
-def stream_table(segment: SegmentRef, raw: bytes) -> tuple[streams.Stream, ...]:
-    """The stream table from its bytes inside the object."""
-    try:
-        return streams.decode(raw)
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        reason = f"damaged stream table of {segment.series_length} bytes: {error}"
-        raise SegmentUnreadableError(reason) from error
+    def _remove(self, key: Key) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._weight -= entry[1]

@@ -1,6 +1,7 @@
-"""Values as the JSON text that Prometheus' API has for them, a column at a time.
+"""Samples are rendered as JSON text in the forms of Prometheus and Loki, a column at a time.
 
-[1735689600,"0.5"],[1735689660.25,"1e-07"],[1735689720,"+Inf"]
+[1735689600,"0.5"],[1735689660.25,"1e-07"],[1735689720,"+Inf"]      Prometheus
+[1735689600,"0.5"],[1735689660,"0.0000001"],[1735689720,"+Inf"]     Loki: numbers never have exponents
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from lakerunner_query.worker.shared.render_kernels import whole_blocks
 from resources.arrays import Doubles, Int64s
 
 LARGEST_WHOLE = 2.0**53
-UP_TO_HERE_TOO, FROM_HERE_ARROW_HAS_EXPONENTS = 1e-3, 1e10
+ARROW_PLAIN_ABOVE, ARROW_PLAIN_BELOW = 1e-3, 1e10
+"""Numbers between them are spelled by Arrow without an exponent, as here."""
 
 
 def number_texts(values: Doubles) -> pa.Array:
-    """Each number as Prometheus spells it.
+    """Render each number as Prometheus does.
 
     >>> number_texts(np.array([0.5, 1e16, 1e21, 1e-7, float("nan"), float("-inf"), -0.0])).to_pylist()
     ['0.5', '10000000000000000', '1e+21', '1e-07', 'NaN', '-Inf', '-0']
@@ -41,7 +43,7 @@ def number_texts(values: Doubles) -> pa.Array:
     if whole.any():
         integers = pa.array(np.where(whole, values, 0).astype(np.int64)).cast(pa.string())
         texts = pc.if_else(pa.array(whole), integers, texts)
-    odd = ~whole & (~(sizes < FROM_HERE_ARROW_HAS_EXPONENTS) | (sizes < UP_TO_HERE_TOO))
+    odd = ~whole & (~(sizes < ARROW_PLAIN_BELOW) | (sizes < ARROW_PLAIN_ABOVE))
     if odd.any():
         spelled = pa.array([api_number(value) for value in values[odd].tolist()], pa.string())
         texts = pc.replace_with_mask(texts, pa.array(odd), spelled)
@@ -49,7 +51,7 @@ def number_texts(values: Doubles) -> pa.Array:
 
 
 def time_texts(times_ms: Int64s) -> pa.Array:
-    """Seconds, with milliseconds only where there are some.
+    """Render seconds, with milliseconds only where there are some.
 
     >>> time_texts(np.array([1000, 1500, -1, 0])).to_pylist()
     ['1', '1.500', '-0.001', '0']
@@ -66,12 +68,12 @@ def time_text(time_ms: int) -> str:
 
 
 def pairs(times: pa.Array, values: Doubles) -> pa.Array:
-    """`[time,"value"]` of each."""
+    """Render each sample as `[time,"value"]`."""
     return pc.binary_join_element_wise("[", times, ',"', number_texts(values), '"]', "")
 
 
 def vector_series(vector: Vector, times_ms: Int64s) -> tuple[RenderedSeries, ...]:
-    """Every series of a vector over steps, those without any sample left out."""
+    """Render every series of a vector that has a sample."""
     floats = vector.present
     if vector.histograms is not None:
         floats = vector.present & _is_none(vector.histograms)
@@ -90,7 +92,7 @@ def vector_series(vector: Vector, times_ms: Int64s) -> tuple[RenderedSeries, ...
 
 
 def samples_series(series: Series) -> tuple[RenderedSeries, ...]:
-    """The samples of an instant query for a range vector."""
+    """Render the samples of an instant query for a range vector."""
     is_float = np.ones(len(series.time_ms), np.bool_)
     if series.histograms is not None:
         is_float = _is_none(series.histograms)
@@ -116,7 +118,7 @@ def scalar_series(values: Doubles, times_ms: Int64s) -> tuple[RenderedSeries, ..
 
 @lru_cache(maxsize=100_000)
 def _text(labels: Labels) -> Labels:
-    """Bytes of a query that are no UTF-8 cannot be told in JSON: they become U+FFFD."""
+    """Replace bytes that are no UTF-8 by U+FFFD: JSON cannot carry them."""
     return tuple((readable(name), readable(value)) for name, value in labels)
 
 
@@ -132,11 +134,10 @@ def _is_none(cells: Objects) -> npt.NDArray[np.bool_]:
 
 
 def _blocks(texts: pa.Array, counts: Int64s) -> list[bytes]:
-    """Neighbours joined with commas, so many each."""
+    """Join `counts[i]` neighbours each with commas."""
     offsets = np.concatenate(([0], np.cumsum(counts)))
     lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), texts)
-    joined = pc.binary_join(lists, ",")
-    return [text.encode() for text in joined.to_pylist()]
+    return [text.encode() for text in pc.binary_join(lists, ",").to_pylist()]
 
 
 def _histograms(vector: Vector, times_ms: Int64s) -> list[tuple[bytes, int]]:
@@ -154,16 +155,13 @@ def _pair(time_ms: int, histogram: Histogram) -> bytes:
     return b"[%s,%s]" % (time_text(time_ms).encode(), msgspec.json.encode(json_form(histogram)))
 
 
-# << Samples of LogQL as text: as PromQL's, but numbers never have exponents in Loki's answers.
-# <<
-# << [1735689600,"0.0000001"],[1735689660,"1000000000000000000000"],[1735689720,"+Inf"]
-
 EXPONENT = "e"
 
 
-def plain_texts(values: Doubles) -> pa.StringArray:
-    """
-    >>> plain_texts(np.array([0.5, 1e21, 1e-7, -2.5e-9, float("nan"), float("-inf"), 3.0])).to_pylist()
+def log_number_texts(values: Doubles) -> pa.StringArray:
+    """Render each number as Loki does.
+
+    >>> log_number_texts(np.array([0.5, 1e21, 1e-7, -2.5e-9, float("nan"), float("-inf"), 3.0])).to_pylist()
     ['0.5', '1000000000000000000000', '0.0000001', '-0.0000000025', 'NaN', '-Inf', '3']
     """
     texts = number_texts(values)
@@ -175,13 +173,13 @@ def plain_texts(values: Doubles) -> pa.StringArray:
     return pc.replace_with_mask(texts, odd, spelled)
 
 
-def vector_texts(vector: Vector, times_ms: Int64s) -> tuple[RenderedSeries, ...]:
-    """Every series, those without any sample left out."""
+def log_vector_series(vector: Vector, times_ms: Int64s) -> tuple[RenderedSeries, ...]:
+    """Render every series that has a sample."""
     times, counts = time_texts(times_ms), vector.present.sum(axis=1)
     blocks = whole_blocks(vector.values, vector.present, times)
     if blocks is None:
         rows, steps = np.nonzero(vector.present)
-        blocks = _log_blocks(_pairs(times.take(pa.array(steps)), vector.values[rows, steps]), counts)
+        blocks = _blocks(_log_pairs(times.take(pa.array(steps)), vector.values[rows, steps]), counts)
     return tuple(
         RenderedSeries(tuple((readable(n), readable(v)) for n, v in labels), False, block, b"", count)
         for labels, block, count in zip(vector.labels, blocks, counts.tolist(), strict=True)
@@ -189,17 +187,10 @@ def vector_texts(vector: Vector, times_ms: Int64s) -> tuple[RenderedSeries, ...]
     )
 
 
-def scalar_text(values: Doubles, times_ms: Int64s) -> tuple[RenderedSeries, ...]:
-    (block,) = _log_blocks(_pairs(time_texts(times_ms), values), np.array([len(values)]))
+def log_scalar_series(values: Doubles, times_ms: Int64s) -> tuple[RenderedSeries, ...]:
+    (block,) = _blocks(_log_pairs(time_texts(times_ms), values), np.array([len(values)]))
     return (RenderedSeries((), False, block, b"", len(values)),)
 
 
-def _pairs(times: pa.StringArray, values: Doubles) -> pa.StringArray:
-    return pc.binary_join_element_wise("[", times, ',"', plain_texts(values), '"]', "")
-
-
-def _log_blocks(texts: pa.StringArray, counts: Int64s) -> list[bytes]:
-    """Neighbours joined with commas, so many each."""
-    offsets = np.concatenate(([0], np.cumsum(counts)))
-    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), texts)
-    return [text.encode() for text in pc.binary_join(lists, ",").to_pylist()]
+def _log_pairs(times: pa.StringArray, values: Doubles) -> pa.StringArray:
+    return pc.binary_join_element_wise("[", times, ',"', log_number_texts(values), '"]', "")

@@ -1,6 +1,6 @@
-"""Segments on local disk: bounded, least recently used out first, one download however many ask.
+"""Readers get segments as local files: from a bounded disk cache, or in place from a lake on this machine.
 
-The folder is the truth: what lies there under a segment's key with the size the index states is the
+The cache folder is the truth: a file under a segment's key with the size that the index states is the
 segment, so the cache survives restarts. Files in use are pinned. A full disk makes the cache smaller, for
 good, and never fails a query that fits into what is left.
 """
@@ -18,19 +18,28 @@ from urllib.parse import unquote, urlsplit
 
 from lakerunner_query.protocol.units import SegmentRef
 
+WHOLE_BELOW = 1024 * 1024
+"""Smaller objects are fetched at once instead of reading their series table by range first."""
+
 
 class SegmentUnreadableError(RuntimeError):
-    """The object is not what the index says, or cannot be had."""
+    """The object contradicts the index, or cannot be fetched."""
 
 
 class Fetcher(Protocol):
-    """The one method of the object store that the cache needs."""
+    """The method of the object store that the cache needs."""
 
     def fetch_to(self, key: str, path: Path) -> int: ...
 
 
+class SegmentStore(Fetcher, Protocol):
+    """The methods of the object store that a worker needs."""
+
+    def get_range(self, key: str, start: int, length: int) -> bytes: ...
+
+
 class SegmentCache:
-    """`acquire` and `release` in pairs; between them the file stays."""
+    """Least recently used segments go first; a file stays between its `acquire` and `release`."""
 
     def __init__(self, folder: Path, max_bytes: int, store: Fetcher) -> None:
         self._folder = folder.absolute()
@@ -41,7 +50,7 @@ class SegmentCache:
         self._pins: Counter[str] = Counter()
         self._loading: dict[str, Future[Path]] = {}
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._take_stock()
+        self._list_files()
 
     @property
     def used_bytes(self) -> int:
@@ -57,18 +66,18 @@ class SegmentCache:
             return self._sizes.get(segment.key) == segment.bytes
 
     def acquire(self, segment: SegmentRef) -> tuple[Path, int]:
-        """The local file, pinned, and the bytes that had to be fetched for it."""
+        """Pin the local file; return it and the bytes that were fetched for it."""
         path = self._path(segment.key)
         with self._lock:
             self._pins[segment.key] += 1
             if self._sizes.get(segment.key) == segment.bytes and path.is_file():
                 self._sizes.move_to_end(segment.key)
                 return path, 0
-            mine, loading = self._join(segment.key)
+            is_mine, loading = self._join(segment.key)
         try:
-            if mine:
+            if is_mine:
                 self._load(segment, path, loading)
-            return loading.result(), segment.bytes if mine else 0
+            return loading.result(), segment.bytes if is_mine else 0
         except BaseException:
             self.release(segment)
             raise
@@ -81,12 +90,13 @@ class SegmentCache:
         self._shrink_to(self._budget)
 
     def forget(self, segment: SegmentRef) -> None:
-        """The local copy turned out to be damaged."""
+        """Delete a local copy that turned out to be damaged."""
         with self._lock:
             self._sizes.pop(segment.key, None)
             self._path(segment.key).unlink(missing_ok=True)
 
     def _join(self, key: str) -> tuple[bool, Future[Path]]:
+        """Join the download in progress, or begin one: a segment is fetched once however many ask."""
         if key in self._loading:
             return False, self._loading[key]
         self._loading[key] = Future()
@@ -117,7 +127,7 @@ class SegmentCache:
             raise SegmentUnreadableError(f"the object has {size} bytes, the index says {segment.bytes}")
 
     def _with_room(self, fetch: Callable[[], int]) -> int:
-        """Once more in half the space when the disk is full."""
+        """Fetch; on a full disk halve the budget and try once more."""
         try:
             return fetch()
         except OSError as error:
@@ -137,8 +147,8 @@ class SegmentCache:
                     excess -= self._sizes.pop(key)
                     self._path(key).unlink(missing_ok=True)
 
-    def _take_stock(self) -> None:
-        """What an earlier process left, oldest use first; half-written files go."""
+    def _list_files(self) -> None:
+        """Take over the files of an earlier process, oldest use first; delete half-written ones."""
         found: list[tuple[float, str, int]] = []
         for path in self._folder.rglob("*"):
             if path.is_file() and path.name.startswith("."):
@@ -156,15 +166,8 @@ class SegmentCache:
         return path
 
 
-# << Segments of a lake that lies on this machine's own disk: read where they are, never copied.
-# <<
-# << Has the methods of `SegmentCache` that readers use. There is nothing to pin, to evict or to fetch
-# << again: a
-# << file that is swept away while a query reads it is missing, as an object of a remote store would be.
-
-
 class Segments(Protocol):
-    """Where readers get local files from: a cache of a remote store, or the lake itself."""
+    """The source of local files: a cache of a remote store, or the lake itself."""
 
     def holds(self, segment: SegmentRef) -> bool: ...
 
@@ -176,13 +179,17 @@ class Segments(Protocol):
 
 
 class SegmentsInPlace:
-    """`acquire` only looks whether the file is what the index says."""
+    """Segments of a lake on this machine's own disk, read in place and never copied.
+
+    Nothing is pinned, evicted or fetched again. A file that is swept away while a query reads it is missing,
+    as an object of a remote store would be.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
 
     def holds(self, segment: SegmentRef) -> bool:
-        """Nothing is ever fetched."""
+        """Return True: nothing is ever fetched."""
         del segment
         return True
 
@@ -199,14 +206,14 @@ class SegmentsInPlace:
         return path, 0
 
     def release(self, segment: SegmentRef) -> None:
-        """Nothing was pinned."""
+        """Do nothing: `acquire` pins nothing."""
 
     def forget(self, segment: SegmentRef) -> None:
-        """There is no copy that could be an old one."""
+        """Do nothing: there is no copy."""
 
 
 def folder_of(lake_url: str) -> Path | None:
-    """Where the lake lies, if it is on this machine.
+    """Return the folder of a lake on this machine, None for a remote one.
 
     >>> folder_of("file:///srv/lake"), folder_of("s3://lake")
     (PosixPath('/srv/lake'), None)

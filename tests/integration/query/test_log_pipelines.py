@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from lakerunner_query.protocol.units import LogMetricUnit, LogUnit, UnitReport, segment_ref
-from lakerunner_query.worker.logs.line_counts import PlainCounter
-from lakerunner_query.worker.logs.lines import LogScanner
-from lakerunner_query.worker.logs.samples import LogMetricScanner
-from lakerunner_query.worker.logs.scan_intervals import WindowSizes
+from lakerunner_query.worker.logs.lines import LineScanner
+from lakerunner_query.worker.logs.page_counts import PageCounter
+from lakerunner_query.worker.logs.samples import LogSampleScanner
+from lakerunner_query.worker.logs.scan_intervals import IntervalSizes
 from lakerunner_query.worker.logs.segment_opener import SegmentOpener
 from lakerunner_query.worker.shared.segment_cache import SegmentCache
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
@@ -157,8 +157,8 @@ def test_metric_queries_of_counts_and_of_numbers(client: Client) -> None:
 class Worker:
     """One process' worth of scanners over a lake, its cache empty at first."""
 
-    scanner: LogScanner
-    metrics: LogMetricScanner
+    scanner: LineScanner
+    metrics: LogSampleScanner
     cache: SegmentCache
 
     def ask(self, query: str, segments: list[Segment], limit: int = 10) -> tuple[list[str], UnitReport]:
@@ -183,8 +183,8 @@ def worker(lake: Lake, tmp_path: Path) -> Iterator[Worker]:
     session = DuckSession(DuckLimits(256, 2, tmp_path / "spill", (tmp_path / "cache", lake.folder)))
     opener = SegmentOpener(cache, store)
     yield Worker(
-        LogScanner(opener, session, WindowSizes(rows=1000, first=0.1)),
-        LogMetricScanner(opener, session),
+        LineScanner(opener, session, IntervalSizes(rows=1000, first=0.1)),
+        LogSampleScanner(opener, session),
         cache,
     )
     session.close()
@@ -281,7 +281,7 @@ def test_many_rows_at_one_time_are_told_apart_behind_a_parser(
     lake: Lake, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakerunner_query.worker.logs.scan_intervals.FEWEST_ROWS", 7)
-    monkeypatch.setattr("lakerunner_query.worker.logs.late_materialisation.AT_ONCE", 7)
+    monkeypatch.setattr("lakerunner_query.worker.logs.late_materialisation.STATEMENT_ROWS", 7)
     lines = [Line(1 + i // 20, f"n={i} parity={i % 2}") for i in range(100)]
     made = lake.write("ties", lines)
     whole, _ = worker.ask('{service_name="web"}', [made], limit=1000)
@@ -383,9 +383,9 @@ def test_files_that_are_left_to_duckdb_may_lack_a_column_of_the_others(
         lake.write("mixed", [Line(S, "a", attributes={"bar": "x"})]),
         lake.write("mixed", [Line(2 * S, "b")]),
     ]
-    plainly = PlainCounter.count
+    plainly = PageCounter.count
     monkeypatch.setattr(
-        PlainCounter,
+        PageCounter,
         "count",
         lambda self, one: plainly(self, one) if "attr_bar" in one.footer.columns else None,
     )

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from lakerunner_query.protocol.units import LogMetricUnit, UnitReport, segment_ref
-from lakerunner_query.worker.logs.line_counts import Cells, Counter, PlainCounter
-from lakerunner_query.worker.logs.samples import LakeLogSource, LogMetricScanner
+from lakerunner_query.worker.logs.line_counts import LineCounter
+from lakerunner_query.worker.logs.page_counts import Cells, PageCounter
+from lakerunner_query.worker.logs.samples import LakeLogSource, LogSampleScanner
 from lakerunner_query.worker.logs.segment_opener import Opened, SegmentOpener
 from lakerunner_query.worker.shared.segment_cache import SegmentCache
 from resources.duckdb import Cancellation, DuckLimits, DuckSession
@@ -63,28 +64,28 @@ def segments(lake: Lake) -> list[Segment]:
 
 
 @pytest.fixture
-def scanner(lake: Lake, tmp_path: Path) -> Iterator[LogMetricScanner]:
+def scanner(lake: Lake, tmp_path: Path) -> Iterator[LogSampleScanner]:
     store = open_store(lake.folder.as_uri(), Settings())
     session = DuckSession(DuckLimits(256, 2, tmp_path / "spill", (tmp_path / "cache",)))
-    yield LogMetricScanner(SegmentOpener(SegmentCache(tmp_path / "cache", 1 << 30, store), store), session)
+    yield LogSampleScanner(SegmentOpener(SegmentCache(tmp_path / "cache", 1 << 30, store), store), session)
     session.close()
 
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
-    ways, plainly = Ways(), PlainCounter.count
+    ways, plainly = Ways(), PageCounter.count
 
-    def count(self: PlainCounter, one: Opened) -> list[Cells] | None:
+    def count(self: PageCounter, one: Opened) -> list[Cells] | None:
         found = plainly(self, one)
         ways.plain, ways.left = ways.plain + (found is not None), ways.left + (found is None)
         return found
 
-    monkeypatch.setattr(PlainCounter, "count", count)
+    monkeypatch.setattr(PageCounter, "count", count)
     return ways
 
 
 def ask(
-    scanner: LogMetricScanner, query: str, segments: list[Segment], step: int = 60
+    scanner: LogSampleScanner, query: str, segments: list[Segment], step: int = 60
 ) -> tuple[Answer, UnitReport]:
     refs = tuple(map(segment_ref, segments))
     steps = MINUTES * 60 // step + 2
@@ -100,7 +101,7 @@ def ask(
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("step", [7, 60, 420])
 def test_all_ways_count_the_same(
-    scanner: LogMetricScanner,
+    scanner: LogSampleScanner,
     segments: list[Segment],
     monkeypatch: pytest.MonkeyPatch,
     query: str,
@@ -108,26 +109,26 @@ def test_all_ways_count_the_same(
 ) -> None:
     plain, _ = ask(scanner, query, segments, step)
     assert plain
-    monkeypatch.setattr(PlainCounter, "count", lambda self, one: None)
+    monkeypatch.setattr(PageCounter, "count", lambda self, one: None)
     assert ask(scanner, query, segments, step)[0] == plain
     monkeypatch.setattr(LakeLogSource, "buckets", lambda *_, **__: None)
     assert ask(scanner, query, segments, step)[0] == plain
 
 
 def test_many_counts_are_added_up_as_they_come(
-    scanner: LogMetricScanner, segments: list[Segment], monkeypatch: pytest.MonkeyPatch
+    scanner: LogSampleScanner, segments: list[Segment], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected, _ = ask(scanner, QUERIES[0], segments)
-    folded = Counter._fold
-    calls: list[Counter] = []
-    monkeypatch.setattr(Counter, "_fold", lambda self: [calls.append(self), folded(self)])
-    monkeypatch.setattr("lakerunner_query.worker.logs.line_counts.AT_ONCE", 3)
+    folded = LineCounter._fold
+    calls: list[LineCounter] = []
+    monkeypatch.setattr(LineCounter, "_fold", lambda self: [calls.append(self), folded(self)])
+    monkeypatch.setattr("lakerunner_query.worker.logs.line_counts.BATCH_CELLS", 3)
     monkeypatch.setattr("lakerunner_query.worker.logs.line_counts.MOST_PARTS", 5)
     assert ask(scanner, QUERIES[0], segments)[0] == expected
     assert calls
 
 
-def test_which_files_need_no_duckdb(scanner: LogMetricScanner, segments: list[Segment], ways: Ways) -> None:
+def test_which_files_need_no_duckdb(scanner: LogSampleScanner, segments: list[Segment], ways: Ways) -> None:
     ask(scanner, QUERIES[0], segments)
     assert (ways.plain, ways.left) == (4, 0)
     ask(scanner, 'sum by (user) (count_over_time({service_name=~".+"}[1m]))', segments)  # nulls in three
@@ -138,7 +139,7 @@ def test_which_files_need_no_duckdb(scanner: LogMetricScanner, segments: list[Se
 
 
 def test_a_file_with_damaged_pages_is_missing_and_the_others_answer(
-    lake: Lake, scanner: LogMetricScanner, segments: list[Segment], ways: Ways
+    lake: Lake, scanner: LogSampleScanner, segments: list[Segment], ways: Ways
 ) -> None:
     times = [at * S // 100 for at in range(1, 3000)]
     bad = lake.write("broken", [Line(at, "x", "a", 9 + 4 * (at % 3)) for at in times])

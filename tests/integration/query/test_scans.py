@@ -20,8 +20,10 @@ from lakerunner_query.plan.logql import LogLinesRequest, TakeRows, build
 from lakerunner_query.plan.optimise import optimise
 from lakerunner_query.plan.slices import RowSliceSizes
 from lakerunner_query.protocol.units import TOKEN_HEADER, LogUnit, decode_answer
-from lakerunner_query.worker.logs.lines import LogScanner, groups
-from lakerunner_query.worker.logs.segment_opener import SegmentOpener, Selection
+from lakerunner_query.worker.logs.lines import LineScanner
+from lakerunner_query.worker.logs.segment_opener import SegmentOpener
+from lakerunner_query.worker.logs.sql import files_by_schema
+from lakerunner_query.worker.logs.stream_filter import StreamFilter
 from lakerunner_query.worker.shared.segment_cache import SegmentCache
 from lakerunner_query.worker_app import create_worker_app
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
@@ -42,11 +44,11 @@ QUERIES = (
 
 
 @pytest.fixture(scope="module")
-def scanner(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogScanner]:
+def scanner(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LineScanner]:
     home = tmp_path_factory.mktemp("scanner")
     store = open_store(lake.folder.as_uri(), Settings())
     session = DuckSession(DuckLimits(256, 2, home / "spill", (home / "cache",)))
-    yield LogScanner(SegmentOpener(SegmentCache(home / "cache", 1 << 30, store), store), session)
+    yield LineScanner(SegmentOpener(SegmentCache(home / "cache", 1 << 30, store), store), session)
     session.close()
 
 
@@ -85,7 +87,7 @@ def log_units(
     return logql_lines.log_units(wanted, segments, sizes, text=text)
 
 
-def run(scanner: LogScanner, units: Iterator[LogUnit]) -> list[tuple[int, str, str, int, int]]:
+def run(scanner: LineScanner, units: Iterator[LogUnit]) -> list[tuple[int, str, str, int, int]]:
     rows = []
     for unit in units:
         table, report = scanner.run(unit, Cancellation())
@@ -104,7 +106,7 @@ def run(scanner: LogScanner, units: Iterator[LogUnit]) -> list[tuple[int, str, s
     st.tuples(st.integers(0, 100), st.integers(0, 100)).map(sorted).filter(lambda pair: pair[0] < pair[1]),
 )
 def test_the_union_of_any_slices_is_the_single_slice(
-    scanner: LogScanner,
+    scanner: LineScanner,
     segments: list[Segment],
     rows: int,
     first: float,
@@ -120,7 +122,7 @@ def test_the_union_of_any_slices_is_the_single_slice(
 
 
 def test_first_and_last_rows_of_every_limit_agree_with_the_whole(
-    scanner: LogScanner, segments: list[Segment]
+    scanner: LineScanner, segments: list[Segment]
 ) -> None:
     text = '{service_name=~"web|db"}'
     single = RowSliceSizes(1 << 40, 1 << 60, 1 << 40, 1.0)
@@ -132,7 +134,7 @@ def test_first_and_last_rows_of_every_limit_agree_with_the_whole(
         assert last == whole[::-1][:limit]
 
 
-def test_a_column_of_two_types_keeps_both_spellings(lake: Lake, scanner: LogScanner) -> None:
+def test_a_column_of_two_types_keeps_both_spellings(lake: Lake, scanner: LineScanner) -> None:
     made = [
         lake.write("types", [Line(1, "a", attributes={"v": True})]),
         lake.write("types", [Line(2, "b", attributes={"v": 7})]),
@@ -148,7 +150,7 @@ def test_a_column_of_two_types_keeps_both_spellings(lake: Lake, scanner: LogScan
     ]  # fmt: skip
 
 
-def test_names_that_collide(lake: Lake, scanner: LogScanner) -> None:
+def test_names_that_collide(lake: Lake, scanner: LineScanner) -> None:
     """Log beats resource; an attribute named like a stream label gets Loki's suffix."""
     made = lake.write(
         "names",
@@ -161,20 +163,20 @@ def test_names_that_collide(lake: Lake, scanner: LogScanner) -> None:
         assert expected in metadata
 
 
-def test_files_whose_stream_ids_collide_are_scanned_apart(lake: Lake, scanner: LogScanner) -> None:
+def test_files_whose_stream_ids_collide_are_scanned_apart(lake: Lake, scanner: LineScanner) -> None:
     made = [lake.write("clash", [Line(1, "a", "web")]), lake.write("clash", [Line(2, "b", "api")])]
     (unit,) = log_units(plan('{service_name=~".+"}'), made, RowSliceSizes(first=1.0))
-    everything = Selection((), unit.start_ns, unit.end_ns)
+    everything = StreamFilter((), unit.start_ns, unit.end_ns)
     with scanner._opener.open(unit.segments, everything, Cancellation()) as files:
         from dataclasses import replace
 
         one, other = files.opened
-        assert len(groups(files.opened)) == 1
+        assert len(files_by_schema(files.opened)) == 1
         twin = replace(other.streams[0], stream_id=one.streams[0].stream_id)
-        assert len(groups([one, replace(other, streams=(twin,))])) == 2
+        assert len(files_by_schema([one, replace(other, streams=(twin,))])) == 2
 
 
-def test_repeats_are_dropped_before_the_limit_counts(lake: Lake, scanner: LogScanner) -> None:
+def test_repeats_are_dropped_before_the_limit_counts(lake: Lake, scanner: LineScanner) -> None:
     made = lake.write("repeats", [Line(1, "same")] * 40 + [Line(2, f"row {i}") for i in range(5)])
     wanted = plan('{service_name="web"}', limit=3, end=10, distinct=True)
     (unit,) = log_units(wanted, [made])
@@ -183,7 +185,7 @@ def test_repeats_are_dropped_before_the_limit_counts(lake: Lake, scanner: LogSca
     assert report.truncated
 
 
-def test_a_cancelled_unit_does_no_work(scanner: LogScanner, segments: list[Segment]) -> None:
+def test_a_cancelled_unit_does_no_work(scanner: LineScanner, segments: list[Segment]) -> None:
     cancelled = Cancellation()
     cancelled.cancel()
     (unit, *_) = log_units(plan('{service_name="web"}'), segments)
@@ -225,7 +227,7 @@ def test_a_local_copy_that_rotted_is_fetched_again(lake: Lake, tmp_path: Path, f
     for _start in range(2):  # a fresh process each time, so that nothing is remembered
         store = open_store(lake.folder.as_uri(), Settings())
         session = DuckSession(DuckLimits(256, 1, tmp_path / "spill", (tmp_path / "cache",)))
-        scanner = LogScanner(SegmentOpener(SegmentCache(tmp_path / "cache", 1 << 30, store), store), session)
+        scanner = LineScanner(SegmentOpener(SegmentCache(tmp_path / "cache", 1 << 30, store), store), session)
         table, report = scanner.run(unit, Cancellation())
         assert (table.num_rows, report.missing) == (500, ())
         session.close()
@@ -243,7 +245,7 @@ def test_segments_without_a_matching_stream_are_not_downloaded(
     store = open_store(lake.folder.as_uri(), Settings())
     cache = SegmentCache(tmp_path / "cache", 1 << 30, store)
     session = DuckSession(DuckLimits(256, 1, tmp_path / "spill", (tmp_path / "cache",)))
-    scanner = LogScanner(SegmentOpener(cache, store), session)
+    scanner = LineScanner(SegmentOpener(cache, store), session)
     (unit, *_) = log_units(plan('{service_name="nobody"}'), segments)
     table, report = scanner.run(unit, Cancellation())
     assert (table.num_rows, report.segments_skipped, cache.used_bytes) == (0, len(unit.segments), 0)

@@ -14,8 +14,8 @@ from lakerunner_query.errors import EvaluationError
 from lakerunner_query.histogram.model import Histogram
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Series
-from lakerunner_query.worker.metrics.classic_series import Block, spelled
-from lakerunner_query.worker.metrics.native_histograms import united_with
+from lakerunner_query.worker.metrics.classic_series import SampleBlock, bound_text
+from lakerunner_query.worker.metrics.series_assembly import merge_series
 from resources.lake import streams
 from tests.unit.lakerunner_query.worker.test_samples_of_segments import STALE, Lake
 
@@ -141,14 +141,14 @@ def test_quantiles_of_summaries(tmp_path: Path) -> None:
     ("bound", "text"), [(0.005, "0.005"), (1.0, "1"), (2.5e9, "2500000000"), (float("inf"), "+Inf")]
 )
 def test_bounds_are_spelled_without_exponents(bound: float, text: str) -> None:
-    assert spelled(bound) == text
+    assert bound_text(bound) == text
 
 
 def test_a_stored_histogram_with_the_labels_of_a_derived_series_is_refused_in_words() -> None:
     histograms = np.array([Histogram(count=1.0)], np.object_)
     stored = Series([LABELS], np.array([0, 1]), np.array([1000]), np.zeros(1), histograms)
-    block = Block([LABELS], np.array([0]), np.array([2000]), np.ones(1), None)
+    block = SampleBlock([LABELS], np.array([0]), np.array([2000]), np.ones(1), None)
     with pytest.raises(
         EvaluationError, match=r'__name__="wait", path="/"\}: stored as samples, and a classic series'
     ):
-        united_with(stored, [block])
+        merge_series(stored, [block])

@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.protocol.units import SegmentRef
-from lakerunner_query.worker.logs.page_counts import Codes, Constant, places, texts_in
+from lakerunner_query.worker.logs.footers import Footer, RowGroups
+from lakerunner_query.worker.logs.page_counts import column_locations
 from lakerunner_query.worker.logs.segment_opener import Opened
-from lakerunner_query.worker.parquet.column_chunks import Chunk
-from lakerunner_query.worker.parquet.dictionary_kernels import add_codes, count_rows
+from lakerunner_query.worker.parquet.column_chunks import Chunk, Constant, DictionaryChunk, plain_texts
+from lakerunner_query.worker.parquet.dictionary_kernels import add_codes
 from lakerunner_query.worker.parquet.page_kernels import UNKNOWN
-from lakerunner_query.worker.shared.lru import Footer, RowGroups
+from lakerunner_query.worker.parquet.run_kernels import OUT_OF_RANGE, count_rows
 
 NONE = np.zeros(0, np.int64)
 NO_GROUPS = RowGroups(NONE, NONE, NONE, NONE, NONE, NONE)
@@ -51,13 +52,13 @@ def test_texts_come_back_as_they_were_written(
         tmp_path_factory.mktemp("codes") / "segment", values,
         nullable=nullable, compression=codec, data_page_size=page_size, write_batch_size=50,
     )  # fmt: skip
-    ((place,),) = places(one, ["level"])
+    ((place,),) = column_locations(one, ["level"])
     if len(set(values)) == 1:
         assert place == Constant(values[0])
         return
     assert isinstance(place, Chunk)
-    codes = Codes.read(one, place)
-    texts = texts_in(codes.dictionary)
+    codes = DictionaryChunk.read(one.path, place)
+    texts = plain_texts(codes.dictionary)
     keys = np.full(len(values), 2, np.int32)
     codes.add_to(keys, len(texts))
     assert [texts[key - 2 * len(texts)] for key in keys.tolist()] == values
@@ -77,7 +78,7 @@ def test_texts_come_back_as_they_were_written(
 def test_other_columns_are_left_to_arrow(
     tmp_path: Path, values: list[str | None], options: dict[str, object], expected: Constant | None
 ) -> None:
-    assert places(written(tmp_path / "segment", values, **options), ["level", "absent"]) == [
+    assert column_locations(written(tmp_path / "segment", values, **options), ["level", "absent"]) == [
         (expected,), (Constant(None),)
     ]  # fmt: skip
 
@@ -85,10 +86,10 @@ def test_other_columns_are_left_to_arrow(
 def test_pages_that_are_not_of_codes_are_refused(tmp_path: Path) -> None:
     values: list[str | None] = [f"{number}" * 50 for number in range(3000)]
     one = written(tmp_path / "segment", values, dictionary_pagesize_limit=1000, write_batch_size=50)
-    ((place,),) = places(one, ["level"])
+    ((place,),) = column_locations(one, ["level"])
     assert isinstance(place, Chunk)
     with pytest.raises(ValueError, match="encoding 0, not of codes"):
-        Codes.read(one, place).add_to(np.zeros(len(values), np.int32), 3000)
+        DictionaryChunk.read(one.path, place).add_to(np.zeros(len(values), np.int32), 3000)
 
 
 @settings(max_examples=300, deadline=None)
@@ -119,4 +120,4 @@ def test_rows_are_counted_by_key_and_time_as_one_by_one() -> None:
     expected = np.zeros((4, 10), np.int64)
     np.add.at(expected, (keys[inside], (times[inside] - 1) // 10), 1)
     np.testing.assert_array_equal(counts, expected)
-    assert count_rows(times, keys, 1, 101, 10, counts[:, :9].copy()) == UNKNOWN
+    assert count_rows(times, keys, 1, 101, 10, counts[:, :9].copy()) == OUT_OF_RANGE

@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.worker.metrics.series_table import Numbering, SeriesTable
+from lakerunner_query.worker.metrics.interning import SeriesNumbers
+from lakerunner_query.worker.metrics.series_table import SeriesTable
 from resources.lake import series
 from resources.lake.streams import Labels
 
@@ -28,7 +29,7 @@ def table(label_sets: Sequence[Labels], ids: Sequence[int]) -> SeriesTable:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(SETS, st.integers(1, 5)), min_size=1, max_size=6), st.randoms())
 def test_numbers_stand_for_label_sets(parts: list[tuple[list[Labels], int]], random: object) -> None:
-    numbering = Numbering()
+    numbering = SeriesNumbers()
     tables = []
     for label_sets, ids in parts:
         made = table(label_sets, [number % ids for number in range(len(label_sets))])  # ids that collide
@@ -42,7 +43,7 @@ def test_numbers_stand_for_label_sets(parts: list[tuple[list[Labels], int]], ran
 
 
 def test_in_order_tells_places_and_labels() -> None:
-    numbering = Numbering()
+    numbering = SeriesNumbers()
     sets: list[Labels] = [(("a", "z"),), (("a", "x"),), (("a", "y"),)]
     numbers = numbering.of(table(sets, [1, 2, 3]), np.arange(3))
     order, labels = numbering.in_order(numbers)

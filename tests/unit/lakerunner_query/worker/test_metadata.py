@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_query.logql.frame import Category, Column
-from lakerunner_query.worker.logs.labels import Scanned, label_columns
-from lakerunner_query.worker.shared.lru import Footer, RowGroups
+from lakerunner_query.worker.logs.footers import Footer, RowGroups
+from lakerunner_query.worker.logs.labels import ScannedRows, label_columns
 from resources.lake.segment_file import MappedColumn
 
 NOTHING = np.zeros(0, np.int64)
@@ -15,12 +15,12 @@ NO_GROUPS = RowGroups(np.zeros(1, np.int64), *[NOTHING] * 5)
 WEB, OTHER = {"service_name": "web"}, {"a": "b"}
 
 
-def scanned(columns: dict[str, object], labels: list[dict[str, str]], *mapped: MappedColumn) -> Scanned:
+def scanned(columns: dict[str, object], labels: list[dict[str, str]], *mapped: MappedColumn) -> ScannedRows:
     """One row per label set."""
     table = pa.table(columns)
     footer = Footer({f.name: str(f.type) for f in table.schema}, mapped, table.num_rows, NO_GROUPS)
     ranks = np.arange(len(labels), dtype=np.int32)
-    return Scanned(table, np.zeros(len(labels), np.int32), ranks, [footer], labels)
+    return ScannedRows(table, np.zeros(len(labels), np.int32), ranks, [footer], labels)
 
 
 def row(found: dict[str, Column], number: int) -> dict[str, str]:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.worker.parquet.column_chunks import PlainGroup, plain_group
 from lakerunner_query.worker.parquet.page_kernels import UNKNOWN, deltas, pages_of
+from lakerunner_query.worker.parquet.scaled_groups import ScaledGroup, scaled_group
 from resources.lake import metric_values
 from tests.unit.conftest import Run
 
@@ -24,7 +24,7 @@ NO_BASE, ONES = np.zeros(1, np.int64), np.zeros(1, np.int32)
 
 def written(
     path: Path, times: Sequence[int], scaled: Sequence[int | None], **options: object
-) -> PlainGroup | None:
+) -> ScaledGroup | None:
     """One row group; `nullable` columns have levels, whether there are nulls or not."""
     nullable = bool(options.pop("nullable", False))
     temporality = options.pop("temporality", "cumulative")
@@ -39,10 +39,10 @@ def written(
         pa.table(list(columns.values()), schema=pa.schema(fields)), path,
         **{"use_dictionary": False, "column_encoding": encodings, "compression": "zstd", **options},
     )  # fmt: skip
-    return plain_group(path, pq.read_metadata(path), 0)
+    return scaled_group(path, pq.read_metadata(path), 0)
 
 
-def values_of(group: PlainGroup) -> list[float]:
+def values_of(group: ScaledGroup) -> list[float]:
     found = np.empty(group.rows)
     begin, end = np.zeros(1, np.int64), np.array([group.rows])
     group.values_to(begin, end, begin, NO_BASE, ONES, found)

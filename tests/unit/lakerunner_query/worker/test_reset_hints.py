@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakerunner_query.histogram.growth import detect_reset
 from lakerunner_query.histogram.model import Hint, Histogram, buckets_at
-from lakerunner_query.worker.metrics.native_histograms import _fell, with_hints
+from lakerunner_query.worker.metrics.native_histograms import _fell, with_reset_hints
 
 COUNTS = st.lists(st.integers(1, 3), max_size=3)
 
@@ -37,7 +37,7 @@ def test_hints_of_a_series() -> None:
     given_ = [one(10), one(20), one(5), one(7), one(8, Hint.RESET), one(9), one(9, Hint.GAUGE), one(9)]
     objects = np.empty(len(given_) + 1, np.object_)
     objects[: len(given_)] = given_
-    found = with_hints(objects, np.array([0, 8, 9]))
+    found = with_reset_hints(objects, np.array([0, 8, 9]))
     assert [None if h is None else h.hint.name for h in found] == [
         "UNKNOWN", "NO_RESET", "UNKNOWN", "NO_RESET", "UNKNOWN", "NO_RESET", "GAUGE", "UNKNOWN", None,
     ]  # fmt: skip

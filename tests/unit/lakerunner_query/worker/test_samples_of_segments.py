@@ -50,8 +50,8 @@ class Lake:
         return ref
 
     def select(self, matchers: Sequence[Matcher], from_ms: int = -1, to_ms: int = 1 << 40) -> Series:
-        with self.opener.reading(Cancellation()) as reading:
-            found = LakeSource(reading, self.segments, self.opener.interner.numbering()).select(
+        with self.opener.open_unit(Cancellation()) as reading:
+            found = LakeSource(reading, self.segments, self.opener.interner.numbers()).select(
                 matchers, from_ms, to_ms
             )
             self.missing = dict(reading.missing)

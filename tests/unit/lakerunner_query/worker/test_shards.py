@@ -41,7 +41,7 @@ from lakerunner_query.protocol.units import MetricUnit, Missing, ShardUnit, Unit
 from lakerunner_query.vectors.vector import Labels, Vector
 from lakerunner_query.worker.metrics import shards
 from lakerunner_query.worker.metrics.promql_units import MetricScanner
-from lakerunner_query.worker.metrics.shards import decode_vector, encode_vector, together
+from lakerunner_query.worker.metrics.shards import decode_vector, encode_vector, merge_vectors
 from resources.duckdb import Cancellation
 from resources.lake import streams
 from tests.golden.engine_lake import ORG, EngineLake
@@ -126,7 +126,7 @@ def test_series_of_all_shards_are_in_order_of_labels() -> None:
         values = np.array([[float(ord(name))] for name in names]).reshape(-1, 1)
         return Vector([(("a", name),) for name in names], values, np.ones(values.shape, np.bool_))
 
-    found = together([vector("a", "d"), vector(), vector("b", "c")], 1)
+    found = merge_vectors([vector("a", "d"), vector(), vector("b", "c")], 1)
     assert [labels[0][1] for labels in found.labels] == ["a", "b", "c", "d"]
     assert found.values[:, 0].tolist() == [97.0, 98.0, 99.0, 100.0]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakerunner_query.vectors.vector import Vector
 from lakerunner_query.worker.shared.render_kernels import whole_blocks
-from lakerunner_query.worker.shared.render_samples import vector_texts
+from lakerunner_query.worker.shared.render_samples import log_vector_series
 
 CELL = st.one_of(st.none(), st.integers(-(2**53) + 1, 2**53 - 1), st.integers(-20, 200))
 
@@ -43,7 +43,9 @@ def test_other_numbers_are_not(odd: float) -> None:
 def test_vectors_are_spelled_either_way(half: float, text: str) -> None:
     present = np.array([[True, False], [False, False], [True, True]])
     vector = Vector([(("a", one),) for one in "xyz"], np.array([[2.0, 9], [9, 9], [half, 4]]), present)
-    found = [(one.labels, one.floats, one.points) for one in vector_texts(vector, np.array([1000, 2500]))]
+    found = [
+        (one.labels, one.floats, one.points) for one in log_vector_series(vector, np.array([1000, 2500]))
+    ]
     assert found == [
         ((("a", "x"),), b'[1,"2"]', 1),
         ((("a", "z"),), f'[1,"{text}"],[2.500,"4"]'.encode(), 2),

@@ -1,0 +1,160 @@
+"""Every type of unit has one row in `UNITS`: the reader that answers it, and the encoder of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from lakerunner_query.errors import LimitExceededError, WorkFailedError
+from lakerunner_query.protocol.answers import (
+    MetricAnswer,
+    ShardAnswer,
+    encode_facts,
+    encode_metric_answer,
+    encode_patterns_answer,
+    encode_series_answer,
+    encode_shard_answer,
+    encode_streams_answer,
+)
+from lakerunner_query.protocol.units import (
+    ExemplarUnit,
+    LogMetricUnit,
+    LogUnit,
+    MetadataUnit,
+    MetricUnit,
+    PatternsUnit,
+    SeriesUnit,
+    ShardUnit,
+    StreamsUnit,
+    Unit,
+    UnitReport,
+    encode_answer,
+)
+from lakerunner_query.serving import Counters
+from lakerunner_query.worker.logs.lines import LineScanner
+from lakerunner_query.worker.logs.patterns import PatternReader
+from lakerunner_query.worker.logs.samples import LogSampleScanner
+from lakerunner_query.worker.logs.segment_opener import SegmentOpener
+from lakerunner_query.worker.logs.stream_listing import StreamLister
+from lakerunner_query.worker.metrics.exemplars import ExemplarReader
+from lakerunner_query.worker.metrics.names_and_metadata import MetadataReader, SeriesLister
+from lakerunner_query.worker.metrics.promql_units import MetricScanner
+from lakerunner_query.worker.metrics.segment_opener import MetricOpener
+from lakerunner_query.worker.shared.answer_cache import AnswerCache
+from resources.duckdb import Cancellation, DuckSession
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """The readers of one worker process, shared by all units."""
+
+    log_lines: LineScanner
+    log_samples: LogSampleScanner
+    metrics: MetricScanner
+    series: SeriesLister
+    streams: StreamLister
+    patterns: PatternReader
+    metadata: MetadataReader
+    exemplars: ExemplarReader
+
+    @classmethod
+    def of(cls, logs: SegmentOpener, metrics: MetricOpener, session: DuckSession) -> Readers:
+        return cls(
+            log_lines=LineScanner(logs, session),
+            log_samples=LogSampleScanner(logs, session),
+            metrics=MetricScanner(metrics),
+            series=SeriesLister(metrics),
+            streams=StreamLister(logs),
+            patterns=PatternReader(logs, session),
+            metadata=MetadataReader(metrics),
+            exemplars=ExemplarReader(metrics),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UnitHandler:
+    """The function that answers a kind of unit, the encoder of its answer, and what is counted of it."""
+
+    run: Callable[[Readers, Any, Cancellation], Any]
+    encode: Callable[[Any], bytes]
+    count: Callable[[Counters, Any, Any], None] | None = None
+
+
+def _encode_lines(answer: tuple[pa.Table, UnitReport]) -> bytes:
+    return encode_answer(*answer)
+
+
+def _count_lines(counters: Counters, _unit: LogUnit, answer: tuple[pa.Table, UnitReport]) -> None:
+    rows, report = answer
+    counters.add("lakerunner_worker_rows_total", rows.num_rows)
+    counters.add("lakerunner_worker_bytes_considered_total", report.bytes_considered)
+    counters.add("lakerunner_worker_bytes_fetched_total", report.bytes_fetched)
+
+
+def _count_samples(
+    counters: Counters, unit: MetricUnit | ShardUnit | LogMetricUnit, answer: MetricAnswer | ShardAnswer
+) -> None:
+    merges_shards = isinstance(unit, MetricUnit) and bool(unit.given)  # those have counted their reads
+    report = UnitReport() if merges_shards else answer.report
+    counters.add("lakerunner_worker_samples_total", report.rows_considered)
+    counters.add("lakerunner_worker_bytes_fetched_total", report.bytes_fetched)
+
+
+UNITS: dict[type[Unit], UnitHandler] = {
+    LogUnit: UnitHandler(
+        lambda readers, unit, c: readers.log_lines.run(unit, c), _encode_lines, _count_lines
+    ),
+    LogMetricUnit: UnitHandler(
+        lambda readers, unit, c: readers.log_samples.run(unit, c), encode_metric_answer, _count_samples
+    ),
+    MetricUnit: UnitHandler(
+        lambda readers, unit, c: readers.metrics.run(unit, c), encode_metric_answer, _count_samples
+    ),
+    ShardUnit: UnitHandler(
+        lambda readers, unit, c: readers.metrics.shard(unit, c), encode_shard_answer, _count_samples
+    ),
+    SeriesUnit: UnitHandler(lambda readers, unit, c: readers.series.run(unit, c), encode_series_answer),
+    StreamsUnit: UnitHandler(lambda readers, unit, c: readers.streams.run(unit, c), encode_streams_answer),
+    PatternsUnit: UnitHandler(lambda readers, unit, c: readers.patterns.run(unit, c), encode_patterns_answer),
+    MetadataUnit: UnitHandler(lambda readers, unit, c: readers.metadata.run(unit, c), encode_facts),
+    ExemplarUnit: UnitHandler(lambda readers, unit, c: readers.exemplars.run(unit, c), encode_facts),
+}
+
+
+def answer_unit(
+    unit: Unit, readers: Readers, answers: AnswerCache, counters: Counters, cancellation: Cancellation
+) -> bytes:
+    """Return the encoded answer, cached or read now."""
+    handler = UNITS[type(unit)]
+    if isinstance(unit, MetricUnit | ShardUnit | LogMetricUnit):
+        cached = answers.get(unit)
+        if cached is not None:
+            counters.add("lakerunner_worker_answers_remembered_total")
+            return cached
+    with _query_errors():
+        answer = handler.run(readers, unit, cancellation)
+    body = handler.encode(answer)
+    if handler.count is not None:
+        handler.count(counters, unit, answer)
+    if isinstance(unit, MetricUnit | ShardUnit | LogMetricUnit) and not answer.report.missing:
+        answers.put(unit, body)
+    return body
+
+
+@contextmanager
+def _query_errors() -> Iterator[None]:
+    """Turn errors of DuckDB into query errors."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise LimitExceededError(
+            "this part of the query needs more memory than a worker has: "
+            "lower the limit, or narrow the time range or the stream matchers"
+        ) from error
+    except duckdb.Error as error:
+        raise WorkFailedError(f"the scan failed: {str(error).splitlines()[0]}") from error
