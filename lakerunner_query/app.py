@@ -6,11 +6,12 @@ one. `lakerunner query-api` calls `serve`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import uvicorn
-from litestar import Litestar
+from litestar import Litestar, Request, Response
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
@@ -19,17 +20,18 @@ from litestar.openapi import OpenAPIConfig
 from lakerunner_query.api.lakerunner.logs import logql_router, logs_router
 from lakerunner_query.api.lakerunner.metrics import metrics_router, promql_router
 from lakerunner_query.api.loki.queries import loki_router
+from lakerunner_query.api.loki.render import respond_like_loki
 from lakerunner_query.api.loki.tail import tail
 from lakerunner_query.api.prometheus.queries import prometheus_router
+from lakerunner_query.api.prometheus.render import respond_like_prometheus
 from lakerunner_query.api.prometheus.status import healthy, ready_like_prometheus
-from lakerunner_query.api.shared.errors import EXCEPTION_HANDLERS
 from lakerunner_query.api.shared.health import alive, asset, metrics, page, ping, ready
 from lakerunner_query.api.shared.requests import gzipped
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Admission, Engine, Limits
 from lakerunner_query.coordinator.locate import Locator
-from lakerunner_query.serving import Counters, counting
+from lakerunner_query.serving import Counters, Respond, counting, handlers, respond_plain
 from resources.index.contract import QueryIndex
 from resources.settings import Settings
 
@@ -41,6 +43,9 @@ HANDLERS = (
     page, asset, alive, ready, metrics, ping, logs_router, logql_router, loki_router, tail, metrics_router,
     promql_router, prometheus_router, healthy, ready_like_prometheus,
 )  # fmt: skip
+
+DIALECTS: Mapping[str, Respond] = {"/loki/": respond_like_loki, "/prometheus/": respond_like_prometheus}
+"""Forms of errors by prefix, for paths and methods that no router has; routers bring their own handlers."""
 
 
 def create_app(settings: Settings, index: QueryIndex) -> Litestar:
@@ -59,7 +64,7 @@ def create_app(settings: Settings, index: QueryIndex) -> Litestar:
         route_handlers=HANDLERS,
         lifespan=[lifespan],
         dependencies={"services": Provide(_provide, sync_to_thread=False)},
-        exception_handlers=EXCEPTION_HANDLERS,
+        exception_handlers=handlers(respond),
         middleware=[DefineMiddleware(counting, counters=counters), gzipped],
         openapi_config=OpenAPIConfig(title="Lakerunner query API", version="0.1.0", path="/schema"),
     )
@@ -104,6 +109,13 @@ def _services(settings: Settings, index: QueryIndex, counters: Counters) -> Serv
         features=tuple(name.strip() for name in settings.query_features.split(",") if name.strip()),
     )
     return Services(settings, locator, dispatcher, Engine(locator, dispatcher, admission, limits), counters)
+
+
+def respond(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    """Answer an exception that no router saw in the form of the dialect that the path belongs to."""
+    path = request.url.path
+    dialect = next((one for prefix, one in DIALECTS.items() if path.startswith(prefix)), respond_plain)
+    return dialect(request, error)
 
 
 def _provide(state: State) -> Services:

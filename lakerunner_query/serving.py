@@ -104,10 +104,11 @@ def respond_plain(request: Request[Any, Any, Any], error: Exception) -> Response
     return Response(failure, status_code=failure.status, media_type=MediaType.JSON, headers=headers)
 
 
+Respond = Callable[[Request[Any, Any, Any], Exception], Response[Any]]
 Handlers = dict[int | type[Exception], Callable[[Request[Any, Any, Any], Any], Response[Any]]]
 
 
-def handlers(respond: Callable[[Request[Any, Any, Any], Exception], Response[Any]]) -> Handlers:
+def handlers(respond: Respond) -> Handlers:
     """Route every exception to one function."""
     return {Exception: respond, HTTPException: respond, QueryError: respond}
 

@@ -45,6 +45,7 @@ from lakerunner_query.api.loki.render import (
     JSON,
     METHODS,
     reply,
+    respond_like_loki,
     samples_json,
     streams_json,
 )
@@ -57,7 +58,7 @@ from lakerunner_query.coordinator.logql_samples import LogSamplesRequest, is_log
 from lakerunner_query.coordinator.merge import INLINE_POINTS, Collected
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError
 from lakerunner_query.plan.logql import LogLinesRequest
-from lakerunner_query.serving import unless_gone
+from lakerunner_query.serving import handlers, unless_gone
 
 # << Rows of a log query that are an interval apart.
 # <<
@@ -129,6 +130,7 @@ loki_router = Router(
         detected_labels, detected_fields, detected_field_values, patterns, *STATUS_HANDLERS,
     ],
     guards=[require_reader],
+    exception_handlers=handlers(respond_like_loki),
     tags=["loki"],
 )  # fmt: skip
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import pyarrow as pa
-from litestar import HttpMethod, Response
+from litestar import HttpMethod, MediaType, Request, Response
 
 from lakerunner_query.api.prometheus.render import metric, partial
 from lakerunner_query.api.shared.requests import RequestFields
@@ -21,13 +22,14 @@ from lakerunner_query.coordinator.merge import Collected, Joined
 from lakerunner_query.errors import SegmentsMissingError
 from lakerunner_query.protocol.answers import Kind
 from lakerunner_query.protocol.units import Missing
-
-# << From data to response as Loki gives it; answers with gaps say so, or are refused where that was wanted.
+from lakerunner_query.serving import Failure, respond_plain
 
 JSON = "application/json; charset=UTF-8"
 METHODS = [HttpMethod.GET, HttpMethod.POST]
 PARTIAL_HEADER = "X-Lakerunner-Partial"
 NOT_WANTED = frozenset({"false", "0"})
+ERROR_STATUSES = {422: 400}
+"""Exceeded limits, which Loki answers like any other bad request."""
 
 
 def reply(
@@ -47,7 +49,14 @@ def bare(asked: RequestFields, body: bytes, missing: Mapping[str, Missing]) -> R
     return Response(body, media_type=JSON, headers=headers)
 
 
-# << Loki's statistics object; what has no counterpart here is zero.
+def respond_like_loki(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    """Answer an exception with its bare message as text."""
+    plain = respond_plain(request, error)
+    if not isinstance(plain.content, Failure):
+        return plain
+    failure = plain.content
+    status = ERROR_STATUSES.get(failure.status, failure.status)
+    return Response(failure.message, status_code=status, media_type=MediaType.TEXT, headers=plain.headers)
 
 
 def statistics(collected: Collected, seconds: float) -> dict[str, object]:

@@ -24,7 +24,7 @@ from lakerunner_query.api.prometheus import render as answers
 from lakerunner_query.api.prometheus.language import format_query, parse_query
 from lakerunner_query.api.prometheus.names import label_values, labels, metadata, query_exemplars, series
 from lakerunner_query.api.prometheus.params import BadParameterError, instant, limit, ranged
-from lakerunner_query.api.prometheus.render import JSON, METHODS, reply
+from lakerunner_query.api.prometheus.render import JSON, METHODS, reply, respond_like_prometheus
 from lakerunner_query.api.prometheus.status import STATUS_HANDLERS
 from lakerunner_query.api.shared.auth import caller, require_reader
 from lakerunner_query.api.shared.requests import RequestFields, read_fields
@@ -35,7 +35,7 @@ from lakerunner_query.coordinator.promql import PromQLQuery, PromQLRequest
 from lakerunner_query.errors import ParseError
 from lakerunner_query.promql.lang.ast import Type
 from lakerunner_query.promql.lang.check import type_of
-from lakerunner_query.serving import unless_gone
+from lakerunner_query.serving import handlers, unless_gone
 
 
 @route("/query", http_method=METHODS, status_code=200, media_type=JSON)
@@ -65,6 +65,7 @@ prometheus_router = Router(
         format_query, parse_query, *STATUS_HANDLERS,
     ],
     guards=[require_reader],
+    exception_handlers=handlers(respond_like_prometheus),
     tags=["prometheus"],
 )  # fmt: skip
 

@@ -1,21 +1,23 @@
-"""Answers as Prometheus' JSON: finished text of samples, put together as bytes.
+"""Answers and errors in Prometheus' envelope: finished text of samples, put together as bytes.
 
 {"status":"success","data":{"resultType":"matrix","result":[{"metric":{"job":"a"},"values":[[1,"0.5"]]}]}}
+{"status":"error","errorType":"bad_data","error":"..."}
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from litestar import HttpMethod, Response
+from litestar import HttpMethod, MediaType, Request, Response
 
 from lakerunner_query.api.shared.requests import RequestFields
 from lakerunner_query.coordinator.merge import Joined, JoinedSeries
 from lakerunner_query.errors import SegmentsMissingError
 from lakerunner_query.promql.context import Annotation
 from lakerunner_query.protocol.units import Missing
+from lakerunner_query.serving import Failure, respond_plain
 from lakerunner_query.vectors.vector import Labels
 
 MAX_NOTES = 10
@@ -122,8 +124,6 @@ def _instant(one: JoinedSeries) -> bytes:
     return b'{"metric":' + metric(one.labels) + sample + b"}"
 
 
-# << From data to response: the header of partial answers, and refusing them where that was asked for.
-
 JSON = "application/json"
 METHODS = [HttpMethod.GET, HttpMethod.POST]
 PARTIAL_HEADER = "X-Lakerunner-Partial"
@@ -137,3 +137,36 @@ def reply(
         raise SegmentsMissingError(partial(missing)[0])
     headers = {PARTIAL_HEADER: "true"} if missing else {}
     return Response(success(data, said), media_type=JSON, headers=headers)
+
+
+_ERROR_TYPES = {
+    400: "bad_data", 401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "bad_data",
+    413: "bad_data", 422: "execution", 429: "too_many_requests", 500: "internal", 503: "unavailable",
+}  # fmt: skip
+TIMEOUT = 504
+"""Status of a timeout; Prometheus answers 503 and names it in the type."""
+
+
+class PrometheusFailure(msgspec.Struct, rename="camel"):
+    status: str
+    error_type: str
+    error: str
+
+
+def prometheus_failure(status: int, message: str) -> tuple[int, PrometheusFailure]:
+    """
+    >>> prometheus_failure(504, "slow")
+    (503, PrometheusFailure(status='error', error_type='timeout', error='slow'))
+    """
+    if status == TIMEOUT:
+        return 503, PrometheusFailure("error", "timeout", message)
+    return status, PrometheusFailure("error", _ERROR_TYPES.get(status, "internal"), message)
+
+
+def respond_like_prometheus(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    """Answer an exception with Prometheus' envelope."""
+    plain = respond_plain(request, error)
+    if not isinstance(plain.content, Failure):
+        return plain
+    status, failure = prometheus_failure(plain.content.status, plain.content.message)
+    return Response(failure, status_code=status, media_type=MediaType.JSON, headers=plain.headers)
