@@ -17,8 +17,10 @@ from lakerunner_query.coordinator.engine import Cut, Prepared
 from lakerunner_query.coordinator.logql_lines import LogLinesQuery
 from lakerunner_query.coordinator.logql_samples import LogSamplesQuery
 from lakerunner_query.coordinator.promql import PromQLQuery
-from lakerunner_query.logql.lang.ast import LabelFilter, LabelMatch, LineFilter, Stage
-from lakerunner_query.logql.lang.printer import matcher_text, print_query, stage_text
+from lakerunner_query.logql.lang.ast import Stage
+from lakerunner_query.logql.lang.conditions import matcher_text
+from lakerunner_query.logql.lang.printer import print_query
+from lakerunner_query.logql.lang.stages import match_of, search_of, stage_text
 from lakerunner_query.logql.pipeline import fallbacks
 from lakerunner_query.plan.logql import LogPlan, Nothing, RunStages, Words
 from lakerunner_query.plan.logql_samples import LogReads, ways
@@ -139,16 +141,12 @@ def pipeline_lines(plan: RunStages) -> list[str]:
 
 def who_runs(stages: Sequence[Stage]) -> Iterator[str]:
     """Name what runs each stage; label filters run in SQL where segments keep the label in a column."""
-    stored = {one.matcher for one in stored_matches(stages)}
+    stored = set(stored_matches(stages))
     is_first = True
     slow = set(fallbacks(stages))
     for stage in stages:
-        is_line = isinstance(stage, LineFilter) and not stage.ips and not stage.op.is_pattern
-        is_stored = (
-            isinstance(stage, LabelFilter)
-            and isinstance(stage.condition, LabelMatch)
-            and stage.condition.matcher in stored
-        )
+        is_line = search_of(stage) is not None
+        is_stored = match_of(stage) in stored
         if is_line and is_first:
             yield f"SQL: {stage_text(stage)}"
         elif is_stored:

@@ -1,8 +1,13 @@
-"""What stages do with label columns: look up, set for some rows, tell apart.
+"""Columnar runs of log rows: times, lines, and a column for every label.
 
-    codes 0 1 -1 over ["web", "db"]  with "x" for rows 1 and 2  ->  codes 0 2 2 over ["web", "db", "x"]
+    tsns  line                 labels["app"]        labels["status"]
+    10    status=200 msg=ok    "web"  (STREAM)      "200" (PARSED)
+    20    status=500 msg=bad   "web"  (STREAM)      "500" (PARSED)
+    30    hello                "db"   (STREAM)      absent
 
-Work happens per distinct value; rows are only ever touched through their codes.
+A label has one value per row, whatever its origin: stream labels, structured metadata, parsed. The origin
+decides what a later stage may overwrite and where Loki's API shows it, hence the category per value. Work
+happens per distinct value; rows are only ever touched through their codes.
 """
 
 from __future__ import annotations
@@ -36,6 +41,8 @@ ABSENT = -1
 
 
 class Category(IntEnum):
+    """Origin of a label's value."""
+
     STREAM = 0
     METADATA = 1
     PARSED = 2
@@ -43,13 +50,13 @@ class Category(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One label: codes into distinct values, `ABSENT` where a row has none; `""` is a value of its own."""
+    """Label of all rows: codes into distinct values, `ABSENT` where a row has none; `""` is a value."""
 
     codes: Int32s
     values: pa.StringArray
-    """Distinct, without nulls; may hold values that no row has any more."""
+    """Distinct values without nulls; some may belong to no row any more."""
     category: Category | Int8s
-    """Of all rows, or of each."""
+    """Category of all rows, or of each."""
 
     def take(self, rows: Int64s) -> Column:
         category = self.category if isinstance(self.category, Category) else self.category[rows]
@@ -58,16 +65,20 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class LogFrame:
+    """Run of log rows."""
+
     tsns: Int64s
     line: pa.StringArray
     labels: dict[str, Column] = field(default_factory=dict)
-    """A label that no row has may be missing. `__error__` and `__error_details__` are labels too."""
+    """Columns by label; one that no row has may be missing. `__error__` is a label too."""
     row_object: Int64s | None = None
     row_position: Int64s | None = None
-    """The row id, where the source has one: ties of time are told apart by it."""
+    """Row id, where the source has one: it tells ties of time apart."""
     removed: dict[str, Int8s] = field(default_factory=dict)
-    """By label and row, the category of what stood there and was taken away, `ABSENT` where nothing was: a
-    name that was the stream's or that a parser has made once is not given again. (Metadata is forgotten.)"""
+    """Categories of values that were taken away, by label and row, else `ABSENT`.
+
+    A name that was the stream's, or that a parser has made once, is not given again; metadata is forgotten.
+    """
 
     @property
     def count(self) -> int:
@@ -93,19 +104,16 @@ class LogFrame:
         return replace(self, labels=labels)
 
 
-# << Rows grouped by labels: a number per row, and the label set of each number.
-# <<
-# <<     app  "web" "db" "web"  by (app)  ->  0 1 0, [(("app", "web"),), (("app", "db"),)]
-# <<
-# << Only codes are compared. A label that a row does not have is not in its group's set; one that is
-# << empty is. A
-# << label without a name (`json` makes it of an empty key) groups nothing.
-
-
 def grouped_rows(
     frame: LogFrame, labels: Iterable[str] | None = None, *, without: bool = False
 ) -> tuple[Int32s, list[Labels]]:
-    """By these labels, by all but these, or by all there are; groups in the order they appear."""
+    """Group rows by these labels, by all but these, or by all; groups are numbered as they appear.
+
+        app  "web" "db" "web"  by (app)  ->  0 1 0, [(("app", "web"),), (("app", "db"),)]
+
+    Only codes are compared. A label that a row does not have is not in its group's set; one that is empty is.
+    A label without a name (`json` makes it of an empty key) groups nothing.
+    """
     columns = _chosen(frame, labels, without)
     codes, first = np.zeros(frame.count, np.int32), np.zeros(min(frame.count, 1), np.int64)
     for _, column in columns:
@@ -124,7 +132,7 @@ def _chosen(frame: LogFrame, labels: Iterable[str] | None, without: bool) -> lis
 
 
 def _label_sets(columns: list[tuple[str, Column]], rows: Int64s) -> list[Labels]:
-    """Of some rows; what Python objects there are, are made here, per group."""
+    """Return the label sets of some rows: the only Python objects, one per group."""
     sets: list[list[tuple[str, str]]] = [[] for _ in rows]
     for name, column in columns:
         codes = column.codes[rows]
@@ -135,12 +143,8 @@ def _label_sets(columns: list[tuple[str, Column]], rows: Int64s) -> list[Labels]
     return [tuple(labels) for labels in sets]
 
 
-ERROR, ERROR_DETAILS, PRESERVE_ERROR = "__error__", "__error_details__", "__preserve_error__"
-SPECIAL = frozenset({ERROR, ERROR_DETAILS, PRESERVE_ERROR})
-
-
 def coded(codes: Int32s, values: pa.StringArray, category: Category | Int8s) -> Column:
-    """A column of values that may repeat; equal ones get one code."""
+    """Make a column of values that may repeat; equal ones get one code."""
     distinct = values.dictionary_encode()
     if len(distinct.dictionary) < len(values):
         codes = with_absent(distinct.indices.to_numpy(), codes)
@@ -149,13 +153,13 @@ def coded(codes: Int32s, values: pa.StringArray, category: Category | Int8s) -> 
 
 
 def with_absent(by_code: npt.NDArray[np.int32], codes: Int32s) -> Int32s:
-    """`by_code[codes]`, `ABSENT` staying what it is."""
+    """Return `by_code[codes]`, with `ABSENT` for `ABSENT`."""
     taken: Int32s = np.where(codes >= 0, by_code[np.maximum(codes, 0)], ABSENT).astype(np.int32)
     return taken
 
 
 def of_texts(texts: pa.StringArray, category: Category = Category.PARSED) -> Column:
-    """A column out of one text per row, absent where null."""
+    """Make a column of one text per row, absent where null."""
     found = texts.dictionary_encode()
     return Column(found.indices.fill_null(ABSENT).to_numpy(), found.dictionary, category)
 
@@ -169,28 +173,31 @@ def column_of(frame: LogFrame, name: str) -> Column:
 
 
 def present(frame: LogFrame, name: str) -> Flags:
-    """Which rows have the label, whatever its value."""
+    """Flag rows that have the label, whatever its value."""
     column = frame.labels.get(name)
     return np.zeros(frame.count, np.bool_) if column is None else column.codes >= 0
 
 
 def holds(column: Column, test: Callable[[pa.StringArray], pa.BooleanArray]) -> Flags:
-    """Which rows pass a test of texts; one without the label is tested as an empty text."""
+    """Flag rows that pass a test of texts; a row without the label is tested as an empty text."""
     by_code = test(pa.concat_arrays([column.values, pa.array([""], pa.string())])).to_numpy(False)
     flags: Flags = by_code[column.codes]  # ABSENT is -1: the last
     return flags
 
 
 def has_text(frame: LogFrame, name: str) -> Flags:
-    """Which rows have the label with something in it."""
+    """Flag rows that have the label with a text that is not empty."""
     column = frame.labels.get(name)
     if column is None:
         return np.zeros(frame.count, np.bool_)
     return holds(column, lambda values: pc.not_equal(values, ""))
 
 
-def overlaid(under: Column | None, rows: Int64s, over: Column, count: int) -> Column:
-    """`under` with the values and categories of `over` at `rows`, to which its codes belong."""
+def overlay(under: Column | None, rows: Int64s, over: Column, count: int) -> Column:
+    """Put the values and categories of `over` at `rows` of `under`.
+
+    codes 0 1 -1 over ["web", "db"]  with "x" at rows 1 and 2  ->  codes 0 2 2 over ["web", "db", "x"]
+    """
     if under is None or not (under.codes >= 0).any():
         codes = np.full(count, ABSENT, np.int32)
         codes[rows] = over.codes
@@ -202,7 +209,7 @@ def overlaid(under: Column | None, rows: Int64s, over: Column, count: int) -> Co
 
 
 def _at(over: Category | Int8s, under: Category | Int8s | None, rows: Int64s, count: int) -> Category | Int8s:
-    """Categories by row, or one if there is only one."""
+    """Return the category by row, or one if all are equal."""
     if isinstance(over, Category) and (under is None or under is over):
         return over
     found: Int8s = np.full(count, Category.PARSED if under is None else under, np.int8)
@@ -211,18 +218,18 @@ def _at(over: Category | Int8s, under: Category | Int8s | None, rows: Int64s, co
 
 
 def without_rows(column: Column, rows: Flags) -> Column:
-    """The label taken away from some rows."""
+    """Take the label away from some rows."""
     return Column(np.where(rows, ABSENT, column.codes).astype(np.int32), column.values, column.category)
 
 
 def is_base(frame: LogFrame, name: str) -> Flags:
-    """Which rows have the label from their stream, be it no more there, or their metadata."""
+    """Flag rows with the label from their metadata, or from their stream even if it was taken away."""
     found = present(frame, name) & ~_is_of(frame, name, Category.PARSED)
     return found | (frame.removed[name] == Category.STREAM) if name in frame.removed else found
 
 
 def was_parsed(frame: LogFrame, name: str) -> Flags:
-    """Which rows have the label from a stage of the pipeline, be it no more there."""
+    """Flag rows with the label from a stage of the pipeline, even if it was taken away."""
     found = present(frame, name) & _is_of(frame, name, Category.PARSED)
     return found | (frame.removed[name] == Category.PARSED) if name in frame.removed else found
 
@@ -233,8 +240,8 @@ def _is_of(frame: LogFrame, name: str, category: Category) -> Flags:
     return np.broadcast_to(np.asarray(found, np.bool_), frame.count)
 
 
-def remembering(before: LogFrame, after: LogFrame) -> LogFrame:
-    """What a stage that takes labels away has made of a frame, with what it took away."""
+def with_removed(before: LogFrame, after: LogFrame) -> LogFrame:
+    """Note in `after` which labels of `before` a stage took away."""
     removed = dict(after.removed)
     for name, column in before.labels.items():
         gone = (column.codes >= 0) & ~_has_still(after, name, column)
@@ -247,7 +254,7 @@ def remembering(before: LogFrame, after: LogFrame) -> LogFrame:
 
 
 def _has_still(after: LogFrame, name: str, column: Column) -> Flags:
-    """Which rows have the label from where it was before."""
+    """Flag rows that have the label with its former category."""
     return (
         present(after, name) & np.equal(after.labels[name].category, column.category)
         if (name in after.labels)

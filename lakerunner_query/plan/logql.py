@@ -1,7 +1,7 @@
-"""The nodes of a log query, from the bottom up: read streams, run stages, take the first or last rows.
+"""The plan of a log query: read streams, run stages, take the first or last rows.
 
-A node holds its input, so a plan is one value. `Nothing` is what is left of a query whose conditions
-contradict each other: no segment is looked for.
+A node holds its input, so a plan is one value. `Nothing` replaces a query whose conditions contradict each
+other: no segment is looked for.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ LOGS = "logs"
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A segment with a wanted row holds all words of at least one of the alternatives."""
+    """Condition on the token bloom of a segment: it holds all words of at least one alternative."""
 
     alternatives: tuple[tuple[str, ...], ...]
     label: str = ""
-    """Whose value has the words, where it is no label of the stream; ``: of lines."""
+    """Label of rows whose value has the words; empty: the line has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadStreams:
-    """All rows of the streams that match, `start_ns` inclusive to `end_ns` exclusive."""
+    """Rows of the streams that match, `start_ns` inclusive to `end_ns` exclusive."""
 
     org: str
     matchers: tuple[Matcher, ...]
@@ -35,20 +35,22 @@ class ReadStreams:
     terms: tuple[tuple[int, ...], ...] = ()
     """Conjunction of alternatives that a segment must carry to be worth opening."""
     words: tuple[Words, ...] = ()
-    """Conjunction of what its token bloom must have."""
+    """Conjunction of conditions on its token bloom."""
     narrowing: tuple[Matcher, ...] = ()
-    """What streams that have such a label must satisfy; the others may have it in their metadata."""
+    """Matchers for streams that have such a label; the others may have it in their metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunStages:
+    """Rows that pass a pipeline."""
+
     source: ReadStreams
     stages: tuple[Stage, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TakeRows:
-    """The first (or, reversed, last) `limit` rows in the order (time, stream labels, row id)."""
+    """First (or, reversed, last) `limit` rows in the order (time, stream labels, row id)."""
 
     source: RunStages
     limit: int
@@ -59,7 +61,7 @@ class TakeRows:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """No row can match; `reason` is for EXPLAIN."""
+    """Plan of a query that no row can match; `reason` is for EXPLAIN."""
 
     reason: str
 
@@ -68,12 +70,9 @@ LogPlan = TakeRows | Nothing
 Pipeline = RunStages | Nothing
 
 
-# << A parsed log query and its request parameters become the plain, unimproved plan.
-
-
 @dataclass(frozen=True, slots=True)
 class LogLinesRequest:
-    """What a request says beside the query text."""
+    """Parameters of a request beside the query text."""
 
     org: str
     start_ns: int
@@ -86,10 +85,10 @@ class LogLinesRequest:
 
 
 def build(query: LogQuery, asked: LogLinesRequest) -> TakeRows:
-    """One node per construct, nothing decided yet."""
-    pipeline = reading(query, asked.org, asked.start_ns, asked.end_ns)
+    """Turn a query into the plain plan: one node per construct, nothing decided yet."""
+    pipeline = run_stages(query, asked.org, asked.start_ns, asked.end_ns)
     return TakeRows(pipeline, asked.limit, asked.reverse, asked.distinct)
 
 
-def reading(query: LogQuery, org: str = "", start_ns: int = 0, end_ns: int = 0) -> RunStages:
+def run_stages(query: LogQuery, org: str = "", start_ns: int = 0, end_ns: int = 0) -> RunStages:
     return RunStages(ReadStreams(org, query.matchers, start_ns, end_ns), query.stages)

@@ -1,4 +1,4 @@
-"""What a metric query over logs reads: each range's stretch of time, at which evaluation times.
+"""Plan of a metric query over logs: the interval of time that each range reads.
 
 sum by (app) (rate({job="api"} |= "error" [5m] offset 1h))  at 12:00, 12:01 … 13:00
 
@@ -12,10 +12,7 @@ from dataclasses import dataclass, replace
 
 from lakerunner_query.logql.lang.ast import (
     Binary,
-    LabelFilter,
-    LabelMatch,
     LabelReplace,
-    LineFilter,
     LogQuery,
     LogRange,
     RangeAggregation,
@@ -23,6 +20,7 @@ from lakerunner_query.logql.lang.ast import (
     VectorAggregation,
 )
 from lakerunner_query.logql.lang.printer import print_query
+from lakerunner_query.logql.lang.stages import match_of, search_of
 from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.logql.metrics.demand import naming_of, pushed_grouping
 from lakerunner_query.plan.rules.filters import stored_matches
@@ -33,7 +31,7 @@ ROW_BY_ROW = "over frames of rows"
 
 @dataclass(frozen=True, slots=True)
 class LogReads:
-    """Lines in `(from_ns, to_ns]` that come out of the pipeline."""
+    """Lines of a pipeline in `(from_ns, to_ns]`."""
 
     query: LogQuery
     from_ns: int
@@ -41,7 +39,7 @@ class LogReads:
 
 
 def log_ranges(expr: SampleExpr) -> Iterator[LogRange]:
-    """All of an expression, in the order of the text."""
+    """Yield the ranges of an expression, in the order of the text."""
     match expr:
         case RangeAggregation(range=one):
             yield one
@@ -55,13 +53,13 @@ def log_ranges(expr: SampleExpr) -> Iterator[LogRange]:
 
 
 def ways(expr: SampleExpr) -> Iterator[tuple[str, str]]:
-    """How each range aggregation can be answered, and its text."""
+    """Yield how each range aggregation can be answered, and its text."""
     match expr:
         case RangeAggregation():
-            yield (COUNTED if _may_be_counted(expr) else ROW_BY_ROW), print_query(expr)
+            yield (COUNTED if _is_countable(expr) else ROW_BY_ROW), print_query(expr)
         case VectorAggregation(expr=RangeAggregation() as below) if pushed_grouping(expr) is not None:
             merged = replace(below, grouping=pushed_grouping(expr))
-            yield (COUNTED if _may_be_counted(merged) else ROW_BY_ROW), print_query(expr)
+            yield (COUNTED if _is_countable(merged) else ROW_BY_ROW), print_query(expr)
         case VectorAggregation(expr=inner) | LabelReplace(expr=inner):
             yield from ways(inner)
         case Binary(left=left, right=right):
@@ -71,27 +69,19 @@ def ways(expr: SampleExpr) -> Iterator[tuple[str, str]]:
             return
 
 
-def _may_be_counted(expr: RangeAggregation) -> bool:
-    """By named labels, behind conditions that SQL has; segments decide whether the labels are columns."""
+def _is_countable(expr: RangeAggregation) -> bool:
+    """Tell whether SQL can count by named labels, if segments keep the labels in columns."""
     stages = expr.range.query.stages
-    stored = {one.matcher for one in stored_matches(stages)}
+    stored = set(stored_matches(stages))
     return (
         expr.range.unwrap is None
         and not naming_of(expr, None).is_without
-        and all(
-            (isinstance(one, LineFilter) and not one.ips and not one.op.is_pattern)
-            or (
-                isinstance(one, LabelFilter)
-                and isinstance(one.condition, LabelMatch)
-                and one.condition.matcher in stored
-            )
-            for one in stages
-        )
+        and all(search_of(one) is not None or match_of(one) in stored for one in stages)
     )
 
 
 def log_reads(expr: SampleExpr, steps: LogSteps) -> tuple[LogReads, ...]:
-    """All stretches of an expression, those of one pipeline together."""
+    """Return the intervals of an expression, one per pipeline."""
     found: dict[LogQuery, LogReads] = {}
     for one in log_ranges(expr):
         from_ns = steps.start_ns - one.offset_ns - one.range_ns

@@ -1,8 +1,8 @@
-"""The rewrites of a log plan, in the order in which they run.
+"""Rewrites of a log plan, in the order in which they run.
 
-Each rule is a pure function from plan to plan and returns its argument when it has nothing to say.
-Order matters: matchers and filters are simplified before terms and words are derived from what is left.
-A rule that could prune more if only something were known says so by `refused`.
+Each rule is a pure function from plan to plan and returns its argument when it does not apply. Matchers and
+filters are simplified before terms and words are derived from them. Conditions that cannot prune segments are
+listed in `refused`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from lakerunner_query.logql.lang.ast import LogQuery
-from lakerunner_query.plan.logql import LogPlan, Nothing, Pipeline, RunStages, TakeRows, reading
+from lakerunner_query.plan.logql import LogPlan, Nothing, Pipeline, RunStages, TakeRows, run_stages
 from lakerunner_query.plan.rules.filters import (
     drop_always_true,
     line_filters_first,
@@ -57,15 +57,17 @@ RULES: tuple[tuple[str, Rule], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Optimised:
+    """Plan of a request after all rules."""
+
     plan: LogPlan
     fired: tuple[str, ...]
     refused: tuple[str, ...] = ()
-    """Conditions that prune nothing, and why."""
+    """Conditions that prune nothing, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Improved:
-    """What rows a pipeline reads, whatever is done with them."""
+    """Pipeline after all rules, whatever is done with its rows."""
 
     pipeline: Pipeline
     fired: tuple[str, ...]
@@ -73,7 +75,7 @@ class Improved:
 
 
 def optimise(plan: LogPlan) -> Optimised:
-    """Run every rule once, in order, and say which changed something."""
+    """Run every rule once, in order, and name those that changed something."""
     for name, rule in REQUEST_RULES:
         if isinstance(plan, Nothing):
             break
@@ -103,5 +105,5 @@ def improve(plan: Pipeline) -> Improved:
 
 @lru_cache(256)
 def improved(query: LogQuery) -> Improved:
-    """Of a query alone: a worker is told organisation and times by its unit."""
-    return improve(reading(query))
+    """Improve a query alone: a worker learns tenant and times from its unit."""
+    return improve(run_stages(query))

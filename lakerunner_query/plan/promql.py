@@ -29,7 +29,7 @@ from lakerunner_query.promql.lang.functions import FUNCTIONS, Sharding
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Steps
 from lakerunner_query.windows.grid import Grid
-from lakerunner_query.windows.rollup_choice import serving_of
+from lakerunner_query.windows.rollup_choice import fitting_rollups
 from resources.lake.frequency import HOUR, ROLLUPS, TEN_SECONDS
 from resources.lake.series import NAME_FIELD, NAME_LABEL
 from resources.lake.terms import alternatives
@@ -58,7 +58,7 @@ def _coarsest(grid: Grid, look_back: bool) -> int:
         return 0  # a handful of samples is read faster than the index is asked
     serving = [
         rollup.frequency_ms
-        for rollup in serving_of(grid, look_back=look_back)
+        for rollup in fitting_rollups(grid, look_back=look_back)
         if grid.range_ms >= rollup.frequency_ms
     ]
     return max(serving, default=0)

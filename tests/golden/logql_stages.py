@@ -42,7 +42,7 @@ from lakerunner_query.logql.lang.ast import (
     Unpack,
 )
 from lakerunner_query.logql.pipeline import Demand
-from lakerunner_query.logql.stages.extract import sanitised
+from lakerunner_query.logql.stages.extract import label_name
 from lakerunner_query.logql.stages.pattern_regexp import filter_pattern
 from lakerunner_query.syntax import START, Matcher, MatchOp
 from tests.golden import logql_stage_templates
@@ -257,7 +257,7 @@ def pattern_literals(case: Case) -> bool:
 
 
 def label_key(case: Case) -> bool:
-    return sanitised(case["key"]) == case["want"]
+    return label_name(case["key"]) == case["want"]
 
 
 SECTIONS: dict[str, Callable[[Case], bool]] = {

@@ -34,11 +34,11 @@ from lakerunner_query.coordinator.merge import Collected
 from lakerunner_query.coordinator.names import Listing, StreamsRequest
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError
 from lakerunner_query.gotext import conversions
-from lakerunner_query.logql.frame import SPECIAL, Category, Column, LogFrame, of_texts
-from lakerunner_query.logql.lang.ast import Json, Logfmt, LogQuery, Pattern, Regexp, Stage, Unpack
+from lakerunner_query.logql.frame import Category, Column, LogFrame, of_texts
+from lakerunner_query.logql.lang.ast import SPECIAL, Json, Logfmt, LogQuery, Pattern, Regexp, Stage, Unpack
 from lakerunner_query.logql.lang.parser import parse_expr
 from lakerunner_query.logql.pipeline import Demand, apply
-from lakerunner_query.logql.stages.extract import joined
+from lakerunner_query.logql.stages.extract import nested_name
 from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.serving import unless_gone
 from resources.lake.timecut import SECOND_NS
@@ -221,7 +221,7 @@ def _paths(lines: Sequence[str]) -> dict[str, tuple[str, ...]]:
         except (msgspec.DecodeError, RecursionError):
             continue  # the stage told it in `__error__`
         for path in paths:
-            found.setdefault(reduce(joined, path, ""), path)
+            found.setdefault(reduce(nested_name, path, ""), path)
     return found
 
 

@@ -16,9 +16,11 @@ from enum import Enum, StrEnum
 from lakerunner_query.errors import Position
 from lakerunner_query.syntax import START, Matcher
 
-# << Operations of two numbers, computed while parsing: `1 + 1` is a literal.
-# <<
-# << Comparisons of numbers give 1 or 0, with `bool` or without; division by zero gives NaN, as in Loki.
+ERROR, ERROR_DETAILS, PRESERVE_ERROR = "__error__", "__error_details__", "__preserve_error__"
+SPECIAL = frozenset({ERROR, ERROR_DETAILS, PRESERVE_ERROR})
+"""Labels that only stages make."""
+EXTRACTED = "_extracted"
+"""Suffix of a parsed label whose own name is taken."""
 
 
 def _quotient(left: float, right: float) -> float:
@@ -26,7 +28,7 @@ def _quotient(left: float, right: float) -> float:
 
 
 def _remainder(left: float, right: float) -> float:
-    """With the sign of the left side, as C and Go have it."""
+    """Return the remainder with the sign of the left side, as C and Go have it."""
     return math.fmod(left, right) if right and math.isfinite(left) else math.nan
 
 
@@ -61,7 +63,10 @@ _OPERATIONS: dict[str, Callable[[float, float], float]] = {
 
 
 def folded(op: str, left: float, right: float) -> float:
-    """
+    """Compute an operation of two literals while parsing: `1 + 1` is a literal.
+
+    Comparisons give 1 or 0, with `bool` or without; division by zero gives NaN, as in Loki.
+
     >>> folded("%", -7, 3), folded("^", -2, 2), folded(">", 2, 1), folded("/", 1, 0)
     (-1.0, 4.0, 1.0, nan)
     """
@@ -92,7 +97,7 @@ class FilterOp(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LineFilter:
-    """A condition on the line; several values are an `or` chain and share the operator.
+    """Line filter; several values are an `or` chain and share the operator.
 
     Positive operators keep a line that matches any value or holds an address of any of `ips`, negative ones
     drop it. `ips` are the texts inside `ip("…")`: an address, a range or a prefix.
@@ -106,19 +111,19 @@ class LineFilter:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """`name="a.b[0]"` of `json` and `logfmt`: a label and where its value lies."""
+    """Label of `json` and `logfmt` and the place of its value: `name="a.b[0]"`."""
 
     name: str
     expression: str
     path: tuple[str | int, ...]
-    """`expression` taken apart; of logfmt one key."""
+    """Steps of `expression`; a single key for logfmt."""
     position: Position = field(default=START, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Json:
     extractions: tuple[Extraction, ...] = ()
-    """None: every field becomes a label."""
+    """Fields that become labels; every field if there are none."""
     position: Position = field(default=START, compare=False)
 
 
@@ -162,7 +167,7 @@ class CompareOp(StrEnum):
 
 
 class Unit(Enum):
-    """What a label's text is read as before it is compared."""
+    """Type of the number that a label's text is converted to for a comparison."""
 
     NUMBER = "number"
     DURATION = "duration"
@@ -171,14 +176,14 @@ class Unit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LabelMatch:
-    """`| level=~"err.*"`: a string filter, on any label."""
+    """String filter on any label: `| level=~"err.*"`."""
 
     matcher: Matcher
 
 
 @dataclass(frozen=True, slots=True)
 class LabelCompare:
-    """`| latency > 1.5s`; durations are seconds as Loki compares them, bytes whole numbers."""
+    """Comparison of numbers: `| latency > 1.5s`; durations are seconds, bytes whole numbers."""
 
     name: str
     op: CompareOp
@@ -189,7 +194,7 @@ class LabelCompare:
 
 @dataclass(frozen=True, slots=True)
 class LabelIp:
-    """`| addr = ip("10.0.0.0/8")`."""
+    """Filter on addresses: `| addr = ip("10.0.0.0/8")`."""
 
     name: str
     negative: bool
@@ -214,7 +219,7 @@ LabelCondition = LabelMatch | LabelCompare | LabelIp | LabelAnd | LabelOr
 
 @dataclass(frozen=True, slots=True)
 class LabelFilter:
-    """A stage that keeps the rows of which the condition holds."""
+    """Stage that keeps the rows for which the condition holds."""
 
     condition: LabelCondition
     position: Position = field(default=START, compare=False)
@@ -228,7 +233,7 @@ class LineFormat:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """`label_format new=old`."""
+    """Operation `new=old` of `label_format`."""
 
     name: str
     source: str
@@ -236,7 +241,7 @@ class Rename:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """`label_format new="{{.a}}"`."""
+    """Operation `new="{{.a}}"` of `label_format`."""
 
     name: str
     template: str
@@ -250,7 +255,7 @@ class LabelFormat:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Names keep a label whatever its value, matchers only where they match."""
+    """Stage that keeps labels: names whatever the value, matchers only where they match."""
 
     items: tuple[str | Matcher, ...]
     position: Position = field(default=START, compare=False)
@@ -280,7 +285,7 @@ Stage = (
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """A selector and its pipeline: what gives lines."""
+    """Selector and its pipeline: an expression that gives lines."""
 
     matchers: tuple[Matcher, ...]
     stages: tuple[Stage, ...] = ()
@@ -290,13 +295,13 @@ class LogQuery:
 class Conversion(Enum):
     NONE = ""
     DURATION = "duration"
-    """Also written `duration_seconds`."""
+    """Conversion of durations, also written `duration_seconds`."""
     BYTES = "bytes"
 
 
 @dataclass(frozen=True, slots=True)
 class Unwrap:
-    """`| unwrap duration(latency) | __error__=""`: the label that becomes the sample, and filters behind."""
+    """Label that becomes the sample, and filters behind: `| unwrap duration(latency) | __error__=""`."""
 
     label: str
     conversion: Conversion = Conversion.NONE
@@ -306,7 +311,7 @@ class Unwrap:
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """`{…} | … | unwrap … [5m] offset 1h`, times in nanoseconds."""
+    """Range of lines: `{…} | … | unwrap … [5m] offset 1h`; times in nanoseconds."""
 
     query: LogQuery
     range_ns: int
@@ -317,7 +322,7 @@ class LogRange:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """`by (a, b)`, or `without` them; `by ()` is a group of everything."""
+    """Labels that make groups: `by (a, b)` or `without` them; `by ()` is one group of everything."""
 
     labels: tuple[str, ...]
     without: bool = False
@@ -325,7 +330,7 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class RangeAggregation:
-    """`quantile_over_time(0.99, {…} | unwrap x [5m]) by (app)`."""
+    """Aggregation over time: `quantile_over_time(0.99, {…} | unwrap x [5m]) by (app)`."""
 
     op: str
     range: LogRange
@@ -336,7 +341,7 @@ class RangeAggregation:
 
 @dataclass(frozen=True, slots=True)
 class VectorAggregation:
-    """`sum by (app) (…)`, `topk(5, …)`, `sort(…)`; no grouping is one group of everything."""
+    """Aggregation over series: `sum by (app) (…)`, `topk(5, …)`, `sort(…)`."""
 
     op: str
     expr: SampleExpr
@@ -363,7 +368,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class VectorOf:
-    """`vector(1)`: the number as a series without labels."""
+    """Number as a series without labels: `vector(1)`."""
 
     value: float
     position: Position = field(default=START, compare=False)
@@ -377,7 +382,7 @@ class Cardinality(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """`on (a) group_left (b)`; `on=False` is `ignoring`."""
+    """Labels that series of two sides meet by: `on (a) group_left (b)`; `on=False` is `ignoring`."""
 
     on: bool = False
     labels: tuple[str, ...] = ()

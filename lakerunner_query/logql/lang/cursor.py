@@ -1,4 +1,4 @@
-"""The tokens of a text with one ahead, and the wording of a token that does not fit."""
+"""Tokens of a text with one ahead, and the parsers of literals and selectors that all expressions share."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from lakerunner_query.logql.lang.lexer import END, IDENTIFIER, NUMBER, STRING, L
 from lakerunner_query.syntax import Matcher, MatchOp
 
 _MOST_NAMED = 4
-"""Loki says what it expected where that is one of at most four things."""
+"""Loki names the tokens it expected if there are at most four."""
 
 
 class Cursor:
+    """Reader of tokens that raises the first mistake."""
+
     def __init__(self, text: str) -> None:
         self._lexer = Lexer(text)
         self._ahead: Token | None = None
         self.postponed: ParseError | None = None
-        """The first mistake that is told only if there is none in the grammar."""
+        """First mistake that counts only if the grammar has none."""
 
     @property
     def next(self) -> Token:
-        """Read only when needed: an error of the parser may come before one of the lexer."""
+        """Next token, read only when needed: an error of the parser may precede one of the lexer."""
         if self._ahead is None:
             self._ahead = self._lexer.next()
         return self._ahead
@@ -39,18 +41,18 @@ class Cursor:
         return self.take() if self.next.kind in kinds else None
 
     def expect(self, *kinds: str) -> Token:
-        """The next token, which has to be of one of the kinds; they are named in this order if it is not."""
+        """Take a token of one of the kinds; the message names them in this order."""
         if self.next.kind in kinds:
             return self.take()
         raise self.unexpected(*kinds)
 
     def postpone(self, reason: str, position: Position) -> None:
-        """Remembers a complaint, if there is one, for when the grammar has none."""
+        """Keep a complaint, if there is one, for when the grammar has none."""
         if reason and self.postponed is None:
             self.postponed = InvalidQueryError(reason, position)
 
     def close(self) -> None:
-        """A closing parenthesis, behind something that could as well go on."""
+        """Take a closing parenthesis behind something that could as well go on."""
         if self.take_if(")") is None:
             raise self.unexpected()
 
@@ -64,13 +66,11 @@ def unexpected(token: Token, *expected: str) -> ParseError:
     return ParseError(f"syntax error: unexpected {shown(token.kind)}{tail}", token.position)
 
 
-# << Literals with their sign: `5`, `+5`, `-.5e3`.
-
 _COMPLAINT = "unable to parse literal as a float"
 
 
 def literal(cursor: Cursor) -> Literal:
-    """The sign belongs to the number: `-2 ^ 2` is 4."""
+    """Parse `5`, `+5` or `-.5e3`; the sign belongs to the number: `-2 ^ 2` is 4."""
     sign = cursor.take_if("+", "-")
     token = cursor.expect(NUMBER)
     value = number_of(cursor, token)
@@ -79,7 +79,7 @@ def literal(cursor: Cursor) -> Literal:
 
 
 def number_of(cursor: Cursor, token: Token, complaint: str = _COMPLAINT) -> float:
-    """What is no number is told when all of the text is known to be an expression."""
+    """Read a number; a text that is none is a mistake beyond the grammar."""
     try:
         return read_float(token.text)
     except ConversionError as error:
@@ -87,13 +87,11 @@ def number_of(cursor: Cursor, token: Token, complaint: str = _COMPLAINT) -> floa
         return math.nan
 
 
-# << `{app="web", pod=~"a.+"}`, and the matchers inside it.
-
 MATCH_OPS = ("=", "=~", "!~", "!=")
 
 
 def selector(cursor: Cursor) -> tuple[Matcher, ...]:
-    """May be empty as far as the grammar goes."""
+    """Parse `{app="web", pod=~"a.+"}`; the grammar allows it to be empty."""
     cursor.expect("{")
     if cursor.take_if("}"):
         return ()
@@ -110,7 +108,7 @@ def matcher(cursor: Cursor) -> Matcher:
 
 
 def matcher_of(cursor: Cursor, name: Token) -> Matcher:
-    """What stands behind the name of a label."""
+    """Parse the operator and the value behind the name of a label."""
     op = MatchOp(cursor.expect(*MATCH_OPS).kind)
     value = cursor.expect(STRING)
     if op.is_regex:

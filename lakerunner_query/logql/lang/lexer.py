@@ -1,8 +1,11 @@
-"""Text to tokens, one when it is asked for, so that of two mistakes the first is told.
+"""Lexer of LogQL: text to tokens, one at a time, so that the first of two mistakes is reported.
 
     rate({app="web"} |= "x" [5m])   ->   rate ( { IDENTIFIER = STRING } |= STRING RANGE )
 
-Comments are `# …`, `// …` and `/* … */`. What is no token of the language is an IDENTIFIER, as in Loki.
+Operators, keywords and the words of calls are their own kind, spelled in lower case. Case does not matter;
+keywords are never label names, but calls are words of the language only in front of a parenthesis (or of the
+grouping in front of one), so that a label may be called `sum` or `ip`. Comments are `# …`, `// …` and
+`/* … */`; any other character is an IDENTIFIER, as in Loki.
 """
 
 from __future__ import annotations
@@ -17,25 +20,8 @@ from lakerunner_query.errors import ParseError, Position
 from lakerunner_query.gotext.durations import byte_count, go_nanoseconds, nanoseconds, range_nanoseconds
 from lakerunner_query.gotext.numbers import ConversionError
 from lakerunner_query.gotext.strconv import LOGQL, UnquoteError, has_wrong_escape
+from lakerunner_query.logql.lang.aggregations import RANGE_AGGREGATIONS, VECTOR_AGGREGATIONS
 
-# << The words of LogQL.
-# <<
-# << Case does not matter. Keywords are never label names. Calls are words of the language only in front of a
-# << parenthesis (or of the grouping in front of one), so that a label may be called `sum` or `ip`.
-
-RANGE_AGGREGATIONS = frozenset(
-    (
-        *("rate", "rate_counter", "count_over_time", "bytes_rate", "bytes_over_time", "avg_over_time"),
-        *("sum_over_time", "min_over_time", "max_over_time", "stddev_over_time", "stdvar_over_time"),
-        *("quantile_over_time", "first_over_time", "last_over_time", "absent_over_time"),
-    )
-)
-VECTOR_AGGREGATIONS = frozenset(
-    (
-        *("sum", "avg", "max", "min", "count", "stddev", "stdvar"),
-        *("bottomk", "topk", "approx_topk", "sort", "sort_desc"),
-    )
-)
 CONVERSIONS = frozenset({"duration", "duration_seconds", "bytes"})
 CALLS = RANGE_AGGREGATIONS | VECTOR_AGGREGATIONS | CONVERSIONS | {"vector", "label_replace", "ip"}
 STAGES = frozenset(
@@ -50,32 +36,6 @@ MATCHINGS = frozenset({"on", "ignoring", "group_left", "group_right", "bool", "o
 VARIANTS = frozenset({"variants", "of"})
 KEYWORDS = STAGES | GROUPINGS | SET_OPERATORS | MATCHINGS | VARIANTS
 
-UNWRAPPED = frozenset(
-    (
-        *("rate", "rate_counter", "absent_over_time", "first_over_time", "last_over_time"),
-        *("avg_over_time", "sum_over_time", "min_over_time", "max_over_time"),
-        *("stddev_over_time", "stdvar_over_time", "quantile_over_time"),
-    )
-)
-"""Range aggregations of the numbers that `unwrap` gives."""
-COUNTED = frozenset({"rate", "count_over_time", "bytes_rate", "bytes_over_time", "absent_over_time"})
-"""Range aggregations of the lines themselves."""
-GROUPED = frozenset(
-    (
-        *("avg_over_time", "min_over_time", "max_over_time", "first_over_time", "last_over_time"),
-        *("stddev_over_time", "stdvar_over_time", "quantile_over_time"),
-    )
-)
-"""Range aggregations that may be followed by a grouping."""
-PARAMETRIC = frozenset({"topk", "bottomk", "approx_topk"})
-UNGROUPED = frozenset({"approx_topk", "sort", "sort_desc"})
-"""Vector aggregations that may not be grouped."""
-
-
-# << What the lexer hands to the parser, and how messages name it.
-# <<
-# << Operators, keywords and the words of calls are their own kind, spelled in lower case.
-
 IDENTIFIER = "IDENTIFIER"
 STRING = "STRING"
 NUMBER = "NUMBER"
@@ -89,7 +49,7 @@ SYMBOLS = (
     *("|=", "|~", "|>", "!>", "!~", "!=", "=~", "==", ">=", "<="),
     *"{}()],.=|><+-*/%^",
 )
-"""Longest first where one is the beginning of another."""
+"""Operators and brackets, the longest first where one is the beginning of another."""
 _SHOWN = {
     **{word: word.upper() for word in CALLS - {"ip", "label_replace"}},
     **{word: f"{word.upper()}_CONV" for word in CONVERSIONS},
@@ -100,23 +60,18 @@ _SHOWN = {
 class Token:
     kind: str
     text: str
-    """The source text; of strings the value, of a range what stands between the brackets."""
+    """Source text; the value of a string, the inside of a range's brackets."""
     position: Position
 
 
 def shown(kind: str) -> str:
-    """A kind as Loki's messages name it.
+    """Return the name of a kind in Loki's messages.
 
     >>> shown("rate"), shown("bytes"), shown("json"), shown("|=")
     ('RATE', 'BYTES_CONV', 'json', '|=')
     """
     return _SHOWN.get(kind, kind)
 
-
-# << Numbers in the text of a query, and the durations and sizes that begin with one.
-# <<
-# << `5m30s` is one duration, `5MB` one size, `5mb` the duration `5m` and a word. What is no number in Go is
-# << refused in the words of Go's scanner.
 
 _NUMBER = re.compile(
     r"0(?P<base>[xX])(?P<whole>[0-9a-fA-F_]*)(?P<point>\.[0-9a-fA-F_]*)?(?P<power>[pP][+-]?(?P<digits>[0-9_]*))?"
@@ -129,11 +84,14 @@ _OF_SIZE = re.compile(r"[0-9.BikKMGTPE]*")
 
 
 class MalformedNumberError(ValueError):
-    """The message is the one of Go's scanner."""
+    """Number that Go does not know, with the message of Go's scanner."""
 
 
 def number_token(text: str, at: int) -> tuple[str, int]:
-    """The kind of what begins with a digit, or with a point in front of one, and where it ends."""
+    """Return the kind and the end of what begins with a digit or with a point in front of one.
+
+    `5m30s` is one duration, `5MB` one size, `5mb` the duration `5m` and a word.
+    """
     found = _NUMBER.match(text, at)
     if found is None:
         raise MalformedNumberError("decimal literal has no digits")
@@ -191,7 +149,7 @@ def _check(found: re.Match[str]) -> None:
 
 
 def _check_digits(base: str, whole: str) -> None:
-    """An integer that begins with 0 is octal, whatever is made of it afterwards."""
+    """Refuse wrong digits; an integer that begins with 0 is octal."""
     allowed = {"b": "01", "o": "01234567", "x": ""}.get(base, "01234567" if whole[0] == "0" else "")
     wrong = next((digit for digit in whole if allowed and digit not in allowed + "_"), None)
     if wrong is not None:
@@ -220,7 +178,7 @@ _CHAR = re.compile(r"'(?:[^\\]|\\(?:[abfnrtv\\']|[0-7]{3}|x[0-9a-fA-F]{2}|u[0-9a
 
 
 class Lexer:
-    """`next()` gives the tokens in order; after the last, `$end`."""
+    """Source of tokens; after the last, `next()` returns `$end`."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -244,12 +202,12 @@ class Lexer:
         raise self._failure("comment not terminated")
 
     def _duration(self, text: str) -> Token:
-        """A minus belongs to a duration that Go could read: `-5m`, and even `-0`."""
+        """Take the minus into a duration that Go could read: `-5m`, and even `-0`."""
         is_negative = go_nanoseconds(text) is not None
         return self._emit(DURATION, self._at + len(text)) if is_negative else self._symbol("-")
 
     def _char(self, literal: str) -> Token:
-        """Go's character literals are words like any other here."""
+        """Take a character literal of Go, which is a word like any other here."""
         if not _CHAR.fullmatch(literal):
             raise self._failure("invalid char literal")
         return self._emit(IDENTIFIER, self._at + len(literal))
@@ -330,4 +288,4 @@ class Lexer:
         "range": _range,
         "flag": _flag,
     }
-    """By the group of the pattern."""
+    """Readers by group of the pattern."""

@@ -1,9 +1,9 @@
-"""Text to tree, with the mistakes of a text told as Loki tells them.
+"""Parser of LogQL: text to tree, with Loki's error messages.
 
     sum by (app) (rate({app=~".+"} |= "error" [5m])) / 2
 
-The parser takes tokens only when it needs them and raises the first error; what the grammar allows and the
-language does not is refused where it is complete (see `check.py`).
+The parser takes tokens only when it needs them and raises the first error. Length and depth are bounded, so
+that hostile texts stay cheap and trees fit recursive readers. `check.py` has the rules beyond the grammar.
 """
 
 from __future__ import annotations
@@ -29,14 +29,12 @@ from lakerunner_query.logql.lang.lexer import END
 from lakerunner_query.logql.lang.parser_metrics import expression
 from lakerunner_query.syntax import Matcher, Task, unwind
 
-# << How long and how deep a query may be: hostile texts must stay cheap, and trees fit recursive readers.
-
 MAX_LENGTH = 131_072
-"""Loki's own bound."""
+"""Bound of Loki."""
 MAX_DEPTH = 250
-"""A chain `a or b or c` is as deep as it has operators."""
+"""Levels of the tree; a chain `a or b or c` has one per operator."""
 _TASKS_PER_LEVEL = 5
-"""More than the parser ever needs for one level of the tree."""
+"""Upper bound of the tasks that the parser needs for one level."""
 _Node = Expr | LabelCondition
 
 
@@ -82,7 +80,7 @@ def _too_deep() -> ParseError:
 
 
 def parse_expr(text: str) -> Expr:
-    """The checked tree of any query.
+    """Parse and check any query.
 
     >>> parse_expr('count_over_time({app="web"}[5m]) > 2').op
     '>'
@@ -95,12 +93,12 @@ def parse_expr(text: str) -> Expr:
 
 @lru_cache(32)
 def parsed(text: str) -> Expr:
-    """The same, remembered: who routes a query and who runs it both look at its tree."""
+    """Parse through a cache: routing a query and running it both look at its tree."""
     return parse_expr(text)
 
 
 def parse(text: str) -> LogQuery:
-    """The tree of a log query: one that gives lines.
+    """Parse a query that gives lines.
 
     >>> parse('{app="web"} |= "error"').stages[0].values
     ('error',)
@@ -112,7 +110,7 @@ def parse(text: str) -> LogQuery:
 
 
 def parse_selector(text: str) -> tuple[Matcher, ...]:
-    """The matchers of `{…}` with nothing behind, as `match[]` takes them; `{}` is everything."""
+    """Parse `{…}` with nothing behind, as `match[]` takes it; `{}` is everything."""
     bound_length(text)
     cursor = Cursor(text)
     matchers = selector(cursor)

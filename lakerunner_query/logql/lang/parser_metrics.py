@@ -1,8 +1,10 @@
-"""Expressions with samples: aggregations over time and over series, functions, operators.
+"""Parser of log queries and of expressions with samples: aggregations, functions, operators.
 
     sum by (app) (rate({app=~".+"} |= "x" [5m])) / 2 > 1
 
-Operators are read by precedence climbing. Nesting costs no Python stack (see `promql/unwinding.py`).
+Operators are read by precedence climbing; tasks (`syntax.py`) keep nesting off Python's stack. The range may
+follow the selector or the pipeline, and parentheses may enclose what precedes it: `{…}[5m] | json`,
+`{…} | json [5m]`, `({…} | json)[5m]`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from dataclasses import dataclass, replace
 from lakerunner_query.errors import Position, UnsupportedError
 from lakerunner_query.gotext.durations import nanoseconds, range_nanoseconds
 from lakerunner_query.logql.lang import check
+from lakerunner_query.logql.lang.aggregations import RANGE_AGGREGATIONS, VECTOR_AGGREGATIONS
 from lakerunner_query.logql.lang.ast import (
     Binary,
     Cardinality,
@@ -33,6 +36,7 @@ from lakerunner_query.logql.lang.ast import (
     VectorOf,
     folded,
 )
+from lakerunner_query.logql.lang.conditions import LINE_OPS, label_filter, line_filter
 from lakerunner_query.logql.lang.cursor import Cursor, literal, number_of, selector
 from lakerunner_query.logql.lang.lexer import (
     CONVERSIONS,
@@ -41,18 +45,11 @@ from lakerunner_query.logql.lang.lexer import (
     IDENTIFIER,
     NUMBER,
     RANGE,
-    RANGE_AGGREGATIONS,
     STRING,
-    VECTOR_AGGREGATIONS,
     Token,
 )
-from lakerunner_query.logql.lang.parser_stages import LINE_OPS, label_filter, line_filter, stage
+from lakerunner_query.logql.lang.stages import parse_stage
 from lakerunner_query.syntax import Matcher, Task
-
-# << Log queries, and log queries with a range: what stands inside `rate(…)`.
-# <<
-# << The range may follow the selector or the pipeline, and parentheses may enclose what precedes it:
-# << `{…}[5m] | json`, `{…} | json [5m]`, `({…} | json)[5m]`.
 
 _UNITS = {
     "duration": Conversion.DURATION,
@@ -63,7 +60,7 @@ _UNITS = {
 
 @dataclass(slots=True)
 class _Parts:
-    """A log range as far as it has been read."""
+    """Parts of a log range that have been read so far."""
 
     position: Position
     matchers: tuple[Matcher, ...] = ()
@@ -82,7 +79,7 @@ def log_query(cursor: Cursor) -> Task[LogQuery]:
             stages.append(line_filter(cursor))
         else:
             cursor.take()
-            stages.append((yield stage(cursor)))
+            stages.append((yield parse_stage(cursor)))
     return LogQuery(matchers, tuple(stages), start)
 
 
@@ -97,7 +94,7 @@ def log_range(cursor: Cursor) -> Task[LogRange]:
 
 
 def _open_end(parts: _Parts) -> tuple[str, ...]:
-    """What is named as missing where a range is."""
+    """Return the tokens that a message names where the range is missing."""
     return (RANGE, "|") if parts.unwrap else ()
 
 
@@ -118,7 +115,7 @@ def _parts(cursor: Cursor) -> Task[_Parts]:
 
 
 def _enclosed(cursor: Cursor) -> Task[_Parts]:
-    """`(…)` around a whole range, or around the query of one: then it follows, and maybe an `unwrap`."""
+    """Parse `(…)` around a whole range, or around its query: then range and maybe `unwrap` follow."""
     cursor.expect("(")
     parts: _Parts = yield _parts(cursor)
     if cursor.next.kind != ")":
@@ -143,7 +140,7 @@ def _open_end_in_parentheses(parts: _Parts) -> tuple[str, ...]:
 
 
 def _range(cursor: Cursor, parts: _Parts) -> None:
-    """Both durations have been found sound by the lexer."""
+    """Parse the range and its offset; the lexer has checked both durations."""
     parts.range_ns = range_nanoseconds(cursor.take().text)
     if cursor.take_if("offset"):
         parts.offset_ns = nanoseconds(cursor.expect(DURATION).text)
@@ -159,7 +156,7 @@ def _pipeline(cursor: Cursor, parts: _Parts) -> Task[None]:
         if cursor.next.kind == "unwrap":
             parts.unwrap = yield _unwrap(cursor)
         else:
-            stages.append((yield stage(cursor)))
+            stages.append((yield parse_stage(cursor)))
     parts.stages = tuple(stages)
 
 
@@ -192,12 +189,12 @@ LEVELS = (
     ("*", "/", "%"),
     ("^",),
 )
-"""Weakest first; `^` alone groups from the right."""
+"""Operators by precedence, weakest first; `^` alone groups from the right."""
 LEVEL_OF = {op: level for level, ops in enumerate(LEVELS, start=1) for op in ops}
 
 
 def expression(cursor: Cursor, floor: int = 1, left: Expr | None = None) -> Task[Expr]:
-    """An expression of operators of this level and above; `left` where its beginning was read already."""
+    """Parse operators of this level and above; `left` is the beginning, if it was read already."""
     found: Expr = left if left is not None else (yield _operand(cursor))
     while LEVEL_OF.get(cursor.next.kind, 0) >= floor:
         found = yield _binary(cursor, found)
@@ -205,7 +202,7 @@ def expression(cursor: Cursor, floor: int = 1, left: Expr | None = None) -> Task
 
 
 def _samples(cursor: Cursor, left: Expr | None = None) -> Task[SampleExpr]:
-    """An expression as an argument, where lines will not do."""
+    """Parse an argument that has to give samples, not lines."""
     found: Expr = yield expression(cursor, left=left)
     if isinstance(found, LogQuery):
         raise cursor.unexpected()
@@ -257,7 +254,7 @@ def _range_aggregation(cursor: Cursor) -> Task[RangeAggregation]:
     cursor.expect(")")
     grouping = _grouping(cursor)
     found = RangeAggregation(word.kind, ranged, None, grouping, word.position)
-    cursor.postpone(check.of_range_aggregation(found, parameter), word.position)
+    cursor.postpone(check.range_aggregation_fault(found, parameter), word.position)
     if parameter is None:
         return found
     quantile = number_of(cursor, parameter, f"invalid parameter for operation {word.kind}")
@@ -278,7 +275,7 @@ def _vector_aggregation(cursor: Cursor) -> Task[VectorAggregation]:
     cursor.close()
     grouping = before or _grouping(cursor)
     found = VectorAggregation(word.kind, expr, check.count_of(number), grouping, word.position)
-    cursor.postpone(check.of_vector_aggregation(found, number), word.position)
+    cursor.postpone(check.vector_aggregation_fault(found, number), word.position)
     return found
 
 
@@ -288,7 +285,7 @@ def _grouping(cursor: Cursor) -> Grouping | None:
 
 
 def _labels(cursor: Cursor) -> tuple[str, ...]:
-    """`(a, b)` or `()`."""
+    """Parse `(a, b)` or `()`."""
     cursor.expect("(")
     if cursor.take_if(")"):
         return ()
@@ -311,7 +308,7 @@ def _label_replace(cursor: Cursor) -> Task[LabelReplace]:
         cursor.expect(",")
         arguments.append(cursor.expect(STRING))
     cursor.expect(")")
-    cursor.postpone(check.of_replacement(arguments[3]), word.position)
+    cursor.postpone(check.replacement_fault(arguments[3]), word.position)
     destination, replacement, source, pattern = (argument.text for argument in arguments)
     return LabelReplace(expr, destination, replacement, source, pattern, word.position)
 
@@ -331,7 +328,7 @@ def _binary(cursor: Cursor, left: Expr) -> Task[SampleExpr]:
     return_bool = cursor.take_if("bool") is not None
     matching = _matching(cursor)
     right: Expr = yield expression(cursor, level if op.kind == "^" else level + 1)
-    reason = check.of_operands(op.kind, left, right)
+    reason = check.operands_fault(op.kind, left, right)
     cursor.postpone(reason, op.position)
     if reason or isinstance(left, LogQuery) or isinstance(right, LogQuery):
         return Literal(math.nan, op.position)

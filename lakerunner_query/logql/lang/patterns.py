@@ -1,4 +1,4 @@
-r"""Where a value lies in a JSON document: `request.headers["X-Id"][0]` taken apart.
+r"""Small languages within strings: JSON paths, captures of `pattern`, ranges of addresses.
 
 >>> path('request.headers["X-Id"][0]')
 ('request', 'headers', 'X-Id', 0)
@@ -14,22 +14,21 @@ from itertools import pairwise
 
 from lakerunner_query.gotext.strconv import LOGQL, UnquoteError
 
-# << What may stand inside `ip("…")`: an address, a range of addresses, a prefix.
-# <<
-# << >>> bounds("10.0.0.0/8")[1], bounds("10.0.0.1-10.0.0.9")[0]
-# << (IPv4Address('10.255.255.255'), IPv4Address('10.0.0.1'))
-
 _PREFIX = re.compile(r"/(?:0|[1-9][0-9]{0,2})$")
-"""Python would also take masks and leading zeros."""
+"""Length of a prefix; Python would also take masks and leading zeros."""
 Address = IPv4Address | IPv6Address
 
 
 class InvalidAddressError(ValueError):
-    """The text is none of the three."""
+    """Text that is no address, no range of addresses and no prefix."""
 
 
 def bounds(pattern: str) -> tuple[Address, Address]:
-    """The first and the last address."""
+    """Return the first and the last address of what stands in `ip("…")`.
+
+    >>> bounds("10.0.0.0/8")[1], bounds("10.0.0.1-10.0.0.9")[0]
+    (IPv4Address('10.255.255.255'), IPv4Address('10.0.0.1'))
+    """
     try:
         if "/" in pattern:
             if not _PREFIX.search(pattern):
@@ -45,11 +44,6 @@ def bounds(pattern: str) -> tuple[Address, Address]:
     return low, high
 
 
-# << Patterns of `| pattern` and of the line filters `|>` and `!>`: texts with captures between them.
-# <<
-# << >>> pieces("<ip> - <_>]")
-# << (Capture(name='ip'), ' - ', Capture(name='_'), ']')
-
 _CAPTURE = re.compile(r"<([A-Za-z_][A-Za-z0-9_]*)>")
 UNNAMED = "_"
 
@@ -57,15 +51,19 @@ UNNAMED = "_"
 @dataclass(frozen=True, slots=True)
 class Capture:
     name: str
-    """`_` is not kept."""
+    """Label; `_` makes none."""
 
 
 class InvalidPatternError(ValueError):
-    """The message says why."""
+    """Pattern that the language refuses; the message says why."""
 
 
 def pieces(pattern: str) -> tuple[str | Capture, ...]:
-    """Literal texts and captures in order; a `<` that begins no capture is text."""
+    """Split a pattern into literals and captures; a `<` that begins no capture is text.
+
+    >>> pieces("<ip> - <_>]")
+    (Capture(name='ip'), ' - ', Capture(name='_'), ']')
+    """
     found: list[str | Capture] = []
     at = 0
     for capture in _CAPTURE.finditer(pattern):
@@ -79,7 +77,7 @@ def pieces(pattern: str) -> tuple[str | Capture, ...]:
 
 
 def check_parser(pattern: str) -> None:
-    """Raise unless `| pattern` takes it: it names something, no name twice, no captures side by side."""
+    """Raise unless `| pattern` takes it: some name, none twice, no captures side by side."""
     found = pieces(pattern)
     names = [piece.name for piece in found if isinstance(piece, Capture)]
     if not pattern:
@@ -98,7 +96,7 @@ def check_parser(pattern: str) -> None:
 
 
 def check_filter(pattern: str) -> None:
-    """Raise unless a line filter takes it: nothing is captured by name there."""
+    """Raise unless a line filter takes it: no capture has a name."""
     found = pieces(pattern)
     _check_apart(found)
     named = next((one for one in found if isinstance(one, Capture) and one.name != UNNAMED), None)
@@ -119,23 +117,23 @@ _TOKEN = re.compile(
     r'|(?P<STRING>"(?:[^"\\]|\\.)*"))\s*'
 )
 _UNKNOWN = "unknown"
-"""A character of no token; where something has to come, Loki takes it for the end."""
+"""Kind of a character of no token; Loki takes it for the end where something has to come."""
 _AT_START = ("LSB", "FIELD")
 _AFTER = {"DOT": ("FIELD",), "LSB": ("STRING", "INDEX"), "STRING": ("RSB",), "INDEX": ("RSB",)}
 _GOING_ON = ("DOT", "LSB", "$end")
-"""What follows a field or a closing bracket."""
+"""Tokens that may follow a field or a closing bracket."""
 _KEY = re.compile(r'\s*(?:(?P<KEY>[A-Za-z_][A-Za-z0-9_]*)|(?P<STRING>"(?:[^"\\]|\\.)*"))\s*')
 
 
 class InvalidPathError(ValueError):
-    """The message quotes the expression and says what does not belong there."""
+    """Path that cannot be read; the message quotes it and says what does not belong there."""
 
     def __init__(self, expression: str, reason: str) -> None:
         super().__init__(f"cannot parse expression [{expression}]: {reason}")
 
 
 def path(expression: str) -> tuple[str | int, ...]:
-    """The steps from the top of a document down."""
+    """Parse a path into its steps from the top of a document down."""
     steps: list[str | int] = []
     allowed: tuple[str, ...] = _AT_START
     for kind, text in _tokens(expression):
@@ -152,7 +150,7 @@ def path(expression: str) -> tuple[str | int, ...]:
 
 
 def steps_of(expression: str) -> tuple[str | int, ...]:
-    """`path`, or nothing where there is none: the stage is refused later, with all the text known."""
+    """Parse a path; an invalid one gives nothing, and `check_stages` refuses it later."""
     try:
         return path(expression)
     except InvalidPathError:
@@ -160,7 +158,7 @@ def steps_of(expression: str) -> tuple[str | int, ...]:
 
 
 def key_of(expression: str) -> tuple[str, ...]:
-    """The one step of `logfmt`; a key in quotes may hold anything."""
+    """Parse the one step of `logfmt`; a key in quotes may hold anything."""
     found = _KEY.fullmatch(expression)
     if found is None or found["STRING"] is None:
         return (expression.strip(),)

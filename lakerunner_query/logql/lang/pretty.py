@@ -1,11 +1,11 @@
-"""Tree to text in lines of about a hundred characters, as `format_query` shows it.
+"""Tree to text in lines of about a hundred characters, for `format_query`.
 
-sum by (app)(
-  rate(
-    {app=~".+"}
-      |= "error" [5m]
-  )
-)
+    sum by (app)(
+      rate(
+        {app=~".+"}
+          |= "error" [5m]
+      )
+    )
 
 Unlike Loki's the text always parses to an equal tree: operands keep the parentheses they need.
 """
@@ -38,9 +38,9 @@ from lakerunner_query.logql.lang.printer import (
     print_query,
     replacement,
     selector_text,
-    stage_text,
     unwrapped_text,
 )
+from lakerunner_query.logql.lang.stages import stage_text
 
 MAX_LINE = 100
 _INDENT = "  "
@@ -48,7 +48,7 @@ _MILLISECOND = 1_000_000
 
 
 def pretty(expr: Expr, level: int = 0) -> str:
-    """What fits in a line stays in one."""
+    """Break what does not fit in a line."""
     text = print_query(expr)
     indent = _INDENT * level
     match expr:
@@ -101,7 +101,7 @@ def _range(ranged: LogRange, level: int) -> str:
 
 
 def _offset(nanos: int) -> str:
-    """`1d` rather than `24h0m0s`, which only whole and positive milliseconds can have."""
+    """Print `1d` rather than `24h0m0s`, which only whole and positive milliseconds can have."""
     if nanos <= 0 or nanos % _MILLISECOND:
         return f" offset {duration_text(nanos)}" if nanos else ""
     return f" offset {durations.text(nanos // _MILLISECOND)}"

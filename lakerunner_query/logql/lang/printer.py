@@ -1,181 +1,42 @@
-"""Stages of a pipeline as text: `|= "x"`, `| json a="b"`, `| status >= 500 or level="error"`."""
+"""Tree to text: one line, shown by EXPLAIN and the same for queries that are equal.
+
+The text is spelled as Loki spells it, except that parsing it always gives an equal tree (a property test
+holds this): Loki's own text of `on ()` or of a small `vector` is another query.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from fractions import Fraction
 
-from lakerunner_query.gotext import durations, numbers
-from lakerunner_query.gotext.durations import duration_text, size_text
+from lakerunner_query.gotext import durations
+from lakerunner_query.gotext.durations import duration_text
 from lakerunner_query.gotext.numbers import format_float
 from lakerunner_query.gotext.strconv import LOGQL
 from lakerunner_query.logql.lang.ast import (
-    Assign,
     Binary,
     Cardinality,
     Conversion,
-    Decolorize,
-    Drop,
     Expr,
-    Extraction,
     Grouping,
-    Json,
-    Keep,
-    LabelAnd,
-    LabelCompare,
-    LabelCondition,
-    LabelFilter,
-    LabelFormat,
-    LabelIp,
-    LabelMatch,
-    LabelOr,
     LabelReplace,
-    LineFilter,
-    LineFormat,
     Literal,
-    Logfmt,
     LogQuery,
     LogRange,
     Matching,
-    Pattern,
     RangeAggregation,
-    Regexp,
-    Rename,
-    Stage,
-    Unit,
-    Unpack,
     Unwrap,
     VectorAggregation,
     VectorOf,
 )
+from lakerunner_query.logql.lang.conditions import matcher_text
+from lakerunner_query.logql.lang.stages import stage_text
 from lakerunner_query.syntax import Matcher
-
-_Parser = Json | Logfmt | Regexp | Pattern | Unpack
-_Piped = _Parser | LabelFilter | LineFormat | LabelFormat | Keep | Drop | Decolorize
-
-
-def stage_text(stage: Stage) -> str:
-    """
-    >>> stage_text(Logfmt(strict=True)), stage_text(Drop(("a", "b")))
-    ('| logfmt --strict', '| drop a,b')
-    """
-    return filter_text(stage) if isinstance(stage, LineFilter) else f"| {_behind_pipe(stage)}"
-
-
-def filter_text(line: LineFilter) -> str:
-    operands = (*map(LOGQL.quote, line.values), *map(_ip, line.ips))
-    return f"{line.op.value} {' or '.join(operands)}"
-
-
-def matcher_text(matcher: Matcher) -> str:
-    return f"{matcher.name}{matcher.op.value}{LOGQL.quote(matcher.value)}"
-
-
-def unwrap_text(unwrap: Unwrap) -> str:
-    return " ".join((unwrapped_text(unwrap), *map(stage_text, unwrap.filters)))
-
-
-def unwrapped_text(unwrap: Unwrap) -> str:
-    """Without the filters behind."""
-    if unwrap.conversion is Conversion.NONE:
-        return f"| unwrap {unwrap.label}"
-    return f"| unwrap {unwrap.conversion.value}({unwrap.label})"
-
-
-def _behind_pipe(stage: _Piped) -> str:
-    match stage:
-        case LabelFilter():
-            text = condition_text(stage.condition)
-        case LineFormat():
-            text = f"line_format {LOGQL.quote(stage.template)}"
-        case LabelFormat():
-            text = _with_list("label_format", map(_operation, stage.operations))
-        case Keep():
-            text = _with_list("keep", map(_item, stage.items))
-        case Drop():
-            text = _with_list("drop", map(_item, stage.items))
-        case Decolorize():
-            text = "decolorize"
-        case _:
-            text = _parser(stage)
-    return text
-
-
-def _parser(stage: _Parser) -> str:
-    match stage:
-        case Json():
-            text = _with_list("json", map(_extraction, stage.extractions))
-        case Logfmt():
-            flags = (" --strict" if stage.strict else "") + (" --keep-empty" if stage.keep_empty else "")
-            text = _with_list(f"logfmt{flags}", map(_extraction, stage.extractions))
-        case Regexp():
-            text = f"regexp {LOGQL.quote(stage.pattern)}"
-        case Pattern():
-            text = f"pattern {LOGQL.quote(stage.pattern)}"
-        case Unpack():
-            text = "unpack"
-    return text
-
-
-def condition_text(condition: LabelCondition) -> str:
-    match condition:
-        case LabelMatch():
-            text = matcher_text(condition.matcher)
-        case LabelIp():
-            text = f"{condition.name}{'!=' if condition.negative else '='}{_ip(condition.pattern)}"
-        case LabelCompare():
-            text = f"{condition.name}{condition.op.value}{_measure(condition)}"
-        case LabelAnd(left=left, right=right):
-            text = f"( {condition_text(left)} , {condition_text(right)} )"
-        case LabelOr(left=left, right=right):
-            text = f"( {condition_text(left)} or {condition_text(right)} )"
-    return text
-
-
-def _measure(condition: LabelCompare) -> str:
-    match condition.unit:
-        case Unit.DURATION:
-            return duration_text(round(Fraction(condition.value) * 1_000_000_000))
-        case Unit.BYTES:
-            return size_text(int(condition.value))
-        case Unit.NUMBER:
-            return numbers.format_float(condition.value, "f")
-
-
-def _with_list(word: str, items: Iterable[str]) -> str:
-    listed = ",".join(items)
-    return f"{word} {listed}" if listed else word
-
-
-def _extraction(extraction: Extraction) -> str:
-    return f"{extraction.name}={LOGQL.quote(extraction.expression)}"
-
-
-def _operation(operation: Rename | Assign) -> str:
-    value = operation.source if isinstance(operation, Rename) else LOGQL.quote(operation.template)
-    return f"{operation.name}={value}"
-
-
-def _item(item: str | Matcher) -> str:
-    return item if isinstance(item, str) else matcher_text(item)
-
-
-def _ip(pattern: str) -> str:
-    return f"ip({LOGQL.quote(pattern)})"
-
-
-# << The canonical text of a tree: one line, what EXPLAIN shows and what equal queries have in common.
-# <<
-# << Spelled as Loki spells it, but that parsing it always gives an equal tree (a property test holds
-# << this): Loki's
-# << own text of `on ()` or of a small `vector` is another query.
 
 _MILLISECOND = 1_000_000
 
 
 def print_query(expr: Expr) -> str:
-    """One line.
+    """Print an expression in one line.
 
     >>> from lakerunner_query.logql.lang.parser import parse_expr
     >>> print_query(parse_expr('sum(rate({a="b",c!~`x`}|="e"or"f"[90m]))by(a)'))
@@ -200,6 +61,17 @@ def print_query(expr: Expr) -> str:
     return text
 
 
+def unwrap_text(unwrap: Unwrap) -> str:
+    return " ".join((unwrapped_text(unwrap), *map(stage_text, unwrap.filters)))
+
+
+def unwrapped_text(unwrap: Unwrap) -> str:
+    """Print `unwrap` without the filters behind it."""
+    if unwrap.conversion is Conversion.NONE:
+        return f"| unwrap {unwrap.label}"
+    return f"| unwrap {unwrap.conversion.value}({unwrap.label})"
+
+
 def log_query_text(query: LogQuery) -> str:
     return " ".join((selector_text(query.matchers), *map(stage_text, query.stages)))
 
@@ -213,7 +85,7 @@ def brackets_text(ranged: LogRange) -> str:
 
 
 def head(expr: VectorAggregation, separator: str) -> str:
-    """The name with the grouping in front of the parentheses."""
+    """Print the name with the grouping in front of the parentheses."""
     return f"{expr.op} {grouping_text(expr.grouping, separator)}" if expr.grouping else expr.op
 
 
@@ -222,12 +94,12 @@ def grouping_text(grouping: Grouping, separator: str) -> str:
 
 
 def replacement(expr: LabelReplace) -> list[str]:
-    """The arguments behind the first."""
+    """Print the arguments behind the first."""
     return [LOGQL.quote(text) for text in (expr.destination, expr.replacement, expr.source, expr.pattern)]
 
 
 def operator_text(expr: Binary, separator: str, *, is_open: bool) -> str:
-    """The operator with what stands in front of the right side, which may begin with a parenthesis."""
+    """Print the operator with its modifiers; the right side may begin with a parenthesis."""
     modifiers = " bool" if expr.return_bool else ""
     matching = expr.matching
     if matching == Matching():
@@ -260,7 +132,7 @@ def _behind(grouping: Grouping | None) -> str:
 
 
 def _fixed(value: float) -> str:
-    """With six places, unless more are needed."""
+    """Print a number with six decimals, or more if needed."""
     text = f"{value:f}"
     return text if float(text) == value else number_text(value)
 

@@ -1,4 +1,4 @@
-"""When a metric query over logs is evaluated, and where its windows lie; all in nanoseconds.
+"""Evaluation of metric queries over logs: steps, windows, limits and label sets; times in nanoseconds.
 
 steps 12:00, 12:01 … of `[5m] offset 1h`:   (10:55, 11:00], (10:56, 11:01] …
 """
@@ -56,46 +56,47 @@ class Grid:
     range_ns: int
 
     @classmethod
-    def of(cls, steps: LogSteps, wanted: LogRange) -> Grid:
-        return cls(steps.start_ns - wanted.offset_ns, max(steps.step_ns, 1), steps.count, wanted.range_ns)
+    def of(cls, steps: LogSteps, ranged: LogRange) -> Grid:
+        return cls(steps.start_ns - ranged.offset_ns, max(steps.step_ns, 1), steps.count, ranged.range_ns)
 
     @property
     def from_ns(self) -> int:
-        """Where the first window begins."""
+        """Begin of the first window."""
         return self.first_end_ns - self.range_ns
 
     @property
     def to_ns(self) -> int:
-        """Where the last window ends."""
+        """End of the last window."""
         return self.first_end_ns + (self.steps - 1) * self.step_ns
 
     @property
     def windows(self) -> Windows:
-        """For kernels."""
+        """The same for kernels."""
         return Windows(self.first_end_ns, self.step_ns, self.steps, self.range_ns)
-
-
-# << What the parts of a LogQL expression are evaluated in.
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
+    """Limits of an evaluation."""
+
     max_series: int = 200_000
-    """Of any part of an expression."""
+    """Series of any part of an expression."""
     max_cells: int = 50_000_000
-    """Series x steps, or samples, that one part may have."""
+    """Series x steps, or samples, of any part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
+    """Steps, source and limits of one evaluation."""
+
     steps: LogSteps
     source: LogSource
     options: Options
-    answered: dict[tuple[RangeAggregation, Grouping | None], Vector] = field(default_factory=dict, repr=False)
-    """What has been evaluated already; one and the same is often asked twice."""
+    cache: dict[tuple[RangeAggregation, Grouping | None], Vector] = field(default_factory=dict, repr=False)
+    """Range aggregations that have been evaluated; the same one often stands on both sides of an operator."""
 
     def check_series(self, count: int) -> None:
-        """Refuse what does not fit before room is made for it."""
+        """Refuse more series than allowed, before room is made for them."""
         if count > self.options.max_series:
             raise LimitExceededError(
                 f"the query gives more than {self.options.max_series} series: aggregate by fewer labels, or "
@@ -111,28 +112,26 @@ class Context:
             )
 
 
-# << Which series the rows of a frame belong to: one number per row, the same for every frame.
-# <<
-# <<     app   status            series
-# <<     web   200               0        app="web", status="200"
-# <<     db    (absent)          1        app="db"
-# <<     web   200               0
-# <<
-# << Label sets become Python's objects once per series of a frame, not once per row.
-
-
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """The labels that tell series apart: these, or all but these."""
+    """Labels that tell series apart: these, or all but these."""
 
     names: frozenset[str]
     is_without: bool
     drops_empty: bool = False
-    """A label without a value is no label."""
+    """Labels without a value count as absent."""
 
 
 class SeriesTable:
-    """Numbers of label sets; an empty value is a value, unless the naming says otherwise."""
+    """Numbers of series, the same for every frame.
+
+        app   status            series
+        web   200               0        app="web", status="200"
+        db    (absent)          1        app="db"
+        web   200               0
+
+    Label sets become Python's objects once per series of a frame, not once per row.
+    """
 
     def __init__(self, naming: Naming) -> None:
         self._naming = naming
@@ -146,51 +145,51 @@ class SeriesTable:
     def count(self) -> int:
         return len(self._codes)
 
-    def numbered(self, frame: LogFrame) -> Int64s:
-        """The series of each row."""
+    def numbers(self, frame: LogFrame) -> Int64s:
+        """Return the series of each row."""
         codes, labels = grouped_rows(frame, self._naming.names, without=self._naming.is_without)
         if self._naming.drops_empty:
             labels = [tuple(pair for pair in one if pair[1]) for one in labels]
         return coded(labels, self._codes)[codes]
 
 
-# << Label sets of LogQL: an empty value is told from an absent label, until an operation builds new labels.
-# <<
-# << >>> filled((("a", ""), ("b", "1")))
-# << (('b', '1'),)
-# << >>> key_of(Matching(on=True, labels=("a",)))((("a", "1"), ("b", "2")))
-# << (('a', '1'),)
+def without_empty(labels: Labels) -> Labels:
+    """Drop empty values, which LogQL keeps until an operation builds new labels.
 
-
-def filled(labels: Labels) -> Labels:
-    """Without empty values."""
+    >>> without_empty((("a", ""), ("b", "1")))
+    (('b', '1'),)
+    """
     return labels if all(value for _, value in labels) else tuple(one for one in labels if one[1])
 
 
 def key_of(matching: Matching) -> Callable[[Labels], Labels]:
-    """What series of two sides are matched by; an empty label is as good as none."""
+    """Return the function that gives the labels by which two sides meet; an empty label counts as absent.
+
+    >>> key_of(Matching(on=True, labels=("a",)))((("a", "1"), ("b", "2")))
+    (('a', '1'),)
+    """
     chosen = frozenset(matching.labels)
     if matching.on:
-        return lambda labels: filled(kept_labels(labels, chosen))
-    return lambda labels: filled(without(labels, chosen))
+        return lambda labels: without_empty(kept_labels(labels, chosen))
+    return lambda labels: without_empty(without(labels, chosen))
 
 
 def groups_of(vector: Vector, grouping: Grouping | None) -> Groups:
-    """By these labels, without them, or all together."""
+    """Group series by labels, without labels, or all together."""
     if grouping is None:
         return grouped(vector.labels, (), is_without=False)
     if not grouping.without:
         return grouped(vector.labels, grouping.labels, is_without=False)
-    return grouped([filled(labels) for labels in vector.labels], grouping.labels, is_without=True)
+    return grouped([without_empty(labels) for labels in vector.labels], grouping.labels, is_without=True)
 
 
 def numbered(labels: list[Labels]) -> tuple[Int64s, list[Labels]]:
-    """By row the number of its label set, and the distinct sets."""
+    """Return the number of each row's label set, and the distinct sets."""
     codes: dict[Labels, int] = {}
     return coded(labels, codes), list(codes)
 
 
 def by_labels(vector: Vector) -> Vector:
-    """Rows in the order of their labels."""
+    """Order rows by their labels."""
     order = sorted(range(len(vector.labels)), key=vector.labels.__getitem__)
     return vector.take(np.array(order, np.int64))

@@ -1,4 +1,4 @@
-"""Samples of frames put in order by series and time, and the functions over their windows."""
+"""Functions over windows: lines and bytes counted as they pass, samples kept by series and time."""
 
 from __future__ import annotations
 
@@ -10,24 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_query.logql.frame import LogFrame
+from lakerunner_query.logql.lang.aggregations import RANGE
 from lakerunner_query.logql.lang.ast import LogRange
 from lakerunner_query.logql.metrics.context import Context, Grid, Naming
 from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.windows import sums_kernels
 from lakerunner_query.windows.extremes_kernels import extremes
 from lakerunner_query.windows.functions import PRESENT, Function, Windows
-from lakerunner_query.windows.grid import Evaluated
+from lakerunner_query.windows.grid import WindowValues
 from lakerunner_query.windows.ranks_kernels import quantiles
 from lakerunner_query.windows.sums_kernels import are_whole, whole_sums
 from resources.arrays import Doubles, Int64s
 from resources.kernel import kernel
-
-# << Lines and bytes in windows, without keeping a row: each line says when it enters the windows and leaves.
-# <<
-# <<     windows of 3 steps' width, a line between the first and the second step:   0 +1 0 0 -1     marks
-# <<                                                                               0  1 1 1  0     their sum
-# <<
-# << Whole numbers: the sums are exact in whatever order rows come.
 
 Marks = npt.NDArray[np.int64]
 """(series, steps + 1)."""
@@ -36,7 +30,13 @@ NO_SIZES = np.zeros(0, np.int64)
 
 @kernel
 def mark(series: Int64s, times: Int64s, sizes: Int64s, windows: Windows, lines: Marks, totals: Marks) -> None:
-    """Without `sizes`, lines only."""
+    """Add each line where it enters the windows and take it away where it leaves; no row is kept.
+
+        windows of 3 steps' width, a line between the first and the second step:   0 +1 0 0 -1     marks
+                                                                                  0  1 1 1  0     their sum
+
+    Whole numbers: the sums are exact in whatever order rows come. Without `sizes`, lines only.
+    """
     for row in range(len(times)):
         before = windows.first_end - times[row]
         enters = max(-(before // windows.step), 0)
@@ -52,15 +52,15 @@ def mark(series: Int64s, times: Int64s, sizes: Int64s, windows: Windows, lines: 
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """By series and window."""
+class WindowCounts:
+    """Lines and bytes by series and window."""
 
     lines: Int64s
     bytes: Int64s
 
 
 class LineCounter:
-    """Grows with the series that frames bring along."""
+    """Counter of lines that grows with the series that frames bring along."""
 
     def __init__(self, grid: Grid, *, with_bytes: bool) -> None:
         self._grid = grid
@@ -70,13 +70,13 @@ class LineCounter:
         self._totals = self._marks(0)
 
     def add(self, series: Int64s, count: int, times: Int64s, sizes: Int64s) -> None:
-        """Lines of series below `count`."""
+        """Count lines of series below `count`."""
         self._make_room(count)
         mark(series, times, sizes, self._grid.windows, self._lines, self._totals)
 
-    def counted(self) -> Counted:
+    def counts(self) -> WindowCounts:
         lines = np.cumsum(self._lines[: self._series, :-1], axis=1)
-        return Counted(lines, np.cumsum(self._totals[: self._series, :-1], axis=1))
+        return WindowCounts(lines, np.cumsum(self._totals[: self._series, :-1], axis=1))
 
     def _marks(self, series: int) -> Marks:
         return np.zeros((series, self._grid.steps + 1), np.int64)
@@ -92,42 +92,40 @@ class LineCounter:
             self._totals = np.concatenate((self._totals, more))
 
 
-# << Windows out of buckets of lines: for counts and bytes by labels that the source knows without their
-# << lines.
-# <<
-# << range 5m, step 2m:   buckets of 1m, from where the first window begins
-# <<                      each window is five of them, the next begins two later
-
 MAX_BUCKETS = 50_000
-"""Finer ones cost more than they save."""
+"""Upper bound of buckets; finer ones cost more than they save."""
 
 
 def from_buckets(
-    context: Context, wanted: LogRange, grid: Grid, naming: Naming, *, with_bytes: bool
-) -> tuple[list[Labels], Counted] | None:
-    """None where rows have to be looked at."""
-    if wanted.unwrap is not None or naming.is_without:
+    context: Context, ranged: LogRange, grid: Grid, naming: Naming, *, with_bytes: bool
+) -> tuple[list[Labels], WindowCounts] | None:
+    """Add up windows from buckets that the source counts without its lines; None if that takes rows.
+
+    range 5m, step 2m:   buckets of 1m, from where the first window begins
+                         each window is five of them, the next begins two later
+    """
+    if ranged.unwrap is not None or naming.is_without:
         return None
     width = width_of(grid)
     count = (grid.to_ns - grid.from_ns) // width
     if count > MAX_BUCKETS:
         return None
     by = tuple(sorted(naming.names))
-    buckets = context.source.buckets(wanted.query, by, grid.from_ns, width, count, with_bytes=with_bytes)
+    buckets = context.source.buckets(ranged.query, by, grid.from_ns, width, count, with_bytes=with_bytes)
     if buckets is None:
         return None
     context.check_series(len(buckets.labels))
     lines, sizes = (over_windows(each, grid, width) for each in (buckets.counts, buckets.bytes))
-    return buckets.labels, Counted(lines, sizes)
+    return buckets.labels, WindowCounts(lines, sizes)
 
 
 def width_of(grid: Grid) -> int:
-    """The widest buckets of which every window is a whole number."""
+    """Return the widest bucket of which every window is a whole number."""
     return grid.range_ns if grid.steps == 1 else math.gcd(grid.range_ns, grid.step_ns)
 
 
 def over_windows(counts: Int64s, grid: Grid, width: int) -> Int64s:
-    """Of (series, buckets) the sums by (series, windows)."""
+    """Sum (series, buckets) to (series, windows)."""
     until = np.zeros((len(counts), counts.shape[1] + 1), np.int64)
     np.cumsum(counts, axis=1, out=until[:, 1:])
     first = np.arange(grid.steps, dtype=np.int64) * (grid.step_ns // width if grid.steps > 1 else 0)
@@ -135,23 +133,37 @@ def over_windows(counts: Int64s, grid: Grid, width: int) -> Int64s:
     return sums
 
 
-SUMS: Mapping[str, int] = {
-    "sum_over_time": sums_kernels.SUM, "rate": sums_kernels.SUM, "avg_over_time": sums_kernels.AVG
-}  # fmt: skip
-OTHERS: Mapping[str, int] = {
-    "stdvar_over_time": sums_kernels.STDVAR,
-    "stddev_over_time": sums_kernels.STDDEV,
-    "first_over_time": sums_kernels.FIRST,
-    "last_over_time": sums_kernels.LAST,
-    "rate_counter": sums_kernels.GROWTH,
+@dataclass(frozen=True, slots=True)
+class SampleRow:
+    """Kernel of one aggregation of numbers: exactly one of the first three. No field has a default."""
+
+    sums: int | None
+    """Mode of `over_windows`."""
+    extreme: Function | None
+    """Function of `extremes`."""
+    is_quantile: bool
+    has_whole_sums: bool
+    """Whole numbers are added up by differences of running sums."""
+
+
+SAMPLE_ROWS: Mapping[str, SampleRow] = {
+    "rate": SampleRow(sums_kernels.SUM, None, False, True),
+    "sum_over_time": SampleRow(sums_kernels.SUM, None, False, True),
+    "avg_over_time": SampleRow(sums_kernels.AVG, None, False, True),
+    "stdvar_over_time": SampleRow(sums_kernels.STDVAR, None, False, False),
+    "stddev_over_time": SampleRow(sums_kernels.STDDEV, None, False, False),
+    "first_over_time": SampleRow(sums_kernels.FIRST, None, False, False),
+    "last_over_time": SampleRow(sums_kernels.LAST, None, False, False),
+    "rate_counter": SampleRow(sums_kernels.GROWTH, None, False, False),
+    "min_over_time": SampleRow(None, Function.MIN, False, False),
+    "max_over_time": SampleRow(None, Function.MAX, False, False),
+    "quantile_over_time": SampleRow(None, None, True, False),
 }
-QUANTILE = "quantile_over_time"
-EXTREMES: Mapping[str, Function] = {"min_over_time": Function.MIN, "max_over_time": Function.MAX}
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Series s has `[offsets[s], offsets[s + 1])`, times ascending."""
+    """Samples by series: series s has `[offsets[s], offsets[s + 1])`, times ascending."""
 
     offsets: Int64s
     times: Int64s
@@ -160,7 +172,7 @@ class Samples:
 
 @dataclass(slots=True)
 class Sampler:
-    """Keeps what frames have; of equal times the row that was stored first comes first."""
+    """Collector of samples; of equal times the row that was stored first comes first."""
 
     _series: list[Int64s] = field(default_factory=list)
     _times: list[Int64s] = field(default_factory=list)
@@ -182,7 +194,7 @@ class Sampler:
         if not self._series:
             return Samples(np.zeros(series + 1, np.int64), np.zeros(0, np.int64), np.zeros(0))
         codes, times = np.concatenate(self._series), np.concatenate(self._times)
-        order = placed(codes, series)
+        order = order_by_series(codes, series)
         offsets = np.searchsorted(codes[order], np.arange(series + 1)).astype(np.int64)
         if not is_ascending(codes[order], times[order]):
             ties = (np.concatenate(self._positions), np.concatenate(self._objects))
@@ -191,8 +203,8 @@ class Sampler:
 
 
 @kernel
-def placed(codes: Int64s, count: int) -> Int64s:
-    """Rows series by series, otherwise in the order they have."""
+def order_by_series(codes: Int64s, count: int) -> Int64s:
+    """Order rows by series, otherwise as they are."""
     places = np.zeros(count + 1, np.int64)
     for row in range(len(codes)):
         places[codes[row] + 1] += 1
@@ -207,26 +219,27 @@ def placed(codes: Int64s, count: int) -> Int64s:
 
 @kernel
 def is_ascending(codes: Int64s, times: Int64s) -> bool:
-    """Whether times grow within every series; equal ones do not."""
+    """Tell whether times grow within every series; equal ones do not."""
     for row in range(1, len(codes)):
         if codes[row] == codes[row - 1] and times[row] <= times[row - 1]:
             return False
     return True
 
 
-def over_samples(op: str, parameter: float, samples: Samples, grid: Grid) -> Evaluated:
-    """`op` of each series in each window."""
+def over_samples(op: str, parameter: float, samples: Samples, grid: Grid) -> WindowValues:
+    """Compute `op` for each series in each window."""
     shape = (len(samples.offsets) - 1, grid.steps)
     values, present = np.full(shape, np.nan), np.zeros(shape, np.bool_)
     data = (samples.offsets, samples.times, samples.numbers, grid.windows)
-    if op in EXTREMES:
+    row = SAMPLE_ROWS[op]
+    if row.extreme is not None:
         states = np.zeros(shape, np.int8)
-        extremes(EXTREMES[op], *data, values, states)
-        return Evaluated(values, states == PRESENT)
-    if op == QUANTILE:
+        extremes(row.extreme, *data, values, states)
+        return WindowValues(values, states == PRESENT)
+    if row.is_quantile:
         quantiles(parameter, *data, values, present)
-    elif op in SUMS and are_whole(samples.numbers):
-        whole_sums(SUMS[op] == sums_kernels.AVG, *data, values, present)
-    else:
-        sums_kernels.over_windows({**SUMS, **OTHERS}[op], *data, values, present)
-    return Evaluated(values / (grid.range_ns / 1e9) if op == "rate" else values, present)
+    elif row.has_whole_sums and are_whole(samples.numbers):
+        whole_sums(row.sums == sums_kernels.AVG, *data, values, present)
+    elif row.sums is not None:
+        sums_kernels.over_windows(row.sums, *data, values, present)
+    return WindowValues(values / (grid.range_ns / 1e9) if RANGE[op].is_per_second else values, present)

@@ -1,4 +1,4 @@
-"""What goes wrong while a metric query over logs is evaluated; wording is Loki's."""
+"""Errors of lines that reach a metric query: they fail it, in Loki's words, or become series."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ from lakerunner_query.errors import EvaluationError
 from lakerunner_query.gotext.strconv import label_set
 from lakerunner_query.logql.frame import (
     ABSENT,
-    ERROR,
-    PRESERVE_ERROR,
     Category,
     Column,
     LogFrame,
     has_text,
     holds,
-    overlaid,
+    overlay,
 )
-from lakerunner_query.logql.lang.ast import LabelFilter, RangeAggregation
+from lakerunner_query.logql.lang.ast import ERROR, PRESERVE_ERROR, RangeAggregation
+from lakerunner_query.logql.lang.conditions import names_in
+from lakerunner_query.logql.lang.stages import condition_of
 from lakerunner_query.logql.metrics.context import Naming
-from lakerunner_query.logql.pipeline import names_in
 from lakerunner_query.logql.stages.extract import JSON_PARSER, LOGFMT_PARSER
 from lakerunner_query.vectors.vector import Labels
 from resources.arrays import Flags
 
 _OF_PARSERS = pa.array([JSON_PARSER, LOGFMT_PARSER])
-"""Errors that may become series where the query asks for errors; all others fail it."""
+"""Errors that become series where the query asks for errors; all others fail it."""
 
 
 class PipelineError(EvaluationError):
-    """A line that a stage could not deal with reached a metric query."""
+    """Failure of a metric query over a line that a stage could not process."""
 
     status = 400
     code = "pipeline_error"
@@ -48,24 +47,24 @@ class PipelineError(EvaluationError):
 
 
 def failing(frame: LogFrame, *, keeps_errors: bool) -> Flags:
-    """Rows with an error that fails the query."""
+    """Flag rows with an error that fails the query."""
     failed = has_text(frame, ERROR)
     return failed & ~_of_parsers(frame) if keeps_errors and failed.any() else failed
 
 
-def marked(frame: LogFrame) -> LogFrame:
-    """Rows with an error that was asked for say so."""
+def mark_errors(frame: LogFrame) -> LogFrame:
+    """Label the rows whose error the query asks for."""
     if ERROR not in frame.labels:
         return frame
     rows = np.flatnonzero(has_text(frame, ERROR)).astype(np.int64)
     yes = Column(np.zeros(len(rows), np.int32), pa.array(["true"]), Category.PARSED)
     labels = dict(frame.labels)
-    labels[PRESERVE_ERROR] = overlaid(labels.get(PRESERVE_ERROR), rows, yes, frame.count)
+    labels[PRESERVE_ERROR] = overlay(labels.get(PRESERVE_ERROR), rows, yes, frame.count)
     return frame.with_labels(labels)
 
 
 def raise_oldest(frame: LogFrame, failed: Flags) -> NoReturn:
-    """Tell of the oldest of these rows."""
+    """Raise the error of the oldest of these rows."""
     rows = np.flatnonzero(failed).astype(np.int64)
     row = frame.take(rows[[np.argmin(frame.tsns[rows])]])
     labels = {
@@ -77,16 +76,15 @@ def raise_oldest(frame: LogFrame, failed: Flags) -> NoReturn:
 
 
 def asks_for_errors(expr: RangeAggregation, naming: Naming) -> bool:
-    """Whether it groups by labels, and the grouping or a filter names `__error__`.
+    """Tell whether the query groups by labels, and the grouping or a filter names `__error__`.
 
     Loki looks for errors as it looks for any other label, and it does so only where labels are named.
     """
     if naming.is_without:
         return False
-    filters = [*expr.range.query.stages, *(expr.range.unwrap.filters if expr.range.unwrap else ())]
-    return ERROR in naming.names or any(
-        ERROR in names_in(stage.condition) for stage in filters if isinstance(stage, LabelFilter)
-    )
+    stages = (*expr.range.query.stages, *(expr.range.unwrap.filters if expr.range.unwrap else ()))
+    conditions = [one for one in map(condition_of, stages) if one is not None]
+    return ERROR in naming.names or any(ERROR in names_in(one) for one in conditions)
 
 
 def _of_parsers(frame: LogFrame) -> Flags:

@@ -1,9 +1,9 @@
-"""A metric query over logs at its evaluation times: the way in, and how answers of cut steps are joined.
+"""Evaluation of metric queries over logs: the walk over the tree, and the joining of cut steps.
 
     answer = evaluate(parse_expr('sum (rate({job="api"} [5m]))'), LogSteps(start, step, count), source)
 
-Instant queries for a number give a scalar, all else vectors. Series come by their labels, but of an instant
-query with `sort` in it in the order in which they are.
+Instant queries for a number give a scalar, all else vectors. Series are ordered by their labels, except those
+of an instant query with `sort` in it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakerunner_query.errors import EvaluationError, Position
+from lakerunner_query.logql.lang.aggregations import VECTOR
 from lakerunner_query.logql.lang.ast import (
     Binary,
     Grouping,
@@ -28,7 +29,6 @@ from lakerunner_query.logql.metrics.context import Context, LogSteps, Options, b
 from lakerunner_query.logql.metrics.demand import pushed_grouping
 from lakerunner_query.logql.metrics.ranges import range_aggregation
 from lakerunner_query.logql.metrics.vectors import (
-    SORTS,
     Value,
     aggregate,
     check_times,
@@ -38,8 +38,6 @@ from lakerunner_query.logql.metrics.vectors import (
 from lakerunner_query.logql.pipeline import LogSource
 from lakerunner_query.vectors.rows import beside, merged, occupied, stacked
 from lakerunner_query.vectors.vector import Scalar, Vector
-
-# << The walk over the tree of a metric query: each kind of expression to what evaluates it.
 
 
 def walk(context: Context, expr: SampleExpr) -> Value:
@@ -70,11 +68,11 @@ def _aggregated(context: Context, expr: VectorAggregation) -> Vector:
 
 
 def _ranged(context: Context, expr: RangeAggregation, pushed: Grouping | None) -> Vector:
-    """The same range aggregation often stands on both sides of an operator."""
-    asked = (expr, pushed)
-    if asked not in context.answered:
-        context.answered[asked] = range_aggregation(context, expr, pushed)
-    return context.answered[asked]
+    """Evaluate a range aggregation, or take it from the cache."""
+    key = (expr, pushed)
+    if key not in context.cache:
+        context.cache[key] = range_aggregation(context, expr, pushed)
+    return context.cache[key]
 
 
 def _vector(value: Value, position: Position) -> Vector:
@@ -100,7 +98,7 @@ def evaluate(expr: SampleExpr, steps: LogSteps, source: LogSource, options: Opti
 
 
 def joined(answers: Sequence[Answer]) -> Answer:
-    """Of runs of steps, one after the other in time."""
+    """Join the answers of runs of steps, which follow each other in time."""
     if len(answers) == 1:
         return answers[0]
     vectors = [answer.value for answer in answers if isinstance(answer.value, Vector)]
@@ -113,10 +111,10 @@ def joined(answers: Sequence[Answer]) -> Answer:
 
 
 def has_order(expr: SampleExpr) -> bool:
-    """Whether anything in it is sorted."""
+    """Tell whether any part of the expression sorts."""
     match expr:
         case VectorAggregation(op=op, expr=inner):
-            return op in SORTS or has_order(inner)
+            return VECTOR[op].orders or has_order(inner)
         case LabelReplace(expr=inner):
             return has_order(inner)
         case Binary(left=left, right=right):

@@ -1,7 +1,7 @@
 """Range aggregations: lines or numbers of a pipeline over windows, one value per series and step.
 
-Three ways, the cheapest that will do: buckets of lines that the source has counted already, counting lines
-as they pass, or keeping samples in order.
+The cheapest of three ways that will do: buckets of lines that the source has counted, lines counted as they
+pass, or samples kept in order.
 """
 
 from __future__ import annotations
@@ -15,38 +15,36 @@ import numpy as np
 import pyarrow.compute as pc
 
 from lakerunner_query.logql.frame import LogFrame, has_text
+from lakerunner_query.logql.lang.aggregations import RANGE
 from lakerunner_query.logql.lang.ast import Grouping, LogRange, RangeAggregation
 from lakerunner_query.logql.metrics.context import Context, Grid, Naming, SeriesTable, by_labels
 from lakerunner_query.logql.metrics.counts import (
     NO_SIZES,
-    Counted,
     LineCounter,
     Sampler,
+    WindowCounts,
     from_buckets,
     over_samples,
 )
-from lakerunner_query.logql.metrics.demand import OF_BYTES, demand_of, naming_of, simplified
-from lakerunner_query.logql.metrics.errors import asks_for_errors, failing, marked, raise_oldest
+from lakerunner_query.logql.metrics.demand import demand_of, naming_of, simplified
+from lakerunner_query.logql.metrics.errors import asks_for_errors, failing, mark_errors, raise_oldest
 from lakerunner_query.logql.pipeline import Demand, LogSource
-from lakerunner_query.logql.stages.formats import unwrapped
+from lakerunner_query.logql.stages.formats import unwrap_numbers
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.rows import occupied
 from lakerunner_query.vectors.vector import Labels, Vector
 from lakerunner_query.windows.grid import absent
 from resources.arrays import Doubles, Flags, Int64s
 
-# << `absent_over_time`: 1 wherever there is nothing, with the labels that the selector asks for.
-# <<
-# << absent_over_time({job="x", env=~".+"} [1m])  ->  {job="x"} 1
-
 
 def absence(matchers: Sequence[Matcher], vector: Vector, grid: Grid) -> Vector:
+    """Return 1 wherever there is nothing: `absent_over_time({job="x", env=~".+"} [1m])` -> `{job="x"} 1`."""
     present = absent(vector.present)[None, :]
     return occupied(Vector([labels_of(matchers)], np.ones((1, grid.steps)), present))
 
 
 def labels_of(matchers: Sequence[Matcher]) -> Labels:
-    """Equalities, of labels that only one matcher names.
+    """Return the equalities of labels that only one matcher names.
 
     >>> labels_of([Matcher("b", MatchOp.EQUAL, "1"), Matcher("a", MatchOp.REGEX, ".+")])
     (('b', '1'),)
@@ -56,11 +54,8 @@ def labels_of(matchers: Sequence[Matcher]) -> Labels:
     return tuple(sorted((one.name, one.value) for one in equal))
 
 
-# << The rows a range aggregation sees: in a window, with a number where one was asked for, without errors.
-
-
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberedRows:
     """Rows and their numbers; lines that are only counted have none."""
 
     frame: LogFrame
@@ -68,33 +63,35 @@ class Numbered:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RangeReader:
+    """Reader of the rows that a range aggregation sees: in a window, with a number, without errors."""
+
     source: LogSource
-    wanted: LogRange
+    ranged: LogRange
     grid: Grid
     keeps_errors: bool
-    """The query asks for errors: those of parsers become labels and do not fail it."""
+    """Errors of parsers become labels, because the query asks for errors."""
 
-    def frames(self, demand: Demand) -> Iterator[Numbered]:
-        """Raises for the first line with an error."""
+    def frames(self, demand: Demand) -> Iterator[NumberedRows]:
+        """Yield rows; raise for the oldest line with an error."""
         for rows in self._rows(demand):
             failed = failing(rows.frame, keeps_errors=self.keeps_errors)
             if failed.any():
                 self._fail(rows.frame, failed, demand)
             if rows.frame.count:
-                yield Numbered(marked(rows.frame), rows.numbers) if self.keeps_errors else rows
+                yield NumberedRows(mark_errors(rows.frame), rows.numbers) if self.keeps_errors else rows
 
-    def _rows(self, demand: Demand) -> Iterator[Numbered]:
-        grid, unwrap = self.grid, self.wanted.unwrap
-        for whole in self.source.rows(self.wanted.query, grid.from_ns, grid.to_ns, demand):
+    def _rows(self, demand: Demand) -> Iterator[NumberedRows]:
+        grid, unwrap = self.grid, self.ranged.unwrap
+        for whole in self.source.rows(self.ranged.query, grid.from_ns, grid.to_ns, demand):
             frame = in_windows(whole, grid)
             if unwrap is None:
-                yield Numbered(frame, np.zeros(0))
+                yield NumberedRows(frame, np.zeros(0))
             else:
-                yield Numbered(*unwrapped(frame.keep(has_text(frame, unwrap.label)), unwrap))
+                yield NumberedRows(*unwrap_numbers(frame.keep(has_text(frame, unwrap.label)), unwrap))
 
     def _fail(self, frame: LogFrame, failed: Flags, demand: Demand) -> NoReturn:
-        """With all labels of the line: where only some were asked for, lines are read once more."""
+        """Raise with all labels of the line; lines are read once more if only some were read."""
         if demand.labels is not None:
             for rows in self._rows(Demand(None, demand.line)):
                 again = failing(rows.frame, keeps_errors=self.keeps_errors)
@@ -104,7 +101,7 @@ class Reading:
 
 
 def in_windows(frame: LogFrame, grid: Grid) -> LogFrame:
-    """Where windows do not touch, some lines are in none."""
+    """Drop lines between windows that do not touch."""
     if grid.steps == 1 or grid.step_ns <= grid.range_ns:
         return frame
     inside: Flags = np.less((frame.tsns - grid.from_ns - 1) % grid.step_ns, grid.range_ns)
@@ -112,10 +109,10 @@ def in_windows(frame: LogFrame, grid: Grid) -> LogFrame:
 
 
 def range_aggregation(context: Context, expr: RangeAggregation, pushed: Grouping | None) -> Vector:
-    """By the series of the pipeline, or by the groups of the expression or of the aggregation above it."""
+    """Evaluate by series of the pipeline, or by groups of the expression or of the aggregation above it."""
     grid, naming = Grid.of(context.steps, expr.range), naming_of(expr, pushed)
-    wanted = simplified(expr.range, naming, of_bytes=expr.op in OF_BYTES)
-    reading = Reading(context.source, wanted, grid, asks_for_errors(expr, naming))
+    ranged = simplified(expr.range, naming, of_bytes=RANGE[expr.op].counts_bytes)
+    reading = RangeReader(context.source, ranged, grid, asks_for_errors(expr, naming))
     if expr.op == "absent_over_time":
         return absence(expr.range.query.matchers, _of_lines(context, expr, reading, naming), grid)
     if expr.range.unwrap is None:
@@ -123,34 +120,33 @@ def range_aggregation(context: Context, expr: RangeAggregation, pushed: Grouping
     return by_labels(occupied(_of_samples(context, expr, reading, naming)))
 
 
-def _of_lines(context: Context, expr: RangeAggregation, reading: Reading, naming: Naming) -> Vector:
-    grid, with_bytes = reading.grid, expr.op in OF_BYTES
-    found = from_buckets(context, reading.wanted, grid, naming, with_bytes=with_bytes) or _counted(
+def _of_lines(context: Context, expr: RangeAggregation, reading: RangeReader, naming: Naming) -> Vector:
+    grid, with_bytes = reading.grid, RANGE[expr.op].counts_bytes
+    found = from_buckets(context, reading.ranged, grid, naming, with_bytes=with_bytes) or _counted(
         context, expr, reading, naming
     )
     labels, counted = found
     sums = counted.bytes if with_bytes else counted.lines
-    by_second = expr.op in {"rate", "bytes_rate"}
-    values = sums / (grid.range_ns / 1e9) if by_second else sums.astype(np.float64)
+    values = sums / (grid.range_ns / 1e9) if RANGE[expr.op].is_per_second else sums.astype(np.float64)
     return Vector(labels, values, counted.lines > 0)
 
 
 def _counted(
-    context: Context, expr: RangeAggregation, reading: Reading, naming: Naming
-) -> tuple[list[Labels], Counted]:
-    series, with_bytes = SeriesTable(naming), expr.op in OF_BYTES
+    context: Context, expr: RangeAggregation, reading: RangeReader, naming: Naming
+) -> tuple[list[Labels], WindowCounts]:
+    series, with_bytes = SeriesTable(naming), RANGE[expr.op].counts_bytes
     counter = LineCounter(reading.grid, with_bytes=with_bytes)
     for rows in reading.frames(demand_of(expr, naming)):
-        frame, codes = rows.frame, series.numbered(rows.frame)
+        frame, codes = rows.frame, series.numbers(rows.frame)
         context.check_series(series.count)
         counter.add(codes, series.count, frame.tsns, _sizes(frame) if with_bytes else NO_SIZES)
-    return series.labels, counter.counted()
+    return series.labels, counter.counts()
 
 
-def _of_samples(context: Context, expr: RangeAggregation, reading: Reading, naming: Naming) -> Vector:
+def _of_samples(context: Context, expr: RangeAggregation, reading: RangeReader, naming: Naming) -> Vector:
     series, sampler = SeriesTable(naming), Sampler()
     for rows in reading.frames(demand_of(expr, naming)):
-        sampler.add(series.numbered(rows.frame), rows.frame, rows.numbers)
+        sampler.add(series.numbers(rows.frame), rows.frame, rows.numbers)
         context.check_series(series.count)
         context.check_cells(sampler.count)
     parameter = np.nan if expr.parameter is None else expr.parameter

@@ -1,6 +1,6 @@
-"""Arithmetic and comparison between two vectors: which series meet, and what comes of it.
+"""Operations on vectors: `label_replace`, binary operators, and aggregations over series.
 
-Series meet by the labels they are matched on, worked out once per series. The "one" side may have several
+Two sides meet by the labels they are matched on, worked out once per series. The "one" side may have several
 series of the same labels as long as no step has two of them: every pair that shares a step is a row then.
 """
 
@@ -13,8 +13,9 @@ import numpy as np
 
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.gotext.regexp import Template, captured
+from lakerunner_query.logql.lang.aggregations import VECTOR
 from lakerunner_query.logql.lang.ast import Binary, Cardinality, LabelReplace, Matching, VectorAggregation
-from lakerunner_query.logql.metrics.context import Context, filled, groups_of, key_of
+from lakerunner_query.logql.metrics.context import Context, groups_of, key_of, without_empty
 from lakerunner_query.vectors.group_kernels import (
     any_of_code,
     best_of_group,
@@ -29,13 +30,13 @@ from lakerunner_query.vectors.rows import COMPARISONS, SETS, combined, merged, o
 from lakerunner_query.vectors.vector import Labels, Scalar, Vector
 from resources.arrays import Doubles, Flags, Int64s
 
-# << `label_replace`: a label out of another one, values are not looked at.
-# <<
-# << label_replace(rate({host="db-7"} [1m]), "n", "node $1", "host", "db-(.*)")  ->  {host="db-7", n="node 7"}
-
 
 def replace_label(expr: LabelReplace, vector: Vector) -> Vector:
-    """Series whose source does not match as a whole stay as they are; an absent source is empty."""
+    """Make a label of another one; an absent source is empty, and no full match changes nothing.
+
+    label_replace(rate({host="db-7"} [1m]), "n", "node $1", "host", "db-(.*)")
+    ->  {host="db-7", n="node 7"}
+    """
     sources = [value_of(labels, expr.source) for labels in vector.labels]
     distinct = list(dict.fromkeys(sources))
     template = Template(expr.replacement)
@@ -51,7 +52,7 @@ def replace_label(expr: LabelReplace, vector: Vector) -> Vector:
 
 
 def _with(labels: Labels, name: str, value: str | None) -> Labels:
-    return labels if value is None else filled(replaced(labels, name, value))
+    return labels if value is None else without_empty(replaced(labels, name, value))
 
 
 NOT_EXPLICIT = "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"
@@ -63,8 +64,8 @@ CROWDED = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Meeting:
-    """Both sides with the numbers of what they are matched on, turned so that the left one is "many"."""
+class _Sides:
+    """Both sides and the numbers of their matched labels, turned so that the left one is "many"."""
 
     matching: Matching
     is_swapped: bool
@@ -80,48 +81,49 @@ class _Pairs:
     many: Int64s
     one: Int64s
     present: Flags
-    """(pairs, steps): where the two meet."""
+    """Cells (pair, step) that both sides have."""
 
 
-def matched(context: Context, expr: Binary, left: Vector, right: Vector) -> Vector:
-    """What the operator gives for every pair; not merged."""
-    meeting = _meet(left, right, expr.matching)
-    pairs = _pairs(context, meeting)
+def match_series(context: Context, expr: Binary, left: Vector, right: Vector) -> Vector:
+    """Apply the operator to every pair of series that meet; the result is not merged."""
+    sides = _meet(left, right, expr.matching)
+    pairs = _pairs(context, sides)
     labels = [
-        _result(expr.matching, meeting.many.labels[many], meeting.one.labels[one])
+        _result(expr.matching, sides.many.labels[many], sides.one.labels[one])
         for many, one in zip(pairs.many.tolist(), pairs.one.tolist(), strict=True)
     ]
-    _check(meeting, pairs, labels)
-    sides = (meeting.many.values[pairs.many], meeting.one.values[pairs.one])
-    first, second = reversed(sides) if meeting.is_swapped else sides
+    _check(sides, pairs, labels)
+    first, second = sides.many.values[pairs.many], sides.one.values[pairs.one]
+    if sides.is_swapped:
+        first, second = second, first
     outcome = combined(expr.op, first, second, return_bool=expr.return_bool)
     return Vector(labels, outcome.values, pairs.present & outcome.kept)
 
 
-def _meet(left: Vector, right: Vector, matching: Matching) -> _Meeting:
+def _meet(left: Vector, right: Vector, matching: Matching) -> _Sides:
     is_swapped = matching.cardinality == Cardinality.ONE_TO_MANY
     many, one = (right, left) if is_swapped else (left, right)
     key, codes = key_of(matching), dict[Labels, int]()
     many_codes, one_codes = coded(map(key, many.labels), codes), coded(map(key, one.labels), codes)
-    return _Meeting(matching, is_swapped, many, one, many_codes, one_codes, len(codes))
+    return _Sides(matching, is_swapped, many, one, many_codes, one_codes, len(codes))
 
 
-def _pairs(context: Context, meeting: _Meeting) -> _Pairs:
-    """Every series of the "many" side with each of the other that shares a step with it."""
-    order = np.argsort(meeting.one_codes, kind="stable").astype(np.int64)
-    starts = np.searchsorted(meeting.one_codes[order], np.arange(meeting.count + 1))
-    counts = (starts[1:] - starts[:-1])[meeting.many_codes]
+def _pairs(context: Context, sides: _Sides) -> _Pairs:
+    """Pair every series of the "many" side with each of the other that shares a step with it."""
+    order = np.argsort(sides.one_codes, kind="stable").astype(np.int64)
+    starts = np.searchsorted(sides.one_codes[order], np.arange(sides.count + 1))
+    counts = (starts[1:] - starts[:-1])[sides.many_codes]
     many = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
     within = np.arange(len(many)) - np.repeat(np.cumsum(counts) - counts, counts)
-    one = order[np.repeat(starts[:-1][meeting.many_codes], counts) + within]
+    one = order[np.repeat(starts[:-1][sides.many_codes], counts) + within]
     context.check_cells(len(many) * context.steps.count)
-    present = meeting.many.present[many] & meeting.one.present[one]
+    present = sides.many.present[many] & sides.one.present[one]
     shared = present.any(axis=1)
     return _Pairs(many[shared], one[shared], present[shared])
 
 
 def _result(matching: Matching, many: Labels, one: Labels) -> Labels:
-    labels = filled(many)
+    labels = without_empty(many)
     if matching.cardinality == Cardinality.ONE_TO_ONE:
         labels = kept(labels, matching.labels) if matching.on else without(labels, matching.labels)
     for name in matching.include:
@@ -129,41 +131,39 @@ def _result(matching: Matching, many: Labels, one: Labels) -> Labels:
     return labels
 
 
-def _check(meeting: _Meeting, pairs: _Pairs, labels: list[Labels]) -> None:
+def _check(sides: _Sides, pairs: _Pairs, labels: list[Labels]) -> None:
     """Raise for the first step that is ambiguous; of one step the side that has to be unique comes first."""
-    keys, count, message = meeting.many_codes[pairs.many], meeting.count, NOT_EXPLICIT
-    if meeting.matching.cardinality != Cardinality.ONE_TO_ONE:
+    keys, count, message = sides.many_codes[pairs.many], sides.count, NOT_EXPLICIT
+    if sides.matching.cardinality != Cardinality.ONE_TO_ONE:
         numbers: dict[tuple[int, Labels], int] = {}
         keys = coded(zip(keys.tolist(), labels, strict=True), numbers)
         count, message = len(numbers), NOT_UNIQUE
-    crowded = _first_shared(meeting.one_codes, meeting.one.present, meeting.count)
+    crowded = _first_shared(sides.one_codes, sides.one.present, sides.count)
     ambiguous = _first_shared(keys, pairs.present, count)
     if crowded is not None and (ambiguous is None or crowded <= ambiguous):
-        raise EvaluationError(CROWDED.format(side="left" if meeting.is_swapped else "right"))
+        raise EvaluationError(CROWDED.format(side="left" if sides.is_swapped else "right"))
     if ambiguous is not None:
         raise EvaluationError(message)
 
 
 def _first_shared(codes: Int64s, present: Flags, count: int) -> int | None:
-    """The first step at which two rows of one code are present."""
+    """Return the first step at which two rows of one code are present."""
     if len(np.unique(codes)) == len(codes):
         return None
     shared = (count_of_code(codes, present, count) > 1).any(axis=0)
     return int(shared.argmax()) if shared.any() else None
 
 
-# << Binary operators: between numbers, a number and every series, or the series of two vectors.
-
 Value = Scalar | Vector
 
 
 def operate(context: Context, expr: Binary, left: Value, right: Value) -> Value:
-    """The parser has refused numbers as sides of set operations."""
+    """Apply a binary operator to numbers and vectors; the parser has refused numbers beside set operators."""
     match left, right:
         case Vector(), Vector():
             if expr.op in SETS:
                 return occupied(merged(_of_sets(expr.op, left, right, expr.matching)))
-            return occupied(merged(matched(context, expr, left, right)))
+            return occupied(merged(match_series(context, expr, left, right)))
         case Vector(), Scalar():
             return _with_number(expr, left, right, is_left=False)
         case Scalar(), Vector():
@@ -173,7 +173,7 @@ def operate(context: Context, expr: Binary, left: Value, right: Value) -> Value:
 
 
 def _with_number(expr: Binary, vector: Vector, number: Scalar, *, is_left: bool) -> Vector:
-    """A comparison that filters keeps the series' value, whichever side it stands on."""
+    """Combine; a comparison that filters keeps the series' value, whichever side it stands on."""
     sides = (number.values[None, :], vector.values)
     left, right = sides if is_left else reversed(sides)
     outcome = combined(expr.op, left, right, return_bool=expr.return_bool)
@@ -183,7 +183,7 @@ def _with_number(expr: Binary, vector: Vector, number: Scalar, *, is_left: bool)
 
 
 def _of_sets(op: str, left: Vector, right: Vector, matching: Matching) -> Vector:
-    """Series stay as they are; each step asks whether the other side has a match."""
+    """Keep or drop cells by whether the other side has a match at that step."""
     key, codes = key_of(matching), dict[Labels, int]()
     left_codes, right_codes = coded(map(key, left.labels), codes), coded(map(key, right.labels), codes)
     if op == "or":
@@ -194,53 +194,77 @@ def _of_sets(op: str, left: Vector, right: Vector, matching: Matching) -> Vector
     return replace(left, present=present)
 
 
-# << Aggregations of vectors: groups of series become series, or series are chosen or put in order.
-
 _Fold = Callable[[Groups, Doubles, Flags], Doubles]
 
 
 def _variances(groups: Groups, values: Doubles, present: Flags) -> Doubles:
-    """One value alone does not vary, whatever it is."""
+    """Return variances; one value alone does not vary, whatever it is."""
     counts = count_of_code(groups.codes, present, groups.count)
     return np.where(counts == 1, 0.0, variance_of_code(groups.codes, values, present, groups.count))
 
 
-_FOLDS: Mapping[str, _Fold] = {
-    "sum": lambda by, values, present: sum_of_code(by.codes, values, present, by.count),
-    "avg": lambda by, values, present: mean_of_code(by.codes, values, present, by.count),
-    "min": lambda by, values, present: extreme_of_code(by.codes, values, present, by.count, False),
-    "max": lambda by, values, present: extreme_of_code(by.codes, values, present, by.count, True),
-    "count": lambda by, _, present: count_of_code(by.codes, present, by.count).astype(np.float64),
-    "stdvar": _variances,
-    "stddev": lambda by, values, present: np.sqrt(_variances(by, values, present)),
-}
-SORTS: Mapping[str, bool] = {"sort": False, "sort_desc": True}
-"""And whether the largest comes first."""
+def _minima(groups: Groups, values: Doubles, present: Flags) -> Doubles:
+    return extreme_of_code(groups.codes, values, present, groups.count, False)
+
+
+def _maxima(groups: Groups, values: Doubles, present: Flags) -> Doubles:
+    return extreme_of_code(groups.codes, values, present, groups.count, True)
+
+
+def _counts(groups: Groups, _: Doubles, present: Flags) -> Doubles:
+    return count_of_code(groups.codes, present, groups.count).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRun:
+    """Computation of one aggregation over series: it folds groups, chooses series, or orders them."""
+
+    fold: _Fold | None
+    chooses: bool
+    """The best `k` series of each group stay."""
+    largest_first: bool
+    """Order of what is chosen or ordered."""
+
+
 APPROXIMATE = "approx_topk"
-"""Loki estimates it with a sketch; here it is exact, and answered where Loki answers it."""
-_IS_TOP: Mapping[str, bool] = {"topk": True, APPROXIMATE: True, "bottomk": False}
+"""Exact here, and answered where Loki answers its estimate."""
+VECTOR_RUNS: Mapping[str, VectorRun] = {
+    "sum": VectorRun(lambda by, values, there: sum_of_code(by.codes, values, there, by.count), False, False),
+    "avg": VectorRun(lambda by, values, there: mean_of_code(by.codes, values, there, by.count), False, False),
+    "min": VectorRun(_minima, False, False),
+    "max": VectorRun(_maxima, False, False),
+    "count": VectorRun(_counts, False, False),
+    "stdvar": VectorRun(_variances, False, False),
+    "stddev": VectorRun(lambda *groups: np.sqrt(_variances(*groups)), False, False),
+    "topk": VectorRun(None, True, True),
+    "bottomk": VectorRun(None, True, False),
+    APPROXIMATE: VectorRun(None, True, True),
+    "sort": VectorRun(None, False, False),
+    "sort_desc": VectorRun(None, False, True),
+}
 
 
 def aggregate(context: Context, expr: VectorAggregation, vector: Vector) -> Vector:
-    if expr.op in SORTS:
-        return _sorted(context, vector, is_top=SORTS[expr.op])
+    run = VECTOR_RUNS[expr.op]
+    if VECTOR[expr.op].orders:
+        return _ordered(context, vector, is_top=run.largest_first)
     groups = groups_of(vector, expr.grouping)
-    if expr.op in _IS_TOP:
-        return _chosen(context, expr, vector, groups)
-    values = _FOLDS[expr.op](groups, vector.values, vector.present)
+    if run.fold is None:
+        return _best(context, expr, vector, groups)
+    values = run.fold(groups, vector.values, vector.present)
     return Vector(groups.labels, values, any_of_code(groups.codes, vector.present, groups.count))
 
 
 def check_times(context: Context, expr: VectorAggregation) -> None:
-    if expr.op == APPROXIMATE and not context.steps.is_instant:
+    if VECTOR[expr.op].is_instant_only and not context.steps.is_instant:
         raise EvaluationError("approx_topk is only supported on instant queries", expr.position)
 
 
-def _chosen(context: Context, expr: VectorAggregation, vector: Vector, groups: Groups) -> Vector:
+def _best(context: Context, expr: VectorAggregation, vector: Vector, groups: Groups) -> Vector:
     if not vector.labels or expr.parameter is None:
         return vector
     order, starts = groups.by_group()
-    is_top = _IS_TOP[expr.op]
+    is_top = VECTOR_RUNS[expr.op].largest_first
     limits = np.full(context.steps.count, min(expr.parameter, len(vector.labels)), np.int64)
     present = best_of_group(order, starts, vector.values, vector.present, limits, is_top)
     chosen = replace(vector, present=present)
@@ -249,15 +273,15 @@ def _chosen(context: Context, expr: VectorAggregation, vector: Vector, groups: G
     return occupied(chosen)
 
 
-def _sorted(context: Context, vector: Vector, *, is_top: bool) -> Vector:
-    """Over several steps there is no order that is right at all of them."""
+def _ordered(context: Context, vector: Vector, *, is_top: bool) -> Vector:
+    """Order the series of an instant query; several steps have no order in common."""
     if not context.steps.is_instant:
         return vector
     return vector.take(_best_first(vector, np.zeros(len(vector.labels), np.int64), is_top=is_top))
 
 
 def _best_first(vector: Vector, codes: Int64s, *, is_top: bool) -> Int64s:
-    """Rows of an instant query, group by group, NaN last."""
+    """Order rows of an instant query group by group, NaN last."""
     value = vector.values[:, 0]
     key = np.where(np.isnan(value), np.inf, -value if is_top else value)
     rows: Int64s = np.lexsort((np.isnan(value), key, codes)).astype(np.int64)

@@ -1,8 +1,8 @@
-"""Runs a scanner of fields over all lines, with as much room as it turns out to need.
+"""Parsers of lines: fields are scanned, named, and placed as labels of a frame.
 
-The scanner numbers keys as it meets them. After a first run over few lines those are told apart into wanted
-and unwanted, so that only fields that somebody looks at are written down from then on; fields of keys that
-turned up later are dropped behind.
+Scanners number keys as they meet them. After a first run over few lines the keys are told apart into wanted
+and unwanted ones, so that only fields that somebody looks at are written down from then on; fields of keys
+that turned up later are dropped behind.
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ import pyarrow.compute as pc
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.logql.frame import (
     ABSENT,
-    ERROR,
-    ERROR_DETAILS,
     Category,
     Column,
     LogFrame,
     coded,
     is_base,
-    overlaid,
+    overlay,
     was_parsed,
 )
 from lakerunner_query.logql.kernels.distinct import (
@@ -39,18 +37,17 @@ from lakerunner_query.logql.kernels.distinct import (
     place_paths,
 )
 from lakerunner_query.logql.kernels.strings import Text
+from lakerunner_query.logql.lang.ast import ERROR, ERROR_DETAILS, EXTRACTED
+from lakerunner_query.logql.lang.stage_functions import Names
 from resources.arrays import Bytes, Flags, Int32s, Int64s
 
-# << Label names out of the keys of lines: what Prometheus would not take becomes an underscore.
-
 _REFUSED = re.compile(r"[^a-zA-Z0-9_]")
-EXTRACTED = "_extracted"
 
 
-def sanitised(key: str, *, begins: bool = True) -> str:
-    """A key as a label name, or as a later part of one.
+def label_name(key: str, *, begins: bool = True) -> str:
+    """Make a label name, or a later part of one, out of a key; other characters become underscores.
 
-    >>> sanitised(" cou-nter "), sanitised("1 1"), sanitised("1", begins=False)
+    >>> label_name(" cou-nter "), label_name("1 1"), label_name("1", begins=False)
     ('cou_nter', '_1_1', '1')
     """
     key = key.strip()
@@ -59,31 +56,29 @@ def sanitised(key: str, *, begins: bool = True) -> str:
     return _REFUSED.sub("_", key)
 
 
-def joined(parent: str, key: str) -> str:
-    """The name of a field within an object; an empty name leaves no trace.
+def nested_name(parent: str, key: str) -> str:
+    """Name a field within an object; an empty name leaves no trace.
 
-    >>> joined("pod", "uuid"), joined("", "uuid"), joined("pod", " ")
+    >>> nested_name("pod", "uuid"), nested_name("", "uuid"), nested_name("pod", " ")
     ('pod_uuid', 'uuid', 'pod')
     """
-    own = sanitised(key, begins=not parent)
+    own = label_name(key, begins=not parent)
     return f"{parent}_{own}" if parent and own else parent or own
 
 
 Scan = Callable[[int, int, Tokens, Paths, Int64s], int]
-"""Scan rows [first, last) and say which could not be scanned any more for want of room."""
+"""Scan rows [first, last); return the first one that had no room any more, or last."""
 TokenScan = Callable[[int, int, Tokens, Int64s], int]
-"""The same without paths."""
+"""Scan without paths."""
 Named = Callable[[str | None, str], str]
-"""The label name of a key within the name of its parent."""
-Wanted = frozenset[str] | None
-
+"""Name a key within the name of its parent."""
 FIRST_ROWS, NEXT_ROWS = 1 << 10, 1 << 16
 FEW_PATHS, MOST_PATHS = 1 << 8, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What was found: field i is label `names[name[i]]` of row `row[i]`."""
+    """Fields of lines: field i is label `names[name[i]]` of row `row[i]`."""
 
     data: Bytes
     names: list[str]
@@ -108,7 +103,7 @@ class Fields:
         )
 
     def relabelled(self, labels: list[tuple[str, int]]) -> Fields:
-        """As these labels, each with the name it stands for; two may ask for one name."""
+        """Copy fields under these labels, each with the number of a name; two labels may share a name."""
         picked = [np.flatnonzero(self.name == number) for _, number in labels]
         index = np.concatenate([*picked, np.zeros(0, np.int64)]).astype(np.int64)
         names = list(dict.fromkeys(label for label, _ in labels))
@@ -118,15 +113,15 @@ class Fields:
         return replace(self.take(index[order]), names=names, name=name[order])
 
 
-def is_wanted(name: str, wanted: Wanted) -> bool:
-    """Whether a field of this name may become a label that is looked at."""
+def is_wanted(name: str, wanted: Names) -> bool:
+    """Tell whether a field of this name may become a label that is looked at."""
     return wanted is None or name in wanted or name + EXTRACTED in wanted
 
 
 class Scanner:
-    """The room of one scan, and the names of what it found."""
+    """One scan over all lines: room that grows, and names of the keys that were met."""
 
-    def __init__(self, text: Text, named: Named, key_text: Callable[[bytes], str], wanted: Wanted) -> None:
+    def __init__(self, text: Text, named: Named, key_text: Callable[[bytes], str], wanted: Names) -> None:
         self._text = text
         self._named = named
         self._key_text = key_text
@@ -164,7 +159,7 @@ class Scanner:
             self._tokens = _larger_tokens(self._tokens)
 
     def _name_paths(self) -> None:
-        """Name what was met since the last time, and say whether anybody looks at it."""
+        """Name the paths met since the last time, and mark those that nobody looks at."""
         for path in range(len(self._names), int(self._counts[PATHS])):
             start, length = int(self._paths.start[path]), int(self._paths.length[path])
             key = self._key_text(self._text.data[start : start + length].tobytes())
@@ -238,7 +233,7 @@ def _larger_paths(paths: Paths) -> Paths:
 
 
 def grown_scan(text: Text, scan: TokenScan, names: list[str]) -> Fields:
-    """What a scanner finds that knows all names beforehand: its paths are numbers of `names`."""
+    """Run a scanner that knows all names beforehand: its paths are numbers of `names`."""
     rows = len(text.offsets) - 1
     tokens, counts = _tokens(max(1 << 10, rows * len(names))), np.zeros(2, np.int64)
     row = 0
@@ -252,21 +247,16 @@ def grown_scan(text: Text, scan: TokenScan, names: list[str]) -> Fields:
     return Fields(text.data, names, name, row_of, *span)
 
 
-# << Labels that an extraction names and a line does not have: empty, not absent.
-
-
-def filled(frame: LogFrame, missing: dict[str, Flags], wanted: Wanted) -> LogFrame:
-    """Each label, where it is missing, as an empty one."""
+def fill_missing(frame: LogFrame, missing: dict[str, Flags], wanted: Names) -> LogFrame:
+    """Set labels that an extraction names and a line does not have: empty, not absent."""
     labels = dict(frame.labels)
     for name, flags in missing.items():
         rows = np.flatnonzero(flags).astype(np.int64)
         if len(rows) and (wanted is None or name in wanted):
             empty = Column(np.zeros(len(rows), np.int32), pa.array([""], pa.string()), Category.PARSED)
-            labels[name] = overlaid(labels.get(name), rows, empty, frame.count)
+            labels[name] = overlay(labels.get(name), rows, empty, frame.count)
     return frame.with_labels(labels)
 
-
-# << Rows that a stage could not process: kept, with the label `__error__` and what it says.
 
 JSON_PARSER = "JSONParserErr"
 LOGFMT_PARSER = "LogfmtParserErr"
@@ -274,78 +264,75 @@ LABEL_FILTER = "LabelFilterErr"
 SAMPLE_EXTRACTION = "SampleExtractionErr"
 
 
-def failed(frame: LogFrame, rows: Int64s, kind: str, details: Int32s, texts: Sequence[str]) -> LogFrame:
-    """`rows` with an error of this kind; `details` are codes into `texts`, `ABSENT` where there are none."""
+def mark_failed(frame: LogFrame, rows: Int64s, kind: str, details: Int32s, texts: Sequence[str]) -> LogFrame:
+    """Set `__error__` of rows that a stage could not process; `details` are codes of `texts`, or `ABSENT`."""
     if not len(rows):
         return frame
     error = Column(np.zeros(len(rows), np.int32), pa.array([kind], pa.string()), Category.PARSED)
     there = details >= 0
     said = coded(details[there], pa.array(list(texts), pa.string()), Category.PARSED)
     labels = dict(frame.labels)
-    labels[ERROR] = overlaid(labels.get(ERROR), rows, error, frame.count)
+    labels[ERROR] = overlay(labels.get(ERROR), rows, error, frame.count)
     if there.any():
-        labels[ERROR_DETAILS] = overlaid(labels.get(ERROR_DETAILS), rows[there], said, frame.count)
+        labels[ERROR_DETAILS] = overlay(labels.get(ERROR_DETAILS), rows[there], said, frame.count)
     return frame.with_labels(labels)
 
 
-# << Makes labels of the fields that a parser found.
-# <<
-# <<     stream app="web", line app=db app=x  ->  app="web", app_extracted="db"
-# <<
-# << What a row has from its stream or its metadata keeps its name, the parsed value moves to
-# << `<name>_extracted`;
-# << of fields with one name the first stands, and so does what an earlier parser found. A label that was
-# << taken
-# << away since does not come back.
-
 Decode = Callable[[Bytes, Int64s, Int32s, Flags], tuple[pa.StringArray, bool]]
-"""Slices as texts, escapes resolved, and whether some may have become equal by it."""
+"""Decode slices to texts; tell whether resolving escapes may have made some equal."""
 
 MOST_CELLS = 1 << 28
 REPLACEMENT = "\ufffd"
-"""What bytes that are no UTF-8 have become when they came in; Prometheus would not take it in a label."""
+"""Character that bytes outside UTF-8 became when they came in; no label of Prometheus may have it."""
 
 
-class Which(Enum):
-    """Which of several values of one name a row gets."""
+class Choice(Enum):
+    """Rule that chooses between several values of one name."""
 
     FIRST = "first"
-    """Or none, if an earlier stage has given it that label."""
+    """First value, or none if an earlier stage has given the row that label."""
     LAST = "last"
-    """Or none, as well."""
+    """Last value, or none in the same case."""
     LATEST = "latest"
-    """The last, whatever earlier stages have given it."""
+    """Last value, whatever earlier stages have given the row."""
     LATEST_OF_OWN_NAME = "latest of own name"
-    """The same, but under another name, where the own one is taken, as `FIRST`."""
+    """Last value under its own name; as `FIRST` where that is taken and the field goes under another."""
 
 
-def placed(
-    frame: LogFrame, fields: Fields, wanted: Wanted, decode: Decode, which: Which = Which.FIRST
+def place_labels(
+    frame: LogFrame, fields: Fields, wanted: Names, decode: Decode, choice: Choice = Choice.FIRST
 ) -> LogFrame:
-    """The frame with the fields as labels, those that are wanted."""
-    renamed = _renamed(frame, fields)
+    """Add the wanted fields to the frame as labels.
+
+        stream app="web", line app=db app=x  ->  app="web", app_extracted="db"
+
+    A label of the stream or the metadata keeps its name, the parsed value moves to `<name>_extracted`; of
+    fields with one name the first stands, and so does a value that an earlier parser found. A label that was
+    taken away since does not come back.
+    """
+    renamed = _avoid_clashes(frame, fields)
     order, begins = by_code(renamed.name, len(renamed.names))
     labels = dict(frame.labels)
     for number, name in _found(renamed.names, begins, wanted, frame.count):
         found = order[begins[number] : begins[number + 1]]
-        meant = _meant(which, clashes=number >= len(fields.names))
-        chosen = _one_of_each(renamed.row, found, is_last=meant is not Which.FIRST)
-        if meant is not Which.LATEST:
+        rule = _choice_for(choice, clashes=number >= len(fields.names))
+        chosen = _one_of_each(renamed.row, found, is_last=rule is not Choice.FIRST)
+        if rule is not Choice.LATEST:
             chosen = chosen[~was_parsed(frame, name)[renamed.row[chosen]]]
         if len(chosen):
             values = _column(renamed, chosen, decode)
             at = renamed.row[chosen].astype(np.int64)
-            labels[name] = overlaid(labels.get(name), at, values, frame.count)
+            labels[name] = overlay(labels.get(name), at, values, frame.count)
     return frame.with_labels(labels)
 
 
-def _meant(which: Which, *, clashes: bool) -> Which:
-    if which is Which.LATEST_OF_OWN_NAME:
-        return Which.FIRST if clashes else Which.LATEST
-    return which
+def _choice_for(choice: Choice, *, clashes: bool) -> Choice:
+    if choice is Choice.LATEST_OF_OWN_NAME:
+        return Choice.FIRST if clashes else Choice.LATEST
+    return choice
 
 
-def _found(names: list[str], begins: Int64s, wanted: Wanted, rows: int) -> Iterator[tuple[int, str]]:
+def _found(names: list[str], begins: Int64s, wanted: Names, rows: int) -> Iterator[tuple[int, str]]:
     chosen = [
         (number, name)
         for number, name in enumerate(names)
@@ -359,8 +346,8 @@ def _found(names: list[str], begins: Int64s, wanted: Wanted, rows: int) -> Itera
     yield from chosen
 
 
-def _renamed(frame: LogFrame, fields: Fields) -> Fields:
-    """Fields of rows that have the label already, from elsewhere, under their other name."""
+def _avoid_clashes(frame: LogFrame, fields: Fields) -> Fields:
+    """Rename fields of rows that have the label already, from their stream or metadata."""
     name = fields.name
     names = list(fields.names)
     code = {known: number for number, known in enumerate(names)}
@@ -375,7 +362,7 @@ def _renamed(frame: LogFrame, fields: Fields) -> Fields:
 
 
 def _one_of_each(row: Int32s, found: Int64s, *, is_last: bool) -> Int64s:
-    """Of fields in the order of rows, one of each row."""
+    """Choose one field of each row; they come in the order of rows."""
     rows = row[found]
     chosen = np.ones(len(rows), np.bool_)
     np.not_equal(rows[1:], rows[:-1], out=chosen[:-1] if is_last else chosen[1:])
@@ -389,14 +376,14 @@ def _column(fields: Fields, chosen: Int64s, decode: Decode) -> Column:
     return coded(codes, values, Category.PARSED) if may_repeat else Column(codes, values, Category.PARSED)
 
 
-def repaired(values: pa.StringArray, replacement: str = " ") -> tuple[pa.StringArray, bool]:
-    """Values with a space for what was no UTF-8, and whether there was any."""
+def repair_text(values: pa.StringArray, replacement: str = " ") -> tuple[pa.StringArray, bool]:
+    """Put a space for every U+FFFD, and tell whether there was any."""
     if not holds_replacement(values):
         return values, False
     return pc.replace_substring(values, REPLACEMENT, replacement), True
 
 
 def holds_replacement(values: pa.StringArray) -> bool:
-    """Quickly: in the bytes of all of them."""
+    """Look for U+FFFD in the bytes of all values at once."""
     data = values.buffers()[2]
     return data is not None and REPLACEMENT.encode() in data.to_pybytes()

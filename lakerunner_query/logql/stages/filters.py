@@ -1,4 +1,4 @@
-"""`| level="error" and (took > 1s or size > 1MB)`: rows whose labels meet a condition.
+"""Filters: `|= "a" or "b"` on lines, `| level="error" and (took > 1s or size > 1MB)` on labels.
 
 Texts are compared for every row, absent ones as empty. Numbers, durations and sizes need the label; a value
 that is none keeps the row and gives it `__error__="LabelFilterErr"`, unless it has an error already. The
@@ -19,11 +19,13 @@ import pyarrow.compute as pc
 from lakerunner_query.errors import ParseError
 from lakerunner_query.gotext.conversions import converted, duration_ns, number, size
 from lakerunner_query.gotext.regexp import anchored, literal
-from lakerunner_query.logql.frame import ERROR, ERROR_DETAILS, LogFrame, absent, column_of, has_text, holds
+from lakerunner_query.logql.frame import LogFrame, absent, column_of, has_text, holds
 from lakerunner_query.logql.kernels.addresses import holding_rows
 from lakerunner_query.logql.kernels.logfmt import matching_rows
 from lakerunner_query.logql.kernels.strings import containing_rows, text_of
 from lakerunner_query.logql.lang.ast import (
+    ERROR,
+    ERROR_DETAILS,
     CompareOp,
     LabelAnd,
     LabelCompare,
@@ -35,31 +37,27 @@ from lakerunner_query.logql.lang.ast import (
     LineFilter,
     Unit,
 )
-from lakerunner_query.logql.stages.extract import LABEL_FILTER, failed
+from lakerunner_query.logql.stages.extract import LABEL_FILTER, mark_failed
 from lakerunner_query.logql.stages.pattern_regexp import filter_pattern
 from lakerunner_query.syntax import Matcher, MatchOp
 from resources.arrays import Doubles, Flags, UInt64s
-
-# << Addresses in texts: which of them hold one that is equal to, between, or within others.
-# <<
-# <<     ip("10.0.0.0/8") on "client 10.0.0.7:80"  ->  yes
-# <<
-# << A pattern is an address, a range `a-b`, or a prefix, of IPv4 or IPv6.
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class AddressPatternError(ValueError):
-    """The text in `ip("…")` is no address, range or prefix."""
+    """Text in `ip("…")` that is no address, range or prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddressRange:
+    """Addresses from the first to the last, of IPv4 or IPv6."""
+
     first: Address
     last: Address
 
-    def held_by(self, texts: pa.StringArray) -> Flags:
-        """Which texts hold an address of the range."""
+    def find_in(self, texts: pa.StringArray) -> Flags:
+        """Flag texts that hold an address of the range: 10.0.0.0/8 is in "client 10.0.0.7:80"."""
         text = text_of(texts)
         is_v6 = self.first.version == 6
         found: Flags = holding_rows(text.data, text.offsets, is_v6, _halves(self.first), _halves(self.last))
@@ -67,7 +65,7 @@ class AddressRange:
 
 
 def address_range(pattern: str) -> AddressRange:
-    """What `ip("…")` stands for."""
+    """Parse an address, a range `a-b`, or a prefix."""
     try:
         if "-" in pattern:
             first, last = map(ipaddress.ip_address, pattern.split("-"))
@@ -85,15 +83,12 @@ def _halves(address: Address) -> UInt64s:
     return np.array([int(address) >> 64, int(address) & (1 << 64) - 1], np.uint64)
 
 
-# << `|= "a" or "b"`, `|~ "x.*y"`, `|> "<_> done"`, `|= ip("10.0.0.0/8")`: rows whose line holds something.
-
-
 def line_filter(frame: LogFrame, stage: LineFilter) -> LogFrame:
-    return frame.keep(passing(frame.line, stage))
+    return frame.keep(matching_lines(frame.line, stage))
 
 
-def passing(lines: pa.StringArray, stage: LineFilter) -> Flags:
-    """Which lines the filter lets through: those that match any alternative, or those that match none."""
+def matching_lines(lines: pa.StringArray, stage: LineFilter) -> Flags:
+    """Flag the lines that match any alternative, or for a negative operator none."""
     found = np.zeros(len(lines), np.bool_)
     for flags in _alternatives(lines, stage):
         found |= flags
@@ -115,7 +110,7 @@ def _alternatives(lines: pa.StringArray, stage: LineFilter) -> Iterator[Flags]:
             yield containing_rows(text.data, text.offsets, needle)
     for value in stage.ips:
         try:
-            yield address_range(value).held_by(lines)
+            yield address_range(value).find_in(lines)
         except AddressPatternError as error:
             raise ParseError(str(error), stage.position) from None
 
@@ -136,36 +131,36 @@ _COMPARE: dict[CompareOp, Callable[[Doubles, float], Flags]] = {
 
 
 def label_filter(frame: LogFrame, stage: LabelFilter) -> LogFrame:
-    frame, kept = tested(frame, stage.condition)
-    return frame.keep(kept)
+    frame, passes = test_rows(frame, stage.condition)
+    return frame.keep(passes)
 
 
-def tested(frame: LogFrame, condition: LabelCondition) -> tuple[LogFrame, Flags]:
-    """The frame with the errors of conversions, and which rows meet the condition."""
-    return _tested(frame, condition, np.ones(frame.count, np.bool_))
+def test_rows(frame: LogFrame, condition: LabelCondition) -> tuple[LogFrame, Flags]:
+    """Return the frame with errors of conversions, and flags of the rows that meet the condition."""
+    return _test(frame, condition, np.ones(frame.count, np.bool_))
 
 
-def _tested(frame: LogFrame, condition: LabelCondition, asked: Flags) -> tuple[LogFrame, Flags]:
-    """The frame with the errors of conversions, and which of the rows asked for meet the condition."""
+def _test(frame: LogFrame, condition: LabelCondition, rows: Flags) -> tuple[LogFrame, Flags]:
+    """Test these rows only: the others can neither pass nor fail."""
     match condition:
         case LabelMatch(matcher):
-            return frame, asked & matches(frame, matcher)
+            return frame, rows & matches(frame, matcher)
         case LabelCompare():
-            return _compared(frame, condition, asked)
+            return _compared(frame, condition, rows)
         case LabelIp():
-            return frame, asked & _has_address(frame, condition)
+            return frame, rows & _has_address(frame, condition)
         case LabelAnd(left, right):
-            frame, first = _tested(frame, left, asked)
-            frame, second = _tested(frame, right, asked)
+            frame, first = _test(frame, left, rows)
+            frame, second = _test(frame, right, rows)
             return frame, first & second
         case LabelOr(left, right):
-            frame, first = _tested(frame, left, asked)
-            frame, second = _tested(frame, right, asked & ~first)
+            frame, first = _test(frame, left, rows)
+            frame, second = _test(frame, right, rows & ~first)
             return frame, first | second
 
 
 def matches(frame: LogFrame, matcher: Matcher) -> Flags:
-    """Which rows a matcher of texts holds for; to filters the details of an error are always empty."""
+    """Flag rows that a matcher of texts matches; filters never see the details of an error."""
     hidden = matcher.name == ERROR_DETAILS
     column = absent(frame.count) if hidden else column_of(frame, matcher.name)
     found = holds(column, lambda values: _text_test(values, matcher))
@@ -178,7 +173,7 @@ def _text_test(values: pa.StringArray, matcher: Matcher) -> pa.BooleanArray:
     return pc.match_substring_regex(values, anchored(matcher.value))
 
 
-def _compared(frame: LogFrame, condition: LabelCompare, asked: Flags) -> tuple[LogFrame, Flags]:
+def _compared(frame: LogFrame, condition: LabelCompare, rows: Flags) -> tuple[LogFrame, Flags]:
     column = column_of(frame, condition.name)
     if not len(column.values):
         return frame, np.zeros(frame.count, np.bool_)
@@ -187,19 +182,19 @@ def _compared(frame: LogFrame, condition: LabelCompare, asked: Flags) -> tuple[L
     by_code = _COMPARE[condition.op](found.numbers, bound)
     wrong = np.zeros(len(by_code), np.bool_)
     wrong[list(found.failures)] = True
-    there = asked & (column.codes >= 0)
+    there = rows & (column.codes >= 0)
     fails = there & wrong[column.codes]
     if fails.any():
-        rows = np.flatnonzero(fails & ~has_text(frame, ERROR)).astype(np.int64)
+        fresh = np.flatnonzero(fails & ~has_text(frame, ERROR)).astype(np.int64)
         text_of_code = [found.failures.get(code, "") for code in range(len(by_code))]
-        frame = failed(frame, rows, LABEL_FILTER, column.codes[rows], text_of_code)
+        frame = mark_failed(frame, fresh, LABEL_FILTER, column.codes[fresh], text_of_code)
     return frame, there & (by_code | wrong)[column.codes]
 
 
 def _has_address(frame: LogFrame, condition: LabelIp) -> Flags:
-    """A row with an error is kept, one without the label is not."""
+    """Flag rows that hold an address; one with an error is kept, one without the label is not."""
     column = column_of(frame, condition.name)
     wanted = address_range(condition.pattern)
-    found = holds(column, lambda values: pa.array(wanted.held_by(values)))
+    found = holds(column, lambda values: pa.array(wanted.find_in(values)))
     there = column.codes >= 0
     return has_text(frame, ERROR) | (there & (~found if condition.negative else found))

@@ -1,4 +1,4 @@
-"""`| json`: every field of an object becomes a label, objects within it flattened.
+"""`| json` and `| unpack`: fields of an object become labels, objects within it flattened.
 
     {"a":1,"b":{"c":"x"},"d":[1],"e":null}  ->  a="1", b_c="x"
 
@@ -27,20 +27,20 @@ from lakerunner_query.logql.kernels.json_text import (
 )
 from lakerunner_query.logql.kernels.strings import Text, strings, text_of
 from lakerunner_query.logql.lang.ast import Extraction
+from lakerunner_query.logql.lang.stage_functions import Names
 from lakerunner_query.logql.stages.extract import (
     JSON_PARSER,
+    Choice,
     Fields,
     Scanner,
-    Wanted,
-    Which,
-    failed,
-    filled,
+    fill_missing,
     grown_scan,
     is_wanted,
-    joined,
-    placed,
-    repaired,
-    sanitised,
+    label_name,
+    mark_failed,
+    nested_name,
+    place_labels,
+    repair_text,
 )
 from resources.arrays import Bytes, Flags, Int8s, Int32s, Int64s
 
@@ -57,7 +57,7 @@ _CODES = np.full(json_text.LAST_ERROR + 1, ABSENT, np.int32)
 _CODES[list(DETAILS)] = range(len(DETAILS))
 
 
-def json_fields(frame: LogFrame, wanted: Wanted) -> LogFrame:
+def json_fields(frame: LogFrame, wanted: Names) -> LogFrame:
     text = text_of(frame.line)
     errors = np.zeros(frame.count, np.int8)
 
@@ -65,14 +65,14 @@ def json_fields(frame: LogFrame, wanted: Wanted) -> LogFrame:
         return int(scan_rows(text.data, text.offsets, first, last, False, tokens, paths, counts, errors))
 
     fields = Scanner(text, _named, _key_text, wanted).run(scan)
-    found = placed(frame, fields, wanted, unescaped_json)
+    found = place_labels(frame, fields, wanted, unescaped_json)
     return with_json_errors(found, np.where(_is_complete(found, wanted), 0, errors).astype(np.int8))
 
 
-def _is_complete(frame: LogFrame, wanted: Wanted) -> Flags:
-    """Rows whose line has all that anybody looks at: Loki reads no further and sees no error there.
+def _is_complete(frame: LogFrame, wanted: Names) -> Flags:
+    """Flag rows whose line has all wanted labels: Loki reads no further and sees no error there.
 
-    Unless errors are what it looks for: no line has a field `__error__`.
+    Where `__error__` is wanted there is none: no line has such a field.
     """
     names = wanted or frozenset()
     found = np.full(frame.count, bool(names))
@@ -83,17 +83,17 @@ def _is_complete(frame: LogFrame, wanted: Wanted) -> Flags:
 
 def with_json_errors(frame: LogFrame, errors: Int8s) -> LogFrame:
     rows = np.flatnonzero(errors).astype(np.int64)
-    return failed(frame, rows, JSON_PARSER, _CODES[errors[rows]], list(DETAILS.values()))
+    return mark_failed(frame, rows, JSON_PARSER, _CODES[errors[rows]], list(DETAILS.values()))
 
 
 def unescaped_json(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> tuple[pa.StringArray, bool]:
-    """Texts; one with a broken escape is empty."""
-    values, is_repaired = repaired(strings(*unescaped_spans(data, start, length, escaped, True)))
+    """Resolve escapes; a text with a broken one is empty."""
+    values, is_repaired = repair_text(strings(*unescaped_spans(data, start, length, escaped, True)))
     return values, is_repaired or bool(escaped.any())
 
 
 def key_text(raw: bytes) -> str:
-    """A key with its escapes resolved."""
+    """Resolve the escapes of a key."""
     data = np.frombuffer(raw, np.uint8)
     span = np.zeros(1, np.int64), np.array([len(raw)], np.int32), np.ones(1, np.bool_)
     text, _ = unescaped_spans(data, *span, False)
@@ -105,21 +105,20 @@ def _key_text(raw: bytes) -> str:
 
 
 def _named(parent: str | None, key: str) -> str:
-    return sanitised(key) if parent is None else joined(parent, key)
+    return label_name(key) if parent is None else nested_name(parent, key)
 
-
-# << `| json a="b.c[0]"`: values at given paths become labels, and nothing else does.
-# <<
-# <<     json x="user.id", y="no" on {"user":{"id":7}}  ->  x="7", y=""
-# <<
-# << Objects and arrays are their text. A path that leads nowhere gives an empty label, unless the row
-# << has one of
-# << that name.
 
 Path = tuple[str | int, ...]
 
 
-def json_paths(frame: LogFrame, extractions: tuple[Extraction, ...], wanted: Wanted) -> LogFrame:
+def json_paths(frame: LogFrame, extractions: tuple[Extraction, ...], wanted: Names) -> LogFrame:
+    """Make labels of the values at these paths only.
+
+        json x="user.id", y="no" on {"user":{"id":7}}  ->  x="7", y=""
+
+    Objects and arrays are their text. A path that leads nowhere gives an empty label, unless the row has one
+    of that name.
+    """
     chosen = [one for one in extractions if is_wanted(one.name, wanted)]
     text = text_of(frame.line)
     tree, node_of = tree_of(one.path for one in chosen)
@@ -131,14 +130,14 @@ def json_paths(frame: LogFrame, extractions: tuple[Extraction, ...], wanted: Wan
 
     found = grown_scan(text, scan, [""] * len(tree.ends))
     fields = found.relabelled([(one.name, node_of[one.path]) for one in chosen])
-    frame = placed(frame, fields, wanted, unescaped_json, Which.LATEST)
+    frame = place_labels(frame, fields, wanted, unescaped_json, Choice.LATEST)
     parsed = (np.diff(text.offsets) > 0) & (errors != START_ERROR)
-    frame = filled(frame, {one.name: parsed & ~present(frame, one.name) for one in chosen}, wanted)
+    frame = fill_missing(frame, {one.name: parsed & ~present(frame, one.name) for one in chosen}, wanted)
     return with_json_errors(frame, errors)
 
 
 def tree_of(paths: Iterable[Path]) -> tuple[Tree, dict[Path, int]]:
-    """All paths as one tree, and the node at which each ends."""
+    """Merge paths into one tree; return it and the node at which each path ends."""
     edges: dict[tuple[int, str | int], int] = {}
     ends: dict[Path, int] = {}
     for path in paths:
@@ -161,27 +160,27 @@ def tree_of(paths: Iterable[Path]) -> tuple[Tree, dict[Path, int]]:
     ), ends
 
 
-# << `| unpack`: what the `pack` stage of an agent put together is taken apart again.
-# <<
-# <<     {"app":"web","n":1,"_entry":"the line"}  ->  app="web", and "the line"
-# <<
-# << Only fields with text become labels, and only of lines that have an `_entry`.
-
 ENTRY = "_entry"
 _LINE = "\0line"
-"""A name that no label has."""
+"""Name that no label has, for the packed line."""
 _NO_OBJECT = "expecting json object(6), but it is not"
 
 
-def unpacked(frame: LogFrame, wanted: Wanted) -> LogFrame:
+def unpack(frame: LogFrame, wanted: Names) -> LogFrame:
+    """Take apart what the `pack` stage of an agent put together.
+
+        {"app":"web","n":1,"_entry":"the line"}  ->  app="web", and "the line"
+
+    Only fields with text become labels, and only of lines that have an `_entry`.
+    """
     text = text_of(frame.line)
     errors = np.zeros(frame.count, np.int8)
 
     def scan(first: int, last: int, tokens: Tokens, paths: Paths, counts: Int64s) -> int:
         return int(scan_rows(text.data, text.offsets, first, last, True, tokens, paths, counts, errors))
 
-    asked = None if wanted is None else wanted | {_LINE}
-    fields = Scanner(text, _named_entries, key_text, asked).run(scan)
+    scanned = None if wanted is None else wanted | {_LINE}
+    fields = Scanner(text, _named_entries, key_text, scanned).run(scan)
     is_object, is_empty = _begins(text)
     errors[~is_object] = OBJECT_ERROR
     errors[is_empty] = 0
@@ -190,19 +189,19 @@ def unpacked(frame: LogFrame, wanted: Wanted) -> LogFrame:
     packed = np.zeros(frame.count, np.bool_)
     packed[entries.row] = True
     labels = fields.where(packed[fields.row] & ~_is_entry(fields))
-    frame = placed(frame, labels, wanted, unescaped_json, Which.LAST)
+    frame = place_labels(frame, labels, wanted, unescaped_json, Choice.LAST)
     frame = with_json_errors(_with_entries(frame, entries, packed), np.where(is_object, errors, 0))
     rows = np.flatnonzero(~is_object & (errors != 0)).astype(np.int64)
-    return failed(frame, rows, JSON_PARSER, np.zeros(len(rows), np.int32), [_NO_OBJECT])
+    return mark_failed(frame, rows, JSON_PARSER, np.zeros(len(rows), np.int32), [_NO_OBJECT])
 
 
 def _named_entries(parent: str | None, key: str) -> str:
     del parent
-    return _LINE if key == ENTRY else sanitised(key)
+    return _LINE if key == ENTRY else label_name(key)
 
 
 def _begins(text: Text) -> tuple[Flags, Flags]:
-    """Which lines have an opening brace first, which nothing at all."""
+    """Flag lines that begin with an opening brace, and empty lines."""
     is_empty = np.diff(text.offsets) == 0
     if not len(text.data):
         return ~is_empty, is_empty

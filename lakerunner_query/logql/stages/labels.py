@@ -1,4 +1,4 @@
-"""`| keep a, b="x"` and `| drop a, b="x"`: which labels go on.
+"""`| keep a, b="x"`, `| drop a, b="x"` and `| decolorize`: labels and colours are taken away.
 
     drop code="500" on code="500", zone="eu"  ->  zone="eu"
 
@@ -13,13 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.logql.frame import ERROR, ERROR_DETAILS, SPECIAL, Category, LogFrame, without_rows
-from lakerunner_query.logql.lang.ast import Drop, Keep
+from lakerunner_query.logql.frame import Category, LogFrame, without_rows
+from lakerunner_query.logql.lang.ast import ERROR, ERROR_DETAILS, SPECIAL, Drop, Keep
 from lakerunner_query.logql.stages.filters import matches
 from lakerunner_query.syntax import Matcher
 from resources.arrays import Flags
-
-# << `| decolorize`: lines without the codes that colour a terminal.
 
 _ESCAPE, _CONTROL = "\x1b", "\x9b"
 _CODES = (
@@ -28,7 +26,8 @@ _CODES = (
 )
 
 
-def decolorized(frame: LogFrame) -> LogFrame:
+def decolorize(frame: LogFrame) -> LogFrame:
+    """Remove the codes that colour a terminal."""
     return frame.with_line(plain_lines(frame.line))
 
 
@@ -44,7 +43,7 @@ def plain_lines(lines: pa.StringArray) -> pa.StringArray:
 Items = tuple[str | Matcher, ...]
 
 
-def kept_labels(frame: LogFrame, stage: Keep) -> LogFrame:
+def keep_labels(frame: LogFrame, stage: Keep) -> LogFrame:
     if not stage.items:
         return frame
     labels = {}
@@ -55,7 +54,7 @@ def kept_labels(frame: LogFrame, stage: Keep) -> LogFrame:
     return frame.with_labels(labels)
 
 
-def without_labels(frame: LogFrame, stage: Drop) -> LogFrame:
+def drop_labels(frame: LogFrame, stage: Drop) -> LogFrame:
     labels = {}
     for name, column in frame.labels.items():
         meant = _meant(frame, name, stage.items)
@@ -67,7 +66,7 @@ def without_labels(frame: LogFrame, stage: Drop) -> LogFrame:
 
 
 def _has_more(frame: LogFrame) -> Flags:
-    """Which rows have labels that are not their stream's, those of an error apart."""
+    """Flag rows with labels that are not their stream's, those of an error apart."""
     more = np.zeros(frame.count, np.bool_)
     for name, column in frame.labels.items():
         if name not in SPECIAL:
@@ -76,7 +75,7 @@ def _has_more(frame: LogFrame) -> Flags:
 
 
 def _meant(frame: LogFrame, name: str, items: Items) -> Flags:
-    """In which rows the items speak of this label."""
+    """Flag rows in which the items name this label."""
     meant = np.zeros(frame.count, np.bool_)
     for item in items:
         if item == name:

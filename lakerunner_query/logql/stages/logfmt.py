@@ -19,20 +19,20 @@ from lakerunner_query.logql.kernels.json_text import unescaped_spans
 from lakerunner_query.logql.kernels.logfmt import scan_pairs
 from lakerunner_query.logql.kernels.strings import strings, text_of
 from lakerunner_query.logql.lang.ast import Extraction, Logfmt
+from lakerunner_query.logql.lang.stage_functions import Names
 from lakerunner_query.logql.stages.extract import (
     LOGFMT_PARSER,
     REPLACEMENT,
+    Choice,
     Fields,
     Scanner,
-    Wanted,
-    Which,
-    failed,
-    filled,
+    fill_missing,
     holds_replacement,
     is_wanted,
-    placed,
-    repaired,
-    sanitised,
+    label_name,
+    mark_failed,
+    place_labels,
+    repair_text,
 )
 from resources.arrays import Bytes, Flags, Int8s, Int32s, Int64s
 
@@ -45,14 +45,14 @@ DETAILS = {
 }
 
 
-def logfmt_pairs(frame: LogFrame, stage: Logfmt, wanted: Wanted) -> LogFrame:
+def logfmt_pairs(frame: LogFrame, stage: Logfmt, wanted: Names) -> LogFrame:
     fields, errors, places = pairs_of(frame, stage, wanted)
     fields = fields.where(fields.length > 0) if not stage.keep_empty else fields
-    return with_logfmt_errors(placed(frame, fields, wanted, unescaped_logfmt), errors, places)
+    return with_logfmt_errors(place_labels(frame, fields, wanted, unescaped_logfmt), errors, places)
 
 
-def pairs_of(frame: LogFrame, stage: Logfmt, wanted: Wanted) -> tuple[Fields, Int8s, Int32s]:
-    """The pairs that have a name; of each row its error and the place of it."""
+def pairs_of(frame: LogFrame, stage: Logfmt, wanted: Names) -> tuple[Fields, Int8s, Int32s]:
+    """Scan the pairs that have a name; return them, and each row's error and its place."""
     text = text_of(frame.line)
     errors, places = np.zeros(frame.count, np.int8), np.zeros(frame.count, np.int32)
 
@@ -70,13 +70,13 @@ def with_logfmt_errors(frame: LogFrame, errors: Int8s, places: Int32s) -> LogFra
     said = np.stack((places[rows].astype(np.int64) + 1, errors[rows].astype(np.int64)), axis=1)
     distinct, codes = np.unique(said, axis=0, return_inverse=True)
     texts = [f"logfmt syntax error at pos {place} : {DETAILS[error]}" for place, error in distinct.tolist()]
-    return failed(frame, rows, LOGFMT_PARSER, codes.astype(np.int32).reshape(-1), texts)
+    return mark_failed(frame, rows, LOGFMT_PARSER, codes.astype(np.int32).reshape(-1), texts)
 
 
 def unescaped_logfmt(
     data: Bytes, start: Int64s, length: Int32s, escaped: Flags
 ) -> tuple[pa.StringArray, bool]:
-    values, is_repaired = repaired(strings(*unescaped_spans(data, start, length, escaped, False)))
+    values, is_repaired = repair_text(strings(*unescaped_spans(data, start, length, escaped, False)))
     return values, is_repaired or bool(escaped.any())
 
 
@@ -86,20 +86,17 @@ def _key_text(raw: bytes) -> str:
 
 def _named(parent: str | None, key: str) -> str:
     del parent
-    return sanitised(key)
+    return label_name(key)
 
 
-# << `| logfmt a="b"`: the values of given keys become labels, and nothing else does.
-# <<
-# <<     logfmt x="status", y="no" on "status=200 level=info"  ->  x="200", y=""
-# <<
-# << A pair that has the label's own name counts as well, and the last one wins. Another key counts no
-# << more once an
-# << earlier parser has made a label of it. A label that is not found is empty, whatever an earlier
-# << parser gave it.
+def logfmt_keys(frame: LogFrame, stage: Logfmt, wanted: Names) -> LogFrame:
+    """Make labels of the values of these keys only.
 
+        logfmt x="status", y="no" on "status=200 level=info"  ->  x="200", y=""
 
-def logfmt_keys(frame: LogFrame, stage: Logfmt, wanted: Wanted) -> LogFrame:
+    A pair with the label's own name counts as well, and the last one wins. Another key counts no more once an
+    earlier parser has made a label of it. A label that no pair gives is empty, whatever a parser gave before.
+    """
     chosen = [one for one in stage.extractions if is_wanted(one.name, wanted)]
     keys = frozenset(key for one in chosen for key in _keys(one))
     found, errors, places = pairs_of(frame, stage, keys)
@@ -107,8 +104,8 @@ def logfmt_keys(frame: LogFrame, stage: Logfmt, wanted: Wanted) -> LogFrame:
     code = {key: number for number, key in enumerate(found.names)}
     fields = found.relabelled([(one.name, code[key]) for one in chosen for key in _keys(one) if key in code])
     missing = {one.name: ~_has(fields, one.name, frame.count) & ~is_base(frame, one.name) for one in chosen}
-    frame = placed(frame, fields, wanted, _unescaped, Which.LATEST_OF_OWN_NAME)
-    frame = filled(frame, missing, wanted)
+    frame = place_labels(frame, fields, wanted, _unescaped, Choice.LATEST_OF_OWN_NAME)
+    frame = fill_missing(frame, missing, wanted)
     return with_logfmt_errors(frame, errors, places)
 
 
@@ -117,7 +114,7 @@ def _keys(extraction: Extraction) -> dict[str, None]:
 
 
 def _has(fields: Fields, name: str, count: int) -> Flags:
-    """Which rows have a field of this name."""
+    """Flag rows that have a field of this name."""
     flags = np.zeros(count, np.bool_)
     if name in fields.names:
         flags[fields.row[fields.name == fields.names.index(name)]] = True
@@ -132,7 +129,7 @@ def _not_parsed_before(frame: LogFrame, found: Fields, labels: set[str]) -> Fiel
 
 
 def _unescaped(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> tuple[pa.StringArray, bool]:
-    """Texts; what holds bytes that were no UTF-8 is empty here."""
+    """Resolve escapes; a text with U+FFFD is empty here."""
     values = strings(*unescaped_spans(data, start, length, escaped, False))
     if holds_replacement(values):
         values = pc.if_else(pc.match_substring(values, REPLACEMENT), "", values)

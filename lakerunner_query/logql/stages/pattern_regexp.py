@@ -21,14 +21,9 @@ from lakerunner_query.logql.kernels.distinct import Tokens, gather_spans
 from lakerunner_query.logql.kernels.logfmt import UNNAMED, capture_rows
 from lakerunner_query.logql.kernels.strings import strings, text_of
 from lakerunner_query.logql.lang.ast import Pattern, Regexp
-from lakerunner_query.logql.stages.extract import Fields, Wanted, grown_scan, is_wanted, placed, sanitised
+from lakerunner_query.logql.lang.stage_functions import Names
+from lakerunner_query.logql.stages.extract import Fields, grown_scan, is_wanted, label_name, place_labels
 from resources.arrays import Bytes, Flags, Int32s, Int64s
-
-# << Patterns taken apart: literals, and captures in angle brackets.
-# <<
-# <<     <ip> - <_> [<time>]  ->  capture ip, " - ", unnamed, " [", capture time, "]"
-# <<
-# << What looks like a bracket but holds no name is text.
 
 _CAPTURE = re.compile(r"<([a-zA-Z_][a-zA-Z0-9_]*)>")
 _NAMELESS = "_"
@@ -36,14 +31,20 @@ _NAMELESS = "_"
 
 @dataclass(frozen=True, slots=True)
 class LinePattern:
+    """Pattern in the form that kernels read."""
+
     parts: Int32s
-    """Numbers of literals; captures are `-3 - number`, unnamed ones `UNNAMED`."""
+    """Numbers of literals; a capture is `-3 - number`, an unnamed one `UNNAMED`."""
     literals: Bytes
     literal_offsets: Int32s
     names: tuple[str, ...]
 
 
-def compiled(text: str, position: Position) -> LinePattern:
+def compile_pattern(text: str, position: Position) -> LinePattern:
+    """Split a pattern into literals and captures; brackets without a name are text.
+
+    <ip> - <_> [<time>]  ->  capture ip, " - ", unnamed, " [", capture time, "]"
+    """
     parts: list[int] = []
     literals: list[bytes] = []
     names: list[str] = []
@@ -66,8 +67,8 @@ def compiled(text: str, position: Position) -> LinePattern:
 
 
 def parser_pattern(text: str, position: Position) -> LinePattern:
-    """Of `| pattern`: at least one name, none twice."""
-    pattern = compiled(text, position)
+    """Compile a pattern of `| pattern`: at least one name, none twice."""
+    pattern = compile_pattern(text, position)
     if not pattern.names:
         raise ParseError(f"at least one capture is required: invalid pattern '{text}'", position)
     if len(set(pattern.names)) < len(pattern.names):
@@ -76,8 +77,8 @@ def parser_pattern(text: str, position: Position) -> LinePattern:
 
 
 def filter_pattern(text: str, position: Position) -> LinePattern:
-    """Of `|>` and `!>`: no names."""
-    pattern = compiled(text, position)
+    """Compile a pattern of `|>` and `!>`: no names."""
+    pattern = compile_pattern(text, position)
     if pattern.names:
         raise ParseError(f"named captures are not allowed: invalid pattern '{text}'", position)
     return pattern
@@ -88,7 +89,7 @@ _GROUP = re.compile(
 )
 
 
-def pattern_captures(frame: LogFrame, stage: Pattern, wanted: Wanted) -> LogFrame:
+def pattern_captures(frame: LogFrame, stage: Pattern, wanted: Names) -> LogFrame:
     pattern = parser_pattern(stage.pattern, stage.position)
     text = text_of(frame.line)
 
@@ -97,23 +98,23 @@ def pattern_captures(frame: LogFrame, stage: Pattern, wanted: Wanted) -> LogFram
         return int(capture_rows(text.data, text.offsets, first, last, *about, tokens, counts))
 
     fields = grown_scan(text, scan, list(pattern.names))
-    return placed(frame, fields, wanted, plain)
+    return place_labels(frame, fields, wanted, copy_text)
 
 
-def plain(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> tuple[pa.StringArray, bool]:
+def copy_text(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> tuple[pa.StringArray, bool]:
     del escaped
     return strings(*gather_spans(data, start, length)), False
 
 
-def regexp_groups(frame: LogFrame, stage: Regexp, wanted: Wanted) -> LogFrame:
+def regexp_groups(frame: LogFrame, stage: Regexp, wanted: Names) -> LogFrame:
     pattern, names = named_groups(stage.pattern, stage.position)
     found = pc.extract_regex(frame.line, pattern)
     matched = np.flatnonzero(found.is_valid().to_numpy(False)).astype(np.int64)
     for number, name in enumerate(names):
-        label = sanitised(name)
+        label = label_name(name)
         if label and is_wanted(label, wanted):
             texts = found.field(number).take(pa.array(matched))
-            frame = placed(frame, _fields(texts, matched, label), wanted, plain)
+            frame = place_labels(frame, _fields(texts, matched, label), wanted, copy_text)
     return frame
 
 
@@ -126,7 +127,7 @@ def _fields(texts: pa.StringArray, rows: Int64s, name: str) -> Fields:
 
 
 def named_groups(pattern: str, position: Position) -> tuple[str, list[str]]:
-    """The pattern with groups that have no name made to capture nothing, and the names.
+    """Make groups without a name capture nothing; return the pattern and the names.
 
     >>> named_groups("(a|b) (?P<c>[(]+)", Position(1, 1))
     ('(?:a|b) (?P<c>[(]+)', ['c'])

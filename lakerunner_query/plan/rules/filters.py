@@ -1,4 +1,8 @@
-"""Rules about line filters: substring searches cost a tenth of a regex, and no filter costs nothing."""
+"""Rules about filters: fewer and cheaper ones on lines, and the ones on labels that storage can answer.
+
+A substring search costs a tenth of a regex, and no filter costs nothing. A label filter that no earlier stage
+can have affected sees what is stored: labels of the stream, or structured metadata of the row.
+"""
 
 from __future__ import annotations
 
@@ -6,86 +10,40 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from lakerunner_query.gotext import regexp
-from lakerunner_query.logql.lang.ast import (
-    Decolorize,
-    Drop,
-    FilterOp,
-    Json,
-    Keep,
-    LabelAnd,
-    LabelCondition,
-    LabelFilter,
-    LabelFormat,
-    LabelMatch,
-    LineFilter,
-    LineFormat,
-    Logfmt,
-    Rename,
-    Stage,
-    Unpack,
-)
+from lakerunner_query.logql.lang.ast import FilterOp, LabelMatch, LineFilter, Stage
+from lakerunner_query.logql.lang.conditions import conjuncts
+from lakerunner_query.logql.lang.stages import condition_of, row_of
 from lakerunner_query.plan.logql import Nothing, Pipeline, RunStages
 from lakerunner_query.syntax import Matcher
 
-# << Rules about label filters that no earlier stage can have had a hand in.
-# <<
-# << What such a filter sees is what is stored: labels of the stream, or structured metadata of the row.
-
-EXTRACTED = "_extracted"
 SPECIAL = "__"
-"""Labels that stages make begin so."""
+"""Prefix of labels that stages make."""
 
 
 def stream_narrowing(plan: RunStages) -> Pipeline:
     """`{a="x"} | b="y"` asks nothing of streams whose label b is not y; others may have b in metadata."""
-    found = (one.matcher for one in stored_matches(plan.stages))
-    return replace(plan, source=replace(plan.source, narrowing=tuple(dict.fromkeys(found))))
+    narrowing = tuple(dict.fromkeys(stored_matches(plan.stages)))
+    return replace(plan, source=replace(plan.source, narrowing=narrowing))
 
 
-def stored_matches(stages: Sequence[Stage]) -> Iterator[LabelMatch]:
-    """Text conditions that every row must satisfy, on labels as they are stored."""
+def stored_matches(stages: Sequence[Stage]) -> Iterator[Matcher]:
+    """Yield conditions on texts that every row must satisfy, on labels as they are stored."""
     for number, stage in enumerate(stages):
-        if isinstance(stage, LabelFilter):
-            for one in _all_of(stage.condition):
-                if isinstance(one, LabelMatch) and is_stored(one.matcher, stages[:number]):
-                    yield one
+        condition = condition_of(stage)
+        for one in conjuncts(condition) if condition is not None else ():
+            if isinstance(one, LabelMatch) and is_stored(one.matcher, stages[:number]):
+                yield one.matcher
 
 
 def is_stored(matcher: Matcher, before: Sequence[Stage]) -> bool:
     name = matcher.name
-    return not name.startswith(SPECIAL) and not any(may_change(stage, name) for stage in before)
-
-
-def may_change(stage: Stage, name: str) -> bool:
-    """Whether a row may come out of the stage with another value of the label, or with or without it."""
-    match stage:
-        case LineFilter() | LabelFilter() | LineFormat() | Decolorize():
-            return False
-        case Json(extractions=some) | Logfmt(extractions=some) if some:
-            return any(name in {one.name, one.name + EXTRACTED} for one in some)
-        case LabelFormat(operations=operations):
-            return any(
-                name == one.name or (isinstance(one, Rename) and name == one.source) for one in operations
-            )
-        case Keep(items=items):
-            return name not in items
-        case Drop(items=items):
-            return any(name == (one.name if isinstance(one, Matcher) else one) for one in items)
-        case _:
-            return True
-
-
-def _all_of(condition: LabelCondition) -> Iterator[LabelCondition]:
-    if isinstance(condition, LabelAnd):
-        yield from _all_of(condition.left)
-        yield from _all_of(condition.right)
-    else:
-        yield condition
+    return not name.startswith(SPECIAL) and not any(
+        row_of(stage).changes_label(stage, name) for stage in before
+    )
 
 
 _PLAIN = {FilterOp.REGEX: FilterOp.CONTAINS, FilterOp.NOT_REGEX: FilterOp.NOT_CONTAINS}
 _ANYTHING = frozenset({".*", "(?s).*", "^.*"})
-CHANGES_LINES = (LineFormat, Unpack, Decolorize)
 
 
 def literal_line_regex(plan: RunStages) -> Pipeline:
@@ -115,7 +73,7 @@ def line_filters_first(plan: RunStages) -> Pipeline:
             found.append(stage)
             continue
         others.append(stage)
-        if isinstance(stage, CHANGES_LINES):
+        if row_of(stage).changes_line:
             found += others
             others = []
     return _with_stages(plan, (*found, *others))
@@ -154,7 +112,7 @@ def _is_negative(stage: Stage) -> bool:
 
 
 def _is_for_all(stage: Stage) -> bool:
-    """Whether one of the values is in every line."""
+    """Tell whether one of the values is in every line."""
     if not isinstance(stage, LineFilter) or stage.op.is_pattern:
         return False
     return any(not value or (stage.op.is_regex and value in _ANYTHING) for value in stage.values)

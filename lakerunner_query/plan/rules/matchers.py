@@ -1,4 +1,8 @@
-"""Rules about stream matchers: fewer regexes, more equalities, because equalities can prune segments."""
+"""Rules about requests and stream matchers: more equalities and index terms, which prune segments.
+
+Only conditions that demand one of a few non-empty values can prune; a negative matcher, a pattern or the
+empty value does not say what a segment *has*.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,6 @@ from lakerunner_query.gotext import regexp
 from lakerunner_query.plan.logql import LogPlan, Nothing, Pipeline, RunStages, TakeRows
 from lakerunner_query.syntax import Matcher, MatchOp
 from resources.lake.terms import alternatives
-
-# << Rules about the request around the query.
 
 
 def empty_range(plan: TakeRows) -> LogPlan:
@@ -23,14 +25,9 @@ def zero_limit(plan: TakeRows) -> LogPlan:
     return Nothing("limit is 0") if plan.limit == 0 else plan
 
 
-# << Which index terms a segment must carry: the pruning that opens no file.
-# <<
-# << Only conditions that demand one of a few non-empty values can prune; a negative matcher, a pattern or the
-# << empty value says nothing about what a segment *has*.
-
 MAX_TERMS = 16
 MAX_VALUES = 1000
-"""Further conditions prune little, and the index would read a statement of megabytes."""
+"""Bounds of conditions and their values: more prune little and make the index read megabytes of SQL."""
 
 
 def matcher_terms(plan: RunStages) -> Pipeline:
@@ -44,7 +41,7 @@ def matcher_terms(plan: RunStages) -> Pipeline:
 
 
 def demanded_values(matcher: Matcher) -> tuple[str, ...]:
-    """The values of which a matching stream has one; empty when that cannot be said."""
+    """Return the values of which a matching stream has one; nothing where they are not known."""
     if matcher.op is MatchOp.EQUAL:
         values: tuple[str, ...] | None = (matcher.value,)
     elif matcher.op is MatchOp.REGEX:

@@ -1,4 +1,4 @@
-"""Which words a segment must hold: pruning by its token bloom, before the file is fetched or opened.
+"""Rules that derive words from filters: token blooms prune segments before a file is fetched or opened.
 
 A line filter looks for parts of words too, so that only words within its text count, cut off on both sides.
 A label filter by equality looks for whole values, all words of which count.
@@ -13,17 +13,18 @@ from dataclasses import replace
 from lakerunner_query.gotext import regexp
 from lakerunner_query.gotext.regexp_words import required
 from lakerunner_query.logql.lang.ast import FilterOp, LineFilter, Stage
+from lakerunner_query.logql.lang.stages import row_of
 from lakerunner_query.plan.logql import Pipeline, RunStages, Words
-from lakerunner_query.plan.rules.filters import CHANGES_LINES, stored_matches
+from lakerunner_query.plan.rules.filters import stored_matches
 from lakerunner_query.plan.rules.matchers import MAX_TERMS, MAX_VALUES
 from lakerunner_query.syntax import Matcher, MatchOp
 from resources.lake.tokens import inner_tokens, tokens
 
 NOT_INDEXED = frozenset({"detected_level", "severity_text"})
-"""Texts of rows that segments keep no words of."""
+"""Labels of rows whose words segments do not keep."""
 _IDS = frozenset({"trace_id", "span_id"})
 _MAYBE_A_NUMBER = re.compile(r"[+-]?[0-9.]*(e[+-]?[0-9]+)?|[+-]?(Inf|NaN)|true|false")
-"""Spellings of numbers and flags, of which segments keep no words."""
+"""Spellings of numbers and flags, whose words segments do not keep."""
 _CAPTURE = re.compile(r"<[^<>]*>")
 
 
@@ -34,21 +35,21 @@ def demanded_words(plan: RunStages) -> Pipeline:
 
 
 def not_pruning(plan: RunStages) -> Iterator[str]:
-    """Conditions that name a text and yet say nothing of whole words."""
+    """Yield conditions that name a text and yet demand no whole word."""
     for stage in plan.stages:
-        if isinstance(stage, CHANGES_LINES):
+        if row_of(stage).changes_line:
             return
         if isinstance(stage, LineFilter) and not stage.op.is_negative and _line_words(stage) is None:
             yield f"demanded-words: {stage.op.value} finds parts of words, blooms hold whole ones"
     for one in stored_matches(plan.stages):
-        name, value = one.matcher.name, one.matcher.value
-        if one.matcher.op is MatchOp.EQUAL and value and _label_words(one.matcher) is None:
+        name, value = one.name, one.value
+        if one.op is MatchOp.EQUAL and value and _label_words(one) is None:
             yield f"demanded-words: blooms do not hold what {name} is compared with"
 
 
 def _of_lines(stages: Sequence[Stage]) -> Iterator[Words]:
     for stage in stages:
-        if isinstance(stage, CHANGES_LINES):
+        if row_of(stage).changes_line:
             return
         if isinstance(stage, LineFilter) and not stage.op.is_negative:
             found = _line_words(stage)
@@ -64,7 +65,7 @@ def _line_words(line: LineFilter) -> Words | None:
 
 
 def _ways(op: FilterOp, value: str) -> list[tuple[str, ...]]:
-    """Words of each way in which a line can match; an empty way where nothing is known."""
+    """Return the words of each way in which a line can match; an empty way where nothing is known."""
     if op is FilterOp.CONTAINS:
         return [_words([value])]
     if op is FilterOp.PATTERN:
@@ -79,7 +80,7 @@ def _words(fragments: Sequence[str]) -> tuple[str, ...]:
 
 def _of_labels(stages: Sequence[Stage]) -> Iterator[Words]:
     for one in stored_matches(stages):
-        found = _label_words(one.matcher)
+        found = _label_words(one)
         if found is not None:
             yield found
 
@@ -100,7 +101,7 @@ def _values(matcher: Matcher) -> tuple[str, ...]:
 
 
 def _is_indexed(name: str, value: str) -> bool:
-    """Whether a row with this value has words in the bloom; columns of numbers are not in it."""
+    """Tell whether a row with this value has words in the bloom; columns of numbers are not in it."""
     if not _is_text(value) or not tokens(value):
         return False
     return name in _IDS or not _MAYBE_A_NUMBER.fullmatch(value)

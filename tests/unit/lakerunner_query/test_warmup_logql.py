@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakerunner_query.logql.lang.lexer import RANGE_AGGREGATIONS, STAGES, VECTOR_AGGREGATIONS
+from lakerunner_query.logql.lang.aggregations import RANGE_AGGREGATIONS, VECTOR_AGGREGATIONS
+from lakerunner_query.logql.lang.lexer import STAGES
 from lakerunner_query.warmup import COMMON_LOGQL, logql_texts, run_logql
 
 

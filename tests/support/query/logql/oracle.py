@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from lakerunner_query.logql.stages.extract import joined, sanitised
+from lakerunner_query.logql.stages.extract import label_name, nested_name
 
 SPACE = " \n\r\t"
 Field = tuple[str, str]
@@ -41,7 +41,7 @@ def json_fields(text: str, parent: str | None) -> Iterator[Field]:
         key = unescaped(text[at + 1 : close])
         need(key is not None, "Encountered an invalid escape sequence in a string")
         assert key is not None
-        name = sanitised(key) if parent is None else joined(parent, key)
+        name = label_name(key) if parent is None else nested_name(parent, key)
         at = skip(text, close + 1)
         need(text[at : at + 1] == ":", "Malformed JSON error")
         at = skip(text, at + 1)
@@ -130,8 +130,8 @@ def logfmt_labels(line: str, *, strict: bool, keep_empty: bool) -> tuple[dict[st
         if wrong:
             while at < len(data) and data[at] > " ":
                 at += 1
-        elif key and sanitised(key) and (value or keep_empty):
-            found.setdefault(sanitised(key), value.replace("\ufffd", " "))
+        elif key and label_name(key) and (value or keep_empty):
+            found.setdefault(label_name(key), value.replace("\ufffd", " "))
     return found, ""
 
 

@@ -20,7 +20,7 @@ from lakerunner_query.gotext.conversions import (
     size,
 )
 from lakerunner_query.logql.lang.ast import Conversion, Unwrap
-from lakerunner_query.logql.stages.formats import unwrapped
+from lakerunner_query.logql.stages.formats import unwrap_numbers
 from tests.support.query.logql.frames import applied, frame_of, labels_of
 
 
@@ -136,7 +136,7 @@ def said_of(text: str, convert: Callable[[str], float]) -> float | str:
 
 def test_unwrap_takes_the_rows_that_have_the_label_and_marks_the_bad_ones() -> None:
     frame = applied(frame_of(["v=250ms a=1", "a=2", "v=x a=3"]), "| logfmt")
-    found, numbers = unwrapped(frame, Unwrap("v", Conversion.DURATION))
+    found, numbers = unwrap_numbers(frame, Unwrap("v", Conversion.DURATION))
     assert numbers.tolist() == [0.25, 0]
     assert found.tsns.tolist() == [0, 2]
     assert labels_of(found)[2]["__error__"] == "SampleExtractionErr"
@@ -144,5 +144,5 @@ def test_unwrap_takes_the_rows_that_have_the_label_and_marks_the_bad_ones() -> N
 
 
 def test_unwrap_of_a_label_that_nobody_has_is_empty() -> None:
-    found, numbers = unwrapped(frame_of(["a"]), Unwrap("v"))
+    found, numbers = unwrap_numbers(frame_of(["a"]), Unwrap("v"))
     assert (found.count, numbers.tolist()) == (0, [])

@@ -10,10 +10,7 @@ from hypothesis import strategies as st
 from lakerunner_query.logql.frame import LogFrame
 from lakerunner_query.logql.metrics.context import Grid
 from lakerunner_query.logql.metrics.counts import (
-    EXTREMES,
-    OTHERS,
-    QUANTILE,
-    SUMS,
+    SAMPLE_ROWS,
     LineCounter,
     Sampler,
     over_samples,
@@ -47,7 +44,7 @@ def sampled(rows: list[tuple[int, int, float]]) -> Sampler:
     return sampler
 
 
-@pytest.mark.parametrize("op", [*SUMS, *OTHERS, *EXTREMES, QUANTILE])
+@pytest.mark.parametrize("op", sorted(SAMPLE_ROWS))
 @settings(deadline=None, max_examples=60)
 @given(rows=ROWS, grid=GRIDS, wanted=st.floats(-0.5, 1.5))
 def test_functions_of_samples(op: str, rows: list[tuple[int, int, float]], grid: Grid, wanted: float) -> None:
@@ -69,7 +66,7 @@ def test_lines_and_bytes(rows: list[tuple[int, int, float]], grid: Grid, sizes: 
     for at, row in enumerate(rows):
         one = (np.array([row[0]]), row[0] + 1, np.array([row[1] * SECOND]), np.array([sizes[at]]))
         counter.add(*one)
-    found = counter.counted()
+    found = counter.counts()
     for series in range(len(found.lines)):
         lines = [
             (time * SECOND, float(size))

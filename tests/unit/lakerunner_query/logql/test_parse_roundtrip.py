@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakerunner_query.logql.lang import ast
-from lakerunner_query.logql.lang.ast import CompareOp, Conversion, FilterOp, Unit, folded
-from lakerunner_query.logql.lang.lexer import (
+from lakerunner_query.logql.lang.aggregations import (
     COUNTED,
     GROUPED,
     PARAMETRIC,
-    SET_OPERATORS,
     UNGROUPED,
     UNWRAPPED,
     VECTOR_AGGREGATIONS,
 )
+from lakerunner_query.logql.lang.ast import CompareOp, Conversion, FilterOp, Unit, folded
+from lakerunner_query.logql.lang.lexer import SET_OPERATORS
 from lakerunner_query.logql.lang.parser import parse_expr
 from lakerunner_query.logql.lang.pretty import pretty
 from lakerunner_query.logql.lang.printer import print_query

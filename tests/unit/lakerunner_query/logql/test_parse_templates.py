@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakerunner_query.logql.lang.check import TEMPLATE_FUNCTIONS
+from lakerunner_query.logql.lang.templates import TEMPLATE_FUNCTIONS
 from lakerunner_query.logql.templates.functions import FUNCTIONS
 
 

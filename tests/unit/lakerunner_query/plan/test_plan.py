@@ -6,8 +6,9 @@ import pytest
 
 from lakerunner_query.coordinator.explain import explain_lines
 from lakerunner_query.logql.lang.ast import LogQuery
+from lakerunner_query.logql.lang.conditions import matcher_text
 from lakerunner_query.logql.lang.parser import parse
-from lakerunner_query.logql.lang.printer import matcher_text, print_query
+from lakerunner_query.logql.lang.printer import print_query
 from lakerunner_query.plan.logql import LogLinesRequest, Nothing, TakeRows, build
 from lakerunner_query.plan.optimise import RULES, optimise
 from resources.lake.terms import alternatives

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.logql.lang.parser import parse
-from lakerunner_query.logql.pipeline import Demand, wanted_by
+from lakerunner_query.logql.pipeline import Demand, labels_before
 from tests.support.query.logql.frames import applied, frame_of, labels_of
 
 STAGES = st.sampled_from(
@@ -76,12 +76,12 @@ def test_less_demand_gives_the_same_labels(stages: list[str], names: frozenset[s
 )
 def test_stages_want_what_they_look_at(query: str, before: set[str]) -> None:
     stages = parse(f'{{app="a"}} {query}').stages
-    assert wanted_by(stages, Demand(frozenset({"app"})))[0] == before
+    assert labels_before(stages, Demand(frozenset({"app"})))[0] == before
 
 
 def test_keep_limits_what_is_wanted_of_everything() -> None:
     stages = parse('{app="a"} | json | keep b').stages
-    wanted = wanted_by(stages, Demand(None))[1]
+    wanted = labels_before(stages, Demand(None))[1]
     assert wanted == {"b", "__error__", "__error_details__", "__preserve_error__"}
 
 
