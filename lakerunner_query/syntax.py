@@ -71,7 +71,7 @@ def unwind(task: Task[T], at_depth: Callable[[int], None] | None = None) -> T:
     return final
 
 
-def gathered(tasks: Iterable[Task[T]]) -> Task[list[T]]:
+def gather(tasks: Iterable[Task[T]]) -> Task[list[T]]:
     """The results of several tasks, in order."""
     results: list[T] = []
     for task in tasks:

@@ -23,17 +23,15 @@ from lakerunner_query.histogram.kernels import any_fell
 from lakerunner_query.histogram.model import Histogram, buckets_at
 from lakerunner_query.histogram.quantiles import plain_quantiles
 from lakerunner_query.logql.frame import Category, LogFrame, of_texts
+from lakerunner_query.logql.lang.aggregations import RANGE, VECTOR
 from lakerunner_query.logql.lang.ast import LogQuery
-from lakerunner_query.logql.lang.lexer import PARAMETRIC, UNGROUPED, UNWRAPPED, VECTOR_AGGREGATIONS
 from lakerunner_query.logql.lang.parser import parse_expr
 from lakerunner_query.logql.metrics.context import LogSteps
-from lakerunner_query.logql.metrics.counts import QUANTILE
 from lakerunner_query.logql.metrics.evaluate import evaluate as evaluate_logql
-from lakerunner_query.logql.metrics.vectors import APPROXIMATE
 from lakerunner_query.logql.pipeline import Buckets as LineBuckets
 from lakerunner_query.logql.pipeline import Demand, apply
-from lakerunner_query.promql.context import Answered, Options
-from lakerunner_query.promql.evaluate import evaluate, settle
+from lakerunner_query.promql.context import Options, SourceAnswer
+from lakerunner_query.promql.evaluate import combine_results, evaluate
 from lakerunner_query.promql.lang.ast import Type
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.functions import FUNCTIONS
@@ -44,7 +42,7 @@ from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels, Series, Steps
 from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.grid import Grid
-from lakerunner_query.windows.rollup_buckets import Buckets, of_samples, over_buckets
+from lakerunner_query.windows.rollup_buckets import Buckets, columns_of_samples, over_buckets
 from lakerunner_query.windows.samples import Samples
 from lakerunner_query.worker.metrics.promql_units import MetricScanner
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener
@@ -214,10 +212,11 @@ def logql_texts() -> list[str]:
     unwrapped = '{a=~".+"} | logfmt | unwrap v ' + SKIPPED + " [5s]"
     plain = '{a=~".+"}[5s]'
     found = [f'count_over_time({{a=~".+"}} {stage} {SKIPPED} [5s])' for stage in STAGES]
-    found += [f"{op}({'0.5, ' if op == QUANTILE else ''}{unwrapped})" for op in sorted(UNWRAPPED)]
-    for op in sorted(VECTOR_AGGREGATIONS):
-        grouping = "" if op in UNGROUPED else " by (a)"
-        found.append(f"{op}{grouping} ({'1, ' if op in PARAMETRIC else ''}rate({plain}) * 0.5)")
+    for name, row in sorted(RANGE.items()):
+        found += [f"{name}({'0.5, ' if row.takes_parameter else ''}{unwrapped})"] if row.of_numbers else []
+    for name, op in sorted(VECTOR.items()):
+        grouping = "" if op.grouping_fault else " by (a)"
+        found.append(f"{name}{grouping} ({'1, ' if op.takes_count else ''}rate({plain}) * 0.5)")
     found += [
         f"sum(bytes_rate({plain})) + on () group_right bytes_over_time({plain})",
         f"rate({plain}) and rate({plain})",
@@ -245,7 +244,7 @@ def run_logql(queries: Sequence[str]) -> int:
         expr = parse_expr(text)
         if isinstance(expr, LogQuery):
             raise TypeError(f"{text}: expected samples")
-        if APPROXIMATE not in text:
+        if not any(row.is_instant_only and name in text for name, row in VECTOR.items()):
             evaluate_logql(expr, LogSteps(4 * SECOND_NS, SECOND_NS, 4), FewLines())
         evaluate_logql(expr, LogSteps(9 * SECOND_NS), FewLines())
     return len(queries)
@@ -281,7 +280,9 @@ class Few:
         offsets = np.arange(4, dtype=np.int64) * len(inside)
         return Series(labels, offsets, np.tile(inside, 3), np.tile(values, 3))
 
-    def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> Answered | None:
+    def over_windows(
+        self, function: Function, matchers: Sequence[Matcher], grid: Grid
+    ) -> SourceAnswer | None:
         del function, matchers, grid
         return None
 
@@ -304,7 +305,7 @@ def run(part: list[str]) -> int:
     for text in part:
         try:
             expr = bind(parse(text), steps.start_ms, steps.end_ms, steps.step_ms)
-            settle([evaluate(expr, steps, Few(), Options())])
+            combine_results([evaluate(expr, steps, Few(), Options())])
             done += 1
         except QueryError:
             continue
@@ -326,7 +327,7 @@ def rows() -> None:
     any_fell(np.zeros((2, 4)))
     plain_quantiles(np.array([0.5]), [Histogram(count=1.0, positive=buckets_at(0, [1.0]))])
     for function in Function:
-        over_buckets(function, Buckets(of_samples(samples), 1), Grid(40_000, 10_000, 1, 40_000))
+        over_buckets(function, Buckets(columns_of_samples(samples), 1), Grid(40_000, 10_000, 1, 40_000))
 
 
 def preload() -> None:

@@ -25,7 +25,7 @@ from lakerunner_query.promql.context import Options
 from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.cursor import Features
-from lakerunner_query.promql.lang.parser import parsed
+from lakerunner_query.promql.lang.parser import parse_cached
 from lakerunner_query.protocol.answers import MetricAnswer, ShardAnswer, agree, decode_shard_answer
 from lakerunner_query.protocol.units import MetricUnit, RollupRef, ShardUnit, segment_ref
 from lakerunner_query.vectors.vector import Steps
@@ -73,8 +73,8 @@ PromQLQuery = Prepared[PromQLRequest, PromQLPlan, MetricAnswer, Joined]
 
 def plan_promql(text: str, request: PromQLRequest, limits: Limits) -> PromQLPlan:
     steps = evaluation_times(request)
-    features = Features.named(limits.features)
-    expr = bind(parsed(text, features), request.start_ms, request.end_ms, request.step_ms)
+    features = Features.from_flags(limits.features)
+    expr = bind(parse_cached(text, features), request.start_ms, request.end_ms, request.step_ms)
     read = reads(expr, steps, request.lookback_ms, limits.default_subquery_step_ms)
     return PromQLPlan(expr, steps, read, rollups_for(expr, steps, request.lookback_ms))
 

@@ -25,7 +25,7 @@ from lakerunner_query.histogram.sums import KahanMean, KahanSum, grid_sums
 from lakerunner_query.histogram.text import text
 from lakerunner_query.promql.context import Annotations, Context
 from lakerunner_query.promql.lang.ast import Aggregate, Expr, Span
-from lakerunner_query.promql.selectors import bare, check_size
+from lakerunner_query.promql.selectors import check_size, strip_parens
 from lakerunner_query.vectors.group_kernels import (
     any_of_code,
     best_of_group,
@@ -129,7 +129,9 @@ def _texts(vector: Vector) -> tuple[list[str], Int64s]:
     floats = has_float(vector)
     bits, places = _encode(vector.values[floats].view(np.int64))
     if len(bits):
-        codes[floats] = coded(map(plain, bits.view(np.float64).tolist()), numbers)[places]
+        codes[floats] = coded([format_float(one, "f") for one in bits.view(np.float64).tolist()], numbers)[
+            places
+        ]
     histograms = histograms_of(vector)
     for cell in np.argwhere(is_histogram(vector) & vector.present).tolist():
         codes[tuple(cell)] = numbers.setdefault(text(histograms[tuple(cell)]), len(numbers))
@@ -152,7 +154,7 @@ def limit_ratio(context: Context, expr: Aggregate) -> Vector:
         return nothing(context.steps.count)
     if np.isnan(ratios).any():
         raise EvaluationError("Ratio value is NaN")
-    span = bare(_parameter(expr)).span
+    span = strip_parens(_parameter(expr)).span
     for ratio, bound in ((float(ratios.max()), 1.0), (float(ratios.min()), -1.0)):
         if ratio * bound > 1:
             message = (
@@ -316,7 +318,7 @@ def _adding(fold: Fold, total: Total) -> Aggregator:
         if not vector.labels:
             return nothing(context.steps.count)
         reduced = _fold(fold, vector, groups, has_float(vector))
-        span = bare(expr.expr).span
+        span = strip_parens(expr.expr).span
         return occupied(_add_histograms(reduced, vector, groups, total, span, context.annotations))
 
     return aggregate
@@ -346,7 +348,7 @@ def _of_floats(fold: Fold) -> Aggregator:
 
 def quantile(context: Context, expr: Aggregate) -> Vector:
     quantiles, vector, groups = _arguments(context, expr)
-    _warn_of_quantiles(quantiles, bare(_parameter(expr)).span, context.annotations)
+    _warn_of_quantiles(quantiles, strip_parens(_parameter(expr)).span, context.annotations)
 
     def fold(groups: Groups, values: Doubles, members: Flags) -> Doubles:
         order, starts = groups.by_group()
@@ -359,7 +361,9 @@ def _fold_floats(context: Context, expr: Aggregate, fold: Fold, vector: Vector, 
     if not vector.labels:
         return nothing(context.steps.count)
     if (is_histogram(vector) & vector.present).any():
-        context.annotations.inform(f"ignored histogram in {expr.op} aggregation", bare(expr.expr).span)
+        context.annotations.inform(
+            f"ignored histogram in {expr.op} aggregation", strip_parens(expr.expr).span
+        )
     return occupied(_fold(fold, vector, groups, has_float(vector)))
 
 

@@ -22,7 +22,7 @@ from lakerunner_query.vectors.rows import ARITHMETIC, COMPARISONS, TRIMS
 from lakerunner_query.vectors.vector import Objects, some
 from resources.arrays import Doubles, Flags
 
-_DOING = {"+": "addition", "-": "subtraction"}
+_OPERATIONS = {"+": "addition", "-": "subtraction"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class Cells:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     cells: Cells
-    kept: Flags
+    survivors: Flags
     """What a comparison lets through, and whatever arithmetic gives."""
-    failed: Flags
+    failures: Flags
     """Nothing came out: the two kinds do not go together. Never kept."""
 
 
 @dataclass(slots=True)
-class Remarks:
+class CellAnnotations:
     """What cells said; at each step only the last is told, as Prometheus does."""
 
     by_step: dict[int, tuple[int, Kind, str]] = field(default_factory=dict)
@@ -51,12 +51,12 @@ class Remarks:
         if step not in self.by_step or self.by_step[step][0] <= row:
             self.by_step[step] = (row, kind, message)
 
-    def tell(self, notes: Annotations, span: Span) -> None:
+    def report(self, notes: Annotations, span: Span) -> None:
         for _, (_, kind, message) in sorted(self.by_step.items()):
             notes.add(Annotation(kind, message, span))
 
 
-class _FailedError(Exception):
+class _NoCellError(Exception):
     """No cell comes of this."""
 
     def __init__(self, kind: Kind, message: str) -> None:
@@ -65,31 +65,33 @@ class _FailedError(Exception):
         self.message = message
 
 
-def combined(op: str, left: Cells, right: Cells, present: Flags, remarks: Remarks) -> Outcome:
+def combine_cells(
+    op: str, left: Cells, right: Cells, present: Flags, annotations: CellAnnotations
+) -> Outcome:
     """Each present cell of the left with that of the right."""
     shape = present.shape
-    failed = np.zeros(shape, np.bool_)
+    failures = np.zeros(shape, np.bool_)
     with np.errstate(all="ignore"):
         if op in ARITHMETIC:
             values = np.broadcast_to(ARITHMETIC[op](left.values, right.values), shape)
-            kept = present
+            survivors = present
         elif op in TRIMS:
-            values, kept = np.zeros(shape), present
+            values, survivors = np.zeros(shape), present
         else:
             values = np.broadcast_to(left.values, shape)
-            kept = present & COMPARISONS[op](left.values, right.values)
-    either = _either(left, right, shape)
+            survivors = present & COMPARISONS[op](left.values, right.values)
+    either = _histogram_cells(left, right, shape)
     if op in TRIMS:
-        _refuse(present if either is None else present & ~either, op, failed, remarks)
+        _reject_floats(present if either is None else present & ~either, op, failures, annotations)
     if either is None:
-        return Outcome(Cells(values, None), kept & ~failed, failed)
-    kept = kept & ~failed
-    return _with_histograms(
-        op, (left, right), Outcome(Cells(values, None), kept, failed), present & either, remarks
+        return Outcome(Cells(values, None), survivors & ~failures, failures)
+    survivors = survivors & ~failures
+    return _combine_histograms(
+        op, (left, right), Outcome(Cells(values, None), survivors, failures), present & either, annotations
     )
 
 
-def _either(left: Cells, right: Cells, shape: tuple[int, ...]) -> Flags | None:
+def _histogram_cells(left: Cells, right: Cells, shape: tuple[int, ...]) -> Flags | None:
     sides = [side.histograms for side in (left, right) if side.histograms is not None]
     if not sides:
         return None
@@ -99,33 +101,33 @@ def _either(left: Cells, right: Cells, shape: tuple[int, ...]) -> Flags | None:
     return found
 
 
-def _refuse(cells: Flags, op: str, failed: Flags, remarks: Remarks) -> None:
+def _reject_floats(cells: Flags, op: str, failures: Flags, annotations: CellAnnotations) -> None:
     """Floats where one side has to be a histogram."""
-    failed |= cells
+    failures |= cells
     for step in np.flatnonzero(cells.any(axis=0)).tolist():
         row = int(np.flatnonzero(cells[:, step])[-1])
-        remarks.add(row, step, "info", _incompatible("float", op, "float"))
+        annotations.add(row, step, "info", _incompatible("float", op, "float"))
 
 
-def _with_histograms(
-    op: str, sides: tuple[Cells, Cells], floats: Outcome, at: Flags, remarks: Remarks
+def _combine_histograms(
+    op: str, sides: tuple[Cells, Cells], floats: Outcome, at: Flags, annotations: CellAnnotations
 ) -> Outcome:
-    values, kept, failed = floats.cells.values.copy(), floats.kept.copy(), floats.failed
+    values, survivors, failures = floats.cells.values.copy(), floats.survivors.copy(), floats.failures
     histograms = np.full(at.shape, None, np.object_)
     for row, step in np.argwhere(at).tolist():
         left, right = (_cell(side, row, step, at.shape) for side in sides)
-        kept[row, step] = False
+        survivors[row, step] = False
         try:
             histogram, keep, said = _combine(op, left, right)
-        except _FailedError as error:
-            failed[row, step] = True
-            remarks.add(row, step, error.kind, error.message)
+        except _NoCellError as error:
+            failures[row, step] = True
+            annotations.add(row, step, error.kind, error.message)
             continue
         if said:
-            remarks.add(row, step, "info", said)
+            annotations.add(row, step, "info", said)
         histograms[row, step] = histogram
-        kept[row, step] = keep
-    return Outcome(Cells(values, histograms), kept, failed)
+        survivors[row, step] = keep
+    return Outcome(Cells(values, histograms), survivors, failures)
 
 
 def _cell(side: Cells, row: int, step: int, shape: tuple[int, ...]) -> Histogram | float:
@@ -140,7 +142,7 @@ def _combine(op: str, left: Histogram | float, right: Histogram | float) -> tupl
     """A histogram, whether it is kept, and what there is to say about it."""
     match left, right:
         case Histogram(), Histogram():
-            return _of_two(op, left, right)
+            return _combine_two(op, left, right)
         case Histogram(), float():
             if op == "*":
                 return compact(scale(left, right)), True, ""
@@ -153,29 +155,31 @@ def _combine(op: str, left: Histogram | float, right: Histogram | float) -> tupl
         case float(), Histogram():
             if op == "*":
                 return compact(scale(right, left)), True, ""
-    raise _FailedError("info", _incompatible(_kind(left), op, _kind(right)))
+    raise _NoCellError("info", _incompatible(_kind(left), op, _kind(right)))
 
 
-def _of_two(op: str, left: Histogram, right: Histogram) -> tuple[Histogram, bool, str]:
+def _combine_two(op: str, left: Histogram, right: Histogram) -> tuple[Histogram, bool, str]:
     if op == "==":
         return left, equal(left, right), ""
     if op == "!=":
         return left, not equal(left, right), ""
-    if op not in _DOING:
-        raise _FailedError("info", _incompatible("histogram", op, "histogram"))
+    if op not in _OPERATIONS:
+        raise _NoCellError("info", _incompatible("histogram", op, "histogram"))
     try:
         result: Combined = add(left, right) if op == "+" else sub(left, right)
     except IncompatibleHistogramsError as error:
-        raise _FailedError(
+        raise _NoCellError(
             "warning", f"incompatible bucket layout encountered for binary operator {op}"
         ) from error
     if result.hint_conflict:
-        raise _FailedError("warning", f"conflicting counter resets during histogram {_DOING[op]}")
+        raise _NoCellError("warning", f"conflicting counter resets during histogram {_OPERATIONS[op]}")
     histogram = compact(result.histogram)
     if op == "-":
         histogram = histogram.with_hint(Hint.GAUGE)
     said = (
-        f"mismatched custom buckets were reconciled during {_DOING[op]}" if result.bounds_reconciled else ""
+        f"mismatched custom buckets were reconciled during {_OPERATIONS[op]}"
+        if result.bounds_reconciled
+        else ""
     )
     return histogram, True, said
 

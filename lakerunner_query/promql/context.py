@@ -19,12 +19,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
+from lakerunner_query.gotext.numbers import format_float
 from lakerunner_query.promql.lang.ast import NOWHERE, Call, Expr, Matrix, Reach, Selector, Span, Subquery
 from lakerunner_query.promql.lang.functions import ResetHints
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels, Scalar, Series, Steps, String, Value, Vector
 from lakerunner_query.windows.functions import Function
-from lakerunner_query.windows.grid import Evaluated, Grid
+from lakerunner_query.windows.grid import Grid, WindowValues
 
 # << Where samples come from, as evaluation sees it.
 # <<
@@ -32,11 +33,11 @@ from lakerunner_query.windows.grid import Evaluated, Grid
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class SourceAnswer:
     """A function over windows that the source computed itself, from floats only."""
 
     labels: list[Labels]
-    found: Evaluated
+    windows: WindowValues
 
 
 class Source(Protocol):
@@ -47,7 +48,9 @@ class Source(Protocol):
         """
         ...
 
-    def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> Answered | None:
+    def over_windows(
+        self, function: Function, matchers: Sequence[Matcher], grid: Grid
+    ) -> SourceAnswer | None:
         """The function over each window, if that can be told exactly without handing out samples, else None.
 
         None whenever a matching series has histograms in the windows.
@@ -57,22 +60,24 @@ class Source(Protocol):
 
 # << A source that is asked the same only once: `x / x` reads x once.
 
-_Selected = dict[tuple[tuple[Matcher, ...], int, int], Series]
+_SeriesCache = dict[tuple[tuple[Matcher, ...], int, int], Series]
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class CachedSource:
     source: Source
-    selected: _Selected = field(default_factory=dict)
+    series: _SeriesCache = field(default_factory=dict)
     """Of one query, and as long as that is evaluated."""
 
     def select(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> Series:
         key = (tuple(matchers), from_ms, to_ms)
-        if key not in self.selected:
-            self.selected[key] = self.source.select(matchers, from_ms, to_ms)
-        return self.selected[key]
+        if key not in self.series:
+            self.series[key] = self.source.select(matchers, from_ms, to_ms)
+        return self.series[key]
 
-    def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> Answered | None:
+    def over_windows(
+        self, function: Function, matchers: Sequence[Matcher], grid: Grid
+    ) -> SourceAnswer | None:
         return self.source.over_windows(function, matchers, grid)
 
 
@@ -87,7 +92,7 @@ Kind = Literal["warning", "info"]
 
 
 @dataclass(frozen=True, slots=True)
-class Forced:
+class MonotonicityFix:
     """Which buckets of classic histograms had to be raised to be monotonic; told together for all steps."""
 
     lowest: float
@@ -97,8 +102,8 @@ class Forced:
     to_ms: int
     samples: int = 1
 
-    def joined(self, other: Forced) -> Forced:
-        return Forced(
+    def merge(self, other: MonotonicityFix) -> MonotonicityFix:
+        return MonotonicityFix(
             min(self.lowest, other.lowest),
             max(self.highest, other.highest),
             max(self.largest_difference, other.largest_difference),
@@ -109,9 +114,9 @@ class Forced:
 
     def __str__(self) -> str:
         return (
-            f", from buckets {general(self.lowest)} to {general(self.highest)}, with a max diff of "
-            f"{self.largest_difference:.2g}, over {self.samples} samples from {_second(self.from_ms)} "
-            f"to {_second(self.to_ms)}"
+            f", from buckets {format_float(self.lowest)} to {format_float(self.highest)}, with a max diff of "
+            f"{self.largest_difference:.2g}, over {self.samples} samples from {_format_second(self.from_ms)} "
+            f"to {_format_second(self.to_ms)}"
         )
 
 
@@ -121,7 +126,7 @@ class Annotation:
     message: str
     """Without `PromQL warning: ` and without the place."""
     span: Span = field(default=NOWHERE)
-    forced: Forced | None = None
+    fix: MonotonicityFix | None = None
 
     @property
     def base(self) -> str:
@@ -132,22 +137,22 @@ class Annotation:
         line = text.count("\n", 0, self.span.start) + 1
         before = text[text.rfind("\n", 0, self.span.start) + 1 : self.span.start]
         column = len(before.encode("utf-8", "surrogateescape")) + 1  # Prometheus counts bytes
-        return f"{self.base}{self.forced or ''} ({line}:{column})"
+        return f"{self.base}{self.fix or ''} ({line}:{column})"
 
 
 class Annotations:
     """Grows while a query is evaluated; the one thing in evaluation that is not a value."""
 
     def __init__(self, first: Iterable[Annotation] = ()) -> None:
-        self._found: dict[str, Annotation] = {}
+        self._by_text: dict[str, Annotation] = {}
         for annotation in first:
             self.add(annotation)
 
     def add(self, annotation: Annotation) -> None:
-        earlier = self._found.get(annotation.base)
-        if earlier is not None and earlier.forced is not None and annotation.forced is not None:
-            annotation = replace(annotation, forced=annotation.forced.joined(earlier.forced))
-        self._found[annotation.base] = annotation
+        earlier = self._by_text.get(annotation.base)
+        if earlier is not None and earlier.fix is not None and annotation.fix is not None:
+            annotation = replace(annotation, fix=annotation.fix.merge(earlier.fix))
+        self._by_text[annotation.base] = annotation
 
     def warn(self, message: str, span: Span) -> None:
         self.add(Annotation("warning", message, span))
@@ -156,10 +161,10 @@ class Annotations:
         self.add(Annotation("info", message, span))
 
     def all(self) -> tuple[Annotation, ...]:
-        return tuple(self._found.values())
+        return tuple(self._by_text.values())
 
 
-def _second(time_ms: int) -> str:
+def _format_second(time_ms: int) -> str:
     """RFC 3339; milliseconds are cut towards zero, as Go's division does."""
     second = abs(time_ms) // 1000 * (1 if time_ms >= 0 else -1)
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -170,10 +175,10 @@ __all__ = [
     "Annotations",
     "Context",
     "Evaluator",
-    "Forced",
-    "Given",
+    "KnownVector",
+    "MonotonicityFix",
     "Options",
-    "Window",
+    "SelectorWindow",
 ]
 
 
@@ -190,7 +195,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class KnownVector:
     """A part of an expression that was evaluated elsewhere, and what was to be said about it."""
 
     vector: Vector
@@ -198,7 +203,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class SelectorWindow:
     """Where a selector, range selector or subquery looks."""
 
     grid: Grid
@@ -218,7 +223,7 @@ class Context:
     hints: ResetHints = ResetHints.STORED
     invariant: frozenset[int] = frozenset()
     """The ids of expressions that are the same at every step."""
-    given: Mapping[int, Given] = field(default_factory=dict)
+    known: Mapping[int, KnownVector] = field(default_factory=dict)
     """By the ids of expressions that need not be evaluated."""
 
     def evaluate(self, expr: Expr) -> Value:
@@ -243,7 +248,7 @@ class Context:
             raise TypeError(f"expected a string, found {type(value).__name__} for {expr}")
         return value.value
 
-    def window(self, expr: Expr) -> Window:
+    def window(self, expr: Expr) -> SelectorWindow:
         """Of a selector (its range is the look-back), range selector or subquery, in parentheses or not."""
         return self.evaluator.window(self, expr)
 
@@ -265,12 +270,12 @@ class Evaluator:
     """The walk over the tree, held here so that functions need not import it (it imports them)."""
 
     evaluate: Callable[[Context, Expr], Value]
-    window: Callable[[Context, Expr], Window]
+    window: Callable[[Context, Expr], SelectorWindow]
     samples: Callable[[Context, Expr], Series]
     spread: Callable[[Vector, Steps], Vector]
 
 
-Ranged = Selector | Matrix | Subquery
+WindowExpr = Selector | Matrix | Subquery
 """What has a window."""
 
 FunctionBody = Callable[[Context, Call], Value]

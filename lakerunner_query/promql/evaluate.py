@@ -21,11 +21,11 @@ from lakerunner_query.promql.aggregation import aggregate
 from lakerunner_query.promql.context import (
     Annotation,
     Annotations,
+    CachedSource,
     Context,
     Evaluator,
-    Given,
+    KnownVector,
     Options,
-    Remembered,
     Source,
 )
 from lakerunner_query.promql.functions.registry import evaluate_call
@@ -44,21 +44,21 @@ from lakerunner_query.promql.lang.ast import (
     Unary,
     children,
 )
-from lakerunner_query.promql.lang.bind import invariant_parts
+from lakerunner_query.promql.lang.bind import find_invariant_parts
 from lakerunner_query.promql.lang.functions import AGGREGATIONS, FUNCTIONS, ResetHints
-from lakerunner_query.promql.matching import binary
+from lakerunner_query.promql.matching import evaluate_binary
 from lakerunner_query.promql.selectors import (
-    bare,
-    dropped,
-    extended,
-    instant,
-    ranged,
-    selected,
-    trimmed,
+    drop_names,
+    drop_stale,
+    extend_to_edges,
+    instant_vector,
+    select_samples,
+    strip_parens,
+    trim,
     window,
-    without_stale,
+    window_expr,
 )
-from lakerunner_query.promql.subqueries import smoothed, subquery_samples
+from lakerunner_query.promql.subqueries import interpolated_vector, subquery_samples
 from lakerunner_query.vectors.labels import without_metadata
 from lakerunner_query.vectors.rows import (
     ARITHMETIC,
@@ -77,20 +77,20 @@ from lakerunner_query.vectors.vector import Labels, Scalar, Series, Steps, Strin
 
 def evaluate_node(context: Context, expr: Expr) -> Value:
     """The value at every step; range vectors as the samples that their windows need."""
-    given = context.given.get(id(expr))
-    if given is not None:
-        return _told(context, given)
+    known = context.known.get(id(expr))
+    if known is not None:
+        return _known_vector(context, known)
     is_costly = isinstance(expr, Call | Aggregate | Binary)
     if is_costly and context.steps.count > 1 and id(expr) in context.invariant:
-        return _once(context, expr)
+        return _evaluate_once(context, expr)
     return _EVALUATIONS[type(expr)](context, expr)
 
 
-def _told(context: Context, given: Given) -> Vector:
+def _known_vector(context: Context, known: KnownVector) -> Vector:
     """Annotations come as late as if the part were evaluated now."""
-    for annotation in given.annotations:
+    for annotation in known.annotations:
         context.annotations.add(annotation)
-    vector, steps = given.vector, context.steps.count
+    vector, steps = known.vector, context.steps.count
     if vector.present.shape[1] == steps:
         return vector
     return replace(  # below something that is the same at every step, and looked at once
@@ -101,23 +101,25 @@ def _told(context: Context, given: Given) -> Vector:
     )
 
 
-def _number(context: Context, expr: Number) -> Scalar:
+def _evaluate_number(context: Context, expr: Number) -> Scalar:
     return Scalar(np.full(context.steps.count, expr.value))
 
 
-def _text(_: Context, expr: Text) -> String:
+def _evaluate_text(_: Context, expr: Text) -> String:
     return String(expr.value)
 
 
-def _selector(context: Context, expr: Selector) -> Vector:
-    return smoothed(context, expr) if expr.reach == Reach.SMOOTHED else instant(context, expr)
+def _evaluate_selector(context: Context, expr: Selector) -> Vector:
+    return (
+        interpolated_vector(context, expr) if expr.reach == Reach.SMOOTHED else instant_vector(context, expr)
+    )
 
 
-def _inner(context: Context, expr: Paren) -> Value:
+def _evaluate_paren(context: Context, expr: Paren) -> Value:
     return evaluate_node(context, expr.expr)
 
 
-def _call(context: Context, expr: Call) -> Value:
+def _evaluate_call(context: Context, expr: Call) -> Value:
     hints = _hints_below(expr, context.hints)
     if hints is not context.hints:
         context = replace(context, hints=hints)
@@ -128,17 +130,17 @@ def _hints_below(call: Call, hints: ResetHints) -> ResetHints:
     return max(hints, FUNCTIONS[call.function].hints_below)
 
 
-def samples(context: Context, expr: Expr) -> Series:
-    match ranged(expr):
+def select_range(context: Context, expr: Expr) -> Series:
+    match window_expr(expr):
         case Selector() as selector:
-            return selected(context, selector)
+            return select_samples(context, selector)
         case Matrix() as matrix:
-            return without_stale(selected(context, matrix))
+            return drop_stale(select_samples(context, matrix))
         case Subquery() as subquery:
             return subquery_samples(context, subquery)
 
 
-def _once(context: Context, expr: Expr) -> Value:
+def _evaluate_once(context: Context, expr: Expr) -> Value:
     """At the first step, and the same at all others."""
     start, steps = context.steps.start_ms, context.steps
     value = evaluate_node(replace(context, steps=Steps(start, steps.step_ms, 1)), expr)
@@ -151,7 +153,7 @@ def _once(context: Context, expr: Expr) -> Value:
             return value
 
 
-def _unary(context: Context, expr: Unary) -> Value:
+def _evaluate_unary(context: Context, expr: Unary) -> Value:
     value = evaluate_node(context, expr.expr)
     if expr.op == "+":
         return value
@@ -159,12 +161,12 @@ def _unary(context: Context, expr: Unary) -> Value:
         case Scalar():
             return Scalar(-value.values)
         case Vector():
-            return _negated(value)
+            return _negate(value)
         case _:
             raise TypeError(f"unary -: expected a scalar or an instant vector, found {type(value).__name__}")
 
 
-def _negated(vector: Vector) -> Vector:
+def _negate(vector: Vector) -> Vector:
     histograms = vector.histograms
     if histograms is not None:
         histograms = histograms.copy()
@@ -175,26 +177,26 @@ def _negated(vector: Vector) -> Vector:
 
 
 _EVALUATIONS: Mapping[type[Expr], Callable[[Context, Any], Value]] = {
-    Number: _number,
-    Text: _text,
-    Selector: _selector,
-    Matrix: samples,
-    Subquery: samples,
-    Paren: _inner,
-    Unary: _unary,
-    Binary: binary,
+    Number: _evaluate_number,
+    Text: _evaluate_text,
+    Selector: _evaluate_selector,
+    Matrix: select_range,
+    Subquery: select_range,
+    Paren: _evaluate_paren,
+    Unary: _evaluate_unary,
+    Binary: evaluate_binary,
     Aggregate: aggregate,
-    Call: _call,
+    Call: _evaluate_call,
 }
-EVALUATOR = Evaluator(evaluate_node, window, samples, spread)
+EVALUATOR = Evaluator(evaluate_node, window, select_range, spread)
 
 
-_FRAMES = 12_000
+STACK_FRAMES = 12_000
 """An expression may be 500 levels deep, and a level takes several calls of Python's."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryResult:
     value: Value
     annotations: tuple[Annotation, ...] = ()
     is_ordered: bool = False
@@ -202,35 +204,35 @@ class Answer:
 
 
 def evaluate(
-    expr: Expr, steps: Steps, source: Source, options: Options, given: Mapping[int, Given] | None = None
-) -> Answer:
-    """The answer at these steps; the expression is bound already, and of some parts the value is `given`."""
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
+    expr: Expr, steps: Steps, source: Source, options: Options, known: Mapping[int, KnownVector] | None = None
+) -> QueryResult:
+    """The answer at these steps; the expression is bound already, and of some parts the value is `known`."""
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), STACK_FRAMES))
     notes = Annotations()
-    invariant = invariant_parts(expr)
+    invariant = find_invariant_parts(expr)
     context = Context(
-        steps, Remembered(source), options, notes, EVALUATOR, invariant=invariant, given=given or {}
+        steps, CachedSource(source), options, notes, EVALUATOR, invariant=invariant, known=known or {}
     )
     value = EVALUATOR.evaluate(context, expr)
     if isinstance(value, Vector):
         value = merged(value)
-    elif isinstance(value, Series) and isinstance(bare(expr), Matrix):
+    elif isinstance(value, Series) and isinstance(strip_parens(expr), Matrix):
         where = EVALUATOR.window(context, expr)
-        value = trimmed(value, where) if where.reach == Reach.PLAIN else extended(value, where)
-    return Answer(value, notes.all(), steps.count == 1 and _is_ordered(expr))
+        value = trim(value, where) if where.reach == Reach.PLAIN else extend_to_edges(value, where)
+    return QueryResult(value, notes.all(), steps.count == 1 and _is_ordered(expr))
 
 
 def evaluate_parts(
     expr: Expr, parts: Sequence[Expr], steps: Steps, source: Source, options: Options
-) -> list[Given]:
+) -> list[KnownVector]:
     """Some vectors of an expression, each as if it were evaluated where it stands."""
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
-    invariant, hints, remembered = invariant_parts(expr), _hints(expr), Remembered(source)
-    found: list[Given] = []
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), STACK_FRAMES))
+    invariant, hints, cached = find_invariant_parts(expr), _hints(expr), CachedSource(source)
+    found: list[KnownVector] = []
     for part in parts:
         notes = Annotations()
-        context = Context(steps, remembered, options, notes, EVALUATOR, hints[id(part)], invariant)
-        found.append(Given(context.vector(part), notes.all()))
+        context = Context(steps, cached, options, notes, EVALUATOR, hints[id(part)], invariant)
+        found.append(KnownVector(context.vector(part), notes.all()))
     return found
 
 
@@ -246,18 +248,18 @@ def _hints(expr: Expr) -> dict[int, ResetHints]:
     return found
 
 
-def settle(parts: Sequence[Answer]) -> Answer:
+def combine_results(parts: Sequence[QueryResult]) -> QueryResult:
     """Answers of runs of steps, first to last, as one: names dropped, equal series merged, in order."""
     notes = Annotations(annotation for part in parts for annotation in part.annotations)
     values = [part.value for part in parts]
     is_ordered = len(parts) == 1 and parts[0].is_ordered
-    return Answer(_settled(values), notes.all(), is_ordered)
+    return QueryResult(_combine_values(values), notes.all(), is_ordered)
 
 
-def _settled(values: list[Value]) -> Value:
+def _combine_values(values: list[Value]) -> Value:
     vectors = [value for value in values if isinstance(value, Vector)]
     if len(vectors) == len(values):
-        return _vector(vectors)
+        return _combine_vectors(vectors)
     scalars = [value for value in values if isinstance(value, Scalar)]
     if len(scalars) == len(values):
         return Scalar(np.concatenate([scalar.values for scalar in scalars]))
@@ -266,11 +268,11 @@ def _settled(values: list[Value]) -> Value:
             f"expected vectors or scalars of several runs, found {[type(v).__name__ for v in values]}"
         )
     value = values[0]
-    return dropped(value) if isinstance(value, Series) else value
+    return drop_names(value) if isinstance(value, Series) else value
 
 
-def _vector(parts: list[Vector]) -> Vector:
-    vector = occupied(merged(_joined(parts)))
+def _combine_vectors(parts: list[Vector]) -> Vector:
+    vector = occupied(merged(_join_rows(parts)))
     if vector.drop_name is not None:
         labels = [
             without_metadata(labels) if drop else labels
@@ -279,10 +281,10 @@ def _vector(parts: list[Vector]) -> Vector:
         vector = replace(merged(vector, labels), drop_name=None)
     if vector.present.shape[1] == 1:
         return vector
-    return vector.take(np.array(_sorted(vector.labels), np.int64))
+    return vector.take(np.array(_label_order(vector.labels), np.int64))
 
 
-def _joined(parts: list[Vector]) -> Vector:
+def _join_rows(parts: list[Vector]) -> Vector:
     """Rows of all parts, each at its own steps."""
     if len(parts) == 1:
         return parts[0]
@@ -290,25 +292,29 @@ def _joined(parts: list[Vector]) -> Vector:
     found, before = [], 0
     for part, width in zip(parts, widths, strict=True):
         rows = len(part.labels)
-        blanks = [_blank(part, rows, before), part, _blank(part, rows, sum(widths) - before - width)]
+        blanks = [
+            _blank_vector(part, rows, before),
+            part,
+            _blank_vector(part, rows, sum(widths) - before - width),
+        ]
         found.append(beside(blanks))
         before += width
     return stacked(found)
 
 
-def _blank(part: Vector, rows: int, steps: int) -> Vector:
+def _blank_vector(part: Vector, rows: int, steps: int) -> Vector:
     return replace(
         part, values=np.zeros((rows, steps)), present=np.zeros((rows, steps), np.bool_), histograms=None
     )
 
 
-def _sorted(labels: list[Labels]) -> list[int]:
+def _label_order(labels: list[Labels]) -> list[int]:
     return sorted(range(len(labels)), key=labels.__getitem__)
 
 
 def _is_ordered(expr: Expr) -> bool:
     """Whether what orders is outermost, or only looked through."""
-    match bare(expr):
+    match strip_parens(expr):
         case Call(function=function):
             return FUNCTIONS[function].orders_answer
         case Aggregate(op=op):

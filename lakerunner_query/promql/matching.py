@@ -14,7 +14,7 @@ import numpy as np
 
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.gotext.strconv import label_set
-from lakerunner_query.promql.cells import Cells, Outcome, Remarks, combined
+from lakerunner_query.promql.cells import CellAnnotations, Cells, Outcome, combine_cells
 from lakerunner_query.promql.context import Context
 from lakerunner_query.promql.lang.ast import Binary, Cardinality, Matching
 from lakerunner_query.promql.selectors import check_size
@@ -37,7 +37,7 @@ from resources.arrays import Flags, Int64s
 # << `and`, `or`, `unless`: rows stay rows, each step asks whether the other side has a match.
 
 
-def combined_sets(op: str, left: Vector, right: Vector, matching: Matching) -> Vector:
+def apply_set_operator(op: str, left: Vector, right: Vector, matching: Matching) -> Vector:
     key = key_of(matching.labels, is_without=not matching.on)
     codes: dict[Labels, int] = {}
     left_codes = coded(map(key, left.labels), codes)
@@ -45,12 +45,12 @@ def combined_sets(op: str, left: Vector, right: Vector, matching: Matching) -> V
     if op == "or":
         taken = any_of_code(left_codes, left.present, len(codes))[right_codes]
         return occupied(stacked([left, replace(right, present=right.present & ~taken)]))
-    matched = any_of_code(right_codes, right.present, len(codes))[left_codes]
-    present = left.present & (matched if op == "and" else ~matched)
+    match_vectors = any_of_code(right_codes, right.present, len(codes))[left_codes]
+    present = left.present & (match_vectors if op == "and" else ~match_vectors)
     return occupied(replace(left, present=present))
 
 
-FILL = -1
+NO_ROW = -1
 """The row that stands in where a side has no match."""
 NOT_EXPLICIT = "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"
 NOT_UNIQUE = "multiple matches for labels: grouping labels must ensure unique matches"
@@ -65,7 +65,7 @@ class _Pairs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Meeting:
+class _Operands:
     """Both sides with the numbers of what they are matched on, turned so that the left one is "many"."""
 
     expr: Binary
@@ -81,103 +81,103 @@ class _Meeting:
     def has_fill(self) -> bool:
         return self.matching.fill_left is not None or self.matching.fill_right is not None
 
-    def active(self) -> Flags:
+    def active_steps(self) -> Flags:
         """Steps at which anything is matched at all: with one side empty nothing is, not even wrongly."""
         many, one = self.many.present.any(axis=0), self.one.present.any(axis=0)
         both = (many, one)
         found: Flags = np.logical_or(*both) if self.has_fill else np.logical_and(*both)
         return found
 
-    def group_of(self, labels: Labels) -> Labels:
+    def match_group(self, labels: Labels) -> Labels:
         return key_of(self.matching.labels, is_without=not self.matching.on)(labels)
 
 
-def matched(context: Context, expr: Binary, left: Vector, right: Vector, matching: Matching) -> Vector:
-    meeting = _meet(expr, left, right, matching)
-    crowd = _crowd_on_one_side(meeting)
-    if meeting.has_fill or (left.labels and right.labels):
-        pairs = _pairs(context, meeting, stop_at=crowd)
+def match_vectors(context: Context, expr: Binary, left: Vector, right: Vector, matching: Matching) -> Vector:
+    operands = _align(expr, left, right, matching)
+    ambiguous_step = _first_ambiguous_step(operands)
+    if operands.has_fill or (left.labels and right.labels):
+        pairs = _pairs(context, operands, stop_at=ambiguous_step)
     else:
         return nothing(context.steps.count)
-    remarks = Remarks()
-    outcome = _combine(meeting, pairs, remarks)
-    labels = _labels(meeting, pairs)
-    attempted = pairs.present & ~outcome.failed
-    _check(meeting, pairs, labels, attempted, crowd)
-    parts = [_vector(meeting, outcome, attempted, labels)]
+    annotations = CellAnnotations()
+    outcome = _combine(operands, pairs, annotations)
+    labels = _labels(operands, pairs)
+    pair_cells = pairs.present & ~outcome.failures
+    _check(operands, pairs, labels, pair_cells, ambiguous_step)
+    parts = [_vector(operands, outcome, pair_cells, labels)]
     if matching.fill_left is not None:
-        parts.append(_filled(meeting, pairs, attempted, remarks))
-    remarks.tell(context.annotations, expr.span)
+        parts.append(_fill_unmatched(operands, pairs, pair_cells, annotations))
+    annotations.report(context.annotations, expr.span)
     return occupied(stacked(parts))
 
 
-def _meet(expr: Binary, left: Vector, right: Vector, matching: Matching) -> _Meeting:
+def _align(expr: Binary, left: Vector, right: Vector, matching: Matching) -> _Operands:
     is_swapped = matching.cardinality == Cardinality.ONE_TO_MANY
     many, one = (right, left) if is_swapped else (left, right)
     key = key_of(matching.labels, is_without=not matching.on)
     codes: dict[Labels, int] = {}
     many_codes, one_codes = coded(map(key, many.labels), codes), coded(map(key, one.labels), codes)
-    return _Meeting(expr, matching, is_swapped, many, one, many_codes, one_codes, len(codes))
+    return _Operands(expr, matching, is_swapped, many, one, many_codes, one_codes, len(codes))
 
 
-def _crowd_on_one_side(meeting: _Meeting) -> int | None:
+def _first_ambiguous_step(operands: _Operands) -> int | None:
     """The first step at which the "one" side has two rows of equal matching labels."""
-    if len(np.unique(meeting.one_codes)) == len(meeting.one_codes):
+    if len(np.unique(operands.one_codes)) == len(operands.one_codes):
         return None
-    counts = count_of_code(meeting.one_codes, meeting.one.present, meeting.count)
-    crowded = (counts > 1).any(axis=0) & meeting.active()
-    return int(crowded.argmax()) if crowded.any() else None
+    counts = count_of_code(operands.one_codes, operands.one.present, operands.count)
+    ambiguous = (counts > 1).any(axis=0) & operands.active_steps()
+    return int(ambiguous.argmax()) if ambiguous.any() else None
 
 
-def _pairs(context: Context, meeting: _Meeting, stop_at: int | None) -> _Pairs:
+def _pairs(context: Context, operands: _Operands, stop_at: int | None) -> _Pairs:
     """Every row of the "many" side with each of the other that shares a step with it.
 
     From the step `stop_at` on, which is an error already, nothing needs to be matched.
     """
-    order = np.argsort(meeting.one_codes, kind="stable").astype(np.int64)
-    starts = np.searchsorted(meeting.one_codes[order], np.arange(meeting.count + 1))
-    counts = (starts[1:] - starts[:-1])[meeting.many_codes]
+    order = np.argsort(operands.one_codes, kind="stable").astype(np.int64)
+    starts = np.searchsorted(operands.one_codes[order], np.arange(operands.count + 1))
+    counts = (starts[1:] - starts[:-1])[operands.many_codes]
     many = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
     within = np.arange(len(many)) - np.repeat(np.cumsum(counts) - counts, counts)
-    one = order[np.repeat(starts[:-1][meeting.many_codes], counts) + within]
+    one = order[np.repeat(starts[:-1][operands.many_codes], counts) + within]
     check_size(context, len(many) * context.steps.count)
-    present = meeting.many.present[many] & meeting.one.present[one]
+    present = operands.many.present[many] & operands.one.present[one]
     if stop_at is not None:
         present[:, stop_at:] = False
     if (counts > 1).any():
         shared = present.any(axis=1)
         many, one, present = many[shared], one[shared], present[shared]
-    if meeting.matching.fill_right is None:
+    if operands.matching.fill_right is None:
         return _Pairs(many, one, present)
-    lonely = _lonely(meeting, stop_at)
-    rows = np.flatnonzero(lonely.any(axis=1)).astype(np.int64)
+    unmatched = _unmatched_cells(operands, stop_at)
+    rows = np.flatnonzero(unmatched.any(axis=1)).astype(np.int64)
     many = np.concatenate((many, rows))
-    one = np.concatenate((one, np.full(len(rows), FILL, np.int64)))
-    present = np.concatenate((present, lonely[rows]))
+    one = np.concatenate((one, np.full(len(rows), NO_ROW, np.int64)))
+    present = np.concatenate((present, unmatched[rows]))
     by_row = np.argsort(many, kind="stable")
     return _Pairs(many[by_row], one[by_row], present[by_row])
 
 
-def _lonely(meeting: _Meeting, stop_at: int | None) -> Flags:
+def _unmatched_cells(operands: _Operands, stop_at: int | None) -> Flags:
     """Cells of the "many" side that the other has no match for."""
-    has_one = any_of_code(meeting.one_codes, meeting.one.present, meeting.count)
-    lonely: Flags = meeting.many.present & ~has_one[meeting.many_codes]
+    has_one = any_of_code(operands.one_codes, operands.one.present, operands.count)
+    unmatched: Flags = operands.many.present & ~has_one[operands.many_codes]
     if stop_at is not None:
-        lonely[:, stop_at:] = False
-    return lonely
+        unmatched[:, stop_at:] = False
+    return unmatched
 
 
-def _combine(meeting: _Meeting, pairs: _Pairs, remarks: Remarks) -> Outcome:
-    many = _cells(meeting.many, pairs.many, meeting.matching.fill_left)
-    one = _cells(meeting.one, pairs.one, meeting.matching.fill_right)
-    left, right = (one, many) if meeting.is_swapped else (many, one)
-    return combined(meeting.expr.op, left, right, pairs.present, remarks)
+def _combine(operands: _Operands, pairs: _Pairs, annotations: CellAnnotations) -> Outcome:
+    many = _cells(operands.many, pairs.many, operands.matching.fill_left)
+    one = _cells(operands.one, pairs.one, operands.matching.fill_right)
+    left, right = (one, many) if operands.is_swapped else (many, one)
+    return combine_cells(operands.expr.op, left, right, pairs.present, annotations)
 
 
 def _cells(vector: Vector, rows: Int64s, fill: float | None) -> Cells:
-    if fill is None or (rows != FILL).all():
+    if fill is None or (rows != NO_ROW).all():
         return Cells(vector.values[rows], None if vector.histograms is None else vector.histograms[rows])
-    real = rows != FILL
+    real = rows != NO_ROW
     values = np.full((len(rows), vector.values.shape[1]), fill)
     values[real] = vector.values[rows[real]]
     if vector.histograms is None:
@@ -187,19 +187,21 @@ def _cells(vector: Vector, rows: Int64s, fill: float | None) -> Cells:
     return Cells(values, histograms)
 
 
-def _labels(meeting: _Meeting, pairs: _Pairs) -> list[Labels]:
+def _labels(operands: _Operands, pairs: _Pairs) -> list[Labels]:
     found = []
     for many, one in zip(pairs.many.tolist(), pairs.one.tolist(), strict=True):
-        is_filled = many == FILL
-        many_labels = meeting.group_of(meeting.one.labels[one]) if is_filled else meeting.many.labels[many]
-        one_labels = meeting.group_of(many_labels) if one == FILL else meeting.one.labels[one]
-        found.append(_result(meeting, many_labels, one_labels))
+        is_filled = many == NO_ROW
+        many_labels = (
+            operands.match_group(operands.one.labels[one]) if is_filled else operands.many.labels[many]
+        )
+        one_labels = operands.match_group(many_labels) if one == NO_ROW else operands.one.labels[one]
+        found.append(_result(operands, many_labels, one_labels))
     return found
 
 
-def _result(meeting: _Meeting, many: Labels, one: Labels) -> Labels:
-    matching = meeting.matching
-    labels = without(many, METADATA) if meeting.expr.op in ARITHMETIC else many
+def _result(operands: _Operands, many: Labels, one: Labels) -> Labels:
+    matching = operands.matching
+    labels = without(many, METADATA) if operands.expr.op in ARITHMETIC else many
     if matching.cardinality == Cardinality.ONE_TO_ONE:
         labels = kept(labels, matching.labels) if matching.on else without(labels, matching.labels)
     for name in matching.include:
@@ -208,97 +210,102 @@ def _result(meeting: _Meeting, many: Labels, one: Labels) -> Labels:
 
 
 def _check(
-    meeting: _Meeting, pairs: _Pairs, labels: list[Labels], attempted: Flags, crowd: int | None
+    operands: _Operands, pairs: _Pairs, labels: list[Labels], pair_cells: Flags, ambiguous_step: int | None
 ) -> None:
     """Raise for the first step that is ambiguous."""
-    codes = meeting.many_codes[pairs.many]
-    message, keys, count = NOT_EXPLICIT, codes, meeting.count
-    if meeting.matching.cardinality != Cardinality.ONE_TO_ONE:
+    codes = operands.many_codes[pairs.many]
+    message, keys, count = NOT_EXPLICIT, codes, operands.count
+    if operands.matching.cardinality != Cardinality.ONE_TO_ONE:
         numbers: dict[tuple[int, Labels], int] = {}
         keys = coded(zip(codes.tolist(), labels, strict=True), numbers)
         message, count = NOT_UNIQUE, len(numbers)
-    if len(np.unique(keys)) < len(keys) and (count_of_code(keys, attempted, count) > 1).any():
+    if len(np.unique(keys)) < len(keys) and (count_of_code(keys, pair_cells, count) > 1).any():
         raise EvaluationError(message)
-    if crowd is not None:
-        raise EvaluationError(_crowded(meeting, crowd))
+    if ambiguous_step is not None:
+        raise EvaluationError(_ambiguity(operands, ambiguous_step))
 
 
-def _crowded(meeting: _Meeting, step: int) -> str:
+def _ambiguity(operands: _Operands, step: int) -> str:
     seen: dict[int, int] = {}
-    for row in np.flatnonzero(meeting.one.present[:, step]).tolist():
-        earlier = seen.setdefault(int(meeting.one_codes[row]), row)
+    for row in np.flatnonzero(operands.one.present[:, step]).tolist():
+        earlier = seen.setdefault(int(operands.one_codes[row]), row)
         if earlier != row:
             break
-    side = "left" if meeting.is_swapped else "right"
-    labels = [meeting.one.labels[earlier], meeting.one.labels[row]]
+    side = "left" if operands.is_swapped else "right"
+    labels = [operands.one.labels[earlier], operands.one.labels[row]]
     first, second = sorted(labels)
+    group = label_set(operands.match_group(labels[1]))
     return (
-        f"found duplicate series for the match group {label_set(meeting.group_of(labels[1]))} on the {side} "
+        f"found duplicate series for the match group {group} on the {side} "
         f"hand-side of the operation: [{label_set(first)}, {label_set(second)}];many-to-many matching not "
         "allowed: matching labels must be unique on one side"
     )
 
 
-def _vector(meeting: _Meeting, outcome: Outcome, attempted: Flags, labels: list[Labels]) -> Vector:
+def _vector(operands: _Operands, outcome: Outcome, pair_cells: Flags, labels: list[Labels]) -> Vector:
     """A name that an operand was about to lose stays where a comparison keeps it, as in Prometheus."""
-    if meeting.expr.return_bool:
+    if operands.expr.return_bool:
         return Vector(
-            labels, outcome.kept.astype(np.float64), attempted, None, np.ones(len(labels), np.bool_)
+            labels, outcome.survivors.astype(np.float64), pair_cells, None, np.ones(len(labels), np.bool_)
         )
     keeps = np.zeros(len(labels), np.bool_)
-    return Vector(labels, outcome.cells.values, outcome.kept, outcome.cells.histograms, keeps)
+    return Vector(labels, outcome.cells.values, outcome.survivors, outcome.cells.histograms, keeps)
 
 
-def _filled(meeting: _Meeting, pairs: _Pairs, attempted: Flags, remarks: Remarks) -> Vector:
+def _fill_unmatched(
+    operands: _Operands, pairs: _Pairs, pair_cells: Flags, annotations: CellAnnotations
+) -> Vector:
     """Cells of the "one" side that nothing was matched with, and the fill."""
-    met = any_of_code(meeting.many_codes[pairs.many], attempted, meeting.count)
-    lonely = meeting.one.present & ~met[meeting.one_codes]
-    rows = np.flatnonzero(lonely.any(axis=1)).astype(np.int64)
-    filled = _Pairs(np.full(len(rows), FILL, np.int64), rows, lonely[rows])
-    later = Remarks()
-    outcome = _combine(meeting, filled, later)
-    remarks.by_step.update(later.by_step)
-    labels = _labels(meeting, filled)
-    return _vector(meeting, outcome, filled.present & ~outcome.failed, labels)
+    met = any_of_code(operands.many_codes[pairs.many], pair_cells, operands.count)
+    unmatched = operands.one.present & ~met[operands.one_codes]
+    rows = np.flatnonzero(unmatched.any(axis=1)).astype(np.int64)
+    filled = _Pairs(np.full(len(rows), NO_ROW, np.int64), rows, unmatched[rows])
+    later = CellAnnotations()
+    outcome = _combine(operands, filled, later)
+    annotations.by_step.update(later.by_step)
+    labels = _labels(operands, filled)
+    return _vector(operands, outcome, filled.present & ~outcome.failures, labels)
 
 
 # << Binary operators: which sides are vectors decides how they meet.
 
 
-def binary(context: Context, expr: Binary) -> Value:
+def evaluate_binary(context: Context, expr: Binary) -> Value:
     left, right = context.evaluate(expr.left), context.evaluate(expr.right)
     match left, right:
         case Scalar(), Scalar():
             return Scalar(of_scalars(expr.op, left.values, right.values))
         case Vector(), Scalar():
-            return _with_scalar(context, expr, left, right, is_swapped=False)
+            return _combine_with_scalar(context, expr, left, right, is_swapped=False)
         case Scalar(), Vector():
-            return _with_scalar(context, expr, right, left, is_swapped=True)
+            return _combine_with_scalar(context, expr, right, left, is_swapped=True)
         case Vector(), Vector():
             matching = expr.matching or Matching()
             if expr.op in SETS:
-                return combined_sets(expr.op, left, right, matching)
-            return matched(context, expr, left, right, matching)
+                return apply_set_operator(expr.op, left, right, matching)
+            return match_vectors(context, expr, left, right, matching)
     raise TypeError(
         f"{expr.op}: expected scalars or instant vectors, found {type(left).__name__}, {type(right).__name__}"
     )
 
 
-def _with_scalar(
+def _combine_with_scalar(
     context: Context, expr: Binary, vector: Vector, scalar: Scalar, *, is_swapped: bool
 ) -> Vector:
     """Comparisons give the vector's element, on whichever side it is."""
     rows = Cells(vector.values, vector.histograms)
     row = Cells(scalar.values[np.newaxis, :], None)
-    remarks = Remarks()
-    outcome = combined(expr.op, *((row, rows) if is_swapped else (rows, row)), vector.present, remarks)
-    remarks.tell(context.annotations, expr.span)
+    annotations = CellAnnotations()
+    outcome = combine_cells(
+        expr.op, *((row, rows) if is_swapped else (rows, row)), vector.present, annotations
+    )
+    annotations.report(context.annotations, expr.span)
     values, histograms = outcome.cells.values, outcome.cells.histograms
-    present, drop_name = outcome.kept, drops(vector)
+    present, drop_name = outcome.survivors, drops(vector)
     if expr.op in COMPARISONS and is_swapped:
         values, histograms = vector.values, vector.histograms
     if expr.return_bool:
-        values, present = outcome.kept.astype(np.float64), vector.present & ~outcome.failed
+        values, present = outcome.survivors.astype(np.float64), vector.present & ~outcome.failures
     if expr.return_bool or expr.op in ARITHMETIC:
         drop_name = np.ones(len(vector.labels), np.bool_)
     return occupied(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lakerunner_query.errors import SAME_LABELS, EvaluationError, LimitExceededError
 from lakerunner_query.histogram.batch import SUM, objects, totals_of
 from lakerunner_query.histogram.growth import with_found_hints
-from lakerunner_query.promql.context import Context, Ranged, Window
+from lakerunner_query.promql.context import Context, SelectorWindow, WindowExpr
 from lakerunner_query.promql.lang.ast import (
     Duration,
     Edge,
@@ -35,13 +35,13 @@ from resources.arrays import Doubles, Flags, Int64s
 # << Range vectors as answers: the samples themselves.
 
 
-def trimmed(series: Series, window: Window) -> Series:
+def trim(series: Series, window: SelectorWindow) -> Series:
     """Only series that have samples, only samples of the window."""
     keep = (series.time_ms > window.grid.from_ms) & (series.time_ms <= window.grid.to_ms)
-    return series_at(series, _owners(series)[keep], np.flatnonzero(keep))
+    return series_at(series, _series_of_samples(series)[keep], np.flatnonzero(keep))
 
 
-def extended(series: Series, window: Window) -> Series:
+def extend_to_edges(series: Series, window: SelectorWindow) -> Series:
     """With a sample at either edge of the window: `anchored` takes the nearest, `smoothed` what lies between.
 
     x[1m] smoothed at 60 s   samples 1 at -10 s, 3 at 10 s, 5 at 70 s   ->   2 at 0 s, 3 at 10 s, 4.7 at 60 s
@@ -55,7 +55,7 @@ def extended(series: Series, window: Window) -> Series:
         inside = (at > grid.from_ms) & (at < grid.to_ms)
         if not (at > grid.from_ms).any() or not (is_smoothed or (at <= grid.to_ms).any()):
             continue
-        edges = [_at_edge(at, value, edge, is_smoothed) for edge in (grid.from_ms, grid.to_ms)]
+        edges = [_edge_value(at, value, edge, is_smoothed) for edge in (grid.from_ms, grid.to_ms)]
         times.append(np.concatenate(([grid.from_ms], at[inside], [grid.to_ms])))
         values.append(np.concatenate((edges[:1], value[inside], edges[1:])))
         owners.append(np.full(len(times[-1]), row, np.int64))
@@ -67,7 +67,7 @@ def extended(series: Series, window: Window) -> Series:
     return series_at(flat, np.concatenate(owners), np.arange(len(flat.time_ms)))
 
 
-def _at_edge(at: Int64s, value: Doubles, edge: int, is_smoothed: bool) -> float:
+def _edge_value(at: Int64s, value: Doubles, edge: int, is_smoothed: bool) -> float:
     """The newest sample up to there, or the oldest after it."""
     before = int(np.searchsorted(at, edge, side="right")) - 1
     if before < 0 or not is_smoothed or before + 1 == len(at) or at[before] == edge:
@@ -77,7 +77,7 @@ def _at_edge(at: Int64s, value: Doubles, edge: int, is_smoothed: bool) -> float:
         return float(value[before] + (value[before + 1] - value[before]) * share)
 
 
-def dropped(series: Series) -> Series:
+def drop_names(series: Series) -> Series:
     """Names dropped that have to go, and series merged that are the same then."""
     drop = np.zeros(series.count, np.bool_) if series.drop_name is None else series.drop_name
     labels = [
@@ -87,7 +87,7 @@ def dropped(series: Series) -> Series:
     names = sorted(set(labels))
     number = {name: at for at, name in enumerate(names)}
     codes = np.array([number[name] for name in labels], np.int64)
-    owners = codes[_owners(series)] if len(codes) else _owners(series)
+    owners = codes[_series_of_samples(series)] if len(codes) else _series_of_samples(series)
     order = np.lexsort((series.time_ms, owners)).astype(np.int64)
     times, owned = series.time_ms[order], owners[order]
     if ((times[1:] == times[:-1]) & (owned[1:] == owned[:-1])).any():
@@ -110,19 +110,19 @@ def series_at(series: Series, owners: Int64s, samples: Int64s) -> Series:
     )
 
 
-def _owners(series: Series) -> Int64s:
+def _series_of_samples(series: Series) -> Int64s:
     return np.repeat(np.arange(series.count, dtype=np.int64), np.diff(series.offsets))
 
 
-def bare(expr: Expr) -> Expr:
+def strip_parens(expr: Expr) -> Expr:
     """What is inside of all parentheses."""
     while isinstance(expr, Paren):
         expr = expr.expr
     return expr
 
 
-def ranged(expr: Expr) -> Ranged:
-    inner = bare(expr)
+def window_expr(expr: Expr) -> WindowExpr:
+    inner = strip_parens(expr)
     if not isinstance(inner, Selector | Matrix | Subquery):
         raise TypeError(f"expected a selector or a range vector, found {type(inner).__name__}")
     return inner
@@ -134,8 +134,8 @@ def milliseconds(duration: Duration) -> int:
     return duration
 
 
-def window(context: Context, expr: Expr) -> Window:
-    match ranged(expr):
+def window(context: Context, expr: Expr) -> SelectorWindow:
+    match window_expr(expr):
         case Selector() as selector:
             return _window(context, selector.shift, context.options.lookback_ms, selector.reach)
         case Matrix(selector=selector, range=length):
@@ -144,18 +144,18 @@ def window(context: Context, expr: Expr) -> Window:
             return _window(context, shift, milliseconds(length), Reach.PLAIN)
 
 
-def _window(context: Context, shift: Shift, range_ms: int, reach: Reach) -> Window:
+def _window(context: Context, shift: Shift, range_ms: int, reach: Reach) -> SelectorWindow:
     offset, steps = milliseconds(shift.offset), context.steps
     if isinstance(shift.at, Edge):
         raise TypeError(f"@ {shift.at}(): expected milliseconds; the expression is not bound to times")
     if shift.at is not None:
-        return Window(Grid(shift.at, 0, 1, range_ms, offset), is_fixed=True, reach=reach)
-    return Window(
+        return SelectorWindow(Grid(shift.at, 0, 1, range_ms, offset), is_fixed=True, reach=reach)
+    return SelectorWindow(
         Grid(steps.start_ms, steps.step_ms, steps.count, range_ms, offset), is_fixed=False, reach=reach
     )
 
 
-def selected(context: Context, expr: Selector | Matrix) -> Series:
+def select_samples(context: Context, expr: Selector | Matrix) -> Series:
     """All samples that the windows of a selector or range selector can need."""
     selector = expr.selector if isinstance(expr, Matrix) else expr
     grid, lookback = window(context, expr).grid, context.options.lookback_ms
@@ -168,12 +168,10 @@ def selected(context: Context, expr: Selector | Matrix) -> Series:
     check_size(context, len(series.time_ms))
     if context.hints is not ResetHints.DETECTED:
         return series
-    return _with_found_hints(
-        series, are_whole=selector.reach != Reach.PLAIN
-    )  # edges are drawn between buckets
+    return _detect_hints(series, are_whole=selector.reach != Reach.PLAIN)  # edges are drawn between buckets
 
 
-def _with_found_hints(series: Series, *, are_whole: bool) -> Series:
+def _detect_hints(series: Series, *, are_whole: bool) -> Series:
     if series.histograms is None:
         return series
     found = series.histograms.copy()
@@ -199,15 +197,15 @@ def is_stale(series: Series) -> Flags:
     return found
 
 
-def without_stale(series: Series) -> Series:
+def drop_stale(series: Series) -> Series:
     """Range functions do not see that a series ended."""
     if series.are_real:
         return series
     stale = is_stale(series)
-    return replace(taken(series, ~stale) if stale.any() else series, are_real=True)
+    return replace(take_samples(series, ~stale) if stale.any() else series, are_real=True)
 
 
-def taken(series: Series, keep: Flags) -> Series:
+def take_samples(series: Series, keep: Flags) -> Series:
     """Some of the samples, all of the series."""
     before = np.concatenate(([0], np.cumsum(keep)))
     return replace(
@@ -221,20 +219,20 @@ def taken(series: Series, keep: Flags) -> Series:
     )
 
 
-def instant(context: Context, selector: Selector) -> Vector:
+def instant_vector(context: Context, selector: Selector) -> Vector:
     """The newest sample of the look-back at each step, unless it says that the series ended."""
     where = window(context, selector)
-    answered = context.source.over_windows(Function.INSTANT, selector.matchers, where.grid)
-    if answered is not None:
-        vector = Vector(answered.labels, answered.found.values, answered.found.present)
+    answer = context.source.over_windows(Function.INSTANT, selector.matchers, where.grid)
+    if answer is not None:
+        vector = Vector(answer.labels, answer.windows.values, answer.windows.present)
     else:
-        vector = newest_of(selected(context, selector), where.grid)
+        vector = newest_samples(select_samples(context, selector), where.grid)
     vector = occupied(vector)
     check_size(context, len(vector.labels) * context.steps.count)
     return spread(vector, context.steps) if where.is_fixed else vector
 
 
-def newest_of(series: Series, grid: Grid) -> Vector:
+def newest_samples(series: Series, grid: Grid) -> Vector:
     if not series.labels:
         return nothing(grid.steps)
     shape = (series.count, grid.steps)
@@ -248,10 +246,10 @@ def newest_of(series: Series, grid: Grid) -> Vector:
     found = states != 0
     at = values[found].astype(np.int64)
     values[found] = series.value[at]
-    return Vector(series.labels, values, found, _placed(series.histograms[at], found))
+    return Vector(series.labels, values, found, _place(series.histograms[at], found))
 
 
-def _placed(histograms: Objects, at: Flags) -> Objects:
+def _place(histograms: Objects, at: Flags) -> Objects:
     cells: npt.NDArray[np.object_] = np.full(at.shape, None, np.object_)
     cells[at] = histograms
     return cells

@@ -18,7 +18,7 @@ from lakerunner_query.histogram.model import Hint, Histogram
 from lakerunner_query.promql.context import Context
 from lakerunner_query.promql.lang.ast import Expr, Selector, Shift, Subquery, children
 from lakerunner_query.promql.lang.functions import ResetHints
-from lakerunner_query.promql.selectors import check_size, milliseconds, selected, window, without_stale
+from lakerunner_query.promql.selectors import check_size, drop_stale, milliseconds, select_samples, window
 from lakerunner_query.vectors.labels import value_of
 from lakerunner_query.vectors.rows import is_histogram, merged, no_objects, nothing, occupied, spread
 from lakerunner_query.vectors.vector import NAME, Objects, Series, Steps, Vector, some
@@ -29,9 +29,9 @@ from resources.arrays import Doubles, Flags, Int64s
 # << last_over_time((m offset 1m)[10m:1m] @ 180)  at any time  ->  2 min
 
 
-def as_of(expr: Expr, times_ms: Int64s) -> Int64s:
+def sample_times(expr: Expr, times_ms: Int64s) -> Int64s:
     """By the first selector, and the subqueries around it."""
-    path = _to_selector(expr)
+    path = _shifts_to_selector(expr)
     for shift in path or ():
         if isinstance(shift.at, int):
             times_ms = np.full_like(times_ms, shift.at)
@@ -41,12 +41,12 @@ def as_of(expr: Expr, times_ms: Int64s) -> Int64s:
     return times_ms
 
 
-def _to_selector(expr: Expr) -> tuple[Shift, ...] | None:
+def _shifts_to_selector(expr: Expr) -> tuple[Shift, ...] | None:
     """Shifts from the outside in; None: there is no selector."""
     if isinstance(expr, Selector):
         return (expr.shift,)
     for child in children(expr):
-        inner = _to_selector(child)
+        inner = _shifts_to_selector(child)
         if inner is not None:
             return (expr.shift, *inner) if isinstance(expr, Subquery) else inner
     return None
@@ -58,10 +58,10 @@ def _to_selector(expr: Expr) -> tuple[Shift, ...] | None:
 # <<
 # << The times are multiples of the subquery's step, whatever the query's own times are.
 
-_OF_A_COUNTER = frozenset({Hint.RESET, Hint.NO_RESET})
+_COUNTER_HINTS = frozenset({Hint.RESET, Hint.NO_RESET})
 
 
-def steps_of(context: Context, subquery: Subquery) -> Steps:
+def subquery_steps(context: Context, subquery: Subquery) -> Steps:
     """The times inside of all windows; there may be none."""
     grid = window(context, subquery).grid
     step = context.options.default_subquery_step_ms
@@ -72,16 +72,16 @@ def steps_of(context: Context, subquery: Subquery) -> Steps:
 
 
 def subquery_samples(context: Context, subquery: Subquery) -> Series:
-    steps = steps_of(context, subquery)
+    steps = subquery_steps(context, subquery)
     vector = nothing(0)
     if steps.count:
         inner = replace(context, steps=steps, hints=ResetHints.FINAL)
         vector = merged(inner.vector(subquery.expr))
     check_size(context, vector.present.size)
-    return samples_of(vector, steps)
+    return to_series(vector, steps)
 
 
-def samples_of(vector: Vector, steps: Steps) -> Series:
+def to_series(vector: Vector, steps: Steps) -> Series:
     """Every cell a sample, series in the order of their labels."""
     order = sorted(range(len(vector.labels)), key=vector.labels.__getitem__)
     if order != list(range(len(order))):
@@ -93,25 +93,25 @@ def samples_of(vector: Vector, steps: Steps) -> Series:
         offsets,
         steps.times_ms[columns],
         vector.values[vector.present],
-        _hintless(vector),
+        _without_hints(vector),
         drop_name=vector.drop_name,
     )
 
 
-def _hintless(vector: Vector) -> Objects | None:
+def _without_hints(vector: Vector) -> Objects | None:
     """What is known of resets is known between neighbouring samples, and these are not neighbours."""
     if vector.histograms is None or not is_histogram(vector).any():
         return None
     found = vector.histograms[vector.present]
     for at in np.flatnonzero(some(found)).tolist():
         histogram: Histogram = found[at]
-        if histogram.hint in _OF_A_COUNTER:
+        if histogram.hint in _COUNTER_HINTS:
             found[at] = histogram.with_hint(Hint.UNKNOWN)
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
+class _Neighbours:
     """By step: samples of one series, by number."""
 
     before: Int64s
@@ -124,9 +124,9 @@ class _Around:
     """Of the look-back to both sides."""
 
 
-def smoothed(context: Context, selector: Selector) -> Vector:
+def interpolated_vector(context: Context, selector: Selector) -> Vector:
     where, lookback = window(context, selector), context.options.lookback_ms
-    series = without_stale(selected(context, selector))
+    series = drop_stale(select_samples(context, selector))
     if not series.labels:
         return nothing(context.steps.count)
     grid = where.grid
@@ -137,53 +137,55 @@ def smoothed(context: Context, selector: Selector) -> Vector:
         if low == high:
             continue
         time_ms, value = series.time_ms[low:high], series.value[low:high]
-        around = _around(time_ms, times, lookback)
-        values[row], present[row] = _lines(value, time_ms, times, around), around.found
+        near = _find_neighbours(time_ms, times, lookback)
+        values[row], present[row] = _interpolate_floats(value, time_ms, times, near), near.found
         if series.histograms is not None and some(series.histograms[low:high]).any():
             name = quote(value_of(series.labels[row], NAME))
             cells = series.histograms[low:high]
-            histograms[row], present[row] = _curves(context, selector, name, cells, time_ms, times, around)
+            histograms[row], present[row] = _interpolate_histograms(
+                context, selector, name, cells, time_ms, times, near
+            )
     vector = occupied(Vector(series.labels, values, present, histograms))
     return spread(vector, context.steps) if where.is_fixed else vector
 
 
-def _around(time_ms: Int64s, times: Int64s, lookback: int) -> _Around:
+def _find_neighbours(time_ms: Int64s, times: Int64s, lookback: int) -> _Neighbours:
     begin = np.searchsorted(time_ms, times - lookback, side="right")
     end = np.searchsorted(time_ms, times + lookback, side="right")
     before = np.searchsorted(time_ms, times, side="right") - 1
     found = before >= begin
     before = np.maximum(before, 0)
     after = np.where((time_ms[before] == times) | (before + 1 >= end), before, before + 1)
-    return _Around(before, after, found, begin, end)
+    return _Neighbours(before, after, found, begin, end)
 
 
-def _lines(value: Doubles, time_ms: Int64s, times: Int64s, around: _Around) -> Doubles:
-    first, last = value[around.before], value[around.after]
-    span = (time_ms[around.after] - time_ms[around.before]).astype(np.float64)
-    since = (times - time_ms[around.before]).astype(np.float64)
+def _interpolate_floats(value: Doubles, time_ms: Int64s, times: Int64s, near: _Neighbours) -> Doubles:
+    first, last = value[near.before], value[near.after]
+    span = (time_ms[near.after] - time_ms[near.before]).astype(np.float64)
+    since = (times - time_ms[near.before]).astype(np.float64)
     with np.errstate(all="ignore"):
         return np.where(span > 0, first + (last - first) * since / span, first)
 
 
-def _curves(
+def _interpolate_histograms(
     context: Context,
     selector: Selector,
     name: str,
     cells: Objects,
     time_ms: Int64s,
     times: Int64s,
-    around: _Around,
+    near: _Neighbours,
 ) -> tuple[Objects, Flags]:
     """Histograms of a series that has any, and where it has something; nothing where floats are near."""
-    notes, found, histograms = context.annotations, around.found.copy(), no_objects(times.shape)
+    notes, found, histograms = context.annotations, near.found.copy(), no_objects(times.shape)
     counted = np.concatenate(([0], np.cumsum(some(cells))))
-    counts = counted[around.end] - counted[around.begin]
-    mixed = found & (counts > 0) & (counts < around.end - around.begin)
+    counts = counted[near.end] - counted[near.begin]
+    mixed = found & (counts > 0) & (counts < near.end - near.begin)
     if mixed.any():
         notes.warn(f"encountered a mix of histograms and floats for metric name {name}", selector.span)
     found &= ~mixed
     for step in np.flatnonzero(found & (counts > 0)).tolist():
-        at, to = int(around.before[step]), int(around.after[step])
+        at, to = int(near.before[step]), int(near.after[step])
         first: Histogram = cells[at]
         histograms[step] = first
         if to != at:

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from lakerunner_query.promql.context import Annotation, Forced
+from lakerunner_query.promql.context import Annotation, MonotonicityFix
 from lakerunner_query.promql.lang.ast import Span
 from lakerunner_query.protocol.units import Missing, UnitReport
 
@@ -161,7 +161,7 @@ class Note(msgspec.Struct, frozen=True):
     key: str
     text: str
     forced: tuple[float, float, float, int, int, int] | None = None
-    """Of `evaluate.notes.Forced`, which are told together for all slices."""
+    """Of `promql.context.MonotonicityFix`, which are told together for all slices."""
     place: tuple[int, int] = (0, 0)
 
 
@@ -281,5 +281,5 @@ def report_together(answers: Sequence[ShardAnswer]) -> UnitReport:
 def annotation(note: Note) -> Annotation:
     """As it was when evaluation said it."""
     message = note.key.removeprefix(f"PromQL {note.kind}: ")
-    forced = None if note.forced is None else Forced(*note.forced)
+    forced = None if note.forced is None else MonotonicityFix(*note.forced)
     return Annotation(note.kind, message, Span(*note.place), forced)

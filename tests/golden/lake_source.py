@@ -60,7 +60,9 @@ class LakeFiles(MemorySource):
         with self.source() as source:
             return source.select(matchers, from_ms, to_ms)
 
-    def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> SourceAnswer | None:
+    def over_windows(
+        self, function: Function, matchers: Sequence[Matcher], grid: Grid
+    ) -> SourceAnswer | None:
         if not self.with_rollups:
             return None
         with self.source() as source:

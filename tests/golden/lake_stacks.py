@@ -13,7 +13,7 @@ from lakerunner_query.errors import QueryError
 from lakerunner_query.plan.promql import per_series
 from lakerunner_query.plan.slices import steady_parts
 from lakerunner_query.promql.context import Options
-from lakerunner_query.promql.evaluate import evaluate, evaluate_parts, combine_results
+from lakerunner_query.promql.evaluate import combine_results, evaluate, evaluate_parts
 from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.parser import parse

@@ -17,7 +17,7 @@ import numpy as np
 from lakerunner_query.gotext.regexp import full_matches
 from lakerunner_query.histogram.growth import detect_reset
 from lakerunner_query.histogram.model import Hint, Histogram
-from lakerunner_query.promql.context import Answered
+from lakerunner_query.promql.context import SourceAnswer
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Labels, Series
 from lakerunner_query.windows.functions import STALE_BITS, Function
@@ -83,7 +83,9 @@ class MemorySource:
                 offsets.append(len(picked))
         return _series(labels, offsets, picked)
 
-    def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> Answered | None:
+    def over_windows(
+        self, function: Function, matchers: Sequence[Matcher], grid: Grid
+    ) -> SourceAnswer | None:
         return None
 
 

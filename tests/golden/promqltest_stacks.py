@@ -11,7 +11,7 @@ import numpy as np
 
 from lakerunner_query.errors import QueryError
 from lakerunner_query.promql.context import Options
-from lakerunner_query.promql.evaluate import Answer, evaluate, settle
+from lakerunner_query.promql.evaluate import QueryResult, combine_results, evaluate
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.vectors.vector import Scalar, Series, Steps, String, Vector
@@ -50,13 +50,13 @@ class SourceStack:
         steps = Steps(times.start_ms, step_ms or 1, count)
         try:
             expr = bind(parse(text), times.start_ms, times.end_ms, step_ms)
-            answer = settle([evaluate(expr, steps, self._source, self.options)])
+            answer = combine_results([evaluate(expr, steps, self._source, self.options)])
         except QueryError as error:
             return Outcome(failure=str(error))
         return outcome_of(answer, text, steps, is_range)
 
 
-def outcome_of(answer: Answer, text: str, steps: Steps, is_range: bool) -> Outcome:
+def outcome_of(answer: QueryResult, text: str, steps: Steps, is_range: bool) -> Outcome:
     said = [(note.kind, note.render(text)) for note in answer.annotations]
     warnings = tuple(text for kind, text in said if kind == "warning")
     infos = tuple(text for kind, text in said if kind == "info")

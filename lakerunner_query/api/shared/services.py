@@ -87,7 +87,7 @@ class Services:
     @property
     def features(self) -> Features:
         """Optional parts of PromQL that are enabled."""
-        return Features.named(self.engine.limits.features)
+        return Features.from_flags(self.engine.limits.features)
 
     def watch(self, api: str) -> QueryWatch:
         """Time one query for `/metrics`; use it as a context."""

@@ -10,8 +10,8 @@ from lakerunner_query.histogram.arithmetic import add, divide, equal, sub
 from lakerunner_query.histogram.growth import Growth, Note, detect_reset, interpolated, reset_correction
 from lakerunner_query.histogram.model import Hint, Histogram, IncompatibleHistogramsError, compact
 from lakerunner_query.promql.context import Context, FunctionBody
-from lakerunner_query.promql.functions.sums import over_floats, room
-from lakerunner_query.promql.functions.windows import Mixture, Ranged, answered, ranged
+from lakerunner_query.promql.functions.sums import empty_cells, over_float_samples
+from lakerunner_query.promql.functions.windows import MixedSeries, RangeVector, range_vector, source_vector
 from lakerunner_query.promql.lang.ast import Call, Reach
 from lakerunner_query.vectors.vector import Value
 from lakerunner_query.windows.functions import Function
@@ -22,47 +22,47 @@ from resources.arrays import Doubles, Flags, Int64s
 # <<
 # << From a float to a histogram, or back, is one of either.
 
-Happened = Callable[[Mixture, int], bool]
+EventTest = Callable[[MixedSeries, int], bool]
 """Whether there is an event at a sample, from the one before it."""
 
 
 def event_count_function(function: Function) -> FunctionBody:
-    happened = _is_reset if function == Function.RESETS else _is_change
+    is_event = _is_reset if function == Function.RESETS else _is_change
 
     def apply(context: Context, call: Call) -> Value:
-        found = answered(context, call, function)
+        found = source_vector(context, call, function)
         if found is not None:
             return found
-        windows = ranged(context, call)
-        values, present = _floats(windows, function)
-        for mixture in windows.mixtures():
-            events = _events(windows, mixture, happened)
-            anchored = mixture
+        windows = range_vector(context, call)
+        values, present = _count_float_events(windows, function)
+        for mixed in windows.mixed_series():
+            events = _event_flags(windows, mixed, is_event)
+            anchored = mixed
             if windows.window.reach == Reach.ANCHORED:
-                anchored = mixture.anchored(windows.windows)
-            values[mixture.row] = anchored.counted(events)
-            present[mixture.row] = anchored.high > anchored.low
-        return windows.answer(values, present)
+                anchored = mixed.anchor(windows.windows)
+            values[mixed.row] = anchored.count_marked(events)
+            present[mixed.row] = anchored.high > anchored.low
+        return windows.to_vector(values, present)
 
     return apply
 
 
-def _events(windows: Ranged, mixture: Mixture, happened: Happened) -> Flags:
+def _event_flags(windows: RangeVector, mixed: MixedSeries, is_event: EventTest) -> Flags:
     """By sample."""
-    by_counts = happened is _is_reset and not windows.looks_at_starts and not mixture.is_delta.any()
-    if by_counts and mixture.dense is not None:
-        return mixture.dense.fell()
-    return np.array([False, *(happened(mixture, place) for place in range(1, len(mixture.times)))], np.bool_)
+    by_counts = is_event is _is_reset and not windows.uses_start_times and not mixed.is_delta.any()
+    if by_counts and mixed.dense is not None:
+        return mixed.dense.fell()
+    return np.array([False, *(is_event(mixed, place) for place in range(1, len(mixed.times)))], np.bool_)
 
 
-def _floats(windows: Ranged, function: Function) -> tuple[Doubles, Flags]:
+def _count_float_events(windows: RangeVector, function: Function) -> tuple[Doubles, Flags]:
     samples = windows.floats
     if windows.window.reach == Reach.PLAIN:
-        is_plain = function == Function.CHANGES or not windows.looks_at_starts
+        is_plain = function == Function.CHANGES or not windows.uses_start_times
         if is_plain or samples.is_delta is not None:
-            found = over_floats(windows, function)
+            found = over_float_samples(windows, function)
             return found.values, found.present
-    values, states = room(windows, windows.windows.steps)
+    values, states = empty_cells(windows, windows.windows.steps)
     if windows.window.reach == Reach.PLAIN:
         since_starts(
             int(function),
@@ -91,27 +91,27 @@ def _floats(windows: Ranged, function: Function) -> tuple[Doubles, Flags]:
     return values, states != 0
 
 
-def _is_reset(mixture: Mixture, place: int) -> bool:
-    before, after = mixture.histograms[place - 1], mixture.histograms[place]
+def _is_reset(mixed: MixedSeries, place: int) -> bool:
+    before, after = mixed.histograms[place - 1], mixed.histograms[place]
     if (before is None) != (after is None):
         return True
-    if mixture.is_delta[place - 1] and mixture.is_delta[place]:
+    if mixed.is_delta[place - 1] and mixed.is_delta[place]:
         return False
-    times, starts = mixture.times, mixture.starts
+    times, starts = mixed.times, mixed.starts
     if is_restart(starts[place - 1], times[place - 1], starts[place], times[place]):
         return True
     if after is None:
-        return bool(mixture.values[place] < mixture.values[place - 1])
+        return bool(mixed.values[place] < mixed.values[place - 1])
     return detect_reset(after, before)
 
 
-def _is_change(mixture: Mixture, place: int) -> bool:
-    before, after = mixture.histograms[place - 1], mixture.histograms[place]
+def _is_change(mixed: MixedSeries, place: int) -> bool:
+    before, after = mixed.histograms[place - 1], mixed.histograms[place]
     if (before is None) != (after is None):
         return True
     if after is not None:
         return not equal(after, before)
-    old, new = float(mixture.values[place - 1]), float(mixture.values[place])
+    old, new = float(mixed.values[place - 1]), float(mixed.values[place])
     return new != old and not (np.isnan(new) and np.isnan(old))
 
 
@@ -119,10 +119,10 @@ _NOTHING = Growth(None)
 _MIXED = frozenset({Note.MIXED_SCHEMAS})
 
 
-def grown_between_edges(
-    mixture: Mixture, function: Function, place: slice, until: int, windows: Ranged
+def growth_between_edges(
+    mixed: MixedSeries, function: Function, place: slice, until: int, windows: RangeVector
 ) -> Growth:
-    times, histograms = mixture.times[place], list(mixture.histograms[place])
+    times, histograms = mixed.times[place], list(mixed.histograms[place])
     since, is_smoothed = until - windows.windows.range, windows.window.reach == Reach.SMOOTHED
     first = max(0, int(np.searchsorted(times[:-1], since, "right")) - 1)
     last = int(np.searchsorted(times[:-1], until, "left")) if is_smoothed else len(times) - 1
@@ -145,8 +145,8 @@ def grown_between_edges(
     notes |= {Note.BOUNDS_SUBTRACTED} if total.bounds_reconciled else set()
     grown = Growth(total.histogram)
     if is_counter:
-        between, anchor = _between(times, histograms, first, last, since, is_smoothed)
-        grown = _corrected(total.histogram, between, anchor or left.histogram, right.histogram)
+        between, anchor = _samples_between(times, histograms, first, last, since, is_smoothed)
+        grown = _correct_resets(total.histogram, between, anchor or left.histogram, right.histogram)
     if grown.histogram is None:
         return Growth(None, frozenset(notes | grown.notes))
     found = grown.histogram
@@ -155,7 +155,7 @@ def grown_between_edges(
     return Growth(compact(found.with_hint(Hint.GAUGE)), frozenset(notes | grown.notes))
 
 
-def _corrected(
+def _correct_resets(
     total: Histogram, between: list[Histogram] | None, left: Histogram, right: Histogram
 ) -> Growth:
     """With what resets took away."""
@@ -185,13 +185,13 @@ def _edges(
     (first, last), (since, until) = ends, window
     left, right = Growth(histograms[first]), Growth(histograms[last])
     if is_smoothed and times[first] < since:
-        left = _interpolated(times, histograms, first, since, is_counter)
+        left = _interpolate(times, histograms, first, since, is_counter)
     if is_smoothed and last > 0 and times[last] > until:
-        right = _interpolated(times, histograms, last - 1, until, is_counter)
+        right = _interpolate(times, histograms, last - 1, until, is_counter)
     return left, right
 
 
-def _interpolated(
+def _interpolate(
     times: Int64s, histograms: list[Histogram], place: int, at_ms: int, is_counter: bool
 ) -> Growth:
     return interpolated(
@@ -204,7 +204,7 @@ def _interpolated(
     )
 
 
-def _between(
+def _samples_between(
     times: Int64s, histograms: list[Histogram], first: int, last: int, since: int, is_smoothed: bool
 ) -> tuple[list[Histogram] | None, Histogram | None]:
     """Samples between the edges, and what the first of them is compared with if not with the left edge.

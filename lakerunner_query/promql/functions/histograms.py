@@ -20,8 +20,8 @@ from lakerunner_query.histogram.quantiles import (
     quantile,
     sheet_quantiles,
 )
-from lakerunner_query.promql.context import Context, Forced, FunctionBody
-from lakerunner_query.promql.functions.messages import Notes
+from lakerunner_query.promql.context import Context, FunctionBody, MonotonicityFix
+from lakerunner_query.promql.functions.messages import ArgumentAnnotations
 from lakerunner_query.promql.functions.windows import notes_at, scalar_of, vector_of, without_names
 from lakerunner_query.promql.lang.ast import Call
 from lakerunner_query.vectors.labels import replaced, value_of, without
@@ -36,7 +36,7 @@ def histogram_function(function: Callable[[Histogram], float]) -> FunctionBody:
     def apply(context: Context, call: Call) -> Value:
         vector = vector_of(context, call)
         present = vector.present & is_histogram(vector)
-        return without_names(vector.labels, each(vector, present, function), present)
+        return without_names(vector.labels, map_histograms(vector, present, function), present)
 
     return apply
 
@@ -68,7 +68,7 @@ def means(histograms: Sequence[Histogram]) -> Doubles:
         return sums(histograms) / counts(histograms)
 
 
-def each(vector: Vector, present: Flags, function: Callable[[Histogram], float]) -> Doubles:
+def map_histograms(vector: Vector, present: Flags, function: Callable[[Histogram], float]) -> Doubles:
     values = np.full(vector.present.shape, np.nan)
     if vector.histograms is not None:
         values[present] = [function(one) for one in vector.histograms[present]]
@@ -88,7 +88,7 @@ _NUMBER = re.compile(
 _HEXADECIMAL = re.compile(r"[+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)p[+-]?\d+", re.IGNORECASE)
 
 
-def bound_of(text: str) -> float | None:
+def parse_bound(text: str) -> float | None:
     """What Go's `ParseFloat` makes of a label.
 
     >>> bound_of("+Inf"), bound_of(".5"), bound_of("0x1p-2"), bound_of(" 1"), bound_of("")
@@ -107,7 +107,7 @@ MANY_CELLS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Classics:
+class ClassicHistograms:
     """Classic histograms of the same bounds."""
 
     labels: list[Labels]
@@ -118,56 +118,60 @@ class Classics:
     present: Flags
 
     @property
-    def shown(self) -> Flags:
+    def visible_cells(self) -> Flags:
         """(histograms, steps): where some bucket is."""
         found: Flags = np.asarray(self.present.any(axis=0))
         return found
 
-    def parts(self) -> Iterator[Classics]:
+    def parts(self) -> Iterator[ClassicHistograms]:
         """A few histograms after the other."""
         bounds, histograms, steps = self.counts.shape
         some = max(1, MANY_CELLS // max(1, bounds * steps))
         for begin in range(0, histograms, some):
             rows = slice(begin, begin + some)
-            yield Classics(self.labels[rows], self.le, self.counts[:, rows], self.present[:, rows])
+            yield ClassicHistograms(self.labels[rows], self.le, self.counts[:, rows], self.present[:, rows])
 
 
 @dataclass(frozen=True, slots=True)
-class Bucketed:
+class HistogramVector:
     vector: Vector
     natives: Flags
     """(rows, steps): where a native histogram counts."""
-    classics: list[Classics]
+    classics: list[ClassicHistograms]
 
 
-def bucketed(vector: Vector, notes: Notes) -> Bucketed:
+def split_histograms(vector: Vector, notes: ArgumentAnnotations) -> HistogramVector:
     floats, natives = has_float(vector), vector.present & is_histogram(vector)
     members: dict[Labels, Members] = {}
     for row in np.flatnonzero(floats.any(axis=1)).tolist():
         labels = vector.labels[row]
         label = value_of(labels, BOUND)
-        bound = bound_of(label)
+        bound = parse_bound(label)
         if bound is None:
             notes.bad_bucket(label, value_of(labels, NAME))
             continue
         members.setdefault(without(labels, (BOUND,)), []).append((bound, row))
-    classics = list(_by_layout(vector, floats, members))
+    classics = list(_group_by_layout(vector, floats, members))
     if natives.any():
-        _take_out_conflicts(vector, natives, classics, notes)
-    return Bucketed(vector, natives, classics)
+        _remove_conflicts(vector, natives, classics, notes)
+    return HistogramVector(vector, natives, classics)
 
 
-def _by_layout(vector: Vector, floats: Flags, members: dict[Labels, Members]) -> Iterator[Classics]:
+def _group_by_layout(
+    vector: Vector, floats: Flags, members: dict[Labels, Members]
+) -> Iterator[ClassicHistograms]:
     layouts: dict[tuple[float, ...], list[Labels]] = {}
     for labels, rows in members.items():
         rows.sort()
         layouts.setdefault(tuple(bound for bound, _ in rows), []).append(labels)
     for bounds, histograms in layouts.items():
         rows_of = np.array([[row for _, row in members[labels]] for labels in histograms]).T
-        yield Classics(histograms, np.array(bounds), vector.values[rows_of], floats[rows_of])
+        yield ClassicHistograms(histograms, np.array(bounds), vector.values[rows_of], floats[rows_of])
 
 
-def _take_out_conflicts(vector: Vector, natives: Flags, classics: list[Classics], notes: Notes) -> None:
+def _remove_conflicts(
+    vector: Vector, natives: Flags, classics: list[ClassicHistograms], notes: ArgumentAnnotations
+) -> None:
     places = {labels: (some, at) for some in classics for at, labels in enumerate(some.labels)}
     for row in np.flatnonzero(natives.any(axis=1)).tolist():
         if vector.labels[row] not in places:
@@ -186,9 +190,9 @@ def with_label(labels: list[Labels], name: str, value: str) -> list[Labels]:
 
 def histogram_quantile(context: Context, call: Call) -> Value:
     quantiles = scalar_of(context, call, 0)
-    _check(quantiles, notes_at(context, call, 0))
+    _warn_of_quantiles(quantiles, notes_at(context, call, 0))
     notes = notes_at(context, call, 1)
-    return _quantiles(context, bucketed(vector_of(context, call, 1), notes), quantiles, notes)
+    return _quantiles(context, split_histograms(vector_of(context, call, 1), notes), quantiles, notes)
 
 
 def histogram_quantiles(context: Context, call: Call) -> Value:
@@ -198,30 +202,32 @@ def histogram_quantiles(context: Context, call: Call) -> Value:
     wanted = []
     for index in range(2, len(call.arguments)):
         quantiles = scalar_of(context, call, index)
-        _check(quantiles, notes_at(context, call, index))
+        _warn_of_quantiles(quantiles, notes_at(context, call, index))
         wanted.append(quantiles)
-    found = bucketed(vector_of(context, call), notes)
+    found = split_histograms(vector_of(context, call), notes)
     parts = []
     for quantiles in wanted:
         answer = _quantiles(context, found, quantiles, notes)
-        for value, steps in distinct(quantiles):
+        for value, steps in distinct_values(quantiles):
             present = answer.present & steps
-            labels = with_label(answer.labels, label, open_metrics(value))
+            labels = with_label(answer.labels, label, format_open_metrics(value))
             parts.append(without_names(labels, answer.values, present))
     return merged(stacked(parts))
 
 
-def _check(quantiles: Doubles, notes: Notes) -> None:
+def _warn_of_quantiles(quantiles: Doubles, notes: ArgumentAnnotations) -> None:
     with np.errstate(invalid="ignore"):
         is_invalid = ~((quantiles >= 0) & (quantiles <= 1))
     for value in dict.fromkeys(quantiles[is_invalid].tolist()):
         notes.invalid_quantile(value)
 
 
-def _quantiles(context: Context, found: Bucketed, quantiles: Doubles, notes: Notes) -> Vector:
+def _quantiles(
+    context: Context, found: HistogramVector, quantiles: Doubles, notes: ArgumentAnnotations
+) -> Vector:
     values = np.full(found.natives.shape, np.nan)
     vector = found.vector
-    for row, step, histogram in _odd(found, quantiles, values):
+    for row, step, histogram in _uncommon_histograms(found, quantiles, values):
         answer = quantile(float(quantiles[step]), histogram)
         values[row, step] = answer.value
         if answer.nan == NanFact.RESULT:
@@ -230,18 +236,22 @@ def _quantiles(context: Context, found: Bucketed, quantiles: Doubles, notes: Not
             notes.quantile_skewed_by_nan(value_of(vector.labels[row], NAME))
     parts = [without_names(vector.labels, values, found.natives)]
     for some in (part for classics in found.classics for part in classics.parts()):
-        answers = bucket_quantile(_tiled(quantiles, some), some.le, *_flat(some))
-        parts.append(without_names(some.labels, answers.value.reshape(some.shown.shape), some.shown))
-        _tell_forced(some, answers, context.steps.times_ms.tolist(), notes)
+        answers = bucket_quantile(_tile(quantiles, some), some.le, *_flatten(some))
+        parts.append(
+            without_names(some.labels, answers.value.reshape(some.visible_cells.shape), some.visible_cells)
+        )
+        _annotate_fixes(some, answers, context.steps.times_ms.tolist(), notes)
     return stacked(parts)
 
 
-def _odd(found: Bucketed, quantiles: Doubles, values: Doubles) -> Iterator[tuple[int, int, Histogram]]:
+def _uncommon_histograms(
+    found: HistogramVector, quantiles: Doubles, values: Doubles
+) -> Iterator[tuple[int, int, Histogram]]:
     """Fills in the quantiles of plain histograms; the others are to be asked about one by one."""
-    left = found.natives & ~_on_sheets(found, quantiles, values)
+    left = found.natives & ~_fill_from_sheets(found, quantiles, values)
     plain: list[tuple[int, int]] = []
     histograms: list[Histogram] = []
-    for row, step, histogram in _natives(found, left):
+    for row, step, histogram in _native_cells(found, left):
         if is_plain(histogram, float(quantiles[step])):
             plain.append((row, step))
             histograms.append(histogram)
@@ -252,7 +262,7 @@ def _odd(found: Bucketed, quantiles: Doubles, values: Doubles) -> Iterator[tuple
         values[rows, steps] = plain_quantiles(quantiles[steps], histograms)
 
 
-def _on_sheets(found: Bucketed, quantiles: Doubles, values: Doubles) -> Flags:
+def _fill_from_sheets(found: HistogramVector, quantiles: Doubles, values: Doubles) -> Flags:
     """Where that could be done for whole sheets at once."""
     done = np.zeros(found.natives.shape, np.bool_)
     if found.vector.histograms is None:
@@ -267,47 +277,51 @@ def _on_sheets(found: Bucketed, quantiles: Doubles, values: Doubles) -> Flags:
     return done
 
 
-def _tiled(by_step: Doubles, some: Classics) -> Doubles:
+def _tile(by_step: Doubles, some: ClassicHistograms) -> Doubles:
     return np.tile(by_step, len(some.labels))
 
 
-def _flat(some: Classics) -> tuple[Doubles, Flags]:
+def _flatten(some: ClassicHistograms) -> tuple[Doubles, Flags]:
     """Steps of all histograms one after the other: to the arithmetic they are just more steps."""
     return some.counts.reshape(len(some.le), -1), some.present.reshape(len(some.le), -1)
 
 
-def _tell_forced(some: Classics, answers: ClassicQuantile, times: list[int], notes: Notes) -> None:
-    for at in np.flatnonzero(answers.forced & some.shown.ravel()).tolist():
+def _annotate_fixes(
+    some: ClassicHistograms, answers: ClassicQuantile, times: list[int], notes: ArgumentAnnotations
+) -> None:
+    for at in np.flatnonzero(answers.forced & some.visible_cells.ravel()).tolist():
         histogram, step = divmod(at, len(times))
         bounds = float(answers.lowest[at]), float(answers.highest[at])
-        forced = Forced(*bounds, float(answers.difference[at]), times[step], times[step])
-        notes.forced_monotonic(value_of(some.labels[histogram], NAME), forced)
+        forced = MonotonicityFix(*bounds, float(answers.difference[at]), times[step], times[step])
+        notes.monotonicity_fix(value_of(some.labels[histogram], NAME), forced)
 
 
 def histogram_fraction(context: Context, call: Call) -> Value:
     lower, upper = scalar_of(context, call, 0), scalar_of(context, call, 1)
     notes = notes_at(context, call, 2)
-    found = bucketed(vector_of(context, call, 2), notes)
+    found = split_histograms(vector_of(context, call, 2), notes)
     values = np.full(found.natives.shape, np.nan)
-    for row, step, histogram in _natives(found, found.natives):
+    for row, step, histogram in _native_cells(found, found.natives):
         answer = fraction(float(lower[step]), float(upper[step]), histogram)
         values[row, step] = answer.value
         if answer.has_nans:
             notes.fraction_without_nan(value_of(found.vector.labels[row], NAME))
     parts = [without_names(found.vector.labels, values, found.natives)]
     for some in (part for classics in found.classics for part in classics.parts()):
-        answers = bucket_fraction(_tiled(lower, some), _tiled(upper, some), some.le, *_flat(some))
-        parts.append(without_names(some.labels, answers.reshape(some.shown.shape), some.shown))
+        answers = bucket_fraction(_tile(lower, some), _tile(upper, some), some.le, *_flatten(some))
+        parts.append(
+            without_names(some.labels, answers.reshape(some.visible_cells.shape), some.visible_cells)
+        )
     return stacked(parts)
 
 
-def _natives(found: Bucketed, cells: Flags) -> Iterator[tuple[int, int, Histogram]]:
+def _native_cells(found: HistogramVector, cells: Flags) -> Iterator[tuple[int, int, Histogram]]:
     if found.vector.histograms is not None:
         for row, step in np.argwhere(cells).tolist():
             yield row, step, found.vector.histograms[row, step]
 
 
-def distinct(values: Doubles) -> Iterator[tuple[float, Flags]]:
+def distinct_values(values: Doubles) -> Iterator[tuple[float, Flags]]:
     """Each value that there is, NaN once, and the steps that have it."""
     is_nan = np.isnan(values)
     for value in dict.fromkeys(values[~is_nan].tolist()):
@@ -316,7 +330,7 @@ def distinct(values: Doubles) -> Iterator[tuple[float, Flags]]:
         yield float("nan"), is_nan
 
 
-def open_metrics(value: float) -> str:
+def format_open_metrics(value: float) -> str:
     """
     >>> open_metrics(1.0), open_metrics(0.25), open_metrics(1e9), open_metrics(float("inf"))
     ('1.0', '0.25', '1e+09', '+Inf')

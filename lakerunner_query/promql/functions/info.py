@@ -18,10 +18,10 @@ import numpy as np
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.gotext.strconv import label_set
 from lakerunner_query.promql.context import Context
-from lakerunner_query.promql.functions.windows import are_histograms, vector_of
+from lakerunner_query.promql.functions.windows import histogram_flags, vector_of
 from lakerunner_query.promql.lang.ast import Call, Selector
-from lakerunner_query.promql.selectors import bare
-from lakerunner_query.promql.subqueries import as_of
+from lakerunner_query.promql.selectors import strip_parens
+from lakerunner_query.promql.subqueries import sample_times
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.labels import kept, matches, value_of
 from lakerunner_query.vectors.rows import merged, occupied, stacked
@@ -37,26 +37,26 @@ _NONE = -1
 
 def info(context: Context, call: Call) -> Value:
     vector = vector_of(context, call)
-    given = _selector(call)
-    names = _name_matchers(given)
-    wanted = tuple(matcher for matcher in given if matcher.name != NAME)
+    matchers = _selector(call)
+    names = _name_matchers(matchers)
+    wanted = tuple(matcher for matcher in matchers if matcher.name != NAME)
     are_infos = _match_all(names, [value_of(labels, NAME) for labels in vector.labels])
-    found = _infos(context, call, vector, are_infos, (*names, *wanted))
-    return _enriched(vector, are_infos, found, wanted)
+    found = _select_infos(context, call, vector, are_infos, (*names, *wanted))
+    return _enrich(vector, are_infos, found, wanted)
 
 
 def _selector(call: Call) -> tuple[Matcher, ...]:
     if len(call.arguments) < 2:
         return ()
-    selector = bare(call.arguments[1])
+    selector = strip_parens(call.arguments[1])
     if not isinstance(selector, Selector):
         raise EvaluationError("expected label selectors as the second argument to info function")
     return selector.matchers
 
 
-def _name_matchers(given: Sequence[Matcher]) -> tuple[Matcher, ...]:
+def _name_matchers(matchers: Sequence[Matcher]) -> tuple[Matcher, ...]:
     """Names that are only ruled out leave all others that end in `_info`."""
-    names = tuple(matcher for matcher in given if matcher.name == NAME)
+    names = tuple(matcher for matcher in matchers if matcher.name == NAME)
     if not names:
         return (_DEFAULT,)
     return names if any(not matcher.op.is_negative for matcher in names) else (_ANY_INFO, *names)
@@ -70,7 +70,7 @@ def _match_all(matchers: Sequence[Matcher], values: list[str]) -> Flags:
 
 
 @dataclass(frozen=True, slots=True)
-class Infos:
+class InfoSeries:
     labels: list[Labels]
     newest: Int64s
     """By info series and step: its sample as of then, -1 for none."""
@@ -78,29 +78,29 @@ class Infos:
     """By sample."""
 
 
-def _infos(
+def _select_infos(
     context: Context, call: Call, vector: Vector, are_infos: Flags, matchers: Sequence[Matcher]
-) -> Infos:
+) -> InfoSeries:
     """Info series of the instances and jobs that there are."""
     steps = context.steps.count
     others = [labels for labels, is_info in zip(vector.labels, are_infos, strict=True) if not is_info]
     identity = tuple(_identity_matchers(others))
     if not identity:
-        return Infos([], np.zeros((0, steps), np.int64), np.zeros(0, np.int64))
-    times = as_of(call.arguments[0], context.steps.times_ms)
+        return InfoSeries([], np.zeros((0, steps), np.int64), np.zeros(0, np.int64))
+    times = sample_times(call.arguments[0], context.steps.times_ms)
     lookback = context.options.lookback_ms
     series = context.source.select((*matchers, *identity), int(times.min()) - lookback, int(times.max()))
-    return Infos(series.labels, _newest(series, times, lookback), series.time_ms)
+    return InfoSeries(series.labels, _newest(series, times, lookback), series.time_ms)
 
 
 def _identity_matchers(labels: list[Labels]) -> Iterator[Matcher]:
     for name in IDENTIFYING:
         values = sorted({value_of(one, name) for one in labels} - {""})
         if values:
-            yield Matcher(name, MatchOp.REGEX, "|".join(_literally(value) for value in values))
+            yield Matcher(name, MatchOp.REGEX, "|".join(_escape_regex(value) for value in values))
 
 
-def _literally(text: str) -> str:
+def _escape_regex(text: str) -> str:
     return "".join(f"\\{one}" if one in r"\.+*?()|[]{}^$" else one for one in text)
 
 
@@ -108,7 +108,7 @@ def _newest(series: Series, times: Int64s, lookback: int) -> Int64s:
     """Stale markers end a series; histograms are no info."""
     found = np.full((series.count, len(times)), _NONE, np.int64)
     is_stale = series.value.view(np.int64) == STALE_BITS
-    is_histogram = None if series.histograms is None else are_histograms(series.histograms)
+    is_histogram = None if series.histograms is None else histogram_flags(series.histograms)
     for row in range(series.count):
         begin, end = series.offsets[row : row + 2].tolist()
         at = begin + np.searchsorted(series.time_ms[begin:end], times, "right") - 1
@@ -122,25 +122,25 @@ def _newest(series: Series, times: Int64s, lookback: int) -> Int64s:
     return found
 
 
-def _enriched(vector: Vector, are_infos: Flags, infos: Infos, wanted: Sequence[Matcher]) -> Vector:
+def _enrich(vector: Vector, are_infos: Flags, infos: InfoSeries, wanted: Sequence[Matcher]) -> Vector:
     """Each row in as many pieces as it meets different info series."""
     may_lack = all(matches(matcher, [""])[0] for matcher in wanted)
     names = frozenset(matcher.name for matcher in wanted)
-    chosen = _chosen(infos, np.asarray(vector.present.any(axis=0)))
+    chosen = _choose(infos, np.asarray(vector.present.any(axis=0)))
     pieces: list[Vector] = [vector.take(are_infos)]
     for row in np.flatnonzero(~are_infos).tolist():
         labels = vector.labels[row]
-        for column, at in _distinct(chosen.get(kept(labels, IDENTIFYING), []), vector.present.shape[1]):
+        for column, at in _combinations(chosen.get(kept(labels, IDENTIFYING), []), vector.present.shape[1]):
             met = [infos.labels[one] for one in column if one != _NONE]
             present = vector.present[row] & at
             if not present.any() or not (met or may_lack):
                 continue
             piece = replace(vector.take(np.array([row])), present=present.reshape(1, -1))
-            pieces.append(piece.with_labels([_joined(labels, met, names)]))
+            pieces.append(piece.with_labels([_join_labels(labels, met, names)]))
     return merged(occupied(stacked(pieces)))
 
 
-def _chosen(infos: Infos, is_asked: Flags) -> dict[Labels, list[Int64s]]:
+def _choose(infos: InfoSeries, is_asked: Flags) -> dict[Labels, list[Int64s]]:
     """By instance and job: for every info metric, which of its series counts at each step."""
     rows: dict[Labels, dict[str, list[int]]] = {}
     for row, labels in enumerate(infos.labels):
@@ -152,7 +152,7 @@ def _chosen(infos: Infos, is_asked: Flags) -> dict[Labels, list[Int64s]]:
     }
 
 
-def _newest_of(infos: Infos, rows: list[int], is_asked: Flags) -> Int64s:
+def _newest_of(infos: InfoSeries, rows: list[int], is_asked: Flags) -> Int64s:
     """By step: of the series of one name that with the newest sample, -1 for none."""
     newest = infos.newest[rows]
     times = np.where(newest == _NONE, np.iinfo(np.int64).min, infos.time_ms[newest])
@@ -165,7 +165,7 @@ def _newest_of(infos: Infos, rows: list[int], is_asked: Flags) -> Int64s:
         step = int(conflicts[0])
         first, second = np.flatnonzero(equal[:, step]).tolist()[:2]
         told = " ".join(
-            f"{word} {_shown(infos.labels[rows[one]])} @ {int(times[one, step])}{end}"
+            f"{word} {_format_series(infos.labels[rows[one]])} @ {int(times[one, step])}{end}"
             for word, one, end in (("existing", first, ","), ("new", second, ""))
         )
         raise EvaluationError(f"found duplicate series for info metric: {told}")
@@ -173,12 +173,12 @@ def _newest_of(infos: Infos, rows: list[int], is_asked: Flags) -> Int64s:
     return found
 
 
-def _shown(labels: Labels) -> str:
+def _format_series(labels: Labels) -> str:
     others = tuple(label for label in labels if label[0] != NAME)
     return value_of(labels, NAME) + label_set(others)
 
 
-def _distinct(chosen: list[Int64s], steps: int) -> Iterator[tuple[list[int], Flags]]:
+def _combinations(chosen: list[Int64s], steps: int) -> Iterator[tuple[list[int], Flags]]:
     """The different combinations of info series, and the steps at which they are met."""
     if not chosen:
         yield [], np.ones(steps, np.bool_)
@@ -188,7 +188,7 @@ def _distinct(chosen: list[Int64s], steps: int) -> Iterator[tuple[list[int], Fla
         yield column, at.ravel() == number
 
 
-def _joined(labels: Labels, met: list[Labels], names: frozenset[str]) -> Labels:
+def _join_labels(labels: Labels, met: list[Labels], names: frozenset[str]) -> Labels:
     """Labels that are there already win; two info series must not contradict each other."""
     own = {name for name, _ in labels}
     added: dict[str, str] = {}

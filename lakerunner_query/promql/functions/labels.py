@@ -17,11 +17,11 @@ from lakerunner_query.errors import EvaluationError
 from lakerunner_query.gotext import regexp
 from lakerunner_query.gotext.regexp import InvalidRegexError, Template, captured
 from lakerunner_query.promql.context import Context, FunctionBody
-from lakerunner_query.promql.functions.messages import Notes
+from lakerunner_query.promql.functions.messages import ArgumentAnnotations
 from lakerunner_query.promql.functions.over_time import sample_window_function
 from lakerunner_query.promql.functions.windows import texts_of, vector_of, without_names
 from lakerunner_query.promql.lang.ast import Call, Expr, Matrix, Selector, Shift
-from lakerunner_query.promql.selectors import bare, is_stale
+from lakerunner_query.promql.selectors import is_stale, strip_parens
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.labels import replaced, value_of
 from lakerunner_query.vectors.rows import has_float, merged, occupied
@@ -76,7 +76,7 @@ def label_replace(context: Context, call: Call) -> Value:
     _check_name(target, "destination", call)
     template = Template(replacement)
     values = {value: None if groups is None else template.filled(groups) for value, groups in found.items()}
-    return _relabelled(vector, target, [values[value] for value in sources])
+    return _relabel(vector, target, [values[value] for value in sources])
 
 
 def label_join(context: Context, call: Call) -> Value:
@@ -85,14 +85,14 @@ def label_join(context: Context, call: Call) -> Value:
         _check_name(source, "source", call)
     _check_name(target, "destination", call)
     vector = vector_of(context, call)
-    return _relabelled(
+    return _relabel(
         vector,
         target,
         [separator.join(value_of(labels, name) for name in sources) for labels in vector.labels],
     )
 
 
-def _relabelled(vector: Vector, target: str, values: list[str | None]) -> Vector:
+def _relabel(vector: Vector, target: str, values: list[str | None]) -> Vector:
     """Rows whose value is None stay as they are. A name that is set here is not dropped later."""
     labels: list[Labels] = [
         one if value is None else replaced(one, target, value)
@@ -116,7 +116,7 @@ def _check_name(name: str, role: str, call: Call) -> None:
 
 def timestamp(context: Context, call: Call) -> Value:
     """Of a selector's samples; what is computed is of the time of evaluation."""
-    argument = bare(call.arguments[0])
+    argument = strip_parens(call.arguments[0])
     if not isinstance(argument, Selector):
         vector = vector_of(context, call)
         times = np.broadcast_to(context.steps.times_ms / 1000, vector.present.shape)
@@ -125,28 +125,28 @@ def timestamp(context: Context, call: Call) -> Value:
         # Prometheus reads what the offset says and then looks at the time of `@`, as if there were none
         moved = replace(argument, shift=Shift(0, argument.shift.at))
         series = context.samples(argument)
-        return _newest(context, moved, series, series.time_ms / 1000)
+        return _newest_values(context, moved, series, series.time_ms / 1000)
     where = context.window(argument)
     found = context.source.over_windows(Function.TIMESTAMP, argument.matchers, where.grid)
     if found is None:
         series = context.samples(argument)
-        return _newest(context, argument, series, series.time_ms / 1000)
-    vector = without_names(found.labels, found.found.values, found.found.present)
+        return _newest_values(context, argument, series, series.time_ms / 1000)
+    vector = without_names(found.labels, found.windows.values, found.windows.present)
     return context.spread(vector) if where.is_fixed else vector
 
 
 def start_timestamp(context: Context, call: Call) -> Value:
     """Nothing unless beginnings are looked at, and of what is computed nothing either; 0 where unknown."""
-    argument = bare(call.arguments[0])
+    argument = strip_parens(call.arguments[0])
     if not context.options.start_timestamps or not isinstance(argument, Selector):
         shape = (0, context.steps.count)
         return Vector([], np.zeros(shape), np.zeros(shape, np.bool_))
     series = context.samples(argument)
     starts = np.zeros(len(series.time_ms)) if series.start_ms is None else series.start_ms / 1000
-    return _newest(context, argument, series, starts)
+    return _newest_values(context, argument, series, starts)
 
 
-def _newest(context: Context, selector: Selector, series: Series, answers: Doubles) -> Vector:
+def _newest_values(context: Context, selector: Selector, series: Series, answers: Doubles) -> Vector:
     where = context.window(selector)
     shape = (series.count, where.grid.steps)
     values, states = np.full(shape, np.nan), np.zeros(shape, np.int8)
@@ -170,19 +170,19 @@ _count = sample_window_function(Function.PRESENT)
 
 
 def absent(context: Context, call: Call) -> Value:
-    return _missing(call, vector_of(context, call).present)
+    return _mark_missing(call, vector_of(context, call).present)
 
 
 def absent_over_time(context: Context, call: Call) -> Value:
     found = _count(context, call)
     if not isinstance(found, Vector):
         raise TypeError(f"expected an instant vector, found {type(found).__name__} for {call}")
-    return _missing(call, found.present)
+    return _mark_missing(call, found.present)
 
 
-def _missing(call: Call, present: Flags) -> Value:
+def _mark_missing(call: Call, present: Flags) -> Value:
     missing = absent_at(present).reshape(1, -1)
-    labels = labels_of_selector(bare(call.arguments[0]))
+    labels = labels_of_selector(strip_parens(call.arguments[0]))
     return occupied(Vector([labels], np.ones(missing.shape), missing))
 
 
@@ -197,7 +197,7 @@ def labels_of_selector(expr: Expr) -> Labels:
         return ()
     told: dict[str, str] = {}
     seen: set[str] = set()
-    for matcher in _in_order(expr.matchers):
+    for matcher in _storage_order(expr.matchers):
         if matcher.op == MatchOp.EQUAL and matcher.name not in seen:
             seen.add(matcher.name)
             told[matcher.name] = matcher.value
@@ -206,17 +206,17 @@ def labels_of_selector(expr: Expr) -> Labels:
     return tuple(sorted((name, value) for name, value in told.items() if value and name != NAME))
 
 
-def _in_order(matchers: Sequence[Matcher]) -> list[Matcher]:
+def _storage_order(matchers: Sequence[Matcher]) -> list[Matcher]:
     """As Prometheus' storage leaves them: those behind that only take series away."""
-    demanded = {matcher.name for matcher in matchers if not _takes_nothing(matcher)}
+    demanded = {matcher.name for matcher in matchers if not _matches_empty(matcher)}
 
     def takes_away(matcher: Matcher) -> bool:
-        return matcher.name not in demanded or (matcher.op.is_negative and _takes_nothing(matcher))
+        return matcher.name not in demanded or (matcher.op.is_negative and _matches_empty(matcher))
 
     return sorted(matchers, key=takes_away)
 
 
-def _takes_nothing(matcher: Matcher) -> bool:
+def _matches_empty(matcher: Matcher) -> bool:
     """Whether a series without the label matches."""
     hits = regexp.full_matches(matcher.value, [""])[0] if matcher.op.is_regex else matcher.value == ""
     return hits != matcher.op.is_negative
@@ -247,7 +247,7 @@ def label_order_function(*, descending: bool) -> FunctionBody:
         names = texts_of(context, call, 1)
 
         def compare(one: int, other: int) -> int:
-            return _compared(vector.labels[one], vector.labels[other], names)
+            return _compare(vector.labels[one], vector.labels[other], names)
 
         order = sorted(range(len(vector.labels)), key=cmp_to_key(compare), reverse=descending)
         return vector.take(np.array(order, np.intp))
@@ -255,7 +255,7 @@ def label_order_function(*, descending: bool) -> FunctionBody:
     return apply
 
 
-def _compared(one: Labels, other: Labels, names: tuple[str, ...]) -> int:
+def _compare(one: Labels, other: Labels, names: tuple[str, ...]) -> int:
     for name in names:
         mine, others = value_of(one, name), value_of(other, name)
         if mine != others:
@@ -266,5 +266,5 @@ def _compared(one: Labels, other: Labels, names: tuple[str, ...]) -> int:
 def _is_range(context: Context, call: Call) -> bool:
     if context.steps.count == 1:
         return False
-    Notes(context.annotations, call.span).useless_sort()
+    ArgumentAnnotations(context.annotations, call.span).useless_sort()
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakerunner_query.gotext.numbers import format_float
 from lakerunner_query.gotext.strconv import quote
-from lakerunner_query.promql.context import Annotation, Annotations, Forced
+from lakerunner_query.promql.context import Annotation, Annotations, MonotonicityFix
 from lakerunner_query.promql.lang.ast import Span
 from lakerunner_query.vectors.vector import NAME, Labels
 
@@ -16,7 +16,7 @@ def name_of(labels: Labels) -> str:
     return next((value for name, value in labels if name == NAME), "")
 
 
-class Notes:
+class ArgumentAnnotations:
     """The annotations of one argument: all are placed at it."""
 
     def __init__(self, annotations: Annotations, span: Span) -> None:
@@ -91,9 +91,9 @@ class Notes:
             + _for_metric(name)
         )
 
-    def forced_monotonic(self, name: str, forced: Forced) -> None:
+    def monotonicity_fix(self, name: str, fix: MonotonicityFix) -> None:
         message = f"input to histogram_quantile needed to be fixed for monotonicity (see {_LINK})"
-        self._annotations.add(Annotation("info", message + _for_metric(name), self._span, forced))
+        self._annotations.add(Annotation("info", message + _for_metric(name), self._span, fix))
 
     def useless_sort(self) -> None:
         self._warn("sort is ineffective for range queries since results are always ordered by labels")

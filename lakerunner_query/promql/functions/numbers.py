@@ -12,7 +12,7 @@ import numpy as np
 
 from lakerunner_query.gotext.conversions import larger, smaller
 from lakerunner_query.promql.context import Context, FunctionBody
-from lakerunner_query.promql.functions.windows import scalar_of, single, vector_of, without_names
+from lakerunner_query.promql.functions.windows import scalar_of, single_series, vector_of, without_names
 from lakerunner_query.promql.lang.ast import Call
 from lakerunner_query.vectors.rows import has_float
 from lakerunner_query.vectors.vector import Scalar, Value
@@ -40,14 +40,14 @@ def sign(values: Doubles) -> Doubles:
 
 
 def sinh(values: Doubles) -> Doubles:
-    return _halved(np.sinh(values), values, np.copysign(np.inf, values))
+    return _fix_overflow(np.sinh(values), values, np.copysign(np.inf, values))
 
 
 def cosh(values: Doubles) -> Doubles:
-    return _halved(np.cosh(values), values, np.full(values.shape, np.inf))
+    return _fix_overflow(np.cosh(values), values, np.full(values.shape, np.inf))
 
 
-def _halved(found: Doubles, values: Doubles, infinite: Doubles) -> Doubles:
+def _fix_overflow(found: Doubles, values: Doubles, infinite: Doubles) -> Doubles:
     """Prometheus halves `e^x`: where that is infinite already, its half is too."""
     answers: Doubles = np.where(np.isinf(np.exp(np.abs(values))), infinite, found)
     return answers
@@ -64,18 +64,18 @@ def round_to(context: Context, call: Call) -> Value:
 
 
 def clamp(context: Context, call: Call) -> Value:
-    return _clamped(context, call, scalar_of(context, call, 1), scalar_of(context, call, 2))
+    return _clamp(context, call, scalar_of(context, call, 1), scalar_of(context, call, 2))
 
 
 def clamp_min(context: Context, call: Call) -> Value:
-    return _clamped(context, call, scalar_of(context, call, 1), np.full(context.steps.count, np.inf))
+    return _clamp(context, call, scalar_of(context, call, 1), np.full(context.steps.count, np.inf))
 
 
 def clamp_max(context: Context, call: Call) -> Value:
-    return _clamped(context, call, np.full(context.steps.count, -np.inf), scalar_of(context, call, 1))
+    return _clamp(context, call, np.full(context.steps.count, -np.inf), scalar_of(context, call, 1))
 
 
-def _clamped(context: Context, call: Call, lowest: Doubles, highest: Doubles) -> Value:
+def _clamp(context: Context, call: Call, lowest: Doubles, highest: Doubles) -> Value:
     """Where the highest is below the lowest there is nothing."""
     vector = vector_of(context, call)
     values = larger(lowest, smaller(highest, vector.values))
@@ -116,7 +116,7 @@ def scalar(context: Context, call: Call) -> Value:
 
 
 def vector(context: Context, call: Call) -> Value:
-    return single(scalar_of(context, call, 0))
+    return single_series(scalar_of(context, call, 0))
 
 
 def min_of(context: Context, call: Call) -> Value:
@@ -143,7 +143,7 @@ def date_function(part: Callable[[Int64s], Int64s]) -> FunctionBody:
 
     def apply(context: Context, call: Call) -> Value:
         if not call.arguments:
-            return single(part(context.steps.times_ms // 1000).astype(np.float64))
+            return single_series(part(context.steps.times_ms // 1000).astype(np.float64))
         vector = vector_of(context, call)
         values = part(_seconds(vector.values)).astype(np.float64)
         return without_names(vector.labels, values, has_float(vector))

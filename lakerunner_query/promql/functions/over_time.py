@@ -9,8 +9,8 @@ import numpy as np
 
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.promql.context import Context, FunctionBody
-from lakerunner_query.promql.functions.sums import room
-from lakerunner_query.promql.functions.windows import Ranged, answered, ranged, scalar_of
+from lakerunner_query.promql.functions.sums import empty_cells
+from lakerunner_query.promql.functions.windows import RangeVector, range_vector, scalar_of, source_vector
 from lakerunner_query.promql.lang.ast import Call
 from lakerunner_query.vectors.vector import Value
 from lakerunner_query.windows.extremes_kernels import times_of_extremes
@@ -27,13 +27,13 @@ def float_window_function(function: Function) -> FunctionBody:
     """`min_over_time` and those like it."""
 
     def apply(context: Context, call: Call) -> Value:
-        found = answered(context, call, function)
+        found = source_vector(context, call, function)
         if found is not None:
             return found
-        windows = ranged(context, call)
+        windows = range_vector(context, call)
         evaluated = over_samples(function, windows.floats, windows.window.grid)
         annotate_ignored_histograms(windows)
-        return windows.answer(evaluated.values, evaluated.present)
+        return windows.to_vector(evaluated.values, evaluated.present)
 
     return apply
 
@@ -42,12 +42,12 @@ def sample_window_function(function: Function) -> FunctionBody:
     """`count_over_time` and `present_over_time`: a histogram counts as a float does."""
 
     def apply(context: Context, call: Call) -> Value:
-        found = answered(context, call, function)
+        found = source_vector(context, call, function)
         if found is not None:
             return found
-        windows = ranged(context, call)
-        evaluated = windows.over_all(function, windows.series.value)
-        return windows.answer(evaluated.values, evaluated.present)
+        windows = range_vector(context, call)
+        evaluated = windows.over_all_samples(function, windows.series.value)
+        return windows.to_vector(evaluated.values, evaluated.present)
 
     return apply
 
@@ -56,18 +56,18 @@ def selection_function(function: Function) -> FunctionBody:
     """`first_over_time` and `last_over_time`: like an offset, so names stay."""
 
     def apply(context: Context, call: Call) -> Value:
-        found = answered(context, call, function, keeps_name=True)
+        found = source_vector(context, call, function, keeps_name=True)
         if found is not None:
             return found
-        windows = ranged(context, call)
+        windows = range_vector(context, call)
         if windows.is_histogram is None or windows.series.histograms is None:
             evaluated = over_samples(function, windows.floats, windows.window.grid)
-            return windows.answer(evaluated.values, evaluated.present, keeps_name=True)
-        places = windows.over_all(function, np.arange(len(windows.series.time_ms), dtype=np.float64))
+            return windows.to_vector(evaluated.values, evaluated.present, keeps_name=True)
+        places = windows.over_all_samples(function, np.arange(len(windows.series.time_ms), dtype=np.float64))
         at = np.where(places.present, places.values, 0).astype(np.int64)
         histograms = windows.series.histograms[at]
         histograms[~places.present] = None
-        return windows.answer(windows.series.value[at], places.present, histograms, keeps_name=True)
+        return windows.to_vector(windows.series.value[at], places.present, histograms, keeps_name=True)
 
     return apply
 
@@ -76,73 +76,75 @@ def sample_time_function(function: Function) -> FunctionBody:
     """`ts_of_first_over_time` and `ts_of_last_over_time`."""
 
     def apply(context: Context, call: Call) -> Value:
-        windows = ranged(context, call)
-        evaluated = windows.over_all(function, windows.series.time_ms / 1000)
-        return windows.answer(evaluated.values, evaluated.present)
+        windows = range_vector(context, call)
+        evaluated = windows.over_all_samples(function, windows.series.time_ms / 1000)
+        return windows.to_vector(evaluated.values, evaluated.present)
 
     return apply
 
 
 def extreme_time_function(is_maximum: bool) -> FunctionBody:
     def apply(context: Context, call: Call) -> Value:
-        windows = ranged(context, call)
-        values, states = room(windows, windows.windows.steps)
+        windows = range_vector(context, call)
+        values, states = empty_cells(windows, windows.windows.steps)
         samples = windows.floats
         times_of_extremes(
             is_maximum, samples.offsets, samples.time_ms, samples.value, windows.windows, values, states
         )
         annotate_ignored_histograms(windows)
-        return windows.answer(values, states != 0)
+        return windows.to_vector(values, states != 0)
 
     return apply
 
 
 def quantile_over_time(context: Context, call: Call) -> Value:
     quantiles = scalar_of(context, call, 0)
-    windows = ranged(context, call, 1)
-    values, states = room(windows, context.steps.count)
-    _rank(windows, quantiles, values, states)
+    windows = range_vector(context, call, 1)
+    values, states = empty_cells(windows, context.steps.count)
+    _fill_ranks(windows, quantiles, values, states)
     present = states != 0
     with np.errstate(invalid="ignore"):
         is_invalid = ~((quantiles >= 0) & (quantiles <= 1))
     for step in np.flatnonzero(is_invalid & present.any(axis=0)).tolist():
         windows.notes.invalid_quantile(float(quantiles[step]))
     annotate_ignored_histograms(windows)
-    return windows.answer(values, present)
+    return windows.to_vector(values, present)
 
 
 def mad_over_time(context: Context, call: Call) -> Value:
-    windows = ranged(context, call)
-    values, states = room(windows, context.steps.count)
-    _rank(windows, NO_QUANTILES, values, states)
+    windows = range_vector(context, call)
+    values, states = empty_cells(windows, context.steps.count)
+    _fill_ranks(windows, NO_QUANTILES, values, states)
     annotate_ignored_histograms(windows)
-    return windows.answer(values, states != 0)
+    return windows.to_vector(values, states != 0)
 
 
-def _rank(windows: Ranged, quantiles: Doubles, values: Doubles, states: Int8s) -> None:
+def _fill_ranks(windows: RangeVector, quantiles: Doubles, values: Doubles, states: Int8s) -> None:
     samples = windows.floats
     ranks(samples.offsets, samples.time_ms, samples.value, windows.windows_by_step, quantiles, values, states)
 
 
 def deriv(context: Context, call: Call) -> Value:
-    windows = ranged(context, call)
-    slopes, states = room(windows, windows.windows.steps)
-    _lines(windows, NO_ORIGINS, slopes, np.zeros_like(slopes), states)
-    return windows.answer(slopes, states != 0)
+    windows = range_vector(context, call)
+    slopes, states = empty_cells(windows, windows.windows.steps)
+    _fill_trends(windows, NO_ORIGINS, slopes, np.zeros_like(slopes), states)
+    return windows.to_vector(slopes, states != 0)
 
 
 def predict_linear(context: Context, call: Call) -> Value:
-    windows = ranged(context, call)
+    windows = range_vector(context, call)
     ahead = scalar_of(context, call, 1)
-    slopes, states = room(windows, context.steps.count)
+    slopes, states = empty_cells(windows, context.steps.count)
     heights = np.zeros_like(slopes)
-    _lines(windows, context.steps.times_ms, slopes, heights, states)
+    _fill_trends(windows, context.steps.times_ms, slopes, heights, states)
     with np.errstate(all="ignore"):
         values = slopes * ahead + heights
-    return windows.answer(values, states != 0)
+    return windows.to_vector(values, states != 0)
 
 
-def _lines(windows: Ranged, origins: Int64s, slopes: Doubles, heights: Doubles, states: Int8s) -> None:
+def _fill_trends(
+    windows: RangeVector, origins: Int64s, slopes: Doubles, heights: Doubles, states: Int8s
+) -> None:
     samples = windows.floats
     shape = windows.windows_by_step if len(origins) else windows.windows
     trends(samples.offsets, samples.time_ms, samples.value, shape, origins, slopes, heights, states)
@@ -150,10 +152,10 @@ def _lines(windows: Ranged, origins: Int64s, slopes: Doubles, heights: Doubles, 
 
 
 def double_exponential_smoothing(context: Context, call: Call) -> Value:
-    windows = ranged(context, call)
+    windows = range_vector(context, call)
     smoothing, trend = scalar_of(context, call, 1), scalar_of(context, call, 2)
     _check_factors(windows, smoothing, trend)
-    values, states = room(windows, context.steps.count)
+    values, states = empty_cells(windows, context.steps.count)
     samples = windows.floats
     smoothings(
         samples.offsets,
@@ -166,12 +168,12 @@ def double_exponential_smoothing(context: Context, call: Call) -> Value:
         states,
     )
     annotate_ignored_histograms(windows)
-    return windows.answer(values, states != 0)
+    return windows.to_vector(values, states != 0)
 
 
-def _check_factors(windows: Ranged, smoothing: Doubles, trend: Doubles) -> None:
+def _check_factors(windows: RangeVector, smoothing: Doubles, trend: Doubles) -> None:
     """Only steps that have samples are asked about."""
-    counted = windows.over_all(Function.COUNT, windows.series.value).present.any(axis=0)
+    counted = windows.over_all_samples(Function.COUNT, windows.series.value).present.any(axis=0)
     asked = np.broadcast_to(counted, smoothing.shape)
     for name, factors in (("smoothing", smoothing), ("trend", trend)):
         for factor in factors[asked & ((factors <= 0) | (factors >= 1))].tolist():
@@ -179,7 +181,7 @@ def _check_factors(windows: Ranged, smoothing: Doubles, trend: Doubles) -> None:
             raise EvaluationError(f"invalid {name} factor. Expected: 0 < {short} < 1, got: {factor:f}")
 
 
-def annotate_ignored_histograms(windows: Ranged) -> None:
-    for mixture in windows.mixtures():
-        if (mixture.has_floats & mixture.has_histograms).any():
-            windows.notes.ignored_histograms(mixture.name)
+def annotate_ignored_histograms(windows: RangeVector) -> None:
+    for mixed in windows.mixed_series():
+        if (mixed.has_floats & mixed.has_histograms).any():
+            windows.notes.ignored_histograms(mixed.name)

@@ -32,7 +32,7 @@ from lakerunner_query.promql.functions.rates import difference_function, growth_
 from lakerunner_query.promql.functions.sums import sum_function
 from lakerunner_query.promql.lang.ast import Call, Matrix, Reach
 from lakerunner_query.promql.lang.functions import FUNCTIONS
-from lakerunner_query.promql.selectors import bare
+from lakerunner_query.promql.selectors import strip_parens
 from lakerunner_query.vectors.vector import Value
 from lakerunner_query.windows.functions import Function
 
@@ -151,7 +151,7 @@ def evaluate_call(context: Context, call: Call) -> Value:
 
 def _check_modifiers(call: Call) -> None:
     """Raise for `anchored` or `smoothed` below a function that gives them no meaning."""
-    for argument in map(bare, call.arguments):
+    for argument in map(strip_parens, call.arguments):
         if not isinstance(argument, Matrix) or argument.selector.reach is Reach.PLAIN:
             continue
         reach = argument.selector.reach

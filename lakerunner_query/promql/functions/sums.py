@@ -11,64 +11,70 @@ from lakerunner_query.histogram.batch_windows import joint_hints, totals
 from lakerunner_query.histogram.model import Histogram, IncompatibleHistogramsError
 from lakerunner_query.histogram.sums import KahanMean, KahanSum
 from lakerunner_query.promql.context import Context, FunctionBody
-from lakerunner_query.promql.functions.messages import AGGREGATION, Notes
-from lakerunner_query.promql.functions.windows import Mixture, Ranged, answered, are_histograms, ranged
+from lakerunner_query.promql.functions.messages import AGGREGATION, ArgumentAnnotations
+from lakerunner_query.promql.functions.windows import (
+    MixedSeries,
+    RangeVector,
+    histogram_flags,
+    range_vector,
+    source_vector,
+)
 from lakerunner_query.promql.lang.ast import Call
 from lakerunner_query.vectors.rows import no_objects
 from lakerunner_query.vectors.vector import Labels, Objects, Value
 from lakerunner_query.windows.functions import Function
-from lakerunner_query.windows.grid import Evaluated, MixedTemporalityError
+from lakerunner_query.windows.grid import MixedTemporalityError, WindowValues
 from lakerunner_query.windows.samples import over_samples
 from resources.arrays import Doubles, Flags, Int8s
 
 
 def sum_function(function: Function) -> FunctionBody:
     def apply(context: Context, call: Call) -> Value:
-        known = answered(context, call, function)
+        known = source_vector(context, call, function)
         if known is not None:
             return known
-        windows = ranged(context, call)
+        windows = range_vector(context, call)
         evaluated = over_samples(function, windows.floats, windows.window.grid)
         values, present = evaluated.values, evaluated.present
         histograms: Objects | None = None
-        for mixture in windows.mixtures():
-            both = mixture.has_floats & mixture.has_histograms
+        for mixed in windows.mixed_series():
+            both = mixed.has_floats & mixed.has_histograms
             if both.any():
-                windows.notes.mixed_samples(mixture.name)
-            present[mixture.row, both] = False
-            found = _all_at_once(windows, mixture, function)
+                windows.notes.mixed_samples(mixed.name)
+            present[mixed.row, both] = False
+            found = _batch_totals(windows, mixed, function)
             if found is None:
                 found = no_objects((values.shape[1],))
-                for step in np.flatnonzero(mixture.has_histograms & ~both).tolist():
-                    window = list(mixture.histograms[mixture.of_window(step)])
-                    found[step] = total_of(window, mixture.name, windows.notes, AGGREGATION, function)
+                for step in np.flatnonzero(mixed.has_histograms & ~both).tolist():
+                    window = list(mixed.histograms[mixed.window_slice(step)])
+                    found[step] = total_histogram(window, mixed.name, windows.notes, AGGREGATION, function)
             histograms = no_objects(values.shape) if histograms is None else histograms
-            histograms[mixture.row] = found
-            present[mixture.row] |= are_histograms(found)
-        return windows.answer(values, present, histograms)
+            histograms[mixed.row] = found
+            present[mixed.row] |= histogram_flags(found)
+        return windows.to_vector(values, present, histograms)
 
     return apply
 
 
-def _all_at_once(windows: Ranged, mixture: Mixture, function: Function) -> Objects | None:
+def _batch_totals(windows: RangeVector, mixed: MixedSeries, function: Function) -> Objects | None:
     """All windows of a series whose histograms have one layout; None where windows are asked one by one."""
-    dense = mixture.dense
-    numbers = None if dense is None else totals(dense, mixture.times, windows.windows, function)
+    dense = mixed.dense
+    numbers = None if dense is None else totals(dense, mixed.times, windows.windows, function)
     if dense is None or numbers is None:
         return None
-    found = no_objects(mixture.low.shape)
-    steps = np.flatnonzero(mixture.high > mixture.low)
-    hints, conflicts = joint_hints(dense.hints, mixture.low[steps], mixture.high[steps])
+    found = no_objects(mixed.low.shape)
+    steps = np.flatnonzero(mixed.high > mixed.low)
+    hints, conflicts = joint_hints(dense.hints, mixed.low[steps], mixed.high[steps])
     if conflicts.any():
         windows.notes.conflicting_resets(AGGREGATION)
     found[steps] = dense.histograms(numbers[steps], hints)
     return found
 
 
-def total_of(
+def total_histogram(
     histograms: list[Histogram],
     name: str,
-    notes: Notes,
+    notes: ArgumentAnnotations,
     operation: str,
     function: Function = Function.SUM,
 ) -> Histogram | None:
@@ -90,7 +96,7 @@ def total_of(
 # << Samples of delta temporality: they grew by their sum, and nothing is drawn out to the edges of windows.
 
 
-def delta_rows(windows: Ranged) -> Flags:
+def delta_rows(windows: RangeVector) -> Flags:
     """By series: some of its floats are deltas."""
     found = np.zeros(windows.series.count, np.bool_)
     if windows.floats.is_delta is not None:
@@ -98,20 +104,20 @@ def delta_rows(windows: Ranged) -> Flags:
     return found
 
 
-def mixed_temporality(labels: Labels, end_ms: int, function: Function) -> EvaluationError:
+def mixed_temporality_error(labels: Labels, end_ms: int, function: Function) -> EvaluationError:
     return EvaluationError(
         f"series {label_set(labels)}, window ending at {end_ms} ms: delta and cumulative samples together; "
         f"{function.name.lower()} needs one temporality"
     )
 
 
-def summed_deltas(windows: Ranged, mixture: Mixture, function: Function, step: int) -> Histogram | None:
+def sum_deltas(windows: RangeVector, mixed: MixedSeries, function: Function, step: int) -> Histogram | None:
     """`rate`, `increase` and `delta` of histograms that are deltas."""
-    place = mixture.of_window(step)
-    if not mixture.is_delta[place].all():
+    place = mixed.window_slice(step)
+    if not mixed.is_delta[place].all():
         end = windows.windows.first_end + step * windows.windows.step
-        raise mixed_temporality(windows.series.labels[mixture.row], end, function)
-    total = total_of(list(mixture.histograms[place]), mixture.name, windows.notes, AGGREGATION)
+        raise mixed_temporality_error(windows.series.labels[mixed.row], end, function)
+    total = total_histogram(list(mixed.histograms[place]), mixed.name, windows.notes, AGGREGATION)
     if total is None or function != Function.RATE:
         return total
     return divide(total, windows.windows.range / 1000)
@@ -120,14 +126,14 @@ def summed_deltas(windows: Ranged, mixture: Mixture, function: Function, step: i
 # << Windows of floats through the kernels, with room for what they answer.
 
 
-def over_floats(windows: Ranged, function: Function) -> Evaluated:
+def over_float_samples(windows: RangeVector, function: Function) -> WindowValues:
     try:
         return over_samples(function, windows.floats, windows.window.grid)
     except MixedTemporalityError as error:
         labels = windows.series.labels[error.series]
-        raise mixed_temporality(labels, error.end_ms, function) from error
+        raise mixed_temporality_error(labels, error.end_ms, function) from error
 
 
-def room(windows: Ranged, steps: int) -> tuple[Doubles, Int8s]:
+def empty_cells(windows: RangeVector, steps: int) -> tuple[Doubles, Int8s]:
     shape = (windows.series.count, steps)
     return np.full(shape, np.nan), np.zeros(shape, np.int8)

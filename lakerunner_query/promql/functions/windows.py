@@ -1,7 +1,7 @@
 """A range vector as an argument: samples, the windows over them, and which series hold histograms.
 
 Series of floats alone are all that most queries meet: they go to kernels as they are. A series with
-histograms is asked about on its own (`Mixture`), beside the kernels that see its floats.
+histograms is asked about on its own (`MixedSeries`), beside the kernels that see its floats.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_query.histogram.batch_windows import Dense, dense_of
-from lakerunner_query.promql.context import Context, Window
-from lakerunner_query.promql.functions.messages import Notes, name_of
+from lakerunner_query.promql.context import Context, SelectorWindow
+from lakerunner_query.promql.functions.messages import ArgumentAnnotations, name_of
 from lakerunner_query.promql.lang.ast import NOWHERE, Call, Matrix, Reach, Subquery
-from lakerunner_query.promql.selectors import bare
+from lakerunner_query.promql.selectors import strip_parens
 from lakerunner_query.vectors.labels import SharedLabels
 from lakerunner_query.vectors.rows import occupied
 from lakerunner_query.vectors.vector import Labels, Objects, Series, Vector
 from lakerunner_query.windows.functions import Function, Windows
-from lakerunner_query.windows.grid import Evaluated
+from lakerunner_query.windows.grid import WindowValues
 from lakerunner_query.windows.samples import Samples, over_samples
 from resources.arrays import Doubles, Flags, Int64s
 
@@ -37,12 +37,12 @@ def without_names(
     return occupied(Vector(labels, values, present, histograms, np.ones(len(labels), np.bool_)))
 
 
-def are_histograms(objects: Objects) -> Flags:
+def histogram_flags(objects: Objects) -> Flags:
     found: Flags = objects.astype(np.bool_)  # only None is false
     return found
 
 
-def single(values: Doubles) -> Vector:
+def single_series(values: Doubles) -> Vector:
     """One series without labels, a value at every step."""
     return Vector([()], values.reshape(1, -1).astype(np.float64), np.ones((1, len(values)), np.bool_))
 
@@ -50,9 +50,11 @@ def single(values: Doubles) -> Vector:
 # << Windows that the source can answer about by itself (from rollups), without handing out samples.
 
 
-def answered(context: Context, call: Call, function: Function, *, keeps_name: bool = False) -> Vector | None:
+def source_vector(
+    context: Context, call: Call, function: Function, *, keeps_name: bool = False
+) -> Vector | None:
     """None: the samples have to be looked at."""
-    argument = bare(call.arguments[0])
+    argument = strip_parens(call.arguments[0])
     if not isinstance(argument, Matrix) or context.options.start_timestamps:
         return None
     window = context.window(argument)
@@ -62,7 +64,7 @@ def answered(context: Context, call: Call, function: Function, *, keeps_name: bo
     if found is None:
         return None
     drop_name = None if keeps_name else np.ones(len(found.labels), np.bool_)
-    vector = occupied(Vector(found.labels, found.found.values, found.found.present, None, drop_name))
+    vector = occupied(Vector(found.labels, found.windows.values, found.windows.present, None, drop_name))
     return context.spread(vector) if window.is_fixed else vector
 
 
@@ -82,10 +84,12 @@ def texts_of(context: Context, call: Call, begin: int) -> tuple[str, ...]:
     return tuple(context.text(argument) for argument in call.arguments[begin:])
 
 
-def notes_at(context: Context, call: Call, index: int) -> Notes:
+def notes_at(context: Context, call: Call, index: int) -> ArgumentAnnotations:
     """Prometheus computes a subquery first and then no longer knows where it stood: (1:1)."""
-    argument = bare(call.arguments[index])
-    return Notes(context.annotations, NOWHERE if isinstance(argument, Subquery) else argument.span)
+    argument = strip_parens(call.arguments[index])
+    return ArgumentAnnotations(
+        context.annotations, NOWHERE if isinstance(argument, Subquery) else argument.span
+    )
 
 
 Rows = npt.NDArray[np.intp]
@@ -93,7 +97,7 @@ DENSE = "dense"
 
 
 @dataclass(frozen=True)
-class Mixture:
+class MixedSeries:
     """The samples of one series that holds histograms, and the windows' places in them."""
 
     row: int
@@ -107,21 +111,21 @@ class Mixture:
     low: Int64s
     """By step: the first sample of the window."""
     high: Int64s
-    kept: dict[str, object] | None = None
+    cache: dict[str, object] | None = None
     """What was worked out about the samples, by earlier queries that met the same ones."""
 
     @cached_property
     def is_histogram(self) -> Flags:
-        return are_histograms(self.histograms)
+        return histogram_flags(self.histograms)
 
     @cached_property
     def dense(self) -> Dense | None:
         """If all are histograms of one layout."""
-        if self.kept is None:
+        if self.cache is None:
             return self._dense()
-        if DENSE not in self.kept:
-            self.kept[DENSE] = self._dense()
-        return cast("Dense | None", self.kept[DENSE])
+        if DENSE not in self.cache:
+            self.cache[DENSE] = self._dense()
+        return cast("Dense | None", self.cache[DENSE])
 
     def _dense(self) -> Dense | None:
         return dense_of(self.histograms) if bool(self.is_histogram.all()) else None
@@ -135,16 +139,16 @@ class Mixture:
     def has_histograms(self) -> Flags:
         return self._count(self.is_histogram) > 0
 
-    def of_window(self, step: int) -> slice:
+    def window_slice(self, step: int) -> slice:
         return slice(int(self.low[step]), int(self.high[step]))
 
-    def counted(self, events: Flags) -> Doubles:
+    def count_marked(self, events: Flags) -> Doubles:
         """By step: how many samples of the window but its first one are marked."""
         sums = np.concatenate(([0], np.cumsum(events)))
         first = np.minimum(self.low + 1, self.high)
         return (sums[self.high] - sums[first]).astype(np.float64)
 
-    def anchored(self, windows: Windows) -> Mixture:
+    def anchor(self, windows: Windows) -> MixedSeries:
         """Windows that begin at the newest sample not after their edge; empty without a later sample."""
         since = windows.first_end + windows.step * np.arange(windows.steps) - windows.range
         after = np.searchsorted(self.times, since, "right").astype(np.int64)
@@ -157,12 +161,12 @@ class Mixture:
 
 
 @dataclass(frozen=True)
-class Ranged:
+class RangeVector:
     context: Context
-    window: Window
+    window: SelectorWindow
     series: Series
     """Without stale markers."""
-    notes: Notes
+    notes: ArgumentAnnotations
 
     @property
     def windows(self) -> Windows:
@@ -181,7 +185,7 @@ class Ranged:
         """By sample; None: none is."""
         if self.series.histograms is None:
             return None
-        found = are_histograms(self.series.histograms)
+        found = histogram_flags(self.series.histograms)
         return found if found.any() else None
 
     @cached_property
@@ -209,12 +213,12 @@ class Ranged:
         return starts if self.is_histogram is None else starts[~self.is_histogram]
 
     @property
-    def looks_at_starts(self) -> bool:
+    def uses_start_times(self) -> bool:
         return self.context.options.start_timestamps and self.series.start_ms is not None
 
     @cached_property
     def _starts(self) -> Int64s:
-        if self.series.start_ms is None or not self.looks_at_starts:
+        if self.series.start_ms is None or not self.uses_start_times:
             return np.zeros(len(self.series.time_ms), np.int64)
         return self.series.start_ms
 
@@ -223,7 +227,7 @@ class Ranged:
             return np.zeros(end - begin, np.bool_)
         return self.series.is_delta[begin:end]
 
-    def over_all(self, function: Function, answers: Doubles) -> Evaluated:
+    def over_all_samples(self, function: Function, answers: Doubles) -> WindowValues:
         """A function that asks nothing of values but where they stand, histograms as well."""
         samples = Samples(self.series.offsets, self.series.time_ms, answers)
         return over_samples(function, samples, self.window.grid)
@@ -231,7 +235,7 @@ class Ranged:
     def name(self, row: int) -> str:
         return name_of(self.series.labels[row])
 
-    def mixtures(self) -> Iterator[Mixture]:
+    def mixed_series(self) -> Iterator[MixedSeries]:
         """The series that hold histograms."""
         if self.is_histogram is None or self.series.histograms is None:
             return
@@ -240,7 +244,7 @@ class Ranged:
             begin, end = self.series.offsets[row : row + 2].tolist()
             times = self.series.time_ms[begin:end]
             low, high = self._places(times, ends)
-            yield Mixture(
+            yield MixedSeries(
                 row,
                 self.name(row),
                 times,
@@ -250,10 +254,10 @@ class Ranged:
                 self._are_deltas(begin, end),
                 low,
                 high,
-                self._kept(row),
+                self._cache_of(row),
             )
 
-    def _kept(self, row: int) -> dict[str, object] | None:
+    def _cache_of(self, row: int) -> dict[str, object] | None:
         labels = self.series.labels
         if not isinstance(labels, SharedLabels):
             return None
@@ -271,7 +275,7 @@ class Ranged:
             np.searchsorted(times, ends, "right").astype(np.int64),
         )
 
-    def answer(
+    def to_vector(
         self,
         values: Doubles,
         present: Flags,
@@ -281,14 +285,16 @@ class Ranged:
     ) -> Vector:
         """A vector of one row by series, without those that have nothing."""
         drop_name = self.series.drop_name if keeps_name else np.ones(self.series.count, np.bool_)
-        if histograms is not None and not (are_histograms(histograms) & present).any():
+        if histograms is not None and not (histogram_flags(histograms) & present).any():
             histograms = None
         vector = occupied(Vector(self.series.labels, values, present, histograms, drop_name))
         is_by_step = values.shape[1] == self.context.steps.count
         return self.context.spread(vector) if self.window.is_fixed and not is_by_step else vector
 
 
-def ranged(context: Context, call: Call, index: int = 0) -> Ranged:
+def range_vector(context: Context, call: Call, index: int = 0) -> RangeVector:
     """The range vector among a call's arguments; annotations are placed at the first one, whatever it is."""
-    argument = bare(call.arguments[index])
-    return Ranged(context, context.window(argument), context.samples(argument), notes_at(context, call, 0))
+    argument = strip_parens(call.arguments[index])
+    return RangeVector(
+        context, context.window(argument), context.samples(argument), notes_at(context, call, 0)
+    )

@@ -33,7 +33,7 @@ from lakerunner_query.promql.lang.ast import (
     with_children,
 )
 from lakerunner_query.promql.lang.functions import FUNCTIONS, QueryTimes
-from lakerunner_query.syntax import Task, gathered, unwind
+from lakerunner_query.syntax import Task, gather, unwind
 
 # << Which parts of an expression are the same at every step: they are evaluated once.
 # <<
@@ -41,7 +41,7 @@ from lakerunner_query.syntax import Task, gathered, unwind
 # << timestamp(x @ 100)      is not: some functions look at the time of evaluation themselves
 
 
-def invariant_parts(expr: Expr) -> frozenset[int]:
+def find_invariant_parts(expr: Expr) -> frozenset[int]:
     """The ids of all expressions in it that are the same at every step."""
     found: set[int] = set()
     _look(expr, found)
@@ -76,7 +76,7 @@ class _Binder:
         if isinstance(expr, Call) and (value := FUNCTIONS[expr.function].syntax.value) is not None:
             return Number(value(self._times), span=expr.span)
         own = self._own(expr)
-        below: list[Expr] = yield gathered(map(self.bind, children(expr)))
+        below: list[Expr] = yield gather(map(self.bind, children(expr)))
         return with_children(own, below)
 
     def _own(self, expr: Expr) -> Expr:
@@ -120,17 +120,17 @@ class _Binder:
             return self._times.step_ms / 1000
         if expr.op == DurationOp.RANGE:
             return (self._times.end_ms - self._times.start_ms) / 1000
-        values: list[float] = yield gathered(map(self._seconds, expr.arguments))
+        values: list[float] = yield gather(map(self._seconds, expr.arguments))
         if expr.op in {DurationOp.NEGATE, DurationOp.PAREN}:
             return -values[0] if expr.op == DurationOp.NEGATE else values[0]
-        return _computed(expr, *values)
+        return _compute(expr, *values)
 
 
-def _computed(expr: DurationCall, left: float, right: float) -> float:
+def _compute(expr: DurationCall, left: float, right: float) -> float:
     if expr.op in {"/", "%"} and right == 0:
         name = "division" if expr.op == "/" else "modulo"
         raise PromDurationError(f"{name} by zero", expr.span)
-    return _COMPUTED[expr.op](left, right)
+    return _ARITHMETIC[expr.op](left, right)
 
 
 def _modulo(left: float, right: float) -> float:
@@ -151,7 +151,7 @@ def _extreme(choose: Callable[[float, float], float], left: float, right: float)
     return math.nan if math.isnan(left) or math.isnan(right) else choose(left, right)
 
 
-_COMPUTED: Mapping[str, Callable[[float, float], float]] = {
+_ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,

@@ -77,13 +77,13 @@ _INTERNAL = {Type.VECTOR: "vector", Type.MATRIX: "matrix"}
 _OPERANDS = {Type.SCALAR, Type.VECTOR}
 
 
-def checked(text: str, expr: Expr) -> Expr:
+def check_types(text: str, expr: Expr) -> Expr:
     """The tree to evaluate; raises `PromParseError` about `text`."""
     tree, _ = unwind(_Check(text).any(expr))
     return tree
 
 
-Checked = tuple[Expr, Type]
+TypedExpr = tuple[Expr, Type]
 
 
 class _Check:
@@ -93,8 +93,8 @@ class _Check:
     def _error(self, reason: str, span: Span) -> PromParseError:
         return failure(self._text, reason, span)
 
-    def any(self, expr: Expr) -> Task[Checked]:
-        found: Checked
+    def any(self, expr: Expr) -> Task[TypedExpr]:
+        found: TypedExpr
         match expr:
             case Paren():
                 found = yield self._paren(expr)
@@ -113,25 +113,25 @@ class _Check:
                 found = expr, leaf_type(expr)
         return found
 
-    def _paren(self, expr: Paren) -> Task[Checked]:
+    def _paren(self, expr: Paren) -> Task[TypedExpr]:
         inner, kind = yield self.any(expr.expr)
         return replace(expr, expr=inner), kind
 
-    def _unary(self, expr: Unary) -> Task[Checked]:
+    def _unary(self, expr: Unary) -> Task[TypedExpr]:
         inner, kind = yield self.any(expr.expr)
         if kind not in _OPERANDS:
             allowed = "expressions of type scalar or instant vector"
             raise self._error(f'unary expression only allowed on {allowed}, got "{kind}"', expr.span)
         return replace(expr, expr=inner), kind
 
-    def _subquery(self, expr: Subquery) -> Task[Checked]:
+    def _subquery(self, expr: Subquery) -> Task[TypedExpr]:
         inner, kind = yield self.any(expr.expr)
         if kind != Type.VECTOR:
             shown = _INTERNAL.get(kind, str(kind))
             raise self._error(f"subquery is only allowed on instant vector, got {shown} instead", expr.span)
         return replace(expr, expr=inner), Type.MATRIX
 
-    def _aggregate(self, expr: Aggregate) -> Task[Checked]:
+    def _aggregate(self, expr: Aggregate) -> Task[TypedExpr]:
         inner, kind = yield self.any(expr.expr)
         self._require(kind, Type.VECTOR, "aggregation expression", inner.span)
         parameter = expr.parameter
@@ -156,7 +156,7 @@ class _Check:
         elif all(map(_takes_empty, expr.matchers)):
             raise self._error("vector selector must contain at least one non-empty matcher", expr.span)
 
-    def _binary(self, expr: Binary) -> Task[Checked]:
+    def _binary(self, expr: Binary) -> Task[TypedExpr]:
         left, left_type = yield self.any(expr.left)
         right, right_type = yield self.any(expr.right)
         matching = expr.matching or Matching()
@@ -208,7 +208,7 @@ class _Check:
         if (matching.fill_left, matching.fill_right) != (None, None):
             raise self._error("filling in missing series not allowed for set operators", expr.span)
 
-    def _call(self, expr: Call) -> Task[Checked]:
+    def _call(self, expr: Call) -> Task[TypedExpr]:
         function = FUNCTIONS[expr.function]
         signature, label_selector = function.signature, function.syntax.label_selector
         self._count_arguments(expr, signature)

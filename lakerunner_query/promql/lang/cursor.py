@@ -41,7 +41,7 @@ class Features:
     """`fill(x)`, `fill_left(x)`, `fill_right(x)` between vectors."""
 
     @classmethod
-    def named(cls, flags: Iterable[str]) -> Features:
+    def from_flags(cls, flags: Iterable[str]) -> Features:
         """What a list such as `promql-duration-expr,promql-experimental-functions` switches on."""
         wanted = set(flags)
         unknown = wanted - _FLAGS.keys()
@@ -56,8 +56,8 @@ _FLAGS = {
     "promql-extended-range-selectors": "extended_range_selectors",
     "promql-binop-fill-modifiers": "fill_modifiers",
 }
-ALL = Features()
-STABLE = Features.named(())
+ALL_FEATURES = Features()
+STABLE_FEATURES = Features.from_flags(())
 
 
 class Cursor:
@@ -107,7 +107,7 @@ class Cursor:
 
     def unexpected(self) -> PromParseError:
         surrounding, expected = self._surroundings[-1]
-        message = f"unexpected {self.next.described()}"
+        message = f"unexpected {self.next.describe()}"
         message += f" in {surrounding}" if surrounding else ""
         message += f", expected {expected}" if expected else ""
         return self.failure(message, self.next.span)
@@ -116,7 +116,7 @@ class Cursor:
         return failure(self.text, reason, span)
 
 
-def merged(first: Span, last: Span) -> Span:
+def join_spans(first: Span, last: Span) -> Span:
     return Span(first.start, last.end)
 
 
@@ -130,42 +130,42 @@ _TASKS_PER_LEVEL = 5
 """More than the parser ever needs for one level of the tree."""
 
 
-def bound_length(text: str) -> None:
+def check_length(text: str) -> None:
     if len(text) > MAX_LENGTH:
         reason = f"query is too long: {len(text)} characters, at most {MAX_LENGTH} are allowed"
         raise failure(text, reason, NOWHERE)
 
 
-def bound_tasks(cursor: Cursor, waiting: int) -> None:
+def check_task_count(cursor: Cursor, waiting: int) -> None:
     if waiting > MAX_DEPTH * _TASKS_PER_LEVEL:
         raise _too_deep(cursor, cursor.next.span)
 
 
-def bound_depth(cursor: Cursor, expr: Expr) -> None:
+def check_depth(cursor: Cursor, expr: Expr) -> None:
     level: list[_Node] = [expr]
     for _ in range(MAX_DEPTH):
-        level = [child for parent in level for child in _below(parent)]
+        level = [child for parent in level for child in _nodes_below(parent)]
         if not level:
             return
     raise _too_deep(cursor, level[0].span)
 
 
-def _below(node: _Node) -> Iterator[_Node]:
+def _nodes_below(node: _Node) -> Iterator[_Node]:
     """Expressions and duration expressions directly below."""
     match node:
         case DurationCall():
             yield from node.arguments
         case Matrix():
-            yield from _computed(node.range)
+            yield from _expressions(node.range)
         case Subquery():
-            yield from _computed(node.range, node.step, node.shift.offset)
+            yield from _expressions(node.range, node.step, node.shift.offset)
         case Selector():
-            yield from _computed(node.shift.offset)
+            yield from _expressions(node.shift.offset)
     if not isinstance(node, DurationCall | DurationNumber):
         yield from children(node)
 
 
-def _computed(*durations: Duration | None) -> Iterator[DurationExpr]:
+def _expressions(*durations: Duration | None) -> Iterator[DurationExpr]:
     return (one for one in durations if isinstance(one, DurationCall | DurationNumber))
 
 

@@ -97,10 +97,10 @@ class Token:
     """As written."""
     span: Span
 
-    def described(self) -> str:
+    def describe(self) -> str:
         """As error messages name it.
 
-        >>> Token("by", "BY", Span(0, 2)).described(), Token(NUMBER, "12", Span(0, 2)).described()
+        >>> Token("by", "BY", Span(0, 2)).describe(), Token(NUMBER, "12", Span(0, 2)).describe()
         ('<BY>', 'number "12"')
         """
         match self.kind:
@@ -109,15 +109,15 @@ class Token:
             case "identifier" | "metric identifier":
                 return f"{self.kind} {PROMQL.quote(self.text)}"
             case "string" | "number" | "duration":
-                return f"{self.kind} {_shortened(self.text)}"
+                return f"{self.kind} {_shorten(self.text)}"
         if self.kind in MODIFIERS:
             return f"<{self.text}>"
         if self.kind in OPERATORS:
             return f"<op:{self.text}>"
-        return f"<aggr:{self.text}>" if self.kind in AGGREGATIONS else _shortened(self.text)
+        return f"<aggr:{self.text}>" if self.kind in AGGREGATIONS else _shorten(self.text)
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return (
         f"{PROMQL.quote(text[:10])}..."
         if len(text.encode(errors="surrogateescape")) > 10

@@ -31,15 +31,15 @@ from lakerunner_query.promql.lang.ast import (
     Text,
     Unary,
 )
-from lakerunner_query.promql.lang.check import checked
+from lakerunner_query.promql.lang.check import check_types
 from lakerunner_query.promql.lang.cursor import (
-    ALL,
+    ALL_FEATURES,
     Cursor,
     Features,
-    bound_depth,
-    bound_length,
-    bound_tasks,
-    merged,
+    check_depth,
+    check_length,
+    check_task_count,
+    join_spans,
 )
 from lakerunner_query.promql.lang.functions import AGGREGATIONS, FUNCTIONS
 from lakerunner_query.promql.lang.lexer import (
@@ -52,7 +52,7 @@ from lakerunner_query.promql.lang.lexer import (
     STRING,
     Token,
 )
-from lakerunner_query.promql.lang.parser_parts import LITERALS, SIGNS, DurationParser, settled
+from lakerunner_query.promql.lang.parser_parts import LITERALS, SIGNS, DurationParser, to_milliseconds
 from lakerunner_query.syntax import Matcher, Task, unwind
 
 _LEVELS = (
@@ -74,30 +74,30 @@ _STEP_START = ("subquery selector", 'number, duration, step(), range(), or "]"')
 _STEP_END = ("subquery selector", '"]"')
 
 
-def parse(text: str, features: Features = ALL) -> Expr:
+def parse(text: str, features: Features = ALL_FEATURES) -> Expr:
     """The checked tree of an expression; raises `PromParseError`, worded and placed as Prometheus does.
 
     >>> parse("2 + 3 * foo").op
     '+'
     """
-    bound_length(text)
+    check_length(text)
     cursor = Cursor(text)
     if cursor.next.kind == END:
         raise cursor.failure("no expression found in input")
-    expr: Expr = unwind(_Parser(cursor, features).whole(), lambda tasks: bound_tasks(cursor, tasks))
-    bound_depth(cursor, expr)
-    return checked(text, expr)
+    expr: Expr = unwind(_Parser(cursor, features).whole(), lambda tasks: check_task_count(cursor, tasks))
+    check_depth(cursor, expr)
+    return check_types(text, expr)
 
 
 @lru_cache(maxsize=512)
-def parsed(text: str, features: Features = ALL) -> Expr:
+def parse_cached(text: str, features: Features = ALL_FEATURES) -> Expr:
     """`parse`, for who sees the same text again and again; a tree is never changed."""
     return parse(text, features)
 
 
 def parse_selector(text: str) -> tuple[Matcher, ...]:
     """The matchers of an instant vector selector without anything behind it, as `match[]` takes it."""
-    bound_length(text)
+    check_length(text)
     cursor = Cursor(text)
     selector = parser_parts.selector(cursor, cursor.expect(parser_parts.STARTS))
     cursor.expect({END})
@@ -120,7 +120,7 @@ class _Parser:
         while True:
             kind = self._cursor.next.kind
             if kind in {"[", "offset", "@", "anchored", "smoothed"}:
-                left = yield self._modified(left)
+                left = yield self._modifier(left)
             elif _LEVEL_OF.get(kind, 0) >= floor:
                 left = yield self._binary(left)
             else:
@@ -140,9 +140,9 @@ class _Parser:
             return Text(PROMQL.unquote(token.text), token.span)
         if token.kind in SIGNS:
             operand: Expr = yield self._expression(_SIGN_LEVEL + 1)
-            return _signed(token, operand)
+            return _apply_sign(token, operand)
         inner: Expr = yield self._expression()
-        return Paren(inner, merged(token.span, cursor.expect({")"}).span))
+        return Paren(inner, join_spans(token.span, cursor.expect({")"}).span))
 
     def _named(self) -> Task[Expr]:
         """A selector, or a call of a function or aggregation."""
@@ -214,7 +214,7 @@ class _Parser:
         if op in SET_OPERATORS and matching.cardinality == Cardinality.ONE_TO_ONE:
             matching = replace(matching, cardinality=Cardinality.MANY_TO_MANY)
         right: Expr = yield self._expression(level if op == "^" else level + 1)
-        span = merged(left.span, right.span)
+        span = join_spans(left.span, right.span)
         if not self._features.fill_modifiers and (matching.fill_left, matching.fill_right) != (None, None):
             raise self._cursor.failure("binop fill modifiers are experimental and not enabled", span)
         return Binary(op, left, right, matching, return_bool, span)
@@ -233,10 +233,10 @@ class _Parser:
         fill = cursor.take_if(*FILLS)
         if fill is None:
             return matching
-        matching = _filled(matching, fill.kind, self._fill_value())
+        matching = _set_fill(matching, fill.kind, self._fill_value())
         other = {"fill_left": "fill_right", "fill_right": "fill_left"}.get(fill.kind)
         if other and cursor.take_if(other):
-            matching = _filled(matching, other, self._fill_value())
+            matching = _set_fill(matching, other, self._fill_value())
         return matching
 
     def _fill_value(self) -> float:
@@ -246,16 +246,16 @@ class _Parser:
         self._cursor.expect({")"})
         return -value if sign and sign.kind == "-" else value
 
-    def _modified(self, expr: Expr) -> Task[Expr]:
+    def _modifier(self, expr: Expr) -> Task[Expr]:
         """One of `[...]`, `offset`, `@`, `anchored`, `smoothed` behind an expression."""
         token = self._cursor.take()
         if token.kind == "[":
-            ranged: Expr = yield self._ranged(expr, token)
+            ranged: Expr = yield self._range(expr, token)
             return ranged
         if token.kind == "offset":
             with self._cursor.inside(*_OFFSET):
                 offset: DurationExpr = yield self._durations.offset()
-            return parser_parts.with_offset(self._cursor, expr, settled(offset), self._cursor.end)
+            return parser_parts.with_offset(self._cursor, expr, to_milliseconds(offset), self._cursor.end)
         if token.kind == "@":
             return self._at(expr)
         is_enabled = self._features.extended_range_selectors
@@ -273,31 +273,33 @@ class _Parser:
         seconds = -seconds if sign and sign.kind == "-" else seconds
         return parser_parts.with_time(cursor, expr, seconds, token.span.end)
 
-    def _ranged(self, expr: Expr, opening: Token) -> Task[Expr]:
+    def _range(self, expr: Expr, opening: Token) -> Task[Expr]:
         cursor = self._cursor
         with cursor.inside(*_RANGE_START):
             length: DurationExpr = yield self._durations.positive()
         after = cursor.expect({":", "]"}, *_RANGE_END)
         if after.kind == "]":
-            brackets = merged(opening.span, after.span)
-            return parser_parts.matrix(cursor, expr, settled(length), brackets)
+            brackets = join_spans(opening.span, after.span)
+            return parser_parts.matrix(cursor, expr, to_milliseconds(length), brackets)
         closing, step = cursor.take_if("]"), None
         if closing is None:
             with cursor.inside(*_STEP_START):
                 step = yield self._durations.positive()
             closing = cursor.expect({"]"}, *_STEP_END)
         span = Span(expr.span.start, closing.span.end)
-        return Subquery(expr, settled(length), None if step is None else settled(step), span=span)
+        return Subquery(
+            expr, to_milliseconds(length), None if step is None else to_milliseconds(step), span=span
+        )
 
 
-def _signed(sign: Token, operand: Expr) -> Expr:
-    span = merged(sign.span, operand.span)
+def _apply_sign(sign: Token, operand: Expr) -> Expr:
+    span = join_spans(sign.span, operand.span)
     if isinstance(operand, Number):
         return replace(operand, value=-operand.value if sign.kind == "-" else operand.value, span=span)
     return Unary(sign.kind, operand, span)
 
 
-def _filled(matching: Matching, kind: str, value: float) -> Matching:
+def _set_fill(matching: Matching, kind: str, value: float) -> Matching:
     if kind == "fill":
         return replace(matching, fill_left=value, fill_right=value)
     return replace(matching, fill_left=value) if kind == "fill_left" else replace(matching, fill_right=value)

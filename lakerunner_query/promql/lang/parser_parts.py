@@ -26,7 +26,7 @@ from lakerunner_query.promql.lang.ast import (
     Span,
     Subquery,
 )
-from lakerunner_query.promql.lang.cursor import Cursor, Features, merged
+from lakerunner_query.promql.lang.cursor import Cursor, Features, join_spans
 from lakerunner_query.promql.lang.functions import FUNCTIONS
 from lakerunner_query.promql.lang.lexer import (
     DURATION,
@@ -59,7 +59,7 @@ def selector(cursor: Cursor, name: Token) -> Selector:
     braces = _in_braces(cursor, opening) if opening else Selector("", (), NO_SHIFT, span=name.span)
     # the name outside comes last: checks that look for a second one rely on it
     named = Matcher(NAME, MatchOp.EQUAL, name.text)
-    return Selector(name.text, (*braces.matchers, named), span=merged(name.span, braces.span))
+    return Selector(name.text, (*braces.matchers, named), span=join_spans(name.span, braces.span))
 
 
 def _in_braces(cursor: Cursor, opening: Token) -> Selector:
@@ -69,7 +69,7 @@ def _in_braces(cursor: Cursor, opening: Token) -> Selector:
         matchers.append(_matcher(cursor))
         after = cursor.expect({",", "}"}, _LIST, '"," or "}"')
         closing = after if after.kind == "}" else cursor.take_if("}")
-    return Selector("", tuple(matchers), span=merged(opening.span, closing.span))
+    return Selector("", tuple(matchers), span=join_spans(opening.span, closing.span))
 
 
 def _matcher(cursor: Cursor) -> Matcher:
@@ -81,7 +81,7 @@ def _matcher(cursor: Cursor) -> Matcher:
     literal = cursor.expect({STRING}, _LIST, "string")
     value = PROMQL.unquote(literal.text)
     if op.is_regex and (reason := regexp.complaint(value)):
-        raise cursor.failure(reason, merged(token.span, literal.span))
+        raise cursor.failure(reason, join_spans(token.span, literal.span))
     return Matcher(name, op, value)
 
 
@@ -107,12 +107,12 @@ def _label(cursor: Cursor) -> str:
 
 # << `@`, `offset`, `anchored` and `smoothed` behind an expression, and what they may stand behind.
 
-Shifted = Selector | Matrix | Subquery
+Shiftable = Selector | Matrix | Subquery
 _SHIFTABLE = "an instant vector selector or range vector selector or a subquery"
 
 
 def with_offset(cursor: Cursor, expr: Expr, offset: Duration, end: int) -> Expr:
-    if not isinstance(expr, Shifted):
+    if not isinstance(expr, Shiftable):
         raise cursor.failure(f"offset modifier must be preceded by {_SHIFTABLE}", expr.span)
     shift = _shift_of(expr)
     if shift.offset != 0:
@@ -130,7 +130,7 @@ def with_time(cursor: Cursor, expr: Expr, seconds: float, end: int) -> Expr:
 
 
 def with_at(cursor: Cursor, expr: Expr, at: int | Edge, end: int) -> Expr:
-    if not isinstance(expr, Shifted):
+    if not isinstance(expr, Shiftable):
         raise cursor.failure(f"@ modifier must be preceded by {_SHIFTABLE}", expr.span)
     shift = _shift_of(expr)
     if shift.at is not None:
@@ -161,11 +161,11 @@ def matrix(cursor: Cursor, expr: Expr, length: Duration, brackets: Span) -> Matr
     return Matrix(expr, length, Span(expr.span.start, brackets.end))
 
 
-def _shift_of(expr: Shifted) -> Shift:
+def _shift_of(expr: Shiftable) -> Shift:
     return expr.selector.shift if isinstance(expr, Matrix) else expr.shift
 
 
-def _with_shift(expr: Shifted, shift: Shift, end: int) -> Expr:
+def _with_shift(expr: Shiftable, shift: Shift, end: int) -> Expr:
     span = Span(expr.span.start, end)
     if isinstance(expr, Matrix):
         return replace(expr, selector=replace(expr.selector, shift=shift), span=span)
@@ -188,7 +188,7 @@ def literal(cursor: Cursor) -> tuple[float, Token]:
         raise cursor.failure(reason, token.span) from error
 
 
-def settled(expr: DurationExpr) -> Duration:
+def to_milliseconds(expr: DurationExpr) -> Duration:
     """Milliseconds, where no times of the query are needed."""
     return durations.from_seconds(expr.seconds) if isinstance(expr, DurationNumber) else expr
 
@@ -217,15 +217,15 @@ class DurationParser:
             cursor.take()
             inner: DurationExpr = yield self._expression(_ADDITION)
             cursor.expect({")"})
-            return self._signed(sign, _wrapped(inner))
+            return self._apply_sign(sign, _wrap(inner))
         if cursor.next.kind in LITERALS:
             return self._number(sign)
         if cursor.next.kind in DURATION_CALLS:
             operand: DurationExpr = yield self._call(sign)
-            return self._signed(sign, operand) if sign else operand
+            return self._apply_sign(sign, operand) if sign else operand
         if sign:
             operand = yield self._expression(_PRODUCT + 1)
-            signed = self._signed(sign, operand)
+            signed = self._apply_sign(sign, operand)
             operand = yield self._operators(signed, _ADDITION)
             return operand
         operand = yield self._expression(_ADDITION)
@@ -254,11 +254,11 @@ class DurationParser:
         cursor.expect({*SIGNS, "("})
         if token.kind in SIGNS:
             operand: DurationExpr = yield self._expression(_PRODUCT + 1)
-            return self._signed(token, operand)
+            return self._apply_sign(token, operand)
         inner: DurationExpr = yield self._expression(_ADDITION)
         cursor.expect({")"})
         self._require_feature(inner.span)
-        return _wrapped(inner)
+        return _wrap(inner)
 
     def _call(self, sign: Token | None = None) -> Task[DurationExpr]:
         """`step()` and its like; a sign in front of it is blamed with it."""
@@ -274,25 +274,25 @@ class DurationParser:
         closing = cursor.expect({")"})
         # messages place a call with arguments where the first of them is
         first, last = (arguments[0], arguments[-1]) if arguments else (token, closing)
-        span = merged(first.span, last.span)
-        self._require_feature(merged(sign.span, span) if sign else span)
+        span = join_spans(first.span, last.span)
+        self._require_feature(join_spans(sign.span, span) if sign else span)
         return DurationCall(function.syntax.duration_op or token.kind, tuple(arguments), span)
 
     def _number(self, sign: Token | None = None) -> DurationNumber:
         value, token = literal(self._cursor)
         number = DurationNumber(value, token.kind == DURATION, token.span)
-        return self._negated(sign, number) if sign else self._in_range(number, token.span)
+        return self._negate(sign, number) if sign else self._in_range(number, token.span)
 
-    def _signed(self, sign: Token, operand: DurationExpr) -> DurationExpr:
+    def _apply_sign(self, sign: Token, operand: DurationExpr) -> DurationExpr:
         if isinstance(operand, DurationNumber):
-            return self._negated(sign, operand)
-        span = merged(sign.span, operand.span)
+            return self._negate(sign, operand)
+        span = join_spans(sign.span, operand.span)
         return DurationCall(DurationOp.NEGATE, (operand,), span) if sign.kind == "-" else operand
 
-    def _negated(self, sign: Token, number: DurationNumber) -> DurationNumber:
+    def _negate(self, sign: Token, number: DurationNumber) -> DurationNumber:
         """Where the sign is a minus."""
         value = -number.seconds if sign.kind == "-" else number.seconds
-        span = merged(sign.span, number.span)
+        span = join_spans(sign.span, number.span)
         return self._in_range(replace(number, seconds=value, span=span), sign.span)
 
     def _in_range(self, number: DurationNumber, blamed: Span) -> DurationNumber:
@@ -305,14 +305,14 @@ class DurationParser:
         if op.kind in {"/", "%"} and isinstance(right, DurationNumber) and right.seconds == 0:
             name = "division" if op.kind == "/" else "modulo"
             raise self._cursor.failure(f"{name} by zero", op.span)
-        return DurationCall(op.kind, (left, right), merged(left.span, right.span))
+        return DurationCall(op.kind, (left, right), join_spans(left.span, right.span))
 
     def _require_feature(self, blamed: Span) -> None:
         if not self._features.duration_expressions:
             raise self._cursor.failure("experimental duration expression is not enabled", blamed)
 
 
-def _wrapped(inner: DurationExpr) -> DurationExpr:
+def _wrap(inner: DurationExpr) -> DurationExpr:
     """In parentheses, once; no message shows their place."""
     if isinstance(inner, DurationCall) and inner.op == DurationOp.PAREN:
         return inner

@@ -35,18 +35,18 @@ from lakerunner_query.promql.lang.ast import (
     Unary,
     children,
 )
-from lakerunner_query.syntax import Matcher, MatchOp, Task, gathered, unwind
+from lakerunner_query.syntax import Matcher, MatchOp, Task, gather, unwind
 
 _NAME = "__name__"
 _PLAIN_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 def to_text(expr: Expr) -> str:
-    return unwind(_printed(expr))
+    return unwind(_print(expr))
 
 
-def _printed(expr: Expr) -> Task[str]:
-    below: list[str] = yield gathered(map(_printed, children(expr)))
+def _print(expr: Expr) -> Task[str]:
+    below: list[str] = yield gather(map(_print, children(expr)))
     return own_text(expr, below)
 
 
@@ -77,12 +77,12 @@ def _leaf_text(expr: Number | Text | Selector | Matrix) -> str:
         case Text():
             return PROMQL.quote(expr.value)
         case Selector():
-            return selected(expr) + _at(expr.shift) + _reach(expr) + _offset(expr.shift)
+            return selector_text(expr) + _at(expr.shift) + _reach(expr) + _offset(expr.shift)
         case Matrix():
-            return selected(expr.selector) + range_suffix(expr)
+            return selector_text(expr.selector) + range_suffix(expr)
 
 
-def selected(expr: Selector) -> str:
+def selector_text(expr: Selector) -> str:
     """Name and matchers, nothing behind them."""
     shown = sorted(matcher_text(m) for m in expr.matchers if not _is_name(m, expr.name))
     return expr.name + (f"{{{','.join(shown)}}}" if shown or not expr.name else "")
@@ -183,7 +183,7 @@ def _duration(duration: Duration) -> str:
 def _duration_text(expr: DurationExpr) -> Task[str]:
     if isinstance(expr, DurationNumber):
         return _seconds(expr.seconds) if expr.is_duration else numbers.format_float(expr.seconds, "f")
-    below: list[str] = yield gathered(map(_duration_text, expr.arguments))
+    below: list[str] = yield gather(map(_duration_text, expr.arguments))
     match expr.op:
         case DurationOp.STEP | DurationOp.RANGE:
             return f"{expr.op}()"
@@ -246,7 +246,7 @@ class _Pretty:
                 right: str = yield self.lines(expr.right, level + 1)
                 return f"{left}\n{indent}{operator(expr)}\n{right}"
             case Paren() | Call() | Aggregate():
-                below: list[str] = yield gathered(self.lines(child, level + 1) for child in children(expr))
+                below: list[str] = yield gather(self.lines(child, level + 1) for child in children(expr))
                 inner = ",\n".join(below)
                 return f"{indent}{_head(expr)}(\n{inner}\n{indent})"
         return indent + text

@@ -91,7 +91,9 @@ class LakeSource:
         """Traits of all series that were selected so far."""
         self.rollups = RollupSource(reader, rollups, numbers, self._floats)
 
-    def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> SourceAnswer | None:
+    def over_windows(
+        self, function: Function, matchers: Sequence[Matcher], grid: Grid
+    ) -> SourceAnswer | None:
         return self.rollups.over_windows(function, matchers, grid) if self.rollups.rollups else None
 
     def select(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> Series:

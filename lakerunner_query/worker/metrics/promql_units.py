@@ -133,7 +133,9 @@ def render_answer(answer: QueryResult, unit: MetricUnit, report: UnitReport) -> 
 
 
 def _bound(unit: MetricUnit) -> Expr:
-    return bind(parse_cached(unit.text, Features.from_flags(unit.features)), unit.start_ms, unit.end_ms, unit.step_ms)
+    return bind(
+        parse_cached(unit.text, Features.from_flags(unit.features)), unit.start_ms, unit.end_ms, unit.step_ms
+    )
 
 
 def _steps(unit: MetricUnit) -> Steps:

@@ -73,7 +73,9 @@ class RollupSource:
     rows_read: Counter[int] = field(default_factory=Counter)
     """Rows that were read, by frequency."""
 
-    def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> SourceAnswer | None:
+    def over_windows(
+        self, function: Function, matchers: Sequence[Matcher], grid: Grid
+    ) -> SourceAnswer | None:
         current = {each.frequency_ms: frozenset(each.starts) for each in self.rollups}
         pieces = choose_pieces(grid, current, look_back=function in BY_SELECTOR)
         if all(piece.frequency_ms == AS_SENT for piece in pieces):

@@ -8,8 +8,8 @@ import numpy as np
 
 from lakerunner_query.gotext.regexp import full_matches
 from lakerunner_query.histogram.model import Histogram
-from lakerunner_query.promql.context import Annotation, Answered, Options
-from lakerunner_query.promql.evaluate import Answer, evaluate, settle
+from lakerunner_query.promql.context import Annotation, Options, SourceAnswer
+from lakerunner_query.promql.evaluate import QueryResult, combine_results, evaluate
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.syntax import Matcher, MatchOp
@@ -60,7 +60,9 @@ class Written:
             histograms if any(isinstance(cell, Histogram) for cell in cells) else None,
         )
 
-    def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> Answered | None:
+    def over_windows(
+        self, function: Function, matchers: Sequence[Matcher], grid: Grid
+    ) -> SourceAnswer | None:
         return None
 
 
@@ -72,7 +74,7 @@ def _matches(matcher: Matcher, labels: dict[str, str]) -> bool:
 
 def ask(
     source: Written, text: str, *, start: int = 0, step: int = 60, count: int = 1, parts: int = 1
-) -> Answer:
+) -> QueryResult:
     """Times in seconds; in several parts as slices of a query are."""
     whole = Steps(start * 1000, step * 1000, count)
     expr = bind(parse(text), whole.start_ms, whole.end_ms, whole.step_ms)
@@ -80,10 +82,10 @@ def ask(
     for share in np.array_split(np.arange(count), parts):
         steps = Steps(whole.start_ms + int(share[0]) * whole.step_ms, whole.step_ms, len(share))
         answers.append(evaluate(expr, steps, source, Options()))
-    return settle(answers)
+    return combine_results(answers)
 
 
-def table(answer: Answer) -> dict[str, list[float | Histogram | None]]:
+def table(answer: QueryResult) -> dict[str, list[float | Histogram | None]]:
     """`{labels: value by step}`, None where there is nothing."""
     vector = answer.value
     if not isinstance(vector, Vector):

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lakerunner_query.promql.context import Answered, Options
-from lakerunner_query.promql.evaluate import Answer, evaluate, settle
+from lakerunner_query.promql.context import Options, SourceAnswer
+from lakerunner_query.promql.evaluate import QueryResult, combine_results, evaluate
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.syntax import Matcher
@@ -31,12 +31,14 @@ class Changed:
 
     inner: MemorySource
     change: Change
-    answer: Answered | None = None
+    answer: SourceAnswer | None = None
 
     def select(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> Series:
         return self.change(self.inner.select(matchers, from_ms, to_ms))
 
-    def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> Answered | None:
+    def over_windows(
+        self, function: Function, matchers: Sequence[Matcher], grid: Grid
+    ) -> SourceAnswer | None:
         return self.answer
 
 
@@ -50,9 +52,9 @@ def source_of(series: str, step: str = "1m", change: Change = lambda series: ser
     return Changed(source, change)
 
 
-def answer(source: Changed, text: str, steps: Steps, options: Options = Options()) -> Answer:  # noqa: B008
+def answer(source: Changed, text: str, steps: Steps, options: Options = Options()) -> QueryResult:  # noqa: B008
     expr = bind(parse(text), steps.start_ms, steps.end_ms, steps.step_ms)
-    return settle([evaluate(expr, steps, source, options)])
+    return combine_results([evaluate(expr, steps, source, options)])
 
 
 def asked(

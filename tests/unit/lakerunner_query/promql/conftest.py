@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from lakerunner_query.promql.evaluate import _FRAMES
+from lakerunner_query.promql.evaluate import STACK_FRAMES
 
-sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
+sys.setrecursionlimit(max(sys.getrecursionlimit(), STACK_FRAMES))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lakerunner_query.errors import EvaluationError, LimitExceededError
 from lakerunner_query.gotext.numbers import format_float
 from lakerunner_query.gotext.strconv import label_set, quote
-from lakerunner_query.promql.context import Annotation, Annotations, Forced, Options
+from lakerunner_query.promql.context import Annotation, Annotations, MonotonicityFix, Options
 from lakerunner_query.promql.evaluate import evaluate
 from lakerunner_query.promql.lang.ast import Span
 from lakerunner_query.promql.lang.parser import parse
@@ -128,7 +128,7 @@ def test_annotations_are_told_once_and_the_last_place_stays() -> None:
 def test_facts_of_forced_buckets_are_joined() -> None:
     notes = Annotations()
     for lowest, highest, difference, at in ((5.0, 50.0, 5.5, 60_000), (2.5, 10.0, 0.25, -1_500)):
-        forced = Forced(lowest, highest, difference, at, at)
+        forced = MonotonicityFix(lowest, highest, difference, at, at)
         notes.add(Annotation("info", "raised", Span(0, 0), forced))
     assert [note.render("") for note in notes.all()] == [
         "PromQL info: raised, from buckets 2.5 to 50, with a max diff of 5.5, over 2 samples "

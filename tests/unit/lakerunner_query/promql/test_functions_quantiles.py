@@ -8,7 +8,7 @@ import pytest
 
 from lakerunner_query.errors import SAME_LABELS, EvaluationError
 from lakerunner_query.promql.functions import histograms
-from lakerunner_query.promql.functions.histograms import bound_of, open_metrics
+from lakerunner_query.promql.functions.histograms import format_open_metrics, parse_bound
 from lakerunner_query.vectors.vector import Steps
 from tests.support.query.promql.functions_at_hand import answer, asked, labels, ranged, said, source_of
 
@@ -56,7 +56,7 @@ def test_quantiles_are_labelled_as_openmetrics_numbers() -> None:
     assert said(TWO, 'histogram_quantiles(h_bucket{a="x"}, "q", 0.5, 1, -1)') == [
         "PromQL warning: quantile value should be between 0 and 1, got -1 (1:51)"
     ]
-    assert [open_metrics(one) for one in (0.0, 1e6, 1e-7, math.nan, -math.inf)] == [
+    assert [format_open_metrics(one) for one in (0.0, 1e6, 1e-7, math.nan, -math.inf)] == [
         "0.0", "1e+06", "1e-07", "NaN", "-Inf",
     ]  # fmt: skip
 
@@ -76,8 +76,8 @@ def test_bounds_are_read_as_go_does() -> None:
         "-inf": -math.inf,
         "0x1p4": 16.0,
     }
-    assert {text: bound_of(text) for text in good} == good
-    assert [bound_of(text) for text in ("", " 1", "1_000", "1e", "+nan", "0x10", "\u0661")] == [None] * 7
+    assert {text: parse_bound(text) for text in good} == good
+    assert [parse_bound(text) for text in ("", " 1", "1_000", "1e", "+nan", "0x10", "\u0661")] == [None] * 7
 
 
 def test_series_without_a_bound_are_told_of() -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.histogram.model import Histogram
-from lakerunner_query.promql.context import Answered, Options
+from lakerunner_query.promql.context import Options, SourceAnswer
 from lakerunner_query.vectors.vector import Series
-from lakerunner_query.windows.grid import Evaluated
+from lakerunner_query.windows.grid import WindowValues
 from tests.support.query.promql.functions_at_hand import (
     asked,
     deltas,
@@ -219,7 +219,9 @@ def test_a_source_that_knows_the_answer_is_not_asked_for_samples() -> None:
         raise AssertionError("samples were asked for")
 
     source = source_of("m_total 1", change=fail)
-    source.answer = Answered([labels(name="m_total")], Evaluated(np.array([[7.0]]), np.array([[True]])))
+    source.answer = SourceAnswer(
+        [labels(name="m_total")], WindowValues(np.array([[7.0]]), np.array([[True]]))
+    )
     assert asked(source, "increase(m_total[5m])") == {(): 7.0}
     assert asked(source, "last_over_time((m_total[5m]))") == {labels(name="m_total"): 7.0}
     assert asked(source, "timestamp(m_total)") == {(): 7.0}

@@ -33,7 +33,7 @@ from lakerunner_query.promql.lang.ast import (
     walk,
 )
 from lakerunner_query.promql.lang.check import type_of
-from lakerunner_query.promql.lang.cursor import STABLE, Features
+from lakerunner_query.promql.lang.cursor import STABLE_FEATURES, Features
 from lakerunner_query.promql.lang.functions import FUNCTIONS
 from lakerunner_query.promql.lang.parser import parse, parse_selector
 from lakerunner_query.syntax import Matcher, MatchOp
@@ -288,13 +288,13 @@ def test_variadic_signatures() -> None:
 )
 def test_optional_parts_need_their_feature(flag: str, text: str) -> None:
     with pytest.raises(PromParseError, match=r"not enabled|must be enabled"):
-        parse(text, STABLE)
-    assert parse(text, Features.named([flag])) == parse(text)
+        parse(text, STABLE_FEATURES)
+    assert parse(text, Features.from_flags([flag])) == parse(text)
 
 
 def test_unknown_features_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="promql-wishes"):
-        Features.named(["promql-wishes"])
+        Features.from_flags(["promql-wishes"])
 
 
 @settings(max_examples=100, deadline=None)

@@ -6,7 +6,7 @@ import pytest
 
 from lakerunner_query.errors import ParseError, Position, PromParseError
 from lakerunner_query.gotext.regexp import complaint
-from lakerunner_query.promql.lang.cursor import STABLE, Features
+from lakerunner_query.promql.lang.cursor import STABLE_FEATURES, Features
 from lakerunner_query.promql.lang.parser import parse, parse_selector
 
 SHIFTABLE = "an instant vector selector or range vector selector or a subquery"
@@ -227,18 +227,30 @@ def test_the_place_counts_lines_and_bytes_and_for_editors_characters() -> None:
 @pytest.mark.parametrize(
     ("features", "text", "message"),
     [
-        (STABLE, "sort_by_label(a, 'x')", '1:1: parse error: function "sort_by_label" is not enabled'),
         (
-            STABLE,
+            STABLE_FEATURES,
+            "sort_by_label(a, 'x')",
+            '1:1: parse error: function "sort_by_label" is not enabled',
+        ),
+        (
+            STABLE_FEATURES,
             "limitk(1, a)",
             "1:1: parse error: limitk() is experimental and must be enabled with "
             "--enable-feature=promql-experimental-functions",
         ),
-        (STABLE, "a[5m + 1m]", "1:3: parse error: experimental duration expression is not enabled"),
-        (STABLE, "a offset -step()", "1:10: parse error: experimental duration expression is not enabled"),
-        (STABLE, "a[5m] smoothed", "1:1: parse error: smoothed modifier is experimental and not enabled"),
+        (STABLE_FEATURES, "a[5m + 1m]", "1:3: parse error: experimental duration expression is not enabled"),
         (
-            STABLE,
+            STABLE_FEATURES,
+            "a offset -step()",
+            "1:10: parse error: experimental duration expression is not enabled",
+        ),
+        (
+            STABLE_FEATURES,
+            "a[5m] smoothed",
+            "1:1: parse error: smoothed modifier is experimental and not enabled",
+        ),
+        (
+            STABLE_FEATURES,
             "b + a + fill(1) c",
             "1:1: parse error: binop fill modifiers are experimental and not enabled",
         ),
