@@ -1,4 +1,4 @@
-"""Feeds the kernels that decode pages broken bytes; run with NUMBA_BOUNDSCHECK=1.
+"""Feeds broken bytes to everything that decodes pages; run with NUMBA_BOUNDSCHECK=1.
 
 Started by `test_plain_groups.py` in a process of its own: the check is fixed when a kernel is compiled.
 """
@@ -9,18 +9,40 @@ import random
 import sys
 import tempfile
 from collections import Counter
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakerunner_query.worker.parquet.dictionary_kernels import add_codes, first_page
+from lakerunner_query.worker.parquet.column_chunks import (
+    Chunk,
+    DictionaryChunk,
+    behind_levels,
+    delta_pages,
+    plain_integers,
+    plain_texts,
+)
+from lakerunner_query.worker.parquet.dictionary_kernels import add_codes, dictionary_page
 from lakerunner_query.worker.parquet.page_kernels import OFFSET, UNKNOWN, VALUES, deltas, pages_of
+from lakerunner_query.worker.parquet.run_kernels import (
+    OUT_OF_RANGE,
+    add_up,
+    copy_runs,
+    count_keys,
+    count_rows,
+    cut_runs,
+    place_times,
+    place_values,
+)
+from lakerunner_query.worker.parquet.scaled_groups import ScaledGroup
 from resources.arrays import Bytes
 from resources.kernel import scanner
 
 ROWS = 700
+CODECS = {"none": None, "zstd": "zstd"}
 
 
 @scanner
@@ -28,20 +50,25 @@ def over_read(data: Bytes) -> int:
     return int(data[len(data)])
 
 
-def chunks(folder: Path) -> list[bytes]:
-    """Column chunks of numbers as differences and of texts by dictionary, uncompressed."""
+def chunks(folder: Path) -> list[tuple[bytes, Chunk]]:
+    """Column chunks of differences and of dictionaries, with and without levels, compressed and plain."""
     rng = np.random.default_rng(3)
     steps = np.cumsum(rng.integers(0, 1 << 40, ROWS))
-    table = pa.table({"a": steps, "b": pa.array(rng.choice(["x", "y", "z"], ROWS))})
-    pq.write_table(
-        table, folder / "t", compression="none", use_dictionary=["b"],
-        column_encoding={"a": "DELTA_BINARY_PACKED"}, max_rows_per_page=300,
-    )  # fmt: skip
-    raw, group = (folder / "t").read_bytes(), pq.read_metadata(folder / "t").row_group(0)
+    columns = [steps, rng.choice(["x", "y", "z"], ROWS), rng.choice([7, 8, 9], ROWS)]
     found = []
-    for column in (group.column(0), group.column(1)):
-        begin = column.dictionary_page_offset or column.data_page_offset
-        found.append(raw[begin : begin + column.total_compressed_size])
+    for codec, nullable in product(CODECS, (False, True)):
+        kinds = (pa.int64(), pa.string(), pa.int64())
+        schema = pa.schema([pa.field(name, kind, nullable) for name, kind in zip("abc", kinds, strict=True)])
+        table = pa.table([pa.array(column) for column in columns], schema=schema)
+        pq.write_table(
+            table, folder / "t", compression=codec, use_dictionary=["b", "c"],
+            column_encoding={"a": "DELTA_BINARY_PACKED"}, max_rows_per_page=300,
+        )  # fmt: skip
+        raw, group = (folder / "t").read_bytes(), pq.read_metadata(folder / "t").row_group(0)
+        for column in (group.column(number) for number in range(3)):
+            begin = column.dictionary_page_offset or column.data_page_offset
+            length = column.total_compressed_size
+            found.append((raw[begin : begin + length], Chunk(0, length, CODECS[codec], nullable)))
     return found
 
 
@@ -49,7 +76,7 @@ def outcome(raw: bytes) -> str:
     """Every kernel over the same bytes; any index that is out of bounds raises."""
     data = np.frombuffer(raw, np.uint8)
     pages = pages_of(data, ROWS)
-    assert len(first_page(data)) in {0, 3}
+    assert len(dictionary_page(data)) in {0, 3}
     room, keys = np.empty(ROWS, np.int64), np.zeros(ROWS, np.int32)
     starts = [0, *(int(page[OFFSET]) for page in pages)]
     for start in starts:
@@ -63,6 +90,55 @@ def outcome(raw: bytes) -> str:
         return "rejected"
     assert int(pages[:, VALUES].sum()) == ROWS
     return "told"
+
+
+def read_outcome(path: Path, raw: bytes, chunk: Chunk) -> str:
+    """The readers over the same bytes: values that fit, or a `ValueError`."""
+    path.write_bytes(raw)
+    chunk = Chunk(0, len(raw), chunk.codec, chunk.has_levels)
+    done = "refused"
+    with suppress(ValueError):
+        assert sum(len(numbers) for _, numbers in delta_pages(path, chunk, ROWS)) == ROWS
+        done = "read"
+    group, ends = ScaledGroup(path, ROWS, chunk, chunk), np.array([ROWS])
+    with suppress(ValueError):
+        assert len(group.times_of(ends - 20, ends)) == ROWS
+    with suppress(ValueError):
+        codes, keys = DictionaryChunk.read(path, chunk), np.zeros(ROWS, np.int32)
+        with suppress(ValueError):
+            plain_texts(codes.dictionary)
+        with suppress(ValueError):
+            assert 8 * len(plain_integers(codes.dictionary)) == len(codes.dictionary)
+        codes.add_to(keys, 3)
+        assert keys.min() >= 0
+        assert keys.max() < 3
+        done = "read"
+    with suppress(ValueError):
+        assert 4 <= behind_levels(np.frombuffer(raw, np.uint8)) <= len(raw)
+    return done
+
+
+def runs(rng: random.Random) -> None:
+    """Runs, keys and places that are in range stay in range, whatever page they meet."""
+    bounds = np.array(sorted(rng.sample(range(ROWS + 1), 2 * rng.randint(1, 20))))
+    begin, end = bounds[::2].copy(), bounds[1::2].copy()
+    sizes = end - begin
+    to = np.cumsum(sizes) - sizes
+    page = np.array([rng.randint(0, 99) for _ in range(rng.randint(0, ROWS))], np.int64)
+    first = rng.randint(0, ROWS - len(page))
+    times, values = np.zeros(sizes.sum(), np.int64), np.zeros(sizes.sum())
+    place_times(page, first, begin, end, to, times)
+    place_values(page, first, begin, end, to, begin, np.full(len(begin), 10.0), values)
+    copy_runs(np.arange(ROWS), begin, end, to, times)
+    keys, counts = (page % 4).astype(np.int32), np.zeros((4, rng.randint(1, 30)), np.int64)
+    assert count_rows(page, keys, rng.randint(0, 60), rng.randint(40, 99), rng.randint(1, 9), counts) in {
+        0, OUT_OF_RANGE
+    }  # fmt: skip
+    count_keys(keys, counts)
+    add_up(keys.astype(np.int64), page, counts[:, 0].copy())
+    cut_runs(np.arange(ROWS), begin, end, rng.randint(-9, ROWS), rng.randint(-9, ROWS + 9))
+    assert begin.min() >= 0
+    assert end.max() <= ROWS
 
 
 def broken(rng: random.Random, whole: bytes) -> bytes:
@@ -84,13 +160,21 @@ def main() -> None:
     rng = random.Random(11)
     seen: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        samples = chunks(Path(folder))
-    assert outcome(samples[0]) == "told"
-    for _ in range(int(sys.argv[1])):
-        seen[outcome(broken(rng, rng.choice(samples)))] += 1
-        seen[outcome(rng.randbytes(rng.randint(0, 80)))] += 1
-        seen[outcome(bytes(rng.choice((0x15, 0x2C, 0x80, 0xFF, 0x06, 0x18, 0x1C)) for _ in range(40)))] += 1
-    assert min(seen["told"], seen["rejected"]) > 0, seen
+        samples, path = chunks(Path(folder)), Path(folder) / "broken"
+        assert outcome(samples[0][0]) == "told"
+        for raw, chunk in samples:
+            assert read_outcome(path, raw, chunk) == "read"
+        for _ in range(int(sys.argv[1])):
+            whole, chunk = rng.choice(samples)
+            damaged = broken(rng, whole)
+            seen[outcome(damaged)] += 1
+            seen[read_outcome(path, damaged, chunk)] += 1
+            seen[outcome(rng.randbytes(rng.randint(0, 80)))] += 1
+            seen[
+                outcome(bytes(rng.choice((0x15, 0x2C, 0x80, 0xFF, 0x06, 0x18, 0x1C)) for _ in range(40)))
+            ] += 1
+            runs(rng)
+    assert min(seen["told"], seen["rejected"], seen["read"], seen["refused"]) > 0, seen
     print(dict(seen))
 
 
