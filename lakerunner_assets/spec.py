@@ -6,12 +6,13 @@ libraries when called, so that definitions load fast and offline.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
+from lakerunner_assets.segments.merge.request import MergeKind
 from resources.lake.layout import Signal
 
 if TYPE_CHECKING:
@@ -34,8 +35,14 @@ class SignalSpec:
     time_unit_ns: int
     """Nanoseconds of one step of the time column: metrics are cut on whole milliseconds."""
     decoders: Callable[[], Decoders]
-    """By format."""
+    """Decoders by format."""
     write: Write
+    merge_kind: MergeKind
+    """Kind of its cooked rows in merges; rows of its rollups are `MergeKind.ROLLUP`."""
+    sealed_datasets: frozenset[str]
+    """Datasets whose days become one segment. Quarantined rows are not among them: they are read by hour."""
+    warm_up_samples: Callable[[], Iterator[tuple[str, bytes]]]
+    """Names and contents of small objects that run every kernel of the signal."""
     description: str
 
     @property

@@ -25,21 +25,16 @@ from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.merge.request import MergeKind, MergeRequest, Window
 from lakerunner_assets.segments.merge.run import merge
 from lakerunner_assets.signals import SIGNALS
-from lakerunner_assets.warmup_samples import SAMPLES
 from resources.kernel_cache import MARK, cache_folder
 from resources.lake.ddsketch import merged_quantiles
 from resources.lake.frequency import MINUTE, TEN_SECONDS, rollup_of
 from resources.lake.layout import Signal
 from resources.lake.options import DecodeOptions
+from resources.lake.signals import FACTS
 from resources.lake.timecut import HOUR_NS
 
 PROCESSES = 2
 MOMENT_NS = 1_767_225_600_000_000_000
-MERGE_KINDS = {
-    Signal.LOGS: MergeKind.LOGS,
-    Signal.METRICS: MergeKind.SAMPLES,
-    Signal.TRACES: MergeKind.TRACES,
-}
 ONE, NONE = np.ones(1), np.zeros(1, np.int64)
 
 
@@ -62,7 +57,7 @@ def cook(signal: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         written: list[Path] = []
-        for number, (name, data) in enumerate(SAMPLES[spec.signal]()):
+        for number, (name, data) in enumerate(spec.warm_up_samples()):
             request = Request(name, Place(number, 0, MOMENT_NS), DecodeOptions(), 1 << 20)
             with open_payload(data, 1 << 20) as payload:
                 tables = [part.table for part in decode(payload, request, spec.decoders())]
@@ -71,8 +66,8 @@ def cook(signal: str) -> None:
             if sum(table.num_rows for table in tables):
                 spec.write(tables, path, identity)
                 written.append(path)
-        _merge(MERGE_KINDS[spec.signal], written, folder / "merged", spec.dataset)
-        if spec.signal is Signal.METRICS:
+        _merge(spec.merge_kind, written, folder / "merged", spec.dataset)
+        if FACTS[spec.signal].rollups:
             _roll_up(written, folder)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -11,7 +11,6 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
 
-from resources.lake.layout import Signal
 from resources.proto.loki import PushRequest
 from resources.proto.prometheus import WriteRequest
 
@@ -98,13 +97,6 @@ def span_samples() -> Iterator[Named]:
     yield "otlp", request.SerializeToString()
     yield "json", _as_json("Spans", "spans", {"name": "work", "traceId": IDS["trace_id"].hex()})
     yield from _foreign()
-
-
-SAMPLES: Mapping[Signal, Callable[[], Iterator[Named]]] = {
-    Signal.LOGS: log_samples,
-    Signal.METRICS: metric_samples,
-    Signal.TRACES: span_samples,
-}
 
 
 def _foreign() -> Iterator[Named]:

@@ -13,7 +13,8 @@ from lakerunner_cli.command import CommandError
 from resources.index.types import StorageProfile
 from resources.lake.layout import NAME, PrefixMapping, Signal, valid_name
 from resources.lake.options import OptionError
-from resources.lake.retention import NOTICE_S, RAW, SEGMENTS, TIERS
+from resources.lake.retention import NOTICE_S
+from resources.lake.signals import FACTS
 from resources.objects.backend import scheme_of
 
 # << `lakerunner admin retention …`: how long an organisation's telemetry is kept, tier by tier.
@@ -53,7 +54,7 @@ def retention_list(desk: Desk, args: Namespace) -> int:
 
 
 def _tier(args: Namespace) -> str:
-    allowed = TIERS if args.signal == Signal.METRICS.value else (RAW, SEGMENTS)
+    allowed = FACTS[Signal(args.signal)].tiers
     if args.tier not in allowed:
         raise CommandError(f"tier {args.tier!r} of {args.signal}: expected one of {', '.join(allowed)}")
     return str(args.tier)

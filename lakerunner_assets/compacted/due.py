@@ -13,8 +13,9 @@ from lakerunner_assets.compacted.plan import plan_merges
 from lakerunner_assets.compacted.policy import Merge, Plans, Policy, day_of
 from resources.index.contract import PipelineIndex
 from resources.index.types import DuePartition, LiveSegment
-from resources.lake.frequency import DAY, ROLLUPS
+from resources.lake.frequency import DAY
 from resources.lake.layout import Signal
+from resources.lake.signals import FACTS
 from resources.lake.timecut import HOUR_NS
 from resources.settings import Settings
 
@@ -75,9 +76,8 @@ def due_now(index: PipelineIndex, settings: Settings, signal: Signal, now_ns: in
 
 
 def due_rollups(index: PipelineIndex, signal: Signal) -> list[DuePartition]:
-    if signal is not Signal.METRICS:
-        return []
-    return [due for rollup in ROLLUPS for due in index.due_partitions(signal, rollup.frequency_ms)]
+    rollups = FACTS[signal].rollups
+    return [due for rollup in rollups for due in index.due_partitions(signal, rollup.frequency_ms)]
 
 
 def _live_in(index: PipelineIndex, signal: Signal, hours: Hours) -> list[LiveSegment]:

@@ -8,7 +8,7 @@ month). Planning again after each round of merges comes to an end where nothing 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from lakerunner_assets.compacted.policy import (
@@ -21,14 +21,10 @@ from lakerunner_assets.compacted.policy import (
     month_of,
     open_choices,
 )
+from lakerunner_assets.signals import SIGNALS
 from resources.index.types import BatchKind, DuePartition, LiveSegment
-from resources.lake.frequency import BY_FREQUENCY, CARDINALITY_DATASET, DAY
-from resources.lake.layout import Signal
+from resources.lake.frequency import CARDINALITY_DATASET, DAY
 
-SEALED_DATASETS: Mapping[Signal, frozenset[str]] = {
-    Signal.METRICS: frozenset({"metrics", *(rollup.dataset for rollup in BY_FREQUENCY.values())})
-}
-"""What becomes day-wide. Quarantined rows are not among it: they are read by hour of arrival."""
 NEVER_MERGED = frozenset({CARDINALITY_DATASET})
 
 
@@ -114,7 +110,7 @@ def _merge(kind: BatchKind, group: Group, choice: Choice) -> Merge:
 
 
 def _sealable(segment: LiveSegment) -> bool:
-    return segment.dataset in SEALED_DATASETS.get(segment.signal, frozenset())
+    return segment.dataset in SIGNALS[segment.signal].sealed_datasets
 
 
 def _window(segment: LiveSegment) -> tuple[int, int]:

@@ -12,17 +12,11 @@ import msgspec
 import xxhash
 
 from lakerunner_assets.segments.merge.request import MergeKind, Window
+from lakerunner_assets.signals import SIGNALS
 from lakerunner_assets.task_results import Fault, SegmentAnswer
 from resources.index.types import Claim
 from resources.lake.layout import Signal, segment_key
 from resources.lake.timecut import HOUR_NS, hour_of_day
-
-ROWS_OF = {
-    Signal.LOGS: MergeKind.LOGS,
-    Signal.TRACES: MergeKind.TRACES,
-    Signal.METRICS: MergeKind.SAMPLES,
-}
-"""As they were sent; rows of the other frequencies are rollups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +72,7 @@ class MergeAnswer:
 
 
 def merge_kind(signal: Signal, frequency_ms: int) -> MergeKind:
-    return MergeKind.ROLLUP if frequency_ms else ROWS_OF[signal]
+    return MergeKind.ROLLUP if frequency_ms else SIGNALS[signal].merge_kind
 
 
 def segment_id(unit: MergeUnit, window: Window, part: int) -> str:

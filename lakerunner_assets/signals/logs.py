@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
+from lakerunner_assets.segments.merge.request import MergeKind
 from lakerunner_assets.spec import SignalSpec
 from resources.lake.columns import CHQ_TSNS
 from resources.lake.layout import Signal
+from resources.lake.signals import FACTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,12 +45,21 @@ def write(tables: Sequence[pa.Table], path: Path, identity: SegmentIdentity) -> 
     return write_log_segment(tables, path, identity)
 
 
+def warm_up_samples() -> Iterator[tuple[str, bytes]]:
+    from lakerunner_assets.warmup_samples import log_samples
+
+    return log_samples()
+
+
 LOGS = SignalSpec(
     signal=Signal.LOGS,
-    dataset="logs",
+    dataset=FACTS[Signal.LOGS].dataset,
     time_column=CHQ_TSNS,
     time_unit_ns=1,
     decoders=decoders,
     write=write,
+    merge_kind=MergeKind.LOGS,
+    sealed_datasets=frozenset(),
+    warm_up_samples=warm_up_samples,
     description="Log records: message, severity, attributes, trace context.",
 )

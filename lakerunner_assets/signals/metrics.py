@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
+from lakerunner_assets.segments.merge.request import MergeKind
 from lakerunner_assets.spec import SignalSpec
 from resources.lake.columns import CHQ_TIMESTAMP
+from resources.lake.frequency import ROLLUPS
 from resources.lake.layout import Signal
+from resources.lake.signals import FACTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,12 +46,21 @@ def write(tables: Sequence[pa.Table], path: Path, identity: SegmentIdentity) -> 
     return write_metric_segment(tables, path, identity)
 
 
+def warm_up_samples() -> Iterator[tuple[str, bytes]]:
+    from lakerunner_assets.warmup_samples import metric_samples
+
+    return metric_samples()
+
+
 METRICS = SignalSpec(
     signal=Signal.METRICS,
-    dataset="metrics",
+    dataset=FACTS[Signal.METRICS].dataset,
     time_column=CHQ_TIMESTAMP,
     time_unit_ns=1_000_000,
     decoders=decoders,
     write=write,
+    merge_kind=MergeKind.SAMPLES,
+    sealed_datasets=frozenset({"metrics", *(rollup.dataset for rollup in ROLLUPS)}),
+    warm_up_samples=warm_up_samples,
     description="Metric data points: value or distribution, series, exemplars.",
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
+from lakerunner_assets.segments.merge.request import MergeKind
 from lakerunner_assets.spec import SignalSpec
 from resources.lake.layout import Signal
+from resources.lake.signals import FACTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,12 +42,21 @@ def write(tables: Sequence[pa.Table], path: Path, identity: SegmentIdentity) -> 
     return write_span_segment(tables, path, identity)
 
 
+def warm_up_samples() -> Iterator[tuple[str, bytes]]:
+    from lakerunner_assets.warmup_samples import span_samples
+
+    return span_samples()
+
+
 TRACES = SignalSpec(
     signal=Signal.TRACES,
-    dataset="traces",
+    dataset=FACTS[Signal.TRACES].dataset,
     time_column="span_start_ns",
     time_unit_ns=1,
     decoders=decoders,
     write=write,
+    merge_kind=MergeKind.TRACES,
+    sealed_datasets=frozenset(),
+    warm_up_samples=warm_up_samples,
     description="Spans: names, times, status, attributes, events and links.",
 )

@@ -19,6 +19,7 @@ from lakerunner_assets.partitions import partition_key
 from lakerunner_cli.command import CommandError
 from resources.lake.frequency import DAY, ROLLUPS, rollup_of
 from resources.lake.layout import Signal
+from resources.lake.signals import FACTS
 from resources.lake.timecut import DAY_NS, HOUR_NS, from_datetime, to_datetime
 
 EVERYONE = "all"
@@ -111,7 +112,7 @@ def spell(hour_ns: int) -> str:
 
 def parse_tiers(text: str, signal: Signal) -> tuple[str, ...]:
     """In the order in which they are built, whatever the order they were given in; empty means all."""
-    available = tuple(tier for tier in TIERS if tier != ROLLUPS_TIER or signal is Signal.METRICS)
+    available = tuple(tier for tier in TIERS if tier != ROLLUPS_TIER or FACTS[signal].rollups)
     given = {name.strip() for name in text.split(",") if name.strip()} or set(available)
     unknown = sorted(given - set(available))
     if unknown:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from resources.lake.layout import Signal
+from resources.lake.signals import FACTS
 
 TABLE = """
 ResourceLogs: resource Resource; scope_logs ScopeLogs[]; schema_url string
@@ -80,11 +81,6 @@ ENUMS: dict[str, tuple[str, ...]] = {
         for name in ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
     ),
     "StatusCode": ("STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR"),
-}
-_ROOTS = {
-    Signal.LOGS: "ResourceLogs",
-    Signal.METRICS: "ResourceMetrics",
-    Signal.TRACES: "ResourceSpans",
 }
 
 
@@ -166,7 +162,10 @@ def _decoders(both: bool) -> dict[Signal, msgspec.json.Decoder[Any]]:
                 names[f"{name}_"] = name
         title = f"{owner}_{both}"
         globals()[title] = msgspec.defstruct(title, members, module=__name__, rename=names, gc=False)
-    return {signal: msgspec.json.Decoder(globals()[f"{root}_{both}"]) for signal, root in _ROOTS.items()}
+    return {
+        signal: msgspec.json.Decoder(globals()[f"{facts.otlp_root}_{both}"])
+        for signal, facts in FACTS.items()
+    }
 
 
 def _annotation(written: str, both: bool) -> Any:

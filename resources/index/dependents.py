@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from resources.index.types import Publication
-from resources.lake.frequency import ROLLUPS
-from resources.lake.layout import Signal
+from resources.lake.signals import FACTS
 from resources.lake.timecut import cut
 
 
@@ -15,11 +14,9 @@ def changed_partitions(publication: Publication) -> list[int]:
 
 def dependents(publication: Publication) -> list[tuple[int, int]]:
     """(frequency, start) of the rollups to be built again, in the order in which they are locked."""
-    if publication.claim.signal is not Signal.METRICS:
-        return []
     return sorted(
         (rollup.frequency_ms, start)
-        for rollup in ROLLUPS
+        for rollup in FACTS[publication.claim.signal].rollups
         if rollup.source_ms == publication.frequency_ms
         for start in {cut(start + 1, rollup.partition_ns) for start in changed_partitions(publication)}
     )
