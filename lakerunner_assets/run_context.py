@@ -77,7 +77,7 @@ def beating(index: PipelineIndex, run_id: str, settings: Settings) -> Iterator[H
 
 
 @dataclass(frozen=True, slots=True)
-class Kitchen:
+class RunContext:
     index: PipelineIndex
     spark: SparkTasks
     settings: Settings
@@ -85,14 +85,14 @@ class Kitchen:
     log: Callable[[str], None]
 
 
-def unless_lost(kitchen: Kitchen, claim: Claim, change: Callable[[], None]) -> None:
+def unless_lost(run: RunContext, claim: Claim, change: Callable[[], None]) -> None:
     """A claim that ran out is with another run; that must not end this one and all it holds."""
     try:
         change()
     except PublishConflictError as lost:
-        kitchen.log(f"batch {claim.batch_id} has another holder already: {lost}")
+        run.log(f"batch {claim.batch_id} has another holder already: {lost}")
 
 
-def abandon(kitchen: Kitchen, claim: Claim, error: str) -> None:
+def abandon(run: RunContext, claim: Claim, error: str) -> None:
     """Work that is planned anew by whoever looks next."""
-    unless_lost(kitchen, claim, lambda: kitchen.index.abandon(claim, error))
+    unless_lost(run, claim, lambda: run.index.abandon(claim, error))

@@ -74,15 +74,15 @@ class World:
         plans = plan_merges(live, self.now_ns, self.policy)
         if plans.settle:
             index.settle(plans.settle)
-        kitchen = self.lake.kitchen()
-        jobs = [claim_merge(kitchen, merge) for merge in plans.merges]
+        run_context = self.lake.run_context()
+        jobs = [claim_merge(run_context, merge) for merge in plans.merges]
         good = [job for job in jobs if isinstance(job, Job)]
         if len(good) < len(jobs):
             raise RuntimeError(f"nobody else works here, and yet: {jobs}")
-        for job, answer in answers(kitchen, good):
+        for job, answer in answers(run_context, good):
             if answer.fault is not None:
                 raise RuntimeError(f"a merge failed: {answer.error}")
-            made = publish_merge(kitchen, job, answer)
+            made = publish_merge(run_context, job, answer)
             kind = "sealed" if job.merge.width_ns > HOUR_NS else self._of_hour(job)
             self.counted.merged[kind] = self.counted.merged.get(kind, 0) + sum(s.bytes for s in made)
             self.counted.merges += 1

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from lakerunner_assets.decode.naming import Attribute
 from lakerunner_assets.rollup.build import RollupRequest, roll_up
-from lakerunner_assets.rollup.parts import RolledUp
+from lakerunner_assets.rollup.parts import RollupSegment
 from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.metrics import write_metric_segment
 from resources.arrays import Doubles
@@ -96,7 +96,9 @@ def roll_all(kind: str, step_ms: int, rows: int) -> dict[str, Any]:
     return found
 
 
-def _facts(parts: tuple[RolledUp, ...], seconds: float, source_rows: int, samples_: int) -> dict[str, Any]:
+def _facts(
+    parts: tuple[RollupSegment, ...], seconds: float, source_rows: int, samples_: int
+) -> dict[str, Any]:
     rows, size = (sum(getattr(part.facts, name) for part in parts) for name in ("rows", "bytes"))
     return {
         "rows": rows,

@@ -79,15 +79,15 @@ def _compact(
 ) -> Events:
     from lakerunner_assets.compacted.report import Report
     from lakerunner_assets.compacted.run import compact
-    from lakerunner_assets.run_context import Kitchen
+    from lakerunner_assets.run_context import RunContext
 
     report = Report()
-    kitchen = Kitchen(
+    run = RunContext(
         lakerunner.index, lakerunner.spark_tasks(), lakerunner.settings, heart, context.log.warning
     )
     planned = context.run.tags.get(MODE_TAG) == PLANNED
     changed: dict[str, set[int]] = defaultdict(set)
-    for change in compact(kitchen, spec.signal, report, _scope(context, planned=planned)):
+    for change in compact(run, spec.signal, report, _scope(context, planned=planned)):
         changed[change.org].update(change.hours)
         _log(context, change, lakerunner.settings.horizon)
     _count(lakerunner, spec, report)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from lakerunner_assets.compacted.policy import Merge
 from lakerunner_assets.compacted.run import Job, answers, claim_merge, publish_merge
-from lakerunner_assets.run_context import Kitchen, abandon
+from lakerunner_assets.run_context import RunContext, abandon
 from lakerunner_assets.segments.merge.request import Window
 from resources.index.types import BatchKind, LiveSegment, PublishConflictError, Segment
 from resources.lake.frequency import DAY
@@ -33,7 +33,7 @@ class CarveConflictError(PublishConflictError):
 
 
 def carve(
-    kitchen: Kitchen,
+    run: RunContext,
     signal: Signal,
     org: str,
     frequency_ms: int,
@@ -49,13 +49,13 @@ def carve(
     trouble: list[str] = []
     for number in range(MAX_TRIES):
         if trouble:
-            kitchen.log(f"{org} {dataset}: hours are carved out again: {trouble[-1]}")
+            run.log(f"{org} {dataset}: hours are carved out again: {trouble[-1]}")
             time.sleep(min(MAX_PAUSE_S, pause_s * 2**number))
-        wide = wider(kitchen, signal, org, frequency_ms, dataset, hours)
+        wide = wider(run, signal, org, frequency_ms, dataset, hours)
         todo = [segment for segment in wide if segment.segment_id not in free]
         if not todo:
             return frozenset(segment.segment_id for segment in wide)
-        rests, trouble = _carve_once(kitchen, todo, unit_ns(frequency_ms), hours)
+        rests, trouble = _carve_once(run, todo, unit_ns(frequency_ms), hours)
         free |= rests  # and another look: a seal may have written the next one meanwhile
     raise CarveConflictError(f"{org} {dataset}: {MAX_TRIES} tries to carve hours out failed: {trouble}")
 
@@ -66,13 +66,13 @@ def unit_ns(frequency_ms: int) -> int:
 
 
 def wider(
-    kitchen: Kitchen, signal: Signal, org: str, frequency_ms: int, dataset: str, hours: Collection[int]
+    run: RunContext, signal: Signal, org: str, frequency_ms: int, dataset: str, hours: Collection[int]
 ) -> list[Segment]:
     """Live segments over any of the hours that are wider than one, whoever works on them."""
     if not hours:
         return []
     unit = unit_ns(frequency_ms)
-    view = kitchen.index.tier_view(org, signal, [frequency_ms], min(hours), max(hours) + unit, dataset)
+    view = run.index.tier_view(org, signal, [frequency_ms], min(hours), max(hours) + unit, dataset)
     return [s for s in view.segments if s.width_ns > unit and _hours_in(s, unit, hours)]
 
 
@@ -92,7 +92,7 @@ def exactly(
 
 
 def _carve_once(
-    kitchen: Kitchen, wide: Sequence[Segment], unit: int, hours: Collection[int]
+    run: RunContext, wide: Sequence[Segment], unit: int, hours: Collection[int]
 ) -> tuple[set[str], list[str]]:
     """(ids of the new rests, what went wrong): each wide segment by itself, all in one Spark job."""
     jobs: list[Job] = []
@@ -102,27 +102,27 @@ def _carve_once(
     try:
         for segment in wide:
             windows = [Window(hour, unit) for hour in _hours_in(segment, unit, hours)]
-            job = claim_merge(kitchen, _as_merge(segment), windows)
+            job = claim_merge(run, _as_merge(segment), windows)
             if isinstance(job, str):
                 trouble.append(job)
             else:
                 jobs.append(job)
-        for job, answer in answers(kitchen, jobs):
+        for job, answer in answers(run, jobs):
             if answer.fault is not None:
                 raise CarveError(answer.error)
             try:
-                made = publish_merge(kitchen, job, answer, settled=True)
+                made = publish_merge(run, job, answer, settled=True)
             except PublishConflictError as error:
                 trouble.append(str(error))
-                abandon(kitchen, job.claim, str(error))
+                abandon(run, job.claim, str(error))
             else:
                 rests |= {s.segment_id for s in made if s.width_ns > unit}
             done.add(job.claim.batch_id)
     finally:
         for job in jobs:
             if job.claim.batch_id not in done:
-                abandon(kitchen, job.claim, "the carving stopped before this segment")
-            kitchen.heart.release(job.claim.token)
+                abandon(run, job.claim, "the carving stopped before this segment")
+            run.heart.release(job.claim.token)
     return rests, trouble
 
 

@@ -24,7 +24,7 @@ from lakerunner_assets.compacted.units import (
     merge_kind,
 )
 from lakerunner_assets.publish import UnbalancedError
-from lakerunner_assets.run_context import Kitchen, abandon
+from lakerunner_assets.run_context import RunContext, abandon
 from lakerunner_assets.segments.merge.request import Window
 from lakerunner_assets.task_results import Fault
 from resources.index.types import BatchPlan, Claim, PublishConflictError, Segment
@@ -62,47 +62,47 @@ class Job:
     unit: MergeUnit
 
 
-def compact(kitchen: Kitchen, signal: Signal, report: Report, scope: Scope) -> Iterator[MergeChange]:
+def compact(run: RunContext, signal: Signal, report: Report, scope: Scope) -> Iterator[MergeChange]:
     """Rounds until nothing is due any more, the store fails, or the run has lasted long enough."""
-    kitchen.spark.connect()  # before claiming: without Spark nothing should look attempted
-    ends = time.monotonic() + kitchen.settings.cook_run_max_s
+    run.spark.connect()  # before claiming: without Spark nothing should look attempted
+    ends = time.monotonic() + run.settings.cook_run_max_s
     idle = 0
     while time.monotonic() < ends and idle < MAX_IDLE_ROUNDS and not report.outage:
-        plans = due_now(kitchen.index, kitchen.settings, signal, time.time_ns(), scope)
+        plans = due_now(run.index, run.settings, signal, time.time_ns(), scope)
         if plans.settle:
-            report.settled += kitchen.index.settle(plans.settle)
+            report.settled += run.index.settle(plans.settle)
         if not plans.merges:
             return
         changes = 0
-        for change in _round(kitchen, plans.merges, report):
+        for change in _round(run, plans.merges, report):
             changes += 1
             yield change
         idle = 0 if changes else idle + 1
 
 
-def _round(kitchen: Kitchen, merges: Sequence[Merge], report: Report) -> Iterator[MergeChange]:
+def _round(run: RunContext, merges: Sequence[Merge], report: Report) -> Iterator[MergeChange]:
     open_: dict[int, Job] = {}
     try:
-        for job in _claimed(kitchen, merges, report):
+        for job in _claimed(run, merges, report):
             open_[job.claim.batch_id] = job
-        for job, answer in answers(kitchen, list(open_.values())):
-            change = _settle(kitchen, job, answer, report)
-            kitchen.heart.release(open_.pop(job.claim.batch_id).claim.token)
+        for job, answer in answers(run, list(open_.values())):
+            change = _settle(run, job, answer, report)
+            run.heart.release(open_.pop(job.claim.batch_id).claim.token)
             if change is not None:
                 yield change
     finally:
         for job in open_.values():
-            abandon(kitchen, job.claim, "the run stopped before this merge")
-            kitchen.heart.release(job.claim.token)
+            abandon(run, job.claim, "the run stopped before this merge")
+            run.heart.release(job.claim.token)
 
 
-def _claimed(kitchen: Kitchen, merges: Sequence[Merge], report: Report) -> Iterator[Job]:
+def _claimed(run: RunContext, merges: Sequence[Merge], report: Report) -> Iterator[Job]:
     """As many as one round may hold; of two runs that want the same segments one gets them."""
     size = 0
     for merge in merges:
-        if size and size + merge.bytes > kitchen.settings.merge_claim_bytes:
+        if size and size + merge.bytes > run.settings.merge_claim_bytes:
             return
-        job = claim_merge(kitchen, merge)
+        job = claim_merge(run, merge)
         if isinstance(job, Job):
             size += merge.bytes
             yield job
@@ -110,7 +110,7 @@ def _claimed(kitchen: Kitchen, merges: Sequence[Merge], report: Report) -> Itera
             report.conflicts.append(job)
 
 
-def claim_merge(kitchen: Kitchen, merge: Merge, carve: Sequence[Window] = ()) -> Job | str:
+def claim_merge(run: RunContext, merge: Merge, carve: Sequence[Window] = ()) -> Job | str:
     """The claim, or why there is none."""
     ids = tuple(segment.segment_id for segment in merge.inputs)
     plan = BatchPlan(
@@ -118,72 +118,72 @@ def claim_merge(kitchen: Kitchen, merge: Merge, carve: Sequence[Window] = ()) ->
         segment_ids=ids, frequency_ms=merge.frequency_ms,
     )  # fmt: skip
     try:
-        claim = kitchen.index.create_claimed(plan)
+        claim = run.index.create_claimed(plan)
     except PublishConflictError as error:
         return f"{merge.dataset} {merge.start_ns}: {error}"
-    kitchen.heart.hold(claim.token)
-    return Job(merge, claim, _unit(kitchen, merge, claim, tuple(carve)))
+    run.heart.hold(claim.token)
+    return Job(merge, claim, _unit(run, merge, claim, tuple(carve)))
 
 
-def answers(kitchen: Kitchen, jobs: Sequence[Job]) -> Iterator[tuple[Job, MergeAnswer]]:
+def answers(run: RunContext, jobs: Sequence[Job]) -> Iterator[tuple[Job, MergeAnswer]]:
     """One Spark job for all. If a task dies, each shows alone whether it was the one."""
     if not jobs:
         return
     payloads = [encode(job.unit) for job in jobs]
     try:
-        results = kitchen.spark.run(compact_task, payloads, [job_tag(job.claim) for job in jobs])
+        results = run.spark.run(compact_task, payloads, [job_tag(job.claim) for job in jobs])
     except TaskCrashError as error:
         if len(jobs) == 1:
             ids = tuple(source.segment_id for source in jobs[0].unit.sources)
             yield jobs[0], MergeAnswer(fault=Fault.OBJECT, error=f"the task died: {error}", damaged=ids)
             return
         for job in jobs:
-            yield from answers(kitchen, [job])
+            yield from answers(run, [job])
         return
     for job, result in zip(jobs, results, strict=True):
         yield job, decode_answer(result)
 
 
 def publish_merge(
-    kitchen: Kitchen, job: Job, answer: MergeAnswer, *, settled: bool = False
+    run: RunContext, job: Job, answer: MergeAnswer, *, settled: bool = False
 ) -> tuple[Segment, ...]:
     """The new segments, live. `PublishConflictError` and `UnbalancedError` leave everything as it was."""
     publication = merged_publication(job.claim, job.unit, answer, settled=settled)
-    kitchen.index.publish(publication)
+    run.index.publish(publication)
     return publication.segments
 
 
-def _settle(kitchen: Kitchen, job: Job, answer: MergeAnswer, report: Report) -> MergeChange | None:
+def _settle(run: RunContext, job: Job, answer: MergeAnswer, report: Report) -> MergeChange | None:
     if answer.fault is not None:
-        _fail(kitchen, job, answer.error, answer.damaged, report)
+        _fail(run, job, answer.error, answer.damaged, report)
         if answer.fault is Fault.STORE:
             report.outage = answer.error
         return None
     try:
-        publish_merge(kitchen, job, answer)
+        publish_merge(run, job, answer)
     except PublishConflictError as error:
         report.conflicts.append(str(error))
-        kitchen.log(f"batch {job.claim.batch_id} is planned anew: {error}")
-        abandon(kitchen, job.claim, str(error))
+        run.log(f"batch {job.claim.batch_id} is planned anew: {error}")
+        abandon(run, job.claim, str(error))
         return None
     except UnbalancedError as error:
-        _fail(kitchen, job, str(error), tuple(s.segment_id for s in job.unit.sources), report)
+        _fail(run, job, str(error), tuple(s.segment_id for s in job.unit.sources), report)
         return None
     report.add(job.unit, answer)
     report.reasons[job.merge.kind.value] += 1
     return _change(job, answer)
 
 
-def _fail(kitchen: Kitchen, job: Job, error: str, damaged: Sequence[str], report: Report) -> None:
+def _fail(run: RunContext, job: Job, error: str, damaged: Sequence[str], report: Report) -> None:
     where = f"{job.merge.org} {job.merge.dataset}, {len(job.unit.sources)} segments"
     report.failed.append(f"{where}: {error}")
-    kitchen.log(f"batch {job.claim.batch_id} is given up: {error}")
-    abandon(kitchen, job.claim, error)
-    hold(kitchen.index, job.merge.signal, damaged, time.time())
+    run.log(f"batch {job.claim.batch_id} is given up: {error}")
+    abandon(run, job.claim, error)
+    hold(run.index, job.merge.signal, damaged, time.time())
 
 
-def _unit(kitchen: Kitchen, merge: Merge, claim: Claim, carve: tuple[Window, ...]) -> MergeUnit:
-    settings = kitchen.settings
+def _unit(run: RunContext, merge: Merge, claim: Claim, carve: tuple[Window, ...]) -> MergeUnit:
+    settings = run.settings
     return MergeUnit(
         batch_id=claim.batch_id,
         attempt=claim.attempt,

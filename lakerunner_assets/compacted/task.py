@@ -20,7 +20,13 @@ from lakerunner_assets.compacted.units import (
     segment_id,
 )
 from lakerunner_assets.lake_files import put_segment
-from lakerunner_assets.segments.merge.request import Merged, MergedSegment, MergeRequest, SourceError, Window
+from lakerunner_assets.segments.merge.request import (
+    MergedSegment,
+    MergeRequest,
+    MergeResult,
+    SourceError,
+    Window,
+)
 from lakerunner_assets.task_results import Fault, SegmentAnswer
 from resources.objects.client import ObjectStore
 from resources.objects.errors import NotFoundError, StoreError
@@ -55,7 +61,7 @@ def compact_unit(unit: MergeUnit, settings: Settings) -> MergeAnswer:
         return MergeAnswer(fault=Fault.STORE, error=f"the worker's machine: {error}")
 
 
-def merge_segments(request: MergeRequest) -> Merged:
+def merge_segments(request: MergeRequest) -> MergeResult:
     from lakerunner_assets.segments.merge.run import merge
 
     return merge(request)

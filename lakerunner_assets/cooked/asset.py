@@ -20,7 +20,7 @@ from resources.bindings import Lakerunner
 
 if TYPE_CHECKING:
     from lakerunner_assets.cooked.run import Report
-    from lakerunner_assets.run_context import Kitchen
+    from lakerunner_assets.run_context import RunContext
 
 INGEST = "ingest"
 ALLOW_LOSS_TAG = "lakerunner/allow_loss"
@@ -65,7 +65,7 @@ def _ingest(
     from lakerunner_assets.cooked.run import Report, cook_due
 
     report = Report()
-    for change in cook_due(_kitchen(context, lakerunner, heart), spec.signal, report):
+    for change in cook_due(_run_context(context, lakerunner, heart), spec.signal, report):
         if in_window(change.hour_ns, lakerunner.settings.horizon, time.time_ns()):
             context.log_event(_materialization(context.asset_key, change))
     context.log.info(f"{report.batches} batches, {report.objects} objects, {report.rows} rows")
@@ -84,10 +84,10 @@ def _rebuild(
     if not context.has_partition_key and not context.has_partition_key_range:
         raise dg.Failure(f"choose partitions to rebuild, or start the run with the tag {MODE_TAG}={INGEST}")
     report = Report()
-    kitchen = _kitchen(context, lakerunner, heart)
+    run = _run_context(context, lakerunner, heart)
     allow_loss = context.run.tags.get(ALLOW_LOSS_TAG) == "true"
     for org, hours in _hours_by_org(context.partition_keys).items():
-        for change in rebuild(kitchen, spec.signal, org, sorted(hours), allow_loss, report):
+        for change in rebuild(run, spec.signal, org, sorted(hours), allow_loss, report):
             _note(context, change, hours if change.org == org else set())
     yield dg.MaterializeResult(check_results=[_conserved(report)])
 
@@ -100,10 +100,10 @@ def _note(context: dg.AssetExecutionContext, change: HourChange, hours: set[int]
         context.log_event(_materialization(context.asset_key, change))
 
 
-def _kitchen(context: dg.AssetExecutionContext, lakerunner: Lakerunner, heart: Heartbeat) -> "Kitchen":
-    from lakerunner_assets.run_context import Kitchen
+def _run_context(context: dg.AssetExecutionContext, lakerunner: Lakerunner, heart: Heartbeat) -> "RunContext":
+    from lakerunner_assets.run_context import RunContext
 
-    return Kitchen(
+    return RunContext(
         lakerunner.index, lakerunner.spark_tasks(), lakerunner.settings, heart, context.log.warning
     )
 

@@ -17,7 +17,7 @@ from lakerunner_assets.cooked.run import Report, cook_claims, surroundings
 from lakerunner_assets.cooked.task import cook
 from lakerunner_assets.cooked.units import decode_answer, encode
 from lakerunner_assets.publish import HourChange, changes, rebuilt_publication
-from lakerunner_assets.run_context import Kitchen, abandon
+from lakerunner_assets.run_context import RunContext, abandon
 from lakerunner_assets.task_results import Answer, Fault, ObjectAnswer
 from resources.index.types import (
     BatchKind,
@@ -46,17 +46,17 @@ class StoreOutageError(RuntimeError):
 
 
 def rebuild(
-    kitchen: Kitchen, signal: Signal, org: str, hours: Sequence[int], allow_loss: bool, report: Report
+    run: RunContext, signal: Signal, org: str, hours: Sequence[int], allow_loss: bool, report: Report
 ) -> Iterator[HourChange]:
     """Rebuild these event hours of one organisation; yields each changed hour after its commit.
 
     Hours that had no rows before are complete once what was pending is ingested: nothing is decoded twice.
     """
-    kitchen.spark.connect()  # before claiming: without Spark nothing should look attempted
-    sources = {hour: kitchen.index.objects_with_rows_in(org, signal, hour) for hour in sorted(hours)}
-    yield from _ingest_pending(kitchen, signal, org, hours, report)
-    for chunk in _chunks(sources, kitchen.settings.cook_claim_bytes):
-        yield from _rebuild_chunk(kitchen, signal, org, chunk, allow_loss, report)
+    run.spark.connect()  # before claiming: without Spark nothing should look attempted
+    sources = {hour: run.index.objects_with_rows_in(org, signal, hour) for hour in sorted(hours)}
+    yield from _ingest_pending(run, signal, org, hours, report)
+    for chunk in _chunks(sources, run.settings.cook_claim_bytes):
+        yield from _rebuild_chunk(run, signal, org, chunk, allow_loss, report)
 
 
 def _chunks(sources: Mapping[int, Sequence[RawObject]], max_bytes: int) -> Iterator[list[int]]:
@@ -76,12 +76,12 @@ def _chunks(sources: Mapping[int, Sequence[RawObject]], max_bytes: int) -> Itera
 
 
 def _rebuild_chunk(
-    kitchen: Kitchen, signal: Signal, org: str, hours: Sequence[int], allow_loss: bool, report: Report
+    run: RunContext, signal: Signal, org: str, hours: Sequence[int], allow_loss: bool, report: Report
 ) -> Iterator[HourChange]:
     todo = list(hours)
     for _ in range(MAX_PLANS):
         failed: list[int] = []
-        for change, hour in _rebuild_once(kitchen, signal, org, todo, allow_loss, report):
+        for change, hour in _rebuild_once(run, signal, org, todo, allow_loss, report):
             if change is None:
                 failed.append(hour)
             else:
@@ -95,7 +95,7 @@ def _rebuild_chunk(
 
 
 def _ingest_pending(
-    kitchen: Kitchen, signal: Signal, org: str, hours: Sequence[int], report: Report
+    run: RunContext, signal: Signal, org: str, hours: Sequence[int], report: Report
 ) -> Iterator[HourChange]:
     """In rounds of as many bytes as one job may have; an object that fails has one try here.
 
@@ -103,14 +103,14 @@ def _ingest_pending(
     hours are not complete without it.
     """
     tried: set[int] = set()
-    index, settings = kitchen.index, kitchen.settings
+    index, settings = run.index, run.settings
     ends, left = 0.0, -1
     while True:
-        while claims := _claim_pending(kitchen, signal, org, hours, tried):
+        while claims := _claim_pending(run, signal, org, hours, tried):
             tried.update(obj.object_id for claim in claims for obj in claim.inputs)
-            yield from cook_claims(kitchen, claims, report)
+            yield from cook_claims(run, claims, report)
         if claims := index.claim_due(signal, BatchKind.COOK, settings.cook_claim_bytes):
-            yield from cook_claims(kitchen, claims, report)
+            yield from cook_claims(run, claims, report)
             continue
         before, left = left, index.batched_objects(org, signal, min(hours), max(hours))
         if not left:
@@ -126,12 +126,12 @@ def _ingest_pending(
 
 
 def _claim_pending(
-    kitchen: Kitchen, signal: Signal, org: str, hours: Sequence[int], tried: Collection[int]
+    run: RunContext, signal: Signal, org: str, hours: Sequence[int], tried: Collection[int]
 ) -> list[Claim]:
     """Sensors put pending objects into batches all the time: what is in one already is left to its run."""
-    settings = kitchen.settings
+    settings = run.settings
     for _ in range(MAX_PLANS):
-        pending = kitchen.index.pending_objects(org, signal, min(hours), max(hours))
+        pending = run.index.pending_objects(org, signal, min(hours), max(hours))
         wanted = {
             obj.object_id: obj
             for obj in pending
@@ -141,9 +141,9 @@ def _claim_pending(
         sizes = [(number, _bytes(plan, wanted)) for number, plan in enumerate(plans)]
         chosen = [plans[number] for number in within_bytes(sizes, settings.cook_claim_bytes)]
         try:
-            return kitchen.index.batch_now(chosen) if chosen else []
+            return run.index.batch_now(chosen) if chosen else []
         except PublishConflictError as error:
-            kitchen.log(f"pending objects are looked at again: {error}")
+            run.log(f"pending objects are looked at again: {error}")
     return []
 
 
@@ -152,47 +152,47 @@ def _bytes(plan: BatchPlan, objects: Mapping[int, PendingObject]) -> int:
 
 
 def _rebuild_once(
-    kitchen: Kitchen, signal: Signal, org: str, hours: Sequence[int], allow_loss: bool, report: Report
+    run: RunContext, signal: Signal, org: str, hours: Sequence[int], allow_loss: bool, report: Report
 ) -> Iterator[tuple[HourChange | None, int]]:
     """One plan for all hours: (change, hour), or (None, hour) when the plan was out of date."""
-    sources = {hour: kitchen.index.objects_with_rows_in(org, signal, hour) for hour in hours}
+    sources = {hour: run.index.objects_with_rows_in(org, signal, hour) for hour in hours}
     sources = {hour: objects for hour, objects in sources.items() if objects}
     if not sources:
         return
-    rests = carve(kitchen, signal, org, AS_SENT, signal.value, list(sources))
-    claims = [_claim(kitchen, org, signal, hour, objects) for hour, objects in sources.items()]
+    rests = carve(run, signal, org, AS_SENT, signal.value, list(sources))
+    claims = [_claim(run, org, signal, hour, objects) for hour, objects in sources.items()]
     done: set[int] = set()
     try:
-        answers = _decode_again(kitchen, claims, sources)
+        answers = _decode_again(run, claims, sources)
         lost = _losses(answers, sources, allow_loss)
         for claim in claims:
-            change = _swap(kitchen, claim, sources[claim.hour_ns], answers, lost, rests, report)
+            change = _swap(run, claim, sources[claim.hour_ns], answers, lost, rests, report)
             done.add(claim.batch_id)
             yield change, claim.hour_ns
     finally:
         for claim in claims:
-            kitchen.heart.release(claim.token)
+            run.heart.release(claim.token)
             if claim.batch_id not in done:
-                abandon(kitchen, claim, "the rebuild stopped before this hour")
+                abandon(run, claim, "the rebuild stopped before this hour")
 
 
-def _claim(kitchen: Kitchen, org: str, signal: Signal, hour: int, objects: Sequence[RawObject]) -> Claim:
+def _claim(run: RunContext, org: str, signal: Signal, hour: int, objects: Sequence[RawObject]) -> Claim:
     ids = tuple(obj.object_id for obj in objects)
-    claim = kitchen.index.create_claimed(
+    claim = run.index.create_claimed(
         BatchPlan(BatchKind.REBUILD, org, objects[0].collector, signal, hour, ids)
     )
-    kitchen.heart.hold(claim.token)
+    run.heart.hold(claim.token)
     return claim
 
 
 def _decode_again(
-    kitchen: Kitchen, claims: Sequence[Claim], sources: dict[int, list[RawObject]]
+    run: RunContext, claims: Sequence[Claim], sources: dict[int, list[RawObject]]
 ) -> list[Answer]:
     """Every object once, however many of the hours it has rows in."""
     distinct = {obj.object_id: obj for objects in sources.values() for obj in objects}
-    units = plan_rebuild_units(claims, list(distinct.values()), surroundings(kitchen))
+    units = plan_rebuild_units(claims, list(distinct.values()), surroundings(run))
     tags = [f"batch-{claim.batch_id}" for claim in claims]
-    results = kitchen.spark.run(cook, [encode(unit) for unit in units], tags)
+    results = run.spark.run(cook, [encode(unit) for unit in units], tags)
     return [decode_answer(result) for result in results]
 
 
@@ -234,7 +234,7 @@ def _refusal(faults: Mapping[int, str]) -> str:
 
 
 def _swap(
-    kitchen: Kitchen,
+    run: RunContext,
     claim: Claim,
     sources: Sequence[RawObject],
     answers: Sequence[Answer],
@@ -246,13 +246,13 @@ def _swap(
     ids = [obj.object_id for obj in sources]
     given_up = [object_id for object_id in ids if object_id in lost]
     try:
-        old = _segments_of_hour(kitchen, claim, rests)
+        old = _segments_of_hour(run, claim, rests)
         publication = rebuilt_publication(claim, segments, old, ids, given_up)
-        versions = kitchen.index.publish(publication)
+        versions = run.index.publish(publication)
     except PublishConflictError as error:
-        kitchen.log(f"hour {claim.hour_ns} is planned again: {error}")
+        run.log(f"hour {claim.hour_ns} is planned again: {error}")
         report.conflicts.append(str(error))
-        abandon(kitchen, claim, str(error))
+        abandon(run, claim, str(error))
         return None
     report.batches += 1
     report.segment_rows += sum(s.facts.rows for s in segments)
@@ -261,12 +261,10 @@ def _swap(
     return changes(publication, versions)[0]
 
 
-def _segments_of_hour(kitchen: Kitchen, claim: Claim, rests: Collection[str]) -> list[Segment]:
+def _segments_of_hour(run: RunContext, claim: Claim, rests: Collection[str]) -> list[Segment]:
     """All that hold rows of it, cooked or merged. One that changes from now on makes the publication fail."""
     hour = claim.hour_ns
-    view = kitchen.index.tier_view(
-        claim.org, claim.signal, [AS_SENT], hour, hour + HOUR_NS, claim.signal.value
-    )
+    view = run.index.tier_view(claim.org, claim.signal, [AS_SENT], hour, hour + HOUR_NS, claim.signal.value)
     return exactly(view.segments, hour, HOUR_NS, rests)
 
 

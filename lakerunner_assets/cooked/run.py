@@ -16,7 +16,7 @@ from lakerunner_assets.cooked.plan import Surroundings, plan_units
 from lakerunner_assets.cooked.task import cook
 from lakerunner_assets.cooked.units import decode_answer, encode
 from lakerunner_assets.publish import HourChange, UnbalancedError, changes, cooked_publication
-from lakerunner_assets.run_context import Kitchen, unless_lost
+from lakerunner_assets.run_context import RunContext, unless_lost
 from lakerunner_assets.task_results import Answer, Fault, ObjectAnswer, SegmentAnswer
 from resources.index.types import BatchKind, Claim, PublishConflictError
 from resources.lake.layout import Signal
@@ -58,32 +58,32 @@ class Report:
         self.failed.extend(answer.error for answer in objects if answer.fault is not None)
 
 
-def cook_due(kitchen: Kitchen, signal: Signal, report: Report) -> Iterator[HourChange]:
+def cook_due(run: RunContext, signal: Signal, report: Report) -> Iterator[HourChange]:
     """Cook due batches until none came for the linger time; yields each changed hour after its commit."""
-    kitchen.spark.connect()  # before claiming: without Spark nothing should look attempted
-    settings = kitchen.settings
+    run.spark.connect()  # before claiming: without Spark nothing should look attempted
+    settings = run.settings
     ends = time.monotonic() + settings.cook_run_max_s
     quiet_until = time.monotonic() + settings.cook_linger_s
     while time.monotonic() < min(ends, quiet_until):
-        claims = kitchen.index.claim_due(signal, BatchKind.COOK, settings.cook_claim_bytes)
+        claims = run.index.claim_due(signal, BatchKind.COOK, settings.cook_claim_bytes)
         if claims:
-            yield from cook_claims(kitchen, claims, report)
+            yield from cook_claims(run, claims, report)
             quiet_until = time.monotonic() + settings.cook_linger_s
         else:
             time.sleep(settings.cook_poll_s)
 
 
-def cook_claims(kitchen: Kitchen, claims: Sequence[Claim], report: Report) -> Iterator[HourChange]:
+def cook_claims(run: RunContext, claims: Sequence[Claim], report: Report) -> Iterator[HourChange]:
     """One Spark job for most claims; each is then published (or put back) by itself."""
     for claim in claims:
-        kitchen.heart.hold(claim.token)
+        run.heart.hold(claim.token)
     try:
         for job in _jobs(claims):
-            for claim, answers in _answers(kitchen, job):
-                yield from _settle(kitchen, claim, answers, report)
+            for claim, answers in _answers(run, job):
+                yield from _settle(run, claim, answers, report)
     finally:
         for claim in claims:
-            kitchen.heart.release(claim.token)
+            run.heart.release(claim.token)
 
 
 def _jobs(claims: Sequence[Claim]) -> list[list[Claim]]:
@@ -96,69 +96,67 @@ def _jobs(claims: Sequence[Claim]) -> list[list[Claim]]:
     return [usual, *often] if usual else often
 
 
-def _answers(kitchen: Kitchen, claims: Sequence[Claim]) -> Iterator[tuple[Claim, list[Answer]]]:
+def _answers(run: RunContext, claims: Sequence[Claim]) -> Iterator[tuple[Claim, list[Answer]]]:
     for claim in claims:
         if claim.attempt:
-            kitchen.spark.interrupt(_tag(claim.batch_id, claim.attempt - 1))
+            run.spark.interrupt(_tag(claim.batch_id, claim.attempt - 1))
     try:
-        yield from _run(kitchen, claims)
+        yield from _run(run, claims)
     except TaskCrashError as error:
         if len(claims) == 1:
-            _split(kitchen, claims[0], str(error))
+            _split(run, claims[0], str(error))
             return
         # One of them did it. Alone each shows whether it was the one.
         for claim in claims:
-            yield from _answers(kitchen, [claim])
+            yield from _answers(run, [claim])
     except SparkUnavailableError as error:
         for claim in claims:
             if claim.attempt + 1 >= MANY_ATTEMPTS and (len(claims) == 1 or len(claim.inputs) > 1):
-                _split(kitchen, claim, str(error))
+                _split(run, claim, str(error))
             else:
-                _give_back(kitchen, claim, str(error))
+                _give_back(run, claim, str(error))
         raise
 
 
-def _run(kitchen: Kitchen, claims: Sequence[Claim]) -> list[tuple[Claim, list[Answer]]]:
-    around = surroundings(kitchen)
+def _run(run: RunContext, claims: Sequence[Claim]) -> list[tuple[Claim, list[Answer]]]:
+    around = surroundings(run)
     units = [(claim, unit) for claim in claims for unit in plan_units(claim, around)]
     tags = [_tag(claim.batch_id, claim.attempt) for claim in claims]
-    results = kitchen.spark.run(cook, [encode(unit) for _, unit in units], tags)
+    results = run.spark.run(cook, [encode(unit) for _, unit in units], tags)
     found: dict[int, list[Answer]] = {claim.batch_id: [] for claim in claims}
     for (claim, _), result in zip(units, results, strict=True):
         found[claim.batch_id].append(decode_answer(result))
     return [(claim, found[claim.batch_id]) for claim in claims]
 
 
-def surroundings(kitchen: Kitchen) -> Surroundings:
-    index = kitchen.index
+def surroundings(run: RunContext) -> Surroundings:
+    index = run.index
     now = time.time_ns()
     oldest = {
         (r.org, r.signal): too_old_ns(r.keep_days, now) for r in index.retentions() if r.tier == SEGMENTS
     }
-    return Surroundings(index.storage_profiles(), index.org_options(), kitchen.settings, oldest)
+    return Surroundings(index.storage_profiles(), index.org_options(), run.settings, oldest)
 
 
-def _settle(
-    kitchen: Kitchen, claim: Claim, answers: Sequence[Answer], report: Report
-) -> Iterator[HourChange]:
+def _settle(run: RunContext, claim: Claim, answers: Sequence[Answer], report: Report) -> Iterator[HourChange]:
     objects = [obj for answer in answers for obj in answer.objects]
     segments = [segment for answer in answers for segment in answer.segments]
     away = [obj.error for obj in objects if obj.fault is Fault.STORE]
     if away and len(away) == len(objects):
-        _give_back(kitchen, claim, away[0])
+        _give_back(run, claim, away[0])
         return
     if away:  # another bucket, another disk: let the others get away from it
-        _split(kitchen, claim, away[0])
+        _split(run, claim, away[0])
         return
     try:
-        publication = cooked_publication(claim, objects, segments, kitchen.settings.object_max_tries)
-        versions = kitchen.index.publish(publication)
+        publication = cooked_publication(claim, objects, segments, run.settings.object_max_tries)
+        versions = run.index.publish(publication)
     except UnbalancedError as error:
-        _split(kitchen, claim, str(error))
+        _split(run, claim, str(error))
         return
     except PublishConflictError as error:
         report.conflicts.append(str(error))
-        _give_back(kitchen, claim, str(error))
+        _give_back(run, claim, str(error))
         return
     report.add(objects, segments)
     report.raw_bytes += sum(answer.raw_bytes for answer in answers)
@@ -166,18 +164,18 @@ def _settle(
     yield from changes(publication, versions)
 
 
-def _give_back(kitchen: Kitchen, claim: Claim, error: str) -> None:
+def _give_back(run: RunContext, claim: Claim, error: str) -> None:
     """Nobody's fault: the whole batch again, later."""
-    kitchen.log(f"batch {claim.batch_id} waits: {error}")
+    run.log(f"batch {claim.batch_id} waits: {error}")
     delay_s = min(60.0, 2.0 ** min(claim.attempt, 6))
-    unless_lost(kitchen, claim, lambda: kitchen.index.give_back(claim, error, delay_s))
+    unless_lost(run, claim, lambda: run.index.give_back(claim, error, delay_s))
 
 
-def _split(kitchen: Kitchen, claim: Claim, error: str) -> None:
+def _split(run: RunContext, claim: Claim, error: str) -> None:
     """Some input's fault: halves, or a crash on the account of the only one."""
-    kitchen.log(f"batch {claim.batch_id} is split: {error}")
-    max_tries = kitchen.settings.object_max_tries
-    unless_lost(kitchen, claim, lambda: kitchen.index.split(claim, error, max_tries))
+    run.log(f"batch {claim.batch_id} is split: {error}")
+    max_tries = run.settings.object_max_tries
+    unless_lost(run, claim, lambda: run.index.split(claim, error, max_tries))
 
 
 def _tag(batch_id: int, attempt: int) -> str:

@@ -71,11 +71,11 @@ def rollup_asset(rollup: Rollup, horizon: str) -> dg.AssetsDefinition:
         description=f"Metrics in buckets of {rollup.label}: count, sum, extremes, first and last values, "
         "resets, a quantile sketch. A partition is swapped whole when what it is built from has changed.",
     )
-    def rolled(
+    def rollup_partitions(
         context: dg.AssetExecutionContext, lakerunner: Lakerunner
     ) -> Iterator[dg.MaterializeResult[None]]:
         from lakerunner_assets.rollup.run import RollReport, by_org, roll_partitions, with_due
-        from lakerunner_assets.run_context import Kitchen
+        from lakerunner_assets.run_context import RunContext
 
         if not context.has_partition_key and not context.has_partition_key_range:
             raise dg.Failure("choose partitions to roll up")
@@ -86,10 +86,10 @@ def rollup_asset(rollup: Rollup, horizon: str) -> dg.AssetsDefinition:
             wanted = with_due(lakerunner.index, rollup, own, lakerunner.settings.horizon)
         force = context.run.tags.get(FORCE_TAG) == "true"
         with beating(lakerunner.index, context.run_id, lakerunner.settings) as heart:
-            kitchen = Kitchen(
+            run = RunContext(
                 lakerunner.index, lakerunner.spark_tasks(), lakerunner.settings, heart, context.log.warning
             )
-            for change in roll_partitions(kitchen, rollup, wanted, report, force=force):
+            for change in roll_partitions(run, rollup, wanted, report, force=force):
                 partition = partitions.key(change.org, change.start_ns)
                 if change.start_ns in own.get(change.org, ()):
                     context.add_asset_metadata(_metadata(change), partition_key=partition)
@@ -101,7 +101,7 @@ def rollup_asset(rollup: Rollup, horizon: str) -> dg.AssetsDefinition:
         if report.failed:
             raise dg.Failure("\n".join(report.failed))
 
-    return rolled
+    return rollup_partitions
 
 
 def _partitioning(rollup: Rollup, horizon: str) -> Partitioning:

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_assets.rollup import columns as place
-from lakerunner_assets.rollup.columns import Buckets, Statistics
-from lakerunner_assets.rollup.kernels import spoken
+from lakerunner_assets.rollup import bucket_kernels as place
+from lakerunner_assets.rollup.bucket_kernels import Buckets, Statistics
 from resources.arrays import Int32s
 from resources.lake import rollup_columns as rollup
 from resources.lake.columns import (
@@ -66,7 +65,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Rolled:
+class RollupRows:
     """Rollup rows in order, and whose each is."""
 
     table: pa.Table
@@ -139,7 +138,7 @@ def _joined(held: list[tuple[pa.Table, Int32s]]) -> tuple[pa.Table, Int32s]:
     return tables.unify_dictionaries().combine_chunks(), np.concatenate([codes for _, codes in held])
 
 
-def carried(table: pa.Table, buckets: Buckets) -> Identity:
+def series_columns(table: pa.Table, buckets: Buckets) -> Identity:
     """Of each bucket, what its newest row says of the series.
 
     The temporality is the newest one said, since stale markers of remote write say none, or `mixed`.
@@ -165,10 +164,7 @@ def _temporality(column: pa.Array, buckets: Buckets) -> tuple[pa.Array, npt.NDAr
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     words = coded.dictionary.cast(pa.string()).to_pylist()
     codes = coded.indices.cast(pa.int32()).fill_null(-1).to_numpy()
-    last = np.zeros(len(buckets.ends_ms), np.int64)
-    several = np.zeros(len(last), np.uint8)
-    spoken(codes, buckets, last, several)
-    mixed = several != 0
+    last, mixed = _newest_codes(codes, buckets)
     last[mixed] = len(words)
     indices = pa.array(last.astype(np.int32), mask=last < 0)
     found = pa.DictionaryArray.from_arrays(indices, pa.array([*words, MIXED], pa.string()))
@@ -176,14 +172,27 @@ def _temporality(column: pa.Array, buckets: Buckets) -> tuple[pa.Array, npt.NDAr
     return found.cast(pa.string()).dictionary_encode(), mixed
 
 
-def rolled(
+def _newest_codes(codes: Int32s, buckets: Buckets) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+    """Return the last code of each bucket, -1 without one, and whether the bucket has others."""
+    if not len(buckets.ends_ms):
+        return np.zeros(0, np.int32), np.zeros(0, np.bool_)
+    chosen, starts = codes[buckets.rows], buckets.starts[:-1]
+    valid = chosen >= 0
+    place = np.maximum.reduceat(np.where(valid, np.arange(len(chosen)), -1), starts)
+    greatest = np.maximum.reduceat(chosen, starts)
+    least = np.minimum.reduceat(np.where(valid, chosen, np.iinfo(np.int32).max), starts)
+    has_any = place >= 0
+    return np.where(has_any, chosen[place], -1), has_any & (least != greatest)
+
+
+def rollup_rows(
     codes: Int32s,
     buckets: Buckets,
     identity: Identity,
     found: Statistics,
     sketches: pa.Array | None,
     histograms: dict[str, pa.Array],
-) -> Rolled:
+) -> RollupRows:
     """The rows with nulls where the stored form has them, without columns that are null everywhere."""
     made = dict(zip(identity.columns.column_names, identity.columns.columns, strict=True))
     stored = {**_stored(found), **({rollup.SKETCH: sketches} if sketches is not None else {}), **histograms}
@@ -192,7 +201,7 @@ def rolled(
     fields = [identity.columns.schema.field(name) for name in identity.columns.column_names]
     fields += [pa.field(name, column.type) for name, column in list(made.items())[len(fields) :]]
     table = pa.Table.from_arrays(list(made.values()), schema=pa.schema(fields))
-    return Rolled(table, codes[buckets.rows[buckets.starts[:-1]]])
+    return RollupRows(table, codes[buckets.rows[buckets.starts[:-1]]])
 
 
 def _stored(found: Statistics) -> dict[str, pa.Array]:

@@ -14,14 +14,14 @@ from pathlib import Path
 
 from lakerunner_assets.rollup.buckets import NS_PER_MS, Cut, whole_buckets
 from lakerunner_assets.rollup.coarser import roll_rollups
-from lakerunner_assets.rollup.parts import Parts, PartsWriter, RolledUp
+from lakerunner_assets.rollup.parts import Parts, PartsWriter, RollupSegment
 from lakerunner_assets.rollup.samples import roll_samples
 from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.merge.rounds import SortedSamples, sorted_rollups, sorted_samples
 from resources.lake.columns import HIST_PREFIX, SUMMARY_PREFIX
 from resources.lake.frequency import AS_SENT
 
-__all__ = ["RolledUp", "RollupRequest", "roll_up"]
+__all__ = ["RollupRequest", "RollupSegment", "roll_up"]
 
 _HISTOGRAMS = (HIST_PREFIX, SUMMARY_PREFIX)
 
@@ -48,7 +48,7 @@ class RollupRequest:
     """Segment id of part n."""
 
 
-def roll_up(request: RollupRequest) -> tuple[RolledUp, ...]:
+def roll_up(request: RollupRequest) -> tuple[RollupSegment, ...]:
     """Nothing if no row of the sources lies in the window."""
     cut = _cut(request)
     if not request.sources:

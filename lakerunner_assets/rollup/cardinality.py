@@ -31,9 +31,9 @@ from resources.lake.cardinality import (
     SERIES,
     SORT_ORDER,
     SORT_VERSION,
-    checked,
-    opened,
-    settled,
+    check_rows,
+    deserialize,
+    settle,
 )
 from resources.lake.columns import CHQ_TIMESTAMP
 from resources.lake.frequency import CARDINALITY_DATASET, DAY, HOUR
@@ -48,7 +48,7 @@ Key = tuple[str, str]
 """Metric name and label."""
 
 
-def hourly(tables: Iterable[pa.Table], end_ms: int) -> pa.Table:
+def hour_rows(tables: Iterable[pa.Table], end_ms: int) -> pa.Table:
     """Rows of the hour that ends then, from the series tables of its segments; a series may be in several."""
     sketches: dict[Key, hll_sketch] = {}
     for table in tables:
@@ -59,7 +59,7 @@ def hourly(tables: Iterable[pa.Table], end_ms: int) -> pa.Table:
     return _rows(sketches.items(), end_ms, HOUR)
 
 
-def merged(tables: Iterable[pa.Table], end_ms: int) -> pa.Table:
+def day_rows(tables: Iterable[pa.Table], end_ms: int) -> pa.Table:
     """Rows of the day that ends then, from those of its hours."""
     unions: dict[Key, hll_union] = {}
     for table in tables:
@@ -70,7 +70,7 @@ def merged(tables: Iterable[pa.Table], end_ms: int) -> pa.Table:
             union = unions.get((name, label))
             if union is None:
                 union = unions[name, label] = hll_union(LOG_REGISTERS)
-            union.update(opened(sketch))
+            union.update(deserialize(sketch))
     return _rows(((key, union.get_result(FORM)) for key, union in unions.items()), end_ms, DAY)
 
 
@@ -82,7 +82,7 @@ def write(table: pa.Table, path: Path, identity: SegmentIdentity) -> WrittenSegm
         raise ValueError(
             f"segment {identity.segment_id}: {identity.dataset!r}, expected {CARDINALITY_DATASET!r}"
         )
-    table = checked(table)
+    table = check_rows(table)
     names = set(table.column("metric_name").unique().to_pylist())
     size = max(1, min(MAX_GROUP_ROWS, MAX_GROUP_BYTES * table.num_rows // table.nbytes))
     content = Content(
@@ -112,7 +112,7 @@ def _feed(sketches: dict[Key, hll_sketch], key: Key, items: list[int] | list[str
 
 
 def _rows(found: Iterable[tuple[Key, hll_sketch]], end_ms: int, frequency_ms: int) -> pa.Table:
-    by_key = {key: settled(sketch) for key, sketch in found}
+    by_key = {key: settle(sketch) for key, sketch in found}
     keys = sorted(by_key)
     sketches = [by_key[key].serialize_compact() for key in keys]
     if sum(map(len, sketches)) > _MOST_BYTES:

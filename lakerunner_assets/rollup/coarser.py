@@ -12,12 +12,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.rollup import columns as place
-from lakerunner_assets.rollup.buckets import Cut, Rolled, carried, rolled
-from lakerunner_assets.rollup.columns import REAL, Buckets, Statistics, statistics
+from lakerunner_assets.rollup import bucket_kernels as place
+from lakerunner_assets.rollup.bucket_kernels import REAL, Buckets, Statistics, buckets_of, merge, statistics
+from lakerunner_assets.rollup.buckets import Cut, RollupRows, rollup_rows, series_columns
 from lakerunner_assets.rollup.ddsketch import build
-from lakerunner_assets.rollup.histograms import folded, nothing, of_rollups
-from lakerunner_assets.rollup.kernels import buckets_of, merge
+from lakerunner_assets.rollup.histograms import fold_buckets, nothing, of_rollups
 from lakerunner_assets.rollup.samples import columns_of, doubles_of, needs_sketch, spread
 from resources.arrays import Int32s, Int64s
 from resources.lake import rollup_columns as rollup
@@ -41,7 +40,7 @@ class RepeatedBucketError(ValueError):
     """Two rows of one series and bucket: nobody can say which counts, and adding them counts twice."""
 
 
-def roll_rollups(table: pa.Table, codes: Int32s, cut: Cut) -> Rolled:
+def roll_rollups(table: pa.Table, codes: Int32s, cut: Cut) -> RollupRows:
     """The rows of a stretch of sorted rollup rows that ends with a bucket."""
     ends = table.column(rollup.TIMESTAMP).chunk(0).to_numpy()
     kinds = np.full(len(codes), REAL, np.uint8)
@@ -53,15 +52,15 @@ def roll_rollups(table: pa.Table, codes: Int32s, cut: Cut) -> Rolled:
     finer = _statistics(full)
     found = statistics(len(buckets.ends_ms))
     merge(finer, buckets, found)
-    identity = carried(table, buckets)
+    identity = series_columns(table, buckets)
     histograms = nothing()
     if (finer.numbers[place.HIST_COUNT] > 0).any():
         mixed_before = full.column(rollup.HIST_MIXED).to_numpy(zero_copy_only=False)[buckets.rows]
         mixed = identity.several | np.logical_or.reduceat(mixed_before, buckets.starts[:-1])
         pool, items = of_rollups(full, buckets)
-        histograms = folded(pool, items, found, mixed)
+        histograms = fold_buckets(pool, items, found, mixed)
     sketches = _sketches(full.column(rollup.SKETCH).chunk(0), finer, buckets, found)
-    return rolled(codes, buckets, identity, found, sketches, histograms)
+    return rollup_rows(codes, buckets, identity, found, sketches, histograms)
 
 
 def _statistics(full: pa.Table) -> Statistics:

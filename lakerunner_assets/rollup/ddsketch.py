@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakerunner_assets.rollup.ddsketch_kernels import sketches_of_groups
 from resources.arrays import Doubles, Int64s
-from resources.lake.ddsketch import WeightedValues, given_of, no_bins, raise_fault
+from resources.lake.ddsketch import WeightedValues, empty_bins, raise_fault, sketch_groups
 
 _MOST_BYTES = (1 << 31) - 1
 
@@ -28,13 +28,13 @@ def build(
     group_of_sketch: Int64s,
     groups: int,
 ) -> pa.Array:
-    """The sketch of each group as binary; null for one without finite values and without sketches.
+    """Build the sketch of each group as binary; null for one without finite values and sketches.
 
-    Group numbers do not fall in either list. Weights say how often a value counts.
+    Group numbers do not fall in either list. A weight is the count of a value.
     """
-    given = given_of(sketches, group_of_sketch, WeightedValues(values, weights, group_of_value), groups)
+    given = sketch_groups(sketches, group_of_sketch, WeightedValues(values, weights, group_of_value), groups)
     ends, present, cursor = np.zeros(groups + 1, np.int64), np.zeros(groups, np.uint8), np.zeros(2, np.int64)
-    data, outcome = sketches_of_groups(given, groups, no_bins(), cursor, ends, present)
+    data, outcome = sketches_of_groups(given, groups, empty_bins(), cursor, ends, present)
     raise_fault(outcome, given, cursor)
     if ends[-1] > _MOST_BYTES:
         raise ValueError(f"sketches of {groups} groups take {ends[-1]} bytes: expected at most {_MOST_BYTES}")

@@ -2,7 +2,8 @@
 
 Fields come in the order of their numbers and bins in that of their indices, so equal bins are equal bytes.
 Each store is written as a map of bins or as a block of counts from its first index to its last, whichever
-is shorter; the block if both are as long.
+is shorter; the block if both are as long. No installed library writes this form; binning is measured beside
+`resources/lake/ddsketch_kernels.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ import numpy as np
 
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, inlined, kernel, scanner
-from resources.lake.ddsketch_bins import BOUND, GAMMA, WIDTH, Bins, clear, sort_slots
-from resources.lake.ddsketch_kernels import Given, gather
+from resources.lake.ddsketch_kernels import BOUND, GAMMA, WIDTH, Bins, SketchGroups, clear, gather, sort_slots
 
 BIN_BYTES = 15
 """The most a bin takes."""
@@ -123,7 +123,7 @@ def put_sketch(out: Bytes, position: Integer, bins: Bins) -> Integer:
     out[np.uint64(position + 1)] = 9
     out[np.uint64(position + 2)] = 0x09
     position = put_double(out, position + 3, GAMMA)
-    size, zeros = bins.held[0], bins.counts[WIDTH]
+    size, zeros = bins.size[0], bins.counts[WIDTH]
     positive = np.int64(0)
     while positive < size and bins.slots[np.uint64(positive)] <= WIDTH:
         positive += 1
@@ -138,7 +138,7 @@ def put_sketch(out: Bytes, position: Integer, bins: Bins) -> Integer:
 
 @kernel
 def sketches_of_groups(
-    given: Given, groups: int, bins: Bins, cursor: Int64s, ends: Int64s, present: Bytes
+    given: SketchGroups, groups: int, bins: Bins, cursor: Int64s, ends: Int64s, present: Bytes
 ) -> tuple[Bytes, Integer]:
     """Bytes of one sketch per group, whose `ends[1:]` and `present` are filled in; negative is a fault."""
     out = np.empty(max(64 * groups, 1 << 10), np.uint8)
@@ -150,7 +150,7 @@ def sketches_of_groups(
         if outcome > 0:
             present[group] = 1
             sort_slots(bins)
-            needed = position + OTHER_BYTES + BIN_BYTES * bins.held[0]
+            needed = position + OTHER_BYTES + BIN_BYTES * bins.size[0]
             if needed > len(out):
                 larger = np.empty(needed + needed // 2, np.uint8)
                 larger[:position] = out[:position]

@@ -2,6 +2,10 @@
 
 Two histograms have one layout when their schema, bounds and zero threshold are equal. Where the buckets of
 exponential ones begin may differ: they are compared and added by number.
+
+No library call adds lists of different lengths and offsets. `python -m benchmarks.kernels.segments`: 50,000
+explicit histograms take 7.8 ms; NumPy's `reduceat` takes 3.2 ms for a matrix of them, if all have one layout
+and nobody checks.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from resources.arrays import Bytes, Doubles, Int32s, Int64s
-from resources.kernel import Integer, inlined, kernel
+from resources.kernel import Integer, inlined, kernel, scanner
 
 BOUNDS, COUNTS, POSITIVE, NEGATIVE = range(4)
 LISTS = 4
@@ -53,7 +57,7 @@ class Items(NamedTuple):
     """The first item of each bucket, and one entry more."""
 
 
-class Folded(NamedTuple):
+class HistogramFold(NamedTuple):
     """Of each bucket."""
 
     resets: Int64s
@@ -75,7 +79,7 @@ def same_lists(h: Histograms, which: Integer, a: Integer, b: Integer) -> bool:
     return equal
 
 
-@kernel
+@scanner
 def same_layout(h: Histograms, a: int, b: int) -> bool:
     return (
         h.schema[a] == h.schema[b]
@@ -85,7 +89,7 @@ def same_layout(h: Histograms, a: int, b: int) -> bool:
     )
 
 
-@kernel
+@scanner
 def falls(h: Histograms, a: int, b: int) -> bool:
     """Whether the count or, in one layout, any bucket of `b` is below that of `a`; the sum is no count."""
     if h.counted[b] < h.counted[a]:
@@ -117,7 +121,7 @@ def sum_falls(h: Histograms, a: Integer, b: Integer) -> bool:
 
 
 @kernel
-def fold(h: Histograms, items: Items, mixed: Bytes, found: Folded) -> None:  # noqa: C901 (one pass)
+def fold(h: Histograms, items: Items, mixed: Bytes, found: HistogramFold) -> None:  # noqa: C901 (one pass)
     """Resets, whether sums say everything, and how long their lists are. `mixed`: known before."""
     for bucket in range(len(mixed)):
         begin, end = items.starts[bucket], items.starts[bucket + 1]
@@ -158,7 +162,7 @@ def fold(h: Histograms, items: Items, mixed: Bytes, found: Folded) -> None:  # n
 
 
 @kernel
-def add(h: Histograms, items: Items, wanted: Int64s, found: Folded, sums: Histograms) -> None:
+def add(h: Histograms, items: Items, wanted: Int64s, found: HistogramFold, sums: Histograms) -> None:
     """The sum of each of the wanted buckets, in time order; `sums` has room and says where."""
     for place in range(len(wanted)):
         bucket = wanted[place]

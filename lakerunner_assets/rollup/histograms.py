@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_assets.rollup import columns as place
-from lakerunner_assets.rollup.columns import HISTOGRAM, Buckets, Statistics
+from lakerunner_assets.rollup import bucket_kernels as place
+from lakerunner_assets.rollup.bucket_kernels import HISTOGRAM, Buckets, Statistics
 from lakerunner_assets.rollup.histogram_kernels import (
     BOUNDS,
     COUNTS,
@@ -25,7 +25,7 @@ from lakerunner_assets.rollup.histogram_kernels import (
     NEGATIVE,
     POSITIVE,
     UNSAID,
-    Folded,
+    HistogramFold,
     Histograms,
     Items,
     add,
@@ -77,14 +77,14 @@ def of_rollups(full: pa.Table, buckets: Buckets) -> tuple[pa.StructArray, Items]
 _PARTS = (rollup.HIST_FIRST, rollup.HIST_LAST, rollup.HIST_SUM)
 
 
-def folded(
+def fold_buckets(
     pool: pa.StructArray, items: Items, found: Statistics, mixed: npt.NDArray[np.bool_]
 ) -> dict[str, pa.Array]:
     """The columns of all buckets; `mixed` is what is known without a look at the histograms."""
     count = found.numbers[place.HIST_COUNT]
     mixed = (mixed | (found.numbers[place.COUNT] > 0)) & (count > 0)
     buckets = len(count)
-    seen = Folded(
+    seen = HistogramFold(
         np.zeros(buckets, np.int64),
         np.zeros(buckets, np.uint8),
         np.zeros((2, buckets), np.int64),
@@ -145,7 +145,7 @@ def _views(pool: pa.StructArray) -> Histograms:
     )
 
 
-def _sums(views: Histograms, items: Items, wanted: Int64s, seen: Folded) -> pa.StructArray:
+def _sums(views: Histograms, items: Items, wanted: Int64s, seen: HistogramFold) -> pa.StructArray:
     count = len(wanted)
     length = np.ascontiguousarray(seen.length[:, wanted])
     ends = np.cumsum(length.ravel())

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.rollup.buckets import Rolled
+from lakerunner_assets.rollup.buckets import RollupRows
 from lakerunner_assets.rollup.encoding import rollup_encodings
 from lakerunner_assets.rollup.segment import SegmentWriter, in_file_order
 from lakerunner_assets.rollup.stored import stored_columns
@@ -23,7 +23,7 @@ from resources.lake.columns import HIST_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
-class RolledUp:
+class RollupSegment:
     """A segment that was written."""
 
     path: Path
@@ -52,10 +52,10 @@ class PartsWriter:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._waiting: list[Rolled] = []
+        self._waiting: list[RollupRows] = []
         self._waiting_rows = self._waiting_bytes = 0
         self._open: SegmentWriter | None = None
-        self._done: list[RolledUp] = []
+        self._done: list[RollupSegment] = []
 
     def __enter__(self) -> Self:
         return self
@@ -69,7 +69,7 @@ class PartsWriter:
             for each in self._done:
                 each.path.unlink(missing_ok=True)
 
-    def add(self, rolled: Rolled) -> None:
+    def add(self, rolled: RollupRows) -> None:
         if rolled.table.num_rows == 0:
             return
         self._wait(rolled)
@@ -77,14 +77,14 @@ class PartsWriter:
         if full or (self._open is not None and self._waiting_rows > 2 * MAX_GROUP_ROWS):
             self._flush(is_last=False)
 
-    def finish(self) -> tuple[RolledUp, ...]:
+    def finish(self) -> tuple[RollupSegment, ...]:
         if self._waiting:
             self._flush(is_last=True)
         if self._open is not None:
             self._end_part(self._open)
         return tuple(self._done)
 
-    def _wait(self, rolled: Rolled) -> None:
+    def _wait(self, rolled: RollupRows) -> None:
         self._waiting.append(rolled)
         self._waiting_rows += rolled.table.num_rows
         self._waiting_bytes += rolled.table.nbytes
@@ -99,7 +99,7 @@ class PartsWriter:
         groups = row_groups(starts, len(codes), table.nbytes / len(codes))
         if not is_last and len(groups) > 1:
             kept = groups.pop()[0]
-            self._wait(Rolled(table.slice(kept), codes[kept:]))
+            self._wait(RollupRows(table.slice(kept), codes[kept:]))
             table, codes = table.slice(0, kept), codes[:kept]
         table = stored_columns(table.combine_chunks(), codes)
         for start, end in groups:
@@ -124,7 +124,7 @@ class PartsWriter:
 
     def _end_part(self, writer: SegmentWriter) -> None:
         facts = writer.finish(self._identity(), self._parts.width_ms, self._parts.labels_of())
-        self._done.append(RolledUp(writer.path, facts, len(self._done)))
+        self._done.append(RollupSegment(writer.path, facts, len(self._done)))
         self._open = None
 
     def _identity(self) -> SegmentIdentity:

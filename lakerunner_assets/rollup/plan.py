@@ -33,7 +33,7 @@ class Roll:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class RollPlan:
     rolls: tuple[Roll, ...]
     current: tuple[int, ...] = ()
     """Starts of partitions that say what their sources say already."""
@@ -51,7 +51,7 @@ def plan_rolls(
     *,
     force: bool,
     rests: Collection[str] = (),
-) -> Planned:
+) -> RollPlan:
     """`side` are live segments of side data, which are swapped together with the rollup.
 
     `rests` are ids of wider segments that are known to hold no row of these partitions.
@@ -99,7 +99,7 @@ def plan_rolls(
                     tuple(s.segment_id for s in (*written, *beside) if s.frequency_ms == rollup.frequency_ms),
                 )
             )
-    return Planned(tuple(rolls), tuple(current), tuple(sealed), tuple(refused))
+    return RollPlan(tuple(rolls), tuple(current), tuple(sealed), tuple(refused))
 
 
 def _within(segments: Sequence[Segment], frequency_ms: int, start_ns: int, end_ns: int) -> list[Segment]:

@@ -17,10 +17,10 @@ import msgspec
 from lakerunner_assets.compacted.carve import carve
 from lakerunner_assets.partitions import day_in_window, in_window
 from lakerunner_assets.publish import new_segment
-from lakerunner_assets.rollup.plan import Planned, Roll, plan_rolls
+from lakerunner_assets.rollup.plan import Roll, RollPlan, plan_rolls
 from lakerunner_assets.rollup.task import COLLECTOR, roll
 from lakerunner_assets.rollup.units import RollAnswer, RollFault, RollUnit, decode_answer, encode
-from lakerunner_assets.run_context import Kitchen, abandon
+from lakerunner_assets.run_context import RunContext, abandon
 from lakerunner_assets.task_results import SegmentAnswer
 from resources.index.contract import PipelineIndex
 from resources.index.types import (
@@ -76,7 +76,7 @@ class RollReport:
 
 
 def roll_partitions(
-    kitchen: Kitchen,
+    run: RunContext,
     rollup: Rollup,
     starts_by_org: Mapping[str, Iterable[int]],
     report: RollReport,
@@ -86,7 +86,7 @@ def roll_partitions(
     """Build those that are not current; yields each after its commit."""
     for org, starts in starts_by_org.items():
         for chunk in _near_each_other(sorted(starts), rollup):
-            yield from _roll_org(kitchen, rollup, org, chunk, report, force)
+            yield from _roll_org(run, rollup, org, chunk, report, force)
 
 
 def _near_each_other(starts: Sequence[int], rollup: Rollup) -> Iterator[list[int]]:
@@ -102,22 +102,22 @@ def _near_each_other(starts: Sequence[int], rollup: Rollup) -> Iterator[list[int
 
 
 def _roll_org(
-    kitchen: Kitchen, rollup: Rollup, org: str, starts: Sequence[int], report: RollReport, force: bool
+    run: RunContext, rollup: Rollup, org: str, starts: Sequence[int], report: RollReport, force: bool
 ) -> Iterator[PartitionChange]:
     todo = list(starts)
     rests: set[str] = set()
     for _ in range(MAX_PLANS):
-        planned = _plan(kitchen, rollup, org, todo, force, rests)
+        planned = _plan(run, rollup, org, todo, force, rests)
         if planned.sealed:
             dataset = rollup.dataset
-            rests |= carve(kitchen, Signal.METRICS, org, rollup.frequency_ms, dataset, planned.sealed)
+            rests |= carve(run, Signal.METRICS, org, rollup.frequency_ms, dataset, planned.sealed)
         report.current += len(planned.current)
         for start, why in planned.refused:
             report.refused.append(f"{org}, {rollup.label} from {start}: {why}")
-        _put_off(kitchen, rollup, org, [start for start, _ in planned.refused], ever=True)
+        _put_off(run, rollup, org, [start for start, _ in planned.refused], ever=True)
         again: list[int] = list(planned.sealed)
         for first in range(0, len(planned.rolls), MAX_JOB):
-            for change, start in _job(kitchen, planned.rolls[first : first + MAX_JOB], report):
+            for change, start in _job(run, planned.rolls[first : first + MAX_JOB], report):
                 if change is None:
                     again.append(start)
                 else:
@@ -128,57 +128,57 @@ def _roll_org(
     report.failed.append(f"{org}, {rollup.label}: {len(todo)} partitions kept changing, they stay due")
 
 
-def _put_off(kitchen: Kitchen, rollup: Rollup, org: str, starts: Sequence[int], *, ever: bool) -> None:
+def _put_off(run: RunContext, rollup: Rollup, org: str, starts: Sequence[int], *, ever: bool) -> None:
     """What cannot be built must not be asked for again at every tick."""
     if starts:
-        kitchen.index.put_off(org, Signal.METRICS, rollup.frequency_ms, starts, ever=ever)
+        run.index.put_off(org, Signal.METRICS, rollup.frequency_ms, starts, ever=ever)
 
 
 def _plan(
-    kitchen: Kitchen,
+    run: RunContext,
     rollup: Rollup,
     org: str,
     starts: Sequence[int],
     force: bool,
     rests: Collection[str] = (),
-) -> Planned:
+) -> RollPlan:
     frequencies = (rollup.source_ms, rollup.frequency_ms)
     window = (min(starts), max(starts) + rollup.partition_ns)
-    view = kitchen.index.tier_view(org, Signal.METRICS, frequencies, *window)
-    side = kitchen.index.tier_view(org, Signal.METRICS, frequencies, *window, CARDINALITY_DATASET)
+    view = run.index.tier_view(org, Signal.METRICS, frequencies, *window)
+    side = run.index.tier_view(org, Signal.METRICS, frequencies, *window, CARDINALITY_DATASET)
     return plan_rolls(org, rollup, starts, view, side.segments, force=force, rests=rests)
 
 
 def _job(
-    kitchen: Kitchen, rolls: Sequence[Roll], report: RollReport
+    run: RunContext, rolls: Sequence[Roll], report: RollReport
 ) -> Iterator[tuple[PartitionChange | None, int]]:
     """(change, start) of each partition built, (None, start) of each to be planned again."""
-    claims = [(_claim(kitchen, each), each) for each in rolls]
+    claims = [(_claim(run, each), each) for each in rolls]
     open_claims = {claim.batch_id: claim for claim, _ in claims}
     try:
-        answers = _answers(kitchen, claims)
+        answers = _answers(run, claims)
         for claim, each in claims:
-            change = _settle(kitchen, claim, each, answers[claim.batch_id], report)
+            change = _settle(run, claim, each, answers[claim.batch_id], report)
             del open_claims[claim.batch_id]
             if change is not _FAILED:
                 yield change, each.start_ns
     except (SparkUnavailableError, TaskCrashError) as error:
         for claim in open_claims.values():
-            abandon(kitchen, claim, str(error))
+            abandon(run, claim, str(error))
         open_claims.clear()
         raise
     finally:
         for claim, _ in claims:
-            kitchen.heart.release(claim.token)
+            run.heart.release(claim.token)
         for claim in open_claims.values():
-            abandon(kitchen, claim, "the run stopped before this partition")
+            abandon(run, claim, "the run stopped before this partition")
 
 
 _FAILED = PartitionChange("", 0, 0, 0, 0, 0, 0.0)
 """It cannot be built now: reported, and left as due."""
 
 
-def _claim(kitchen: Kitchen, each: Roll) -> Claim:
+def _claim(run: RunContext, each: Roll) -> Claim:
     plan = BatchPlan(
         BatchKind.ROLLUP,
         each.org,
@@ -187,20 +187,20 @@ def _claim(kitchen: Kitchen, each: Roll) -> Claim:
         each.start_ns,
         frequency_ms=each.rollup.frequency_ms,
     )
-    claim = kitchen.index.create_claimed(plan)
-    kitchen.heart.hold(claim.token)
+    claim = run.index.create_claimed(plan)
+    run.heart.hold(claim.token)
     return claim
 
 
-def _answers(kitchen: Kitchen, claims: Sequence[tuple[Claim, Roll]]) -> dict[int, RollAnswer]:
-    units = [encode(_unit(kitchen, claim, each)) for claim, each in claims]
+def _answers(run: RunContext, claims: Sequence[tuple[Claim, Roll]]) -> dict[int, RollAnswer]:
+    units = [encode(_unit(run, claim, each)) for claim, each in claims]
     tags = [f"batch-{claim.batch_id}-{claim.attempt}" for claim, _ in claims]
-    found = [decode_answer(result) for result in kitchen.spark.run(roll, units, tags)]
+    found = [decode_answer(result) for result in run.spark.run(roll, units, tags)]
     return {answer.batch_id: answer for answer in found}
 
 
-def _unit(kitchen: Kitchen, claim: Claim, each: Roll) -> RollUnit:
-    settings = kitchen.settings
+def _unit(run: RunContext, claim: Claim, each: Roll) -> RollUnit:
+    settings = run.settings
     return RollUnit(
         claim.batch_id,
         claim.attempt,
@@ -218,24 +218,24 @@ def _unit(kitchen: Kitchen, claim: Claim, each: Roll) -> RollUnit:
 
 
 def _settle(
-    kitchen: Kitchen, claim: Claim, each: Roll, answer: RollAnswer, report: RollReport
+    run: RunContext, claim: Claim, each: Roll, answer: RollAnswer, report: RollReport
 ) -> PartitionChange | None:
     where = f"{each.org}, {each.rollup.label} from {each.start_ns}"
     if answer.fault is not None:
-        kitchen.log(f"{where}: {answer.error}")
-        abandon(kitchen, claim, answer.error)
+        run.log(f"{where}: {answer.error}")
+        abandon(run, claim, answer.error)
         if answer.fault is RollFault.GONE:
             return None
         report.failed.append(f"{where}: {answer.error}")
-        _put_off(kitchen, each.rollup, each.org, [each.start_ns], ever=False)
+        _put_off(run, each.rollup, each.org, [each.start_ns], ever=False)
         return _FAILED
     if answer.unequal:
         report.unequal.append(f"{where}: {answer.unequal}")
     try:
-        versions = kitchen.index.publish(_publication(claim, each, answer.segments))
+        versions = run.index.publish(_publication(claim, each, answer.segments))
     except PublishConflictError as error:
         report.conflicts.append(f"{where}: {error}")
-        abandon(kitchen, claim, str(error))
+        abandon(run, claim, str(error))
         return None
     mine = [s.facts for s in answer.segments if s.dataset == each.rollup.dataset]
     rows, size = sum(f.rows for f in mine), sum(f.bytes for f in mine)

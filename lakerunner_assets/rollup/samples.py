@@ -13,8 +13,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.rollup.buckets import Cut, Rolled, carried, rolled
-from lakerunner_assets.rollup.columns import (
+from lakerunner_assets.rollup.bucket_kernels import (
     CHANGES,
     FIRST,
     HISTOGRAM,
@@ -30,12 +29,14 @@ from lakerunner_assets.rollup.columns import (
     SUMMARY,
     Buckets,
     Statistics,
+    buckets_of,
     statistics,
+    summarise,
 )
-from lakerunner_assets.rollup.columns import COUNT as COUNTS
+from lakerunner_assets.rollup.bucket_kernels import COUNT as COUNTS
+from lakerunner_assets.rollup.buckets import Cut, RollupRows, rollup_rows, series_columns
 from lakerunner_assets.rollup.ddsketch import build
-from lakerunner_assets.rollup.histograms import folded, nothing, of_samples
-from lakerunner_assets.rollup.kernels import buckets_of, summarise
+from lakerunner_assets.rollup.histograms import fold_buckets, nothing, of_samples
 from resources.arrays import Bytes, Doubles, Int32s, Int64s
 from resources.lake import rollup_columns as rollup
 from resources.lake.columns import (
@@ -49,7 +50,7 @@ from resources.lake.columns import (
     CHQ_TSNS,
     CHQ_VALUE,
 )
-from resources.lake.few_samples import say_all
+from resources.lake.few_samples import hold_all_samples
 from resources.lake.rollup_columns import TIMESTAMP
 
 _HISTOGRAMS = (
@@ -59,7 +60,7 @@ _HISTOGRAMS = (
 _SUMMARY = "summary"
 
 
-def roll_samples(table: pa.Table, codes: Int32s, cut: Cut) -> Rolled:
+def roll_samples(table: pa.Table, codes: Int32s, cut: Cut) -> RollupRows:
     """The rows of a stretch of sorted samples that ends with a bucket; `codes` say whose each row is."""
     kinds, values = sample_kinds(table)
     times_ms = table.column(TIMESTAMP).chunk(0).to_numpy()
@@ -68,14 +69,14 @@ def roll_samples(table: pa.Table, codes: Int32s, cut: Cut) -> Rolled:
     )
     found = statistics(len(buckets.ends_ms))
     summarise(values, times_ms, kinds, buckets, found)
-    identity = carried(table, buckets)
+    identity = series_columns(table, buckets)
     histograms = nothing()
     if (kinds >= HISTOGRAM).any():
         pool, items = of_samples(table, buckets, kinds)
         mixed = (found.numbers[SUMMARIES] > 0) | identity.several
-        histograms = folded(pool, items, found, mixed)
+        histograms = fold_buckets(pool, items, found, mixed)
     sketches = _sketches(values, kinds, buckets, needs_sketch(found))
-    return rolled(codes, buckets, identity, found, sketches, histograms)
+    return rollup_rows(codes, buckets, identity, found, sketches, histograms)
 
 
 def sample_kinds(table: pa.Table) -> tuple[Bytes, Doubles]:
@@ -101,7 +102,7 @@ def sample_kinds(table: pa.Table) -> tuple[Bytes, Doubles]:
 
 def needs_sketch(found: Statistics) -> np.ndarray:
     """Buckets whose samples do not follow from the row."""
-    return np.logical_not(say_all(columns_of(found)))
+    return np.logical_not(hold_all_samples(columns_of(found)))
 
 
 def columns_of(found: Statistics) -> dict[str, np.ndarray]:

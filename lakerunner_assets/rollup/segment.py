@@ -22,7 +22,7 @@ from lakerunner_assets.decode.naming import attribute_of
 from lakerunner_assets.rollup.buckets import NS_PER_MS
 from lakerunner_assets.rollup.encoding import SKETCH_LEVEL
 from lakerunner_assets.segments import token_bloom
-from lakerunner_assets.segments.encoding import METRIC_LEVEL, Encodings, compacted
+from lakerunner_assets.segments.encoding import METRIC_LEVEL, Encodings, compact_dictionaries
 from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.metrics import bloom_columns, derived_names, index_terms
 from resources.arrays import Int32s, Int64s
@@ -110,7 +110,7 @@ class SegmentWriter:
         """One row group."""
         columns = [_narrowed(table.column(f.name), f.type) for f in self._schema]
         group = pa.Table.from_arrays(columns, schema=self._schema)
-        self._writer.write_table(compacted(group), row_group_size=len(codes))
+        self._writer.write_table(compact_dictionaries(group), row_group_size=len(codes))
         self._runs.add(table, codes)
         self._groups += 1
         pairs = table.select([CHQ_METRIC_TYPE, "metric_name"])

@@ -17,7 +17,7 @@ from lakerunner_assets.lake_files import fetch_segments, put_segment
 from lakerunner_assets.rollup import cardinality
 from lakerunner_assets.rollup.build import RollupRequest, roll_up
 from lakerunner_assets.rollup.checks import totals
-from lakerunner_assets.rollup.parts import RolledUp
+from lakerunner_assets.rollup.parts import RollupSegment
 from lakerunner_assets.rollup.units import RollAnswer, RollFault, RollUnit, decode_unit, encode, roll_id
 from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.task_results import SegmentAnswer
@@ -87,19 +87,19 @@ class Round:
         mine = [self._put(self._dataset, each.part, each.path, each.facts) for each in written]
         return [*mine, *side], unequal
 
-    def _compare(self, sources: Sequence[Path], written: Sequence[RolledUp]) -> str:
+    def _compare(self, sources: Sequence[Path], written: Sequence[RollupSegment]) -> str:
         """Of samples the rule of one per millisecond decides how many count, so only rollups are compared."""
         start, end = self._unit.start_ns, self._unit.start_ns + self._unit.width_ns
         below, mine = totals(sources, start, end), totals([each.path for each in written], start, end)
         return "" if mine.agrees(below) else f"{mine} built from {below}"
 
-    def _cardinality(self, written: tuple[RolledUp, ...]) -> list[SegmentAnswer]:
+    def _cardinality(self, written: tuple[RollupSegment, ...]) -> list[SegmentAnswer]:
         end_ms = (self._unit.start_ns + self._unit.width_ns) // NS_PER_MS
         if self._unit.target_ms == DAY:
             hours = fetch_segments(self._lake, self._unit.side, self._folder)
-            counted = cardinality.merged((read(path) for path in hours), end_ms)
+            counted = cardinality.day_rows((read(path) for path in hours), end_ms)
         else:
-            counted = cardinality.hourly((_series_table(each) for each in written), end_ms)
+            counted = cardinality.hour_rows((_series_table(each) for each in written), end_ms)
         identity = SegmentIdentity(
             self._unit.org,
             COLLECTOR,
@@ -121,7 +121,7 @@ class Round:
         return SegmentAnswer(unit.batch_id, name, key, COLLECTOR, dataset, unit.start_ns, facts)
 
 
-def _series_table(written: RolledUp) -> pa.Table:
+def _series_table(written: RollupSegment) -> pa.Table:
     with written.path.open("rb") as file:
         file.seek(written.facts.series_offset)
         return series.read_table(file.read(written.facts.series_length), written.facts.rows)

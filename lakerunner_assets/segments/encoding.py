@@ -86,7 +86,7 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
         yield path
 
 
-def stored(table: pa.Table, encodings: Encodings) -> pa.Table:
+def narrow_columns(table: pa.Table, encodings: Encodings) -> pa.Table:
     """The columns as the writer is quickest with: narrow codes, no nulls to note where there are none."""
     fields: list[pa.Field] = []
     columns: list[pa.Array] = []
@@ -145,7 +145,7 @@ def bloom_rows(table: pa.Table, groups: Sequence[tuple[int, int]]) -> dict[str, 
     return {name: min(largest, rows) for name, rows in present.items() if rows}
 
 
-def compacted(table: pa.Table) -> pa.Table:
+def compact_dictionaries(table: pa.Table) -> pa.Table:
     """Dictionaries without values that no row here uses: Parquet would write them in every row group."""
     for index, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):

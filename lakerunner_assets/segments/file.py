@@ -14,7 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakerunner_assets.segments.encoding import LOG_LEVEL, Encodings, bloom_rows, choose, compacted, stored
+from lakerunner_assets.segments.encoding import (
+    LOG_LEVEL,
+    Encodings,
+    bloom_rows,
+    choose,
+    compact_dictionaries,
+    narrow_columns,
+)
 from resources.lake.segment_file import MappedColumn, SegmentFacts, file_metadata
 
 # << What a segment is before it is written, and what the index must know once it is. Values only.
@@ -88,12 +95,12 @@ def write_file(
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    return written(
+    return index_facts(
         path, facts, len(content.groups), terms=terms, label_names=label_names, metric_names=metric_names
     )
 
 
-def written(
+def index_facts(
     path: Path,
     facts: SegmentFacts,
     row_groups: int,
@@ -125,14 +132,14 @@ def written(
 def _write(path: Path, content: Content, facts: SegmentFacts) -> SegmentFacts:
     table = content.table
     encodings = content.encodings or choose(table)
-    table = stored(table, encodings)
+    table = narrow_columns(table, encodings)
     options = encodings.writer_options(
         table.schema, bloom_rows(table, content.groups), content.compression_level
     )
     with pa.OSFile(str(path), "wb") as sink, pq.ParquetWriter(sink, table.schema, **options) as writer:
         for start, end in content.groups:
             rows = _rows(table, encodings.constant, content.order[start:end])
-            writer.write_table(compacted(rows), row_group_size=end - start)
+            writer.write_table(compact_dictionaries(rows), row_group_size=end - start)
         facts = append_blocks(sink, facts, content.series_table, content.bloom)
         writer.add_key_value_metadata({**file_metadata(facts, content.label_map), **content.metadata})
     return facts

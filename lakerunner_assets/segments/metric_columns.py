@@ -18,7 +18,7 @@ REQUIRED: dict[str, pa.DataType] = types_of(c for c in _DECODED if c.required)
 OPTIONAL: dict[str, pa.DataType] = types_of(c for c in _DECODED if not c.required)
 
 
-def checked(table: pa.Table) -> pa.Table:
+def check_table(table: pa.Table) -> pa.Table:
     """Return the table in the order and with the types above, attributes last, without all-null columns."""
     known = {field.name for field in table.schema if attribute_of(field) is None}
     unknown = known - REQUIRED.keys() - OPTIONAL.keys()

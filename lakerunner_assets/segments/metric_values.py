@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from lakerunner_assets.decode.naming import Attribute
 from lakerunner_assets.segments.metric_columns import OPTIONAL, REQUIRED
-from lakerunner_assets.segments.metric_kernels import UNSCALABLE, needed_digits, scale
+from lakerunner_assets.segments.segment_kernels import needed_digits, scale
 from resources.arrays import Int32s, Int64s
 from resources.lake import metric_values, series, streams
 from resources.lake.columns import CHQ_SERIES, CHQ_VALUE
@@ -135,10 +135,10 @@ def fewest_digits(needed: Int64s) -> Int64s:
     [1, 0, -1]
     """
     total = needed.sum(axis=1)
-    held = np.cumsum(needed[:, :UNSCALABLE], axis=1)
-    enough = held >= (held[:, -1] - total * LEFT_OUT_SHARE)[:, None]
+    scalable = np.cumsum(needed[:, :-1], axis=1)
+    enough = scalable >= (scalable[:, -1] - total * LEFT_OUT_SHARE)[:, None]
     digits = np.argmax(enough, axis=1)
-    return np.where((held[:, -1] >= total * SCALED_SHARE) & (total > 0), digits, -1)
+    return np.where((scalable[:, -1] >= total * SCALED_SHARE) & (total > 0), digits, -1)
 
 
 def _doubles(column: pa.Array) -> np.ndarray:

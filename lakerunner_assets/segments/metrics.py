@@ -26,9 +26,9 @@ import pyarrow.compute as pc
 from lakerunner_assets.segments import token_bloom
 from lakerunner_assets.segments.encoding import METRIC_LEVEL, Encodings
 from lakerunner_assets.segments.file import Content, SegmentIdentity, WrittenSegment, write_file
-from lakerunner_assets.segments.metric_columns import checked, in_order
-from lakerunner_assets.segments.metric_kernels import FIRST_MS, LAST_MS, ROWS, TID
+from lakerunner_assets.segments.metric_columns import check_table, in_order
 from lakerunner_assets.segments.metric_values import SplitValues, split
+from lakerunner_assets.segments.segment_kernels import FIRST_MS, LAST_MS, ROWS, TID
 from lakerunner_assets.segments.series_order import SeriesRuns, row_groups, row_order, series_runs
 from lakerunner_assets.segments.unify import unify
 from resources.lake import series
@@ -180,7 +180,7 @@ VALUE_COLUMN, SERIES_COLUMN = CHQ_VALUE, CHQ_SERIES
 
 def write_metric_segment(tables: Sequence[pa.Table], path: Path, identity: SegmentIdentity) -> WrittenSegment:
     """Write the rows of decoded tables as one segment; there must be at least one row."""
-    filled = [checked(table) for table in tables if table.num_rows]
+    filled = [check_table(table) for table in tables if table.num_rows]
     if not filled:
         raise ValueError(f"segment {identity.segment_id}: no rows; an empty segment is never written")
     unified = unify(filled)

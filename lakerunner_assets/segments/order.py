@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakerunner_assets.segments.segment_kernels import is_ordered, radix_sorted
 from resources.arrays import Int64s
-from resources.kernel import kernel
 from resources.lake.timecut import MINUTE_NS, cut
 
 SLOT_NS = 5 * MINUTE_NS
@@ -24,8 +24,6 @@ MAX_GROUP_ROWS = 250_000
 MAX_GROUP_BYTES = 128 << 20
 SMALL_SEGMENT_ROWS = 50_000
 """Below this one row group holds all slots: reading it whole is cheaper than its footers."""
-
-_DIGIT_BITS = 11
 
 
 def row_order(
@@ -70,35 +68,3 @@ def row_groups(times: Int64s, bytes_per_row: float) -> list[tuple[int, int]]:
         cuts = [start + (end - start) * piece // pieces for piece in range(pieces + 1)]
         groups += pairwise(cuts)
     return groups
-
-
-@kernel
-def is_ordered(major: Int64s, minor: Int64s) -> bool:
-    for row in range(1, len(major)):
-        if major[row] < major[row - 1] or (major[row] == major[row - 1] and minor[row] < minor[row - 1]):
-            return False
-    return True
-
-
-@kernel
-def radix_sorted(order: Int64s, key: npt.NDArray[np.uint64]) -> Int64s:
-    """`order` stably sorted by `key[order]`; digits that are zero everywhere cost nothing."""
-    highest = np.uint64(0)
-    for value in key:
-        highest = max(highest, value)
-    digit_mask = np.uint64((1 << _DIGIT_BITS) - 1)
-    shift = np.uint64(0)
-    spare = np.empty_like(order)
-    while shift < 64 and (highest >> shift) > 0:
-        starts = np.zeros((1 << _DIGIT_BITS) + 1, np.int64)
-        for value in key:
-            starts[np.int64((value >> shift) & digit_mask) + 1] += 1
-        for lower in range(1 << _DIGIT_BITS):
-            starts[lower + 1] += starts[lower]
-        for row in order:
-            digit = np.int64((key[row] >> shift) & digit_mask)
-            spare[starts[digit]] = row
-            starts[digit] += 1
-        order, spare = spare, order.copy() if shift == 0 else order
-        shift += np.uint64(_DIGIT_BITS)
-    return order

@@ -13,8 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_assets.segments.metric_kernels import MAX_NS, MIN_NS, NAME, ODD_ROW, ROWS, TID, series_facts
-from lakerunner_assets.segments.order import is_ordered, most_rows, radix_sorted
+from lakerunner_assets.segments.order import most_rows
+from lakerunner_assets.segments.segment_kernels import (
+    MAX_NS,
+    MIN_NS,
+    NAME,
+    ODD_ROW,
+    ROWS,
+    TID,
+    is_ordered,
+    radix_sorted,
+    series_facts,
+)
 from resources.arrays import Int32s, Int64s
 from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_SERIES, CHQ_TID, CHQ_TIMESTAMP, CHQ_TSNS
 from resources.lake.series import NAME_LABEL
@@ -35,7 +45,7 @@ class SeriesRuns:
     """Of each row of the table."""
     code_of_run: Int64s
     facts: Int64s
-    """Of each run (columns: metric_kernels)."""
+    """Of each run (columns: segment_kernels)."""
     labels: tuple[Labels, ...]
     names: tuple[str, ...]
     times_ns: Int64s

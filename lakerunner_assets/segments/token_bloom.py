@@ -1,6 +1,6 @@
 """Builds the token bloom of a segment from Arrow buffers.
 
-The filter is filled at full size and folded in half while it stays at most half full, which gives the same
+The filter is filled at full size and fold in half while it stays at most half full, which gives the same
 bits as building it at that size. Reading and the definition of token and hash are in
 `resources/lake/tokens.py`.
 """
@@ -23,7 +23,7 @@ def build(columns: Iterable[pa.Array]) -> TokenBloom:
     """The bloom of all tokens in text columns, and of the hex form of id columns."""
     builder = Builder()
     builder.add(columns)
-    return builder.finished()
+    return builder.finish()
 
 
 class Builder:
@@ -45,8 +45,8 @@ class Builder:
             else:
                 add_tokens(*string_buffers(_texts(column)), self._words, self._recent)
 
-    def finished(self) -> TokenBloom:
-        return TokenBloom(memoryview(folded(self._words).tobytes()).cast("I"))
+    def finish(self) -> TokenBloom:
+        return TokenBloom(memoryview(fold(self._words).tobytes()).cast("I"))
 
 
 def _texts(column: pa.Array) -> pa.Array:
@@ -57,7 +57,7 @@ def _texts(column: pa.Array) -> pa.Array:
     return column.drop_null() if column.null_count else column
 
 
-def folded(words: Words) -> Words:
+def fold(words: Words) -> Words:
     """The smallest filter with the same answers that is not more than half full."""
     while len(words) > 8:
         half = words[: len(words) // 2] | words[len(words) // 2 :]

@@ -25,7 +25,8 @@ import pyarrow as pa
 
 from lakerunner_assets.segments import token_bloom
 from lakerunner_assets.segments.file import Content, SegmentIdentity, WrittenSegment, write_file
-from lakerunner_assets.segments.order import is_ordered, most_rows, radix_sorted
+from lakerunner_assets.segments.order import most_rows
+from lakerunner_assets.segments.segment_kernels import is_ordered, radix_sorted
 from lakerunner_assets.segments.unify import unify
 from resources.arrays import Int64s
 from resources.lake import streams

@@ -113,10 +113,10 @@ def _overflow(
     tables: Sequence[pa.Table], found: Sequence[Keyed], name: str, moved: dict[str, pa.Array]
 ) -> pa.Array | None:
     existing = _column(tables, found, name) if any(name in columns for columns in found) else None
-    return joined_overflow(sum(table.num_rows for table in tables), existing, moved) if moved else existing
+    return merge_overflow(sum(table.num_rows for table in tables), existing, moved) if moved else existing
 
 
-def joined_overflow(count: int, existing: pa.MapArray | None, moved: Mapping[str, pa.Array]) -> pa.MapArray:
+def merge_overflow(count: int, existing: pa.MapArray | None, moved: Mapping[str, pa.Array]) -> pa.MapArray:
     """The overflow maps of `count` rows, joined by the columns that move into them."""
     rows: list[np.ndarray] = []
     keys: list[pa.Array] = []

@@ -1,10 +1,10 @@
-"""How many series and label values a metric had in an hour or a day: HyperLogLog sketches, and reading them.
+"""HyperLogLog sketches count the series and label values of a metric per hour and day.
 
-    metric_name  label     chq_timestamp  frequency_ms  estimate  sketch
+    metric_name  label     end of bucket  frequency_ms  estimate  sketch
     up           ''        13:00          1 h              1203   …       distinct series
     up           instance  13:00          1 h               400   …       distinct values of the label
 
-`chq_timestamp` is the end of the bucket, in ms. Sketches are those of Apache DataSketches (HLL_4, 4096
+The end of the bucket is in ms. Sketches are those of Apache DataSketches (HLL_4, 4096
 registers: a standard error of 1.6 %), fed with series ids as integers and label values as strings. They are
 stored settled: the estimate then follows from what is inside, and not from the order in which it came.
 """
@@ -46,11 +46,11 @@ SCHEMA = pa.schema(
 
 
 class CardinalityError(ValueError):
-    """A file or sketch that is none of cardinalities."""
+    """The file or sketch is not one of cardinalities."""
 
 
 def read(path: Path) -> pa.Table:
-    """The rows of a cardinality segment, checked: one per metric, label and bucket, in that order."""
+    """Read and check a cardinality segment: one row per metric, label and bucket, in that order."""
     with path.open("rb") as source:
         try:
             return _read(source)
@@ -58,8 +58,8 @@ def read(path: Path) -> pa.Table:
             raise CardinalityError(f"cardinality segment {path}: {error}") from error
 
 
-def opened(sketch: bytes) -> hll_sketch:
-    """A stored sketch."""
+def deserialize(sketch: bytes) -> hll_sketch:
+    """Deserialize a stored sketch."""
     try:
         found = hll_sketch.deserialize(sketch)
     except (ValueError, RuntimeError, MemoryError) as error:
@@ -72,16 +72,16 @@ def opened(sketch: bytes) -> hll_sketch:
     return found
 
 
-def united(sketches: Iterable[bytes]) -> hll_sketch:
-    """One settled sketch of everything that any of the stored ones was fed with."""
+def merge_sketches(sketches: Iterable[bytes]) -> hll_sketch:
+    """Merge stored sketches into a settled one."""
     union = hll_union(LOG_REGISTERS)
     for sketch in sketches:
-        union.update(opened(sketch))
-    return settled(union.get_result(FORM))
+        union.update(deserialize(sketch))
+    return settle(union.get_result(FORM))
 
 
-def settled(sketch: hll_sketch) -> hll_sketch:
-    """The same content without its history.
+def settle(sketch: hll_sketch) -> hll_sketch:
+    """Return the same content without its history.
 
     A sketch that was fed estimates from the order of arrivals, one that was merged from its registers: a day
     would not agree with its hours. A union with itself adds nothing and leaves only registers.
@@ -97,11 +97,11 @@ def _read(source: BinaryIO) -> pa.Table:
         facts, table = read_facts(file.metadata), file.read()
     if facts.dataset != CARDINALITY_DATASET:
         raise CardinalityError(f"it is of dataset {facts.dataset!r}, expected {CARDINALITY_DATASET!r}")
-    return checked(table)
+    return check_rows(table)
 
 
-def checked(table: pa.Table) -> pa.Table:
-    """The rows in our types and one chunk, if they are what a segment may hold."""
+def check_rows(table: pa.Table) -> pa.Table:
+    """Return the rows in our types and one chunk; refuse what a segment may not hold."""
     if table.column_names != SCHEMA.names:
         raise CardinalityError(f"columns {table.column_names}, expected {SCHEMA.names}")
     table = table.cast(SCHEMA).combine_chunks()

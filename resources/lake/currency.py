@@ -1,8 +1,8 @@
-"""Which rollups say what their samples say now. A pure decision over partitions seen at one moment.
+"""A rollup is current while its sources are what it was built from.
 
-A rollup partition is current if it was built from exactly the versions that its sources have, and they are
-current themselves. Late rows bump a version, so whatever was built before them is not used again until it is
-built anew: a query takes the next finer frequency instead.
+A pure decision over partitions seen at one moment: a rollup partition is current if it was built from exactly
+the versions that its sources have, and they are current themselves. Late rows bump a version, so whatever was
+built before them is not used again until it is built anew: a query takes the next finer frequency instead.
 
     samples 12:00 v3 → 10s built from 3, v7 → 1m built from 7: both current
     samples 12:00 v4 → 10s built from 3, v7 → 1m built from 7: neither
@@ -19,7 +19,7 @@ from resources.lake.timecut import HOUR_NS, cut
 
 
 def current_partitions(partitions: Iterable[Partition]) -> dict[int, set[int]]:
-    """Starts of usable partitions by frequency, of one organisation and signal.
+    """Return the starts of usable partitions by frequency, for one organisation and signal.
 
     What was deleted because of its age is not usable itself; what was built from it before still is.
 

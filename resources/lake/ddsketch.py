@@ -1,4 +1,6 @@
-"""Reading of DDSketches: distributions with 1 % relative accuracy, in the protobuf form of DataDog's library.
+"""DDSketches hold distributions with 1 % relative accuracy; this module reads them.
+
+The stored form is the protobuf of DataDog's library.
 
     merged_quantiles(sketches, group=[0, 0, 1], groups=2, qs=[0.5, 0.99])
         →  row 0: of the first two sketches as one; row 1: of the third
@@ -16,22 +18,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from resources.arrays import Doubles, Int64s
-from resources.lake.ddsketch_bins import SLOTS, Bins
-from resources.lake.ddsketch_kernels import Given, quantiles_of_groups
-from resources.lake.ddsketch_wire import REASONS
+from resources.lake.ddsketch_kernels import REASONS, SLOTS, Bins, SketchGroups, quantiles_of_groups
 
 
 class SketchError(ValueError):
-    """Bytes that are no sketch of ours."""
+    """The bytes are no sketch of ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightedValues:
-    """Values that are put in beside stored sketches; non-finite ones are left out."""
+    """Values that join stored sketches; non-finite ones are left out."""
 
     values: Doubles
     weights: Doubles
-    """How often each counts; finite, not negative."""
+    """Count of each value; finite, not negative."""
     group: Int64s
 
 
@@ -39,7 +39,7 @@ NO_VALUES = WeightedValues(np.empty(0), np.empty(0), np.empty(0, np.int64))
 
 
 def quantiles(sketches: pa.Array, qs: Sequence[float]) -> Doubles:
-    """A row per sketch, a column per q; NaN for null and for a sketch without values."""
+    """Compute a row per sketch, a column per q; NaN for null and for a sketch without values."""
     return merged_quantiles(sketches, np.arange(len(sketches)), len(sketches), qs)
 
 
@@ -50,7 +50,7 @@ def merged_quantiles(
     qs: Sequence[float],
     beside: WeightedValues = NO_VALUES,
 ) -> Doubles:
-    """A row per group of sketches and values, in any order; null sketches are left out."""
+    """Compute a row per group of sketches and values, in any order; null sketches are left out."""
     shares = np.asarray(qs, np.float64)
     if not ((shares >= 0) & (shares <= 1)).all():
         raise ValueError(f"quantiles {list(qs)}: expected numbers from 0 to 1")
@@ -62,7 +62,7 @@ def merged_quantiles(
         rows = rows[np.argsort(group[rows], kind="stable")]
         sketches, group = sketches.take(pa.array(rows)), group[rows]
     order = np.argsort(beside.group, kind="stable")
-    given = given_of(
+    given = sketch_groups(
         sketches,
         group,
         WeightedValues(beside.values[order], beside.weights[order], beside.group[order]),
@@ -70,17 +70,19 @@ def merged_quantiles(
     )
     found = np.full((groups, len(shares)), np.nan)
     cursor = np.zeros(2, np.int64)
-    raise_fault(quantiles_of_groups(given, groups, shares, no_bins(), cursor, found), given, cursor, rows)
+    raise_fault(quantiles_of_groups(given, groups, shares, empty_bins(), cursor, found), given, cursor, rows)
     return found
 
 
-def no_bins() -> Bins:
-    """Room for the bins of one group at a time."""
+def empty_bins() -> Bins:
+    """Allocate the bins of one group at a time."""
     return Bins(np.zeros(SLOTS), np.empty(SLOTS, np.int64), np.zeros(1, np.int64))
 
 
-def given_of(sketches: pa.Array, group_of_sketch: Int64s, beside: WeightedValues, groups: int) -> Given:
-    """What kernels read, checked: they rely on the order and the numbers of groups."""
+def sketch_groups(
+    sketches: pa.Array, group_of_sketch: Int64s, beside: WeightedValues, groups: int
+) -> SketchGroups:
+    """Check the order and numbers of groups, which kernels rely on, and pack the arrays."""
     if sketches.null_count:
         raise ValueError(f"{sketches.null_count} of {len(sketches)} sketches are null: expected none")
     _check_groups("sketches", group_of_sketch, len(sketches), groups)
@@ -91,7 +93,7 @@ def given_of(sketches: pa.Array, group_of_sketch: Int64s, beside: WeightedValues
     if not (np.isfinite(weights) & (weights >= 0)).all():
         at = int(np.argmin(np.isfinite(weights) & (weights >= 0)))
         raise ValueError(f"value {at} has the weight {weights[at]}: expected a finite one, not negative")
-    return Given(
+    return SketchGroups(
         *_bytes(sketches),
         np.ascontiguousarray(group_of_sketch, np.int64),
         np.ascontiguousarray(beside.values, np.float64),
@@ -100,10 +102,12 @@ def given_of(sketches: pa.Array, group_of_sketch: Int64s, beside: WeightedValues
     )
 
 
-def raise_fault(outcome: int | np.int64, given: Given, cursor: Int64s, rows: Int64s | None = None) -> None:
+def raise_fault(
+    outcome: int | np.int64, given: SketchGroups, cursor: Int64s, rows: Int64s | None = None
+) -> None:
     """Turn a negative outcome of a kernel into the error it stands for.
 
-    `rows`: which of the caller's sketches each is, if not the same.
+    `rows` has the caller's number of each sketch, if that differs.
     """
     if outcome < 0:
         position, reason = divmod(-int(outcome) - 1, 16)

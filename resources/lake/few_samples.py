@@ -1,4 +1,4 @@
-"""Rows that say all their samples: first, last but one and last, and for four what is missing from the sum.
+"""Rollup rows of few samples hold all of them, and have no sketch.
 
     count  first  prev  last  sum     samples           sketch stored
         3      1     5     6   12     1, 5, 6           no
@@ -6,7 +6,8 @@
         4      1     5     6   12     1, 0?, 5, 6       only if rounding could have made that zero
         7      2     2     2   14     seven times 2     no: nothing changed
 
-Such rows have no sketch, and readers put the samples in beside the sketches of the others.
+The samples are first, last but one and last, and for four the rest of the sum. Readers add them to the
+sketches of other rows.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ from resources.lake.rollup_columns import (
 )
 
 POINT_COLUMNS = (COUNT, FIRST, PREV, LAST, SUM, SUM_C, CHANGES, SKETCH)
-"""What `sketch_points` needs of `filled`."""
+"""Logical columns that `sketch_points` reads."""
 
 _SHARE = 1e-6
-"""A fourth sample at least that large beside the others is off by 1e-9 of itself at most."""
+"""Share from which a fourth sample is off by 1e-9 of itself at most."""
 _LARGEST = 2.0**52
 Columns = Mapping[str, npt.NDArray[Any]]
 
 
 def sketch_points(table: pa.Table) -> WeightedValues:
-    """Of rows without a sketch, in logical form: their samples; the group is the row."""
+    """Return the samples of rows without a sketch; the group is the row."""
     if missing := set(POINT_COLUMNS) - set(table.column_names):
         raise RollupColumnsError(f"no columns {sorted(missing)}: expected {list(POINT_COLUMNS)}")
     table = table.select(POINT_COLUMNS).combine_chunks()
@@ -57,8 +58,8 @@ def sketch_points(table: pa.Table) -> WeightedValues:
     return WeightedValues(found.values, found.weights, rows[found.group])
 
 
-def say_all(columns: Columns) -> npt.NDArray[np.bool_]:
-    """Rows of which `samples_of` knows every sample, so that they need no sketch."""
+def hold_all_samples(columns: Columns) -> npt.NDArray[np.bool_]:
+    """Flag the rows of which `samples_of` knows every sample: they need no sketch."""
     count = columns[COUNT]
     found: npt.NDArray[np.bool_] = (count < 4) | (columns[CHANGES] == 0)
     four = np.flatnonzero(~found & (count == 4))
@@ -67,7 +68,7 @@ def say_all(columns: Columns) -> npt.NDArray[np.bool_]:
 
 
 def samples_of(columns: Columns) -> WeightedValues:
-    """The samples of rows that say all; the group is the row. Not finite ones are among them."""
+    """Return the samples of rows that hold all of them, also not finite ones; the group is the row."""
     count, last = columns[COUNT], columns[LAST]
     few = (count > 1) & (count < 5) & (columns[CHANGES] > 0)
     ends, pairs = np.flatnonzero(count > 0), np.flatnonzero(few)
@@ -88,7 +89,7 @@ def _fourth(columns: Columns) -> Doubles:
 
 
 def _is_certain(columns: Columns) -> npt.NDArray[np.bool_]:
-    """Whether rounding left the fourth sample as it was: it is not small, or all are whole numbers."""
+    """Flag rows whose fourth sample survived rounding: it is not small, or all are whole numbers."""
     fourth = np.abs(_fourth(columns))
     parts = [columns[name] for name in (FIRST, PREV, LAST, SUM)]
     with np.errstate(all="ignore"):

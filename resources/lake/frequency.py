@@ -1,4 +1,4 @@
-"""The frequencies data exists at: 0 as it was sent, the others as buckets of that width.
+"""Data exists at several frequencies: 0 as it was sent, the others as buckets of that width.
 
 Each rollup is built from the one below it, and the lowest from what was sent. Nothing else spells the names
 of their datasets.
@@ -22,9 +22,9 @@ class Rollup:
     label: str
     frequency_ms: int
     source_ms: int
-    """What it is built from."""
+    """Frequency that it is built from."""
     partition_ns: int
-    """How long the stretch is that one partition covers and one run computes."""
+    """Width of one partition."""
 
     @property
     def dataset(self) -> str:
@@ -40,11 +40,11 @@ ROLLUPS: tuple[Rollup, ...] = (
 )
 BY_FREQUENCY = {rollup.frequency_ms: rollup for rollup in ROLLUPS}
 CARDINALITY_DATASET = "metrics-cardinality"
-"""How many series and label values each metric had per hour and day: side data of the rollups."""
+"""Side data of the rollups: counts of series and label values of each metric per hour and day."""
 
 
 def rollup_of(frequency_ms: int) -> Rollup:
-    """The rollup of this width; there are no others."""
+    """Return the rollup of this width."""
     found = BY_FREQUENCY.get(frequency_ms)
     if found is None:
         raise ValueError(f"{frequency_ms} ms is no rollup: expected one of {sorted(BY_FREQUENCY)}")

@@ -1,4 +1,4 @@
-r"""The text of a stream's labels, `{app="shop", env="prod"}`, as Loki's clients write it.
+r"""Loki's clients write the labels of a stream as text, `{app="shop", env="prod"}`.
 
 Values are Go string literals: in double quotes with escapes, or in backquotes as they stand.
 
@@ -28,7 +28,7 @@ _WRITTEN = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {
 
 
 class LabelTextError(ValueError):
-    """The text is not a set of labels; `position` is the character at which it stops being one."""
+    """The text is no set of labels from the character `position` on."""
 
     def __init__(self, position: int, message: str) -> None:
         super().__init__(position, message)
@@ -40,7 +40,7 @@ class LabelTextError(ValueError):
 
 
 def parse_labels(text: str) -> dict[str, str]:
-    """The labels in the order they stand; an empty set `{}` is a value, a name given twice is an error."""
+    """Parse the labels in their order; `{}` is a value, a repeated name is an error."""
     if len(text) > MAX_CHARACTERS:
         raise LabelTextError(MAX_CHARACTERS, f"expected the end, at most {MAX_CHARACTERS} characters")
     position = _expect(text, 0, "{")
@@ -65,7 +65,7 @@ def parse_labels(text: str) -> dict[str, str]:
 
 
 def label_text(labels: Mapping[str, str]) -> str:
-    """The text of these labels, by name; `parse_labels` of it gives them back."""
+    """Write the labels as text, by name; `parse_labels` of it returns them."""
     pairs = [f'{name}="{labels[name].translate(_WRITTEN)}"' for name in sorted(labels)]
     return "{" + ", ".join(pairs) + "}"
 

@@ -1,4 +1,4 @@
-"""The one place that spells and reads object keys.
+"""This module alone spells and parses object keys.
 
 Raw objects arrive under `otel-raw/…` or `{signal}-raw/…` (or a mapped prefix); segments are written under
 `db/…`. A path that does not match is rejected with a reason and never cleaned up: guessing would put one
@@ -20,7 +20,7 @@ DEFAULT_COLLECTOR = "default"
 LAKE_PREFIX = "db/"
 MAX_KEY_BYTES = 1024
 YEARS = range(1970, 2100)
-"""Of arrival hours. Nanoseconds beyond a bigint would fail the transaction of every tick from then on."""
+"""Years of arrival hours. Nanoseconds beyond a bigint would fail the transaction of every later tick."""
 _DATED = re.compile(r"^(\d{4})/(\d{2})/(\d{2})/(\d{2})/(.+)$")
 
 
@@ -31,11 +31,11 @@ class Signal(StrEnum):
 
 
 class InvalidKeyError(ValueError):
-    """An object key does not say what it holds; the message says what was expected."""
+    """The key does not name its content; the message says what was expected."""
 
 
 class IgnoredKeyError(ValueError):
-    """A key that is deliberately not telemetry: a folder marker, or one of our own segments."""
+    """The key is deliberately no telemetry: a folder marker, or one of our own segments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class RawKey:
 
 
 def parse_raw_key(bucket: str, key: str, mappings: Iterable[PrefixMapping] = ()) -> RawKey:
-    """What a raw object is, from its key alone.
+    """Parse the key of a raw object.
 
     >>> parse_raw_key("b", "otel-raw/acme/eu/logs/2026/01/02/03/a.binpb.gz").collector
     'eu'
@@ -85,20 +85,20 @@ def parse_raw_key(bucket: str, key: str, mappings: Iterable[PrefixMapping] = ())
 
 
 def raw_key(org: str, collector: str, signal: Signal, arrived: dt.datetime, name: str) -> str:
-    """Where a receiver or generator of ours puts a raw object."""
+    """Spell the key under which our receivers and generators put a raw object."""
     moment = arrived.astimezone(dt.UTC)
     return f"otel-raw/{org}/{collector}/{signal.value}/{moment:%Y/%m/%d/%H}/{name}"
 
 
 def raw_prefixes(org: str) -> tuple[str, ...]:
-    """Every standard prefix under which raw objects of `org` may lie."""
+    """Return every standard prefix under which raw objects of `org` may lie."""
     return (f"otel-raw/{org}/", *(f"{signal.value}-raw/{org}/" for signal in Signal))
 
 
 def segment_key(
     org: str, collector: str, dataset: str, start_ns: int, hour: int | None, segment_id: str
 ) -> str:
-    """`db/{org}/{collector}/{dateint}/{dataset}/{hour|all}/tbl_{id}.parquet`."""
+    """Spell `db/{org}/{collector}/{dateint}/{dataset}/{hour|all}/tbl_{id}.parquet`."""
     for what, value in (("organisation", org), ("collector", collector), ("dataset", dataset)):
         _name(value, what, value)
     folder = "all" if hour is None else f"{hour:02d}"
@@ -110,7 +110,7 @@ def hourly_segment_key(org: str, collector: str, dataset: str, hour_ns: int, seg
 
 
 def valid_name(text: str) -> bool:
-    """Whether `text` may be an organisation or collector."""
+    """Tell if `text` may be an organisation or collector."""
     return NAME.fullmatch(text) is not None
 
 
@@ -138,7 +138,7 @@ def _reject_odd_paths(key: str) -> None:
 
 
 def _longest(bucket: str, key: str, mappings: Iterable[PrefixMapping]) -> PrefixMapping | None:
-    """At path parts only: what is mapped for `tenant1` says nothing about `tenant10/…`."""
+    """Match at path parts only: what is mapped for `tenant1` says nothing about `tenant10/…`."""
     matching = [m for m in mappings if m.bucket == bucket and key.startswith(f"{m.prefix.rstrip('/')}/")]
     return max(matching, key=lambda m: len(m.prefix), default=None)
 

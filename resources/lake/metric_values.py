@@ -1,9 +1,9 @@
-"""How a metric segment stores the values of samples, and how to get them back, to the bit.
+"""Metric segments store the values of samples as scaled integers or doubles, without loss.
 
 Most values are decimal numbers of a few digits. As integers, delta-coded, they take a tenth of the space that
 doubles do, so a value is stored in one of two ways:
 
-    chq_value              scaled   base  exponent  double
+    value                  scaled   base  exponent  double
     17.25                     25    1700         2    null      (25 + 1700) / 10^2
     17.5                      50    1700         2    null
     NaN (stale marker)      null    1700         2     NaN
@@ -37,18 +37,18 @@ SCALED, BASE, EXPONENT, DOUBLE = (
     CHQ_VALUE_DOUBLE,
 )
 VALUE_COLUMNS = (SCALED, BASE, EXPONENT, DOUBLE)
-"""In every metric segment, also where one of them is all null: one expression reads every file."""
+"""Columns of every metric segment, even if one is all null: one expression reads every file."""
 VALUE_SQL = f"coalesce({DOUBLE}, ({SCALED} + {BASE}) / pow(10, {EXPONENT}))"
-"""`chq_value` for readers that know SQL (DuckDB, Spark); also in the footer of every metric segment."""
+"""The value for readers that know SQL (DuckDB, Spark); also in the footer of every metric segment."""
 VALUE_SQL_KEY = CHQ_VALUE_SQL.encode()
 
 MAX_DIGITS = 9
 POWERS: npt.NDArray[np.float64] = np.float64(10) ** np.arange(MAX_DIGITS + 1)
-"""All exact, so a division by one of them is rounded once."""
+"""Powers of ten, all exact: a division by one of them is rounded once."""
 
 
 def values(columns: Mapping[str, pa.Array]) -> pa.Array:
-    """`chq_value` from the four columns (each one chunk); null where neither way has a value."""
+    """Decode values from the four columns (each one chunk); null where neither way has one."""
     scaled, double = columns[SCALED], columns[DOUBLE]
     whole = scaled.fill_null(0) if scaled.null_count else scaled
     numbers = unscaled(whole.to_numpy(), columns[BASE].to_numpy(), columns[EXPONENT].to_numpy())
@@ -65,6 +65,6 @@ def unscaled(
     base: npt.NDArray[np.int64] | int,
     exponent: npt.NDArray[np.int32] | int,
 ) -> npt.NDArray[np.float64]:
-    """Doubles of scaled values; base and exponent per row, or those of one series from the series table."""
+    """Decode scaled values; base and exponent are per row, or those of one series."""
     numbers: npt.NDArray[np.float64] = (scaled + base).astype(np.float64) / POWERS[exponent]
     return numbers

@@ -1,4 +1,4 @@
-"""What an organisation may choose about its telemetry; kept in `org_setting`, used by decoders.
+"""Organisations choose how their telemetry is decoded; `org_setting` stores it.
 
 Values only: the index returns them, tasks carry them, decoders obey them.
 """
@@ -34,7 +34,7 @@ FIELD_ROLES = (
     "kind",
     "status",
 )
-"""What a field of foreign JSON, CSV or Parquet can mean; names are looked for role by role."""
+"""Meanings of a field of foreign JSON, CSV or Parquet; names are looked for role by role."""
 
 DEFAULT_INDEX_ATTRIBUTES = (
     "service.name",
@@ -60,7 +60,7 @@ DEFAULT_INDEX_ATTRIBUTES = (
 
 
 class MetricNaming(StrEnum):
-    """How OTLP names become label names."""
+    """The translation of OTLP names to label names."""
 
     PROMETHEUS = "prometheus"  # units and `_total` appended, everything but [a-zA-Z0-9_:] replaced
     VERBATIM = "verbatim"  # as sent, UTF-8
@@ -68,12 +68,12 @@ class MetricNaming(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
-    """What an organisation may choose."""
+    """Choices that decoders obey."""
 
     index_attributes: tuple[str, ...] = DEFAULT_INDEX_ATTRIBUTES
     metric_naming: MetricNaming = MetricNaming.PROMETHEUS
     type_and_unit_labels: bool = False
-    """Whether `__type__` and `__unit__` become labels of OTLP metrics."""
+    """Presence of `__type__` and `__unit__` among the labels of OTLP metrics."""
     fields: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Field mapping of foreign JSON, CSV and Parquet: (role, its names, first found wins), before the usual
     names. Roles: `FIELD_ROLES`."""
@@ -85,17 +85,17 @@ class OrgOptions:
 
     decode: DecodeOptions = DecodeOptions()
     push_bytes_per_second: int | None = None
-    """What push receivers take before they answer 429."""
+    """Limit of push receivers, which then answer 429."""
     ingest_bytes_per_minute: int | None = None
-    """What is cooked at most; the rest waits its turn, so that nobody starves."""
+    """Limit of cooking; the rest waits its turn, so that nobody starves."""
 
 
 class OptionError(ValueError):
-    """A setting of an organisation that does not exist or has an impossible value."""
+    """A setting of an organisation does not exist or has an impossible value."""
 
 
 def options_of(settings: Mapping[str, object]) -> OrgOptions:
-    """From rows of `org_setting`; unknown names and wrong values are errors, never ignored.
+    """Parse rows of `org_setting`; unknown names and wrong values are errors.
 
     >>> options_of({"metric_naming": "verbatim"}).decode.metric_naming.value
     'verbatim'
@@ -106,7 +106,7 @@ def options_of(settings: Mapping[str, object]) -> OrgOptions:
 
 
 def readable_options(rows: Mapping[str, Mapping[str, object]]) -> dict[str, OrgOptions]:
-    """By organisation. A setting that this version cannot read stops nobody: it is logged and left out.
+    """Parse the settings of all organisations; log and skip those this version cannot read.
 
     Commands refuse such settings; they come from another version or from SQL.
     """

@@ -207,7 +207,7 @@ def _values(stored: dict[str, pa.Array], names: Collection[str], rows: int) -> d
 
 
 def _powers(exponent: pa.Array | None, rows: int) -> Doubles | np.float64:
-    """Return the divisor of each row, or one number if it is the same in all."""
+    """Return the divisor of each row, or one number for all of them."""
     exponents = _numbers(exponent, rows, np.int32)
     if len(exponents) and (exponents == exponents[0]).all():
         return np.float64(POWERS[exponents[0]])

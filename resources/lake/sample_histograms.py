@@ -1,4 +1,4 @@
-"""The histogram columns of metric samples as one array of histograms, for whoever computes with them."""
+"""Histogram columns of metric samples become one array of histograms."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ HISTOGRAM_COLUMNS = (
     CHQ_HIST_POSITIVE_OFFSET, CHQ_HIST_POSITIVE_COUNTS, CHQ_HIST_POSITIVE_COUNTS_FLOAT,
     CHQ_HIST_NEGATIVE_OFFSET, CHQ_HIST_NEGATIVE_COUNTS, CHQ_HIST_NEGATIVE_COUNTS_FLOAT,
 )  # fmt: skip
-"""What `histograms_of_samples` reads, as far as it is there."""
+"""Columns that `histograms_of_samples` reads, as far as they exist."""
 _DOUBLES = pa.list_(pa.float64())
 
 
 def histograms_of_samples(table: pa.Table, rows: pa.Array) -> pa.StructArray:
-    """The rows as histograms; counts beyond 2^63 are negative there and as sent here."""
+    """Return the rows as histograms; counts beyond 2^63, negative in the columns, are as sent."""
 
     def column(name: str, kind: pa.DataType) -> pa.Array:
         if name not in table.column_names:
@@ -78,7 +78,7 @@ def _unsigned(integers: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def _offsets(lists: pa.ListArray) -> pa.Array:
-    """With a null where the list is null."""
+    """Return the offsets with a null where the list is null."""
     valid = lists.is_valid().to_numpy(zero_copy_only=False)
     return pa.array(lists.offsets.to_numpy(), mask=np.append(~valid, False))
 

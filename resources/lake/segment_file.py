@@ -1,4 +1,4 @@
-"""What a segment says about itself: the key-value metadata of its Parquet footer.
+"""The Parquet footer of a segment describes it in key-value metadata.
 
 Writers build it here and readers parse it here, so that there is one spelling. Original attribute names
 live in the label map: a physical column name is only good within its own segment.
@@ -41,20 +41,20 @@ _LABEL_MAP = b"label_name_map"
 
 @dataclass(frozen=True, slots=True)
 class MappedColumn:
-    """A flat column and the attribute it holds."""
+    """A flat column and its attribute."""
 
     column: str
     scope: str
-    """resource, scope or record (log record, data point or span)."""
+    """One of resource, scope and record (log record, data point or span)."""
     key: str
-    """As the producer spelled it."""
+    """Key as the producer spelled it."""
     kind: str
-    """OTLP value kind: string, bool, int, double, bytes (base64), array, kvlist (JSON), empty."""
+    """Kind of OTLP value: string, bool, int, double, bytes (base64), array, kvlist (JSON), empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """Everything else in the footer."""
+    """Identity, order, bounds and blocks of a segment."""
 
     segment_id: str
     org: str
@@ -76,7 +76,7 @@ class SegmentFacts:
 
 
 def file_metadata(facts: SegmentFacts, columns: Iterable[MappedColumn]) -> dict[bytes, bytes]:
-    """Key-value metadata for the footer."""
+    """Build the key-value metadata of the footer."""
     return {
         _FACTS: json.dumps(asdict(facts), separators=(",", ":")).encode(),
         _LABEL_MAP: json.dumps([asdict(column) for column in columns], separators=(",", ":")).encode(),
@@ -84,7 +84,7 @@ def file_metadata(facts: SegmentFacts, columns: Iterable[MappedColumn]) -> dict[
 
 
 def read_label_map(metadata: pq.FileMetaData | Mapping[bytes, bytes]) -> tuple[MappedColumn, ...]:
-    """The flat columns of a segment."""
+    """Read the flat columns of a segment."""
     return tuple(MappedColumn(**entry) for entry in json.loads(_value(metadata, _LABEL_MAP)))
 
 

@@ -1,4 +1,4 @@
-"""The series table of a metric segment: which label sets it holds, and which rows are theirs.
+"""The series table of a metric segment maps label sets to row ranges.
 
 It lies inside the Parquet object before the footer. Matchers run on it first; of the columns only the rows
 of the series that match are read then. Two label sets whose ids collide are two series here, with rows of
@@ -20,10 +20,10 @@ from resources.lake.streams import Labels
 
 NAME_LABEL = "__name__"
 NAME_FIELD = "metric_name"
-"""The field of index terms under which names are: stored ones, and those derived from histograms."""
+"""Field of index terms for metric names: stored ones, and those derived from histograms."""
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
-"""Coded: label sets differ in a value or two, so the table is a third of what it would be with plain text."""
+"""Dictionary type: label sets differ in a value or two, so the table is a third of plain text."""
 SCHEMA = pa.schema(
     [
         pa.field("tid", pa.int64(), nullable=False),
@@ -37,11 +37,11 @@ SCHEMA = pa.schema(
     ]
 )
 _HERE = pa.ipc.IpcReadOptions(use_threads=False)
-"""Handing a few kilobytes to other threads takes ten times as long as decompressing them."""
+"""No threads: handing a few kilobytes to them takes ten times as long as decompressing."""
 
 
 class SeriesTableError(ValueError):
-    """The bytes are no series table, or not that of this segment."""
+    """The bytes are no series table, or that of another segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,13 @@ class Series:
     first_ms: int
     last_ms: int
     base: int
-    """What the series has in `chq_value_base`, in all its rows."""
+    """Base of its scaled values, the same in all its rows."""
     exponent: int
-    """What it has in `chq_value_exponent`."""
+    """Exponent of its scaled values."""
 
 
 def build(label_sets: Sequence[Labels], numbers: dict[str, npt.NDArray[np.int64]]) -> pa.Table:
-    """From label sets and the other columns, all in row order."""
+    """Build the table from label sets and the other columns, all in row order."""
     ends = np.cumsum([0, *(len(labels) for labels in label_sets)]).astype(np.int32)
     names, values = (
         pa.array([pair[side] for pair in chain.from_iterable(label_sets)], pa.string()).dictionary_encode()
@@ -73,7 +73,7 @@ def build(label_sets: Sequence[Labels], numbers: dict[str, npt.NDArray[np.int64]
 
 
 def encode(table: pa.Table) -> bytes:
-    """The table as an Arrow IPC stream."""
+    """Encode the table as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=3))
     with pa.ipc.new_stream(sink, SCHEMA, options=options) as writer:
@@ -82,9 +82,9 @@ def encode(table: pa.Table) -> bytes:
 
 
 def read_table(raw: bytes | memoryview | pa.Buffer, rows: int) -> pa.Table:
-    """The table of a segment of `rows` rows, as Arrow, for matchers on columns.
+    """Read and check the table of a segment of `rows` rows, for matchers on columns.
 
-    It is checked, since row ranges that are not those of the file would answer with somebody else's samples.
+    Row ranges that are not those of the file would answer with samples of another series.
     """
     try:
         with pa.ipc.open_stream(raw, options=_HERE) as reader:
@@ -102,7 +102,7 @@ def read_table(raw: bytes | memoryview | pa.Buffer, rows: int) -> pa.Table:
 
 
 def decode(raw: bytes | memoryview | pa.Buffer, rows: int) -> tuple[Series, ...]:
-    """The table as values."""
+    """Read the table as values."""
     found = read_table(raw, rows).to_pylist()
     return tuple(Series(**{**row, "labels": tuple(row["labels"])}) for row in found)
 

@@ -1,4 +1,4 @@
-"""The stream table of a log segment: which label sets it holds, how many rows of each, and when.
+"""The stream table of a log segment lists label sets with row counts and time bounds.
 
 It lies inside the Parquet object before the footer, so that matchers run on a few kilobytes before any
 column is read. The id of a stream is a hash of its canonical label set and is the same in every segment,
@@ -39,12 +39,12 @@ class Stream:
 
 
 def canonical(labels: Mapping[str, str]) -> Labels:
-    """Sorted by name (as bytes), without empty values: absent and empty are the same label set."""
+    """Sort labels by name (as bytes) and drop empty values: absent and empty are the same."""
     return tuple(sorted(((k, v) for k, v in labels.items() if v), key=lambda pair: pair[0].encode()))
 
 
 def stream_id(labels: Labels) -> int:
-    """First 64 bits of xxh3-128 over the canonical set, lengths in front of names and values.
+    """Hash the canonical set: first 64 bits of xxh3-128, lengths before texts.
 
     >>> stream_id((("a", "bc"),)) == stream_id((("ab", "c"),))
     False
@@ -57,7 +57,7 @@ def stream_id(labels: Labels) -> int:
 
 
 def labels_to_text(labels: Labels) -> str:
-    """How labels travel in a column until they are rows of the table: JSON pairs in canonical order."""
+    """Write labels as JSON pairs in canonical order, the form they have in a column."""
     return json.dumps(labels, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -66,7 +66,7 @@ def labels_from_text(text: str) -> Labels:
 
 
 def encode(streams: Iterable[Stream]) -> bytes:
-    """The table as an Arrow IPC stream, ordered by label set."""
+    """Encode the table as an Arrow IPC stream, ordered by label set."""
     ordered = sorted(streams, key=lambda stream: (stream.labels, stream.stream_id))
     columns = {
         "stream_id": [s.stream_id for s in ordered],
@@ -83,7 +83,7 @@ def encode(streams: Iterable[Stream]) -> bytes:
 
 
 def read_table(raw: bytes | memoryview | pa.Buffer) -> pa.Table:
-    """The table as Arrow, for matchers on columns; checked, since bad offsets would kill the process."""
+    """Read and check the table for matchers on columns; bad offsets would kill the process."""
     with pa.ipc.open_stream(raw) as reader:
         table = reader.read_all()
     table.validate(full=True)

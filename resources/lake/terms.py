@@ -1,5 +1,4 @@
-"""Index terms: 64-bit hashes of exact (field, value) pairs that writers put on a segment and planners look
-for.
+"""Index terms are 64-bit hashes of exact (field, value) pairs of a segment.
 
 A term present means the segment may hold such rows, a term absent means it does not. A field with too many
 values in one segment gets its wildcard instead, so planners always ask for alternatives: the value or the
@@ -14,11 +13,11 @@ import xxhash
 
 TERMS_VERSION = 1
 MAX_VALUES = 4096
-"""More distinct values of one field than this, and the segment carries the field's wildcard only."""
+"""Number of distinct values of a field from which on a segment has only its wildcard."""
 
 
 def term(field: str, value: str) -> int:
-    """The signed 64-bit term of an exact value.
+    """Hash an exact value to its signed 64-bit term.
 
     >>> term("a", "bc") == term("ab", "c")
     False
@@ -27,17 +26,17 @@ def term(field: str, value: str) -> int:
 
 
 def wildcard(field: str) -> int:
-    """The term that stands for 'this field has too many values here'."""
+    """Return the term that stands for 'this field has too many values here'."""
     return _hash(b"*", field, "")
 
 
 def alternatives(field: str, values: Iterable[str]) -> tuple[int, ...]:
-    """Terms of which a segment has at least one, if it may hold rows with any of `values`."""
+    """Return terms of which a segment with any of `values` has at least one."""
     return (*(term(field, value) for value in values), wildcard(field))
 
 
 def terms_of(values_by_field: Mapping[str, Iterable[str]]) -> tuple[int, ...]:
-    """All terms of a segment, sorted."""
+    """Return all terms of a segment, sorted."""
     found: set[int] = set()
     for field, values in values_by_field.items():
         distinct = set(values)

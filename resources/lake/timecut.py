@@ -1,4 +1,4 @@
-"""The only place that divides timestamps.
+"""This module alone divides timestamps.
 
 Buckets and partitions are left-open, `(start, end]`, like the windows of PromQL 3 and LogQL: the event at
 exactly 12:00:00 belongs to the hour that *ends* then. Integer floor arithmetic, right for t <= 0.
@@ -26,7 +26,10 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def cut(t: Time, width: int) -> Time:
-    """Start of the bucket `(start, start + width]` that holds `t` (any unit, same for both)."""
+    """Return the start of the bucket `(start, start + width]` that holds `t`.
+
+    `t` and `width` have the same unit.
+    """
     return (t - 1) // width * width
 
 
@@ -35,7 +38,7 @@ def hour_start(t_ns: int) -> int:
 
 
 def from_datetime(moment: dt.datetime) -> int:
-    """Nanoseconds since epoch, exact to the microsecond a datetime holds."""
+    """Return nanoseconds since epoch, exact to the microsecond a datetime holds."""
     if moment.tzinfo is None:
         raise ValueError(f"{moment!r} has no time zone; all times here are UTC instants")
     delta = moment - _EPOCH
@@ -43,12 +46,12 @@ def from_datetime(moment: dt.datetime) -> int:
 
 
 def to_datetime(t_ns: int) -> dt.datetime:
-    """The instant as an aware UTC datetime (truncated to microseconds)."""
+    """Return the instant as an aware UTC datetime, truncated to microseconds."""
     return _EPOCH + dt.timedelta(microseconds=t_ns // 1000)
 
 
 def dateint(start_ns: int) -> int:
-    """`20250114` for a bucket that *starts* on 2025-01-14 UTC."""
+    """Return `20250114` for a bucket that *starts* on 2025-01-14 UTC."""
     day = to_datetime(start_ns)
     return day.year * 10_000 + day.month * 100 + day.day
 

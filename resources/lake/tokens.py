@@ -1,4 +1,4 @@
-"""Words of log lines, and the bloom filter that says which segments cannot hold a word.
+"""A bloom filter over the words of a segment rules out lines it cannot hold.
 
 A token is a maximal run of `[A-Za-z0-9_]` or of non-ASCII characters, case kept. The filter is a
 split-block bloom (32-byte blocks, one bit in each of eight words), always a power of two in size, so that
@@ -16,7 +16,7 @@ TOKENS_VERSION = 1
 MAX_BLOCKS = 1 << 15
 """1 MiB: about 800,000 distinct tokens at 1 % false positives; beyond that it answers 'maybe' more often."""
 MAX_TOKEN_BYTES = 128
-"""Longer runs are hashed by their first bytes only (base64 payloads, not words anyone looks for)."""
+"""Length up to which runs are hashed (longer ones are base64 payloads, not words)."""
 
 SALTS = (
     0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31,
@@ -32,7 +32,7 @@ _U64 = (1 << 64) - 1
 
 
 def tokens(text: str) -> list[str]:
-    """The distinct tokens of a text, in order of appearance.
+    """Return the distinct tokens of a text, in order of appearance.
 
     >>> tokens("GET /api/v1: user_7 GET")
     ['GET', 'api', 'v1', 'user_7']
@@ -41,7 +41,7 @@ def tokens(text: str) -> list[str]:
 
 
 def inner_tokens(fragment: str) -> list[str]:
-    """Tokens that any line containing `fragment` must have whole: the first and last may be cut words.
+    """Return the tokens that any line with `fragment` has whole; the first and last may be cut.
 
     >>> inner_tokens("imeout after 30 secon")
     ['after', '30']
@@ -52,7 +52,7 @@ def inner_tokens(fragment: str) -> list[str]:
 
 
 def token_hash(token: str) -> int:
-    """64 bits, unsigned: eight bytes (little endian, zero-padded) at a time, then murmur's finaliser."""
+    """Hash a token to 64 bits: eight bytes at a time, then murmur's finaliser."""
     raw = token.encode()[:MAX_TOKEN_BYTES]
     value = (len(raw) * MULTIPLIER) & _U64
     for start in range(0, len(raw), 8):
@@ -65,10 +65,10 @@ def token_hash(token: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TokenBloom:
-    """Which tokens a segment may hold; never wrong about absence."""
+    """A filter that is never wrong about the absence of a token."""
 
     words: memoryview
-    """32-bit words, eight to a block."""
+    """Bits in 32-bit words, eight to a block."""
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> TokenBloom:

@@ -16,7 +16,7 @@ from lakerunner_assets.cooked.plan import plan_all_now
 from lakerunner_assets.cooked.rebuild import rebuild
 from lakerunner_assets.cooked.run import Report, cook_claims
 from lakerunner_assets.publish import HourChange
-from lakerunner_assets.run_context import Heartbeat, Kitchen
+from lakerunner_assets.run_context import Heartbeat, RunContext
 from resources.index.memory import MemoryIndex
 from resources.index.types import BatchKind, Intake, ObjectNotice, Segment, SegmentQuery, StorageProfile
 from resources.lake.layout import Signal
@@ -71,9 +71,9 @@ class Lake:
     logged: list[str] = field(default_factory=list)
     later: float = 0.0
 
-    def kitchen(self) -> Kitchen:
+    def run_context(self) -> RunContext:
         heart = Heartbeat(self.index, "run", 60)
-        return Kitchen(self.index, self.tasks, self.settings, heart, self.logged.append)  # type: ignore[arg-type]
+        return RunContext(self.index, self.tasks, self.settings, heart, self.logged.append)  # type: ignore[arg-type]
 
     def arrive(
         self, name: str, data: bytes, hour: int = HOUR, bucket: str = "raw", signal: Signal = Signal.LOGS
@@ -88,7 +88,7 @@ class Lake:
     def cook(self, signal: Signal = Signal.LOGS) -> list[HourChange]:
         self.index.plan_batches(signal, lambda pending: plan_all_now(pending, self.settings))
         claims = self.index.claim_due(signal, BatchKind.COOK, 10**12)
-        return list(cook_claims(self.kitchen(), claims, self.report))
+        return list(cook_claims(self.run_context(), claims, self.report))
 
     def cook_for_long(self, rounds: int = 12) -> None:
         """Ticks with all back-off over, whatever happens to their runs."""
@@ -104,7 +104,7 @@ class Lake:
         return status["pending_objects"], status["parked_objects"]
 
     def rebuild(self, *hours: int, allow_loss: bool = False) -> list[HourChange]:
-        return list(rebuild(self.kitchen(), Signal.LOGS, "acme", hours, allow_loss, self.report))
+        return list(rebuild(self.run_context(), Signal.LOGS, "acme", hours, allow_loss, self.report))
 
     def segments(self, dataset: str = "logs") -> list[tuple[Segment, pa.Table]]:
         """Every live segment with its rows."""

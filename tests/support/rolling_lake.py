@@ -48,7 +48,9 @@ def roll(
 ) -> list[PartitionChange]:
     wanted = {"acme": starts or (HOUR,)}
     return list(
-        roll_partitions(lake.kitchen(), rollup_of(frequency_ms), wanted, report or RollReport(), force=force)
+        roll_partitions(
+            lake.run_context(), rollup_of(frequency_ms), wanted, report or RollReport(), force=force
+        )
     )
 
 

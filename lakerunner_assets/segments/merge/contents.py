@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from lakerunner_assets.segments import token_bloom
 from lakerunner_assets.segments.logs import levels_of, log_terms
 from lakerunner_assets.segments.logs import token_columns as log_tokens
-from lakerunner_assets.segments.merge.kernels import add_facts, run_starts
 from lakerunner_assets.segments.merge.label_sets import SeriesUnion, StreamUnion
 from lakerunner_assets.segments.merge.layout import VALUE
+from lakerunner_assets.segments.merge.merge_kernels import add_facts, run_starts
 from lakerunner_assets.segments.merge.request import MergeKind
 from lakerunner_assets.segments.merge.rounds import Rows
 from lakerunner_assets.segments.metric_values import JOINED_ROWS, Splitter
@@ -83,7 +83,7 @@ class StreamContents:
         values = self._values
         return Summary(
             streams.encode(found),
-            self._bloom.finished().to_bytes(),
+            self._bloom.finish().to_bytes(),
             log_terms(values["log_level"], label_sets) if self._is_logs else span_terms(values, label_sets),
             tuple(sorted({name for labels in label_sets for name, _ in labels})),
             (),
@@ -122,7 +122,7 @@ class SeriesContents:
         return table
 
     def summary(self) -> Summary:
-        runs = _joined(self._runs)
+        runs = _concatenate(self._runs)
         union = self._union
         labels = union.labels.take(runs.codes.astype(np.int64))
         values = labels.values_by_name()
@@ -144,7 +144,7 @@ class SeriesContents:
             min_ns -= (self._width_ms - 1) * NS_PER_MS
         return Summary(
             series.encode(pa.Table.from_arrays(arrays, schema=series.SCHEMA)),
-            self._bloom.finished().to_bytes(),
+            self._bloom.finish().to_bytes(),
             terms_of_values({*self._names, *stored}, values, self._labels),
             tuple(sorted(values.keys() | self._labels)),
             tuple(stored),
@@ -165,7 +165,7 @@ class _Runs:
     exponent: Int64s
 
 
-def _joined(parts: list[_Runs]) -> _Runs:
+def _concatenate(parts: list[_Runs]) -> _Runs:
     """Of all row groups; a series that goes on in the next one is one run."""
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _Runs.__slots__}
     starts = run_starts(columns["codes"])

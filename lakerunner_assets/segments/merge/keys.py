@@ -18,8 +18,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.segments.merge.kernels import Keys, places_of
 from lakerunner_assets.segments.merge.label_sets import SeriesUnion, StreamUnion
+from lakerunner_assets.segments.merge.merge_kernels import Keys, places_of
 from lakerunner_assets.segments.order import SLOT_NS
 from lakerunner_assets.segments.series_order import NS_PER_MS
 from resources.arrays import Int32s, Int64s

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from lakerunner_assets.segments.merge.kernels import label_hashes
+from lakerunner_assets.segments.merge.merge_kernels import label_hashes
 from lakerunner_assets.segments.merge.request import SourceError
-from lakerunner_assets.segments.merge.source import Source, naming
+from lakerunner_assets.segments.merge.source import Source, source_errors
 from resources.arrays import Int32s, Int64s
 from resources.lake import series, streams
 from resources.lake.series import NAME_LABEL
@@ -43,7 +43,7 @@ class StreamUnion:
 def stream_union(sources: Sequence[Source]) -> StreamUnion:
     found: dict[int, Labels] = {}
     for source in sources:
-        with naming(source.path):
+        with source_errors(source.path):
             table = streams.decode(source.block)
         for stream in table:
             known = found.setdefault(stream.stream_id, stream.labels)
@@ -150,7 +150,7 @@ def from_map(column: pa.MapArray) -> LabelSets:
     )
 
 
-def joined(parts: Sequence[LabelSets]) -> LabelSets:
+def concatenate(parts: Sequence[LabelSets]) -> LabelSets:
     """All sets of the parts in their order, texts once."""
     name_codes: dict[str, int] = {}
     value_codes: dict[str, int] = {}
@@ -262,7 +262,7 @@ def series_union(sources: Sequence[Source]) -> SeriesUnion:
 
 
 def _read(source: Source, numbers: dict[str, int]) -> _Table:
-    with naming(source.path):
+    with source_errors(source.path):
         table = series.read_table(source.block, source.rows)
     labels = from_map(table.column("labels").chunk(0))
     codes = labels.metric_names()
@@ -313,4 +313,4 @@ def _labels(chosen: Int64s, ends: Int64s, tables: Sequence[_Table]) -> LabelSets
         parts.append(tables[number].labels.take(own - (ends[number] - len(tables[number].tid))))
     back = np.empty(len(chosen), np.int64)
     back[by_table] = np.arange(len(chosen))
-    return joined(parts).take(back)
+    return concatenate(parts).take(back)

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakerunner_assets.segments.encoding import compacted
-from lakerunner_assets.segments.file import SegmentIdentity, append_blocks, written
+from lakerunner_assets.segments.encoding import compact_dictionaries
+from lakerunner_assets.segments.file import SegmentIdentity, append_blocks, index_facts
 from lakerunner_assets.segments.merge.contents import Contents, source_objects
-from lakerunner_assets.segments.merge.kernels import Keys
 from lakerunner_assets.segments.merge.layout import Format
+from lakerunner_assets.segments.merge.merge_kernels import Keys
 from lakerunner_assets.segments.merge.request import MergedSegment, MergeKind, Window
-from lakerunner_assets.segments.merge.rounds import Rows, joined_rows
+from lakerunner_assets.segments.merge.rounds import Rows, concatenate_rows
 from lakerunner_assets.segments.order import SLOT_NS, SMALL_SEGMENT_ROWS, most_rows
 from resources.lake.segment_file import FORMAT_VERSION, MappedColumn, SegmentFacts, file_metadata
 from resources.lake.timecut import cut
@@ -125,7 +125,7 @@ class Output:
     def __init__(
         self, shape: Shape, window: Window, folder: Path, identity: Callable[[int], SegmentIdentity]
     ) -> None:
-        self.finished: list[MergedSegment] = []
+        self.segments: list[MergedSegment] = []
         self._shape, self._window, self._folder, self._identity = shape, window, folder, identity
         self._pending: list[Rows] = []
         self._bytes = 0
@@ -146,7 +146,7 @@ class Output:
         """Leave nothing behind."""
         if self._file is not None:
             self._file.discard()
-        for segment in self.finished:
+        for segment in self.segments:
             segment.path.unlink(missing_ok=True)
 
     def _write(self, is_end: bool) -> None:
@@ -157,7 +157,7 @@ class Output:
             if not count:
                 return
             if self._file is None:
-                identity = self._identity(len(self.finished))
+                identity = self._identity(len(self.segments))
                 self._file = _File(self._shape, self._folder / f"tbl_{identity.segment_id}.parquet", identity)
             self._file.write(self._first(count))
             if self._file.bytes >= self._shape.target_bytes:
@@ -176,11 +176,11 @@ class Output:
             taken.append(rows)
             count -= len(rows)
         self._bytes = sum(_bytes(rows.table) for rows in self._pending)
-        return joined_rows(taken)
+        return concatenate_rows(taken)
 
     def _end_file(self) -> None:
         if self._file is not None:
-            self.finished.append(self._file.finish(self._window, len(self.finished)))
+            self.segments.append(self._file.finish(self._window, len(self.segments)))
             self._file = None
 
 
@@ -206,7 +206,7 @@ class _File:
         return int(self._sink.tell())
 
     def write(self, rows: Rows) -> None:
-        table = compacted(self._contents.add(rows))
+        table = compact_dictionaries(self._contents.add(rows))
         arrays = [table.column(name) for name in self._shape.format.schema.names]
         self._writer.write_table(
             pa.Table.from_arrays(arrays, schema=self._shape.format.schema), row_group_size=len(rows)
@@ -244,7 +244,7 @@ class _File:
         self._writer.add_key_value_metadata({**file_metadata(facts, shape.label_map), **shape.metadata})
         self._writer.close()
         self._sink.close()
-        result = written(
+        result = index_facts(
             self._path,
             facts,
             self._groups,

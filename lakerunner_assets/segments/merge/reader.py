@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_assets.decode.naming import Attribute
-from lakerunner_assets.segments.merge.kernels import Keys, first_disorder
 from lakerunner_assets.segments.merge.keys import Order
 from lakerunner_assets.segments.merge.layout import VALUE, Column, Layout
+from lakerunner_assets.segments.merge.merge_kernels import Keys, first_disorder
 from lakerunner_assets.segments.merge.request import SourceError
-from lakerunner_assets.segments.merge.source import Source, naming
+from lakerunner_assets.segments.merge.source import Source, source_errors
 from lakerunner_assets.segments.merge.texts import Recoder, Texts
-from lakerunner_assets.segments.unify import MAP, joined_overflow
+from lakerunner_assets.segments.unify import MAP, merge_overflow
 from resources.arrays import Int32s, Int64s
 from resources.lake import metric_values
 
@@ -73,10 +73,10 @@ class Reader:
                 if self._row != self.source.rows:
                     raise SourceError(self.source.path, f"{self._row} rows, expected {self.source.rows}")
             elif found.num_rows:
-                with naming(self.source.path):
+                with source_errors(self.source.path):
                     self._add(found)
 
-    def given(self, batch: Batch, rows: int) -> None:
+    def consume(self, batch: Batch, rows: int) -> None:
         """That many rows from its start are no longer needed."""
         batch.start += rows
         if not batch.left:
@@ -124,4 +124,4 @@ class Reader:
             existing = existing.take(pa.array(np.arange(rows)))
         if not columns:
             return pa.nulls(rows, MAP) if existing is None else existing.cast(MAP)
-        return joined_overflow(rows, existing, columns)
+        return merge_overflow(rows, existing, columns)

@@ -72,7 +72,7 @@ class MergedSegment:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergeResult:
     segments: tuple[MergedSegment, ...]
     rows_read: int
     rows_written: int

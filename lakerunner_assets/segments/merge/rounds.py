@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_assets.segments.merge.kernels import Keys, merged, rows_up_to, run_starts
 from lakerunner_assets.segments.merge.keys import Order, RollupOrder, SampleOrder
 from lakerunner_assets.segments.merge.label_sets import SeriesUnion, series_union
 from lakerunner_assets.segments.merge.layout import Layout, layout_of
+from lakerunner_assets.segments.merge.merge_kernels import Keys, merge_runs, rows_up_to, run_starts
 from lakerunner_assets.segments.merge.reader import Batch, Reader
 from lakerunner_assets.segments.merge.request import MergeKind, SourceError
-from lakerunner_assets.segments.merge.source import Source, opened
+from lakerunner_assets.segments.merge.source import Source, open_source
 from lakerunner_assets.segments.merge.texts import FULL, Texts
 from resources.arrays import Int32s, Int64s
 
@@ -106,7 +106,7 @@ class Rounds:
                 if rows:
                     pieces.append((batch, start, start + rows))
                     taken += rows
-                    reader.given(batch, rows)
+                    reader.consume(batch, rows)
                 if rows < left:
                     break
             borders.append(borders[-1] + taken)
@@ -119,7 +119,7 @@ class Rounds:
             np.concatenate([getattr(batch, name)[start:end] for batch, start, end in pieces])
             for name in ("keys", "codes", "times")
         )
-        order, repeated = merged(keys, borders, keys[:0] if self._last is None else self._last)
+        order, repeated = merge_runs(keys, borders, keys[:0] if self._last is None else self._last)
         if len(repeated) and self._unique:
             raise self._twice(active, keys, borders, int(repeated[0]))
         self.duplicates += len(repeated)
@@ -167,7 +167,7 @@ def _taken(column: pa.Array, order: Int64s) -> pa.Array:
     return pc.take(column, pa.array(order), boundscheck=False)
 
 
-def joined_rows(parts: Sequence[Rows]) -> Rows:
+def concatenate_rows(parts: Sequence[Rows]) -> Rows:
     """Rows end to end, one chunk per column."""
     if len(parts) == 1:
         return parts[0]
@@ -227,18 +227,18 @@ class SortedSamples:
 
 def sorted_samples(sources: Sequence[Path], memory_bytes: int) -> SortedSamples:
     """Of sample segments: the columns of `metric_columns`, with `chq_value`, and flat attributes."""
-    return _opened(sources, MergeKind.SAMPLES, memory_bytes)
+    return _open_sources(sources, MergeKind.SAMPLES, memory_bytes)
 
 
 def sorted_rollups(sources: Sequence[Path], memory_bytes: int) -> SortedSamples:
     """Of rollup segments: columns as they are stored. Two rows of one series and bucket are an error."""
-    return _opened(sources, MergeKind.ROLLUP, memory_bytes)
+    return _open_sources(sources, MergeKind.ROLLUP, memory_bytes)
 
 
-def _opened(paths: Sequence[Path], kind: MergeKind, memory_bytes: int) -> SortedSamples:
+def _open_sources(paths: Sequence[Path], kind: MergeKind, memory_bytes: int) -> SortedSamples:
     if not paths:
         raise ValueError("no sources to read")
-    return SortedSamples([opened(path, kind) for path in paths], kind, memory_bytes)
+    return SortedSamples([open_source(path, kind) for path in paths], kind, memory_bytes)
 
 
 def whole_series(rounds: Rounds, most_bytes: int) -> Iterator[Rows]:
@@ -247,11 +247,11 @@ def whole_series(rounds: Rounds, most_bytes: int) -> Iterator[Rows]:
     for rows in rounds:
         border = int(run_starts(rows.codes)[-1])
         if border or (held and held[0].codes[-1] != rows.codes[0]):
-            yield joined_rows([*held, rows.slice(0, border)] if border else held)
+            yield concatenate_rows([*held, rows.slice(0, border)] if border else held)
             held = []
         held.append(rows.slice(border, len(rows)))
         if sum(each.table.nbytes for each in held) > most_bytes:
-            yield joined_rows(held)
+            yield concatenate_rows(held)
             held = []
     if held:
-        yield joined_rows(held)
+        yield concatenate_rows(held)

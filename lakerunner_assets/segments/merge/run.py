@@ -24,15 +24,15 @@ from lakerunner_assets.segments.merge.label_sets import SeriesUnion, StreamUnion
 from lakerunner_assets.segments.merge.layout import Layout, format_of, layout_of
 from lakerunner_assets.segments.merge.output import CUTTERS, Output, Shape
 from lakerunner_assets.segments.merge.request import (
-    Merged,
     MergedSegment,
     MergeKind,
     MergeRequest,
+    MergeResult,
     SourceError,
     Window,
 )
 from lakerunner_assets.segments.merge.rounds import ROUNDS_SHARE, Rounds, Rows
-from lakerunner_assets.segments.merge.source import SORT_ORDERS, SORT_VERSION, Source, opened
+from lakerunner_assets.segments.merge.source import SORT_ORDERS, SORT_VERSION, Source, open_source
 from lakerunner_assets.segments.order import MAX_GROUP_BYTES
 from resources.lake.frequency import ROLLUPS
 from resources.lake.metric_values import VALUE_SQL, VALUE_SQL_KEY
@@ -40,11 +40,11 @@ from resources.lake.metric_values import VALUE_SQL, VALUE_SQL_KEY
 _WITH_STREAMS = (MergeKind.LOGS, MergeKind.TRACES)
 
 
-def merge(request: MergeRequest, max_columns: int = MAX_COLUMNS) -> Merged:
+def merge(request: MergeRequest, max_columns: int = MAX_COLUMNS) -> MergeResult:
     """All rows of the sources, each in one of the segments; complete, or nothing is left behind."""
     if not request.sources:
         raise ValueError("a merge without sources")
-    sources = [opened(path, request.kind) for path in request.sources]
+    sources = [open_source(path, request.kind) for path in request.sources]
     _check(request, sources)
     layout = layout_of(sources, request.kind, max_columns)
     union = (stream_union if request.kind in _WITH_STREAMS else series_union)(sources)
@@ -63,7 +63,7 @@ def merge(request: MergeRequest, max_columns: int = MAX_COLUMNS) -> Merged:
                 outputs[window].add(own)
         for output in outputs.values():
             output.close()
-        segments = tuple(segment for output in outputs.values() for segment in output.finished)
+        segments = tuple(segment for output in outputs.values() for segment in output.segments)
         return _counted(sources, segments, rounds.duplicates)
     except BaseException:
         for output in outputs.values():
@@ -71,12 +71,12 @@ def merge(request: MergeRequest, max_columns: int = MAX_COLUMNS) -> Merged:
         raise
 
 
-def _counted(sources: Sequence[Source], segments: tuple[MergedSegment, ...], duplicates: int) -> Merged:
+def _counted(sources: Sequence[Source], segments: tuple[MergedSegment, ...], duplicates: int) -> MergeResult:
     read = sum(source.rows for source in sources)
     written = sum(segment.facts.rows for segment in segments)
     if written + duplicates != read:
         raise RuntimeError(f"{read} rows read, {written} written and {duplicates} left out")
-    return Merged(segments, read, written, duplicates)
+    return MergeResult(segments, read, written, duplicates)
 
 
 def _check(request: MergeRequest, sources: Sequence[Source]) -> None:

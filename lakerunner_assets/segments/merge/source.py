@@ -83,7 +83,7 @@ class Source:
         rows = int(min(_MAX_BATCH_ROWS, max(_MIN_BATCH_ROWS, budget / max(self.bytes_per_row, 1) / 2)))
         buffer = min(_MAX_BUFFER, max(_MIN_BUFFER, budget // (2 * len(self.schema))))
         with (
-            naming(self.path),
+            source_errors(self.path),
             pq.ParquetFile(
                 self.path, read_dictionary=list(dictionaries), buffer_size=buffer, pre_buffer=False
             ) as file,
@@ -91,9 +91,9 @@ class Source:
             yield from file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False)
 
 
-def opened(path: Path, kind: MergeKind) -> Source:
+def open_source(path: Path, kind: MergeKind) -> Source:
     """What the footer says, checked as far as it can be without reading rows."""
-    with naming(path), pq.ParquetFile(path) as file:
+    with source_errors(path), pq.ParquetFile(path) as file:
         metadata = file.metadata
         facts = read_facts(metadata)
         _check(path, facts, metadata, kind)
@@ -121,7 +121,7 @@ def opened(path: Path, kind: MergeKind) -> Source:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def source_errors(path: Path) -> Iterator[None]:
     """Errors of reading name the file."""
     try:
         yield

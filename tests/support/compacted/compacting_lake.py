@@ -14,7 +14,7 @@ from lakerunner_assets.compacted.report import Report
 from lakerunner_assets.compacted.run import MergeChange, compact
 from lakerunner_assets.cooked.rebuild import rebuild
 from lakerunner_assets.publish import HourChange
-from lakerunner_assets.run_context import Kitchen
+from lakerunner_assets.run_context import RunContext
 from lakerunner_assets.segments.metric_values import read_metric_segment
 from resources.index.types import Segment
 from resources.lake.layout import Signal
@@ -36,8 +36,8 @@ class CompactingLake:
     def index(self):  # type: ignore[no-untyped-def]
         return self.lake.index
 
-    def kitchen(self) -> Kitchen:
-        made: Kitchen = self.lake.kitchen()  # type: ignore[assignment]
+    def run_context(self) -> RunContext:
+        made: RunContext = self.lake.run_context()  # type: ignore[assignment]
         return made
 
     def cook(self, name: str, data: bytes, hour: int = HOUR) -> list[HourChange]:
@@ -47,13 +47,13 @@ class CompactingLake:
     def compact(self, *hours: int) -> list[MergeChange]:
         """These hours, as hours that are over; without any, what is due by itself."""
         scope = Scope({"acme": frozenset(hours)}) if hours else Scope()
-        return list(compact(self.kitchen(), self.signal, self.report, scope))
+        return list(compact(self.run_context(), self.signal, self.report, scope))
 
     def carve(self, *hours: int) -> frozenset[str]:
-        return carve(self.kitchen(), self.signal, "acme", 0, self.signal.value, hours, pause_s=0.0)
+        return carve(self.run_context(), self.signal, "acme", 0, self.signal.value, hours, pause_s=0.0)
 
     def rebuild(self, *hours: int) -> list[HourChange]:
-        return list(rebuild(self.lake.kitchen(), self.signal, "acme", hours, False, self.lake.report))
+        return list(rebuild(self.lake.run_context(), self.signal, "acme", hours, False, self.lake.report))
 
     def segments(self) -> list[Segment]:
         start = HOUR // DAY_NS * DAY_NS

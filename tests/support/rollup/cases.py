@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from lakerunner_assets.rollup.build import RollupRequest, roll_up
 from lakerunner_assets.rollup.ddsketch import build
-from lakerunner_assets.rollup.parts import RolledUp
+from lakerunner_assets.rollup.parts import RollupSegment
 from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.metrics import write_metric_segment
 from resources.lake import rollup_columns as rollup
@@ -53,7 +53,7 @@ def rolled(
     target_bytes: int = 1 << 30,
     memory_bytes: int = 64 << 20,
     name: str = "r",
-) -> tuple[RolledUp, ...]:
+) -> tuple[RollupSegment, ...]:
     request = RollupRequest(
         sources,
         source_ms,
@@ -71,7 +71,7 @@ def rolled(
     return roll_up(request)
 
 
-def paths(parts: Sequence[RolledUp]) -> list[Path]:
+def paths(parts: Sequence[RollupSegment]) -> list[Path]:
     return [part.path for part in parts]
 
 
@@ -82,14 +82,14 @@ def of_rows(folder: Path, rows: Sequence[Row], target_ms: int = 10_000, **more: 
 def stepped(folder: Path, rows: Sequence[Row], widths: Sequence[int], **more: Any) -> Found:
     """Each width from the one before it."""
     sources, source_ms = [sample_segment(folder, "s", rows)], 0
-    parts: tuple[RolledUp, ...] = ()
+    parts: tuple[RollupSegment, ...] = ()
     for width in widths:
         parts = rolled(folder, sources, source_ms, width, name="step", **more)
         sources, source_ms = paths(parts), width
     return content(parts)
 
 
-def content(parts: Sequence[RolledUp]) -> Found:
+def content(parts: Sequence[RollupSegment]) -> Found:
     """Rows in the logical form, by label set and end of the bucket."""
     found: Found = {}
     for part in parts:

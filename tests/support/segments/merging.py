@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from lakerunner_assets.decode.any_value import double_text
 from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.logs import write_log_segment
-from lakerunner_assets.segments.merge.request import Merged, MergeKind, MergeRequest, Window
+from lakerunner_assets.segments.merge.request import MergeKind, MergeRequest, MergeResult, Window
 from lakerunner_assets.segments.merge.run import merge
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_assets.segments.traces import write_span_segment
@@ -44,7 +44,7 @@ def written(kind: MergeKind, path: Path, tables: Sequence[pa.Table]) -> WrittenS
 
 def merged(
     kind: MergeKind, folder: Path, sources: Iterable[Path], *, max_columns: int = 1000, **changes: Any
-) -> Merged:
+) -> MergeResult:
     folder.mkdir(exist_ok=True)
     request: dict[str, Any] = {
         "kind": kind,
@@ -63,7 +63,7 @@ def merged(
     return merge(MergeRequest(**{**request, **changes}), max_columns)
 
 
-def only(result: Merged) -> Path:
+def only(result: MergeResult) -> Path:
     assert len(result.segments) == 1
     return result.segments[0].path
 

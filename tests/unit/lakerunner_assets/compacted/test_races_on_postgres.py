@@ -46,7 +46,7 @@ def racing(*acts: Callable[[], object]) -> Iterator[None]:
 
 
 def compacting(lake: CompactingLake, report: Report) -> None:
-    list(compact(lake.kitchen(), lake.signal, report, Scope({"acme": HOURS})))
+    list(compact(lake.run_context(), lake.signal, report, Scope({"acme": HOURS})))
 
 
 def unless_out_of_date(act: Callable[[], object]) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resources.lake import rollup_columns as rollup
-from resources.lake.few_samples import POINT_COLUMNS, samples_of, say_all, sketch_points
+from resources.lake.few_samples import POINT_COLUMNS, hold_all_samples, samples_of, sketch_points
 from tests.support.rollup.cases import paths, rolled, row, sample_segment, sketch_of, stepped
 
 VALUES = st.one_of(
@@ -41,7 +41,7 @@ def columns(values: list[float]) -> dict[str, np.ndarray]:
 @given(st.lists(VALUES, min_size=1, max_size=4))
 def test_a_row_that_says_all_gives_its_samples(values: list[float]) -> None:
     row_ = columns(values)
-    if not say_all(row_)[0]:
+    if not hold_all_samples(row_)[0]:
         assert len(values) == 4
         return
     found = samples_of(row_)
@@ -54,7 +54,7 @@ def test_a_row_that_says_all_gives_its_samples(values: list[float]) -> None:
 
 @given(st.lists(st.floats(0.01, 1000.0), min_size=4, max_size=4))
 def test_ordinary_values_need_no_sketch(values: list[float]) -> None:
-    assert say_all(columns(values))[0]
+    assert hold_all_samples(columns(values))[0]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_ordinary_values_need_no_sketch(values: list[float]) -> None:
     ],
 )
 def test_what_is_certain(values: list[float], without: bool) -> None:
-    assert say_all(columns(values))[0] == without
+    assert hold_all_samples(columns(values))[0] == without
 
 
 def test_sketches_of_rows_above_are_those_of_all_samples(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakerunner_assets.rollup import build, parts
-from lakerunner_assets.rollup.parts import RolledUp
+from lakerunner_assets.rollup.parts import RollupSegment
 from resources.lake import rollup_columns as rollup
 from resources.lake import series, streams
 from resources.lake.segment_file import read_facts, read_label_map
@@ -132,7 +132,7 @@ def test_columns_in_which_nothing_stands_are_left_out(tmp_path: Path) -> None:
         "metric_name", "chq_tid", "chq_timestamp", "chq_rollup_count", "chq_rollup_last",
         "chq_rollup_last_ts", "chq_metric_type", "attr_instance",
     ]  # fmt: skip
-    assert isinstance(part, RolledUp)
+    assert isinstance(part, RollupSegment)
     assert build.roll_up is not None
 
 

@@ -16,10 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_assets.rollup import label_values
-from lakerunner_assets.rollup.cardinality import hourly, merged, write
+from lakerunner_assets.rollup.cardinality import day_rows, hour_rows, write
 from lakerunner_assets.segments.file import SegmentIdentity
 from resources.lake import series
-from resources.lake.cardinality import SCHEMA, STANDARD_ERROR, CardinalityError, opened, read, united
+from resources.lake.cardinality import (
+    SCHEMA,
+    STANDARD_ERROR,
+    CardinalityError,
+    deserialize,
+    merge_sketches,
+    read,
+)
 from resources.lake.frequency import CARDINALITY_DATASET, DAY, HOUR
 from resources.lake.segment_file import read_facts
 from resources.lake.streams import Labels, canonical, stream_id
@@ -78,7 +85,7 @@ series_sets = st.lists(
 @given(series_sets, st.integers(1, 4))
 def test_small_numbers_are_exact_over_overlapping_tables(label_sets: list[Labels], parts: int) -> None:
     tables = [table_of(label_sets[part::parts]) for part in range(parts)] + [table_of(label_sets[:5])]
-    found = hourly(tables, END)
+    found = hour_rows(tables, END)
     assert {key: round(value, 3) for key, value in estimates(found).items()} == exact(label_sets)
     assert found.schema == SCHEMA
     keys = list(estimates(found))
@@ -92,7 +99,7 @@ def test_small_numbers_are_exact_over_overlapping_tables(label_sets: list[Labels
 def test_estimates_are_within_three_standard_errors(size: int, seed: int) -> None:
     """A label with a value per series, one with a tenth of that, one with a single value."""
     label_sets = [up(f"{seed}-{n}", shard=str(n // 10), job="web") for n in range(size)]
-    found = estimates(hourly([table_of(label_sets)], END))
+    found = estimates(hour_rows([table_of(label_sets)], END))
     numbers = exact(label_sets)
     assert found.keys() == numbers.keys()
     for key, number in numbers.items():
@@ -103,12 +110,12 @@ def test_estimates_are_within_three_standard_errors(size: int, seed: int) -> Non
 def test_order_and_grouping_do_not_matter_for_the_estimate(size: int) -> None:
     random = np.random.default_rng(size)
     label_sets = [up(n, job=str(n % 7)) for n in range(size)]
-    whole = hourly([table_of(label_sets)], END)
+    whole = hour_rows([table_of(label_sets)], END)
     for parts in (1, 2, 5):
         shuffled = [label_sets[n] for n in random.permutation(size)]
         tables = [table_of(shuffled[part::parts] + shuffled[: size // 3]) for part in range(parts - 1)]
         tables.append(table_of(shuffled))
-        assert estimates(hourly(tables, END)) == estimates(whole)
+        assert estimates(hour_rows(tables, END)) == estimates(whole)
 
 
 @pytest.mark.parametrize("size", [5, 380, 1000, 20_000])
@@ -118,11 +125,11 @@ def test_a_day_is_the_union_of_its_hours(size: int) -> None:
     step = max(size // 8, 1)
     hours = [label_sets[start : start + 2 * step] for start in range(0, size, step)]
     hours[-1] = [*hours[-1], canonical({"__name__": "brief", "x": "y"})]
-    tables = [hourly([table_of(hour)], END + n * HOUR) for n, hour in enumerate(hours)]
-    day = merged(tables, END)
-    at_once = hourly([table_of([*label_sets, hours[-1][-1]])], END)
+    tables = [hour_rows([table_of(hour)], END + n * HOUR) for n, hour in enumerate(hours)]
+    day = day_rows(tables, END)
+    at_once = hour_rows([table_of([*label_sets, hours[-1][-1]])], END)
     assert estimates(day) == estimates(at_once)
-    assert estimates(day) == estimates(merged(tables[::-1], END))
+    assert estimates(day) == estimates(day_rows(tables[::-1], END))
     assert set(day.column("frequency_ms").to_pylist()) == {DAY}
     assert day.schema == SCHEMA
 
@@ -130,7 +137,7 @@ def test_a_day_is_the_union_of_its_hours(size: int) -> None:
 def test_sketches_are_plain_datasketches() -> None:
     """Another reader can go on with them: strings and ids are fed as they are."""
     label_sets = [up(n) for n in range(2000)]
-    rows = {row["label"]: row for row in hourly([table_of(label_sets)], END).to_pylist()}
+    rows = {row["label"]: row for row in hour_rows([table_of(label_sets)], END).to_pylist()}
     by_hand = hll_union(12)
     for _ in range(2):
         sketch = hll_sketch(12, tgt_hll_type.HLL_4)
@@ -143,7 +150,7 @@ def test_sketches_are_plain_datasketches() -> None:
     by_hand.update(stored)
     assert by_hand.get_estimate() == stored.get_estimate()
     assert (
-        united([rows["instance"]["sketch"], rows["instance"]["sketch"]]).get_estimate()
+        merge_sketches([rows["instance"]["sketch"], rows["instance"]["sketch"]]).get_estimate()
         == stored.get_estimate()
     )
 
@@ -151,24 +158,24 @@ def test_sketches_are_plain_datasketches() -> None:
 def test_series_in_steps_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     label_sets = [canonical({"__name__": f"m{n % 3}", "pod": str(n % 50)}) for n in range(150)]
     label_sets.append(canonical({"pod": "nameless"}))
-    whole = hourly([table_of(label_sets)], END)
+    whole = hour_rows([table_of(label_sets)], END)
     monkeypatch.setattr(label_values, "STEP", 7)
-    assert estimates(hourly([table_of(label_sets)], END)) == estimates(whole)
+    assert estimates(hour_rows([table_of(label_sets)], END)) == estimates(whole)
 
 
 def test_slices_and_joined_tables_are_read_as_they_look() -> None:
     """Joined dictionaries may hold a text twice, and slices keep the entries of all rows."""
     label_sets = [up(n % 5, job=str(n)) for n in range(40)]
     joined = pa.concat_tables([table_of(label_sets[:20]), table_of(label_sets[20:])])
-    assert estimates(hourly([joined], END)) == estimates(hourly([table_of(label_sets)], END))
+    assert estimates(hour_rows([joined], END)) == estimates(hour_rows([table_of(label_sets)], END))
     part = table_of(label_sets).slice(7, 11)
-    assert {key: round(value) for key, value in estimates(hourly([part], END)).items()} == exact(
+    assert {key: round(value) for key, value in estimates(hour_rows([part], END)).items()} == exact(
         label_sets[7:18]
     )
 
 
 def test_a_segment_is_read_back(tmp_path: Path) -> None:
-    table = hourly([table_of([up(n, job="web") for n in range(1000)])], END)
+    table = hour_rows([table_of([up(n, job="web") for n in range(1000)])], END)
     path = tmp_path / "cardinality.parquet"
     facts = write(table, path, IDENTITY)
     assert facts is not None
@@ -184,7 +191,7 @@ def test_a_segment_is_read_back(tmp_path: Path) -> None:
 
 
 def test_a_day_covers_its_day(tmp_path: Path) -> None:
-    day = merged([hourly([table_of([up(1)])], END)], END)
+    day = day_rows([hour_rows([table_of([up(1)])], END)], END)
     facts = write(day, tmp_path / "day.parquet", IDENTITY)
     assert facts is not None
     assert facts.min_ns == (END - DAY + 1) * 1_000_000
@@ -193,19 +200,19 @@ def test_a_day_covers_its_day(tmp_path: Path) -> None:
 def test_equal_inputs_give_equal_bytes(tmp_path: Path) -> None:
     for number in range(2):
         tables = [table_of([up(n, job=str(n % 9)) for n in range(start, start + 600)]) for start in (0, 300)]
-        write(merged([hourly(tables, END)], END), tmp_path / str(number), IDENTITY)
+        write(day_rows([hour_rows(tables, END)], END), tmp_path / str(number), IDENTITY)
     assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
 
 
 def test_nothing_is_not_written(tmp_path: Path) -> None:
-    for empty in (hourly([], END), merged([], END), hourly([table_of([])], END)):
+    for empty in (hour_rows([], END), day_rows([], END), hour_rows([table_of([])], END)):
         assert empty.schema == SCHEMA
         assert write(empty, tmp_path / "x", IDENTITY) is None
     assert list(tmp_path.iterdir()) == []
 
 
 def test_rows_out_of_order_are_not_written(tmp_path: Path) -> None:
-    table = hourly([table_of([up(1), canonical({"__name__": "cpu"})])], END)
+    table = hour_rows([table_of([up(1), canonical({"__name__": "cpu"})])], END)
     for wrong in (table.take([1, 0, 2]), table.take([0, 0])):
         with pytest.raises(CardinalityError, match="row 1 is not behind"):
             write(wrong, tmp_path / "x", IDENTITY)
@@ -216,7 +223,7 @@ def test_rows_out_of_order_are_not_written(tmp_path: Path) -> None:
 
 def test_damaged_segments_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.parquet"
-    write(hourly([table_of([up(n) for n in range(500)])], END), path, IDENTITY)
+    write(hour_rows([table_of([up(n) for n in range(500)])], END), path, IDENTITY)
     raw = path.read_bytes()
     plain = tmp_path / "plain.parquet"
     pq.write_table(pa.table({"a": [1]}), plain)
@@ -232,8 +239,8 @@ def test_sketches_of_another_kind_are_refused() -> None:
     other_size, other_form = hll_sketch(10, tgt_hll_type.HLL_4), hll_sketch(12, tgt_hll_type.HLL_8)
     for sketch in (b"", b"\x00" * 40, other_size.serialize_compact(), other_form.serialize_compact()):
         with pytest.raises(CardinalityError, match=f"sketch of {len(sketch)} bytes"):
-            opened(sketch)
-        table = hourly([table_of([up(1)])], END).slice(0, 1)
+            deserialize(sketch)
+        table = hour_rows([table_of([up(1)])], END).slice(0, 1)
         table = table.set_column(5, SCHEMA.field("sketch"), pa.array([sketch], pa.binary()))
         with pytest.raises(CardinalityError, match="sketch of"):
-            merged([table], END)
+            day_rows([table], END)

@@ -246,9 +246,9 @@ def test_files_of_a_rollup_say_where_they_belong(lake: Lake) -> None:
 
 def test_two_builds_of_one_plan_cannot_both_be_published(lake: Lake) -> None:
     cook(lake)
-    planned = run._plan(lake.kitchen(), ROLLUPS[0], "acme", [HOUR], False)
+    planned = run._plan(lake.run_context(), ROLLUPS[0], "acme", [HOUR], False)
     for expected in (1, 0):
-        claim = run._claim(lake.kitchen(), planned.rolls[0])
+        claim = run._claim(lake.run_context(), planned.rolls[0])
         publication = run._publication(claim, planned.rolls[0], ())
         if expected:
             lake.index.publish(publication)

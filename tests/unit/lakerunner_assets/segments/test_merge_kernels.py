@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_assets.segments.merge.kernels import first_disorder, merged, places_of, rows_up_to
-from lakerunner_assets.segments.merge.label_sets import LabelSets, joined
+from lakerunner_assets.segments.merge.label_sets import LabelSets, concatenate
+from lakerunner_assets.segments.merge.merge_kernels import first_disorder, merge_runs, places_of, rows_up_to
 from lakerunner_assets.segments.merge.output import printable
 from resources.lake import streams
 
@@ -30,7 +30,7 @@ def test_runs_become_one_order_without_repeats(
     smallest = min(rows, default=(0, 0, 0))
     last = smallest if last is not None else None  # nothing that comes is less than what went before
     borders = np.cumsum([0, *map(len, runs)])
-    order, repeated = merged(keys_of(rows), borders, keys_of([last] if last else []))
+    order, repeated = merge_runs(keys_of(rows), borders, keys_of([last] if last else []))
     kept = [rows[row] for row in order.tolist()]
     assert kept == sorted(set(rows) - {last})
     assert sorted([*order.tolist(), *repeated.tolist()]) == list(range(len(rows)))
@@ -67,7 +67,7 @@ LABELS = st.dictionaries(st.sampled_from(["__name__", "a", 'é"\\\n']), st.sampl
 def test_label_sets_spell_and_tell_apart_like_labels(parts: list[list[dict[str, str]]]) -> None:
     sets = [[streams.canonical(labels) for labels in part] for part in parts]
     flat = [labels for part in sets for labels in part]
-    whole = joined([_columnar(part) for part in sets])
+    whole = concatenate([_columnar(part) for part in sets])
     assert whole.labels() == flat
     assert whole.texts().to_pylist() == [streams.labels_to_text(labels) for labels in flat]
     assert whole.map_array().to_pylist() == [list(labels) for labels in flat]
@@ -97,5 +97,5 @@ def _columnar(sets: list[streams.Labels]) -> LabelSets:
 
 @pytest.mark.parametrize("size", [0, 1])
 def test_no_runs_or_empty_ones(size: int) -> None:
-    order, repeated = merged(keys_of([]), np.zeros(size + 1, np.int64), keys_of([]))
+    order, repeated = merge_runs(keys_of([]), np.zeros(size + 1, np.int64), keys_of([]))
     assert len(order) == len(repeated) == 0

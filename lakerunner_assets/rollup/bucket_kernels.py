@@ -1,44 +1,56 @@
-"""One pass over sorted rows: which of them count, in which bucket, and what the bucket's numbers are.
+"""Kernels pass once over sorted rows: which count, in which bucket, and the statistics of each bucket.
 
 Sums are Kahan-Neumaier sums in time order, as Prometheus adds them. What is written is the rounded total and
 what rounding took from it: `sum + sum_c` is the same, and the compensation is mostly zero.
+
+`python -m benchmarks.kernels.segments`: `summarise` takes 1.7 ms for 200,000 samples, NumPy's `reduceat` 3.6
+ms for most of the columns and without compensated sums; `buckets_of` 0.5 ms, NumPy's comparisons 1.1 ms.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from lakerunner_assets.rollup.columns import (
-    CHANGES,
-    COUNT,
-    DOUBLES,
-    FIRST,
-    FIRST_TS,
-    HIST_COUNT,
-    LAST,
-    LAST_STALE,
-    LAST_TS,
-    M2,
-    MAX,
-    MIN,
-    NOTHING,
-    NUMBERS,
-    PREV,
-    PREV_TS,
-    REAL,
-    RESET_SUM,
-    RESETS,
-    STALE,
-    SUM,
-    SUM_C,
-    SUMMARIES,
-    SUMMARY,
-    TIMED,
-    Buckets,
-    Statistics,
-)
 from resources.arrays import Bytes, Doubles, Int32s, Int64s
 from resources.kernel import inlined, kernel
+
+NOTHING, REAL, STALE, HISTOGRAM, SUMMARY = range(5)
+"""What a sample is."""
+STALE_BITS = 0x7FF0000000000002
+"""NaN that Prometheus writes as stale marker."""
+
+SUM, SUM_C, MIN, MAX, FIRST, LAST, PREV, RESET_SUM, M2 = range(9)
+DOUBLES = 9
+COUNT, FIRST_TS, LAST_TS, PREV_TS, RESETS, CHANGES, LAST_STALE, HIST_COUNT, SUMMARIES, TIMED = range(10)
+NUMBERS = 10
+"""TIMED: how many real samples of any kind, so whether there are times."""
+
+
+class Buckets(NamedTuple):
+    """The rows that count, in order, and where each bucket begins among them."""
+
+    rows: Int64s
+    starts: Int64s
+    """One more than there are buckets."""
+    ends_ms: Int64s
+    """The label of each bucket."""
+    repeated: int
+    """A row whose series and time the row before it has as well, -1: none."""
+
+
+class Statistics(NamedTuple):
+    """Of each bucket; what an entry means where there are no samples is nobody's business."""
+
+    doubles: Doubles
+    numbers: Int64s
+
+
+def statistics(buckets: int) -> Statistics:
+    """Room for them; kernels write every entry."""
+    return Statistics(np.empty((DOUBLES, buckets)), np.empty((NUMBERS, buckets), np.int64))
+
 
 BLOCK = 504
 
@@ -84,7 +96,7 @@ def buckets_of(
 
 
 @inlined
-def added(total: float, compensation: float, value: float) -> tuple[float, float]:
+def neumaier_step(total: float, compensation: float, value: float) -> tuple[float, float]:
     """One step of Neumaier's sum."""
     result = total + value
     if np.isinf(result):
@@ -97,7 +109,7 @@ def added(total: float, compensation: float, value: float) -> tuple[float, float
 
 
 @inlined
-def settled(total: float, compensation: float) -> tuple[float, float]:
+def rounded_sum(total: float, compensation: float) -> tuple[float, float]:
     """The same sum as its nearest double and the rest."""
     result = total + compensation
     if np.isinf(result) or np.isnan(result):
@@ -162,7 +174,7 @@ def summarise(  # noqa: C901, PLR0912, PLR0915 (one pass)
                 first = last = total = least = most = mean = value
                 last_ts = any_last_ts
                 continue
-            total, compensation = added(total, compensation, value)
+            total, compensation = neumaier_step(total, compensation, value)
             if value < least or np.isnan(least):
                 least = value
             if value > most or np.isnan(most):
@@ -177,7 +189,7 @@ def summarise(  # noqa: C901, PLR0912, PLR0915 (one pass)
             m2 += delta * (value - mean)
             previous, previous_ts, last, last_ts = last, last_ts, value, any_last_ts
         if count > 1:
-            total, compensation = settled(total, compensation)
+            total, compensation = rounded_sum(total, compensation)
         if np.isnan(least):
             least = most = last
         doubles[SUM, bucket], doubles[SUM_C, bucket] = total, compensation
@@ -237,7 +249,7 @@ def merge(  # noqa: C901, PLR0912, PLR0915 (one pass)
                     reset_sum += last
                 if value != last and not (np.isnan(value) and np.isnan(last)):
                     changes += 1
-                total, compensation = added(total, compensation, inner[SUM, row])
+                total, compensation = neumaier_step(total, compensation, inner[SUM, row])
                 if not np.isinf(total):
                     compensation += inner[SUM_C, row]
                 if inner[MIN, row] < least or np.isnan(least):
@@ -254,7 +266,7 @@ def merge(  # noqa: C901, PLR0912, PLR0915 (one pass)
                 previous, previous_ts = last, last_ts
             last, last_ts = inner[LAST, row], counts[LAST_TS, row]
             count += n
-        total, compensation = settled(total, compensation) if count > 1 else (total, compensation)
+        total, compensation = rounded_sum(total, compensation) if count > 1 else (total, compensation)
         if np.isnan(least):
             least = most = last
         doubles[SUM, bucket], doubles[SUM_C, bucket] = total, compensation
@@ -268,17 +280,3 @@ def merge(  # noqa: C901, PLR0912, PLR0915 (one pass)
         numbers[LAST_STALE, bucket] = stale
         numbers[HIST_COUNT, bucket], numbers[TIMED, bucket] = histograms, timed
     copy_last(block, len(buckets.ends_ms), found)
-
-
-@kernel
-def spoken(codes: Int32s, buckets: Buckets, last: Int64s, several: Bytes) -> None:
-    """Of a coded column, negative where null: the newest code of each bucket, and whether it has others."""
-    for bucket in range(len(buckets.ends_ms)):
-        newest = np.int64(-1)
-        for place in range(buckets.starts[bucket], buckets.starts[bucket + 1]):
-            code = np.int64(codes[np.uint64(buckets.rows[place])])
-            if code >= 0:
-                if newest >= 0 and code != newest:
-                    several[bucket] = 1
-                newest = code
-        last[bucket] = newest
