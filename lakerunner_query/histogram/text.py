@@ -56,7 +56,7 @@ def test_text(histogram: Histogram) -> str:
     parts = [f"schema:{histogram.schema}"] if histogram.schema else []
     parts += [f"{name}:{format_float(value)}" for name, value in numbers.items() if value != 0]
     if histogram.is_custom:
-        parts.append(f"custom_values:[{' '.join(map(general, histogram.bounds))}]")
+        parts.append(f"custom_values:[{' '.join(map(format_float, histogram.bounds))}]")
     if histogram.hint in _HINTS:
         parts.append(f"counter_reset_hint:{_HINTS[histogram.hint]}")
     parts += _side(histogram.positive, "offset", "buckets")
@@ -75,7 +75,7 @@ def _side(side: Buckets, offset: str, name: str) -> list[str]:
     dense = np.zeros(int(side.index[-1]) - first + 1)
     dense[side.index - first] = side.count
     shift = [f"{offset}:{first}"] if first else []
-    return [*shift, f"{name}:[{' '.join(map(general, dense.tolist()))}]"]
+    return [*shift, f"{name}:[{' '.join(map(format_float, dense.tolist()))}]"]
 
 
 def json_form(histogram: Histogram) -> dict[str, object]:
