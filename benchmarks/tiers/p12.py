@@ -26,14 +26,14 @@ from lakerunner_assets.rollup.build import RollupRequest, roll_up
 from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_query.windows.functions import Function
-from lakerunner_query.windows.grid import Evaluated, Grid
+from lakerunner_query.windows.grid import Grid, WindowValues
 from lakerunner_query.windows.rollup_buckets import Buckets, over_buckets
-from lakerunner_query.windows.rollup_rows import rows_of
+from lakerunner_query.windows.rollup_rows import columns_of, columns_to_read
 from lakerunner_query.windows.samples import Samples, over_samples
 from resources.lake import metric_values, streams
 from resources.lake import series as series_table
 from resources.lake.frequency import AS_SENT, DAY, HOUR
-from resources.lake.rollup_columns import TIMESTAMP
+from resources.lake.rollup_columns import TIMESTAMP, filled
 from resources.lake.segment_file import read_facts
 
 NS_PER_MS = 1_000_000
@@ -69,7 +69,7 @@ def measure(days: int, series: int) -> dict[str, Any]:
         }
 
 
-def from_samples(path: Path, grid: Grid) -> tuple[Evaluated, np.ndarray]:
+def from_samples(path: Path, grid: Grid) -> tuple[WindowValues, np.ndarray]:
     """Rates from the samples of a day, and the group of each series."""
     file = pq.ParquetFile(path)
     found = _series_of(path, file)
@@ -85,17 +85,18 @@ def from_samples(path: Path, grid: Grid) -> tuple[Evaluated, np.ndarray]:
     return over_samples(Function.RATE, samples, grid), _groups(found)
 
 
-def from_rollups(path: Path, grid: Grid) -> tuple[Evaluated, np.ndarray]:
+def from_rollups(path: Path, grid: Grid) -> tuple[WindowValues, np.ndarray]:
     """The same from the rows of the 1 h rollup."""
     file = pq.ParquetFile(path)
     found = _series_of(path, file)
-    rows = rows_of(file, Function.RATE, _codes(found), HOUR)
+    stored, logical = columns_to_read(file, Function.RATE)
+    rows = columns_of(filled(file.read(stored), logical), _codes(found), HOUR)
     merged = over_buckets(Function.RATE, Buckets(rows, found.num_rows), grid)
     assert not merged.needs_samples.any()
     return merged, _groups(found)
 
 
-Reader = Callable[[Path, Grid], tuple[Evaluated, np.ndarray]]
+Reader = Callable[[Path, Grid], tuple[WindowValues, np.ndarray]]
 
 
 def _answer(reader: Reader, paths: Sequence[Path]) -> Doubles:

@@ -1,4 +1,4 @@
-"""What the parts of an expression are evaluated in: times, samples, options, and where annotations go.
+"""Everything an expression is evaluated in: times, samples, options and annotations.
 
 Functions get a `Context` and their `Call`:
 
@@ -8,8 +8,11 @@ Functions get a `Context` and their `Call`:
 
 and for range functions
 
-    window = context.window(call.arguments[0])      # where to look
-    series = context.samples(call.arguments[0])     # what is there, without stale markers
+    window = context.window(call.arguments[0])      # the interval to read
+    series = context.samples(call.arguments[0])     # its samples, without stale markers
+
+Samples come from a `Source`. Golden tests, segments of the lake and subqueries are all sources; evaluation
+knows nothing of files.
 """
 
 from __future__ import annotations
@@ -27,47 +30,49 @@ from lakerunner_query.vectors.vector import Labels, Scalar, Series, Steps, Strin
 from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.grid import Grid, WindowValues
 
-# << Where samples come from, as evaluation sees it.
-# <<
-# << Nothing here knows of files: the golden tests, the lake's segments and subqueries are all sources.
-
 
 @dataclass(frozen=True, slots=True)
 class SourceAnswer:
-    """A function over windows that the source computed itself, from floats only."""
+    """A function over windows of floats, computed by the source."""
 
     labels: list[Labels]
     windows: WindowValues
 
 
 class Source(Protocol):
-    def select(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> Series:
-        """Samples in `(from_ms, to_ms]` of the series that match, series without any left out.
+    """Samples by matchers and interval."""
 
-        Every series once, ordered by labels; stale markers are there.
+    """Samples by matchers and interval."""
+
+    def select(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> Series:
+        """Return the samples in `(from_ms, to_ms]` of all series that match and have any.
+
+        Every series stands once, in the order of labels; stale markers are included.
         """
         ...
 
     def over_windows(
         self, function: Function, matchers: Sequence[Matcher], grid: Grid
     ) -> SourceAnswer | None:
-        """The function over each window, if that can be told exactly without handing out samples, else None.
+        """Compute the function over each window, or return None if that takes samples.
 
         None whenever a matching series has histograms in the windows.
         """
         ...
 
 
-# << A source that is asked the same only once: `x / x` reads x once.
-
 _SeriesCache = dict[tuple[tuple[Matcher, ...], int, int], Series]
 
 
 @dataclass(frozen=True, slots=True)
 class CachedSource:
+    """A source that reads the same series once: `x / x` reads x once."""
+
+    """A source that reads the same series once: `x / x` reads x once."""
+
     source: Source
     series: _SeriesCache = field(default_factory=dict)
-    """Of one query, and as long as that is evaluated."""
+    """Series by matchers and interval, for the time of one query."""
 
     def select(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> Series:
         key = (tuple(matchers), from_ms, to_ms)
@@ -81,19 +86,12 @@ class CachedSource:
         return self.source.over_windows(function, matchers, grid)
 
 
-# << Annotations: what an answer wants said about itself, gathered while it is computed.
-# <<
-# <<     PromQL warning: quantile value should be between 0 and 1, got 2 (1:10)
-# <<
-# << As in Prometheus the text without its place decides what is the same: of equal ones the last place
-# << is kept.
-
 Kind = Literal["warning", "info"]
 
 
 @dataclass(frozen=True, slots=True)
 class MonotonicityFix:
-    """Which buckets of classic histograms had to be raised to be monotonic; told together for all steps."""
+    """Buckets of classic histograms that were raised to be monotonic, over all steps."""
 
     lowest: float
     highest: float
@@ -124,7 +122,7 @@ class MonotonicityFix:
 class Annotation:
     kind: Kind
     message: str
-    """Without `PromQL warning: ` and without the place."""
+    """Text without `PromQL warning: ` and without the place."""
     span: Span = field(default=NOWHERE)
     fix: MonotonicityFix | None = None
 
@@ -133,7 +131,7 @@ class Annotation:
         return f"PromQL {self.kind}: {self.message}"
 
     def render(self, text: str) -> str:
-        """As people see it, the place told from the text of the query."""
+        """Return the annotation as users see it, with its line and column in the query."""
         line = text.count("\n", 0, self.span.start) + 1
         before = text[text.rfind("\n", 0, self.span.start) + 1 : self.span.start]
         column = len(before.encode("utf-8", "surrogateescape")) + 1  # Prometheus counts bytes
@@ -141,7 +139,12 @@ class Annotation:
 
 
 class Annotations:
-    """Grows while a query is evaluated; the one thing in evaluation that is not a value."""
+    """Annotations of an answer, collected while it is computed.
+
+        PromQL warning: quantile value should be between 0 and 1, got 2 (1:10)
+
+    As in Prometheus, annotations are equal if their texts without the place are; the last place is kept.
+    """
 
     def __init__(self, first: Iterable[Annotation] = ()) -> None:
         self._by_text: dict[str, Annotation] = {}
@@ -165,7 +168,7 @@ class Annotations:
 
 
 def _format_second(time_ms: int) -> str:
-    """RFC 3339; milliseconds are cut towards zero, as Go's division does."""
+    """Format in RFC 3339; milliseconds are cut towards zero, as Go's division does."""
     second = abs(time_ms) // 1000 * (1 if time_ms >= 0 else -1)
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -187,16 +190,16 @@ class Options:
     lookback_ms: int = 300_000
     default_subquery_step_ms: int = 60_000
     start_timestamps: bool = False
-    """Range functions look at when counters began to count."""
+    """Range functions use the start times of counters."""
     type_and_unit_labels: bool = False
-    """Whether a metric is a counter is told by its label `__type__` instead of its name."""
+    """The label `__type__`, not the name, says that a metric is a counter."""
     max_cells: int = 50_000_000
-    """Series x steps, or samples, that one value may have."""
+    """Upper bound of series x steps, or of samples, of one value."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownVector:
-    """A part of an expression that was evaluated elsewhere, and what was to be said about it."""
+    """A part of an expression that was evaluated elsewhere, with its annotations."""
 
     vector: Vector
     annotations: tuple[Annotation, ...] = ()
@@ -204,12 +207,12 @@ class KnownVector:
 
 @dataclass(frozen=True, slots=True)
 class SelectorWindow:
-    """Where a selector, range selector or subquery looks."""
+    """The windows of a selector, range selector or subquery."""
 
     grid: Grid
-    """One step only if `is_fixed`."""
+    """A single step if `is_fixed`."""
     is_fixed: bool
-    """`@ t`: the same window at every step; a function answers once and `spread` repeats it."""
+    """`@ t` fixes the window: a function is computed once and `spread` repeats the result."""
     reach: Reach = Reach.PLAIN
 
 
@@ -222,12 +225,12 @@ class Context:
     evaluator: Evaluator = field(repr=False)
     hints: ResetHints = ResetHints.STORED
     invariant: frozenset[int] = frozenset()
-    """The ids of expressions that are the same at every step."""
+    """Ids of expressions that are the same at every step."""
     known: Mapping[int, KnownVector] = field(default_factory=dict)
-    """By the ids of expressions that need not be evaluated."""
+    """Values of expressions that need not be evaluated, by their ids."""
 
     def evaluate(self, expr: Expr) -> Value:
-        """Any argument; range vectors as `samples` gives them."""
+        """Evaluate any argument; a range vector gives what `samples` returns."""
         return self.evaluator.evaluate(self, expr)
 
     def vector(self, expr: Expr) -> Vector:
@@ -249,25 +252,25 @@ class Context:
         return value.value
 
     def window(self, expr: Expr) -> SelectorWindow:
-        """Of a selector (its range is the look-back), range selector or subquery, in parentheses or not."""
+        """Return the windows of a selector (its range is the look-back), range selector or subquery."""
         return self.evaluator.window(self, expr)
 
     def samples(self, expr: Expr) -> Series:
-        """Samples in the windows of a selector, range selector or subquery, ordered by labels.
+        """Return the samples in the windows of a selector, range selector or subquery, ordered by labels.
 
-        With stale markers for a selector, without for the others. `anchored` and `smoothed` also give what
-        lies up to the look-back before, and after, the windows.
+        Selectors include stale markers, the others do not. `anchored` and `smoothed` add the samples up to
+        one look-back before, and after, the windows.
         """
         return self.evaluator.samples(self, expr)
 
     def spread(self, vector: Vector) -> Vector:
-        """A vector of one step, at every step."""
+        """Repeat a vector of one step at every step."""
         return self.evaluator.spread(vector, self.steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """The walk over the tree, held here so that functions need not import it (it imports them)."""
+    """The walk over the tree, which imports the functions and is handed to them here."""
 
     evaluate: Callable[[Context, Expr], Value]
     window: Callable[[Context, Expr], SelectorWindow]
@@ -276,7 +279,7 @@ class Evaluator:
 
 
 WindowExpr = Selector | Matrix | Subquery
-"""What has a window."""
+"""Expressions that have windows."""
 
 FunctionBody = Callable[[Context, Call], Value]
 """Implementation of a function."""

@@ -1,4 +1,4 @@
-"""Functions that need only the first and last sample of a window, how many there are, and the seams between.
+"""Kernels of functions that need only the ends of a window's samples, their count and the seams between.
 
 A *run* is a bucket, or a single sample, which is a bucket with one sample in it; runs without a real sample
 are left out beforehand. Between two runs lies a seam: `v < previous` is a drop there as it is inside of runs.
@@ -6,6 +6,7 @@ are left out beforehand. Between two runs lies a seam: `v < previous` is a drop 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -35,24 +36,25 @@ class Runs(NamedTuple):
     first_ts: Int64s
     last_ts: Int64s
     kinds: Int8s
-    """Temporality; empty: all cumulative."""
+    """Temporality by run; empty: all cumulative."""
     counts: Int64s
-    """Samples in the run. This and what follows is empty where every run is one sample."""
+    """Samples in the run. This column and the next ones are empty where every run is one sample."""
     prev: Doubles
     prev_ts: Int64s
     reset_sum: Doubles
-    """Not finite: the sum inside of this run cannot be told."""
+    """Sum of the values before each drop inside of the run; not finite where it is not known."""
     resets: Int64s
+    """Drops inside of the run, negative where their number is not known."""
     changes: Int64s
 
 
 class Scratch(NamedTuple):
-    """Room for what is counted along one series."""
+    """Running counts along one series."""
 
     counted: Int64s
-    """Up to each run: samples; for resets and changes those, seams included."""
+    """Samples up to each run; for resets and changes the number of those, seams included."""
     next_drop: Int64s
-    """From each run on: the next one that has a drop inside or at the seam before it."""
+    """First run from here on with a drop inside or at the seam before it."""
     deltas: Int64s
     mixed: Int64s
 
@@ -85,7 +87,7 @@ def _along(
     values: Doubles,
     states: Int8s,
 ) -> None:
-    """The windows of one series."""
+    """Fill the windows of one series."""
     _count_along(function, runs, begin, end, room)
     low = high = begin
     for step in range(windows.steps):
@@ -113,7 +115,7 @@ def _is_change(runs: Runs, run: Integer) -> bool:
 
 @inlined
 def _inside(function: int, runs: Runs, run: Integer) -> Integer:
-    """What the run itself adds to the count of this function."""
+    """Return what the run itself adds to the count of this function."""
     if function == Function.RESETS:
         return runs.resets[run] if len(runs.resets) else 0
     if function == Function.CHANGES:
@@ -123,7 +125,7 @@ def _inside(function: int, runs: Runs, run: Integer) -> Integer:
 
 @inlined
 def _at_seam(function: int, runs: Runs, begin: Integer, run: Integer) -> Integer:
-    """What the seam before the run adds to it."""
+    """Return what the seam before the run adds to the count."""
     if run == begin:
         return 0
     if function == Function.RESETS:
@@ -161,7 +163,7 @@ def _window(
     width: Integer,
     room: Scratch,
 ) -> tuple[int, float]:
-    """State and value of the window that holds the runs [low, high)."""
+    """Return state and value of the window that holds the runs [low, high)."""
     if function <= Function.PRESENT:
         return PRESENT, _simple(function, runs, begin, low, high, room)
     deltas = room.deltas[high - begin] - room.deltas[low - begin]
@@ -182,7 +184,7 @@ def _window(
 
 @inlined
 def _simple(function: int, runs: Runs, begin: Integer, low: Integer, high: Integer, room: Scratch) -> float:
-    """What neither seams nor temporality change."""
+    """Answer the functions that neither seams nor temporality change."""
     if function == Function.LAST:
         return float(runs.last[high - 1])
     if function == Function.FIRST:
@@ -194,7 +196,7 @@ def _simple(function: int, runs: Runs, begin: Integer, low: Integer, high: Integ
 
 @inlined
 def _last_two(function: int, runs: Runs, low: Integer, high: Integer, delta: bool) -> tuple[int, float]:
-    """`irate` and `idelta`."""
+    """Answer `irate` and `idelta`."""
     newest = high - 1
     if len(runs.counts) and runs.counts[newest] > 1:
         before, before_ts = runs.prev[newest], runs.prev_ts[newest]
@@ -212,8 +214,10 @@ def _last_two(function: int, runs: Runs, low: Integer, high: Integer, delta: boo
 
 @inlined
 def _growth(runs: Runs, begin: Integer, low: Integer, high: Integer, room: Scratch) -> tuple[bool, float]:
-    """How much a counter grew: at each drop it began again at zero. Not always known from buckets."""
+    """Return the growth of a counter, which begins again at zero after each drop, if the runs tell it."""
     growth = runs.last[high - 1] - runs.first[low]
+    if growth == 0.0 and math.copysign(1.0, growth) < 0.0 and _has_drop_of_zero(runs, low, high):
+        return False, np.nan
     run = room.next_drop[low - begin]
     while run < high:
         if run > low and _is_drop(runs, run):
@@ -224,6 +228,17 @@ def _growth(runs: Runs, begin: Integer, low: Integer, high: Integer, room: Scrat
             growth += runs.reset_sum[run]
         run = room.next_drop[run - begin + 1]
     return True, growth
+
+
+@inlined
+def _has_drop_of_zero(runs: Runs, low: Integer, high: Integer) -> bool:
+    """Test for a drop from 0 or -0 inside of a run: only samples tell its sign, which -0 + 0 depends on."""
+    if len(runs.resets) == 0:
+        return False
+    for run in range(low, high):  # noqa: SIM110 - kernels know no generators
+        if runs.resets[run] != 0 and runs.reset_sum[run] == 0.0:
+            return True
+    return False
 
 
 @inlined
@@ -238,7 +253,7 @@ def _extrapolated(
     counted: Integer,
     room: Scratch,
 ) -> tuple[int, float]:
-    """`rate`, `increase` and `delta`: the growth between the outermost samples, drawn out to the edges."""
+    """Answer `rate`, `increase` and `delta`: the growth between the outermost samples, extrapolated."""
     if counted < 2:
         return ABSENT, np.nan
     first = runs.first[low]
@@ -273,7 +288,7 @@ def extrapolation_factor(
     first: float,
     growth: float,
 ) -> float:
-    """By how much the growth between the outermost samples is to be multiplied to be that of the window."""
+    """Return growth of the window by growth between its outermost samples, as Prometheus extrapolates it."""
     sampled = float(last_ts - first_ts) / 1000
     to_start = float(first_ts - (until - width)) / 1000
     to_end = float(until - last_ts) / 1000

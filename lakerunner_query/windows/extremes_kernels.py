@@ -1,9 +1,9 @@
-"""`rate`, `increase` and `delta` over plain samples, in one pass: what most queries ask of most series.
+"""Kernels of the instant selector, of extremes, and of growth over plain samples, each in one pass.
 
     samples 10 20 5 9 at 15 30 45 60 s, window (0 s, 60 s]: 9 - 10, and 20 for the drop at 45 s, which is
     remembered as long as some window holds it
 
-Says what `edges` says of runs of one sample each.
+`growth` gives what `edges` gives for runs of one sample each.
 """
 
 from __future__ import annotations
@@ -15,14 +15,8 @@ from lakerunner_query.windows.functions import PRESENT, Function, Windows
 from resources.arrays import Doubles, Flags, Int8s, Int64s
 from resources.kernel import Integer, inlined, kernel
 
-# << The instant selector: the newest sample of the look-back, unless it says that the series ended.
-# <<
-# << bucket end   last sample   stale after it   at t = 12:10:00, look-back 5 min
-# << 12:04        12:03:50      no
-# << 12:08        12:07:50      no               value of 12:07:50; with "stale after it": none
-
 ALL: Flags = np.zeros(0, np.bool_)
-"""As `usable`: every row is."""
+"""Stands for `usable` where every row is."""
 
 
 @kernel
@@ -36,7 +30,14 @@ def newest(
     values: Doubles,
     states: Int8s,
 ) -> None:
-    """`ends` are of all rows, stale ones too; `answers` is what a usable row gives."""
+    """Select the newest row of the look-back, unless it says that the series ended.
+
+    bucket end   last sample   stale after it   at t = 12:10:00, look-back 5 min
+    12:04        12:03:50      no
+    12:08        12:07:50      no               value of 12:07:50; with "stale after it": none
+
+    `ends` are of all rows, stale ones too; `answers` are the values of usable rows.
+    """
     are_all = len(usable) == 0
     for series in range(len(offsets) - 1):
         high, end = offsets[series], offsets[series + 1]
@@ -50,9 +51,6 @@ def newest(
                 states[series, step] = PRESENT
 
 
-# << When the extreme of a window was reached, the last time if more than once; NaN if there is nothing else.
-
-
 @kernel
 def times_of_extremes(
     is_maximum: bool,
@@ -63,7 +61,7 @@ def times_of_extremes(
     values: Doubles,
     states: Int8s,
 ) -> None:
-    """In seconds."""
+    """Fill the last time (s) at which each window's extreme was reached; of NaN if there is nothing else."""
     sign = 1.0 if is_maximum else -1.0
     queue = np.zeros(len(times) + 1, np.int64)
     for series in range(len(offsets) - 1):
@@ -90,12 +88,6 @@ def times_of_extremes(
                 values[series, step] = float(times[found]) / 1000
 
 
-# << `min_over_time` and `max_over_time`: a queue of candidates, so that long windows cost no more.
-# <<
-# << NaN counts only where there is nothing else. Of equal values the earliest is given: zeros may differ
-# << in sign.
-
-
 @kernel
 def extremes(
     function: int,
@@ -106,7 +98,11 @@ def extremes(
     values: Doubles,
     states: Int8s,
 ) -> None:
-    """`numbers`: the samples, or the extremes of buckets."""
+    """Fill minima or maxima from samples, or from the extremes of buckets.
+
+    A queue of candidates makes long windows cost no more. NaN counts only where there is nothing else; of
+    equal values the earliest is taken, as zeros may differ in sign.
+    """
     sign = 1.0 if function == Function.MAX else -1.0
     queue = np.zeros(len(ends) + 1, np.int64)
     for series in range(len(offsets) - 1):
@@ -136,7 +132,7 @@ def extremes(
 def _with_drops(
     grown: float, value: Doubles, drops: Int64s, oldest: Integer, newest: Integer, low: Integer
 ) -> tuple[Integer, float]:
-    """Those drops that lie before the window are forgotten; what was counted before each other is added."""
+    """Drop the drops before the window, and add the value before each other one."""
     while oldest < newest and drops[oldest] <= low:
         oldest += 1
     for at in range(oldest, newest):
@@ -154,7 +150,7 @@ def growth(
     values: Doubles,
     states: Int8s,
 ) -> None:
-    """Fill values and states, both by series and window; `value` has no stale markers."""
+    """Fill `rate`, `increase` or `delta` by series and window; `value` has no stale markers."""
     longest = 0
     for series in range(len(offsets) - 1):
         longest = max(longest, offsets[series + 1] - offsets[series])

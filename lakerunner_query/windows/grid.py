@@ -72,7 +72,7 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class WindowValues:
     """Values by series and window; where `present` is false there is none, whatever the number says."""
 
     values: Doubles

@@ -1,11 +1,11 @@
-"""Quantiles and the median absolute deviation of windows, from a sorted copy that moves along.
+"""Kernels of quantiles, deviations, trends and smoothing over the samples of windows.
 
     window        sorted      quantile 0.5
     5 1 3         1 3 5       3
       1 3 9       1 3 9       3
 
-NaN ranks below everything else. Entering and leaving samples are sorted in and out where few change, else the
-window is sorted anew.
+`ranks` keeps a sorted copy that moves along; NaN ranks below everything else. Entering and leaving samples
+are sorted in and out where few change, else the window is sorted anew.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from lakerunner_query.windows.functions import PRESENT, Windows
 from lakerunner_query.windows.sums_kernels import add
 from resources.arrays import Doubles, Flags, Int8s, Int64s
 from resources.kernel import Integer, kernel, scanner
-
-# << `quantile_over_time`: between the two nearest ranks of a window's samples; NaN ranks lowest.
 
 
 @kernel
@@ -30,7 +28,7 @@ def quantiles(
     values: Doubles,
     present: Flags,
 ) -> None:
-    """Fill values and `present`, both by series and window; samples ordered by series and time."""
+    """Fill LogQL's `quantile_over_time`: between the two nearest ranks; NaN ranks lowest."""
     for series in range(len(offsets) - 1):
         low = high = offsets[series]
         end = offsets[series + 1]
@@ -65,15 +63,6 @@ def _ranked(wanted: float, ranked: Doubles, count: Integer) -> float:
     return float(below * (1 - weight) + above * weight)
 
 
-# << Least squares and double exponential smoothing over windows, addition by addition as Prometheus does
-# << them.
-# <<
-# << deriv of 0, 10, 20, 30 at 0, 300, 600, 900 s: 0.0333... a second
-
-AT_FIRST_SAMPLE = 0
-"""Times are counted from the first sample of the window, else from the given one: large times cost digits."""
-
-
 @kernel
 def trends(
     offsets: Int64s,
@@ -85,7 +74,12 @@ def trends(
     heights: Doubles,
     states: Int8s,
 ) -> None:
-    """Slope by second, and height at the origin of the step; without `origins`, at the first sample."""
+    """Fill least squares: slope by second, and height at the origin of the step.
+
+    deriv of 0, 10, 20, 30 at 0, 300, 600, 900 s: 0.0333... a second
+
+    Times are counted from the origin, since large ones cost digits; without `origins`, from the first sample.
+    """
     for series in range(len(offsets) - 1):
         low = high = offsets[series]
         end = offsets[series + 1]
@@ -142,7 +136,7 @@ def smoothings(
     values: Doubles,
     states: Int8s,
 ) -> None:
-    """Both factors are given by step."""
+    """Fill double exponential smoothing; both factors are by step."""
     for series in range(len(offsets) - 1):
         low = high = offsets[series]
         end = offsets[series + 1]
@@ -166,9 +160,9 @@ def _smoothed(numbers: Doubles, low: Integer, high: Integer, smoothing: float, t
         raw = smoothing * numbers[row]
         if row > low + 1:
             slope = trend * (level - before) + (1 - trend) * slope
-        kept = (1 - smoothing) * (level + slope)
+        rest = (1 - smoothing) * (level + slope)
         before = level
-        level = raw + kept
+        level = raw + rest
     return level
 
 
@@ -186,7 +180,7 @@ def ranks(
     values: Doubles,
     states: Int8s,
 ) -> None:
-    """The quantile of each step; `quantiles` empty: the median absolute deviation."""
+    """Fill the quantile of each step, or the median absolute deviation if `quantiles` is empty."""
     longest = 0
     for series in range(len(offsets) - 1):
         longest = max(longest, offsets[series + 1] - offsets[series])
@@ -220,7 +214,7 @@ def ranks(
 
 @scanner
 def _numbers(numbers: Doubles, low: Integer, high: Integer, ordered: Doubles) -> Integer:
-    """All but NaN."""
+    """Copy all numbers but NaN, and return how many there are."""
     held = 0
     for row in range(low, high):
         if not np.isnan(numbers[row]):
@@ -246,7 +240,7 @@ def _moved(
 
 @scanner
 def _place(ordered: Doubles, held: Integer, number: float) -> Integer:
-    """Where the first number stands that is not below this one."""
+    """Return the place of the first number that is not below this one."""
     begin: Integer = 0
     end = held
     while begin < end:
@@ -280,7 +274,7 @@ def _without(ordered: Doubles, held: Integer, number: float) -> Integer:
 
 @scanner
 def _at(ordered: Doubles, held: Integer, count: Integer, rank: Integer) -> float:
-    """Of all, NaN first."""
+    """Return the number of this rank, NaN ranking first."""
     place = rank - (count - held)
     return np.nan if place < 0 else float(ordered[place])
 
@@ -303,7 +297,7 @@ def _quantile(quantile: float, ordered: Doubles, held: Integer, count: Integer) 
 
 @scanner
 def _deviation(ordered: Doubles, held: Integer, count: Integer) -> float:
-    """The median of the distances from the median, which grow away from it to both sides."""
+    """Return the median distance from the median; distances grow away from it to both sides."""
     if held < count:
         return np.nan
     median = _quantile(0.5, ordered, held, count)

@@ -1,4 +1,4 @@
-"""Range functions from rollup rows: windows that are unions of buckets, merged in time order.
+"""Range functions over rollup rows merge the buckets of a window in time order.
 
     1 m buckets, function max, window (12:00, 12:02]
 
@@ -30,20 +30,20 @@ from lakerunner_query.windows.functions import (
     UNSURE,
     Function,
 )
-from lakerunner_query.windows.grid import Evaluated, Grid
-from lakerunner_query.windows.rollup_sum_kernels import Folded, merged_sums
-from lakerunner_query.windows.samples import Samples, offsets_of, sum_up
+from lakerunner_query.windows.grid import Grid, WindowValues
+from lakerunner_query.windows.rollup_sum_kernels import BucketSums, merged_sums
+from lakerunner_query.windows.samples import Samples, fill_delta_sums, offsets_of
 from resources.arrays import Doubles, Flags, Int8s, Int64s
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The float columns of rollup rows, by series and bucket end; what is null may hold anything."""
+    """Float columns of rollup rows, by series and bucket end; a null may hold anything."""
 
     series: npt.NDArray[np.integer]
     end_ms: Int64s
     width_ms: Int64s
-    """How wide each bucket is."""
+    """Width of each bucket."""
     count: Int64s
     sum: Doubles
     sum_c: Doubles
@@ -61,9 +61,9 @@ class Columns:
     changes: Int64s
     m2: Doubles
     kind: Int8s
-    """Temporality: CUMULATIVE, IS_DELTA or MIXED, as in `edges.py`."""
+    """Temporality: CUMULATIVE, IS_DELTA or MIXED."""
     has_others: Flags
-    """Also histograms or summaries: what is about floats alone does not answer then."""
+    """Histograms or summaries are in the bucket too: floats alone do not answer for it."""
 
     def take(self, rows: npt.NDArray[np.generic]) -> Columns:
         return Columns(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
@@ -75,7 +75,7 @@ class Buckets:
 
     columns: Columns
     count: int
-    """How many series there are, those without rows too."""
+    """Number of series, those without rows too."""
 
     @cached_property
     def offsets(self) -> Int64s:
@@ -83,7 +83,7 @@ class Buckets:
 
     @cached_property
     def filled(self) -> Buckets:
-        """Without the buckets that hold only stale markers, which range functions do not see."""
+        """Buckets without those that hold only stale markers, which range functions do not see."""
         has_samples = self.columns.count > 0
         return self if has_samples.all() else Buckets(self.columns.take(has_samples), self.count)
 
@@ -110,9 +110,9 @@ class Buckets:
         )
 
     @property
-    def folded(self) -> Folded:
+    def folded(self) -> BucketSums:
         columns = self.columns
-        return Folded(
+        return BucketSums(
             self.offsets,
             columns.end_ms,
             columns.count,
@@ -125,14 +125,14 @@ class Buckets:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged(Evaluated):
-    """Values from buckets; where `needs_samples` is true nothing is known, not even whether there is one."""
+class BucketValues(WindowValues):
+    """Values from buckets; where `needs_samples` is set, not even their presence is known."""
 
     needs_samples: Flags
 
 
-def of_samples(samples: Samples) -> Columns:
-    """Samples as buckets of one millisecond, for the edges of a window that coarser ones do not reach."""
+def columns_of_samples(samples: Samples) -> Columns:
+    """Return samples as buckets of one millisecond, for the edges of windows that rollups do not reach."""
     size = len(samples.value)
     zeros, none = np.zeros(size), np.zeros(size, np.int64)
     value, time = samples.value, samples.time_ms
@@ -161,8 +161,8 @@ def of_samples(samples: Samples) -> Columns:
     )
 
 
-def together(pieces: Sequence[Columns]) -> Columns:
-    """The rows of several frequencies, each with a stretch of time of its own, as one run per series."""
+def join_columns(pieces: Sequence[Columns]) -> Columns:
+    """Join rows of several frequencies, each with an interval of its own, by series and time."""
     joined = Columns(
         **{
             field.name: np.concatenate([getattr(piece, field.name) for piece in pieces])
@@ -172,8 +172,8 @@ def together(pieces: Sequence[Columns]) -> Columns:
     return joined.take(np.lexsort((joined.end_ms, joined.series)))
 
 
-def over_buckets(function: Function, buckets: Buckets, grid: Grid) -> Merged:
-    """The function over every window of every series; all windows must be unions of the buckets."""
+def over_buckets(function: Function, buckets: Buckets, grid: Grid) -> BucketValues:
+    """Evaluate the function over every window of every series; windows must be unions of the buckets."""
     _check_cut(buckets.columns, grid, look_back=function in BY_SELECTOR)
     values = np.full((buckets.count, grid.steps), np.nan)
     states = np.zeros((buckets.count, grid.steps), np.int8)
@@ -194,15 +194,15 @@ def over_buckets(function: Function, buckets: Buckets, grid: Grid) -> Merged:
         if (states == IS_SUM).any():
             totals = over_buckets(Function.SUM, buckets, grid)
             unclear = (states == IS_SUM) & totals.needs_samples
-            sum_up(function, totals.values, grid, values, states)
+            fill_delta_sums(function, totals.values, grid, values, states)
             states[unclear] = UNSURE
     if buckets.columns.has_others.any():
         states[_with_others(buckets, grid)] = UNSURE
-    return Merged(values, (states != ABSENT) & (states != UNSURE), states == UNSURE)
+    return BucketValues(values, (states != ABSENT) & (states != UNSURE), states == UNSURE)
 
 
 def _with_others(buckets: Buckets, grid: Grid) -> Flags:
-    """Windows in which not all samples are floats: which of them count, and when, only samples say."""
+    """Return the windows with other samples than floats: only samples say which of them count, and when."""
     others = Buckets(buckets.columns.take(buckets.columns.has_others), buckets.count)
     values = np.full((buckets.count, grid.steps), np.nan)
     states = np.zeros((buckets.count, grid.steps), np.int8)
@@ -212,14 +212,14 @@ def _with_others(buckets: Buckets, grid: Grid) -> Flags:
 
 
 def _widths(widths: Int64s) -> list[int]:
-    """Mostly one, which is seen without sorting."""
+    """Return the distinct widths; mostly there is one, which needs no sorting."""
     if len(widths) and (widths == widths[0]).all():
         return [int(widths[0])]
     return [int(width) for width in np.unique(widths)]
 
 
 def _check_cut(columns: Columns, grid: Grid, *, look_back: bool) -> None:
-    """A window must not cut through a bucket: what lies on which side is not known."""
+    """Raise ValueError for a window that cuts through a bucket: what lies on which side is not known."""
     if grid.steps > 1:
         for width in _widths(columns.width_ms):
             if not grid.is_cut_by(width, look_back=look_back):

@@ -1,4 +1,4 @@
-"""Which frequency serves which part of the windows of a query. Pure: what is current is told, not looked up.
+"""A query reads each part of its windows at the coarsest frequency that is current there. Pure.
 
     sum_over_time(m[2h30m]) at 14:40, everything current:
 
@@ -24,36 +24,36 @@ from resources.lake.timecut import cut
 
 NS_PER_MS = 1_000_000
 Current = Mapping[int, AbstractSet[int]]
-"""By frequency in ms, where the partitions begin (ns) that may be used: hours, days for 1 d."""
+"""Begins (ns) of the partitions that may be used, by frequency in ms: hours, days for 1 d."""
 COARSEST_FIRST: tuple[Rollup, ...] = tuple(sorted(ROLLUPS, key=lambda rollup: -rollup.frequency_ms))
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`(from_ns, to_ns]` is read at this frequency; 0: as it was sent."""
+    """An interval `(from_ns, to_ns]` to read at this frequency; 0: as it was sent."""
 
     frequency_ms: int
     from_ns: int
     to_ns: int
 
 
-def choose(grid: Grid, current: Current, *, look_back: bool = False) -> tuple[Piece, ...]:
-    """Pieces in order of time, without gap or overlap, from where the first window begins to the last end.
+def choose_pieces(grid: Grid, current: Current, *, look_back: bool = False) -> tuple[Piece, ...]:
+    """Return pieces in order of time, without gap or overlap, from the first window's begin to the last end.
 
     With `look_back` (the instant selector) a range query may begin a little earlier, at a whole bucket.
     """
-    serving = serving_of(grid, look_back=look_back)
+    serving = fitting_rollups(grid, look_back=look_back)
     start, end = grid.from_ms * NS_PER_MS, grid.to_ms * NS_PER_MS
     if look_back and grid.steps > 1 and serving:
         start = _floor(start, serving[0].frequency_ms * NS_PER_MS)
     return tuple(_joined(_tiles(start, end, serving, current)))
 
 
-def serving_of(grid: Grid, *, look_back: bool = False) -> tuple[Rollup, ...]:
-    """The rollups whose buckets may stand in these windows, coarsest first; for a single window that is all.
+def fitting_rollups(grid: Grid, *, look_back: bool = False) -> tuple[Rollup, ...]:
+    """Return the rollups whose buckets fit these windows, coarsest first; a single window takes all.
 
     >>> hourly = Grid(start_ms=7_200_000, step_ms=3_600_000, steps=24, range_ms=300_000)
-    >>> [rollup.label for rollup in serving_of(hourly)]
+    >>> [rollup.label for rollup in fitting_rollups(hourly)]
     ['5m', '1m', '10s']
     """
     if grid.steps == 1:
@@ -64,7 +64,7 @@ def serving_of(grid: Grid, *, look_back: bool = False) -> tuple[Rollup, ...]:
 
 
 def _tiles(start: int, end: int, serving: Sequence[Rollup], current: Current) -> Iterator[Piece]:
-    """Whole buckets of the first of these that are current, and the others' for what is left."""
+    """Tile with current buckets of the first rollup, and the gaps with those of the others."""
     if start >= end:
         return
     if not serving:
@@ -79,7 +79,7 @@ def _tiles(start: int, end: int, serving: Sequence[Rollup], current: Current) ->
 
 
 def _current_parts(start: int, end: int, rollup: Rollup, partitions: AbstractSet[int]) -> Iterator[Piece]:
-    """The parts of current partitions that are whole buckets inside of (start, end]."""
+    """Yield the parts of current partitions that are whole buckets inside of (start, end]."""
     width = rollup.frequency_ms * NS_PER_MS
     first, last = cut(start, width) + width, _floor(end, width)
     if first >= last:
@@ -90,7 +90,7 @@ def _current_parts(start: int, end: int, rollup: Rollup, partitions: AbstractSet
 
 
 def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Neighbours of one frequency as one piece."""
+    """Merge neighbours of one frequency into one piece."""
     before: Piece | None = None
     for piece in pieces:
         if before is not None and before.frequency_ms == piece.frequency_ms:
@@ -104,5 +104,5 @@ def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _floor(t: int, width: int) -> int:
-    """The last multiple of the width that is not after t."""
+    """Return the last multiple of the width that is not after t."""
     return cut(t + 1, width)

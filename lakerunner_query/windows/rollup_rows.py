@@ -1,6 +1,7 @@
-"""Rollup rows as the arrays that windows are merged from.
+"""Rollup rows become the arrays that windows are merged from.
 
-The table is in logical form (`resources.lake.rollup_columns.filled`), sorted by series and bucket.
+Tables are in logical form (`resources.lake.rollup_columns.filled`), sorted by series and bucket. Only the
+columns that a function needs are read, and none that the file's footer already answers for.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from resources.lake import rollup_columns as names
 TEMPORALITY = "metric_temporality"
 KINDS = {"delta": IS_DELTA, "mixed": MIXED}
 """Any other word, and none, is cumulative: gauges have no temporality."""
+UNKNOWN_RESETS = -1
 _TIMES = (names.FIRST_TS, names.LAST_TS)
 _ENDS = (names.FIRST, names.LAST, *_TIMES)
 _SUMS = (names.SUM, names.SUM_C, names.MIN, names.MAX)
@@ -52,23 +54,27 @@ _OF_FUNCTION: dict[Function, tuple[str, ...]] = {
 
 
 def columns_needed(function: Function, *, has_deltas: bool = True) -> tuple[str, ...]:
-    """The logical columns that the function is answered from, to be read by `filled`.
+    """Return the logical columns that answer the function, to be read by `filled`.
 
     Sums are needed for rates of deltas only; `columns_of` refuses deltas without them.
     """
-    wanted = _OF_FUNCTION[function]
-    if wanted is _COUNTER and not has_deltas:
-        wanted = (*_ENDS, names.MIN, names.RESET_SUM, names.RESETS)
-    return (names.COUNT, names.HIST_COUNT, *wanted)
+    columns = _OF_FUNCTION[function]
+    if columns is _COUNTER and not has_deltas:
+        columns = (*_ENDS, names.MIN, names.RESET_SUM, names.RESETS)
+    return (names.COUNT, names.HIST_COUNT, *columns)
 
 
 def columns_of(table: pa.Table, series: npt.NDArray[np.integer], width_ms: int) -> Columns:
-    """The float columns; `series` has the code of each row. Columns that the table lacks are zero."""
+    """Return the float columns; `series` has the code of each row.
+
+    Columns that the table lacks are zero, but the number of resets is unknown beside a sum of resets.
+    """
     kind = kinds(table)
     lacks_sums = names.RESET_SUM in table.column_names and names.SUM not in table.column_names
     if lacks_sums and (kind != CUMULATIVE).any():
         raise ValueError(f"row {int(np.argmax(kind != CUMULATIVE))}: deltas, and {names.SUM} was not read")
     present = set(table.column_names)
+    knows_resets = names.RESETS in present or names.RESET_SUM not in present
     no_integers, no_doubles = np.zeros(table.num_rows, np.int64), np.zeros(table.num_rows)
 
     def whole(name: str) -> Int64s:
@@ -94,7 +100,7 @@ def columns_of(table: pa.Table, series: npt.NDArray[np.integer], width_ms: int) 
         prev=real(names.PREV),
         prev_ts=whole(names.PREV_TS),
         reset_sum=real(names.RESET_SUM),
-        resets=whole(names.RESETS),
+        resets=whole(names.RESETS) if knows_resets else np.full(table.num_rows, UNKNOWN_RESETS, np.int64),
         changes=whole(names.CHANGES),
         m2=real(names.M2),
         kind=kind,
@@ -103,7 +109,7 @@ def columns_of(table: pa.Table, series: npt.NDArray[np.integer], width_ms: int) 
 
 
 def integers(table: pa.Table, name: str) -> Int64s:
-    """The column; 0 for null."""
+    """Return the column; 0 for null."""
     if name not in table.column_names:
         return np.zeros(table.num_rows, np.int64)
     found: Int64s = names.without_nulls(one(table.column(name)), 0).to_numpy(zero_copy_only=False)
@@ -111,7 +117,7 @@ def integers(table: pa.Table, name: str) -> Int64s:
 
 
 def doubles(table: pa.Table, name: str) -> Doubles:
-    """The column, bits kept; 0 for null, so that no null is taken for a NaN that was sent."""
+    """Return the column bit by bit; 0 for null, so that no null is taken for a NaN that was sent."""
     if name not in table.column_names:
         return np.zeros(table.num_rows)
     found: Doubles = names.without_nulls(one(table.column(name)), 0.0).to_numpy(zero_copy_only=False)
@@ -126,7 +132,7 @@ def flags(table: pa.Table, name: str) -> Flags:
 
 
 def kinds(table: pa.Table) -> Int8s:
-    """Temporality by row, from the column of words."""
+    """Return the temporality by row, from the column of words."""
     found = np.full(table.num_rows, CUMULATIVE, np.int8)
     if TEMPORALITY in table.column_names:
         words = one(table.column(TEMPORALITY))
@@ -144,23 +150,15 @@ def one(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
-# << Rollup rows of a file, read as what a function needs; what the footer already says is not read.
-# <<
-# << column               footer, all row groups                  read
-# << metric_temporality   least = greatest = "cumulative"         no: no deltas, so sums are not wanted either
-# << chq_rollup_count     least = greatest = 240, no nulls        no: 240 in all rows
-# << chq_rollup_resets    greatest = 1                            no: what one drop adds does not depend
-# << on order
-
-_TOLD = frozenset({names.COUNT, names.RESETS, names.EXPONENT, TEMPORALITY})
+_BOUNDED = frozenset({names.COUNT, names.RESETS, names.EXPONENT, TEMPORALITY})
 _GROWING = (Function.RATE, Function.INCREASE)
 _SEVERAL_DROPS = (names.RESETS, names.MIN)
-"""Say whether the order in which several drops were added matters; one drop has no order."""
+"""They say whether the order in which several drops were added matters; one drop has no order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What the footer says of a column in all row groups together."""
+    """Bounds of a column over all row groups, from the footer."""
 
     least: int | str | bool
     greatest: int | str | bool
@@ -168,46 +166,36 @@ class Range:
 
     @property
     def is_one(self) -> bool:
+        """One value in all rows."""
         return self.least == self.greatest and not self.has_nulls
 
 
-def wanted_columns(file: pq.ParquetFile, function: Function) -> tuple[list[str], tuple[str, ...]]:
-    """The stored columns to read for a function, and the logical ones that `filled` is to make of them."""
+def columns_to_read(file: pq.ParquetFile, function: Function) -> tuple[list[str], tuple[str, ...]]:
+    """Return the stored columns to read for a function, and the logical ones for `filled` to make of them.
+
+    A column that the footer answers for is left out:
+
+    column        footer, all row groups           read
+    temporality   least = greatest = "cumulative"  no, and no sums: they are for deltas
+    resets        greatest = 1                     no: a sum of one drop does not depend on the order
+    """
     stored = set(file.schema_arrow.names)
-    told = ranges(file.metadata, _TOLD)
-    if _no_deltas(told, stored):
+    bounds = ranges(file.metadata, _BOUNDED)
+    if _no_deltas(bounds, stored):
         stored.discard(TEMPORALITY)
-    wanted = _wanted(function, told, stored)
-    present = [name for name in (names.TIMESTAMP, TEMPORALITY, *names.needed(wanted)) if name in stored]
-    return present, wanted
+    logical = _logical(function, bounds, stored)
+    columns = (names.TIMESTAMP, TEMPORALITY, *names.needed(logical))
+    return [name for name in columns if name in stored], logical
 
 
-def rows_of(
-    file: pq.ParquetFile, function: Function, series: npt.NDArray[np.integer], width_ms: int
-) -> Columns:
-    """All rows of the file; `series` has the code of each."""
-    stored = set(file.schema_arrow.names)
-    told = ranges(file.metadata, _TOLD)
-    if _no_deltas(told, stored):
-        stored.discard(TEMPORALITY)
-    wanted = _wanted(function, told, stored)
-    present = [name for name in (names.TIMESTAMP, TEMPORALITY, *names.needed(wanted)) if name in stored]
-    constant = {name: told[name].least for name in present if name in told and told[name].is_one}
-    table = file.read([name for name in present if name not in constant], use_threads=False)
-    for name, value in constant.items():
-        kind = names.STORED.get(name, pa.string())
-        table = table.append_column(name, _repeated(value, kind, table.num_rows))
-    return columns_of(names.filled(table, wanted), series, width_ms)
-
-
-def ranges(footer: pq.FileMetaData, wanted: Collection[str]) -> dict[str, Range]:
-    """Of the columns of which every row group tells it; never of doubles, whose zeros and NaN it hides."""
+def ranges(footer: pq.FileMetaData, columns: Collection[str]) -> dict[str, Range]:
+    """Return the bounds that every row group tells; never of doubles, whose zeros and NaN a footer hides."""
     found: dict[str, Range] = {}
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     if not groups:
         return found
     for index in range(footer.num_columns):
-        if (name := footer.schema.column(index).path) in wanted:
+        if (name := footer.schema.column(index).path) in columns:
             parts = [_range(group.column(index).statistics) for group in groups]
             known = [part for part in parts if part is not None]
             if len(known) == len(parts):
@@ -216,31 +204,25 @@ def ranges(footer: pq.FileMetaData, wanted: Collection[str]) -> dict[str, Range]
     return found
 
 
-def _range(told: Any) -> Range | None:
-    if told is None or not told.has_min_max or not told.has_null_count:
+def _range(statistics: Any) -> Range | None:
+    if statistics is None or not statistics.has_min_max or not statistics.has_null_count:
         return None
-    if not isinstance(told.min, int | str):
+    if not isinstance(statistics.min, int | str):
         return None
-    return Range(told.min, told.max, told.null_count > 0)
+    return Range(statistics.min, statistics.max, statistics.null_count > 0)
 
 
-def _wanted(function: Function, told: dict[str, Range], present: Collection[str]) -> tuple[str, ...]:
-    wanted = columns_needed(function, has_deltas=TEMPORALITY in present)
-    resets = told.get(names.RESETS)
-    once = names.RESETS not in present or (resets is not None and int(resets.greatest) <= 1)
+def _logical(function: Function, bounds: dict[str, Range], stored: Collection[str]) -> tuple[str, ...]:
+    columns = columns_needed(function, has_deltas=TEMPORALITY in stored)
+    resets = bounds.get(names.RESETS)
+    once = names.RESETS not in stored or (resets is not None and int(resets.greatest) <= 1)
     if function in _GROWING and once:
-        wanted = tuple(name for name in wanted if name not in _SEVERAL_DROPS or names.SUM in wanted)
-    return wanted
+        columns = tuple(name for name in columns if name not in _SEVERAL_DROPS or names.SUM in columns)
+    return columns
 
 
-def _no_deltas(told: dict[str, Range], present: Collection[str]) -> bool:
-    if TEMPORALITY not in present:
+def _no_deltas(bounds: dict[str, Range], stored: Collection[str]) -> bool:
+    if TEMPORALITY not in stored:
         return True
-    words = told.get(TEMPORALITY)
+    words = bounds.get(TEMPORALITY)
     return words is not None and words.least == words.greatest and words.least not in KINDS
-
-
-def _repeated(value: int | str | bool, kind: pa.DataType, rows: int) -> pa.Array:
-    if pa.types.is_integer(kind):
-        return pa.array(np.full(rows, value, kind.to_pandas_dtype()))
-    return pa.repeat(pa.scalar(value, kind), rows)

@@ -1,9 +1,9 @@
-"""Sum, mean and variance of windows from buckets, merged in time order; linear however long windows are.
+"""Kernels of sum, mean and variance from rollup buckets, merged in time order; linear in any window length.
 
 A window is a front, of which every suffix is known, and a back that grows by a bucket at a time; when the
 window has left its front behind, the back becomes the next front. So each bucket is merged twice at most.
 
-What buckets cannot tell is said, not guessed: infinities and sums that may overflow depend on the order of
+Buckets that cannot tell say so: infinities and sums that may overflow depend on the order of
 additions, and a variance that is tiny beside the values themselves has lost its digits.
 """
 
@@ -20,7 +20,7 @@ from resources.kernel import Integer, kernel, scanner
 
 COUNT, TOTAL, LOST, SQUARES, LEAST, GREATEST, SIZE, HAS_NAN, HAS_INFINITE = range(9)
 WIDTH = 9
-"""A row of numbers for each merged run of buckets; SIZE is the sum of absolute values at most."""
+"""Columns of a row of numbers for each merged run of buckets; SIZE bounds the sum of absolute values."""
 
 OVERFLOWING = 1e308
 CONDITION = 1e8
@@ -28,8 +28,8 @@ CONDITION = 1e8
 TINY, HUGE = 1e-280, 1e300
 
 
-class Folded(NamedTuple):
-    """Buckets by series and time, none empty."""
+class BucketSums(NamedTuple):
+    """Columns of buckets by series and time, none of them empty."""
 
     offsets: Int64s
     ends: Int64s
@@ -42,7 +42,7 @@ class Folded(NamedTuple):
 
 
 @kernel
-def merged_sums(function: int, folded: Folded, windows: Windows, values: Doubles, states: Int8s) -> None:
+def merged_sums(function: int, folded: BucketSums, windows: Windows, values: Doubles, states: Int8s) -> None:
     """Fill values and states, both by series and window."""
     longest = 0
     for series in range(len(folded.offsets) - 1):
@@ -79,7 +79,7 @@ def merged_sums(function: int, folded: Folded, windows: Windows, values: Doubles
 
 
 @scanner
-def _load(folded: Folded, run: Integer, into: Doubles) -> None:
+def _load(folded: BucketSums, run: Integer, into: Doubles) -> None:
     least, greatest, total = folded.min[run], folded.max[run], folded.sum[run]
     infinite = np.isinf(least) or np.isinf(greatest)
     into[COUNT] = float(folded.counts[run])
@@ -95,11 +95,11 @@ def _load(folded: Folded, run: Integer, into: Doubles) -> None:
 
 @scanner
 def _merge(first: Doubles, second: Doubles, into: Doubles) -> None:
-    """`into` may be one of both."""
+    """Merge two rows; `into` may be one of both."""
     if first[COUNT] == 0.0 or second[COUNT] == 0.0:
-        kept = second if first[COUNT] == 0.0 else first
+        filled = second if first[COUNT] == 0.0 else first
         for column in range(WIDTH):
-            into[column] = kept[column]
+            into[column] = filled[column]
         return
     count = first[COUNT] + second[COUNT]
     apart = (second[TOTAL] + second[LOST]) / second[COUNT] - (first[TOTAL] + first[LOST]) / first[COUNT]
@@ -141,7 +141,7 @@ def _answer(function: int, whole: Doubles) -> tuple[int, float]:
 
 @scanner
 def _variance(whole: Doubles) -> float:
-    """Negative where only samples can tell; one infinity among the values makes NaN of it."""
+    """Return the variance, NaN for an infinity among the values, negative where only samples tell it."""
     if whole[HAS_INFINITE] > 0.0:
         return np.nan
     if whole[LEAST] == whole[GREATEST]:

@@ -1,9 +1,9 @@
-"""Range functions from samples, as Prometheus 3 computes them.
+"""Range functions over samples compute what Prometheus 3 does.
 
     rate of a counter over (0 s, 60 s], samples 10, 20, 5 at 15, 30, 45 s:
 
     growth (5 - 10) + 20 for the reset = 15 over 30 s; one sample each 15 s, so both edges are
-    within 1.1 x 15 s: drawn out by 15 s each side, 15 x 60/30 = 30, by 60 s = 0.5 a second
+    within 1.1 x 15 s: extrapolated by 15 s each side, 15 x 60/30 = 30, by 60 s = 0.5 a second
 
 Delta temporality is a property of samples: their `increase` is the sum of what is in the window.
 """
@@ -30,7 +30,7 @@ from lakerunner_query.windows.functions import (
     UNSURE,
     Function,
 )
-from lakerunner_query.windows.grid import Evaluated, Grid, MixedTemporalityError
+from lakerunner_query.windows.grid import Grid, MixedTemporalityError, WindowValues
 from lakerunner_query.windows.sums_kernels import sums
 from resources.arrays import Doubles, Flags, Int8s, Int64s
 
@@ -57,16 +57,16 @@ def offsets_of(series: npt.NDArray[np.integer], times: Int64s, count: int) -> In
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples by series and time, one per series and millisecond, stale markers still there."""
+    """Samples by series and time, one per series and millisecond, with stale markers."""
 
     offsets: Int64s
-    """Series s has `[offsets[s], offsets[s + 1])`."""
+    """First sample of each series, and the end: series s has `[offsets[s], offsets[s + 1])`."""
     time_ms: Int64s
     value: Doubles
     is_delta: Flags | None = None
-    """Of delta temporality, by sample; nothing means that none is."""
+    """Delta temporality by sample; None: all are cumulative."""
     are_real: bool = False
-    """Known to be without stale markers: nobody needs to look."""
+    """No stale markers are among them: nobody needs to look."""
 
     @classmethod
     def of_codes(
@@ -77,17 +77,17 @@ class Samples:
         count: int,
         is_delta: Flags | None = None,
     ) -> Samples:
-        """Rows that say which of `count` series is theirs; `ValueError` for rows out of order."""
+        """Build from rows that carry the number of their series; ValueError for rows out of order."""
         return cls(offsets_of(series, time_ms, count), time_ms, value, is_delta)
 
     @property
     def count(self) -> int:
-        """How many series there are, those without samples too."""
+        """Number of series, those without samples too."""
         return len(self.offsets) - 1
 
     @cached_property
     def series(self) -> Int64s:
-        """By sample: whose it is."""
+        """Series number by sample."""
         return np.repeat(np.arange(self.count), np.diff(self.offsets))
 
     @cached_property
@@ -97,7 +97,7 @@ class Samples:
 
     @cached_property
     def real(self) -> Samples:
-        """Without stale markers, which range functions do not see."""
+        """Samples without stale markers, which range functions do not see."""
         if self.are_real or not self.is_stale.any():
             return self
         keep = ~self.is_stale
@@ -107,7 +107,7 @@ class Samples:
 
     @property
     def runs(self) -> Runs:
-        """Each sample a run of its own."""
+        """Runs of one sample each."""
         return Runs(
             self.offsets,
             self.time_ms,
@@ -125,8 +125,8 @@ class Samples:
         )
 
 
-def over_samples(function: Function, samples: Samples, grid: Grid) -> Evaluated:
-    """The function over every window of every series."""
+def over_samples(function: Function, samples: Samples, grid: Grid) -> WindowValues:
+    """Evaluate the function over every window of every series."""
     values = np.full((samples.count, grid.steps), np.nan)
     states = np.zeros((samples.count, grid.steps), np.int8)
     windows = grid.windows
@@ -147,12 +147,12 @@ def over_samples(function: Function, samples: Samples, grid: Grid) -> Evaluated:
         edges(int(function), samples.real.runs, windows, values, states)
         _refuse_mixed(function, states, grid)
         if (states == IS_SUM).any():
-            sum_up(function, over_samples(Function.SUM, samples, grid).values, grid, values, states)
-    return Evaluated(values, states != ABSENT)
+            fill_delta_sums(function, over_samples(Function.SUM, samples, grid).values, grid, values, states)
+    return WindowValues(values, states != ABSENT)
 
 
-def sum_up(function: Function, totals: Doubles, grid: Grid, values: Doubles, states: Int8s) -> None:
-    """Where all of a window are deltas, the growth is their sum: nothing is drawn out to the edges."""
+def fill_delta_sums(function: Function, totals: Doubles, grid: Grid, values: Doubles, states: Int8s) -> None:
+    """Fill the growth of windows of deltas, which is their sum: nothing is extrapolated to the edges."""
     deltas = states == IS_SUM
     by = grid.range_ms / 1000 if function == Function.RATE else 1.0
     with np.errstate(over="ignore"):  # what is too large is infinite, as everywhere in PromQL

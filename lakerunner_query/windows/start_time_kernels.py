@@ -1,7 +1,16 @@
-"""Counters whose samples say when counting began: a new beginning is a reset, whatever the values say.
+"""Kernels for counters with start times, and for `anchored` and `smoothed` windows.
 
-sample        10 @ 60 s, began 0 s     12 @ 120 s, began 90 s
-increase      the second counter counted 12 since 90 s, nothing of the first is in it
+A new start time is a reset, whatever the values say:
+
+    sample        10 @ 60 s, began 0 s     12 @ 120 s, began 90 s
+    increase      the second counter counted 12 since 90 s, nothing of the first is in it
+
+`anchored` and `smoothed` windows take their edges from the samples just outside:
+
+    increase(m[10s] smoothed) at 15 s of 0, 10, 20 at 0, 10, 20 s:
+    5 at 5 s, 15 at 15 s, both on the line between their neighbours: 10
+
+Such windows come with the samples up to the look-back before them and, if smoothed, after them.
 """
 
 from __future__ import annotations
@@ -13,10 +22,10 @@ from resources.kernel import Integer, inlined, kernel, scanner
 
 @inlined
 def is_restart(start_before: Integer, before: Integer, start: Integer, time: Integer) -> bool:
-    """Whether the sample's beginning tells of a reset since the sample before it.
+    """Test whether the sample's start time tells of a reset since the sample before it.
 
-    A beginning at the very time of the sample before is a delta's, or the unknown beginning of a cumulative
-    series: there the sample before has none that is known.
+    A start at the very time of the sample before is a delta's, or the unknown start of a cumulative series:
+    there the sample before has none that is known.
     """
     if start == 0 or start >= time or start < before:
         return False
@@ -27,7 +36,7 @@ def is_restart(start_before: Integer, before: Integer, start: Integer, time: Int
 
 @inlined
 def overlaps(start_before: Integer, before: Integer, start: Integer) -> bool:
-    """A beginning before the last sample, but another than that sample's: one of both is wrong."""
+    """Test for a start before the previous sample that is not that sample's start: one of them is wrong."""
     return bool(start != 0 and start < before and start != start_before)
 
 
@@ -43,7 +52,7 @@ def since_starts(
     states: Int8s,
     overlapping: Flags,
 ) -> None:
-    """`rate`, `increase`, `irate` and `resets`; `overlapping` by series: some window has an overlap."""
+    """Fill `rate`, `increase`, `irate` or `resets`, and flag series in which some window has an overlap."""
     for series in range(len(offsets) - 1):
         low = high = offsets[series]
         end = offsets[series + 1]
@@ -155,9 +164,9 @@ def extrapolation_factor_from_start(
     first: float,
     growth: float,
 ) -> tuple[bool, float, bool]:
-    """By how much the growth is to be multiplied, and whether the first sample itself grew in the window.
+    """Return whether there is an answer, the factor of growth, and whether the first sample adds to it.
 
-    Where counting began inside of the window, a zero stood there: nothing is drawn out to the left.
+    A start inside of the window is a sample of zero: nothing is extrapolated to the left then.
     """
     sampled = float(last_ts - first_ts) / 1000
     to_start = float(first_ts - (until - width)) / 1000
@@ -185,14 +194,6 @@ def extrapolation_factor_from_start(
     return True, factor, adds_first
 
 
-# << `anchored` and `smoothed` windows of floats: what lies just outside tells the values at the edges.
-# <<
-# <<     increase(m[10s] smoothed) at 15 s of 0, 10, 20 at 0, 10, 20 s:
-# <<     5 at 5 s, 15 at 15 s, both on the line between their neighbours: 10
-# <<
-# << Windows come with what lies up to the look-back before them and, if smoothed, behind them.
-
-
 @kernel
 def reaching(
     function: int,
@@ -206,9 +207,9 @@ def reaching(
     values: Doubles,
     states: Int8s,
 ) -> None:
-    """`delta`, `increase`, `rate`, `resets` and `changes`; the last two know no `smoothed`.
+    """Fill `delta`, `increase`, `rate`, `resets` or `changes`; the last two know no `smoothed`.
 
-    Only `resets` looks at when counting began; zeros where that is not to be looked at.
+    Only `resets` looks at start times; zeros stand for none.
     """
     for series in range(len(offsets) - 1):
         low = high = offsets[series]
@@ -242,7 +243,7 @@ def reaching(
 
 @inlined
 def _first_after(times: Int64s, begin: Integer, end: Integer, time: Integer) -> Integer:
-    """Of [begin, end) the first later than `time`, else end."""
+    """Return the first of [begin, end) later than `time`, else end."""
     while begin < end:
         middle = (begin + end) // 2
         if times[middle] > time:
@@ -254,7 +255,7 @@ def _first_after(times: Int64s, begin: Integer, end: Integer, time: Integer) -> 
 
 @inlined
 def _first_from(times: Int64s, begin: Integer, end: Integer, time: Integer) -> Integer:
-    """Of [begin, end) the first not before `time`, else end."""
+    """Return the first of [begin, end) not before `time`, else end."""
     while begin < end:
         middle = (begin + end) // 2
         if times[middle] >= time:
@@ -281,7 +282,7 @@ def _counted(
 
 @inlined
 def between(times: Int64s, numbers: Doubles, row: Integer, time: Integer, is_counter: bool) -> float:
-    """The value at `time` on the line from this sample to the next; a counter that fell began at zero."""
+    """Return the value at `time` on the line from this sample to the next; a fallen counter began at 0."""
     before, after = float(numbers[row]), float(numbers[row + 1])
     if is_counter and after < before:
         before = 0.0

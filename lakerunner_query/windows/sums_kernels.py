@@ -1,7 +1,7 @@
-"""Functions over the samples in windows: every window anew, addition by addition in the order of time.
+"""Kernels of sum, mean and variance over the samples of windows, in the order of time.
 
-A sum that moves along would round differently from window to window and never forget an infinity; where all
-numbers are whole, `whole.py` has sums that move and are exact nevertheless.
+Every window is summed anew: a sum that moves along would round differently from window to window and never
+forget an infinity. Where all numbers are whole, `whole_sums` moves along and is exact nevertheless.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from lakerunner_query.windows.functions import PRESENT, Function, Windows
 from resources.arrays import Doubles, Flags, Int8s, Int64s
 from resources.kernel import Integer, inlined, kernel, scanner
 
-# << Sums that keep what rounding loses: Kahan's, improved by Neumaier, with Prometheus' rule for infinity.
-
 
 @inlined
 def add(number: float, total: float, lost: float) -> tuple[float, float]:
-    """The new total, and what all additions so far lost; an infinite total has lost nothing."""
+    """Add as Kahan and Neumaier do: return the total, and what rounding lost; infinity loses nothing."""
     after = total + number
     if np.isinf(after):
         lost = 0.0
@@ -29,15 +27,12 @@ def add(number: float, total: float, lost: float) -> tuple[float, float]:
     return after, lost
 
 
-# << Sums of whole numbers over windows that move: exact in any order, so no window is added up anew.
-# <<
-# << Counts, byte sizes and milliseconds are whole; 2^53 bounds what floats hold exactly.
-
 EXACT = 2.0**53
+"""Up to here floats hold every whole number; counts, byte sizes and milliseconds are whole."""
 
 
 def are_whole(numbers: Doubles) -> bool:
-    """Whether every sum of some of these is exact; a negative zero is not told from a positive one then."""
+    """Test whether every sum of some of these is exact; the sign of zero is not kept then."""
     with np.errstate(all="ignore"):
         total = np.abs(numbers).sum()
         return bool(total < EXACT and (np.floor(numbers) == numbers).all())
@@ -53,7 +48,7 @@ def whole_sums(
     values: Doubles,
     present: Flags,
 ) -> None:
-    """As `over_windows` of `SUM` or `AVG`."""
+    """Fill values and `present` as `over_windows` does for `SUM` or `AVG`, with a total that moves along."""
     for series in range(len(offsets) - 1):
         low = high = offsets[series]
         end = offsets[series + 1]
@@ -71,12 +66,6 @@ def whole_sums(
                 values[series, step] = total / float(high - low) if is_mean else total
 
 
-# << Sum, mean and variance of samples, addition by addition as Prometheus does them.
-# <<
-# << Every window is summed anew: a sum that moves along would round differently, and never forget an
-# << infinity.
-
-
 @kernel
 def sums(
     function: int,
@@ -87,7 +76,7 @@ def sums(
     values: Doubles,
     states: Int8s,
 ) -> None:
-    """Fill values and states, both by series and window."""
+    """Fill values and states by series and window, addition by addition as Prometheus does."""
     for series in range(len(offsets) - 1):
         low = high = offsets[series]
         end = offsets[series + 1]
@@ -119,7 +108,7 @@ def _total(numbers: Doubles, low: Integer, high: Integer) -> float:
 
 @scanner
 def _mean(numbers: Doubles, low: Integer, high: Integer) -> float:
-    """Sum by count; from the addition on that would overflow, a mean that is corrected step by step."""
+    """Divide the sum by the count; from the addition on that would overflow, correct a mean step by step."""
     total, lost = float(numbers[low]), 0.0
     stepwise = False
     for row in range(low + 1, high):
@@ -132,8 +121,8 @@ def _mean(numbers: Doubles, low: Integer, high: Integer) -> float:
             stepwise = True
             total /= count - 1
             lost /= count - 1
-        kept = (count - 1) / count
-        total, lost = add(numbers[row] / count, kept * total, kept * lost)
+        share = (count - 1) / count
+        total, lost = add(numbers[row] / count, share * total, share * lost)
     if stepwise:
         return total + lost
     return total / float(high - low) + lost / float(high - low)
@@ -141,7 +130,7 @@ def _mean(numbers: Doubles, low: Integer, high: Integer) -> float:
 
 @scanner
 def _variance(numbers: Doubles, low: Integer, high: Integer) -> float:
-    """Welford's, both running numbers compensated."""
+    """Compute Welford's variance, both running numbers compensated."""
     mean = mean_lost = squares = squares_lost = 0.0
     for row in range(low, high):
         away = numbers[row] - (mean + mean_lost)
@@ -151,7 +140,7 @@ def _variance(numbers: Doubles, low: Integer, high: Integer) -> float:
 
 
 SUM, AVG, STDVAR, STDDEV, FIRST, LAST, GROWTH = range(7)
-"""What `over_windows` is asked for; `GROWTH` is that of a counter, by second."""
+"""Functions of `over_windows`, which LogQL asks for; `GROWTH` is that of a counter, by second."""
 
 
 @kernel
@@ -164,7 +153,7 @@ def over_windows(
     values: Doubles,
     present: Flags,
 ) -> None:
-    """Fill values and `present`, both by series and window; samples ordered by series and time."""
+    """Fill values and `present` by series and window, as Loki computes them, without compensation."""
     for series in range(len(offsets) - 1):
         low = high = offsets[series]
         end = offsets[series + 1]
@@ -207,7 +196,7 @@ def _plain_total(numbers: Doubles, low: Integer, high: Integer) -> float:
 
 @scanner
 def _plain_mean(numbers: Doubles, low: Integer, high: Integer) -> float:
-    """Sum by count; where that is not finite, corrected sample by sample: means overflow later than sums."""
+    """Divide the sum by the count; correct sample by sample where it overflows: means do so later."""
     total = _plain_total(numbers, low, high)
     if np.isfinite(total):
         return total / float(high - low)
@@ -222,7 +211,7 @@ def _plain_mean(numbers: Doubles, low: Integer, high: Integer) -> float:
 
 @scanner
 def _plain_variance(numbers: Doubles, low: Integer, high: Integer) -> float:
-    """Welford's."""
+    """Compute Welford's variance."""
     mean, squares = 0.0, 0.0
     for row in range(low, high):
         away = numbers[row] - mean
@@ -235,7 +224,7 @@ def _plain_variance(numbers: Doubles, low: Integer, high: Integer) -> float:
 def _growth(
     times: Int64s, numbers: Doubles, low: Integer, high: Integer, until: Integer, width: Integer
 ) -> float:
-    """By second, drawn out to the window's edges; where the counter fell it began again at zero."""
+    """Return the growth by second, extrapolated to the edges; after a drop the counter began at zero."""
     if high - low < 2:
         return 0.0
     grown = numbers[high - 1] - numbers[low]

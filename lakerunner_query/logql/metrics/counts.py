@@ -7,48 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from lakerunner_query.logql.frame import LogFrame
+from lakerunner_query.logql.kernels.samples import Marks, is_ascending, mark_lines, order_by_series
 from lakerunner_query.logql.lang.aggregations import RANGE
 from lakerunner_query.logql.lang.ast import LogRange
 from lakerunner_query.logql.metrics.context import Context, Grid, Naming
 from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.windows import sums_kernels
 from lakerunner_query.windows.extremes_kernels import extremes
-from lakerunner_query.windows.functions import PRESENT, Function, Windows
+from lakerunner_query.windows.functions import PRESENT, Function
 from lakerunner_query.windows.grid import WindowValues
 from lakerunner_query.windows.ranks_kernels import quantiles
 from lakerunner_query.windows.sums_kernels import are_whole, whole_sums
 from resources.arrays import Doubles, Int64s
-from resources.kernel import kernel
 
-Marks = npt.NDArray[np.int64]
-"""(series, steps + 1)."""
 NO_SIZES = np.zeros(0, np.int64)
-
-
-@kernel
-def mark(series: Int64s, times: Int64s, sizes: Int64s, windows: Windows, lines: Marks, totals: Marks) -> None:
-    """Add each line where it enters the windows and take it away where it leaves; no row is kept.
-
-        windows of 3 steps' width, a line between the first and the second step:   0 +1 0 0 -1     marks
-                                                                                  0  1 1 1  0     their sum
-
-    Whole numbers: the sums are exact in whatever order rows come. Without `sizes`, lines only.
-    """
-    for row in range(len(times)):
-        before = windows.first_end - times[row]
-        enters = max(-(before // windows.step), 0)
-        leaves = min(-((before - windows.range) // windows.step), windows.steps)
-        if enters >= leaves:
-            continue
-        one = series[row]
-        lines[one, enters] += 1
-        lines[one, leaves] -= 1
-        if len(sizes):
-            totals[one, enters] += sizes[row]
-            totals[one, leaves] -= sizes[row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +46,7 @@ class LineCounter:
     def add(self, series: Int64s, count: int, times: Int64s, sizes: Int64s) -> None:
         """Count lines of series below `count`."""
         self._make_room(count)
-        mark(series, times, sizes, self._grid.windows, self._lines, self._totals)
+        mark_lines(series, times, sizes, self._grid.windows, self._lines, self._totals)
 
     def counts(self) -> WindowCounts:
         lines = np.cumsum(self._lines[: self._series, :-1], axis=1)
@@ -200,30 +174,6 @@ class Sampler:
             ties = (np.concatenate(self._positions), np.concatenate(self._objects))
             order = np.lexsort((*ties, times, codes)).astype(np.int64)
         return Samples(offsets, times[order], np.concatenate(self._numbers)[order])
-
-
-@kernel
-def order_by_series(codes: Int64s, count: int) -> Int64s:
-    """Order rows by series, otherwise as they are."""
-    places = np.zeros(count + 1, np.int64)
-    for row in range(len(codes)):
-        places[codes[row] + 1] += 1
-    for code in range(count):
-        places[code + 1] += places[code]
-    order = np.empty(len(codes), np.int64)
-    for row in range(len(codes)):
-        order[places[codes[row]]] = row
-        places[codes[row]] += 1
-    return order
-
-
-@kernel
-def is_ascending(codes: Int64s, times: Int64s) -> bool:
-    """Tell whether times grow within every series; equal ones do not."""
-    for row in range(1, len(codes)):
-        if codes[row] == codes[row - 1] and times[row] <= times[row - 1]:
-            return False
-    return True
 
 
 def over_samples(op: str, parameter: float, samples: Samples, grid: Grid) -> WindowValues:

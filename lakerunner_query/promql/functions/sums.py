@@ -1,4 +1,7 @@
-"""`sum_over_time` and `avg_over_time`; histograms are added as floats are, rounding kept."""
+"""`sum_over_time` and `avg_over_time`, and the sums that samples of delta temporality grow by.
+
+Histograms are added like floats, with compensated rounding.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,8 @@ from resources.arrays import Doubles, Flags, Int8s
 
 
 def sum_function(function: Function) -> FunctionBody:
+    """Build `sum_over_time` or `avg_over_time`."""
+
     def apply(context: Context, call: Call) -> Value:
         known = source_vector(context, call, function)
         if known is not None:
@@ -57,7 +62,7 @@ def sum_function(function: Function) -> FunctionBody:
 
 
 def _batch_totals(windows: RangeVector, mixed: MixedSeries, function: Function) -> Objects | None:
-    """All windows of a series whose histograms have one layout; None where windows are asked one by one."""
+    """Compute all windows of a series of one layout; None if they must be computed one by one."""
     dense = mixed.dense
     numbers = None if dense is None else totals(dense, mixed.times, windows.windows, function)
     if dense is None or numbers is None:
@@ -78,7 +83,7 @@ def total_histogram(
     operation: str,
     function: Function = Function.SUM,
 ) -> Histogram | None:
-    """None if exponential and custom buckets are mixed."""
+    """Add histograms; None if exponential and custom buckets are mixed."""
     total = (KahanMean if function == Function.AVG else KahanSum)(histograms[0])
     try:
         for histogram in histograms[1:]:
@@ -93,11 +98,8 @@ def total_histogram(
     return total.result()
 
 
-# << Samples of delta temporality: they grew by their sum, and nothing is drawn out to the edges of windows.
-
-
 def delta_rows(windows: RangeVector) -> Flags:
-    """By series: some of its floats are deltas."""
+    """Flag the series with floats of delta temporality."""
     found = np.zeros(windows.series.count, np.bool_)
     if windows.floats.is_delta is not None:
         found[windows.floats.series[windows.floats.is_delta]] = True
@@ -112,7 +114,7 @@ def mixed_temporality_error(labels: Labels, end_ms: int, function: Function) -> 
 
 
 def sum_deltas(windows: RangeVector, mixed: MixedSeries, function: Function, step: int) -> Histogram | None:
-    """`rate`, `increase` and `delta` of histograms that are deltas."""
+    """Compute the growth of delta histograms: their sum, without extrapolation."""
     place = mixed.window_slice(step)
     if not mixed.is_delta[place].all():
         end = windows.windows.first_end + step * windows.windows.step
@@ -123,10 +125,8 @@ def sum_deltas(windows: RangeVector, mixed: MixedSeries, function: Function, ste
     return divide(total, windows.windows.range / 1000)
 
 
-# << Windows of floats through the kernels, with room for what they answer.
-
-
 def over_float_samples(windows: RangeVector, function: Function) -> WindowValues:
+    """Compute windows of floats in the kernels."""
     try:
         return over_samples(function, windows.floats, windows.window.grid)
     except MixedTemporalityError as error:
@@ -135,5 +135,6 @@ def over_float_samples(windows: RangeVector, function: Function) -> WindowValues
 
 
 def empty_cells(windows: RangeVector, steps: int) -> tuple[Doubles, Int8s]:
+    """Allocate values and states for the kernels to fill."""
     shape = (windows.series.count, steps)
     return np.full(shape, np.nan), np.zeros(shape, np.int8)

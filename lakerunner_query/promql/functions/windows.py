@@ -1,7 +1,7 @@
-"""A range vector as an argument: samples, the windows over them, and which series hold histograms.
+"""Arguments and results of range functions: samples, the windows over them, and series with histograms.
 
-Series of floats alone are all that most queries meet: they go to kernels as they are. A series with
-histograms is asked about on its own (`MixedSeries`), beside the kernels that see its floats.
+Series of floats alone, which are all that most queries meet, go to kernels as they are. A series with
+histograms is computed on its own (`MixedSeries`), beside the kernels that see its floats.
 """
 
 from __future__ import annotations
@@ -27,13 +27,11 @@ from lakerunner_query.windows.grid import WindowValues
 from lakerunner_query.windows.samples import Samples, over_samples
 from resources.arrays import Doubles, Flags, Int64s
 
-# << Vectors that functions give.
-
 
 def without_names(
     labels: list[Labels], values: Doubles, present: Flags, histograms: Objects | None = None
 ) -> Vector:
-    """The metric names go once the whole query is answered."""
+    """Build a vector whose metric names are dropped when all steps are together."""
     return occupied(Vector(labels, values, present, histograms, np.ones(len(labels), np.bool_)))
 
 
@@ -43,17 +41,14 @@ def histogram_flags(objects: Objects) -> Flags:
 
 
 def single_series(values: Doubles) -> Vector:
-    """One series without labels, a value at every step."""
+    """Build a vector of one series without labels."""
     return Vector([()], values.reshape(1, -1).astype(np.float64), np.ones((1, len(values)), np.bool_))
-
-
-# << Windows that the source can answer about by itself (from rollups), without handing out samples.
 
 
 def source_vector(
     context: Context, call: Call, function: Function, *, keeps_name: bool = False
 ) -> Vector | None:
-    """None: the samples have to be looked at."""
+    """Ask the source to compute the windows from rollups; None if samples have to be read."""
     argument = strip_parens(call.arguments[0])
     if not isinstance(argument, Matrix) or context.options.start_timestamps:
         return None
@@ -68,15 +63,12 @@ def source_vector(
     return context.spread(vector) if window.is_fixed else vector
 
 
-# << Arguments of calls: parentheses off, scalars by step, and where annotations about them are placed.
-
-
 def vector_of(context: Context, call: Call, index: int = 0) -> Vector:
     return context.vector(call.arguments[index])
 
 
 def scalar_of(context: Context, call: Call, index: int) -> Doubles:
-    """By step."""
+    """Return a scalar argument by step."""
     return context.scalar(call.arguments[index]).values
 
 
@@ -85,7 +77,7 @@ def texts_of(context: Context, call: Call, begin: int) -> tuple[str, ...]:
 
 
 def notes_at(context: Context, call: Call, index: int) -> ArgumentAnnotations:
-    """Prometheus computes a subquery first and then no longer knows where it stood: (1:1)."""
+    """Place annotations at an argument; those of a subquery stand at (1:1), as in Prometheus."""
     argument = strip_parens(call.arguments[index])
     return ArgumentAnnotations(
         context.annotations, NOWHERE if isinstance(argument, Subquery) else argument.span
@@ -98,7 +90,7 @@ DENSE = "dense"
 
 @dataclass(frozen=True)
 class MixedSeries:
-    """The samples of one series that holds histograms, and the windows' places in them."""
+    """The samples of one series that holds histograms, with the bounds of each window."""
 
     row: int
     name: str
@@ -106,13 +98,13 @@ class MixedSeries:
     values: Doubles
     histograms: Objects
     starts: Int64s
-    """Zeros if nobody looks at them."""
+    """Start times by sample; zeros if the query ignores them."""
     is_delta: Flags
     low: Int64s
-    """By step: the first sample of the window."""
+    """First sample of the window, by step."""
     high: Int64s
     cache: dict[str, object] | None = None
-    """What was worked out about the samples, by earlier queries that met the same ones."""
+    """Results that earlier queries derived from the same samples."""
 
     @cached_property
     def is_histogram(self) -> Flags:
@@ -120,7 +112,7 @@ class MixedSeries:
 
     @cached_property
     def dense(self) -> Dense | None:
-        """If all are histograms of one layout."""
+        """Matrix of the buckets, if all samples are histograms of one layout."""
         if self.cache is None:
             return self._dense()
         if DENSE not in self.cache:
@@ -132,7 +124,6 @@ class MixedSeries:
 
     @cached_property
     def has_floats(self) -> Flags:
-        """By step."""
         return self._count(~self.is_histogram) > 0
 
     @cached_property
@@ -143,13 +134,13 @@ class MixedSeries:
         return slice(int(self.low[step]), int(self.high[step]))
 
     def count_marked(self, events: Flags) -> Doubles:
-        """By step: how many samples of the window but its first one are marked."""
+        """Count the flagged samples of each window, without its first sample."""
         sums = np.concatenate(([0], np.cumsum(events)))
         first = np.minimum(self.low + 1, self.high)
         return (sums[self.high] - sums[first]).astype(np.float64)
 
     def anchor(self, windows: Windows) -> MixedSeries:
-        """Windows that begin at the newest sample not after their edge; empty without a later sample."""
+        """Begin each window at the newest sample up to its edge; empty without a later sample."""
         since = windows.first_end + windows.step * np.arange(windows.steps) - windows.range
         after = np.searchsorted(self.times, since, "right").astype(np.int64)
         low = np.where(after < self.high, np.maximum(after - 1, self.low), self.high)
@@ -165,7 +156,7 @@ class RangeVector:
     context: Context
     window: SelectorWindow
     series: Series
-    """Without stale markers."""
+    """Samples without stale markers."""
     notes: ArgumentAnnotations
 
     @property
@@ -174,7 +165,7 @@ class RangeVector:
 
     @property
     def windows_by_step(self) -> Windows:
-        """One for every step, the same each time if the window is fixed: for what depends on the step."""
+        """Windows for every step, repeated if fixed, for functions that depend on the step."""
         windows = self.windows
         if not self.window.is_fixed:
             return windows
@@ -182,7 +173,7 @@ class RangeVector:
 
     @cached_property
     def is_histogram(self) -> Flags | None:
-        """By sample; None: none is."""
+        """Flags by sample; None if there are no histograms."""
         if self.series.histograms is None:
             return None
         found = histogram_flags(self.series.histograms)
@@ -195,7 +186,7 @@ class RangeVector:
 
     @cached_property
     def floats(self) -> Samples:
-        """Without histograms."""
+        """Samples that are floats."""
         series = self.series
         if self.is_histogram is None:
             return Samples(series.offsets, series.time_ms, series.value, series.is_delta, are_real=True)
@@ -208,7 +199,7 @@ class RangeVector:
 
     @cached_property
     def float_starts(self) -> Int64s:
-        """When counting began, by float."""
+        """Start times by float."""
         starts = self._starts
         return starts if self.is_histogram is None else starts[~self.is_histogram]
 
@@ -228,7 +219,7 @@ class RangeVector:
         return self.series.is_delta[begin:end]
 
     def over_all_samples(self, function: Function, answers: Doubles) -> WindowValues:
-        """A function that asks nothing of values but where they stand, histograms as well."""
+        """Compute a function of positions, not of values, over floats and histograms."""
         samples = Samples(self.series.offsets, self.series.time_ms, answers)
         return over_samples(function, samples, self.window.grid)
 
@@ -236,7 +227,7 @@ class RangeVector:
         return name_of(self.series.labels[row])
 
     def mixed_series(self) -> Iterator[MixedSeries]:
-        """The series that hold histograms."""
+        """Iterate over the series that hold histograms."""
         if self.is_histogram is None or self.series.histograms is None:
             return
         ends = self.windows.first_end + self.windows.step * np.arange(self.windows.steps)
@@ -264,7 +255,7 @@ class RangeVector:
         return labels.by_row.setdefault((row, self.context.hints), {})
 
     def _places(self, times: Int64s, ends: Int64s) -> tuple[Int64s, Int64s]:
-        """What each window takes, with what it reaches beyond its edges."""
+        """Return the bounds of each window in the samples, including what it needs beyond its edges."""
         since = ends - self.windows.range
         if self.window.reach != Reach.PLAIN:
             since = since - self.context.options.lookback_ms
@@ -283,7 +274,7 @@ class RangeVector:
         *,
         keeps_name: bool = False,
     ) -> Vector:
-        """A vector of one row by series, without those that have nothing."""
+        """Build a vector of one row per series, without the series that are empty."""
         drop_name = self.series.drop_name if keeps_name else np.ones(self.series.count, np.bool_)
         if histograms is not None and not (histogram_flags(histograms) & present).any():
             histograms = None
@@ -293,7 +284,7 @@ class RangeVector:
 
 
 def range_vector(context: Context, call: Call, index: int = 0) -> RangeVector:
-    """The range vector among a call's arguments; annotations are placed at the first one, whatever it is."""
+    """Evaluate the range vector of a call; annotations are placed at its first argument."""
     argument = strip_parens(call.arguments[index])
     return RangeVector(
         context, context.window(argument), context.samples(argument), notes_at(context, call, 0)

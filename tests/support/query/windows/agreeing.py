@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from lakerunner_query.windows.functions import Function
-from lakerunner_query.windows.grid import Evaluated, Grid, MixedTemporalityError
-from lakerunner_query.windows.rollup_buckets import Buckets, Merged, over_buckets
+from lakerunner_query.windows.grid import Grid, MixedTemporalityError, WindowValues
+from lakerunner_query.windows.rollup_buckets import Buckets, BucketValues, over_buckets
 from lakerunner_query.windows.samples import over_samples
 from tests.support.query.windows.generated import samples
 from tests.support.query.windows.oracle import Point, is_stale
@@ -28,7 +28,9 @@ def check(buckets: Buckets, all_points: Sequence[Sequence[Point]], grid: Grid) -
             _check_series(function, merged, code, points, grid)
 
 
-def _check_series(function: Function, merged: Merged, code: int, points: Sequence[Point], grid: Grid) -> None:
+def _check_series(
+    function: Function, merged: BucketValues, code: int, points: Sequence[Point], grid: Grid
+) -> None:
     for step in range(grid.steps):
         window = Grid(grid.start_ms + step * grid.step_ms, 0, 1, grid.range_ms, grid.offset_ms)
         end = window.first_end_ms
@@ -37,7 +39,7 @@ def _check_series(function: Function, merged: Merged, code: int, points: Sequenc
         if merged.needs_samples[code, step]:
             assert may_ask(function, inside), where
             continue
-        expected: Evaluated = over_samples(function, samples([points]), window)
+        expected: WindowValues = over_samples(function, samples([points]), window)
         assert merged.present[code, step] == expected.present[0, 0], where
         if expected.present[0, 0]:
             found, wanted = float(merged.values[code, step]), float(expected.values[0, 0])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.grid import Grid
-from lakerunner_query.windows.rollup_buckets import Buckets, of_samples, over_buckets, together
+from lakerunner_query.windows.rollup_buckets import Buckets, columns_of_samples, join_columns, over_buckets
 from lakerunner_query.windows.samples import over_samples
 from tests.support.query.windows import oracle
 from tests.support.query.windows.agreeing import check, refuses
@@ -60,14 +60,14 @@ def test_a_single_window_of_coarse_and_fine_buckets_and_samples(
             if start < end:
                 inside = [[p for p in points if start < p.ts <= end] for points in all_points]
                 if width == 1:
-                    pieces.append(of_samples(samples(inside)))
+                    pieces.append(columns_of_samples(samples(inside)))
                 else:
                     pieces.append(rolled_up(inside, width, orders).columns)
         if first < last:
             taken_low = min(first, taken_low) if taken_low < taken_high else first
             taken_high = max(last, taken_high) if taken_low < taken_high else last
     assert (taken_low, taken_high) == (low, high)
-    check(Buckets(together(pieces), len(all_points)), all_points, window)
+    check(Buckets(join_columns(pieces), len(all_points)), all_points, window)
 
 
 @settings(max_examples=35)
@@ -98,4 +98,4 @@ def test_windows_of_both_temporalities_go_to_the_samples(
 @settings(max_examples=30)
 @given(many, grids(1))
 def test_samples_are_buckets_of_one_millisecond(all_points: list[list[Point]], grid: Grid) -> None:
-    check(Buckets(of_samples(samples(all_points)), len(all_points)), all_points, grid)
+    check(Buckets(columns_of_samples(samples(all_points)), len(all_points)), all_points, grid)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakerunner_query.windows import grid, rollup_choice, samples
 from lakerunner_query.windows.grid import Grid
-from lakerunner_query.windows.rollup_choice import Piece, choose, serving_of
+from lakerunner_query.windows.rollup_choice import Piece, choose_pieces, fitting_rollups
 from resources.lake.frequency import DAY, FIVE_MINUTES, HOUR, MINUTE, ROLLUPS, TEN_SECONDS
 from resources.lake.timecut import DAY_NS, HOUR_NS, MINUTE_NS
 
@@ -40,18 +40,20 @@ def test_examples_in_docstrings(module: object) -> None:
 def test_a_single_window_is_coarse_inside_and_fine_at_its_edges() -> None:
     # the example of the module: (12:10, 14:40]
     window = Grid(at(14, 40), 0, 1, at(2, 30))
-    assert told(choose(window, ALL)) == [
+    assert told(choose_pieces(window, ALL)) == [
         (FIVE_MINUTES, 12 + 10 / 60, 13), (HOUR, 13, 14), (FIVE_MINUTES, 14, 14 + 40 / 60)
     ]  # fmt: skip
     stale = ALL | {FIVE_MINUTES: HOURS - {13 * HOUR_NS}, HOUR: HOURS - {13 * HOUR_NS}}
-    assert told(choose(window, stale)) == [
+    assert told(choose_pieces(window, stale)) == [
         (FIVE_MINUTES, 12 + 10 / 60, 13), (MINUTE, 13, 14), (FIVE_MINUTES, 14, 14 + 40 / 60)
     ]  # fmt: skip
 
 
 def test_days_hours_and_milliseconds_in_one_window() -> None:
     window = Grid(at(50) + 5, 0, 1, at(40))  # (10:00:00.005, day 2 02:00:00.005]
-    found = [(p.frequency_ms, p.from_ns // 1_000_000, p.to_ns // 1_000_000) for p in choose(window, ALL)]
+    found = [
+        (p.frequency_ms, p.from_ns // 1_000_000, p.to_ns // 1_000_000) for p in choose_pieces(window, ALL)
+    ]
     assert found == [
         (0, at(10) + 5, at(10) + 10_000),
         (TEN_SECONDS, at(10) + 10_000, at(10, 1)),
@@ -78,20 +80,20 @@ def test_days_hours_and_milliseconds_in_one_window() -> None:
     ],
 )
 def test_a_rollup_serves_iff_it_divides_step_range_offset_and_phase(grid: Grid, labels: list[str]) -> None:
-    assert [rollup.label for rollup in serving_of(grid)] == labels
+    assert [rollup.label for rollup in fitting_rollups(grid)] == labels
 
 
 def test_what_is_not_current_falls_to_the_next_finer_that_serves() -> None:
     grid = Grid(at(1), HOUR, 4, HOUR)
     current = {HOUR: {0, 3 * HOUR_NS}, FIVE_MINUTES: {HOUR_NS}, DAY: {0}}
-    assert told(choose(grid, current)) == [(HOUR, 0, 1), (FIVE_MINUTES, 1, 2), (0, 2, 3), (HOUR, 3, 4)]
-    assert told(choose(grid, {})) == [(0, 0, 4)]
+    assert told(choose_pieces(grid, current)) == [(HOUR, 0, 1), (FIVE_MINUTES, 1, 2), (0, 2, 3), (HOUR, 3, 4)]
+    assert told(choose_pieces(grid, {})) == [(0, 0, 4)]
 
 
 def test_a_look_back_needs_no_multiple_and_begins_with_a_whole_bucket() -> None:
     grid = Grid(at(2), HOUR, 3, FIVE_MINUTES)
-    assert told(choose(grid, ALL, look_back=True)) == [(HOUR, 1, 4)]
-    assert told(choose(grid, ALL)) == [(FIVE_MINUTES, 2 - 5 / 60, 4)]
+    assert told(choose_pieces(grid, ALL, look_back=True)) == [(HOUR, 1, 4)]
+    assert told(choose_pieces(grid, ALL)) == [(FIVE_MINUTES, 2 - 5 / 60, 4)]
 
 
 CURRENT = st.fixed_dictionaries(
@@ -110,7 +112,7 @@ def test_pieces_tile_the_windows_with_whole_current_buckets(
     look_back: bool,
 ) -> None:  # fmt: skip
     grid = Grid(start * unit, step * unit, steps, width * unit, offset * unit)
-    pieces = choose(grid, current, look_back=look_back)
+    pieces = choose_pieces(grid, current, look_back=look_back)
     assert pieces[-1].to_ns == grid.to_ms * 1_000_000
     begins = pieces[0].from_ns
     assert begins == grid.from_ms * 1_000_000 or (
@@ -135,7 +137,7 @@ def test_pieces_tile_the_windows_with_whole_current_buckets(
 
 def _assert_coarsest(grid: Grid, pieces: tuple[Piece, ...], current: dict[int, set[int]]) -> None:
     """No whole current bucket of a rollup that serves lies in a piece of a finer one."""
-    for rollup in serving_of(grid):
+    for rollup in fitting_rollups(grid):
         ns = rollup.frequency_ms * 1_000_000
         for piece in pieces:
             if piece.frequency_ms < rollup.frequency_ms:
@@ -147,6 +149,6 @@ def _assert_coarsest(grid: Grid, pieces: tuple[Piece, ...], current: dict[int, s
 
 
 def test_minutes() -> None:
-    assert told(choose(Grid(at(0, 2), 60_000, 3, 120_000), {MINUTE: {0}})) == [
+    assert told(choose_pieces(Grid(at(0, 2), 60_000, 3, 120_000), {MINUTE: {0}})) == [
         (MINUTE, 0, 4 * MINUTE_NS / HOUR_NS)
     ]

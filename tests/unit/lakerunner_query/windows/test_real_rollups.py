@@ -16,7 +16,7 @@ from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.grid import Grid
-from lakerunner_query.windows.rollup_buckets import Buckets, over_buckets, together
+from lakerunner_query.windows.rollup_buckets import Buckets, join_columns, over_buckets
 from lakerunner_query.windows.rollup_rows import columns_needed, columns_of
 from resources.lake import series as series_table
 from resources.lake.frequency import ROLLUPS
@@ -137,7 +137,7 @@ def test_a_mosaic_of_segments_gives_what_samples_give(
         inside = (columns.end_ms > midnight + start * minute) & (columns.end_ms <= midnight + end * minute)
         pieces.append(columns.take(inside))
     window = Grid(midnight + 80 * minute, 0, 1, 130 * minute)
-    check(Buckets(together(pieces), len(NAMES)), all_points, window)
+    check(Buckets(join_columns(pieces), len(NAMES)), all_points, window)
 
 
 def test_the_series_are_what_they_should_be(lake: tuple[list[list[Point]], dict[int, Path]]) -> None:

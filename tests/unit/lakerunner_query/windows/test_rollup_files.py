@@ -12,7 +12,13 @@ import pytest
 from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.grid import Grid
 from lakerunner_query.windows.rollup_buckets import Buckets, over_buckets
-from lakerunner_query.windows.rollup_rows import TEMPORALITY, columns_needed, columns_of, ranges, rows_of
+from lakerunner_query.windows.rollup_rows import (
+    TEMPORALITY,
+    columns_needed,
+    columns_of,
+    columns_to_read,
+    ranges,
+)
 from resources.lake.rollup_columns import COUNT, LAST, RESETS, filled
 from tests.support.rollup.cases import NOON, rolled, row, sample_segment
 from tests.support.segments.metric_tables import Row
@@ -68,7 +74,8 @@ def test_every_function_answers_alike(tmp_path: Path, case: str) -> None:
     for function in Function:
         needed = columns_needed(function)
         expected = columns_of(filled(whole, needed), codes, 60_000)
-        found = rows_of(file, function, codes, 60_000)
+        stored, logical = columns_to_read(file, function)
+        found = columns_of(filled(file.read(stored), logical), codes, 60_000)
         told, wanted = (over_buckets(function, Buckets(c, SERIES), GRID) for c in (found, expected))
         assert np.array_equal(told.present, wanted.present), function
         assert np.array_equal(told.needs_samples, wanted.needs_samples), function
