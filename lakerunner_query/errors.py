@@ -1,7 +1,7 @@
-"""Everything that can go wrong with a query, as types that already know their HTTP answer.
+"""Every error of a query, as a type that carries its HTTP answer.
 
-Each error carries a status, a stable code and, where the query text is at fault, a position. No other
-module guesses a status from a message; `api/failures.py` only renders what is said here.
+Each error has a status, a stable code and, where the query text is at fault, a position. No other module
+guesses a status from a message; the API only renders these errors.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where in the query text, both 1-based, columns counted in characters."""
+    """A place in the query text; both numbers are 1-based, columns count characters."""
 
     line: int
     column: int
@@ -21,7 +21,7 @@ class Position:
 
 
 class QueryError(Exception):
-    """The base of all errors that a caller may be told about."""
+    """Base of all errors that a client may see."""
 
     status = 500
     code = "internal"
@@ -33,7 +33,7 @@ class QueryError(Exception):
 
 
 class ParseError(QueryError):
-    """The text is not a query of the language; spelled the way Loki spells it."""
+    """The text is not a query of the language; worded as in Loki."""
 
     status = 400
     code = "parse_error"
@@ -44,17 +44,17 @@ class ParseError(QueryError):
 
 
 class PromParseError(ParseError):
-    """The text is not PromQL; spelled the way Prometheus spells it: `1:5: parse error: ...`."""
+    """The text is not PromQL; worded as in Prometheus: `1:5: parse error: ...`."""
 
     def __init__(self, reason: str, place: str, span: tuple[int, int], position: Position) -> None:
         QueryError.__init__(self, f"{place}: parse error: {reason}", position)
         self.reason = reason
         self.span = span
-        """Characters of the text, from and to."""
+        """Start and end in characters of the text."""
 
 
 class PromDurationError(ParseError):
-    """A duration expression has no usable value at this query's times; spelled as Prometheus does."""
+    """A duration expression has no usable value at this query's times; worded as in Prometheus."""
 
     def __init__(self, reason: str, span: tuple[int, int]) -> None:
         QueryError.__init__(self, f"{span[0]}:{span[1]}: {reason}")
@@ -63,7 +63,7 @@ class PromDurationError(ParseError):
 
 
 class UnsupportedError(ParseError):
-    """Valid in the language, not built yet: said aloud, never skipped."""
+    """The language has the construct, this server does not; it is never skipped silently."""
 
     code = "unsupported"
 
@@ -89,7 +89,7 @@ class ForbiddenError(QueryError):
 
 
 class LimitExceededError(QueryError):
-    """Asks for more than the organisation may have; the message says what to narrow."""
+    """The query exceeds a limit of its organisation; the message says what to narrow."""
 
     status = 422
     code = "limit_exceeded"
@@ -106,7 +106,7 @@ class QueryTimeoutError(QueryError):
 
 
 class IndexUnavailableError(QueryError):
-    """The segment index did not answer, twice."""
+    """The segment index did not answer two requests."""
 
     status = 503
     code = "index_unavailable"
@@ -120,48 +120,41 @@ class WorkerUnavailableError(QueryError):
 
 
 class WorkFailedError(QueryError):
-    """A worker answered that the unit itself cannot be done; another worker would say the same."""
+    """A worker cannot do the unit, and neither can any other worker."""
 
     status = 500
     code = "work_failed"
 
 
 class SegmentsMissingError(QueryError):
-    """Segments could not be read, and an answer without them was not wanted."""
+    """Segments could not be read, and the request forbids an answer without them."""
 
     status = 503
     code = "segments_missing"
 
 
-# << What goes wrong while a query is evaluated; wording is Prometheus'.
-
 SAME_LABELS = "vector cannot contain metrics with the same labelset"
 
 
 class EvaluationError(QueryError):
-    """The query is well formed, but not for this data."""
+    """The query fails for this data; worded as in Prometheus."""
 
     status = 422
     code = "execution"
 
 
-# << A query that the grammar allows and the language does not: said without a place, as Loki says it.
-# <<
-# << The place is known all the same, for those who mark it in the text.
-
-
 class InvalidQueryError(ParseError):
-    """`parse error : …`; `position` is where the construct stands."""
+    """The grammar allows the query, the language does not; worded without a place, as in Loki.
+
+    `position` still holds the place of the construct, for clients that mark it in the text.
+    """
 
     def __init__(self, reason: str, position: Position | None = None) -> None:
         QueryError.__init__(self, f"parse error : {reason}", position)
 
 
-# << What is wrong with a template, spelled as Go spells it: `template: line:1: unclosed action`.
-
-
 class TemplateSyntaxError(QueryError):
-    """The text is not a template; `line` is 1-based and counts inside the template."""
+    """The text is not a template; worded as in Go: `template: line:1: unclosed action`."""
 
     status = 400
     code = "parse_error"

@@ -1,6 +1,6 @@
-"""Recursion over deep trees without Python's stack.
+"""Label matchers and stackless recursion, which all query languages share.
 
-A task yields the tasks it needs and is sent their results.
+A task yields the tasks it needs and is sent their results, so deep trees need no Python stack.
 
 def depth(expr: Expr) -> Task[int]:
     below: int = yield depth(expr.left)
@@ -15,10 +15,6 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from lakerunner_query.errors import Position
-
-# << A condition on a label: what all query languages here share.
-# <<
-# << {job="api", path=~"/v1/.*"}
 
 START = Position(1, 1)
 
@@ -40,7 +36,7 @@ class MatchOp(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Matcher:
-    """One condition on a stream label; an absent label has the empty value."""
+    """A condition on a label, `job="api"`; an absent label has the empty value."""
 
     name: str
     op: MatchOp
@@ -50,11 +46,11 @@ class Matcher:
 
 T = TypeVar("T")
 Task = Generator[Generator[Any, Any, Any], Any, T]
-"""Only the results of the tasks are typed; say at the `yield` what comes back."""
+"""A task with a typed result; annotate at the `yield` what comes back."""
 
 
 def unwind(task: Task[T], at_depth: Callable[[int], None] | None = None) -> T:
-    """Run a task to its result; `at_depth` hears how many tasks wait for each other and may raise."""
+    """Run a task to its result; `at_depth` gets the number of waiting tasks and may raise."""
     waiting: list[Task[Any]] = [task]
     result: Any = None
     while waiting:
@@ -72,7 +68,7 @@ def unwind(task: Task[T], at_depth: Callable[[int], None] | None = None) -> T:
 
 
 def gather(tasks: Iterable[Task[T]]) -> Task[list[T]]:
-    """The results of several tasks, in order."""
+    """Return the results of several tasks, in order."""
     results: list[T] = []
     for task in tasks:
         result: T = yield task

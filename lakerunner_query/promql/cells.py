@@ -1,4 +1,4 @@
-"""Operators on cells that are floats or histograms.
+"""Binary operators on cells that are floats or histograms.
 
 left        op  right       gives
 float       +   float       float
@@ -28,7 +28,7 @@ _OPERATIONS = {"+": "addition", "-": "subtraction"}
 @dataclass(frozen=True, slots=True)
 class Cells:
     values: Doubles
-    """(rows, steps)."""
+    """Array of (rows, steps)."""
     histograms: Objects | None
 
 
@@ -36,14 +36,14 @@ class Cells:
 class Outcome:
     cells: Cells
     survivors: Flags
-    """What a comparison lets through, and whatever arithmetic gives."""
+    """Cells that a comparison lets through, and all results of arithmetic."""
     failures: Flags
-    """Nothing came out: the two kinds do not go together. Never kept."""
+    """Cells without a result because the two kinds do not go together; never among the survivors."""
 
 
 @dataclass(slots=True)
 class CellAnnotations:
-    """What cells said; at each step only the last is told, as Prometheus does."""
+    """Annotations of cells; only the last one of each step is reported, as in Prometheus."""
 
     by_step: dict[int, tuple[int, Kind, str]] = field(default_factory=dict)
 
@@ -57,7 +57,7 @@ class CellAnnotations:
 
 
 class _NoCellError(Exception):
-    """No cell comes of this."""
+    """The operator is not defined for these cells."""
 
     def __init__(self, kind: Kind, message: str) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ class _NoCellError(Exception):
 def combine_cells(
     op: str, left: Cells, right: Cells, present: Flags, annotations: CellAnnotations
 ) -> Outcome:
-    """Each present cell of the left with that of the right."""
+    """Apply the operator to each present pair of cells."""
     shape = present.shape
     failures = np.zeros(shape, np.bool_)
     with np.errstate(all="ignore"):
@@ -102,7 +102,7 @@ def _histogram_cells(left: Cells, right: Cells, shape: tuple[int, ...]) -> Flags
 
 
 def _reject_floats(cells: Flags, op: str, failures: Flags, annotations: CellAnnotations) -> None:
-    """Floats where one side has to be a histogram."""
+    """Fail the cells where both sides are floats and one has to be a histogram."""
     failures |= cells
     for step in np.flatnonzero(cells.any(axis=0)).tolist():
         row = int(np.flatnonzero(cells[:, step])[-1])
@@ -139,7 +139,7 @@ def _cell(side: Cells, row: int, step: int, shape: tuple[int, ...]) -> Histogram
 
 
 def _combine(op: str, left: Histogram | float, right: Histogram | float) -> tuple[Histogram, bool, str]:
-    """A histogram, whether it is kept, and what there is to say about it."""
+    """Return a histogram, a flag that it survives, and the text of an annotation."""
     match left, right:
         case Histogram(), Histogram():
             return _combine_two(op, left, right)

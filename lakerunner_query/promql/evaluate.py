@@ -1,10 +1,10 @@
-"""PromQL over a source: the one way in.
+"""PromQL over a source: the only way in.
 
-    evaluate(expr, Steps(0, 60_000, 3), source, Options())   for these steps, names still to be dropped
-    settle([first, second])                                  for all steps, as people see it
+    evaluate(expr, Steps(0, 60_000, 3), source, Options())   for some steps; names are still to be dropped
+    combine_results([first, second])                         for all steps, as users see it
 
-An expression is evaluated for runs of steps that know nothing of each other; whatever needs all of them, that
-is the dropping of names and the merging of series that are the same then, is done when they are together.
+Runs of steps are evaluated independently. Only `combine_results` drops metric names and merges the series
+that become equal, because that takes all steps.
 """
 
 from __future__ import annotations
@@ -72,11 +72,9 @@ from lakerunner_query.vectors.rows import (
 )
 from lakerunner_query.vectors.vector import Labels, Scalar, Series, Steps, String, Value, Vector, some
 
-# << The walk over the tree: every kind of expression to what evaluates it.
-
 
 def evaluate_node(context: Context, expr: Expr) -> Value:
-    """The value at every step; range vectors as the samples that their windows need."""
+    """Evaluate an expression at every step; a range vector gives the samples of its windows."""
     known = context.known.get(id(expr))
     if known is not None:
         return _known_vector(context, known)
@@ -87,7 +85,7 @@ def evaluate_node(context: Context, expr: Expr) -> Value:
 
 
 def _known_vector(context: Context, known: KnownVector) -> Vector:
-    """Annotations come as late as if the part were evaluated now."""
+    """Return the value, and add its annotations as late as if it were evaluated now."""
     for annotation in known.annotations:
         context.annotations.add(annotation)
     vector, steps = known.vector, context.steps.count
@@ -141,7 +139,7 @@ def select_range(context: Context, expr: Expr) -> Series:
 
 
 def _evaluate_once(context: Context, expr: Expr) -> Value:
-    """At the first step, and the same at all others."""
+    """Evaluate at the first step and repeat the value at all others."""
     start, steps = context.steps.start_ms, context.steps
     value = evaluate_node(replace(context, steps=Steps(start, steps.step_ms, 1)), expr)
     match value:
@@ -192,7 +190,7 @@ EVALUATOR = Evaluator(evaluate_node, window, select_range, spread)
 
 
 STACK_FRAMES = 12_000
-"""An expression may be 500 levels deep, and a level takes several calls of Python's."""
+"""Recursion limit: an expression may be 500 levels deep, and a level takes several Python calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +198,13 @@ class QueryResult:
     value: Value
     annotations: tuple[Annotation, ...] = ()
     is_ordered: bool = False
-    """Of an instant query: the order of series was asked for."""
+    """The query orders the series itself; true for instant queries only."""
 
 
 def evaluate(
     expr: Expr, steps: Steps, source: Source, options: Options, known: Mapping[int, KnownVector] | None = None
 ) -> QueryResult:
-    """The answer at these steps; the expression is bound already, and of some parts the value is `known`."""
+    """Evaluate an expression that is bound to times; `known` holds values of its parts."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), STACK_FRAMES))
     notes = Annotations()
     invariant = find_invariant_parts(expr)
@@ -225,7 +223,7 @@ def evaluate(
 def evaluate_parts(
     expr: Expr, parts: Sequence[Expr], steps: Steps, source: Source, options: Options
 ) -> list[KnownVector]:
-    """Some vectors of an expression, each as if it were evaluated where it stands."""
+    """Evaluate some parts of an expression as if each were evaluated in its place."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), STACK_FRAMES))
     invariant, hints, cached = find_invariant_parts(expr), _hints(expr), CachedSource(source)
     found: list[KnownVector] = []
@@ -237,7 +235,7 @@ def evaluate_parts(
 
 
 def _hints(expr: Expr) -> dict[int, ResetHints]:
-    """By the ids of all expressions but those in subqueries."""
+    """Map the ids of all expressions outside subqueries to their reset hints."""
     found: dict[int, ResetHints] = {}
     waiting = [(expr, ResetHints.STORED)]
     while waiting:
@@ -249,7 +247,7 @@ def _hints(expr: Expr) -> dict[int, ResetHints]:
 
 
 def combine_results(parts: Sequence[QueryResult]) -> QueryResult:
-    """Answers of runs of steps, first to last, as one: names dropped, equal series merged, in order."""
+    """Join the results of runs of steps: drop names, merge equal series, order by labels."""
     notes = Annotations(annotation for part in parts for annotation in part.annotations)
     values = [part.value for part in parts]
     is_ordered = len(parts) == 1 and parts[0].is_ordered
@@ -285,7 +283,7 @@ def _combine_vectors(parts: list[Vector]) -> Vector:
 
 
 def _join_rows(parts: list[Vector]) -> Vector:
-    """Rows of all parts, each at its own steps."""
+    """Stack the rows of all parts, each at its own steps."""
     if len(parts) == 1:
         return parts[0]
     widths = [part.present.shape[1] for part in parts]
@@ -313,7 +311,7 @@ def _label_order(labels: list[Labels]) -> list[int]:
 
 
 def _is_ordered(expr: Expr) -> bool:
-    """Whether what orders is outermost, or only looked through."""
+    """Check that the outermost function or aggregation orders its result."""
     match strip_parens(expr):
         case Call(function=function):
             return FUNCTIONS[function].orders_answer

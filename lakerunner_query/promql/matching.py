@@ -1,7 +1,7 @@
-"""Arithmetic and comparison between two vectors: which rows meet, and what comes of it.
+"""Binary operators between vectors: rows are matched by labels, then combined.
 
-Rows meet by the labels they are matched on, worked out once per row. The "one" side may have several rows of
-the same labels as long as no step has two of them: then every pair that shares a step is a row of the result.
+Each row is matched once for all steps. The "one" side may have several rows of the same labels as long as no
+step has two of them: then every pair that shares a step is a row of the result.
 
     a{x="1"} * on(x) group_left b{x="1", v="1"}, b{x="1", v="2"}     two pairs, each at the steps of its b
 """
@@ -34,10 +34,10 @@ from lakerunner_query.vectors.rows import (
 from lakerunner_query.vectors.vector import Labels, Scalar, Value, Vector
 from resources.arrays import Flags, Int64s
 
-# << `and`, `or`, `unless`: rows stay rows, each step asks whether the other side has a match.
-
 
 def apply_set_operator(op: str, left: Vector, right: Vector, matching: Matching) -> Vector:
+    """Evaluate `and`, `or` or `unless`, which select cells of rows and never combine them."""
+    """Evaluate `and`, `or` or `unless`, which select cells of rows and never combine them."""
     key = key_of(matching.labels, is_without=not matching.on)
     codes: dict[Labels, int] = {}
     left_codes = coded(map(key, left.labels), codes)
@@ -51,7 +51,7 @@ def apply_set_operator(op: str, left: Vector, right: Vector, matching: Matching)
 
 
 NO_ROW = -1
-"""The row that stands in where a side has no match."""
+"""Row number of a side that has no match and is filled."""
 NOT_EXPLICIT = "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"
 NOT_UNIQUE = "multiple matches for labels: grouping labels must ensure unique matches"
 
@@ -61,12 +61,12 @@ class _Pairs:
     many: Int64s
     one: Int64s
     present: Flags
-    """(pairs, steps): where the two meet."""
+    """Cells (pairs, steps) that both rows have."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Operands:
-    """Both sides with the numbers of what they are matched on, turned so that the left one is "many"."""
+    """Both sides with the codes of their match groups; "many" is the right side if swapped."""
 
     expr: Binary
     matching: Matching
@@ -82,7 +82,7 @@ class _Operands:
         return self.matching.fill_left is not None or self.matching.fill_right is not None
 
     def active_steps(self) -> Flags:
-        """Steps at which anything is matched at all: with one side empty nothing is, not even wrongly."""
+        """Return the steps at which rows are matched: none where a side is empty, so no error either."""
         many, one = self.many.present.any(axis=0), self.one.present.any(axis=0)
         both = (many, one)
         found: Flags = np.logical_or(*both) if self.has_fill else np.logical_and(*both)
@@ -121,7 +121,7 @@ def _align(expr: Binary, left: Vector, right: Vector, matching: Matching) -> _Op
 
 
 def _first_ambiguous_step(operands: _Operands) -> int | None:
-    """The first step at which the "one" side has two rows of equal matching labels."""
+    """Find the first step at which the "one" side has two rows of one match group."""
     if len(np.unique(operands.one_codes)) == len(operands.one_codes):
         return None
     counts = count_of_code(operands.one_codes, operands.one.present, operands.count)
@@ -130,9 +130,9 @@ def _first_ambiguous_step(operands: _Operands) -> int | None:
 
 
 def _pairs(context: Context, operands: _Operands, stop_at: int | None) -> _Pairs:
-    """Every row of the "many" side with each of the other that shares a step with it.
+    """Pair every row of the "many" side with each row of the other that shares a step with it.
 
-    From the step `stop_at` on, which is an error already, nothing needs to be matched.
+    Matching ends at the step `stop_at`, which raises an error later.
     """
     order = np.argsort(operands.one_codes, kind="stable").astype(np.int64)
     starts = np.searchsorted(operands.one_codes[order], np.arange(operands.count + 1))
@@ -159,7 +159,7 @@ def _pairs(context: Context, operands: _Operands, stop_at: int | None) -> _Pairs
 
 
 def _unmatched_cells(operands: _Operands, stop_at: int | None) -> Flags:
-    """Cells of the "many" side that the other has no match for."""
+    """Return the cells of the "many" side that the other side has no match for."""
     has_one = any_of_code(operands.one_codes, operands.one.present, operands.count)
     unmatched: Flags = operands.many.present & ~has_one[operands.many_codes]
     if stop_at is not None:
@@ -212,7 +212,7 @@ def _result(operands: _Operands, many: Labels, one: Labels) -> Labels:
 def _check(
     operands: _Operands, pairs: _Pairs, labels: list[Labels], pair_cells: Flags, ambiguous_step: int | None
 ) -> None:
-    """Raise for the first step that is ambiguous."""
+    """Raise `EvaluationError` if a step is ambiguous."""
     codes = operands.many_codes[pairs.many]
     message, keys, count = NOT_EXPLICIT, codes, operands.count
     if operands.matching.cardinality != Cardinality.ONE_TO_ONE:
@@ -243,7 +243,7 @@ def _ambiguity(operands: _Operands, step: int) -> str:
 
 
 def _vector(operands: _Operands, outcome: Outcome, pair_cells: Flags, labels: list[Labels]) -> Vector:
-    """A name that an operand was about to lose stays where a comparison keeps it, as in Prometheus."""
+    """Build the result; comparisons keep names that an operand was about to lose, as in Prometheus."""
     if operands.expr.return_bool:
         return Vector(
             labels, outcome.survivors.astype(np.float64), pair_cells, None, np.ones(len(labels), np.bool_)
@@ -255,7 +255,7 @@ def _vector(operands: _Operands, outcome: Outcome, pair_cells: Flags, labels: li
 def _fill_unmatched(
     operands: _Operands, pairs: _Pairs, pair_cells: Flags, annotations: CellAnnotations
 ) -> Vector:
-    """Cells of the "one" side that nothing was matched with, and the fill."""
+    """Combine the unmatched cells of the "one" side with the fill value."""
     met = any_of_code(operands.many_codes[pairs.many], pair_cells, operands.count)
     unmatched = operands.one.present & ~met[operands.one_codes]
     rows = np.flatnonzero(unmatched.any(axis=1)).astype(np.int64)
@@ -267,10 +267,9 @@ def _fill_unmatched(
     return _vector(operands, outcome, filled.present & ~outcome.failures, labels)
 
 
-# << Binary operators: which sides are vectors decides how they meet.
-
-
 def evaluate_binary(context: Context, expr: Binary) -> Value:
+    """Evaluate an operator by the kinds of its operands: scalars, a scalar and a vector, or vectors."""
+    """Evaluate an operator by the kinds of its operands: scalars, a scalar and a vector, or vectors."""
     left, right = context.evaluate(expr.left), context.evaluate(expr.right)
     match left, right:
         case Scalar(), Scalar():
@@ -292,7 +291,7 @@ def evaluate_binary(context: Context, expr: Binary) -> Value:
 def _combine_with_scalar(
     context: Context, expr: Binary, vector: Vector, scalar: Scalar, *, is_swapped: bool
 ) -> Vector:
-    """Comparisons give the vector's element, on whichever side it is."""
+    """Combine each row with a scalar; comparisons return the vector's element on either side."""
     rows = Cells(vector.values, vector.histograms)
     row = Cells(scalar.values[np.newaxis, :], None)
     annotations = CellAnnotations()

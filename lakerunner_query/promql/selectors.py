@@ -1,4 +1,7 @@
-"""Selectors: where they look, what is there, and what an instant selector takes of it."""
+"""Selectors: their windows, their samples, and the newest sample of an instant selector.
+
+`trim` and `extend_to_edges` turn the samples of a range selector into the answer of a query.
+"""
 
 from __future__ import annotations
 
@@ -32,17 +35,15 @@ from lakerunner_query.windows.functions import STALE_BITS, Function
 from lakerunner_query.windows.grid import Grid
 from resources.arrays import Doubles, Flags, Int64s
 
-# << Range vectors as answers: the samples themselves.
-
 
 def trim(series: Series, window: SelectorWindow) -> Series:
-    """Only series that have samples, only samples of the window."""
+    """Keep the samples inside the window, and the series that have any."""
     keep = (series.time_ms > window.grid.from_ms) & (series.time_ms <= window.grid.to_ms)
     return series_at(series, _series_of_samples(series)[keep], np.flatnonzero(keep))
 
 
 def extend_to_edges(series: Series, window: SelectorWindow) -> Series:
-    """With a sample at either edge of the window: `anchored` takes the nearest, `smoothed` what lies between.
+    """Add a sample at either edge of the window: the nearest if `anchored`, interpolated if `smoothed`.
 
     x[1m] smoothed at 60 s   samples 1 at -10 s, 3 at 10 s, 5 at 70 s   ->   2 at 0 s, 3 at 10 s, 4.7 at 60 s
     """
@@ -68,7 +69,7 @@ def extend_to_edges(series: Series, window: SelectorWindow) -> Series:
 
 
 def _edge_value(at: Int64s, value: Doubles, edge: int, is_smoothed: bool) -> float:
-    """The newest sample up to there, or the oldest after it."""
+    """Return the newest value up to the edge, or the oldest after it."""
     before = int(np.searchsorted(at, edge, side="right")) - 1
     if before < 0 or not is_smoothed or before + 1 == len(at) or at[before] == edge:
         return float(value[max(before, 0)])
@@ -78,7 +79,7 @@ def _edge_value(at: Int64s, value: Doubles, edge: int, is_smoothed: bool) -> flo
 
 
 def drop_names(series: Series) -> Series:
-    """Names dropped that have to go, and series merged that are the same then."""
+    """Drop the metric names that have to go, and merge the series that are equal then."""
     drop = np.zeros(series.count, np.bool_) if series.drop_name is None else series.drop_name
     labels = [
         without_metadata(labels) if drop else labels
@@ -96,7 +97,7 @@ def drop_names(series: Series) -> Series:
 
 
 def series_at(series: Series, owners: Int64s, samples: Int64s) -> Series:
-    """The samples of these numbers, `owners` saying whose they are; series without any are left out."""
+    """Take samples by number; `owners` holds their series, and series without samples are left out."""
     present, starts = np.unique(owners, return_index=True)
     return Series(
         [series.labels[at] for at in present.tolist()],
@@ -115,7 +116,7 @@ def _series_of_samples(series: Series) -> Int64s:
 
 
 def strip_parens(expr: Expr) -> Expr:
-    """What is inside of all parentheses."""
+    """Return the expression inside all parentheses."""
     while isinstance(expr, Paren):
         expr = expr.expr
     return expr
@@ -156,7 +157,7 @@ def _window(context: Context, shift: Shift, range_ms: int, reach: Reach) -> Sele
 
 
 def select_samples(context: Context, expr: Selector | Matrix) -> Series:
-    """All samples that the windows of a selector or range selector can need."""
+    """Read all samples that the windows of a selector or range selector may need."""
     selector = expr.selector if isinstance(expr, Matrix) else expr
     grid, lookback = window(context, expr).grid, context.options.lookback_ms
     from_ms, to_ms = grid.from_ms, grid.to_ms
@@ -198,7 +199,7 @@ def is_stale(series: Series) -> Flags:
 
 
 def drop_stale(series: Series) -> Series:
-    """Range functions do not see that a series ended."""
+    """Remove stale markers, which range functions do not see."""
     if series.are_real:
         return series
     stale = is_stale(series)
@@ -206,7 +207,7 @@ def drop_stale(series: Series) -> Series:
 
 
 def take_samples(series: Series, keep: Flags) -> Series:
-    """Some of the samples, all of the series."""
+    """Keep some of the samples and all of the series."""
     before = np.concatenate(([0], np.cumsum(keep)))
     return replace(
         series,
@@ -220,7 +221,7 @@ def take_samples(series: Series, keep: Flags) -> Series:
 
 
 def instant_vector(context: Context, selector: Selector) -> Vector:
-    """The newest sample of the look-back at each step, unless it says that the series ended."""
+    """Take the newest sample of the look-back at each step, unless it marks the end of the series."""
     where = window(context, selector)
     answer = context.source.over_windows(Function.INSTANT, selector.matchers, where.grid)
     if answer is not None:

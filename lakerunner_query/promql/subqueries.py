@@ -1,8 +1,8 @@
-"""`x smoothed`: between the samples around each step, on the straight line from one to the other.
+"""Subqueries and `smoothed` selectors: samples at times that no series was sampled at.
 
-    samples 1 at 0 s and 4 at 30 s, step at 10 s: 1 + (4 - 1) x 10/30 = 2
+    x[5m:1m] at 10:00:30   x at 9:56, 9:57, 9:58, 9:59, 10:00
 
-After the newest sample its value goes on until the look-back ends.
+The times of a subquery are multiples of its step, whatever the times of the query are.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from lakerunner_query.vectors.rows import is_histogram, merged, no_objects, noth
 from lakerunner_query.vectors.vector import NAME, Objects, Series, Steps, Vector, some
 from resources.arrays import Doubles, Flags, Int64s
 
-# << The time that the samples of an expression are of: evaluation times, moved by `@` and `offset`.
-# <<
-# << last_over_time((m offset 1m)[10m:1m] @ 180)  at any time  ->  2 min
-
 
 def sample_times(expr: Expr, times_ms: Int64s) -> Int64s:
-    """By the first selector, and the subqueries around it."""
+    """Return the times that the samples of an expression belong to: moved by `@` and `offset`.
+
+    last_over_time((m offset 1m)[10m:1m] @ 180)  at any time  ->  2 min
+
+    The first selector decides, with the subqueries around it.
+    """
     path = _shifts_to_selector(expr)
     for shift in path or ():
         if isinstance(shift.at, int):
@@ -42,7 +43,7 @@ def sample_times(expr: Expr, times_ms: Int64s) -> Int64s:
 
 
 def _shifts_to_selector(expr: Expr) -> tuple[Shift, ...] | None:
-    """Shifts from the outside in; None: there is no selector."""
+    """Collect the shifts down to the first selector, outermost first; None without a selector."""
     if isinstance(expr, Selector):
         return (expr.shift,)
     for child in children(expr):
@@ -52,17 +53,11 @@ def _shifts_to_selector(expr: Expr) -> tuple[Shift, ...] | None:
     return None
 
 
-# << Subqueries: an expression evaluated at times of its own becomes samples.
-# <<
-# <<     x[5m:1m] at 10:00:30   x at 9:56, 9:57, 9:58, 9:59, 10:00
-# <<
-# << The times are multiples of the subquery's step, whatever the query's own times are.
-
 _COUNTER_HINTS = frozenset({Hint.RESET, Hint.NO_RESET})
 
 
 def subquery_steps(context: Context, subquery: Subquery) -> Steps:
-    """The times inside of all windows; there may be none."""
+    """Return the evaluation times of a subquery that lie in any window; there may be none."""
     grid = window(context, subquery).grid
     step = context.options.default_subquery_step_ms
     if subquery.step is not None:
@@ -82,7 +77,7 @@ def subquery_samples(context: Context, subquery: Subquery) -> Series:
 
 
 def to_series(vector: Vector, steps: Steps) -> Series:
-    """Every cell a sample, series in the order of their labels."""
+    """Turn every cell into a sample; series come in the order of their labels."""
     order = sorted(range(len(vector.labels)), key=vector.labels.__getitem__)
     if order != list(range(len(order))):
         vector = vector.take(np.array(order, np.int64))
@@ -99,7 +94,7 @@ def to_series(vector: Vector, steps: Steps) -> Series:
 
 
 def _without_hints(vector: Vector) -> Objects | None:
-    """What is known of resets is known between neighbouring samples, and these are not neighbours."""
+    """Drop reset hints: they compare neighbouring samples, and these are not neighbours."""
     if vector.histograms is None or not is_histogram(vector).any():
         return None
     found = vector.histograms[vector.present]
@@ -112,19 +107,31 @@ def _without_hints(vector: Vector) -> Objects | None:
 
 @dataclass(frozen=True, slots=True)
 class _Neighbours:
-    """By step: samples of one series, by number."""
+    """Numbers of the samples around each step, in one series."""
 
     before: Int64s
-    """At or before the step."""
+    """Newest sample at or before the step."""
     after: Int64s
-    """The next one; the same where one is at the step, or none follows."""
+    """Next sample; the same one where it lies at the step or none follows."""
     found: Flags
     begin: Int64s
     end: Int64s
-    """Of the look-back to both sides."""
+    """End of the look-back to both sides."""
 
 
 def interpolated_vector(context: Context, selector: Selector) -> Vector:
+    """Evaluate `x smoothed`: on the straight line between the samples around each step.
+
+        samples 1 at 0 s and 4 at 30 s, step at 10 s: 1 + (4 - 1) x 10/30 = 2
+
+    After the newest sample its value goes on until the look-back ends.
+    """
+    """Evaluate `x smoothed`: on the straight line between the samples around each step.
+
+        samples 1 at 0 s and 4 at 30 s, step at 10 s: 1 + (4 - 1) x 10/30 = 2
+
+    After the newest sample its value goes on until the look-back ends.
+    """
     where, lookback = window(context, selector), context.options.lookback_ms
     series = drop_stale(select_samples(context, selector))
     if not series.labels:
@@ -176,7 +183,7 @@ def _interpolate_histograms(
     times: Int64s,
     near: _Neighbours,
 ) -> tuple[Objects, Flags]:
-    """Histograms of a series that has any, and where it has something; nothing where floats are near."""
+    """Interpolate the histograms of a series; steps with floats near have no value."""
     notes, found, histograms = context.annotations, near.found.copy(), no_objects(times.shape)
     counted = np.concatenate(([0], np.cumsum(some(cells))))
     counts = counted[near.end] - counted[near.begin]

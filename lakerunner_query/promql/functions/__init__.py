@@ -1,1 +1,1 @@
-"""PromQL's functions; `registry.py` has one row for each."""
+"""Functions of PromQL; `registry.py` has one row for each."""

@@ -1,4 +1,7 @@
-"""`anchored` and `smoothed` windows of histograms: as for floats, the values at both edges are told first."""
+"""`resets` and `changes`, and the growth of histograms in `anchored` and `smoothed` windows.
+
+A change from a float to a histogram, or back, is both a reset and a change.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,12 @@ from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.start_time_kernels import is_restart, reaching, since_starts
 from resources.arrays import Doubles, Flags, Int64s
 
-# << `resets` and `changes`: how often a window's samples began anew, or differ from the one before.
-# <<
-# << From a float to a histogram, or back, is one of either.
-
 EventTest = Callable[[MixedSeries, int], bool]
-"""Whether there is an event at a sample, from the one before it."""
+"""Test of a sample against the one before it."""
 
 
 def event_count_function(function: Function) -> FunctionBody:
+    """Build `resets` or `changes`, which count events between neighbouring samples."""
     is_event = _is_reset if function == Function.RESETS else _is_change
 
     def apply(context: Context, call: Call) -> Value:
@@ -48,7 +48,7 @@ def event_count_function(function: Function) -> FunctionBody:
 
 
 def _event_flags(windows: RangeVector, mixed: MixedSeries, is_event: EventTest) -> Flags:
-    """By sample."""
+    """Flag the samples at which the event happens."""
     by_counts = is_event is _is_reset and not windows.uses_start_times and not mixed.is_delta.any()
     if by_counts and mixed.dense is not None:
         return mixed.dense.fell()
@@ -122,6 +122,7 @@ _MIXED = frozenset({Note.MIXED_SCHEMAS})
 def growth_between_edges(
     mixed: MixedSeries, function: Function, place: slice, until: int, windows: RangeVector
 ) -> Growth:
+    """Compute the growth of a window from the interpolated or nearest histograms at its edges."""
     times, histograms = mixed.times[place], list(mixed.histograms[place])
     since, is_smoothed = until - windows.windows.range, windows.window.reach == Reach.SMOOTHED
     first = max(0, int(np.searchsorted(times[:-1], since, "right")) - 1)
@@ -158,7 +159,7 @@ def growth_between_edges(
 def _correct_resets(
     total: Histogram, between: list[Histogram] | None, left: Histogram, right: Histogram
 ) -> Growth:
-    """With what resets took away."""
+    """Add the counts that resets took away."""
     if between is None:
         return Growth(total)
     correction = reset_correction(between, left, right)
@@ -207,10 +208,10 @@ def _interpolate(
 def _samples_between(
     times: Int64s, histograms: list[Histogram], first: int, last: int, since: int, is_smoothed: bool
 ) -> tuple[list[Histogram] | None, Histogram | None]:
-    """Samples between the edges, and what the first of them is compared with if not with the left edge.
+    """Return the samples between the edges, and the histogram to compare the first of them with.
 
-    Where the left edge lies on the way over a reset, that reset is in its value already. None: both edges
-    are on the same stretch, there is nothing to correct.
+    That is None for the left edge itself. If the left edge lies between a sample and a reset, its value
+    includes the reset already. No samples (None) means that both edges lie between the same two samples.
     """
     anchor = None
     begin = first + 1

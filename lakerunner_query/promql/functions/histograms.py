@@ -1,4 +1,11 @@
-"""`histogram_quantile`, `histogram_quantiles` and `histogram_fraction`, of classic and native histograms."""
+"""Functions of classic and native histograms: statistics, quantiles and fractions.
+
+    x_bucket{job="a", le="1"} 3
+    x_bucket{job="a", le="+Inf"} 7      one classic histogram x_bucket{job="a"}
+    x_bucket{job="a"} {{count:7}}       and a native one of the same labels: both are left out at that step
+
+Floats without `le` drop out.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +36,10 @@ from lakerunner_query.vectors.rows import has_float, is_histogram, merged, stack
 from lakerunner_query.vectors.vector import NAME, Labels, Value, Vector
 from resources.arrays import Doubles, Flags
 
-# << What native histograms tell in one number. Floats drop out.
-
 
 def histogram_function(function: Callable[[Histogram], float]) -> FunctionBody:
+    """Build a function of one native histogram at a time."""
+
     def apply(context: Context, call: Call) -> Value:
         vector = vector_of(context, call)
         present = vector.present & is_histogram(vector)
@@ -42,7 +49,7 @@ def histogram_function(function: Callable[[Histogram], float]) -> FunctionBody:
 
 
 def histogram_total_function(function: Callable[[Sequence[Histogram]], Doubles]) -> FunctionBody:
-    """What needs no buckets is told for all at once."""
+    """Build a function that needs no buckets, computed for all histograms at once."""
 
     def apply(context: Context, call: Call) -> Value:
         vector = vector_of(context, call)
@@ -75,12 +82,6 @@ def map_histograms(vector: Vector, present: Flags, function: Callable[[Histogram
     return values
 
 
-# << The histograms of a vector, native ones and those that series with `le` make up, told from each other.
-# <<
-# << x_bucket{job="a", le="1"} 3
-# << x_bucket{job="a", le="+Inf"} 7      one classic histogram x_bucket{job="a"}
-# << x_bucket{job="a"} {{count:7}}       and a native one of the same labels: both are left out at that step
-
 BOUND = "le"
 _NUMBER = re.compile(
     r"(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?inf(?:inity)?|nan)", re.IGNORECASE | re.ASCII
@@ -89,9 +90,9 @@ _HEXADECIMAL = re.compile(r"[+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)p[+-]?\d
 
 
 def parse_bound(text: str) -> float | None:
-    """What Go's `ParseFloat` makes of a label.
+    """Parse a label as Go's `ParseFloat` does.
 
-    >>> bound_of("+Inf"), bound_of(".5"), bound_of("0x1p-2"), bound_of(" 1"), bound_of("")
+    >>> parse_bound("+Inf"), parse_bound(".5"), parse_bound("0x1p-2"), parse_bound(" 1"), parse_bound("")
     (inf, 0.5, 0.25, None, None)
     """
     if _HEXADECIMAL.fullmatch(text):
@@ -100,31 +101,31 @@ def parse_bound(text: str) -> float | None:
 
 
 Members = list[tuple[float, int]]
-"""Bounds and the rows that have them, ascending."""
+"""Bounds and their rows, ascending."""
 
 MANY_CELLS = 2_000_000
-"""As many cells of counts are worked on at once."""
+"""Upper bound of the cells of counts computed at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicHistograms:
-    """Classic histograms of the same bounds."""
+    """Classic histograms that share their bounds."""
 
     labels: list[Labels]
-    """Without `le`, with the name."""
+    """Labels with the name and without `le`."""
     le: Doubles
     counts: Doubles
-    """(bounds, histograms, steps)"""
+    """Counts of (bounds, histograms, steps)."""
     present: Flags
 
     @property
     def visible_cells(self) -> Flags:
-        """(histograms, steps): where some bucket is."""
+        """Cells (histograms, steps) that have any bucket."""
         found: Flags = np.asarray(self.present.any(axis=0))
         return found
 
     def parts(self) -> Iterator[ClassicHistograms]:
-        """A few histograms after the other."""
+        """Split into parts of bounded size."""
         bounds, histograms, steps = self.counts.shape
         some = max(1, MANY_CELLS // max(1, bounds * steps))
         for begin in range(0, histograms, some):
@@ -136,11 +137,12 @@ class ClassicHistograms:
 class HistogramVector:
     vector: Vector
     natives: Flags
-    """(rows, steps): where a native histogram counts."""
+    """Cells (rows, steps) of native histograms in use."""
     classics: list[ClassicHistograms]
 
 
 def split_histograms(vector: Vector, notes: ArgumentAnnotations) -> HistogramVector:
+    """Separate native histograms from the classic ones that series with `le` make up."""
     floats, natives = has_float(vector), vector.present & is_histogram(vector)
     members: dict[Labels, Members] = {}
     for row in np.flatnonzero(floats.any(axis=1)).tolist():
@@ -196,7 +198,7 @@ def histogram_quantile(context: Context, call: Call) -> Value:
 
 
 def histogram_quantiles(context: Context, call: Call) -> Value:
-    """Every quantile a series of its own, told apart by a label."""
+    """Compute several quantiles, each a series of its own with the quantile as label."""
     label = context.text(call.arguments[1])
     notes = notes_at(context, call, 0)
     wanted = []
@@ -247,7 +249,7 @@ def _quantiles(
 def _uncommon_histograms(
     found: HistogramVector, quantiles: Doubles, values: Doubles
 ) -> Iterator[tuple[int, int, Histogram]]:
-    """Fills in the quantiles of plain histograms; the others are to be asked about one by one."""
+    """Fill in the quantiles of plain histograms, and yield the other cells."""
     left = found.natives & ~_fill_from_sheets(found, quantiles, values)
     plain: list[tuple[int, int]] = []
     histograms: list[Histogram] = []
@@ -263,7 +265,7 @@ def _uncommon_histograms(
 
 
 def _fill_from_sheets(found: HistogramVector, quantiles: Doubles, values: Doubles) -> Flags:
-    """Where that could be done for whole sheets at once."""
+    """Fill in quantiles for whole sheets at once, and flag the cells that are done."""
     done = np.zeros(found.natives.shape, np.bool_)
     if found.vector.histograms is None:
         return done
@@ -282,7 +284,7 @@ def _tile(by_step: Doubles, some: ClassicHistograms) -> Doubles:
 
 
 def _flatten(some: ClassicHistograms) -> tuple[Doubles, Flags]:
-    """Steps of all histograms one after the other: to the arithmetic they are just more steps."""
+    """Line up the steps of all histograms, which the arithmetic treats as steps of one."""
     return some.counts.reshape(len(some.le), -1), some.present.reshape(len(some.le), -1)
 
 
@@ -322,7 +324,7 @@ def _native_cells(found: HistogramVector, cells: Flags) -> Iterator[tuple[int, i
 
 
 def distinct_values(values: Doubles) -> Iterator[tuple[float, Flags]]:
-    """Each value that there is, NaN once, and the steps that have it."""
+    """Yield each distinct value, NaN once, with the steps that have it."""
     is_nan = np.isnan(values)
     for value in dict.fromkeys(values[~is_nan].tolist()):
         yield value, values == value
@@ -331,9 +333,10 @@ def distinct_values(values: Doubles) -> Iterator[tuple[float, Flags]]:
 
 
 def format_open_metrics(value: float) -> str:
-    """
-    >>> open_metrics(1.0), open_metrics(0.25), open_metrics(1e9), open_metrics(float("inf"))
-    ('1.0', '0.25', '1e+09', '+Inf')
+    """Format a quantile as OpenMetrics does.
+
+    >>> [format_open_metrics(one) for one in (1.0, 0.25, 1e9, float("inf"))]
+    ['1.0', '0.25', '1e+09', '+Inf']
     """
     text = format_float(value)
     return text if any(one in text for one in ".eIN") else f"{text}.0"

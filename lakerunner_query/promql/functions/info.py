@@ -1,11 +1,11 @@
-"""`info`: labels of info series, such as `target_info`, put on the series of the same instance and job.
+"""`info` copies labels of info series, such as `target_info`, to series of the same instance and job.
 
     up{instance="a", job="b"}, target_info{instance="a", job="b", version="2"}
 
     info(up)  ->  up{instance="a", job="b", version="2"}
 
-Info series are looked up as of the time that the first selector below looks at. Where there are none for a
-sample it stays as it is, unless a label is asked for that must not be empty.
+Info series are read as of the times of the first selector below. A sample without any stays as it is, unless
+the second argument requires a label that is not empty.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _selector(call: Call) -> tuple[Matcher, ...]:
 
 
 def _name_matchers(matchers: Sequence[Matcher]) -> tuple[Matcher, ...]:
-    """Names that are only ruled out leave all others that end in `_info`."""
+    """Return the matchers of info metric names; negative ones alone apply to all names ending in `_info`."""
     names = tuple(matcher for matcher in matchers if matcher.name == NAME)
     if not names:
         return (_DEFAULT,)
@@ -73,15 +73,15 @@ def _match_all(matchers: Sequence[Matcher], values: list[str]) -> Flags:
 class InfoSeries:
     labels: list[Labels]
     newest: Int64s
-    """By info series and step: its sample as of then, -1 for none."""
+    """Newest sample by info series and step; -1 for none."""
     time_ms: Int64s
-    """By sample."""
+    """Times of the samples."""
 
 
 def _select_infos(
     context: Context, call: Call, vector: Vector, are_infos: Flags, matchers: Sequence[Matcher]
 ) -> InfoSeries:
-    """Info series of the instances and jobs that there are."""
+    """Read the info series of the instances and jobs in the vector."""
     steps = context.steps.count
     others = [labels for labels, is_info in zip(vector.labels, are_infos, strict=True) if not is_info]
     identity = tuple(_identity_matchers(others))
@@ -105,7 +105,7 @@ def _escape_regex(text: str) -> str:
 
 
 def _newest(series: Series, times: Int64s, lookback: int) -> Int64s:
-    """Stale markers end a series; histograms are no info."""
+    """Find the newest sample by series and step; stale markers end a series."""
     found = np.full((series.count, len(times)), _NONE, np.int64)
     is_stale = series.value.view(np.int64) == STALE_BITS
     is_histogram = None if series.histograms is None else histogram_flags(series.histograms)
@@ -123,7 +123,7 @@ def _newest(series: Series, times: Int64s, lookback: int) -> Int64s:
 
 
 def _enrich(vector: Vector, are_infos: Flags, infos: InfoSeries, wanted: Sequence[Matcher]) -> Vector:
-    """Each row in as many pieces as it meets different info series."""
+    """Split each row into pieces, one for each combination of info series it meets."""
     may_lack = all(matches(matcher, [""])[0] for matcher in wanted)
     names = frozenset(matcher.name for matcher in wanted)
     chosen = _choose(infos, np.asarray(vector.present.any(axis=0)))
@@ -141,7 +141,7 @@ def _enrich(vector: Vector, are_infos: Flags, infos: InfoSeries, wanted: Sequenc
 
 
 def _choose(infos: InfoSeries, is_asked: Flags) -> dict[Labels, list[Int64s]]:
-    """By instance and job: for every info metric, which of its series counts at each step."""
+    """Choose the series of every info metric at each step, by instance and job."""
     rows: dict[Labels, dict[str, list[int]]] = {}
     for row, labels in enumerate(infos.labels):
         of_identity = rows.setdefault(kept(labels, IDENTIFYING), {})
@@ -153,7 +153,7 @@ def _choose(infos: InfoSeries, is_asked: Flags) -> dict[Labels, list[Int64s]]:
 
 
 def _newest_of(infos: InfoSeries, rows: list[int], is_asked: Flags) -> Int64s:
-    """By step: of the series of one name that with the newest sample, -1 for none."""
+    """Choose the series with the newest sample at each step; -1 for none."""
     newest = infos.newest[rows]
     times = np.where(newest == _NONE, np.iinfo(np.int64).min, infos.time_ms[newest])
     best = times.argmax(axis=0)
@@ -179,7 +179,7 @@ def _format_series(labels: Labels) -> str:
 
 
 def _combinations(chosen: list[Int64s], steps: int) -> Iterator[tuple[list[int], Flags]]:
-    """The different combinations of info series, and the steps at which they are met."""
+    """Yield the distinct combinations of info series with the steps that have them."""
     if not chosen:
         yield [], np.ones(steps, np.bool_)
         return
@@ -189,7 +189,7 @@ def _combinations(chosen: list[Int64s], steps: int) -> Iterator[tuple[list[int],
 
 
 def _join_labels(labels: Labels, met: list[Labels], names: frozenset[str]) -> Labels:
-    """Labels that are there already win; two info series must not contradict each other."""
+    """Add labels of info series; present labels win, and contradicting info series raise."""
     own = {name for name, _ in labels}
     added: dict[str, str] = {}
     for info_labels in met:

@@ -1,6 +1,9 @@
-"""`sort` and its kin: rows in an order that an instant query keeps.
+"""Functions of labels, order, absence and times: everything but the values of samples.
 
-Range queries are ordered by labels whatever happens, and are told so.
+    label_replace(up{host="db-7"}, "n", "node $1", "host", "db-(.*)")  ->  up{host="db-7", n="node 7"}
+
+`sort` and its variants order an instant query; range queries are always ordered by labels, and an annotation
+says so.
 """
 
 from __future__ import annotations
@@ -31,17 +34,18 @@ from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.grid import absent as absent_at
 from resources.arrays import Doubles, Flags
 
-# << The natural order of names: runs of digits compare as numbers.
-# <<
-# << >>> is_before("node2", "node10"), is_before("4m5", "4m600"), is_before("a", "a1")
-# << (True, True, True)
-
 _PIECES = re.compile(r"\d+|\D+", re.ASCII)
 _LARGEST = 2**63
 
 
 def is_before(one: str, other: str) -> bool:
-    """Piece by piece; numbers before texts, of equal numbers the one with more leading zeros."""
+    """Compare names in natural order: runs of digits compare as numbers.
+
+    >>> is_before("node2", "node10"), is_before("4m5", "4m600"), is_before("a", "a1")
+    (True, True, True)
+
+    Numbers come before texts; of equal numbers the one with more leading zeros comes first.
+    """
     for mine, others in zip_longest(_PIECES.findall(one), _PIECES.findall(other)):
         if mine is None or others is None:
             return mine is None
@@ -57,11 +61,6 @@ def is_before(one: str, other: str) -> bool:
 
 def _is_number(piece: str) -> bool:
     return piece[0].isdigit() and piece.isascii() and int(piece) < _LARGEST
-
-
-# << `label_replace` and `label_join`: new labels out of old ones; values are not looked at.
-# <<
-# << label_replace(up{host="db-7"}, "n", "node $1", "host", "db-(.*)")  ->  up{host="db-7", n="node 7"}
 
 
 def label_replace(context: Context, call: Call) -> Value:
@@ -93,7 +92,7 @@ def label_join(context: Context, call: Call) -> Value:
 
 
 def _relabel(vector: Vector, target: str, values: list[str | None]) -> Vector:
-    """Rows whose value is None stay as they are. A name that is set here is not dropped later."""
+    """Set a label, except where the value is None; a name that is set here is not dropped later."""
     labels: list[Labels] = [
         one if value is None else replaced(one, target, value)
         for one, value in zip(vector.labels, values, strict=True)
@@ -105,17 +104,14 @@ def _relabel(vector: Vector, target: str, values: list[str | None]) -> Vector:
 
 
 def _check_name(name: str, role: str, call: Call) -> None:
-    """Any text that is one: bytes that are no UTF-8 come as lone surrogates."""
+    """Raise for an empty name or one that is not UTF-8, whose bytes come as lone surrogates."""
     if not name or any("\ud800" <= one <= "\udfff" for one in name):
         shown = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         raise EvaluationError(f"invalid {role} label name in {call.function}(): {shown}")
 
 
-# << `timestamp` and `start_timestamp`: when a sample was taken, and when what it counts began.
-
-
 def timestamp(context: Context, call: Call) -> Value:
-    """Of a selector's samples; what is computed is of the time of evaluation."""
+    """Return the times of a selector's samples; computed values have the time of evaluation."""
     argument = strip_parens(call.arguments[0])
     if not isinstance(argument, Selector):
         vector = vector_of(context, call)
@@ -136,7 +132,7 @@ def timestamp(context: Context, call: Call) -> Value:
 
 
 def start_timestamp(context: Context, call: Call) -> Value:
-    """Nothing unless beginnings are looked at, and of what is computed nothing either; 0 where unknown."""
+    """Return the start times of a selector's samples, 0 where unknown; empty unless they are enabled."""
     argument = strip_parens(call.arguments[0])
     if not context.options.start_timestamps or not isinstance(argument, Selector):
         shape = (0, context.steps.count)
@@ -164,8 +160,6 @@ def _newest_values(context: Context, selector: Selector, series: Series, answers
     return context.spread(vector) if where.is_fixed else vector
 
 
-# << `absent` and `absent_over_time`: 1 where nothing is, with the labels that the selector tells for sure.
-
 _count = sample_window_function(Function.PRESENT)
 
 
@@ -187,7 +181,7 @@ def _mark_missing(call: Call, present: Flags) -> Value:
 
 
 def labels_of_selector(expr: Expr) -> Labels:
-    """Labels of a selector that have to equal something, unless a later matcher of theirs says otherwise.
+    """Return labels that a selector requires to equal a value and no later matcher contradicts.
 
     absent(up{job="a", env=~"x|y", dc="1", dc="2"})  ->  {job="a"}
     """
@@ -207,7 +201,7 @@ def labels_of_selector(expr: Expr) -> Labels:
 
 
 def _storage_order(matchers: Sequence[Matcher]) -> list[Matcher]:
-    """As Prometheus' storage leaves them: those behind that only take series away."""
+    """Order matchers as Prometheus' storage does: those that only exclude series come last."""
     demanded = {matcher.name for matcher in matchers if not _matches_empty(matcher)}
 
     def takes_away(matcher: Matcher) -> bool:
@@ -217,13 +211,13 @@ def _storage_order(matchers: Sequence[Matcher]) -> list[Matcher]:
 
 
 def _matches_empty(matcher: Matcher) -> bool:
-    """Whether a series without the label matches."""
+    """Check that a series without the label matches."""
     hits = regexp.full_matches(matcher.value, [""])[0] if matcher.op.is_regex else matcher.value == ""
     return hits != matcher.op.is_negative
 
 
 def value_order_function(*, descending: bool) -> FunctionBody:
-    """NaN comes last either way; histograms drop out."""
+    """Build `sort` or `sort_desc`; NaN comes last either way, histograms drop out."""
 
     def apply(context: Context, call: Call) -> Value:
         vector = vector_of(context, call)
@@ -238,7 +232,7 @@ def value_order_function(*, descending: bool) -> FunctionBody:
 
 
 def label_order_function(*, descending: bool) -> FunctionBody:
-    """Labels are compared as people number things, `node2` before `node10`; ties by all labels."""
+    """Build `sort_by_label` or `sort_by_label_desc`, in natural order; all labels break ties."""
 
     def apply(context: Context, call: Call) -> Value:
         vector = vector_of(context, call)

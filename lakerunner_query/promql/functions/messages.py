@@ -1,4 +1,4 @@
-"""What functions say beside their answer, worded and placed as in Prometheus."""
+"""Annotations of functions, worded and placed as in Prometheus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def name_of(labels: Labels) -> str:
 
 
 class ArgumentAnnotations:
-    """The annotations of one argument: all are placed at it."""
+    """Adds annotations that are placed at one argument."""
 
     def __init__(self, annotations: Annotations, span: Span) -> None:
         self._annotations = annotations

@@ -1,6 +1,8 @@
-"""Parts of dates, in UTC, proleptic Gregorian, from seconds since 1970.
+"""Functions of floats: arithmetic, trigonometry, dates and scalars. Histograms drop out.
 
-month(vector(1136239445))  ->  1       2006-01-02T22:04:05Z
+    month(vector(1136239445))  ->  1       2006-01-02T22:04:05Z
+
+Dates are UTC in the proleptic Gregorian calendar, from seconds since 1970.
 """
 
 from __future__ import annotations
@@ -18,11 +20,9 @@ from lakerunner_query.vectors.rows import has_float
 from lakerunner_query.vectors.vector import Scalar, Value
 from resources.arrays import Doubles, Int64s
 
-# << Functions of one float at a time: arithmetic, trigonometry, `clamp` and `round`. Histograms drop out.
-
 
 def float_function(function: Callable[[Doubles], Doubles]) -> FunctionBody:
-    """Infinities, NaN and overflow are answers here, not faults."""
+    """Build a function of one float at a time; infinities, NaN and overflow are results."""
 
     def apply(context: Context, call: Call) -> Value:
         vector = vector_of(context, call)
@@ -34,7 +34,7 @@ def float_function(function: Callable[[Doubles], Doubles]) -> FunctionBody:
 
 
 def sign(values: Doubles) -> Doubles:
-    """NaN and zeros stay as they are, with their sign."""
+    """Return -1 or 1; NaN and zeros stay as they are, with their sign."""
     found: Doubles = np.where(values < 0, -1.0, np.where(values > 0, 1.0, values))
     return found
 
@@ -48,13 +48,13 @@ def cosh(values: Doubles) -> Doubles:
 
 
 def _fix_overflow(found: Doubles, values: Doubles, infinite: Doubles) -> Doubles:
-    """Prometheus halves `e^x`: where that is infinite already, its half is too."""
+    """Set infinity where `e^x` is infinite, which Prometheus halves."""
     answers: Doubles = np.where(np.isinf(np.exp(np.abs(values))), infinite, found)
     return answers
 
 
 def round_to(context: Context, call: Call) -> Value:
-    """Ties go up. `to_nearest` is inverted first: fewer digits are lost."""
+    """Round ties up; `to_nearest` is inverted first because that loses fewer digits."""
     vector = vector_of(context, call)
     nearest = scalar_of(context, call, 1) if len(call.arguments) > 1 else np.ones(context.steps.count)
     with np.errstate(all="ignore"):
@@ -76,7 +76,7 @@ def clamp_max(context: Context, call: Call) -> Value:
 
 
 def _clamp(context: Context, call: Call, lowest: Doubles, highest: Doubles) -> Value:
-    """Where the highest is below the lowest there is nothing."""
+    """Clamp values; steps whose bounds are swapped have no value."""
     vector = vector_of(context, call)
     values = larger(lowest, smaller(highest, vector.values))
     return without_names(vector.labels, values, has_float(vector) & ~(highest < lowest))
@@ -90,11 +90,6 @@ def radians(values: Doubles) -> Doubles:
     return values * math.pi / 180
 
 
-# << Scalars and single vectors: `time`, `pi`, `scalar`, `vector`, `min_of`, `max_of`.
-# <<
-# << `start`, `end`, `step` and `range` are numbers already: binding a query to its times makes them so.
-
-
 def time(context: Context, _: Call) -> Value:
     return Scalar(context.steps.times_ms / 1000)
 
@@ -104,7 +99,7 @@ def pi(context: Context, _: Call) -> Value:
 
 
 def scalar(context: Context, call: Call) -> Value:
-    """The value where exactly one float is, else NaN."""
+    """Return the value at steps with exactly one float, else NaN."""
     vector = vector_of(context, call)
     floats = has_float(vector)
     count = floats.sum(axis=0)
@@ -129,17 +124,17 @@ def max_of(context: Context, call: Call) -> Value:
 
 DAY = 86_400
 _THURSDAY = 4
-"""1970 began with one; Sunday is 0."""
+"""Day of the week of 1 January 1970; Sunday is 0."""
 _FARTHEST = 2**62
-"""Seconds beyond this, and NaN, are all the same time."""
+"""Bound in seconds; later times and NaN are all the same time."""
 _ERA_YEARS, _ERA = 400, 146_097 * DAY
-"""Dates repeat after so many years, days of the week too."""
+"""Period of the calendar in years and in seconds, days of the week included."""
 _NO_TIME = 2**63 - _ERA
-"""Go's clock wraps around and ends up at second 2^63, an era after this."""
+"""Time of NaN: Go's clock wraps around to second 2^63, one era after this."""
 
 
 def date_function(part: Callable[[Int64s], Int64s]) -> FunctionBody:
-    """Without argument the time of evaluation is asked for."""
+    """Build a function of dates; without argument it takes the time of evaluation."""
 
     def apply(context: Context, call: Call) -> Value:
         if not call.arguments:
@@ -152,7 +147,7 @@ def date_function(part: Callable[[Int64s], Int64s]) -> FunctionBody:
 
 
 def _seconds(values: Doubles) -> Int64s:
-    """Whole seconds, towards zero; what is no time at all is put where Go's conversion puts it."""
+    """Convert to whole seconds, towards zero; values that are no time get what Go's conversion gives."""
     is_time = np.abs(values) < _FARTHEST
     found: Int64s = np.where(is_time, values, 0).astype(np.int64)
     found[~is_time] = _NO_TIME
@@ -160,7 +155,7 @@ def _seconds(values: Doubles) -> Int64s:
 
 
 def civil(seconds: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """Year, month and day: 400 years are a whole number of days, counted from a 1 March.
+    """Split seconds into year, month and day, counting whole eras of 400 years from a 1 March.
 
     >>> [part.tolist() for part in civil(np.array([0, 951_782_399, 951_782_400]))]
     [[1970, 2000, 2000], [1, 2, 2], [1, 28, 29]]

@@ -1,6 +1,6 @@
-"""`*_over_time` functions that count samples, pick one, or ignore histograms beside floats.
+"""`*_over_time` functions that count samples, select one, or ignore histograms beside floats.
 
-Histograms beside floats are said to be ignored; a window of histograms alone has no answer.
+Histograms beside floats are ignored with an annotation; a window of histograms alone has no value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_QUANTILES = np.zeros(0)
 
 
 def float_window_function(function: Function) -> FunctionBody:
-    """`min_over_time` and those like it."""
+    """Build `min_over_time` or another function of the floats of a window."""
 
     def apply(context: Context, call: Call) -> Value:
         found = source_vector(context, call, function)
@@ -39,7 +39,7 @@ def float_window_function(function: Function) -> FunctionBody:
 
 
 def sample_window_function(function: Function) -> FunctionBody:
-    """`count_over_time` and `present_over_time`: a histogram counts as a float does."""
+    """Build `count_over_time` or `present_over_time`, which count histograms like floats."""
 
     def apply(context: Context, call: Call) -> Value:
         found = source_vector(context, call, function)
@@ -53,7 +53,7 @@ def sample_window_function(function: Function) -> FunctionBody:
 
 
 def selection_function(function: Function) -> FunctionBody:
-    """`first_over_time` and `last_over_time`: like an offset, so names stay."""
+    """Build `first_over_time` or `last_over_time`; names stay, as with an offset."""
 
     def apply(context: Context, call: Call) -> Value:
         found = source_vector(context, call, function, keeps_name=True)
@@ -73,7 +73,7 @@ def selection_function(function: Function) -> FunctionBody:
 
 
 def sample_time_function(function: Function) -> FunctionBody:
-    """`ts_of_first_over_time` and `ts_of_last_over_time`."""
+    """Build `ts_of_first_over_time` or `ts_of_last_over_time`."""
 
     def apply(context: Context, call: Call) -> Value:
         windows = range_vector(context, call)
@@ -172,7 +172,7 @@ def double_exponential_smoothing(context: Context, call: Call) -> Value:
 
 
 def _check_factors(windows: RangeVector, smoothing: Doubles, trend: Doubles) -> None:
-    """Only steps that have samples are asked about."""
+    """Raise for factors outside (0, 1) at steps that have samples."""
     counted = windows.over_all_samples(Function.COUNT, windows.series.value).present.any(axis=0)
     asked = np.broadcast_to(counted, smoothing.shape)
     for name, factors in (("smoothing", smoothing), ("trend", trend)):

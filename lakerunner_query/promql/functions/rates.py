@@ -1,8 +1,8 @@
-"""`rate`, `increase` and `delta`: what the samples of a window grew by, drawn out to the window's edges.
+"""`rate`, `increase` and `delta`, extrapolated to the edges of the window; `irate` and `idelta`.
 
-Floats go to kernels. A series with histograms is asked about window by window; where a window holds both
-kinds there is no answer. `anchored` and `smoothed` windows take the values at the edges
-instead of drawing out.
+Floats go to kernels. A series with histograms is computed window by window, or all at once where its
+histograms share a layout; a window with both kinds has no value. `anchored` and `smoothed` windows use the
+values at their edges instead of extrapolating.
 """
 
 from __future__ import annotations
@@ -48,8 +48,6 @@ from lakerunner_query.windows.start_time_kernels import (
 )
 from resources.arrays import Doubles, Flags
 
-# << `rate`, `increase` and `delta` of one window of histograms.
-
 NO_GROWTH = Growth(None)
 
 
@@ -71,7 +69,7 @@ def annotate_growth(notes: Iterable[Note], name: str, to: ArgumentAnnotations) -
 def window_growth(
     mixed: MixedSeries, function: Function, place: slice, until: int, windows: RangeVector
 ) -> Growth:
-    """Of histograms only. One alone counts if counting began within the window."""
+    """Compute the growth of a window of histograms; one alone counts if it started within the window."""
     histograms: list[Histogram] = list(mixed.histograms[place])
     is_counter = function != Function.DELTA
     found, notes = NO_GROWTH, frozenset[Note]()
@@ -113,7 +111,7 @@ def window_growth(
 
 
 def _restarts(mixed: MixedSeries, place: slice, notes: ArgumentAnnotations) -> list[bool]:
-    """By sample: its start timestamp tells of a reset since the one before."""
+    """Flag the samples whose start time shows a reset since the sample before."""
     times, starts = mixed.times[place].tolist(), mixed.starts[place].tolist()
     pairs = list(zip(starts, times, starts[1:], times[1:], strict=False))
     if any(overlaps(start_before, before, start) for start_before, before, start, _ in pairs):
@@ -121,10 +119,9 @@ def _restarts(mixed: MixedSeries, place: slice, notes: ArgumentAnnotations) -> l
     return [False, *(bool(is_restart(*pair)) for pair in pairs)]
 
 
-# << `irate` and `idelta`: the last two samples of a window, whatever else there is.
-
-
 def difference_function(function: Function) -> FunctionBody:
+    """Build `irate` or `idelta`, which use the last two samples of a window only."""
+
     def apply(context: Context, call: Call) -> Value:
         found = source_vector(context, call, function)
         if found is not None:
@@ -160,7 +157,7 @@ def _last_two_floats(windows: RangeVector, function: Function) -> tuple[Doubles,
 def _last_two_histograms(
     windows: RangeVector, function: Function, values: Doubles, present: Flags
 ) -> Objects | None:
-    """Where the newest two of a window are not both floats."""
+    """Compute the windows whose newest two samples are not both floats."""
     histograms: Objects | None = None
     for mixed in windows.mixed_series():
         enough = mixed.high - mixed.low > 1
@@ -213,6 +210,8 @@ _COUNTER_TYPES = frozenset({"counter", "histogram"})
 
 
 def growth_function(function: Function) -> FunctionBody:
+    """Build `rate`, `increase` or `delta`."""
+
     def apply(context: Context, call: Call) -> Value:
         found = source_vector(context, call, function)
         if found is None:
@@ -228,7 +227,7 @@ def growth_function(function: Function) -> FunctionBody:
 
 
 def _annotate_doubtful_names(context: Context, found: Vector, notes: ArgumentAnnotations) -> None:
-    """Floats under a name, or of a type, that no counter should have."""
+    """Annotate floats whose metric name or type is not that of a counter."""
     floats: Flags = np.asarray(has_float(found).any(axis=1))
     labels = found.labels if floats.all() else [found.labels[row] for row in np.flatnonzero(floats).tolist()]
     if context.options.type_and_unit_labels:
@@ -292,7 +291,7 @@ def _edge_float_growth(windows: RangeVector, function: Function) -> tuple[Double
 def _histogram_growth(
     windows: RangeVector, function: Function, values: Doubles, present: Flags
 ) -> Objects | None:
-    """Fills what series with histograms have; `present` is corrected where both kinds stand in a window."""
+    """Compute the windows with histograms; `present` is cleared where a window has both kinds."""
     histograms: Objects | None = None
     for mixed in windows.mixed_series():
         both = mixed.has_floats & mixed.has_histograms
@@ -311,7 +310,7 @@ def _histogram_growth(
 
 
 def _batch_growth(windows: RangeVector, mixed: MixedSeries, function: Function) -> Objects | None:
-    """All windows of a series whose histograms have one layout; None where windows are asked one by one."""
+    """Compute all windows of a series of one layout; None if they must be computed one by one."""
     dense = mixed.dense
     is_plain = windows.window.reach == Reach.PLAIN and not windows.uses_start_times
     if dense is None or not is_plain or mixed.is_delta.any():

@@ -1,1 +1,1 @@
-"""PromQL's lexer, parser, type checker and printer."""
+"""The lexer, parser, type checker and printer of PromQL."""

@@ -1,11 +1,11 @@
-"""The syntax tree of PromQL: frozen values; places in the text are kept out of equality.
+"""The syntax tree of PromQL, made of frozen values; places in the text are no part of equality.
 
     rate(errors_total{job="api"}[5m] offset 1h)
 
     Call("rate", (Matrix(Selector("errors_total", (Matcher(job = api),), shift=Shift(offset=3600 s)), 5 m),))
 
-Durations are milliseconds. Where the text has a duration *expression* (`[step() * 2]`), the field holds the
-expression until `bound.py` knows the query's times.
+Durations are milliseconds. A duration *expression* (`[step() * 2]`) stays in its field until `bind.py` knows
+the times of the query.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakerunner_query.syntax import Matcher
 
 
 class Span(NamedTuple):
-    """`text[start:end]`, in characters."""
+    """The place `text[start:end]`, in characters."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ NOWHERE = Span(0, 0)
 
 
 class Type(StrEnum):
-    """What an expression gives; spelled as in error messages."""
+    """The type of an expression, spelled as in error messages."""
 
     SCALAR = "scalar"
     VECTOR = "instant vector"
@@ -38,14 +38,14 @@ class Type(StrEnum):
 
 
 class Edge(StrEnum):
-    """`@ start()` and `@ end()`."""
+    """The times of `@ start()` and `@ end()`."""
 
     START = "start"
     END = "end"
 
 
 class Reach(StrEnum):
-    """What a range selector takes beyond its window's samples."""
+    """The modifier by which a selector reaches beyond its window."""
 
     PLAIN = ""
     ANCHORED = "anchored"
@@ -65,7 +65,7 @@ class DurationOp(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DurationCall:
-    """`step()`, `range()`, `min_of(a, b)`, `max_of(a, b)`; also `+ - * / % ^`, the sign and parentheses."""
+    """An operation on durations: `step() * 2`, `min_of(a, b)`, a sign or parentheses."""
 
     op: str
     """A `DurationOp`, or one of `+ - * / % ^`."""
@@ -76,7 +76,7 @@ class DurationCall:
 @dataclass(frozen=True, slots=True)
 class DurationNumber:
     seconds: float
-    """A plain number in a duration expression is seconds, as is a duration."""
+    """Value in seconds, of a plain number as of a duration."""
     is_duration: bool
     span: Span = field(default=NOWHERE, compare=False)
 
@@ -85,16 +85,16 @@ OPERATIONS = frozenset("+-*/%^")
 """Operators between two durations."""
 DurationExpr = DurationCall | DurationNumber
 Duration = int | DurationExpr
-"""Milliseconds, or what becomes milliseconds once the query's times are known."""
+"""Milliseconds, or an expression that becomes milliseconds with the times of the query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """`offset d` and `@ t` of a selector or subquery."""
+    """The modifiers `offset d` and `@ t` of a selector or subquery."""
 
     offset: Duration = 0
     at: int | Edge | None = None
-    """Milliseconds since epoch."""
+    """Milliseconds since 1970."""
 
 
 NO_SHIFT = Shift()
@@ -104,7 +104,7 @@ NO_SHIFT = Shift()
 class Number:
     value: float
     is_duration: bool = False
-    """Written as `5m`; printed so again."""
+    """Spelling as `5m`, which the printer keeps."""
     span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -116,10 +116,10 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """An instant vector selector. `matchers` has the one for `__name__` too, where there is one."""
+    """An instant vector selector; `matchers` includes the one for `__name__`, if any."""
 
     name: str
-    """The metric name if written in front of the braces, else empty; its matcher is the last one."""
+    """Metric name in front of the braces, or empty; its matcher is the last one."""
     matchers: tuple[Matcher, ...]
     shift: Shift = NO_SHIFT
     reach: Reach = Reach.PLAIN
@@ -128,7 +128,7 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """`selector[range]`; `@`, `offset`, `anchored` and `smoothed` behind it belong to the selector."""
+    """A range selector `selector[range]`; modifiers behind it belong to the selector."""
 
     selector: Selector
     range: Duration
@@ -137,7 +137,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Subquery:
-    """`expr[range:step]`; a step of None is the default one."""
+    """A subquery `expr[range:step]`; a step of None is the default."""
 
     expr: Expr
     range: Duration
@@ -155,7 +155,7 @@ class Paren:
 @dataclass(frozen=True, slots=True)
 class Unary:
     op: str
-    """`-` or `+`."""
+    """Sign, `-` or `+`."""
     expr: Expr
     span: Span = field(default=NOWHERE, compare=False)
 
@@ -163,31 +163,31 @@ class Unary:
 class Cardinality(StrEnum):
     ONE_TO_ONE = "one-to-one"
     MANY_TO_ONE = "many-to-one"
-    """`group_left`."""
+    """Matching by `group_left`."""
     ONE_TO_MANY = "one-to-many"
-    """`group_right`."""
+    """Matching by `group_right`."""
     MANY_TO_MANY = "many-to-many"
-    """Set operators."""
+    """Matching of set operators."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """How the sides of a binary operator between vectors find each other."""
+    """The vector matching of a binary operator."""
 
     cardinality: Cardinality = Cardinality.ONE_TO_ONE
     on: bool = False
-    """`on (labels)`, else `ignoring (labels)`."""
+    """Choice of `on (labels)` over `ignoring (labels)`."""
     labels: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     """Labels of `group_left(...)`."""
     fill_left: float | None = None
-    """`fill(x)`, `fill_left(x)`: stands in where the left side has no match."""
+    """Value of `fill(x)` or `fill_left(x)`, for rows without a match on the left side."""
     fill_right: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """`+ - * / % ^ atan2 == != > < >= <= and or unless >/ </ …`; `matching` between two vectors only."""
+    """A binary operator; `matching` is set between two vectors only."""
 
     op: str
     left: Expr
@@ -206,7 +206,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """`sum by (job) (...)`, `topk(3, ...)`."""
+    """An aggregation, `sum by (job) (...)` or `topk(3, ...)`."""
 
     op: str
     expr: Expr
@@ -220,7 +220,7 @@ Expr = Number | Text | Selector | Matrix | Subquery | Paren | Unary | Binary | C
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
-    """The expressions directly below, left to right as written in the tree."""
+    """Return the expressions directly below, left to right."""
     match expr:
         case Number() | Text() | Selector():
             return ()
@@ -237,7 +237,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 
 def with_children(expr: Expr, below: Sequence[Expr]) -> Expr:
-    """The same expression over other `children`, which are as many and of the same types."""
+    """Replace the `children` of an expression by as many of the same types."""
     match expr:
         case Matrix():
             (selector,) = below
@@ -257,7 +257,7 @@ def with_children(expr: Expr, below: Sequence[Expr]) -> Expr:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and all below it, parents first."""
+    """Yield the expression and all below it, parents first."""
     waiting = [expr]
     while waiting:
         yield (one := waiting.pop())

@@ -1,4 +1,4 @@
-"""The tree for one query's times: nothing in it depends on start, end or step any more.
+"""Binding replaces everything in a tree that depends on the start, end or step of the query.
 
 rate(up[step() * 2] @ end())      start 0, end 600 s, step 15 s
 
@@ -35,14 +35,13 @@ from lakerunner_query.promql.lang.ast import (
 from lakerunner_query.promql.lang.functions import FUNCTIONS, QueryTimes
 from lakerunner_query.syntax import Task, gather, unwind
 
-# << Which parts of an expression are the same at every step: they are evaluated once.
-# <<
-# << sum(x @ 100) / x        sum(x @ 100) is, x is not
-# << timestamp(x @ 100)      is not: some functions look at the time of evaluation themselves
-
 
 def find_invariant_parts(expr: Expr) -> frozenset[int]:
-    """The ids of all expressions in it that are the same at every step."""
+    """Return the ids of all expressions that are the same at every step, and evaluated once.
+
+    sum(x @ 100) / x        sum(x @ 100) is, x is not
+    timestamp(x @ 100)      is not: some functions look at the evaluation time themselves
+    """
     found: set[int] = set()
     _look(expr, found)
     return frozenset(found)
@@ -64,7 +63,7 @@ def _look(expr: Expr, found: set[int]) -> None:
 
 
 def bind(expr: Expr, start_ms: int, end_ms: int, step_ms: int) -> Expr:
-    """Raises `PromDurationError` where a duration comes out as none; an instant query has a step of 0."""
+    """Bind a tree to times, step 0 for an instant query; unusable durations raise `PromDurationError`."""
     return unwind(_Binder(QueryTimes(start_ms, end_ms, step_ms)).bind(expr))
 
 
@@ -80,7 +79,7 @@ class _Binder:
         return with_children(own, below)
 
     def _own(self, expr: Expr) -> Expr:
-        """The expression with its own times, not those below it."""
+        """Bind the times of one expression, not those below it."""
         match expr:
             case Selector():
                 return replace(expr, shift=self._shift(expr.shift))
@@ -138,7 +137,7 @@ def _modulo(left: float, right: float) -> float:
 
 
 def _power(left: float, right: float) -> float:
-    """As IEEE has it, where Python raises: `(-8) ^ 0.5` is NaN, `1e200 ^ 2` is infinite."""
+    """Raise to a power as IEEE 754 does, where Python raises: `(-8) ^ 0.5` is NaN, `1e200 ^ 2` infinite."""
     try:
         return math.pow(left, right)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Whether a tree makes sense: types of operands and arguments, and what modifiers may go together.
+"""The type check of a tree: operands, arguments and combinations of modifiers.
 
-Errors come in the order in which Prometheus finds them, and only the first is raised. The check gives the
-tree back without `matching` where an operator has a scalar side.
+Errors come in the order in which Prometheus finds them, and only the first is raised. The check returns the
+tree without `matching` where an operator has a scalar side.
 """
 
 from __future__ import annotations
@@ -33,11 +33,9 @@ from lakerunner_query.promql.lang.functions import AGGREGATIONS, FUNCTIONS, Sign
 from lakerunner_query.promql.lang.lexer import COMPARISONS, SET_OPERATORS, failure
 from lakerunner_query.syntax import Matcher, Task, unwind
 
-# << What kind of value an expression gives.
-
 
 def type_of(expr: Expr) -> Type:
-    """The type of a tree that `parse` gave, where operators stand between scalars and vectors only.
+    """Return the type of a tree from `parse`, where operators stand between scalars and vectors only.
 
     With a vector on either side the result of an operator is a vector, else a scalar.
     """
@@ -57,7 +55,7 @@ def type_of(expr: Expr) -> Type:
 
 
 def leaf_type(expr: Expr) -> Type:
-    """The type of an expression that does not depend on what is below it."""
+    """Return the type of an expression that does not depend on its operands."""
     match expr:
         case Number():
             return Type.SCALAR
@@ -78,7 +76,7 @@ _OPERANDS = {Type.SCALAR, Type.VECTOR}
 
 
 def check_types(text: str, expr: Expr) -> Expr:
-    """The tree to evaluate; raises `PromParseError` about `text`."""
+    """Return the tree to evaluate, or raise `PromParseError` about `text`."""
     tree, _ = unwind(_Check(text).any(expr))
     return tree
 

@@ -1,6 +1,6 @@
-"""The tokens of a text with one ahead, and the wording of a token that does not fit.
+"""The cursor over the tokens of a query, and the limits on its length and depth.
 
-What a misplaced token is blamed on is the innermost construct around it that has a wording of its own:
+An error about a misplaced token names the innermost construct around it that has a wording of its own:
 `sum(a b)` is "unexpected identifier "b" in aggregation".
 """
 
@@ -26,23 +26,21 @@ from lakerunner_query.promql.lang.ast import (
 )
 from lakerunner_query.promql.lang.lexer import END, Lexer, Token, failure
 
-# << Which of the language's optional parts a query may use, named as Prometheus' feature flags.
-
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """All parts are optional for a reason: Prometheus may still change or drop them."""
+    """Optional parts of the language, each behind one of Prometheus' feature flags."""
 
     experimental_functions: bool = True
     duration_expressions: bool = True
     extended_range_selectors: bool = True
-    """`anchored` and `smoothed`."""
+    """Modifiers `anchored` and `smoothed`."""
     fill_modifiers: bool = True
-    """`fill(x)`, `fill_left(x)`, `fill_right(x)` between vectors."""
+    """Modifiers `fill(x)`, `fill_left(x)` and `fill_right(x)` between vectors."""
 
     @classmethod
     def from_flags(cls, flags: Iterable[str]) -> Features:
-        """What a list such as `promql-duration-expr,promql-experimental-functions` switches on."""
+        """Enable the parts that feature flags name, such as `promql-duration-expr`."""
         wanted = set(flags)
         unknown = wanted - _FLAGS.keys()
         if unknown:
@@ -66,18 +64,18 @@ class Cursor:
         self._lexer = Lexer(text)
         self._ahead: Token | None = None
         self.end = 0
-        """Where the last token taken ends."""
+        """End of the last token taken."""
         self._surroundings: list[tuple[str, str]] = [("", "")]
 
     @property
     def next(self) -> Token:
-        """Read only when needed: an error of the parser may come before one of the lexer."""
+        """Read the next token, only when needed: a parser error may precede a lexer error."""
         if self._ahead is None:
             self._ahead = self._lexer.next()
         return self._ahead
 
     def look_ahead(self) -> None:
-        """Reads the next token, which may raise, without taking it."""
+        """Read the next token, which may raise, without taking it."""
         _ = self.next
 
     def take(self) -> Token:
@@ -91,7 +89,7 @@ class Cursor:
         return self.take() if self.next.kind in kinds else None
 
     def expect(self, kinds: Collection[str], surrounding: str = "", expected: str = "") -> Token:
-        """The next token, which has to be of one of the kinds."""
+        """Take the next token, or raise if it is of none of the kinds."""
         if self.next.kind in kinds:
             return self.take()
         if surrounding:
@@ -100,7 +98,7 @@ class Cursor:
 
     @contextmanager
     def inside(self, surrounding: str, expected: str = "") -> Iterator[None]:
-        """What is misplaced meanwhile, is so "in" the surrounding."""
+        """Blame tokens that are misplaced meanwhile on the surrounding."""
         self._surroundings.append((surrounding, expected))
         yield
         self._surroundings.pop()
@@ -120,14 +118,12 @@ def join_spans(first: Span, last: Span) -> Span:
     return Span(first.start, last.end)
 
 
-# << How long and how deep a query may be: hostile texts must stay cheap, and trees fit recursive readers.
-
 MAX_LENGTH = 1 << 20
 MAX_DEPTH = 500
-"""A chain `a or b or c` is as deep as it has operators; duration expressions count too."""
+"""Upper bound of levels, so that readers may recurse; a chain `a or b or c` has one per operator."""
 _Node = Expr | DurationExpr
 _TASKS_PER_LEVEL = 5
-"""More than the parser ever needs for one level of the tree."""
+"""Upper bound of the tasks that the parser needs for one level of the tree."""
 
 
 def check_length(text: str) -> None:
@@ -151,7 +147,7 @@ def check_depth(cursor: Cursor, expr: Expr) -> None:
 
 
 def _nodes_below(node: _Node) -> Iterator[_Node]:
-    """Expressions and duration expressions directly below."""
+    """Yield the expressions and duration expressions directly below."""
     match node:
         case DurationCall():
             yield from node.arguments

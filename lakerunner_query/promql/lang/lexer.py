@@ -1,4 +1,4 @@
-"""Text to tokens, one at a time, because what a character means depends on the bracket around it.
+"""The lexer of PromQL, which reads one token at a time because brackets change its rules.
 
     rate(up{job="a"}[5m])
 
@@ -17,15 +17,9 @@ from lakerunner_query.gotext.strconv import PROMQL, quote_char
 from lakerunner_query.promql.lang.ast import Span
 from lakerunner_query.promql.lang.functions import AGGREGATIONS, FUNCTIONS
 
-# << Places in a query text as Prometheus counts them.
-# <<
-# << Spans of the tree are characters. Messages name the line and, in it, the byte of the UTF-8 text, as
-# << Prometheus
-# << does; `Position` in an error is for editors and counts characters.
-
 
 def position_of(text: str, span: Span) -> Position:
-    """Line and column of the start of the span; the column counts bytes.
+    """Return line and column of the start of the span; the column counts bytes.
 
     >>> position_of('sum(\\nup)', Span(5, 7))
     Position(line=2, column=1)
@@ -35,7 +29,10 @@ def position_of(text: str, span: Span) -> Position:
 
 
 def failure(text: str, reason: str, span: Span) -> PromParseError:
-    """The error to raise about `text`."""
+    """Build the error about a place in `text`.
+
+    Its message counts bytes of the line, as Prometheus does; its `Position` counts characters, for editors.
+    """
     before = text[: span.start]
     place = position_of(text, span)
     return PromParseError(
@@ -47,7 +44,7 @@ def failure(text: str, reason: str, span: Span) -> PromParseError:
 
 
 def byte_span(text: str, span: Span) -> Span:
-    """The same place in the UTF-8 bytes of the text."""
+    """Convert a place from characters to UTF-8 bytes of the text."""
     return Span(*(len(text[:at].encode(errors="surrogateescape")) for at in span))
 
 
@@ -55,13 +52,9 @@ def _last_line(before: str) -> str:
     return before[before.rfind("\n") + 1 :]
 
 
-# << What the lexer hands to the parser, and how error messages name it.
-# <<
-# << Operators, keywords and punctuation have their own (lower case) spelling as their kind.
-
 IDENTIFIER = "identifier"
 METRIC_IDENTIFIER = "metric identifier"
-"""A name with a colon in it."""
+"""Kind of a name with a colon."""
 STRING = "string"
 NUMBER = "number"
 DURATION = "duration"
@@ -85,20 +78,21 @@ METRIC_NAMES = (WORDS - {"atan2", "bool", "on", "ignoring", "group_left", "group
     IDENTIFIER,
     METRIC_IDENTIFIER,
 }
-"""What may stand as a metric name outside braces."""
+"""Kinds of token that may be a metric name outside braces."""
 LABEL_NAMES = (WORDS - {"without"}) | {IDENTIFIER, METRIC_IDENTIFIER}
-"""What may stand as a label name in `by (...)` and its like."""
+"""Kinds of token that may be a label name in `by (...)` and similar lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     kind: str
+    """Own spelling in lower case for operators, keywords and punctuation."""
     text: str
-    """As written."""
+    """Text as written."""
     span: Span
 
     def describe(self) -> str:
-        """As error messages name it.
+        """Return the name of the token in error messages.
 
         >>> Token("by", "BY", Span(0, 2)).describe(), Token(NUMBER, "12", Span(0, 2)).describe()
         ('<BY>', 'number "12"')
@@ -125,11 +119,6 @@ def _shorten(text: str) -> str:
     )
 
 
-# << Where a number, a duration or a string ends, and whether it is one.
-# <<
-# << A number may be followed by a duration's unit, so the scan of a failed number goes on as a duration:
-# << `5m`.
-
 _DIGITS = "0123456789"
 _HEX_DIGITS = "0123456789abcdefABCDEF"
 _PREFIX = re.compile(r"0[xX]_?")
@@ -141,7 +130,10 @@ _FORBIDDEN_AFTER = {".": "_.", "_": "._eE", "e": "._eE"}
 
 
 def number_end(text: str, at: int) -> tuple[int, bool]:
-    """How far a number reaches; if it is none, how far the scan came."""
+    """Return the end of a number, or the end of the scan and False if it is none.
+
+    The unit of a duration may follow, so the scan of a failed number goes on as a duration: `5m`.
+    """
     digits, start = _DIGITS, at
     if prefix := _PREFIX.match(text, at):
         digits, at = _HEX_DIGITS, prefix.end()
@@ -162,7 +154,7 @@ def number_end(text: str, at: int) -> tuple[int, bool]:
 
 
 def _separator_end(text: str, at: int, seen: set[str], is_hex: bool) -> tuple[int, bool]:
-    """Behind the point, exponent or underscore at `at`, and whether it may stand there."""
+    """Return the place behind the point, exponent or underscore, and True if it may stand there."""
     kind = text[at].lower()
     at += 1
     if kind != "_" and kind in seen:
@@ -176,7 +168,7 @@ def _separator_end(text: str, at: int, seen: set[str], is_hex: bool) -> tuple[in
 
 
 def remaining_duration_end(text: str, at: int) -> tuple[int, bool]:
-    """How far a duration reaches whose first digits end at `at`; if it is none, how far the scan came."""
+    """Return the end of a duration whose first digits end at `at`, or the end of the scan and False."""
     unit = _UNITS.match(text, at)
     if unit is None:
         return at, False
@@ -190,7 +182,7 @@ def remaining_duration_end(text: str, at: int) -> tuple[int, bool]:
 
 
 def string_fault(text: str, at: int, opening: str) -> tuple[int, str]:
-    """The end of the string literal that starts at `at`, and what is wrong with it, if anything."""
+    """Return the end of the string literal that starts at `at`, and its fault or an empty text."""
     at += 1
     while at < len(text):
         char = text[at]
@@ -210,7 +202,7 @@ def string_fault(text: str, at: int, opening: str) -> tuple[int, str]:
 
 
 def _escape(text: str, at: int, opening: str) -> tuple[int, str]:
-    """The end of the escape sequence whose backslash stands before `at`."""
+    """Return the end of the escape sequence whose backslash stands before `at`, and its fault."""
     char = text[at : at + 1]
     if not char:
         return at, "escape sequence not terminated"
@@ -259,7 +251,7 @@ _CALL = re.compile(r"[ \t\n\r]*\(")
 
 
 class Lexer:
-    """`next()` gives the tokens in order; after the last, `END`."""
+    """Tokens of a text in order, one for each `next()`; `END` follows the last."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -268,9 +260,9 @@ class Lexer:
         self._in_braces = False
         self._in_brackets = False
         self._before_range = False
-        """In square brackets and before the first number of them."""
+        """Place inside square brackets, before their first number."""
         self._seen_number = False
-        """A number stood in some square brackets of this text; without one, no colon may come first."""
+        """A number has occurred in square brackets; without one, no colon may come first."""
         self._seen_colon = False
 
     def next(self) -> Token:
@@ -339,7 +331,7 @@ class Lexer:
         return self._emit(METRIC_IDENTIFIER if ":" in word else IDENTIFIER, end)
 
     def _range_word(self, char: str) -> Token:
-        """Letters and colons in square brackets, after the first number."""
+        """Read letters or a colon in square brackets, after the first number."""
         if char == ":":
             if self._seen_colon:
                 raise self._failure("unexpected colon ':'")

@@ -1,10 +1,10 @@
-"""Text to tree.
+"""The parser of PromQL, from text to checked tree.
 
     sum by (job) (rate(errors_total[5m])) / 2
 
 Operators are read by precedence climbing. The parser takes tokens only when it needs them and raises the
 first error, so that the error is the one Prometheus would report. Nesting costs no Python stack (see
-`unwinding.py`).
+`lakerunner_query/syntax.py`).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _STEP_END = ("subquery selector", '"]"')
 
 
 def parse(text: str, features: Features = ALL_FEATURES) -> Expr:
-    """The checked tree of an expression; raises `PromParseError`, worded and placed as Prometheus does.
+    """Return the checked tree, or raise `PromParseError`, worded and placed as in Prometheus.
 
     >>> parse("2 + 3 * foo").op
     '+'
@@ -91,12 +91,12 @@ def parse(text: str, features: Features = ALL_FEATURES) -> Expr:
 
 @lru_cache(maxsize=512)
 def parse_cached(text: str, features: Features = ALL_FEATURES) -> Expr:
-    """`parse`, for who sees the same text again and again; a tree is never changed."""
+    """Parse, and keep the trees of recent texts; a tree is never changed."""
     return parse(text, features)
 
 
 def parse_selector(text: str) -> tuple[Matcher, ...]:
-    """The matchers of an instant vector selector without anything behind it, as `match[]` takes it."""
+    """Return the matchers of an instant vector selector alone, as `match[]` takes it."""
     check_length(text)
     cursor = Cursor(text)
     selector = parser_parts.selector(cursor, cursor.expect(parser_parts.STARTS))
@@ -145,7 +145,7 @@ class _Parser:
         return Paren(inner, join_spans(token.span, cursor.expect({")"}).span))
 
     def _named(self) -> Task[Expr]:
-        """A selector, or a call of a function or aggregation."""
+        """Read a selector, or a call of a function or aggregation."""
         name = self._cursor.take()
         if name.kind in AGGREGATIONS and self._cursor.next.kind in {"(", "by", "without"}:
             aggregate: Expr = yield self._aggregate(name)
@@ -166,7 +166,7 @@ class _Parser:
         return Call(name.text, tuple(arguments), Span(name.span.start, end))
 
     def _arguments(self, into: list[Expr]) -> Task[int]:
-        """Fills the list; gives the place behind the closing parenthesis."""
+        """Fill the list, and return the place behind the closing parenthesis."""
         cursor = self._cursor
         cursor.expect({"("})
         closing = cursor.take_if(")")
@@ -247,7 +247,7 @@ class _Parser:
         return -value if sign and sign.kind == "-" else value
 
     def _modifier(self, expr: Expr) -> Task[Expr]:
-        """One of `[...]`, `offset`, `@`, `anchored`, `smoothed` behind an expression."""
+        """Read one of `[...]`, `offset`, `@`, `anchored`, `smoothed` behind an expression."""
         token = self._cursor.take()
         if token.kind == "[":
             ranged: Expr = yield self._range(expr, token)

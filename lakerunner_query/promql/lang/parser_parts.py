@@ -1,5 +1,6 @@
-"""Durations and arithmetic on them: in square brackets and after `offset`.
+"""Parts of the parser: selectors, label lists, modifiers and duration expressions.
 
+{job="api", "http.path"=~"/v1/.*"}      by (job, "http.path")
 [5m]   [step() * 2]   [1h:5m]   offset -(1h / 2)
 """
 
@@ -40,10 +41,6 @@ from lakerunner_query.promql.lang.lexer import (
 )
 from lakerunner_query.syntax import Matcher, MatchOp, Task
 
-# << Matchers in braces and label lists in parentheses.
-# <<
-# << {job="api", "http.path"=~"/v1/.*"}      by (job, "http.path")
-
 NAME = "__name__"
 STARTS = METRIC_NAMES | {"{"}
 _MATCH_OPS = frozenset(MatchOp)
@@ -52,7 +49,7 @@ _GROUPING = "grouping opts"
 
 
 def selector(cursor: Cursor, name: Token) -> Selector:
-    """A metric name, matchers in braces, or both; `name` is the first token, one of `STARTS`."""
+    """Read a metric name, matchers in braces, or both; `name` is the first token, one of `STARTS`."""
     if name.kind == "{":
         return _in_braces(cursor, name)
     opening = cursor.take_if("{")
@@ -86,7 +83,7 @@ def _matcher(cursor: Cursor) -> Matcher:
 
 
 def labels(cursor: Cursor) -> tuple[str, ...]:
-    """`(a, b)`, as after `by`; a comma may end it."""
+    """Read a list `(a, b)` as after `by`; a comma may end it."""
     cursor.expect({"("}, _GROUPING, '"("')
     names: list[str] = []
     closing = cursor.take_if(")")
@@ -104,8 +101,6 @@ def _label(cursor: Cursor) -> str:
         raise cursor.failure(f"invalid label name for grouping: {PROMQL.quote(name)}", token.span)
     return name
 
-
-# << `@`, `offset`, `anchored` and `smoothed` behind an expression, and what they may stand behind.
 
 Shiftable = Selector | Matrix | Subquery
 _SHIFTABLE = "an instant vector selector or range vector selector or a subquery"
@@ -179,7 +174,7 @@ _LEVELS = {"+": _ADDITION, "-": _ADDITION, "*": _PRODUCT, "/": _PRODUCT, "%": _P
 
 
 def literal(cursor: Cursor) -> tuple[float, Token]:
-    """The value of a number or of a duration in seconds."""
+    """Read a number, or a duration in seconds."""
     token = cursor.expect(LITERALS)
     try:
         return (numbers.read_number if token.kind == NUMBER else durations.seconds)(token.text), token
@@ -189,7 +184,7 @@ def literal(cursor: Cursor) -> tuple[float, Token]:
 
 
 def to_milliseconds(expr: DurationExpr) -> Duration:
-    """Milliseconds, where no times of the query are needed."""
+    """Convert to milliseconds, unless the times of the query are needed."""
     return durations.from_seconds(expr.seconds) if isinstance(expr, DurationNumber) else expr
 
 
@@ -199,7 +194,7 @@ class DurationParser:
         self._features = features
 
     def positive(self) -> Task[DurationExpr]:
-        """A whole duration expression; a plain number has to be above zero."""
+        """Read a whole duration expression; a plain number has to be above zero."""
         expr: DurationExpr = yield self._expression(_ADDITION)
         self._cursor.look_ahead()  # what the lexer says of the next token goes before what is said here
         if isinstance(expr, DurationNumber) and expr.seconds <= 0:
@@ -207,7 +202,7 @@ class DurationParser:
         return expr
 
     def offset(self) -> Task[DurationExpr]:
-        """What follows `offset`: one signed operand, so that `foo offset 5m - bar` subtracts bar.
+        """Read one signed operand after `offset`, so that `foo offset 5m - bar` subtracts bar.
 
         Only what starts with a parenthesis or two signs takes operators, as Prometheus' grammar has it.
         """
@@ -261,7 +256,7 @@ class DurationParser:
         return _wrap(inner)
 
     def _call(self, sign: Token | None = None) -> Task[DurationExpr]:
-        """`step()` and its like; a sign in front of it is blamed with it."""
+        """Read a call such as `step()`; errors blame a sign in front with it."""
         cursor = self._cursor
         token = cursor.take()
         cursor.expect({"("})
@@ -290,7 +285,7 @@ class DurationParser:
         return DurationCall(DurationOp.NEGATE, (operand,), span) if sign.kind == "-" else operand
 
     def _negate(self, sign: Token, number: DurationNumber) -> DurationNumber:
-        """Where the sign is a minus."""
+        """Apply a sign to a number."""
         value = -number.seconds if sign.kind == "-" else number.seconds
         span = join_spans(sign.span, number.span)
         return self._in_range(replace(number, seconds=value, span=span), sign.span)
@@ -313,7 +308,7 @@ class DurationParser:
 
 
 def _wrap(inner: DurationExpr) -> DurationExpr:
-    """In parentheses, once; no message shows their place."""
+    """Put into parentheses, once; no message shows their place."""
     if isinstance(inner, DurationCall) and inner.op == DurationOp.PAREN:
         return inner
     return DurationCall(DurationOp.PAREN, (inner,), inner.span)

@@ -1,4 +1,4 @@
-"""Tree to text, as Prometheus writes it.
+"""The printer of PromQL: a tree as Prometheus writes it, in one line or indented.
 
     sum(rate(foo[1h30m]))by(job)      becomes      sum by (job) (rate(foo[1h30m]))
 
@@ -51,7 +51,7 @@ def _print(expr: Expr) -> Task[str]:
 
 
 def own_text(expr: Expr, below: list[str]) -> str:
-    """The text of an expression whose `children` have these texts."""
+    """Return the text of an expression whose `children` have these texts."""
     match expr:
         case Subquery():
             text = below[0] + subquery_suffix(expr)
@@ -83,7 +83,7 @@ def _leaf_text(expr: Number | Text | Selector | Matrix) -> str:
 
 
 def selector_text(expr: Selector) -> str:
-    """Name and matchers, nothing behind them."""
+    """Return name and matchers without modifiers."""
     shown = sorted(matcher_text(m) for m in expr.matchers if not _is_name(m, expr.name))
     return expr.name + (f"{{{','.join(shown)}}}" if shown or not expr.name else "")
 
@@ -103,14 +103,14 @@ def subquery_suffix(expr: Subquery) -> str:
 
 
 def aggregator(expr: Aggregate) -> str:
-    """Everything before the parenthesis of the arguments."""
+    """Return everything before the parenthesis of the arguments."""
     if expr.without:
         return f"{expr.op} without ({_labels(expr.grouping)}) "
     return f"{expr.op} by ({_labels(expr.grouping)}) " if expr.grouping else expr.op
 
 
 def operator(expr: Binary) -> str:
-    """Everything between the operands."""
+    """Return everything between the operands."""
     return_bool = " bool" if expr.return_bool else ""
     return f"{expr.op}{return_bool}{_matching(expr.matching) if expr.matching else ''}"
 
@@ -196,23 +196,23 @@ def _duration_text(expr: DurationExpr) -> Task[str]:
     return f"{below[0]} {expr.op} {below[1]}"
 
 
-# << Tree to text in lines of about a hundred characters, as `format_query` shows it.
-# <<
-# << sum by (job) (
-# <<   rate(errors_total{...}[5m])
-# << )
-
 MAX_LINE = 100
-"""Bytes; what is longer is split where it can be."""
+"""Upper bound of a line in bytes; longer expressions are split where possible."""
 _INDENT = "  "
 
 
 def pretty(expr: Expr) -> str:
+    """Format a tree in lines of about a hundred characters, as `format_query` shows it.
+
+    sum by (job) (
+      rate(errors_total{...}[5m])
+    )
+    """
     return unwind(_Pretty(_texts(expr)).lines(expr, 0))
 
 
 def _texts(expr: Expr) -> dict[int, str]:
-    """The text in one line of each expression, by `id`."""
+    """Return the text in one line of each expression, by `id`."""
     found: dict[int, str] = {}
     waiting = [expr]
     order: list[Expr] = []
