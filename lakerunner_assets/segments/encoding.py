@@ -1,4 +1,4 @@
-"""How each column is encoded, decided from a look at its values.
+"""Each column gets an encoding by a look at its values.
 
 Dictionaries pay only where few values repeat; times and other integers are delta-coded, other doubles
 split into byte streams. Trace and span ids get bloom filters, sized for the largest row group.
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 LOG_LEVEL = 1
 METRIC_LEVEL = 3
-"""Of zstd: logs and traces, metrics."""
+"""Levels of zstd: logs and traces, metrics."""
 BATCH_ROWS = 8192
 """Rows the writer encodes at a time; pyarrow's 1024 spends more on the batches than on short values."""
 BLOOM_COLUMNS = ("trace_id", "span_id", "span_trace_id")
@@ -39,7 +39,7 @@ class Encodings:
     def writer_options(
         self, schema: pa.Schema, bloom_rows: dict[str, int], compression_level: int
     ) -> dict[str, Any]:
-        """Keyword arguments of `pyarrow.parquet.ParquetWriter`."""
+        """Build the keyword arguments of `pyarrow.parquet.ParquetWriter`."""
         leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
         compression = dict.fromkeys(leaves, "zstd") | dict.fromkeys(self.constant, "none")
         return {
@@ -73,7 +73,7 @@ def choose(table: pa.Table) -> Encodings:
 
 
 def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
-    """Parquet's own columns inside a column, as it spells them."""
+    """Yield Parquet's own columns inside a column, as it spells them."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield from _leaves(f"{path}.{field.name}", field.type)
@@ -87,7 +87,7 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
 
 
 def narrow_columns(table: pa.Table, encodings: Encodings) -> pa.Table:
-    """The columns as the writer is quickest with: narrow codes, no nulls to note where there are none."""
+    """Return columns the writer is quickest with: narrow codes, not nullable where nothing is null."""
     fields: list[pa.Field] = []
     columns: list[pa.Array] = []
     for field, whole in zip(table.schema, table.columns, strict=True):
@@ -108,7 +108,7 @@ def _narrow(column: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def is_constant(column: pa.Array) -> bool:
-    """Whether every row of a column with few values has the same one, or none has any."""
+    """Tell if all rows of a column of few values are equal, or all null."""
     if column.null_count:
         return bool(column.null_count == len(column))
     if pa.types.is_dictionary(column.type):
@@ -118,7 +118,7 @@ def is_constant(column: pa.Array) -> bool:
 
 
 def few_values(column: pa.Array) -> bool:
-    """Whether a dictionary is worth its page: known for dictionary arrays, sampled for numbers."""
+    """Tell if a dictionary is worth its page: known for dictionary arrays, sampled for numbers."""
     if pa.types.is_dictionary(column.type):
         return len(column.dictionary) <= max(16, len(column) // 4)
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
@@ -135,7 +135,7 @@ def _encoding(data_type: pa.DataType) -> str | None:
 
 
 def bloom_rows(table: pa.Table, groups: Sequence[tuple[int, int]]) -> dict[str, int]:
-    """Distinct values to expect in the largest row group; columns without values get no filter."""
+    """Count the distinct values to expect in the largest row group; empty columns get no filter."""
     largest = max(end - start for start, end in groups)
     present = {
         name: table.num_rows - table.column(name).null_count
@@ -146,7 +146,7 @@ def bloom_rows(table: pa.Table, groups: Sequence[tuple[int, int]]) -> dict[str, 
 
 
 def compact_dictionaries(table: pa.Table) -> pa.Table:
-    """Dictionaries without values that no row here uses: Parquet would write them in every row group."""
+    """Drop unused values of dictionaries: Parquet would write them in every row group."""
     for index, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(index, field, _compact(table.column(index).chunk(0)))

@@ -1,4 +1,4 @@
-"""The file of a segment of any signal: row groups, then its series table and token bloom, then the footer.
+"""A segment file holds row groups, its series table, its token bloom and the footer.
 
 Equal content gives equal bytes, so a retried task writes the same object.
 """
@@ -24,12 +24,10 @@ from lakerunner_assets.segments.encoding import (
 )
 from resources.lake.segment_file import MappedColumn, SegmentFacts, file_metadata
 
-# << What a segment is before it is written, and what the index must know once it is. Values only.
-
 
 @dataclass(frozen=True, slots=True)
 class SegmentIdentity:
-    """Where a segment belongs, fixed before a row of it is written."""
+    """The place of a segment, fixed before a row of it is written."""
 
     org: str
     collector: str
@@ -75,9 +73,9 @@ class Content:
     bloom: bytes
     compression_level: int = LOG_LEVEL
     encodings: Encodings | None = None
-    """None: chosen from a look at the values."""
+    """None chooses by a look at the values."""
     metadata: Mapping[bytes, bytes] = field(default_factory=dict)
-    """Of the footer, beside what every segment has."""
+    """Entries of the footer beside those that every segment has."""
 
 
 def write_file(
@@ -89,7 +87,7 @@ def write_file(
     label_names: tuple[str, ...],
     metric_names: tuple[str, ...],
 ) -> WrittenSegment:
-    """Write it completely or leave nothing; the offsets in `facts` are filled in here."""
+    """Write the file completely or leave nothing; the offsets in `facts` are filled in here."""
     try:
         facts = _write(path, content, facts)
     except BaseException:
@@ -109,7 +107,7 @@ def index_facts(
     label_names: tuple[str, ...],
     metric_names: tuple[str, ...],
 ) -> WrittenSegment:
-    """What the index must know about a file that is complete."""
+    """Return what the index must know about a complete file."""
     return WrittenSegment(
         rows=facts.rows,
         bytes=path.stat().st_size,
@@ -148,7 +146,7 @@ def _write(path: Path, content: Content, facts: SegmentFacts) -> SegmentFacts:
 def append_blocks(
     sink: pa.NativeFile, facts: SegmentFacts, series_table: bytes, bloom: bytes
 ) -> SegmentFacts:
-    """Behind the row groups; returns the facts with the offsets."""
+    """Write the blocks behind the row groups; return the facts with their offsets."""
     series_offset = sink.tell()
     sink.write(series_table)
     sink.write(bloom)
@@ -162,7 +160,7 @@ def append_blocks(
 
 
 def _rows(table: pa.Table, constant: Collection[str], order: np.ndarray) -> pa.Table:
-    """These rows in this order; of a column that is the same everywhere, as many from its start."""
+    """Take the rows in this order; of a constant column, as many from its start."""
     varying = table.drop_columns(list(constant))
     chosen = pc.take(varying, pa.array(order), boundscheck=False)
     columns = [

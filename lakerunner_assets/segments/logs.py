@@ -1,4 +1,4 @@
-"""Writes one log segment: a sorted Parquet file with its stream table and token bloom inside.
+"""This module writes one log segment: a sorted Parquet file with stream table and token bloom.
 
 Rows in (any order, several tables):                rows out (sorted, one file):
 
@@ -84,7 +84,7 @@ def write_log_segment(
 
 
 def _streams(table: pa.Table) -> list[tuple[Stream, int]]:
-    """Streams that have rows, each with its code in the stream column."""
+    """List the streams that have rows, each with its code in the stream column."""
     column = table.column(STREAM_COLUMN).chunk(0)
     texts = column.dictionary.to_pylist()
     grouped = (
@@ -125,7 +125,7 @@ def levels_of(table: pa.Table) -> set[str]:
 
 
 def log_terms(levels: Collection[str], label_sets: Iterable[Labels]) -> tuple[int, ...]:
-    """Index terms of a log segment."""
+    """Return the index terms of a log segment."""
     values: dict[str, set[str]] = {}
     for labels in label_sets:
         for name, value in labels:
@@ -136,7 +136,7 @@ def log_terms(levels: Collection[str], label_sets: Iterable[Labels]) -> tuple[in
 
 
 def token_columns(table: pa.Table) -> Iterator[pa.Array]:
-    """Everything a person may look for: message, text attributes, ids."""
+    """Yield everything a person may search for: message, text attributes, ids."""
     for schema_field, column in zip(table.schema, table.columns, strict=True):
         name, kind = schema_field.name, schema_field.type
         if name in OVERFLOW_COLUMNS.values():

@@ -19,7 +19,7 @@ OPTIONAL: dict[str, pa.DataType] = types_of(c for c in _DECODED if not c.require
 
 
 def check_table(table: pa.Table) -> pa.Table:
-    """Return the table in the order and with the types above, attributes last, without all-null columns."""
+    """Return the table in the order and types above, attributes last, without all-null columns."""
     known = {field.name for field in table.schema if attribute_of(field) is None}
     unknown = known - REQUIRED.keys() - OPTIONAL.keys()
     if unknown or not known >= REQUIRED.keys():

@@ -1,4 +1,4 @@
-"""Splits `chq_value` into the four columns that are stored (see `resources/lake/metric_values.py`).
+"""Writers split each value into the four columns that are stored.
 
 How many digits a series is scaled by is decided over all its values: the fewest that hold nearly all of
 them, since one digit more costs three bits in every row and a value left out costs eight bytes.
@@ -22,14 +22,12 @@ from resources.lake.columns import CHQ_SERIES, CHQ_VALUE
 from resources.lake.metric_values import BASE, DOUBLE, EXPONENT, POWERS, SCALED
 from resources.lake.segment_file import read_facts, read_label_map
 
-# << A metric segment back as the decoded table it was written from, in the segment's order.
-# <<
-# << For whoever writes segments from segments (compaction) and for tests; queries read by series and not
-# << by file.
-
 
 def read_metric_segment(path: Path) -> pa.Table:
-    """All rows; text columns are plain but for `chq_series`."""
+    """Read a segment back as its decoded table, in the order of the segment.
+
+    For writers of segments from segments and for tests; queries read by series and not by file.
+    """
     with pq.ParquetFile(path) as file:
         table = file.read().combine_chunks()
         facts = read_facts(file.metadata)
@@ -64,7 +62,7 @@ def _label_sets(path: Path, offset: int, length: int, rows: int) -> pa.Dictionar
 
 
 SCALED_SHARE = 4 / 5
-"""Of a series' values at least: below that two columns cost more than one."""
+"""Least share of scalable values of a series: below it two columns cost more than one."""
 LEFT_OUT_SHARE = 1 / 32
 JOINED_ROWS = 16
 """Rows per series from which on a base, eight bytes a series, costs less than the jumps between series."""
@@ -74,12 +72,12 @@ JOINED_ROWS = 16
 class SplitValues:
     columns: dict[str, pa.Array]
     base: Int64s
-    """Of each series code."""
+    """Base of each series code."""
     exponent: Int64s
 
 
 def split(column: pa.Array, codes: Int32s, order: Int64s, count: int) -> SplitValues:
-    """The values of `count` series; `order` is that in which rows will be written."""
+    """Split the values of `count` series; `order` is that of the rows in the file."""
     missing = column.is_null().to_numpy(zero_copy_only=False)
     values = _doubles(column)
     digits = fewest_digits(needed_digits(values, missing, codes, order, count, POWERS))
@@ -97,17 +95,17 @@ def split(column: pa.Array, codes: Int32s, order: Int64s, count: int) -> SplitVa
 
 
 class Splitter:
-    """Splits values that come in pieces, in segment order; a series may go on in the next piece."""
+    """Split values that come in pieces, in segment order; a series may go on in the next piece."""
 
     def __init__(self, exponent: Int64s, joined: bool) -> None:
-        """`exponent` of each series; `joined`: whether they get a base."""
+        """`exponent` is that of each series; `joined` gives them a base."""
         self._exponent, self._joined = exponent, joined
         self._previous = 0
         self._open, self._base = -1, 0
-        """The last series so far, and its base."""
+        """Last series so far, and its base."""
 
     def split(self, column: pa.Array, series: Int32s, rows: Int64s) -> SplitValues:
-        """`series` in this piece, each with so many `rows`; base and exponent are given for each of these."""
+        """Split a piece: each of `series` has so many `rows`, and gets a base and an exponent."""
         values, missing = _doubles(column), column.is_null().to_numpy(zero_copy_only=False)
         exponent = self._exponent[series]
         base, started = np.zeros(len(series), np.int64), np.zeros(len(series), np.bool_)
@@ -129,7 +127,7 @@ class Splitter:
 
 
 def fewest_digits(needed: Int64s) -> Int64s:
-    """Digits after the point for each series, -1: leave its values as they are.
+    """Choose the digits after the point for each series; -1 leaves its values as they are.
 
     >>> fewest_digits(np.array([[90, 10, *[0] * 8, 0], [99, 1, *[0] * 8, 0], [1, 0, *[0] * 8, 9]])).tolist()
     [1, 0, -1]
@@ -142,6 +140,6 @@ def fewest_digits(needed: Int64s) -> Int64s:
 
 
 def _doubles(column: pa.Array) -> np.ndarray:
-    """The bits as they are; what stands at nulls does not matter."""
+    """View the bits of a column; nulls hold anything."""
     raw = np.frombuffer(column.buffers()[1], np.float64)
     return raw[column.offset : column.offset + len(column)]

@@ -1,4 +1,4 @@
-"""Writes one metric segment: a Parquet file sorted by series and time, with its series table inside.
+"""This module writes one metric segment: a Parquet file sorted by series and time.
 
 Rows in (any order, several tables):                 rows out (sorted, one file):
 
@@ -54,15 +54,10 @@ from resources.lake.series import NAME_FIELD, NAME_LABEL
 from resources.lake.streams import Labels
 from resources.lake.terms import terms_of, wildcard
 
-# << How the columns of a metric segment are encoded.
-# <<
-# << Rows are sorted by series and time, so times, ids and scaled values are runs of small deltas, and
-# << whatever
-# << belongs to a series (its id, start time, attributes) is one dictionary entry in a long run.
 
 ALWAYS_DELTA = frozenset({CHQ_TIMESTAMP, CHQ_TSNS, CHQ_OBJECT, CHQ_POSITION, SCALED})
 NEVER_DICTIONARY = frozenset({DOUBLE, CHQ_HIST_SUM})
-"""Doubles of which hardly any repeats."""
+"""Doubles that hardly ever repeat."""
 LISTS = {
     f"{CHQ_HIST_BOUNDS}.list.element": None,
     f"{CHQ_HIST_COUNTS}.list.element": "DELTA_BINARY_PACKED",
@@ -81,7 +76,11 @@ ROWS_PER_ENTRY = 4
 
 
 def metric_encodings(table: pa.Table) -> Encodings:
-    """A choice for every column of the table, each in one chunk."""
+    """Choose an encoding for every column of the table, each in one chunk.
+
+    Rows are sorted by series and time, so times, ids and scaled values are runs of small deltas, and whatever
+    belongs to a series (its id, start time, attributes) is one dictionary entry in a long run.
+    """
     dictionary: list[str] = []
     by_column: dict[str, str] = {}
     for field, column in zip(table.schema, table.columns, strict=True):
@@ -111,19 +110,16 @@ def _repeats(field: pa.Field, column: pa.Array) -> bool:
     return bool(distinct <= max(16, len(column) // ROWS_PER_ENTRY))
 
 
-# << What the index and the token bloom of a metric segment hold.
-# <<
-# << A classic histogram is one row here and many series in PromQL: `x_bucket`, `x_sum`, `x_count`.
-# << Whoever asks
-# << for one of those must find the segment, so derived names are terms like stored ones, and labels that only
-# << derived series have (`le`, `quantile`) stand there by their wildcard.
-
 DERIVED = {"histogram": ("_bucket", "_sum", "_count"), "summary": ("_sum", "_count")}
 DERIVED_LABELS = {"histogram": "le", "summary": "quantile"}
 
 
 def derived_names(table: pa.Table) -> tuple[set[str], set[str]]:
-    """Names and labels that PromQL derives from the rows of the table.
+    """Return names and labels that PromQL derives from the rows of the table.
+
+    A classic histogram is one row here and many series in PromQL: `x_bucket`, `x_sum`, `x_count`. A query for
+    one of those must find the segment, so derived names are terms like stored ones, and labels that only
+    derived series have (`le`, `quantile`) are there by their wildcard.
 
     By type and not by whether there are buckets: a stale marker has none and ends the derived series too.
     """
@@ -140,7 +136,7 @@ def derived_names(table: pa.Table) -> tuple[set[str], set[str]]:
 def index_terms(
     names: Iterable[str], label_sets: Iterable[Labels], derived_labels: Iterable[str]
 ) -> tuple[int, ...]:
-    """`names`: stored and derived. `__name__` itself is no field: names are asked for by `NAME_FIELD`."""
+    """Return index terms of `names`, stored and derived, and of labels; names have the field `NAME_FIELD`."""
     return terms_of_values(names, values_by_label(label_sets), derived_labels)
 
 
@@ -155,7 +151,7 @@ def values_by_label(label_sets: Iterable[Labels]) -> dict[str, set[str]]:
 def terms_of_values(
     names: Iterable[str], of_labels: Mapping[str, set[str]], derived_labels: Iterable[str]
 ) -> tuple[int, ...]:
-    """The same from the values that each label has."""
+    """Return the same from the values of each label."""
     values: dict[str, set[str]] = {name: found for name, found in of_labels.items() if name != NAME_LABEL}
     # a label called like NAME_FIELD adds to the names, which only widens
     values[NAME_FIELD] = values.get(NAME_FIELD, set()).union(names)
@@ -163,7 +159,7 @@ def terms_of_values(
 
 
 def bloom_columns(table: pa.Table, label_sets: Iterable[Labels]) -> Iterator[pa.Array]:
-    """Label values, and the trace and span ids of exemplars."""
+    """Yield label values, and the trace and span ids of exemplars."""
     yield pa.array({value for labels in label_sets for _, value in labels}, pa.string())
     yield from exemplar_ids(table)
 
@@ -212,7 +208,7 @@ def write_metric_segment(tables: Sequence[pa.Table], path: Path, identity: Segme
 
 
 def _stored(table: pa.Table, runs: SeriesRuns, order: np.ndarray) -> tuple[pa.Table, SplitValues]:
-    """The columns of the file: values split in four, without the label sets."""
+    """Return the columns of the file: values split in four, no label sets."""
     found = (
         table.column(VALUE_COLUMN).chunk(0)
         if VALUE_COLUMN in table.column_names

@@ -1,4 +1,8 @@
-"""The order of rows in a log segment, and where its row groups end.
+"""Log segments are sorted by slot, service and template; this module orders rows and cuts row groups.
+
+The whole key is 5-minute slot, service, fingerprint, time and row id: lines of one template lie together,
+which is what makes them small, and a short time range touches few row groups. The sort is a
+least-significant-digit radix sort over small integers, five times as fast as `numpy.lexsort`.
 
 Rows are sorted by 5-minute slot, service, fingerprint, time and row id: lines of one template lie
 together, which is what makes them small, and a short time range touches few row groups. The sort is a
@@ -23,13 +27,13 @@ SLOT_NS = 5 * MINUTE_NS
 MAX_GROUP_ROWS = 250_000
 MAX_GROUP_BYTES = 128 << 20
 SMALL_SEGMENT_ROWS = 50_000
-"""Below this one row group holds all slots: reading it whole is cheaper than its footers."""
+"""Rows below which one row group holds all slots: reading it whole is cheaper than its footers."""
 
 
 def row_order(
     times: Int64s, service_rank: Int64s, fingerprint: Int64s, object_id: Int64s, position: Int64s
 ) -> npt.NDArray[np.int64]:
-    """Row numbers in segment order."""
+    """Return row numbers in segment order."""
     keys = [times, ranks(fingerprint), service_rank, cut(times, SLOT_NS)]
     if not is_ordered(object_id, position):  # rows usually come in this order, and the sort is stable
         keys = [position, object_id, *keys]
@@ -40,7 +44,7 @@ def row_order(
 
 
 def ranks(values: Int64s) -> Int64s:
-    """Each value's place among the distinct values: fewer digits to sort by."""
+    """Replace each value by its rank among the distinct values: fewer digits to sort by."""
     coded = pa.array(values).dictionary_encode()
     distinct = coded.dictionary.to_numpy()
     place = np.empty(len(distinct), np.int64)
@@ -49,12 +53,12 @@ def ranks(values: Int64s) -> Int64s:
 
 
 def most_rows(bytes_per_row: float, most_bytes: int = MAX_GROUP_BYTES) -> int:
-    """Of a row group."""
+    """Return the greatest number of rows of a row group."""
     return max(1, min(MAX_GROUP_ROWS, int(most_bytes / max(bytes_per_row, 1))))
 
 
 def row_groups(times: Int64s, bytes_per_row: float) -> list[tuple[int, int]]:
-    """(first, behind) of each row group over rows in segment order."""
+    """Return (first, behind) of each row group over rows in segment order."""
     count = len(times)
     limit = most_rows(bytes_per_row)
     if count < SMALL_SEGMENT_ROWS:

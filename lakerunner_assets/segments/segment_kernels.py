@@ -16,7 +16,7 @@ ROWS, TID, NAME, FIRST_MS, LAST_MS, MIN_NS, MAX_NS, ODD_ROW = range(8)
 SERIES_WIDTH = 8
 
 _LOST = 32
-"""A series that began with this many unscalable values is not tried any further."""
+"""Unscalable values at the start of a series after which the rest is not tried."""
 _LARGEST = 2.0**53
 _FARTHEST = 1 << 60
 _MINUS_ZERO = np.uint64(1 << 63)
@@ -26,7 +26,7 @@ _MINUS_ZERO = np.uint64(1 << 63)
 def series_facts(
     codes: Int32s, tids: Int64s, names: Int32s, times_ms: Int64s, times_ns: Int64s, count: int
 ) -> Int64s:
-    """A row per code: its rows, id, name, time bounds, and a row that has another id or name (-1: none)."""
+    """Return a row per code: rows, id, name, time bounds, and a contradicting row or -1."""
     facts = np.zeros((count, SERIES_WIDTH), np.int64)
     facts[:, ODD_ROW] = -1
     for row in range(len(codes)):
@@ -46,7 +46,7 @@ def series_facts(
 
 @inlined
 def is_lossless(value: float, bits: np.uint64, power: float) -> bool:
-    """Whether the nearest integer to value * power, divided by power, is the same double."""
+    """Tell if rounding value * power and dividing by power gives the same double."""
     number = np.rint(value * power)
     held = abs(number) <= _LARGEST and np.float64(np.int64(number)) / power == value
     return bool(held and bits != _MINUS_ZERO)
@@ -56,7 +56,10 @@ def is_lossless(value: float, bits: np.uint64, power: float) -> bool:
 def needed_digits(
     values: Doubles, missing: Flags, codes: Int32s, order: Int64s, count: int, powers: Doubles
 ) -> Int64s:
-    """Per series, how many values need 0, 1, … digits after the point, and how many cannot be scaled."""
+    """Count per series the values that need 0, 1, … digits after the point.
+
+    The last column counts values that cannot be scaled.
+    """
     unscalable = len(powers)
     bits = values.view(np.uint64)
     found = np.zeros((count, unscalable + 1), np.int64)
@@ -86,7 +89,7 @@ def scale(
     started: Flags,
     previous: int,
 ) -> tuple[Int64s, Flags, int]:
-    """Scaled values, which rows have none, and the last one of all; rows are taken in `order`.
+    """Scale values; return them, the rows that have none, and the last one. Rows are taken in `order`.
 
     `digits` per series, -1 for one that is not scaled. `joined`: whether a series gets a base at all. `base`
     of each series is filled in where it is not `started`; `previous`: the scaled value before the first.
@@ -123,7 +126,7 @@ def is_ordered(major: Int64s, minor: Int64s) -> bool:
 
 @kernel
 def radix_sorted(order: Int64s, key: UInt64s) -> Int64s:
-    """`order` stably sorted by `key[order]`; digits that are zero everywhere cost nothing."""
+    """Sort `order` stably by `key[order]`; digits that are zero everywhere cost nothing."""
     highest = np.uint64(0)
     for value in key:
         highest = max(highest, value)

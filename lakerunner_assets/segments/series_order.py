@@ -1,4 +1,4 @@
-"""Series of a metric segment, the order of its rows, and where its row groups end.
+"""Metric segments are sorted by series and time; this module finds the series and orders rows.
 
 Rows are sorted by metric name, series and time, so the samples of a series lie in one run and their deltas
 are small. Between label sets with one id their text decides, so that neither's run is torn.
@@ -42,18 +42,18 @@ class SeriesRuns:
     """The series of a table in row order."""
 
     codes: Int32s
-    """Of each row of the table."""
+    """Series code of each row of the table."""
     code_of_run: Int64s
     facts: Int64s
-    """Of each run (columns: segment_kernels)."""
+    """Facts of each run, in the columns of `segment_kernels`."""
     labels: tuple[Labels, ...]
     names: tuple[str, ...]
     times_ns: Int64s
-    """Of each row of the table."""
+    """Exact time of each row of the table."""
 
     @property
     def starts(self) -> Int64s:
-        """The row of the file at which each run begins."""
+        """Row of the file at which each run begins."""
         rows: Int64s = np.concatenate(([0], np.cumsum(self.facts[:, ROWS])[:-1]))
         return rows
 
@@ -63,7 +63,7 @@ class SeriesRuns:
 
 
 def series_runs(table: pa.Table) -> SeriesRuns:
-    """One run per label set, by name, id, labels."""
+    """Find one run per label set, by name, id, labels."""
     series, names = coded(table.column(CHQ_SERIES).chunk(0)), coded(table.column("metric_name").chunk(0))
     codes, times_ms, tids = (
         series.indices.to_numpy(),
@@ -96,7 +96,7 @@ def series_runs(table: pa.Table) -> SeriesRuns:
 
 
 def row_order(table: pa.Table, runs: SeriesRuns) -> Int64s:
-    """Row numbers in segment order."""
+    """Return row numbers in segment order."""
     rank = np.zeros(int(runs.code_of_run.max()) + 1, np.int64)
     rank[runs.code_of_run] = np.arange(len(runs.code_of_run))
     times = runs.times_ns if CHQ_TSNS in table.column_names else table.column(CHQ_TIMESTAMP).to_numpy()
@@ -111,7 +111,7 @@ def row_order(table: pa.Table, runs: SeriesRuns) -> Int64s:
 
 
 def row_groups(starts: Int64s, rows: int, bytes_per_row: float) -> list[tuple[int, int]]:
-    """(first, behind) of each row group: as many whole series as fit, a longer series in pieces."""
+    """Return (first, behind) of each row group: whole series that fit, a longer series in pieces."""
     limit = most_rows(bytes_per_row)
     groups: list[tuple[int, int]] = []
     start = 0
@@ -126,7 +126,7 @@ def row_groups(starts: Int64s, rows: int, bytes_per_row: float) -> list[tuple[in
 
 
 def exact_times(table: pa.Table, times_ms: Int64s) -> Int64s:
-    """Nanoseconds: what `chq_tsns` says, else the millisecond; the two must agree."""
+    """Return times in ns: as sent, else from the millisecond; the two must agree."""
     limit = (2**63 - 1) // NS_PER_MS
     if (beyond := (times_ms > limit) | (times_ms < -limit)).any():
         raise SeriesError(f"{_where(table, beyond)}: {CHQ_TIMESTAMP} outside of 1677 to 2262")
@@ -144,7 +144,7 @@ def exact_times(table: pa.Table, times_ms: Int64s) -> Int64s:
 
 
 def coded(column: pa.Array) -> pa.DictionaryArray:
-    """Every text under one code: two codes of one label set would be two runs."""
+    """Give every text one code: two codes of one label set would be two runs."""
     if not pa.types.is_dictionary(column.type):
         return column.dictionary_encode()
     once = pc.count_distinct(column.dictionary).as_py() == len(column.dictionary)
@@ -152,13 +152,13 @@ def coded(column: pa.Array) -> pa.DictionaryArray:
 
 
 def _label_sets(texts: pa.ChunkedArray) -> tuple[Labels, ...]:
-    """All at once: a JSON document per series costs several times as much to open as to read."""
+    """Decode all texts at once: a JSON document per series costs several times as much."""
     whole = "[" + ",".join(texts.to_pylist()) + "]"
     return tuple(msgspec.json.decode(whole, type=list[tuple[tuple[str, str], ...]]))
 
 
 def _check(table: pa.Table, runs: SeriesRuns) -> None:
-    """A label set has one id and one name, and the name is its `__name__`."""
+    """Check that each label set has one id and one name, its `__name__`."""
     for run, (labels, name) in enumerate(zip(runs.labels, runs.names, strict=True)):
         odd = int(runs.facts[run, ODD_ROW])
         if odd >= 0:

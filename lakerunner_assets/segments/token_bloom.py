@@ -1,4 +1,4 @@
-"""Builds the token bloom of a segment from Arrow buffers.
+"""This module builds the token bloom of a segment from Arrow buffers.
 
 The filter is filled at full size and fold in half while it stays at most half full, which gives the same
 bits as building it at that size. Reading and the definition of token and hash are in
@@ -20,14 +20,14 @@ MAX_FILL = 0.5
 
 
 def build(columns: Iterable[pa.Array]) -> TokenBloom:
-    """The bloom of all tokens in text columns, and of the hex form of id columns."""
+    """Build the bloom of the tokens of texts and of the hex form of ids."""
     builder = Builder()
     builder.add(columns)
     return builder.finish()
 
 
 class Builder:
-    """A bloom that is filled column by column; the order they come in does not matter."""
+    """A bloom that is filled column by column, in any order."""
 
     def __init__(self) -> None:
         self._words = np.zeros(MAX_BLOCKS * 8, np.uint32)
@@ -50,7 +50,7 @@ class Builder:
 
 
 def _texts(column: pa.Array) -> pa.Array:
-    """Each text once where that is known for free; nulls are no text."""
+    """Return each text once where that is known for free; nulls are no text."""
     if pa.types.is_dictionary(column.type):
         used = used_codes(column.indices.drop_null().to_numpy(), len(column.dictionary))
         return column.dictionary.filter(pa.array(used)).drop_null()
@@ -58,7 +58,7 @@ def _texts(column: pa.Array) -> pa.Array:
 
 
 def fold(words: Words) -> Words:
-    """The smallest filter with the same answers that is not more than half full."""
+    """Return the smallest filter with the same answers that is at most half full."""
     while len(words) > 8:
         half = words[: len(words) // 2] | words[len(words) // 2 :]
         if np.bitwise_count(half).sum() > MAX_FILL * 32 * len(half):

@@ -27,7 +27,7 @@ Words = npt.NDArray[np.uint32]
 
 _RECENT_BITS = 12
 RECENT = 1 << _RECENT_BITS
-"""Hashes just seen, and as many short words: most words of a line were in the line before it."""
+"""Slots for hashes just seen, and as many for short words: most words of a line were in the line before."""
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _MAX_TOKEN_BYTES = 128
 _SALTS = np.array(
@@ -69,7 +69,7 @@ def token_hash(text: Bytes, start: Integer, end: Integer) -> np.uint64:
 
 @inlined
 def short_hash(word: np.uint64, length: Integer) -> np.uint64:
-    """`token_hash` of one word of up to eight bytes."""
+    """Compute `token_hash` of one word of up to eight bytes."""
     value = ((np.uint64(length) * _MULTIPLIER) ^ word) * _MULTIPLIER
     return mixed(value ^ (value >> np.uint64(32)))
 
@@ -87,7 +87,7 @@ def insert(value: np.uint64, words: Words, recent: UInt64s) -> None:
 
 @scanner
 def add_tokens(offsets: npt.NDArray[np.int32], text: Bytes, words: Words, recent: UInt64s) -> None:
-    """64 bytes at a time: which of them are in tokens is known before the first token is hashed."""
+    """Add the tokens of texts, 64 bytes at a time: a mask of token bytes comes before any hash."""
     for row in range(len(offsets) - 1):
         base: Integer = np.int64(offsets[row])
         end = np.int64(offsets[row + 1])
@@ -119,7 +119,7 @@ def add_tokens(offsets: npt.NDArray[np.int32], text: Bytes, words: Words, recent
 
 @inlined
 def token_bits(text: Bytes, base: Integer, end: Integer) -> np.uint64:
-    """A bit for each of the 64 bytes from `base`: whether it is in a token and before `end`."""
+    """Mark those of 64 bytes from `base` that are in a token and before `end`."""
     bits = np.uint64(0)
     size = min(np.int64(64), end - base)
     place = np.int64(0)
@@ -132,7 +132,7 @@ def token_bits(text: Bytes, base: Integer, end: Integer) -> np.uint64:
 
 @scanner
 def add_long_token(text: Bytes, start: Integer, end: Integer, words: Words, recent: UInt64s) -> Integer:
-    """One token of 64 bytes or more; where it ends."""
+    """Add one token of 64 bytes or more; return its end."""
     stop = start + 64
     length = np.int64(8)
     while length == 8 and stop < end:
@@ -145,7 +145,7 @@ def add_long_token(text: Bytes, start: Integer, end: Integer, words: Words, rece
 
 @kernel
 def add_hex_ids(raw: Bytes, width: int, words: Words, recent: UInt64s) -> None:
-    """Ids of a multiple of four bytes, as the text that people write them in."""
+    """Add ids of a multiple of four bytes in the hex form that people write."""
     for start in range(0, len(raw), width):
         value = np.uint64(2 * width) * _MULTIPLIER
         for offset in range(0, width, 4):
@@ -156,7 +156,7 @@ def add_hex_ids(raw: Bytes, width: int, words: Words, recent: UInt64s) -> None:
 
 @inlined
 def hex_digits(raw: Bytes, position: Integer) -> np.uint64:
-    """The eight hex digits of four bytes."""
+    """Return the eight hex digits of four bytes."""
     word = np.uint64(0)
     for index in range(4):
         byte = np.uint64(raw[np.uint64(position + index)])

@@ -1,4 +1,4 @@
-"""Writes one span segment: a sorted Parquet file with its stream table and token bloom inside.
+"""This module writes one span segment: a sorted Parquet file with stream table and token bloom.
 
 Rows in (any order, several tables):           rows out (sorted, one file):
 
@@ -41,14 +41,13 @@ from resources.lake.segment_file import (
 from resources.lake.streams import Labels, Stream, labels_from_text, stream_id
 from resources.lake.terms import terms_of
 
-# << The streams of decoded rows: which label sets they have, how many rows of each, and when.
 
 STREAM_COLUMN = CHQ_STREAM
-"""Label texts, a dictionary; it becomes the stream table and is not written as a column."""
+"""Label texts, a dictionary, which become the stream table and are not written as a column."""
 
 
 def streams_of(table: pa.Table, time_column: str) -> list[Stream]:
-    """The streams that have rows."""
+    """List the streams that have rows."""
     column = table.column(STREAM_COLUMN).chunk(0)
     texts = column.dictionary.to_pylist()
     grouped = (
@@ -70,19 +69,14 @@ def streams_of(table: pa.Table, time_column: str) -> list[Stream]:
     return found
 
 
-# << The order of rows in a span segment, and where its row groups end.
-# <<
-# << Rows are sorted by trace id, start and row id, so that a trace is one run of rows and the statistics
-# << of a row
-# << group, like those of its pages, name a narrow range of ids. Spans without a trace id come last.
-# << Trace ids are
-# << ranked first and rows are then sorted by small integers, as logs are.
-
-
 def span_order(
     trace_id: pa.FixedSizeBinaryArray, start: Int64s, object_id: Int64s, position: Int64s
 ) -> npt.NDArray[np.int64]:
-    """Row numbers in segment order."""
+    """Return row numbers in segment order: by trace id, start and row id.
+
+    A trace is one run of rows, and the statistics of row groups and pages name a narrow range of ids. Spans
+    without a trace id come last. Ids are ranked first, then rows are sorted by small integers, as logs are.
+    """
     keys = [start, trace_ranks(trace_id)]
     if not is_ordered(object_id, position):  # rows usually come in this order, and the sort is stable
         keys = [position, object_id, *keys]
@@ -93,7 +87,7 @@ def span_order(
 
 
 def trace_ranks(trace_id: pa.FixedSizeBinaryArray) -> Int64s:
-    """Each trace's place among the ids here, compared as bytes; behind all of them without one.
+    """Rank each trace id among those here, compared as bytes; rows without one come last.
 
     >>> trace_ranks(pa.array([b"b" * 16, None, b"a" * 16, b"b" * 16], pa.binary(16))).tolist()
     [1, 2, 0, 1]
@@ -110,7 +104,7 @@ def trace_ranks(trace_id: pa.FixedSizeBinaryArray) -> Int64s:
 
 
 def span_groups(count: int, bytes_per_row: float) -> list[tuple[int, int]]:
-    """(first, behind) of each row group, all of about the same size."""
+    """Return (first, behind) of each row group, all of about the same size."""
     limit = most_rows(bytes_per_row)
     pieces = -(-count // limit)
     return list(pairwise(count * piece // pieces for piece in range(pieces + 1)))
@@ -167,7 +161,7 @@ def write_span_segment(
 
 
 def term_values(table: pa.Table) -> dict[str, set[str]]:
-    """What the rows have in the columns that make terms; spans that are not OTLP may lack any of them."""
+    """Return the distinct values of columns that make terms; foreign spans may lack any of them."""
     return {
         name: set(table.column(name).unique().drop_null().to_pylist())
         for name in TERM_COLUMNS
@@ -176,7 +170,7 @@ def term_values(table: pa.Table) -> dict[str, set[str]]:
 
 
 def span_terms(of_rows: Mapping[str, set[str]], label_sets: Iterable[Labels]) -> tuple[int, ...]:
-    """Index terms of a span segment."""
+    """Return the index terms of a span segment."""
     values = {name: set(texts) for name, texts in of_rows.items()}
     for labels in label_sets:
         for name, value in labels:
@@ -185,7 +179,7 @@ def span_terms(of_rows: Mapping[str, set[str]], label_sets: Iterable[Labels]) ->
 
 
 def token_columns(table: pa.Table) -> Iterator[pa.Array]:
-    """Everything a person may look for: names, text attributes, ids, and the same of events and links."""
+    """Yield everything a person may search for: names, text attributes, ids, also of events and links."""
     for field, column in zip(table.schema, table.columns, strict=True):
         if field.name in OVERFLOW_COLUMNS.values():
             yield column.chunk(0).items
@@ -194,7 +188,7 @@ def token_columns(table: pa.Table) -> Iterator[pa.Array]:
 
 
 def _searchable(column: pa.Array) -> Iterator[pa.Array]:
-    """Texts and ids in a column, also those in lists of structs; keys and kinds of attributes are neither."""
+    """Yield texts and ids in a column, also in lists of structs; not keys and kinds of attributes."""
     kind = column.type
     if pa.types.is_list(kind):
         yield from _searchable(column.flatten())

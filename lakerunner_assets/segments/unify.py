@@ -21,7 +21,7 @@ from resources.lake.segment_file import OVERFLOW_COLUMNS, MappedColumn
 MAP = pa.map_(pa.string(), pa.string())
 
 Keyed = dict[str | Attribute, pa.ChunkedArray]
-"""A table's columns: attributes by what they hold, all others by name."""
+"""Columns of a table: attributes by what they hold, all others by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Unified:
 
 
 def unify(tables: Sequence[pa.Table], max_columns: int = MAX_COLUMNS) -> Unified:
-    """System columns in the order of the first table, then attributes by name, then overflow maps."""
+    """Join tables: system columns as in the first table, attributes by name, overflow maps."""
     found = [_keyed(table) for table in tables]
     counts: Counter[Attribute] = Counter()
     for columns_of in found:
@@ -61,7 +61,7 @@ def unify(tables: Sequence[pa.Table], max_columns: int = MAX_COLUMNS) -> Unified
 
 
 def split_by_frequency(counts: Counter[Attribute], limit: int) -> tuple[list[Attribute], list[Attribute]]:
-    """Those that get a column, at most `limit` of a scope, and those that do not."""
+    """Split attributes into those that get a column and the rest, by scope."""
     kept: list[Attribute] = []
     demoted: list[Attribute] = []
     for scope in PREFIXES:
@@ -93,7 +93,7 @@ def _keyed(table: pa.Table) -> Keyed:
 
 
 def _column(tables: Sequence[pa.Table], found: Sequence[Keyed], key: str | Attribute) -> pa.Array:
-    """The column of every table end to end: null where a table lacks it, dictionary only if all have one."""
+    """Join a column of all tables: null where one lacks it, a dictionary only if all have one."""
     parts = [columns.get(key) for columns in found]
     types = [part.type for part in parts if part is not None]
     kind = types[0] if all(found == types[0] for found in types) else pa.string()
@@ -117,7 +117,7 @@ def _overflow(
 
 
 def merge_overflow(count: int, existing: pa.MapArray | None, moved: Mapping[str, pa.Array]) -> pa.MapArray:
-    """The overflow maps of `count` rows, joined by the columns that move into them."""
+    """Merge the overflow maps of `count` rows with the columns that move into them."""
     rows: list[np.ndarray] = []
     keys: list[pa.Array] = []
     values: list[pa.Array] = []

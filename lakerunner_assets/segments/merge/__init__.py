@@ -1,5 +1,4 @@
-"""Sorted segments of one signal in, sorted segments out, in bounded memory.
+"""Sorted segments of one signal are merged into sorted segments in bounded memory.
 
-`run.py` is the door of the merge, `stream.py` that of the sorted rows themselves. Read on in `rounds.py`:
-how rows of many files come together.
+Start at `run.py`; `rounds.py` brings the rows of many files together.
 """

@@ -1,4 +1,4 @@
-"""What a file says about its rows, gathered row group by row group.
+"""Facts of an output file are collected row group by row group.
 
 Everything here is what the ordinary writers compute from all rows at once.
 """
@@ -33,10 +33,10 @@ from resources.lake.streams import Stream
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Of a whole file."""
+    """Blocks, terms and bounds of a whole file."""
 
     table: bytes
-    """Series or stream table."""
+    """Bytes of the series or stream table."""
     bloom: bytes
     terms: tuple[int, ...]
     label_names: tuple[str, ...]
@@ -46,17 +46,17 @@ class Summary:
 
 
 class Contents(Protocol):
-    """One file's."""
+    """The facts of one output file while it grows."""
 
     def add(self, rows: Rows) -> pa.Table:
-        """Note a row group; returns it as it is stored."""
+        """Note a row group; return it as it is stored."""
 
     def summary(self) -> Summary:
-        """When all are there."""
+        """Summarise the file once all row groups are there."""
 
 
 class StreamContents:
-    """Of log and span segments."""
+    """Facts of log and span segments."""
 
     def __init__(self, kind: MergeKind, union: StreamUnion) -> None:
         self._is_logs, self._union = kind is MergeKind.LOGS, union
@@ -93,10 +93,10 @@ class StreamContents:
 
 
 class SeriesContents:
-    """Of sample and rollup segments."""
+    """Facts of sample and rollup segments."""
 
     def __init__(self, kind: MergeKind, union: SeriesUnion, width_ms: int) -> None:
-        """`width_ms`: of the buckets of a rollup."""
+        """`width_ms` is that of the buckets of a rollup."""
         joined = int(union.rows.sum()) >= JOINED_ROWS * len(union)
         self._splitter = Splitter(union.exponent, joined) if kind is MergeKind.SAMPLES else None
         self._union, self._width_ms = union, width_ms
@@ -155,7 +155,7 @@ class SeriesContents:
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """The series of a row group, in order."""
+    """Series of a row group, in order."""
 
     codes: Int32s
     rows: Int64s
@@ -166,7 +166,7 @@ class _Runs:
 
 
 def _concatenate(parts: list[_Runs]) -> _Runs:
-    """Of all row groups; a series that goes on in the next one is one run."""
+    """Join the runs of all row groups; a series that goes on in the next one is one run."""
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _Runs.__slots__}
     starts = run_starts(columns["codes"])
     ends = np.append(starts[1:], len(columns["codes"])) - 1
@@ -181,7 +181,7 @@ def _concatenate(parts: list[_Runs]) -> _Runs:
 
 
 def _with_values(table: pa.Table, values: dict[str, pa.Array]) -> pa.Table:
-    """As in a file: the value in four columns behind the timestamp."""
+    """Replace the value by its four columns behind the timestamp, as in a file."""
     columns = {name: table.column(name) for name in table.column_names if name != VALUE}
     items = list(columns.items())
     place = list(columns).index(CHQ_TIMESTAMP) + 1

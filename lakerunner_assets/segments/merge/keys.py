@@ -1,4 +1,4 @@
-"""Sort keys as rows of 64-bit words, the same order as that of the ordinary writers.
+"""Sort keys are rows of 64-bit words in the order of the ordinary writers.
 
     logs     slot and service, fingerprint, time, object, position
     traces   without a trace id, both halves of it, start, object, position
@@ -37,12 +37,12 @@ _SIGN = np.uint64(1 << 63)
 _SERVICE_BITS = 32
 
 Columns = Mapping[str, pa.Array]
-"""Of a batch, by the name of the column in the format."""
+"""Columns of a batch, by the name of the column in the format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """Of each row of a batch."""
+    """Keys, codes and times of the rows of a batch."""
 
     keys: Keys
     codes: Int32s
@@ -50,18 +50,18 @@ class Keyed:
 
 
 class Order(Protocol):
-    """How the rows of one signal are sorted."""
+    """The sort order of one signal."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What `keyed` looks at."""
+        """Columns that `keyed` reads."""
 
     @property
     def optional(self) -> tuple[str, ...]:
-        """Which of them may be missing."""
+        """Columns of these that may be missing."""
 
     def keyed(self, columns: Columns, source: int, start: int) -> Keyed:
-        """Of the rows of that source from `start` on."""
+        """Compute the keys of rows of that source from `start` on."""
 
 
 @dataclass(frozen=True, slots=True)

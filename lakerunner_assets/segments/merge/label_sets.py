@@ -1,8 +1,8 @@
-"""The series of several segments in one order: by name, id and label text, as a segment has them.
+"""Streams and series of several segments are put in one order, that of a segment.
 
-Row ranges of the series tables say which series a row is of; label columns are never asked. A series is
-told from others by its id and a second hash of its labels; where one id has several label sets, their text
-decides which comes first.
+Row ranges of the series tables map rows to series; label columns are never read. A series is told from others
+by its id and a second hash of its labels; where one id has several label sets, their text decides which comes
+first.
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ from resources.lake import series, streams
 from resources.lake.series import NAME_LABEL
 from resources.lake.streams import Labels
 
-# << The streams of several log or span segments: all label sets, and the order of their services.
-
 
 @dataclass(frozen=True, slots=True)
 class StreamUnion:
-    """All streams, by id."""
+    """All streams of several log or span segments, by id, with service ranks."""
 
     ids: Int64s
     labels: tuple[Labels, ...]
@@ -62,14 +60,14 @@ def stream_union(sources: Sequence[Source]) -> StreamUnion:
     )
 
 
-# << Many label sets as a few arrays: what a series table holds, without an object per label.
-# <<
-# << {__name__="up", job="a"}     offsets 0 2 3     names  0 1 0    of  __name__ job
-# << {__name__="up"}                                values 0 1 0    of  up a
-
-
 @dataclass(frozen=True, slots=True)
 class LabelSets:
+    """Many label sets as a few arrays, without an object per label.
+
+    {__name__="up", job="a"}     offsets 0 2 3     names  0 1 0    of  __name__ job
+    {__name__="up"}                                values 0 1 0    of  up a
+    """
+
     offsets: Int64s
     names: Int32s
     values: Int32s
@@ -80,13 +78,13 @@ class LabelSets:
         return len(self.offsets) - 1
 
     def hashes(self) -> Int64s:
-        """A second hash beside `chq_tid`: two sets that share both are taken for one."""
+        """Hash each set a second time beside its id: two sets that share both are taken for one."""
         return label_hashes(
             self.offsets, self.names, self.values, _hashes(self.name_texts), _hashes(self.value_texts)
         )
 
     def metric_names(self) -> Int32s:
-        """For each set the code of its `__name__` in `value_texts`, -1 without one."""
+        """Return for each set the code of its `__name__` in `value_texts`, -1 without one."""
         found = np.full(len(self), -1, np.int32)
         if NAME_LABEL in self.name_texts:
             entries = np.flatnonzero(self.names == self.name_texts.index(NAME_LABEL))
@@ -110,7 +108,7 @@ class LabelSets:
         return [tuple(pairs[start:end]) for start, end in pairwise(borders)]
 
     def texts(self) -> pa.StringArray:
-        """As `streams.labels_to_text` spells them."""
+        """Write the sets as `streams.labels_to_text` does."""
         opening, closing = (_spelled(texts) for texts in (self.name_texts, self.value_texts))
         pairs = pc.binary_join_element_wise(
             opening.take(pa.array(self.names)), closing.take(pa.array(self.values)), ","
@@ -120,7 +118,7 @@ class LabelSets:
         return pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
 
     def map_array(self) -> pa.MapArray:
-        """As the series table stores them: dictionaries of what is used, in the order it is met."""
+        """Build the column of the series table: dictionaries of used texts, in order of use."""
         names, values = (
             pa.array(texts, pa.string()).take(pa.array(codes)).dictionary_encode()
             for texts, codes in ((self.name_texts, self.names), (self.value_texts, self.values))
@@ -128,7 +126,7 @@ class LabelSets:
         return pa.MapArray.from_arrays(pa.array(self.offsets.astype(np.int32)), names, values)
 
     def values_by_name(self) -> dict[str, set[str]]:
-        """The values each label has somewhere."""
+        """Return the values of each label over all sets."""
         width = max(len(self.value_texts), 1)
         pairs = np.unique(self.names.astype(np.int64) * width + self.values)
         found: dict[str, set[str]] = {}
@@ -138,7 +136,7 @@ class LabelSets:
 
 
 def from_map(column: pa.MapArray) -> LabelSets:
-    """Of the column `labels` of a series table."""
+    """Read the column `labels` of a series table."""
     offsets = column.offsets.to_numpy().astype(np.int64)
     names, values = column.keys, column.items
     return LabelSets(
@@ -151,7 +149,7 @@ def from_map(column: pa.MapArray) -> LabelSets:
 
 
 def concatenate(parts: Sequence[LabelSets]) -> LabelSets:
-    """All sets of the parts in their order, texts once."""
+    """Join the sets of the parts in their order, texts once."""
     name_codes: dict[str, int] = {}
     value_codes: dict[str, int] = {}
     names, values, lengths = [], [], []
@@ -169,7 +167,7 @@ def concatenate(parts: Sequence[LabelSets]) -> LabelSets:
 
 
 def _recoded(texts: Sequence[str], codes: Int32s, known: dict[str, int]) -> Int32s:
-    """The codes in `known`, which learns what is used here and new."""
+    """Translate codes into those of `known`, which learns new texts."""
     used = np.unique(codes)
     place = np.zeros(len(texts) + 1, np.int32)
     place[used] = [known.setdefault(texts[code], len(known)) for code in used.tolist()]
@@ -186,18 +184,18 @@ def _spelled(texts: Sequence[str]) -> pa.StringArray:
 
 @dataclass(frozen=True, slots=True)
 class SeriesUnion:
-    """All series, by rank."""
+    """All series of several segments, by rank."""
 
     names: tuple[str, ...]
     """Distinct metric names in order."""
     name: Int32s
-    """Of each series, its place in `names`."""
+    """Place of each series in `names`."""
     tid: Int64s
     labels: LabelSets
     exponent: Int64s
-    """The largest that a source scaled it by."""
+    """Largest exponent of each series in any source."""
     rows: Int64s
-    """In all sources together."""
+    """Rows of each series in all sources together."""
     of_source: tuple[SourceSeries, ...]
 
     def __len__(self) -> int:
@@ -207,12 +205,12 @@ class SeriesUnion:
 @dataclass(frozen=True, slots=True)
 class SourceSeries:
     rank: Int32s
-    """Of each series of the source, in its order."""
+    """Rank of each series of the source, in its order."""
     borders: Int64s
-    """First row of each, and behind them the number of rows."""
+    """First row of each series, and behind them the number of rows."""
 
     def ranks(self, start: int, count: int) -> Int32s:
-        """Of the rows `[start, start + count)`."""
+        """Return the ranks of the rows `[start, start + count)`."""
         first, last = np.searchsorted(self.borders, [start, start + count - 1], "right") - 1
         borders = np.clip(self.borders[first : last + 2], start, start + count)
         return np.repeat(self.rank[first : last + 1], np.diff(borders))
@@ -281,7 +279,7 @@ def _read(source: Source, numbers: dict[str, int]) -> _Table:
 
 
 def _same(order: Int64s, *keys: Int64s) -> np.ndarray:
-    """Whether each but the first in this order has the key of the one before it."""
+    """Flag entries with the key of the one before them, in this order."""
     same = np.ones(len(order) - 1, np.bool_)
     for key in keys:
         same &= key[order[1:]] == key[order[:-1]]
@@ -289,7 +287,7 @@ def _same(order: Int64s, *keys: Int64s) -> np.ndarray:
 
 
 def _ties(order: Int64s, same: np.ndarray, hashes: Int64s, tables: Sequence[_Table]) -> Int64s:
-    """For series that share name and id, the place of their label text among those."""
+    """Rank label texts among series that share name and id."""
     ends = np.cumsum([len(table.tid) for table in tables])
     tie = np.zeros(len(order), np.int64)
     for group in np.split(order, np.flatnonzero(~same) + 1):
@@ -304,7 +302,7 @@ def _ties(order: Int64s, same: np.ndarray, hashes: Int64s, tables: Sequence[_Tab
 
 
 def _labels(chosen: Int64s, ends: Int64s, tables: Sequence[_Table]) -> LabelSets:
-    """Label sets by their place over all tables, in this order."""
+    """Take label sets by their place over all tables, in this order."""
     table_of = np.searchsorted(ends, chosen, "right")
     by_table = np.argsort(table_of, kind="stable")
     parts = []

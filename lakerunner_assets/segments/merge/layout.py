@@ -1,4 +1,4 @@
-"""The columns of the result, decided from footers before a row is read.
+"""The columns of the result follow from footers, before a row is read.
 
 Attributes are named anew over the union of the label maps; those beyond the limit, least frequent first,
 go to the overflow maps. A text column is merged as codes if its dictionaries are small in every source.
@@ -26,7 +26,7 @@ from resources.lake.segment_file import OVERFLOW_COLUMNS, MappedColumn
 
 VALUE = CHQ_VALUE
 CODED_SHARE = 3 / 4
-"""Of a column's rows at least have small dictionaries: the others are looked up one by one."""
+"""Least share of rows with small dictionaries: the others are looked up one by one."""
 _OVERFLOWS = frozenset(OVERFLOW_COLUMNS.values())
 
 
@@ -35,7 +35,7 @@ class Column:
     name: str
     key: Key
     kind: pa.DataType
-    """Of the values, not of the codes."""
+    """Type of the values, not of the codes."""
     is_coded: bool
     nullable: bool
 
@@ -51,7 +51,7 @@ class Layout:
     columns: tuple[Column, ...]
     label_map: tuple[MappedColumn, ...]
     demoted: dict[str, tuple[Attribute, ...]]
-    """By overflow column, the attributes that move into it."""
+    """Attributes that move into each overflow column."""
 
 
 def layout_of(sources: Sequence[Source], kind: MergeKind, max_columns: int = MAX_COLUMNS) -> Layout:
@@ -72,7 +72,7 @@ def layout_of(sources: Sequence[Source], kind: MergeKind, max_columns: int = MAX
 
 
 def _counts(sources: Sequence[Source]) -> Counter[Attribute]:
-    """How many rows have each attribute."""
+    """Count the rows that have each attribute."""
     counts: Counter[Attribute] = Counter()
     for source in sources:
         for name, key in source.keys.items():
@@ -94,7 +94,7 @@ def _system_names(sources: Sequence[Source], kind: MergeKind) -> list[str]:
 
 
 def _share(found: Sequence[tuple[Source, str]]) -> float:
-    """Of the rows, those of sources with small dictionaries."""
+    """Return the share of rows in sources with small dictionaries."""
     small = sum(source.rows for source, place in found if source.leaves[place].small_dictionary)
     return small / sum(source.rows for source, _ in found)
 
@@ -118,8 +118,6 @@ def _column(sources: Sequence[Source], name: str, key: Key) -> Column:
     return Column(name, key, kind, is_coded, nullable)
 
 
-# << How the columns of the result are written: as most rows of the sources are.
-
 _VALUE_FIELDS = (
     pa.field(SCALED, pa.int64()),
     pa.field(BASE, pa.int64(), nullable=False),
@@ -132,7 +130,7 @@ _VALUE_FIELDS = (
 class Format:
     schema: pa.Schema
     options: dict[str, Any]
-    """Of the Parquet writer."""
+    """Arguments of the Parquet writer."""
 
 
 def format_of(sources: Sequence[Source], layout: Layout, kind: MergeKind) -> Format:
@@ -163,7 +161,7 @@ def format_of(sources: Sequence[Source], layout: Layout, kind: MergeKind) -> For
 
 
 def _bloom_rows(sources: Sequence[Source]) -> dict[str, int]:
-    """Values to expect in the largest row group; a column without values gets no filter."""
+    """Count the values to expect in the largest row group; empty columns get no filter."""
     largest = min(MAX_GROUP_ROWS, sum(source.largest_group for source in sources))
     found: dict[str, int] = {}
     for name in BLOOM_COLUMNS:

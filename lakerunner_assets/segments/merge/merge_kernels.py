@@ -20,7 +20,7 @@ Keys = npt.NDArray[np.int64]
 
 @inlined
 def is_before(keys: Keys, left: Integer, other: Keys, right: Integer) -> bool:
-    """Whether the left key is less than the right one."""
+    """Tell if the left key is less than the right one."""
     less = False
     for word in range(keys.shape[1]):
         one, two = keys[np.uint64(left), np.uint64(word)], other[np.uint64(right), np.uint64(word)]
@@ -32,7 +32,7 @@ def is_before(keys: Keys, left: Integer, other: Keys, right: Integer) -> bool:
 
 @inlined
 def is_equal(keys: Keys, left: Integer, other: Keys, right: Integer) -> bool:
-    """From the back, where the row id is: that is where keys differ."""
+    """Compare from the back, where the row id is: that is where keys differ."""
     same = True
     for word in range(keys.shape[1] - 1, -1, -1):
         if keys[np.uint64(left), np.uint64(word)] != other[np.uint64(right), np.uint64(word)]:
@@ -43,7 +43,10 @@ def is_equal(keys: Keys, left: Integer, other: Keys, right: Integer) -> bool:
 
 @kernel
 def first_disorder(keys: Keys, before: Keys) -> int:
-    """The first row that is less than the one before it (`before`: that of the first, or none); -1: none."""
+    """Return the first row that is less than the one before it, or -1.
+
+    `before` is the key before the first row, or none.
+    """
     if len(before) and len(keys) and is_before(keys, 0, before, 0):
         return 0
     for row in range(1, len(keys)):
@@ -54,7 +57,7 @@ def first_disorder(keys: Keys, before: Keys) -> int:
 
 @kernel
 def rows_up_to(keys: Keys, bound: Keys) -> int:
-    """How many rows of sorted keys are not behind the bound."""
+    """Count the rows of sorted keys that are not behind the bound."""
     low, high = 0, len(keys)
     while low < high:
         middle = (low + high) // 2
@@ -67,7 +70,7 @@ def rows_up_to(keys: Keys, bound: Keys) -> int:
 
 @kernel
 def merge_runs(keys: Keys, borders: Int64s, last: Keys) -> tuple[Int64s, Int64s]:
-    """Row numbers of sorted runs (between `borders`) in one order, and which rows were left out as repeated.
+    """Merge sorted runs between `borders`; return row numbers in order, and repeated rows apart.
 
     A row is repeated if the one before it in that order has the same key; `last` is the key before them all,
     or none. Of equal rows that of the first run stays.
@@ -106,7 +109,7 @@ def merge_runs(keys: Keys, borders: Int64s, last: Keys) -> tuple[Int64s, Int64s]
 
 @kernel
 def heap_of(keys: Keys, borders: Int64s) -> Int64s:
-    """The runs that have rows, that with the least one on top."""
+    """Build a heap of the runs that have rows, the least on top."""
     heap = np.flatnonzero(borders[:-1] < borders[1:]).astype(np.int64)
     for place in range(len(heap) // 2 - 1, -1, -1):
         sink(keys, borders, heap, place, len(heap))
@@ -115,7 +118,7 @@ def heap_of(keys: Keys, borders: Int64s) -> Int64s:
 
 @inlined
 def repeats(keys: Keys, row: Integer, order: Int64s, count: Integer, last: Keys) -> bool:
-    """Whether the row has the key of the last one in `order`, or if that is empty the key before it."""
+    """Tell if the row has the key of the last one in `order`, else of `last`."""
     if count:
         answer = is_equal(keys, row, keys, order[count - 1])
     else:
@@ -125,7 +128,7 @@ def repeats(keys: Keys, row: Integer, order: Int64s, count: Integer, last: Keys)
 
 @inlined
 def goes_on(keys: Keys, row: Integer, run: Integer, other_row: Integer, other: Integer) -> bool:
-    """Whether the row of this run comes before that of the other; of equal ones the earlier run's."""
+    """Tell if the row of this run comes first; of equal ones that of the earlier run does."""
     answer = bool(run < other)
     for word in range(keys.shape[1]):
         one, two = keys[np.uint64(row), np.uint64(word)], keys[np.uint64(other_row), np.uint64(word)]
@@ -142,7 +145,7 @@ def comes_first(keys: Keys, row_of: Int64s, one: Integer, other: Integer) -> boo
 
 @kernel
 def sink(keys: Keys, row_of: Int64s, heap: Int64s, place: int, size: int) -> None:
-    """The run at `place` down to where it belongs."""
+    """Move the run at `place` down to where it belongs."""
     run = heap[place] if size else 0
     while 2 * place + 1 < size:
         child = 2 * place + 1
@@ -158,7 +161,7 @@ def sink(keys: Keys, row_of: Int64s, heap: Int64s, place: int, size: int) -> Non
 
 @kernel
 def places_of(ids: Int64s, known: Int64s) -> Int32s:
-    """The place of each id in a sorted list, -1 where it is not there; the same id often comes in runs."""
+    """Find each id in a sorted list, -1 where it is missing; ids often come in runs."""
     found = np.full(len(ids), -1, np.int32)
     place = np.int64(0)
     for row in range(len(ids)):
@@ -172,7 +175,7 @@ def places_of(ids: Int64s, known: Int64s) -> Int32s:
 
 @kernel
 def add_facts(facts: Int64s, codes: Int32s, times: Int64s) -> None:
-    """Rows, first and last time of each code (columns ROWS, MIN, MAX), added to what is there."""
+    """Add rows, first and last time of each code to its three columns."""
     for row in range(len(codes)):
         fact = facts[np.uint64(codes[row])]
         time = times[row]
@@ -185,7 +188,7 @@ def add_facts(facts: Int64s, codes: Int32s, times: Int64s) -> None:
 
 @kernel
 def run_starts(codes: Int32s) -> Int64s:
-    """Rows at which another code begins, the first row too."""
+    """Return the rows at which another code begins, the first row too."""
     starts = np.empty(len(codes), np.int64)
     count = 0
     for row in range(len(codes)):
@@ -199,7 +202,7 @@ def run_starts(codes: Int32s) -> Int64s:
 def label_hashes(
     offsets: Int64s, names: Int32s, values: Int32s, name_hash: Int64s, value_hash: Int64s
 ) -> Int64s:
-    """A hash per label set from those of its names and values, in their order."""
+    """Hash each label set from the hashes of its names and values, in order."""
     found = np.empty(len(offsets) - 1, np.int64)
     multiplier, mix = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
     for row in range(len(found)):

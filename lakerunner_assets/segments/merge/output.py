@@ -1,4 +1,4 @@
-"""The files of one window: rows are gathered to row groups, full files are closed and the next one begun."""
+"""Merged rows of a window are written as files: row groups fill, full files close."""
 
 from __future__ import annotations
 
@@ -21,22 +21,18 @@ from lakerunner_assets.segments.order import SLOT_NS, SMALL_SEGMENT_ROWS, most_r
 from resources.lake.segment_file import FORMAT_VERSION, MappedColumn, SegmentFacts, file_metadata
 from resources.lake.timecut import cut
 
-# << Where row groups end, while rows still come: the rules of the ordinary writers, as far as can be seen.
-# <<
-# << They know how many rows are to come and cut a slot into pieces of one size. Here full groups are
-# << taken off the
-# << front and the rest of a slot is its last group.
 
 # ruff: noqa: ARG001  all cutters are asked the same way
 
 
 Cutter = Callable[[Sequence[Rows], int, bool, bool], int]
-"""How many of the pending rows are the next row group, 0: wait. Given the most that one may have, whether the
-file has a group already, and whether these are the last rows."""
+"""Function that counts the pending rows of the next row group, 0: wait. It gets the most that one may have,
+whether the file has a group already, and whether these are the last rows.
+"""
 
 
 def log_cut(pending: Sequence[Rows], most: int, has_groups: bool, is_end: bool) -> int:
-    """Slots are not mixed, but for a file that is small as a whole."""
+    """Cut at slots; a file that is small as a whole mixes them."""
     total = sum(map(len, pending))
     if not has_groups and total < SMALL_SEGMENT_ROWS:
         return min(total, most) if is_end or total > most else 0
@@ -44,7 +40,7 @@ def log_cut(pending: Sequence[Rows], most: int, has_groups: bool, is_end: bool) 
 
 
 def span_cut(pending: Sequence[Rows], most: int, has_groups: bool, is_end: bool) -> int:
-    """Full groups; what is left at the end is dealt evenly."""
+    """Cut full groups; deal the rest at the end evenly."""
     total = sum(map(len, pending))
     if is_end:
         return -(-total // -(-total // most)) if total else 0
@@ -52,7 +48,7 @@ def span_cut(pending: Sequence[Rows], most: int, has_groups: bool, is_end: bool)
 
 
 def series_cut(pending: Sequence[Rows], most: int, has_groups: bool, is_end: bool) -> int:
-    """As many whole series as fit, a longer series in pieces."""
+    """Cut as many whole series as fit, a longer series in pieces."""
     return _cut(pending, most, is_end, _series, whole=True)
 
 
@@ -67,7 +63,7 @@ CUTTERS: dict[MergeKind, Cutter] = {
 def _cut(
     pending: Sequence[Rows], most: int, is_end: bool, of_row: Callable[[Rows], np.ndarray], *, whole: bool
 ) -> int:
-    """`whole`: several slots or series share a group, else each has its own."""
+    """Cut pending rows where their values change; `whole` lets several values share a group."""
     total = sum(map(len, pending))
     borders = _borders([of_row(rows) for rows in pending])
     if whole:
@@ -82,7 +78,7 @@ def _cut(
 
 
 def _borders(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Rows at which another value begins, the first row too."""
+    """Return the rows at which another value begins, the first row too."""
     found: list[np.ndarray] = []
     row = 0
     for place, values in enumerate(parts):
@@ -104,7 +100,7 @@ def _series(rows: Rows) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What all files of a merge have in common."""
+    """Properties that all files of a merge share."""
 
     format: Format
     label_map: tuple[MappedColumn, ...]
@@ -112,7 +108,7 @@ class Shape:
     sort_version: int
     sort_order: tuple[str, ...]
     objects: tuple[int, ...] | None
-    """Source objects of rollups, whose rows do not say them."""
+    """Source objects of rollups, whose rows do not name them."""
     contents: Callable[[], Contents]
     cutter: Cutter
     group_bytes: int
@@ -120,7 +116,7 @@ class Shape:
 
 
 class Output:
-    """One window."""
+    """The files of one window."""
 
     def __init__(
         self, shape: Shape, window: Window, folder: Path, identity: Callable[[int], SegmentIdentity]
@@ -132,7 +128,7 @@ class Output:
         self._file: _File | None = None
 
     def add(self, rows: Rows) -> None:
-        """More rows, behind those before."""
+        """Append rows."""
         if len(rows):
             self._pending.append(rows)
             self._bytes += _bytes(rows.table)
@@ -143,7 +139,7 @@ class Output:
         self._end_file()
 
     def abandon(self) -> None:
-        """Leave nothing behind."""
+        """Remove all files."""
         if self._file is not None:
             self._file.discard()
         for segment in self.segments:
@@ -164,7 +160,7 @@ class Output:
                 self._end_file()
 
     def _first(self, count: int) -> Rows:
-        """That many rows off the front."""
+        """Take that many rows off the front."""
         taken: list[Rows] = []
         while count:
             rows = self._pending[0]
@@ -202,7 +198,7 @@ class _File:
 
     @property
     def bytes(self) -> int:
-        """So far, of the row groups."""
+        """Bytes of the row groups so far."""
         return int(self._sink.tell())
 
     def write(self, rows: Rows) -> None:
@@ -261,12 +257,12 @@ class _File:
 
 
 def printable(key: Keys) -> str:
-    """Words in hex, least first: as texts they compare like the key. Comparable within one merge."""
+    """Write a key in hex, so that texts of one merge compare like keys."""
     return "-".join(f"{word + (1 << 63):016x}" for word in key.tolist())
 
 
 def _bytes(table: pa.Table) -> int:
-    """Of the rows alone: a dictionary is shared by many of them."""
+    """Count the bytes of the rows alone: a dictionary is shared by many of them."""
     return int(
         sum(
             (chunk.indices if pa.types.is_dictionary(chunk.type) else chunk).nbytes

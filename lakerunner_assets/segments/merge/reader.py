@@ -1,4 +1,4 @@
-"""Batches of one source in the columns of the result, with their sort keys."""
+"""A reader decodes batches of one source in the columns of the result."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Batch:
     """Rows of one source that wait for those of the others."""
 
     columns: list[pa.Array]
-    """In the order of the layout; coded ones as codes."""
+    """Columns in the order of the layout; coded ones as codes."""
     keys: Keys
     codes: Int32s
     times: Int64s
     bytes: int
-    """As it was read."""
+    """Size as it was read."""
     start: int = 0
-    """Rows before this one have been given away."""
+    """First row that is not consumed yet."""
 
     @property
     def left(self) -> int:
@@ -40,7 +40,7 @@ class Batch:
 
 
 class Reader:
-    """Decodes one source as far as it is asked to."""
+    """Decoder of one source, as far as its budget allows."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Reader:
         self.source, self.budget = source, budget
         self.waiting: list[Batch] = []
         self.bytes = 0
-        """Of all that waits."""
+        """Size of all that waits."""
         self.is_exhausted = False
         self._number, self._layout, self._order = number, layout, order
         self._place = {key: name for name, key in source.keys.items()}
@@ -65,7 +65,7 @@ class Reader:
         self._batches = source.batches(coded, budget, source.schema.names)
 
     def fill(self) -> None:
-        """Read on until there is as much as it may hold."""
+        """Read on until the budget is used."""
         while not self.is_exhausted and (not self.waiting or self.bytes < self.budget):
             found = next(self._batches, None)
             if found is None:
@@ -77,7 +77,7 @@ class Reader:
                     self._add(found)
 
     def consume(self, batch: Batch, rows: int) -> None:
-        """That many rows from its start are no longer needed."""
+        """Drop that many rows from the start of the batch."""
         batch.start += rows
         if not batch.left:
             self.waiting.remove(batch)

@@ -1,4 +1,4 @@
-"""What a merge is asked for and what it answers. Values only."""
+"""Requests and results of merges, as plain values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakerunner_assets.segments.file import WrittenSegment
 
 
 class MergeKind(StrEnum):
-    """What the rows are: it decides their order and what is computed anew."""
+    """The kind of rows, which decides their order and what is computed anew."""
 
     LOGS = "logs"
     TRACES = "traces"
@@ -20,7 +20,7 @@ class MergeKind(StrEnum):
 
 
 class SourceError(ValueError):
-    """A source of a merge is damaged, or not what the merge is about."""
+    """A source of a merge is damaged, or of another kind."""
 
     def __init__(self, path: Path, what: object) -> None:
         super().__init__(f"{path}: {what}")
@@ -48,12 +48,12 @@ class MergeRequest:
     collector: str
     dataset: str
     target: Window
-    """Where rows go that are in no window of `carve`."""
+    """Window of rows that are in no window of `carve`."""
     carve: Sequence[Window]
-    """Usually empty."""
+    """Windows that get segments of their own; usually none."""
     generation: int
     target_bytes: int
-    """An output is ended, at the border of a row group, once it has this many."""
+    """Size from which an output ends, at the border of a row group."""
     memory_bytes: int
     """Budget for decoded rows."""
     name: Callable[[Window, int], str]

@@ -1,4 +1,4 @@
-"""Rows of all sources in one order, a round at a time.
+"""Rows of all sources come in one order, a round at a time.
 
 A round takes from every source what is not behind the smallest last key that waits in a buffer: nothing
 that is still to be read can come before it.
@@ -31,7 +31,7 @@ from lakerunner_assets.segments.merge.texts import FULL, Texts
 from resources.arrays import Int32s, Int64s
 
 ROUNDS_SHARE = 16
-"""What waits in buffers may take this part of the memory: pages, merged rows and row groups need the rest."""
+"""Part of the memory for waiting rows: pages, merged rows and row groups need the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Rows:
     """One chunk per column."""
     keys: Keys
     codes: Int32s
-    """The stream or series of each row, by its place in the union."""
+    """Stream or series of each row, by its place in the union."""
     times: Int64s
     """Event time, ns."""
 
@@ -68,7 +68,7 @@ class Rounds:
     def __init__(
         self, sources: Sequence[Source], layout: Layout, order: Order, memory_bytes: int, unique: bool
     ) -> None:
-        """`unique`: rows with one key are an error and not left out."""
+        """Rows with one key are left out, or an error if `unique`."""
         self.duplicates = 0
         self._columns = layout.columns
         self._schema = pa.schema([column.field for column in layout.columns])
@@ -143,14 +143,14 @@ class Rounds:
         return Rows(table, keys, codes, times)
 
     def _twice(self, active: Sequence[Reader], keys: Keys, borders: Int64s, row: int) -> SourceError:
-        """Names the files of two rows with one key."""
+        """Build an error that names the files of two rows with one key."""
         rows = np.flatnonzero((keys == keys[row]).all(axis=1))
         files = [active[int(np.searchsorted(borders, each, "right")) - 1].source.path for each in rows]
         others = sorted({str(path) for path in files[1:]} or {str(files[0])})
         return SourceError(files[0], f"a row of the same series and bucket as one in {', '.join(others)}")
 
     def _forget(self) -> None:
-        """Texts that no waiting row has, where there are many."""
+        """Forget texts that no waiting row has, where there are many."""
         for place, column in enumerate(self._columns):
             if column.is_coded and len(self._texts[column.name]) > FULL:
                 texts = self._texts[column.name]
@@ -168,7 +168,7 @@ def _taken(column: pa.Array, order: Int64s) -> pa.Array:
 
 
 def concatenate_rows(parts: Sequence[Rows]) -> Rows:
-    """Rows end to end, one chunk per column."""
+    """Join rows end to end, one chunk per column."""
     if len(parts) == 1:
         return parts[0]
     keys, codes, times = (
@@ -178,40 +178,38 @@ def concatenate_rows(parts: Sequence[Rows]) -> Rows:
     return Rows(table, keys, codes, times)
 
 
-# << The rows of several metric segments in one order, for whoever computes from them (rollups).
-# <<
-# << found = sorted_samples(paths, 256 << 20)
-# << for table, codes in found.chunks():        # codes: each row's place in found.series
-# <<     ...
-
-
 @dataclass(frozen=True, slots=True)
 class SortedSeries:
     name: str
     tid: int
     labels: str
-    """As `streams.labels_to_text` spells them."""
+    """Labels as `streams.labels_to_text` writes them."""
 
 
 class SortedSamples:
-    """Rows of all sources by series and time, those that are in several sources once."""
+    """Rows of several metric segments by series and time, repeated ones once.
+
+    found = sorted_samples(paths, 256 << 20)
+    for table, codes in found.chunks():        # codes: each row's place in found.series
+        ...
+    """
 
     def __init__(self, sources: Sequence[Source], kind: MergeKind, memory_bytes: int) -> None:
         self.sources = tuple(sources)
         self.union: SeriesUnion = series_union(sources)
-        """The series as arrays, in the same order as `series`."""
+        """Series as arrays, in the same order as `series`."""
         self.layout: Layout = layout_of(sources, kind)
         self._kind, self._memory = kind, memory_bytes
 
     @cached_property
     def series(self) -> list[SortedSeries]:
-        """All series, in the order of their rows."""
+        """List all series, in the order of their rows."""
         names = (self.union.names[place] for place in self.union.name.tolist())
         rows = zip(names, self.union.tid.tolist(), self.union.labels.texts().to_pylist(), strict=True)
         return [SortedSeries(*row) for row in rows]
 
     def chunks(self) -> Iterator[tuple[pa.Table, Int32s]]:
-        """Tables in segment order, and the place in `series` of each of their rows.
+        """Yield tables in segment order, and the place in `series` of each of their rows.
 
         A chunk ends with a series where the series fits into a quarter of the memory; a longer one is cut
         anywhere, so consumers must carry their state from chunk to chunk.
@@ -226,12 +224,12 @@ class SortedSamples:
 
 
 def sorted_samples(sources: Sequence[Path], memory_bytes: int) -> SortedSamples:
-    """Of sample segments: the columns of `metric_columns`, with `chq_value`, and flat attributes."""
+    """Open sample segments: the columns of `metric_columns`, the value and flat attributes."""
     return _open_sources(sources, MergeKind.SAMPLES, memory_bytes)
 
 
 def sorted_rollups(sources: Sequence[Path], memory_bytes: int) -> SortedSamples:
-    """Of rollup segments: columns as they are stored. Two rows of one series and bucket are an error."""
+    """Open rollup segments, columns as stored; a repeated series and bucket is an error."""
     return _open_sources(sources, MergeKind.ROLLUP, memory_bytes)
 
 
@@ -242,7 +240,7 @@ def _open_sources(paths: Sequence[Path], kind: MergeKind, memory_bytes: int) -> 
 
 
 def whole_series(rounds: Rounds, most_bytes: int) -> Iterator[Rows]:
-    """The same rows, cut between series: the last one of a round waits for the next."""
+    """Yield the same rows, cut between series: the last one of a round waits for the next."""
     held: list[Rows] = []
     for rows in rounds:
         border = int(run_starts(rows.codes)[-1])

@@ -1,4 +1,4 @@
-"""Merges sorted segments of one signal into as few as their size allows, in bounded memory.
+"""A merge turns sorted segments into as few as their size allows, in bounded memory.
 
     sources                      result, one segment of the target window
     a: 1 api F1, 3 web F2        1 api F1
@@ -41,7 +41,7 @@ _WITH_STREAMS = (MergeKind.LOGS, MergeKind.TRACES)
 
 
 def merge(request: MergeRequest, max_columns: int = MAX_COLUMNS) -> MergeResult:
-    """All rows of the sources, each in one of the segments; complete, or nothing is left behind."""
+    """Write all rows of the sources, each to one segment; complete, or nothing is left behind."""
     if not request.sources:
         raise ValueError("a merge without sources")
     sources = [open_source(path, request.kind) for path in request.sources]
@@ -145,7 +145,7 @@ def _output(request: MergeRequest, shape: Shape, window: Window) -> Output:
 
 
 def _dealt(rows: Rows, request: MergeRequest) -> list[tuple[Window, Rows]]:
-    """Rows by window, in their order."""
+    """Deal rows to windows, in their order."""
     left = np.ones(len(rows), np.bool_)
     dealt: list[tuple[Window, Rows]] = []
     for window in request.carve:

@@ -1,4 +1,4 @@
-"""One segment that is read front to back, a few rows at a time.
+"""A source is one segment, read front to back, a few rows at a time.
 
 Whatever is wrong with the file is an error that names it. Pages are read through a small buffer per column,
 because thirty files of forty columns do not fit in memory as whole column chunks.
@@ -43,17 +43,17 @@ _MIN_BATCH_ROWS = 64
 _MAX_BUFFER, _MIN_BUFFER = 1 << 18, 4096
 
 Key = str | Attribute
-"""What a column holds: an attribute, or by its name a column of the format."""
+"""Content of a column: an attribute, or by its name a column of the format."""
 
 
 @dataclass(slots=True)
 class Leaf:
-    """What the footer says about one Parquet column over all row groups."""
+    """Facts of one Parquet column over all row groups of a footer."""
 
     values: int = 0
     nulls: int = 0
     encodings: Counter[str] = field(default_factory=Counter)
-    """Rows by how they are encoded."""
+    """Rows by encoding."""
     small_dictionary: bool = True
 
 
@@ -62,15 +62,15 @@ class Source:
     path: Path
     facts: SegmentFacts
     schema: pa.Schema
-    """As the file says it, texts plain."""
+    """Schema of the file, texts plain."""
     keys: dict[str, Key]
-    """What each column holds."""
+    """Content of each column."""
     leaves: dict[str, Leaf]
     bytes_per_row: float
-    """Of the row group with the largest rows, before compression."""
+    """Bytes per row of the row group with the largest rows, before compression."""
     largest_group: int
     block: bytes
-    """Series or stream table."""
+    """Bytes of the series or stream table."""
 
     @property
     def rows(self) -> int:
@@ -79,7 +79,7 @@ class Source:
     def batches(
         self, dictionaries: Sequence[str], budget: int, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        """All rows; about `budget` bytes at a time, the texts of `dictionaries` coded."""
+        """Yield all rows, about `budget` bytes at a time, the texts of `dictionaries` coded."""
         rows = int(min(_MAX_BATCH_ROWS, max(_MIN_BATCH_ROWS, budget / max(self.bytes_per_row, 1) / 2)))
         buffer = min(_MAX_BUFFER, max(_MIN_BUFFER, budget // (2 * len(self.schema))))
         with (
@@ -92,7 +92,7 @@ class Source:
 
 
 def open_source(path: Path, kind: MergeKind) -> Source:
-    """What the footer says, checked as far as it can be without reading rows."""
+    """Read the footer of a segment and check it without reading rows."""
     with source_errors(path), pq.ParquetFile(path) as file:
         metadata = file.metadata
         facts = read_facts(metadata)
@@ -122,7 +122,7 @@ def open_source(path: Path, kind: MergeKind) -> Source:
 
 @contextmanager
 def source_errors(path: Path) -> Iterator[None]:
-    """Errors of reading name the file."""
+    """Turn errors of reading into ones that name the file."""
     try:
         yield
     except SourceError:

@@ -1,4 +1,4 @@
-"""Codes for the texts of a column that hold over all sources.
+"""Texts of a column get codes that hold over all sources.
 
 Dictionaries in files are per row group. With one numbering, rows of several files are merged as integers.
 """
@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 FULL = 1 << 16
-"""From here on it pays to forget what no row in memory uses."""
+"""Number of texts from which on it pays to forget unused ones."""
 
 
 class Texts:
-    """Grows with what it meets; codes once given stay valid until `forget`."""
+    """A growing numbering of texts; codes stay valid until `forget`."""
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
@@ -29,13 +29,13 @@ class Texts:
         return pa.array([known.setdefault(text, len(known)) for text in dictionary.to_pylist()], pa.int32())
 
     def array(self) -> pa.StringArray:
-        """The text of each code."""
+        """Return the text of each code."""
         if len(self._array) != len(self._codes):
             self._array = pa.array(list(self._codes), pa.string())
         return self._array
 
     def forget(self, used: np.ndarray) -> pa.Int32Array:
-        """Keep only the codes in `used` (one flag each); returns the new code of each old one."""
+        """Keep only the codes in `used` (one flag each); return the new code of each old one."""
         texts = self.array().filter(pa.array(used))
         self._codes = {text: code for code, text in enumerate(texts.to_pylist())}
         self._array = texts
@@ -44,7 +44,7 @@ class Texts:
 
 
 class Recoder:
-    """One column of one source: from the codes of its row group to those of `Texts`."""
+    """A translation of the codes of one column and source to those of `Texts`."""
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
