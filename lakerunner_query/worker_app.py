@@ -62,19 +62,22 @@ class Worker:
     counters: Counters
     warming_up: threading.Thread
 
-    async def run(self, body: bytes, request: Request[object, object, State]) -> bytes:
-        unit = _decode(body)
+    async def run(self, request_body: bytes, request: Request[object, object, State]) -> bytes:
+        unit = _decode(request_body)
         cancellation = Cancellation()
         watcher = asyncio.create_task(watch(request, cancellation.cancel))
         try:
-            work = partial(answer_unit, unit, self.readers, self.answers, self.counters, cancellation)
-            return await run_sync(work, limiter=self.threads)
+            work = partial(answer_unit, unit, self.readers, self.answers, cancellation)
+            body, counts = await run_sync(work, limiter=self.threads)
         except CancelledQueryError:
             self.counters.add("lakerunner_worker_cancelled_total")
             raise
         finally:
             cancellation.cancel()
             watcher.cancel()
+        for series, increment in counts.items():
+            self.counters.add(series, increment)
+        return body
 
 
 @post("/work", status_code=200, include_in_schema=False, request_max_body_size=None)

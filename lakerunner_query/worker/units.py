@@ -1,8 +1,8 @@
-"""Every type of unit has one row in `UNITS`: the reader that answers it, and the encoder of the answer."""
+"""`UNITS` has one row per type of unit: the reader that answers it, and the encoder of the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +35,6 @@ from lakerunner_query.protocol.units import (
     UnitReport,
     encode_answer,
 )
-from lakerunner_query.serving import Counters
 from lakerunner_query.worker.logs.lines import LineScanner
 from lakerunner_query.worker.logs.patterns import PatternReader
 from lakerunner_query.worker.logs.samples import LogSampleScanner
@@ -47,6 +46,9 @@ from lakerunner_query.worker.metrics.promql_units import MetricScanner
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener
 from lakerunner_query.worker.shared.answer_cache import AnswerCache
 from resources.duckdb import Cancellation, DuckSession
+
+Counts = Mapping[str, int]
+"""Increments of the worker's counters, by series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,68 +84,71 @@ class UnitHandler:
 
     run: Callable[[Readers, Any, Cancellation], Any]
     encode: Callable[[Any], bytes]
-    count: Callable[[Counters, Any, Any], None] | None = None
+    count: Callable[[Any, Any], Counts]
 
 
 def _encode_lines(answer: tuple[pa.Table, UnitReport]) -> bytes:
     return encode_answer(*answer)
 
 
-def _count_lines(counters: Counters, _unit: LogUnit, answer: tuple[pa.Table, UnitReport]) -> None:
+def _count_nothing(_unit: Unit, _answer: object) -> Counts:
+    return {}
+
+
+def _count_lines(_unit: LogUnit, answer: tuple[pa.Table, UnitReport]) -> Counts:
     rows, report = answer
-    counters.add("lakerunner_worker_rows_total", rows.num_rows)
-    counters.add("lakerunner_worker_bytes_considered_total", report.bytes_considered)
-    counters.add("lakerunner_worker_bytes_fetched_total", report.bytes_fetched)
+    return {
+        "lakerunner_worker_rows_total": rows.num_rows,
+        "lakerunner_worker_bytes_considered_total": report.bytes_considered,
+        "lakerunner_worker_bytes_fetched_total": report.bytes_fetched,
+    }
 
 
 def _count_samples(
-    counters: Counters, unit: MetricUnit | ShardUnit | LogMetricUnit, answer: MetricAnswer | ShardAnswer
-) -> None:
+    unit: MetricUnit | ShardUnit | LogMetricUnit, answer: MetricAnswer | ShardAnswer
+) -> Counts:
     merges_shards = isinstance(unit, MetricUnit) and bool(unit.given)  # those have counted their reads
     report = UnitReport() if merges_shards else answer.report
-    counters.add("lakerunner_worker_samples_total", report.rows_considered)
-    counters.add("lakerunner_worker_bytes_fetched_total", report.bytes_fetched)
+    return {
+        "lakerunner_worker_samples_total": report.rows_considered,
+        "lakerunner_worker_bytes_fetched_total": report.bytes_fetched,
+    }
 
 
 UNITS: dict[type[Unit], UnitHandler] = {
-    LogUnit: UnitHandler(
-        lambda readers, unit, c: readers.log_lines.run(unit, c), _encode_lines, _count_lines
-    ),
+    LogUnit: UnitHandler(lambda r, unit, c: r.log_lines.run(unit, c), _encode_lines, _count_lines),
     LogMetricUnit: UnitHandler(
-        lambda readers, unit, c: readers.log_samples.run(unit, c), encode_metric_answer, _count_samples
+        lambda r, unit, c: r.log_samples.run(unit, c), encode_metric_answer, _count_samples
     ),
-    MetricUnit: UnitHandler(
-        lambda readers, unit, c: readers.metrics.run(unit, c), encode_metric_answer, _count_samples
+    MetricUnit: UnitHandler(lambda r, unit, c: r.metrics.run(unit, c), encode_metric_answer, _count_samples),
+    ShardUnit: UnitHandler(lambda r, unit, c: r.metrics.shard(unit, c), encode_shard_answer, _count_samples),
+    SeriesUnit: UnitHandler(lambda r, unit, c: r.series.run(unit, c), encode_series_answer, _count_nothing),
+    StreamsUnit: UnitHandler(
+        lambda r, unit, c: r.streams.run(unit, c), encode_streams_answer, _count_nothing
     ),
-    ShardUnit: UnitHandler(
-        lambda readers, unit, c: readers.metrics.shard(unit, c), encode_shard_answer, _count_samples
+    PatternsUnit: UnitHandler(
+        lambda r, unit, c: r.patterns.run(unit, c), encode_patterns_answer, _count_nothing
     ),
-    SeriesUnit: UnitHandler(lambda readers, unit, c: readers.series.run(unit, c), encode_series_answer),
-    StreamsUnit: UnitHandler(lambda readers, unit, c: readers.streams.run(unit, c), encode_streams_answer),
-    PatternsUnit: UnitHandler(lambda readers, unit, c: readers.patterns.run(unit, c), encode_patterns_answer),
-    MetadataUnit: UnitHandler(lambda readers, unit, c: readers.metadata.run(unit, c), encode_facts),
-    ExemplarUnit: UnitHandler(lambda readers, unit, c: readers.exemplars.run(unit, c), encode_facts),
+    MetadataUnit: UnitHandler(lambda r, unit, c: r.metadata.run(unit, c), encode_facts, _count_nothing),
+    ExemplarUnit: UnitHandler(lambda r, unit, c: r.exemplars.run(unit, c), encode_facts, _count_nothing),
 }
 
 
 def answer_unit(
-    unit: Unit, readers: Readers, answers: AnswerCache, counters: Counters, cancellation: Cancellation
-) -> bytes:
-    """Return the encoded answer, cached or read now."""
+    unit: Unit, readers: Readers, answers: AnswerCache, cancellation: Cancellation
+) -> tuple[bytes, Counts]:
+    """Return the encoded answer, cached or read now, and what to count of it."""
     handler = UNITS[type(unit)]
     if isinstance(unit, MetricUnit | ShardUnit | LogMetricUnit):
         cached = answers.get(unit)
         if cached is not None:
-            counters.add("lakerunner_worker_answers_remembered_total")
-            return cached
+            return cached, {"lakerunner_worker_answers_remembered_total": 1}
     with _query_errors():
         answer = handler.run(readers, unit, cancellation)
     body = handler.encode(answer)
-    if handler.count is not None:
-        handler.count(counters, unit, answer)
     if isinstance(unit, MetricUnit | ShardUnit | LogMetricUnit) and not answer.report.missing:
         answers.put(unit, body)
-    return body
+    return body, handler.count(unit, answer)
 
 
 @contextmanager
