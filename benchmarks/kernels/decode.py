@@ -38,6 +38,7 @@ from lakerunner_assets.decode.foreign.time_kernels import parse_times
 from lakerunner_assets.decode.json.lines import scan_lines
 from lakerunner_assets.decode.json.otlp import requests
 from lakerunner_assets.decode.otlp import logs, metrics, traces
+from lakerunner_assets.decode.otlp.metric_distributions import distribution_columns
 from lakerunner_assets.decode.payload import payload_of
 from lakerunner_assets.decode.push.loki_push import scan_push
 from lakerunner_assets.decode.push.remote_write import scan_series
@@ -127,7 +128,7 @@ def _metrics() -> bytes:
             sent = metric.sum.data_points.add(time_unix_nano=1_768_392_000_000_000_000 + point, as_int=point)
             for key in ("method", "route", "status"):
                 sent.attributes.add(key=key).value.string_value = f"{key}-{point % 20}"
-    return request.SerializeToString()
+    return bytes(request.SerializeToString())
 
 
 def _distributions() -> Iterator[Case]:
@@ -145,9 +146,7 @@ def _distributions() -> Iterator[Case]:
     def ours() -> object:
         points = scanned.metric_of_point
         kinds = scanned.kind_of_point()
-        return dict(
-            metrics.distribution_columns(view, scanned.spans, points, scanned.metrics, kinds, Counter())
-        )
+        return dict(distribution_columns(view, scanned.spans, points, scanned.metrics, kinds, Counter()))
 
     def parsed() -> object:
         found = ExportMetricsServiceRequest.FromString(data).resource_metrics[0].scope_metrics[0].metrics[0]
@@ -172,7 +171,7 @@ def _spans() -> bytes:
             span.attributes.add(key=key).value.string_value = f"{key}-{number % 20}"
         event = span.events.add(name="retry", time_unix_nano=1_768_392_000_000_000_001 + number)
         event.attributes.add(key="attempt").value.int_value = 2
-    return request.SerializeToString()
+    return bytes(request.SerializeToString())
 
 
 def _pushes() -> Iterator[Case]:

@@ -1,7 +1,6 @@
-"""Raw bytes in, Arrow tables out: what producers sent becomes columns, and nothing of it is dropped.
+"""Decoders turn raw objects into Arrow tables and drop nothing that producers sent.
 
-`door.py` is where everybody enters: it opens the envelope (`payload.py`), tells the format from the content
-(`formats.py`) and hands the payload to a decoder: `otlp/`, `push/` or `foreign/`. `wire.py` and `fields.py`
-read protobuf without a Python object per record; the other modules turn slices of bytes into columns.
-Writing belongs next door, in `lakerunner_assets/segments`.
+`dispatch.py` opens the envelope (`payload.py`), recognises the format (`formats.py`) and calls a decoder of
+`otlp/`, `json/`, `push/` or `foreign/`. `wire_kernels.py` and `field_kernels.py` read protobuf without a
+Python object per record; `text.py` and `attributes.py` turn slices of bytes into columns.
 """

@@ -1,8 +1,7 @@
-"""The text of OTLP's AnyValue: OTel's string form.
+"""OTLP's AnyValue becomes text in OTel's string form.
 
-Strings are themselves, numbers decimal, bytes base64, arrays and maps JSON with keys in sent order.
-Scalars go through Arrow; structured values are rendered by the kernel of json_text.py, which also checks
-their inner bytes, once per distinct value.
+Strings are themselves, numbers decimal, bytes base64, arrays and maps JSON with keys in sent order. Arrow
+converts scalars; `any_value_kernels.py` renders structured values, once per distinct value.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from resources.arrays import Bytes, Int32s, Int64s
 
 
 def texts(data: Bytes, values: Values, notes: Counter[str]) -> pa.StringArray:
-    """The string form of every value, never null (an unset value is '')."""
+    """Return the string form of every value; an unset value is ''."""
     kinds = np.flatnonzero(np.bincount(values.kind, minlength=8))
     if len(kinds) <= 1:
         return texts_of_kind(data, int(kinds[0]) if len(kinds) else STRING, values, notes)
@@ -68,7 +67,7 @@ def texts_of_kind(data: Bytes, kind: int, values: Values, notes: Counter[str]) -
 def rendered_values(
     data: Bytes, kind: int, spans: Spans, notes: Counter[str]
 ) -> tuple[Int32s, pa.StringArray]:
-    """Codes and texts of bytes, arrays or maps: each distinct value is rendered once."""
+    """Render bytes, arrays or maps once per distinct value; return codes and texts."""
     codes, unique = distinct(data, spans)
     return codes, repaired(rendered(data, kind, unique), notes)
 
@@ -83,7 +82,7 @@ def double_text(number: float) -> str:
 
 
 def rendered(data: Bytes, kind: int, spans: Spans) -> pa.StringArray:
-    """The text of arrays, maps or bytes; UTF-8 is not yet checked."""
+    """Render arrays, maps or bytes as text, whose UTF-8 is not yet checked."""
     total, count = int(spans.length.sum(dtype=np.int64)), len(spans.start)
     text = np.empty(_GROWTH * total + 4 * count, np.uint8)
     offsets = np.zeros(count + 1, np.int64)
@@ -104,7 +103,9 @@ def rendered(data: Bytes, kind: int, spans: Spans) -> pa.StringArray:
 
 
 def json_double(number: float) -> str:
-    """Shortest JSON form that reads back the same; what JSON lacks is a string, as in protobuf's JSON.
+    """Return the shortest JSON form of a double that reads back the same.
+
+    JSON has no word for not-a-number and infinities: they are strings, as in protobuf's JSON.
 
     >>> json_double(1.0), json_double(float("nan")), json_double(float("-inf"))
     ('1.0', '"NaN"', '"-Infinity"')

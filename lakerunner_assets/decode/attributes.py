@@ -1,8 +1,9 @@
 """Key-values become flat columns, one per key and value kind.
 
-All attributes of one column are handled together: keys are coded by their bytes, a counting sort brings
-each column's values side by side, and kernels write Arrow buffers. Keys beyond the column limit and
-repeats of a key within one owner go to a map column, so that nothing is dropped.
+Keys are coded by their bytes, a counting sort brings each column's values side by side, and kernels write
+Arrow buffers. Keys beyond the column limit and repeats of a key within one owner go to a map column, so that
+nothing is dropped. Resource attributes that name a stream (a short list, as Loki's for OTLP) are read once
+per distinct resource.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _KINDS = len(KINDS)
 
 @dataclass(frozen=True, slots=True)
 class AttributeColumns:
-    """Columns over the owners (records, resources or scopes), and the overflow map (None: nothing in it)."""
+    """Columns over the owners (records, resources or scopes), and the overflow map or None."""
 
     columns: dict[Attribute, pa.Array]
     overflow: pa.MapArray | None
@@ -57,7 +58,7 @@ def attribute_columns(
     notes: Counter[str],
     max_columns: int = MAX_COLUMNS,
 ) -> AttributeColumns:
-    """Flat columns of the attributes of `owner_count` owners."""
+    """Build flat columns of the attributes of `owner_count` owners."""
     if len(attributes.owner) == 0:
         return AttributeColumns({}, None)
     key_codes, key_spans = distinct(data, attributes.key)
@@ -134,12 +135,12 @@ def _overflow(
 
 
 def _null_offsets(per_owner: Int64s) -> np.ndarray:
-    """Owners without overflow are null, not an empty map."""
+    """Mark owners without overflow as null instead of an empty map."""
     return np.concatenate((per_owner == 0, [False]))
 
 
 def take_columns(columns: AttributeColumns, owners: Int32s) -> Iterator[tuple[Attribute | None, pa.Array]]:
-    """The columns of the owners, spread over those who belong to them; None marks the overflow map.
+    """Spread the columns of the owners over their rows; None marks the overflow map.
 
     Text becomes a dictionary array with one entry per owner: a million rows of twenty resources cost twenty.
     """
@@ -151,16 +152,11 @@ def take_columns(columns: AttributeColumns, owners: Int32s) -> Iterator[tuple[At
 
 
 def spread(column: pa.Array, indices: pa.Array) -> pa.Array:
-    """`column[indices]`, as a dictionary array when it is text."""
+    """Return `column[indices]`, as a dictionary array when it is text."""
     if pa.types.is_string(column.type):
         return column.dictionary_encode().take(indices)
     return column.take(indices)
 
-
-# << Which attributes name a stream.
-# <<
-# << Loki takes a short list of resource attributes as index labels for OTLP, and so do we; everything else is
-# << structured metadata. Work is done once per distinct resource, not per record.
 
 UNKNOWN_SERVICE = "unknown_service"
 
@@ -177,7 +173,7 @@ class ResourceStreams:
 def resource_streams(
     resources: AttributeColumns, count: int, index_attributes: Sequence[str]
 ) -> ResourceStreams:
-    """The streams of `count` resources."""
+    """Name the streams of `count` resources by their index attributes."""
     values: list[dict[str, str]] = [{} for _ in range(count)]
     for attribute, column in resources.columns.items():
         if attribute.key in index_attributes:
@@ -193,7 +189,7 @@ def resource_streams(
 
 
 def stream_columns(streams: ResourceStreams, resource_of_row: Int32s) -> tuple[pa.Array, pa.DictionaryArray]:
-    """`chq_stream_id` and `chq_stream` of every row."""
+    """Return the stream ids and the stream labels of every row."""
     codes = streams.of_resource[resource_of_row] if len(resource_of_row) else resource_of_row
     ids = np.array(streams.ids or (0,), np.int64)[codes]
     texts = pa.array([labels_to_text(labels) for labels in streams.labels], pa.string())
@@ -205,5 +201,5 @@ def _labels(found: Mapping[str, str]) -> Labels:
 
 
 def _text(value: object) -> str:
-    """OTel's string form of what is not text already."""
+    """Return OTel's string form of a value that is not text."""
     return str(value).lower() if isinstance(value, bool) else str(value)

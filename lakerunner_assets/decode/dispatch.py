@@ -1,6 +1,6 @@
-"""Where every raw object is decoded: envelope, format, decoder.
+"""Every raw object is decoded here: recognise its format, call the decoder of its signal.
 
-A signal brings a table of decoders by format (`signals/`); here is what they share.
+A signal brings a table of decoders by format (`signals/`); this module holds what they share.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from lakerunner_assets.decode.payload import Payload
 from resources.lake.options import DecodeOptions, MetricNaming
 from resources.lake.streams import Labels
 
-# << What goes into a decoder beside the bytes, and what comes out: the same for every format and signal.
-
 __all__ = ["DecodeOptions", "Decoded", "MetricNaming", "Place"]
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which rows these are: the object, the ordinal of the slice's first row in it, when it arrived."""
+    """Position of a slice: its object, the ordinal of its first row, the arrival time."""
 
     object_id: int
     first_position: int
@@ -33,21 +31,21 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The rows of one slice, in their order."""
+    """Rows of one slice, in their order."""
 
     table: pa.Table
     rejected: int = 0
-    """Records that could not be read, alone: lines of JSON or CSV. OTLP has no such thing."""
+    """Number of records that could not be read: lines of JSON or CSV. OTLP has no such thing."""
     notes: dict[str, int] = field(default_factory=dict)
-    """What was odd, counted: time_from_observed, time_from_arrival, invalid_utf8, invalid_trace_id, …"""
+    """Counted oddities: time_from_observed, time_from_arrival, invalid_utf8, invalid_trace_id, …"""
     first_rejected: str = ""
-    """Where and why the first of the rejected could not be read."""
+    """Position of the first rejected record, and the reason."""
     streams: dict[int, Labels] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a decoder, beside the payload."""
+    """Parameters of a decoder, beside the payload."""
 
     name: str
     place: Place
@@ -61,7 +59,7 @@ Decoders = Mapping[Format, Decoder]
 
 
 def decode(payload: Payload, request: Request, decoders: Decoders) -> Iterator[Decoded]:
-    """The rows of a payload in order, a slice at a time.
+    """Decode a payload in order, a slice at a time.
 
     An error may come after some slices were yielded: it fails the whole object, so drop those.
     """
@@ -74,7 +72,7 @@ def decode(payload: Payload, request: Request, decoders: Decoders) -> Iterator[D
 
 
 def protobuf(decode_slice: SliceDecoder) -> Decoder:
-    """A decoder of OTLP protobuf of any size."""
+    """Make a decoder of OTLP protobuf of any size."""
 
     def decoder(payload: Payload, request: Request) -> Iterator[Decoded]:
         return decode_slices(slices(payload, request.slice_bytes), request, decode_slice)
@@ -83,7 +81,7 @@ def protobuf(decode_slice: SliceDecoder) -> Decoder:
 
 
 def decode_slices(parts: Iterator[Slice], request: Request, decode_slice: SliceDecoder) -> Iterator[Decoded]:
-    """Decode one after the other; rows are numbered through, offsets of errors are those of the payload."""
+    """Decode slices in order; number rows throughout and shift error offsets to the payload's."""
     place = request.place
     for part in parts:
         try:

@@ -1,7 +1,8 @@
-"""Why a raw object could not be decoded, and where.
+"""Decoding errors carry the byte offset and the reason, and fail one object alone.
 
-Every error fails one object and never its neighbours, so each carries what an operator needs to look at that
-object: the byte offset in the decompressed payload. Callers decide by type, never by message text.
+The offset is one of the decompressed payload, where an operator looks. Callers decide by type, never by
+message text. Kernels report a *fault*, a negative position that encodes offset and reason; it becomes an
+error here.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import numpy as np
 
 
 class DecodeError(ValueError):
-    """A raw object cannot be decoded; `offset` is where in the (decompressed) payload."""
+    """Failure to decode a raw object; `offset` is a position in the decompressed payload."""
 
     def __init__(self, offset: int, message: str) -> None:
         super().__init__(f"byte {offset}: {message}")
@@ -22,15 +23,15 @@ class DecodeError(ValueError):
 
 
 class MalformedError(DecodeError):
-    """The bytes are not what their format says."""
+    """Bytes that are not what their format says."""
 
 
 class EmptyObjectError(MalformedError):
-    """A zero-byte object: legal protobuf (no records), yet likely a broken upload. The caller decides."""
+    """Zero-byte object: legal protobuf (no records), yet likely a broken upload. The caller decides."""
 
 
 class TooLargeError(DecodeError):
-    """Decompressed size passes the bound; `offset` is the bound."""
+    """Payload or record beyond a bound; `offset` is the bound or the record's position."""
 
 
 WIRE_REASONS = (
@@ -45,7 +46,7 @@ WIRE_REASONS = (
 
 
 def raise_fault(position: int | np.int64, base: int = 0) -> None:
-    """Turn a negative position into the error it stands for; `base` is where the scanned bytes start."""
+    """Raise the error of a protobuf fault; `base` is where the scanned bytes start."""
     if position < 0:
         offset, reason = divmod(-position - 1, 16)
         raise MalformedError(int(base + offset), WIRE_REASONS[int(reason)])
@@ -75,7 +76,7 @@ JSON_REASONS = (
 
 
 def fault_of(position: int) -> tuple[int, int]:
-    """Offset and reason of a negative position."""
+    """Return offset and reason of a JSON fault."""
     return divmod(-position - 1, 32)
 
 

@@ -1,8 +1,11 @@
-"""Where fields lie in scanned bytes: shapes that all decoders share, readers of OTLP's common messages.
+"""Fields of scanned messages are noted as rows of positions and numbers.
 
-A scan notes positions and copies nothing but numbers. It runs in two passes: one counts, so that matrices are
-allocated exactly once, one fills them; both check every bound, since neither trusts the other to have looked
-at the same depth. What the positions mean as text or columns is decided by the modules that call.
+A scan copies nothing but numbers. It runs in two passes: one counts, so that matrices are allocated exactly
+once, one fills them; both check every bound, since neither trusts the other to have looked at the same depth.
+The shapes here are shared by all decoders, the readers are those of OTLP's common messages.
+
+`benchmarks.kernels.decode` against NumPy: `by_column` 4.0 times as fast, `attributes_of` 1.4 to 2.6, `picked`
+1.2 to 1.5, `copy_ids` 18.
 """
 
 from __future__ import annotations
@@ -13,7 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_assets.decode.memory_kernels import copy_bytes
-from lakerunner_assets.decode.wire_kernels import read_fixed, read_length, read_tag, read_varint, skip_field
+from lakerunner_assets.decode.wire_kernels import (
+    FIXED64,
+    LENGTH,
+    VARINT,
+    read_fixed,
+    read_length,
+    read_tag,
+    read_varint,
+    skip_field,
+    tag_of,
+)
 from resources.arrays import Bytes, Int32s, Int64s
 from resources.kernel import Integer, kernel, scanner
 
@@ -55,6 +68,15 @@ NAME, VERSION, OWNER_DROPPED = 0, 2, 4  # of resource and scope messages
 OWNER_WIDTH = 5
 
 
+KEY_TAG, VALUE_TAG = tag_of(1, LENGTH), tag_of(2, LENGTH)
+"""Fields of a KeyValue."""
+STRING_TAG, BOOL_TAG, INT_TAG = tag_of(STRING, LENGTH), tag_of(BOOL, VARINT), tag_of(INT, VARINT)
+DOUBLE_TAG, ARRAY_TAG = tag_of(DOUBLE, FIXED64), tag_of(ARRAY, LENGTH)
+KVLIST_TAG, BYTES_TAG = tag_of(KVLIST, LENGTH), tag_of(BYTES, LENGTH)
+"""Members of an AnyValue; their field numbers are its kinds."""
+_UINT32 = 0xFFFFFFFF
+
+
 def matrix(rows: int, width: int) -> Matrix:
     return np.zeros((rows, width), np.int64)
 
@@ -64,12 +86,12 @@ def column(rows: Matrix, field: int) -> Int64s:
 
 
 def spans_of(rows: Matrix, field: int) -> Spans:
-    """The slices whose positions are in column `field` and lengths in the next."""
+    """Return the slices whose positions are in column `field` and lengths in the next."""
     return Spans(column(rows, field), rows[:, field + 1].astype(np.int32))
 
 
 def values_of(rows: Matrix, field: int) -> Values:
-    """The AnyValues whose kind, value and length are in columns `field` and the next two."""
+    """Return the AnyValues whose kind, value and length are in columns `field` and the next two."""
     return Values(
         rows[:, field].astype(np.uint8), column(rows, field + 1), rows[:, field + 2].astype(np.int32)
     )
@@ -77,7 +99,7 @@ def values_of(rows: Matrix, field: int) -> Values:
 
 @kernel
 def attributes_of(rows: Matrix) -> Attributes:
-    """A row of the matrix lies in one cache line, so all its columns are taken out of it at once."""
+    """Split the matrix into columns in one pass, since a row lies in one cache line."""
     count = len(rows)
     found = Attributes(
         np.empty(count, np.int32),
@@ -96,7 +118,7 @@ def attributes_of(rows: Matrix) -> Attributes:
 
 @kernel
 def by_column(rows: Matrix) -> Matrix:
-    """The same matrix, stored column by column: for those that are read so, several times."""
+    """Store the matrix column by column, for columns that are read several times."""
     stored = np.empty((rows.shape[1], rows.shape[0]), np.int64)
     for row in range(rows.shape[0]):
         for field in range(rows.shape[1]):
@@ -108,23 +130,23 @@ def by_column(rows: Matrix) -> Matrix:
 def read_any_value(
     data: Bytes, position: Integer, end: Integer, rows: Matrix, row: Integer, field: Integer
 ) -> Integer:
-    """One AnyValue into three columns from `field`; the last member of the oneof wins, as in protobuf."""
+    """Read one AnyValue into three columns from `field`; as in protobuf the oneof's last member wins."""
     while position < end:
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
         number: Integer = 0
         length: Integer = 0
-        if tag in (10, 42, 50, 58):
+        if tag in (STRING_TAG, ARRAY_TAG, KVLIST_TAG, BYTES_TAG):
             length, position = read_length(data, position, end)
             number = position
             if position >= 0:
                 position += length
-        elif tag in (16, 24):
+        elif tag in (BOOL_TAG, INT_TAG):
             number, position = read_varint(data, position, end)
-            if tag == 16 and number != 0:
+            if tag == BOOL_TAG and number != 0:
                 number = 1
-        elif tag == 33:
+        elif tag == DOUBLE_TAG:
             number, position = read_fixed(data, position, end, 8)
         else:
             position = skip_field(data, position, end, tag)
@@ -145,11 +167,11 @@ def read_key_value(data: Bytes, position: Integer, end: Integer, attributes: Mat
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
-        if tag in (10, 18):
+        if tag in (KEY_TAG, VALUE_TAG):
             length, position = read_length(data, position, end)
             if position < 0:
                 return position
-            if tag == 10:
+            if tag == KEY_TAG:
                 attributes[row, KEY] = position
                 attributes[row, KEY_LENGTH] = length
             else:
@@ -166,7 +188,7 @@ def read_key_value(data: Bytes, position: Integer, end: Integer, attributes: Mat
 
 @scanner
 def count_owned(data: Bytes, messages: Spans, attribute_tag: Integer) -> tuple[Integer, Integer]:
-    """Number of attributes in resource or scope messages, or a fault."""
+    """Count the attributes of messages, checking that all fields fit; return a fault otherwise."""
     count = 0
     for index in range(len(messages.start)):
         position: Integer = messages.start[index]
@@ -187,7 +209,7 @@ def count_owned(data: Bytes, messages: Spans, attribute_tag: Integer) -> tuple[I
 def fill_owned(
     data: Bytes, messages: Spans, tags: tuple[int, int, int, int], owners: Matrix, attributes: Matrix
 ) -> Integer:
-    """Read resource or scope messages; `tags`: name, version, attributes, dropped (-1: has none)."""
+    """Read resource or scope messages. `tags`: name, version, attributes, dropped (-1: has none)."""
     name_tag, version_tag, attribute_tag, dropped_tag = tags
     used = 0
     for index in range(len(messages.start)):
@@ -214,7 +236,7 @@ def fill_owned(
                 position += length
             elif tag == dropped_tag:
                 number, position = read_varint(data, position, end)
-                owners[index, OWNER_DROPPED] = number & 0xFFFFFFFF
+                owners[index, OWNER_DROPPED] = number & _UINT32
             else:
                 position = skip_field(data, position, end, tag)
             if position < 0:
@@ -224,7 +246,7 @@ def fill_owned(
 
 @kernel
 def copy_ids(data: Bytes, spans: Spans, width: Integer) -> tuple[Bytes, npt.NDArray[np.bool_], Integer]:
-    """Fixed-width ids end to end, which rows have none, and how many had a wrong length.
+    """Copy fixed-width ids end to end; return which rows have none, and how many have a wrong length.
 
     OTLP says 'no id' by an empty or all-zero one.
     """
@@ -246,7 +268,7 @@ def copy_ids(data: Bytes, spans: Spans, width: Integer) -> tuple[Bytes, npt.NDAr
 
 @kernel
 def picked(attributes: Attributes, chosen: Int64s) -> tuple[Int64s, Values, Integer]:
-    """Owners and values of the chosen, which ascend, and how many have the owner of the one before."""
+    """Take the owners and values at ascending indices; count the repeats of an owner."""
     count = len(chosen)
     owners = np.empty(count, np.int64)
     values = Values(np.empty(count, np.uint8), np.empty(count, np.int64), np.empty(count, np.int32))

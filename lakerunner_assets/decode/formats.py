@@ -1,4 +1,7 @@
-"""Which format a payload is in, told from its content; the name only decides between kinds of text."""
+"""The format of a payload is recognised by its content.
+
+The object's name only decides between kinds of text.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from enum import StrEnum
 from lakerunner_assets.decode.errors import MalformedError
 
 MARKER = b"\xc2\xa9\x07"
-"""Tag of field 15000: in front of what our receivers keep of other protocols, unknown to other readers."""
+"""Tag of field 15000, unknown to other readers: our receivers put it in front of other protocols."""
 
 
 class Format(StrEnum):
@@ -25,11 +28,11 @@ _MARKED = {b"prometheus.WriteRequest": Format.REMOTE_WRITE, b"logproto.PushReque
 _OTLP_KEY = re.compile(rb'\s*\{\s*"resource_?(?:logs|metrics|spans)"\s*:', re.IGNORECASE)
 _SPACE = b" \t\r\n\xef\xbb\xbf"
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]")
-"""What no text has; escape is not among them, because terminals' colours end up in logs."""
+"""Bytes that no text has; escape is not among them, because terminals' colours end up in logs."""
 
 
 def sniff(head: bytes, name: str) -> Format:
-    """The format of a payload that begins with `head`, of the object called `name`.
+    """Return the format of a payload that begins with `head`, of the object called `name`.
 
     >>> sniff(b'{"resourceLogs": []}', "a.json").value, sniff(b"time,message\\n", "x").value
     ('OTLP JSON', 'CSV')
@@ -54,7 +57,7 @@ def sniff(head: bytes, name: str) -> Format:
 
 
 def looks_like_otlp(head: bytes) -> bool:
-    """A ResourceLogs (…Metrics, …Spans) in front: its tag, a length, then a field that one may begin with.
+    """Recognise a resource group in front: its tag, a length, then a field it may begin with.
 
     The tag alone is a newline, and a newline and a brace are a tag and a length.
     """
@@ -68,7 +71,7 @@ def looks_like_otlp(head: bytes) -> bool:
 
 
 def _is_text(head: bytes) -> bool:
-    """Without control characters; a character may be cut off at the end."""
+    """Check for valid UTF-8; a character may be cut off at the end."""
     try:
         head.decode()
     except UnicodeDecodeError as error:

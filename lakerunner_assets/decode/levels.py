@@ -1,4 +1,4 @@
-"""From what producers say about severity to two columns that can be compared.
+"""Severities become two columns that can be compared: `log_level` and `detected_level`.
 
 `log_level` is the normalised upper-case name: OTLP's severity number first, the sent text otherwise, null
 when neither says anything. `detected_level` is Loki's label of that name: the same sources in lower case,
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode.log_line_kernels import _PACKED_WORDS, levels_of_lines
+from lakerunner_assets.decode.log_line_kernels import PACKED_LEVEL_WORDS, levels_of_lines
 from resources.arrays import Int32s
 
 NAMES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
@@ -26,7 +26,7 @@ _ALIASES = {
 
 
 def level_of_text(text: str) -> str:
-    """The normalised level of a severity text; an unknown word is kept, in upper case.
+    """Normalise a severity text; an unknown word is kept, in upper case.
 
     >>> level_of_text("warning"), level_of_text("Error3"), level_of_text("audit"), level_of_text("")
     ('WARN', 'ERROR', 'AUDIT', '')
@@ -38,7 +38,7 @@ def level_of_text(text: str) -> str:
 
 
 def levels(severity: Int32s, severity_text: pa.DictionaryArray) -> pa.DictionaryArray:
-    """`log_level` of every record."""
+    """Return `log_level` of every record."""
     words = [level_of_text(text) for text in severity_text.dictionary.to_pylist()]
     names = [*NAMES, *sorted(set(words) - set(NAMES) - {""})]
     code_of_word = np.array([names.index(word) if word else -1 for word in words] or [-1], np.int32)
@@ -48,7 +48,7 @@ def levels(severity: Int32s, severity_text: pa.DictionaryArray) -> pa.Dictionary
 
 
 def detected_levels(level: pa.DictionaryArray, message: pa.StringArray) -> pa.DictionaryArray:
-    """`detected_level` of every record: from its level where that is one of the usual, else from its line."""
+    """Return `detected_level` of every record: a usual level as sent, else a keyword of the line."""
     known = [NAMES.index(name) if name in NAMES else -1 for name in level.dictionary.to_pylist()]
     indices = level.indices
     codes = np.array([*known, -1], np.int32)[indices.fill_null(len(known)).to_numpy()]
@@ -56,5 +56,5 @@ def detected_levels(level: pa.DictionaryArray, message: pa.StringArray) -> pa.Di
     if len(unknown):
         offsets = np.frombuffer(message.buffers()[1], np.int32)[message.offset :]
         text = np.frombuffer(message.buffers()[2] or b"", np.uint8)
-        levels_of_lines(offsets, text, unknown, _PACKED_WORDS, codes)
+        levels_of_lines(offsets, text, unknown, PACKED_LEVEL_WORDS, codes)
     return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(DETECTED))

@@ -1,4 +1,4 @@
-"""From OTLP names to Prometheus names, as Prometheus' own OTLP receiver translates them.
+"""OTLP metric and attribute names translate to Prometheus names, as in Prometheus' OTLP receiver.
 
 | OTLP | kind | unit | Prometheus |
 |---|---|---|---|
@@ -65,15 +65,16 @@ _DIGIT = re.compile(r"[0-9]")
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """One of the two ways to name metrics and labels."""
+    """A way to name metrics and labels."""
 
     metric: Callable[[str, str, str, bool], str]
-    """From name, unit, metric type and whether it is a monotonic sum."""
+    """Name from name, unit, metric type and monotonicity."""
     label: Callable[[str], str]
 
 
 def naming(how: MetricNaming) -> Naming:
-    """
+    """Return the naming that an organisation chose.
+
     >>> naming(MetricNaming.VERBATIM).metric("cpu.time", "s", "sum", True)
     'cpu.time'
     """
@@ -83,7 +84,8 @@ def naming(how: MetricNaming) -> Naming:
 
 
 def metric_name(name: str, unit: str, metric_type: str, monotonic: bool) -> str:
-    """
+    """Translate a metric name, appending its unit and type suffixes.
+
     >>> metric_name("process.cpu.time", "s", "sum", True), metric_name("a..b", "{x}/min", "gauge", False)
     ('process_cpu_time_seconds_total', 'a_b_per_min')
     """
@@ -108,7 +110,8 @@ def metric_name(name: str, unit: str, metric_type: str, monotonic: bool) -> str:
 
 
 def label_name(key: str) -> str:
-    """
+    """Translate an attribute key.
+
     >>> label_name("http.status-code"), label_name("2xx"), label_name("_id")
     ('http_status_code', 'key_2xx', 'key_id')
     """
@@ -121,7 +124,7 @@ def label_name(key: str) -> str:
 
 
 def unit_name(unit: str) -> str:
-    """The value of `__unit__`.
+    """Return the value of `__unit__`.
 
     >>> unit_name("By/s"), unit_name("{request}")
     ('bytes_per_second', '')
@@ -131,7 +134,7 @@ def unit_name(unit: str) -> str:
 
 
 def _unit_words(unit: str) -> tuple[str, str]:
-    """What is measured and per what; '' for what is blank or an annotation in braces."""
+    """Split a unit into what is measured and per what; '' for a blank or an annotation in braces."""
     main, _, per = (part.strip() for part in unit.partition("/"))
     main = "" if set("{}") & set(main) else _clean(UNITS.get(main, main))
     per = "" if not per or set("{}") & set(per) else _clean("per_" + PER_UNITS.get(per, per))
@@ -143,5 +146,5 @@ def _clean(words: str) -> str:
 
 
 def _present(key: str) -> str:
-    """A label must have a name."""
+    """Return the key, or a stand-in for an empty one: a label must have a name."""
     return key or "key_"

@@ -1,8 +1,8 @@
-"""From attribute keys to column names.
+"""Attribute keys become column names.
 
-A key becomes `{resource|scope|attr}_` plus its lower-case form with everything but letters and digits as
-`_`. When several keys or kinds want one name, one of them keeps it and the others get a suffix that
-depends only on themselves, so the same set of attributes gives the same columns wherever it is written.
+A key becomes `{resource|scope|attr}_` plus its lower-case form with everything but letters and digits as `_`.
+When several keys or kinds compete for one name, one of them gets it and the others get a suffix that depends
+only on themselves, so the same set of attributes gives the same columns wherever it is written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_COLUMNS = 1000
 RESERVED = frozenset(
     {"scope_name", "scope_version", "scope_schema_url", "resource_schema_url", *OVERFLOW_COLUMNS.values()}
 )
-"""Columns of the format itself that an attribute could want to be called."""
+"""Columns of the format itself whose names an attribute could have."""
 
 _UNSAFE = re.compile(r"[^a-z0-9]")
 _SCOPE, _KEY, _KIND = FIELD_SCOPE.encode(), FIELD_KEY.encode(), FIELD_KIND.encode()
@@ -33,20 +33,20 @@ _SCOPE, _KEY, _KIND = FIELD_SCOPE.encode(), FIELD_KEY.encode(), FIELD_KIND.encod
 
 @dataclass(frozen=True, slots=True, order=True)
 class Attribute:
-    """What a flat column holds: one key of one scope with values of one OTLP kind."""
+    """Identity of a flat column: one key of one scope with values of one OTLP kind."""
 
     scope: str
     key: str
     kind: str
 
     def field(self, name: str, data_type: pa.DataType) -> pa.Field:
-        """The Arrow field, which remembers what it holds."""
+        """Return the Arrow field, with the attribute in its metadata."""
         metadata = {_SCOPE: self.scope.encode(), _KEY: self.key.encode(), _KIND: self.kind.encode()}
         return pa.field(name, data_type, metadata=metadata)
 
 
 def attribute_of(field: pa.Field) -> Attribute | None:
-    """The attribute a column of a decoded table holds; None for columns of the format itself."""
+    """Return the attribute of a decoded column; None for columns of the format itself."""
     metadata = field.metadata or {}
     if _KEY not in metadata:
         return None
@@ -54,7 +54,8 @@ def attribute_of(field: pa.Field) -> Attribute | None:
 
 
 def plain_name(scope: str, key: str) -> str:
-    """
+    """Return the column name of a key that has no competitor.
+
     >>> plain_name("record", "http.Status-Code"), plain_name("resource", "service.name")
     ('attr_http_status_code', 'resource_service_name')
     """
@@ -62,7 +63,7 @@ def plain_name(scope: str, key: str) -> str:
 
 
 def assign(attributes: Iterable[Attribute], reserved: Collection[str] = RESERVED) -> dict[Attribute, str]:
-    """A name for each, unique and independent of the order they come in.
+    """Name every attribute, uniquely and independently of their order.
 
     >>> a, b = Attribute("record", "a.b", "string"), Attribute("record", "a.b", "int")
     >>> assign([b, a])[a], assign([b, a])[b]
@@ -89,7 +90,7 @@ def assign(attributes: Iterable[Attribute], reserved: Collection[str] = RESERVED
 
 
 def _precedence(attribute: Attribute) -> tuple[bool, bool, str, str]:
-    """Text before other kinds, the key that already is a plain dotted name before odd spellings."""
+    """Rank text before other kinds, plain dotted keys before odd spellings."""
     odd = _UNSAFE.sub(".", attribute.key) != attribute.key
     return (odd, attribute.kind != "string", attribute.key, attribute.kind)
 

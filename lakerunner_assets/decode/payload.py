@@ -1,8 +1,9 @@
-"""Opens gzip and zstd envelopes, recognised by content because names lie.
+"""Payloads are raw objects out of their gzip or zstd envelope, readable in windows.
 
-Decompression is bounded: a small object that unfolds into more than `max_bytes` is refused before that
-much memory or disk is taken. A stream that ends early or is damaged says where, so that it can be told from a
-valid short one.
+Envelopes are recognised by content, because names lie. Decompression is bounded: a small object that unfolds
+into more than `max_bytes` is refused before that much memory or disk is taken. A stream that ends early or is
+damaged says where, so that it can be told from a valid short one. A small payload lies in memory, a large one
+in a temporary file that is read in windows, so a task's memory depends on the window and not on the object.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _DAMAGED: tuple[type[Exception], ...] = (
 
 
 def sniff(data: bytes) -> str:
-    """`gzip`, `zstd` or `plain`, from the first bytes.
+    """Return `gzip`, `zstd` or `plain`, from the first bytes.
 
     >>> sniff(b"\\x1f\\x8b\\x08 and more"), sniff(b"{}")
     ('gzip', 'plain')
@@ -48,7 +49,7 @@ def sniff(data: bytes) -> str:
 
 
 def decompress(data: bytes, max_bytes: int) -> bytes:
-    """The payload of `data`, at most `max_bytes` of it."""
+    """Return the payload of `data`, at most `max_bytes` of it."""
     if not data:
         raise EmptyObjectError(0, "empty object")
     kind = sniff(data)
@@ -60,7 +61,7 @@ def decompress(data: bytes, max_bytes: int) -> bytes:
 
 
 def copy_plain(source: IO[bytes], kind: str, target: IO[bytes], max_bytes: int) -> None:
-    """Unfold an envelope into a file, a chunk at a time."""
+    """Decompress an envelope into a file, a chunk at a time."""
     for chunk in _chunks(source, kind, max_bytes):
         target.write(chunk)
     target.flush()
@@ -97,7 +98,7 @@ def _gunzipped(source: IO[bytes]) -> Iterator[bytes]:
 
 
 def _unzstd(source: IO[bytes]) -> Iterator[bytes]:
-    """Frame by frame: concatenated frames are one payload, as with gzip members.
+    """Decompress frame by frame: concatenated frames are one payload, as with gzip members.
 
     The library's stream reader hands out what it has at a premature end; the frame decoder sees the end.
     """
@@ -113,19 +114,13 @@ def _unzstd(source: IO[bytes]) -> Iterator[bytes]:
 
 
 def _nonempty(part: bytes) -> Iterator[bytes]:
-    """In pieces, because a megabyte of zeros compressed is a few bytes."""
+    """Yield the bytes in pieces, because a megabyte of zeros compressed is a few bytes."""
     for start in range(0, len(part), _CHUNK):
         yield part[start : start + _CHUNK]
 
 
-# << The bytes of a raw object, out of their envelope, without ever holding all of a large one in memory.
-# <<
-# << A small payload lies in memory and is handed out as it is. A large one lies in a temporary file and
-# << is read
-# << in windows, so a task's memory depends on the window and not on the object.
-
 IN_MEMORY_BYTES = 64 << 20
-"""An envelope smaller than this is opened in memory, if its content is not larger than that either."""
+"""Size up to which an envelope is opened in memory, if its content is not larger either."""
 
 
 class Payload:
@@ -138,7 +133,7 @@ class Payload:
         self.size = size
 
     def read(self, start: int, length: int) -> bytes:
-        """Bytes from `start`, fewer at the end; the whole of a small payload is not copied."""
+        """Read bytes from `start`, fewer at the end; the whole of a small payload is not copied."""
         if self._data is not None:
             whole = start == 0 and length >= self.size
             return self._data if whole else self._data[start : start + length]
@@ -150,7 +145,7 @@ class Payload:
 
 @contextmanager
 def open_payload(source: bytes | Path, max_bytes: int, folder: Path | None = None) -> Iterator[Payload]:
-    """The payload of a raw object that was downloaded to `source`; `folder` is for temporary files."""
+    """Open the payload of a raw object; `folder` is for temporary files."""
     if isinstance(source, bytes) and len(source) <= IN_MEMORY_BYTES:
         data = _small(source, max_bytes)
         if data is not None:
@@ -167,12 +162,12 @@ def open_payload(source: bytes | Path, max_bytes: int, folder: Path | None = Non
 
 
 def payload_of(data: bytes) -> Payload:
-    """Plain bytes as a payload."""
+    """Wrap plain bytes as a payload."""
     return Payload(data, io.BytesIO(data), len(data))
 
 
 def _small(source: bytes, max_bytes: int) -> bytes | None:
-    """The content, unless it is more than what is opened in memory."""
+    """Return the content, unless it is more than what is opened in memory."""
     try:
         data = decompress(source, min(max_bytes, IN_MEMORY_BYTES))
     except TooLargeError:

@@ -1,8 +1,12 @@
-"""Gives equal slices of bytes the same number, without making Python objects of them.
+"""Slices of bytes are coded and gathered without making Python objects of them.
 
-Attribute keys, resources and masked templates repeat endlessly; coding them here means that a Python
-string is built once per distinct value. Equality is of bytes, never of hashes, so a collision costs time
-and not truth.
+Attribute keys, resources and masked templates repeat endlessly; equal slices get the same number, so a Python
+string is built once per distinct value. Equality is of bytes, never of hashes, so a collision costs time and
+not truth.
+
+`benchmarks.kernels.decode`: `distinct` is KEYS times as fast as `dictionary_encode` for keys of records and
+1.6 times for values that all differ, without the array that Arrow needs first; `gather` 20 times as fast as
+`pa.array` of Python slices, `group_by_code` 3 times as fast as `numpy.argsort`.
 """
 
 from __future__ import annotations
@@ -17,14 +21,14 @@ from resources.arrays import Bytes, Int32s, Int64s
 from resources.kernel import Integer, kernel, scanner
 
 AHEAD = 16
-"""Values between the one at hand and the one whose bytes are fetched: enough to outrun memory."""
+"""Values between the one at hand and the one that is prefetched: enough to outrun memory."""
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @scanner
 def hash_slice(data: Bytes, start: int, length: int) -> np.uint64:
-    """A fast hash for in-memory tables only; nothing of it is ever stored."""
+    """Hash a slice for tables in memory only; the value is never stored."""
     value = np.uint64(length) * _MULTIPLIER
     offset = 0
     while offset + 8 <= length:
@@ -52,7 +56,7 @@ def same_slice(data: Bytes, left: int, right: int, length: int) -> bool:
 
 @kernel
 def grow(table: Int32s, hashes: npt.NDArray[np.uint64], count: Integer) -> Int32s:
-    """Twice the table, filled from the hashes of the values known so far."""
+    """Double the table, filling it from the hashes of the known values."""
     larger = np.full(len(table) * 2, -1, np.int32)
     mask = np.uint64(len(larger) - 1)
     for code in range(count):
@@ -65,7 +69,7 @@ def grow(table: Int32s, hashes: npt.NDArray[np.uint64], count: Integer) -> Int32
 
 @kernel
 def code_slices(data: Bytes, spans: Spans, limit: int) -> tuple[Int32s, Int64s]:
-    """Codes in order of first appearance, and the index of each first appearance.
+    """Code slices in order of first appearance; return the index of each first appearance too.
 
     Gives up with no codes at all when there are more than `limit` distinct values.
     """
@@ -108,7 +112,7 @@ def code_run(
     known: Integer,
     most: Integer,
 ) -> tuple[Integer, Integer]:
-    """Code slices from `index` on until the end or until there would be more than `most` distinct values.
+    """Code slices from `index` on until the end or until there are more than `most` distinct values.
 
     What followed a value last time is tried before hashing: records repeat the same keys in the same order,
     columns the same value. Returns where it stopped and how many values are known.
@@ -155,7 +159,7 @@ UNLIMITED = 1 << 31
 
 
 def distinct(data: Bytes, spans: Spans) -> tuple[Int32s, Spans]:
-    """Code per slice, and the distinct slices in order of first appearance."""
+    """Return a code per slice, and the distinct slices in order of first appearance."""
     codes, first = code_slices(data, spans, UNLIMITED)
     return codes, take_spans(spans, first)
 
@@ -166,7 +170,7 @@ def take_spans(spans: Spans, rows: npt.NDArray[np.int64]) -> Spans:
 
 @kernel
 def group_by_code(codes: Int32s, counts: Int64s) -> tuple[Int64s, Int64s]:
-    """Indices ordered by code, stable, and where each code's run starts (counting sort)."""
+    """Order indices by code with a stable counting sort; return where each code's run starts too."""
     bounds = np.zeros(len(counts) + 1, np.int64)
     for code in range(len(counts)):
         bounds[code + 1] = bounds[code] + counts[code]
@@ -180,13 +184,13 @@ def group_by_code(codes: Int32s, counts: Int64s) -> tuple[Int64s, Int64s]:
 
 
 @kernel
-def gather(data: Bytes, spans: Spans, rows: Int64s, row_count: int) -> tuple[Int32s, Bytes, Bytes, bool]:
-    """Offsets, bytes, validity bits, 'is pure ASCII' of an array: `spans` at `rows`, null elsewhere."""
+def gather(data: Bytes, spans: Spans, rows: Int64s, row_count: int) -> tuple[Int32s, Bytes, Bytes]:
+    """Write the buffers of an Arrow array, `spans` at `rows` and null elsewhere: offsets, bytes, validity."""
     offsets = np.empty(row_count + 1, np.int32)
     text = np.empty(spans.length.sum(), np.uint8)
     valid = np.zeros((row_count + 7) // 8, np.uint8)
     gather_into(data, spans.start, spans.length, rows, offsets, text, valid)
-    return offsets, text, valid, is_ascii(text)
+    return offsets, text, valid
 
 
 @scanner
@@ -210,11 +214,3 @@ def gather_into(
     while row < len(offsets):
         offsets[row] = used
         row += 1
-
-
-@kernel
-def is_ascii(text: Bytes) -> bool:
-    seen = np.uint8(0)
-    for byte in text:
-        seen |= byte
-    return bool(seen < 128)

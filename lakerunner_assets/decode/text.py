@@ -1,8 +1,8 @@
-"""Turns slices of raw bytes into Arrow strings.
+"""Slices of raw bytes become Arrow strings.
 
-Bytes are gathered by a kernel straight into Arrow's buffers; whether they are UTF-8 is checked once per
-column. A value that is not gets U+FFFD for the bad bytes and is counted: one broken producer must neither
-be rejected silently nor take its neighbours down.
+A kernel gathers bytes straight into Arrow's buffers; UTF-8 is checked once per column. In an invalid value
+U+FFFD replaces the bad bytes, and the value is counted: one broken producer must neither be rejected silently
+nor take its neighbours down.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ _MAX_DICTIONARY = 1 << 14
 
 
 def strings(data: Bytes, spans: Spans, notes: Counter[str]) -> pa.StringArray:
-    """One string per slice."""
+    """Return one string per slice."""
     return strings_at(data, spans, np.arange(len(spans.start)), len(spans.start), notes)
 
 
 def strings_at(
     data: Bytes, spans: Spans, rows: Int64s, row_count: int, notes: Counter[str]
 ) -> pa.StringArray:
-    """`spans[i]` at row `rows[i]` (strictly ascending), null at the others."""
-    offsets, text, valid, ascii_only = gather(data, spans, rows, row_count)
+    """Return `spans[i]` at row `rows[i]` (strictly ascending), null at the others."""
+    offsets, text, valid = gather(data, spans, rows, row_count)
     validity = None if len(rows) == row_count else pa.py_buffer(valid)
     array = pa.StringArray.from_buffers(row_count, pa.py_buffer(offsets), pa.py_buffer(text), validity)
-    return array if ascii_only else repaired(array, notes)
+    return array if not len(text) or text.max() < 128 else repaired(array, notes)
 
 
 def repaired(array: pa.StringArray, notes: Counter[str]) -> pa.StringArray:
-    """The same array with invalid UTF-8 replaced by U+FFFD."""
+    """Replace invalid UTF-8 by U+FFFD."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
@@ -55,13 +55,13 @@ def repaired(array: pa.StringArray, notes: Counter[str]) -> pa.StringArray:
 
 
 def coded_strings(data: Bytes, spans: Spans, notes: Counter[str]) -> pa.DictionaryArray:
-    """A dictionary array, for columns known to repeat."""
+    """Return a dictionary array, for columns known to repeat."""
     codes, first = code_slices(data, spans, 1 << 31)
     return pa.DictionaryArray.from_arrays(pa.array(codes), strings(data, take_spans(spans, first), notes))
 
 
 def column_at(data: Bytes, spans: Spans, rows: Int64s, row_count: int, notes: Counter[str]) -> pa.Array:
-    """Dictionary-coded when values repeat (a look at the first thousand decides), plain otherwise."""
+    """Return a dictionary array when values repeat (judged by the first thousand), else a plain one."""
     if _repeats(data, spans):
         codes, first = code_slices(data, spans, min(_MAX_DICTIONARY, max(16, len(rows) // 4)))
         if len(codes):
@@ -71,12 +71,12 @@ def column_at(data: Bytes, spans: Spans, rows: Int64s, row_count: int, notes: Co
 
 
 def scatter_codes(codes: Int32s, rows: Int64s, row_count: int) -> pa.Array:
-    """`codes[i]` at row `rows[i]`, null at the others."""
+    """Return `codes[i]` at row `rows[i]`, null at the others."""
     return scatter(codes, rows, row_count)
 
 
 def scatter(values: npt.NDArray[np.generic], rows: Int64s, row_count: int) -> pa.Array:
-    """An Arrow array of `values` at `rows`, null elsewhere."""
+    """Return an Arrow array of `values` at `rows`, null elsewhere."""
     if len(rows) == row_count:
         return pa.array(values)
     spread = np.zeros(row_count, values.dtype)
@@ -93,7 +93,7 @@ def _repeats(data: Bytes, spans: Spans) -> bool:
 
 
 def string_buffers(array: pa.StringArray) -> tuple[Int32s, Bytes]:
-    """Offsets and bytes of a string array without nulls."""
+    """Return offsets and bytes of a string array without nulls."""
     _, offsets, text = array.buffers()
     if len(array) == 0:
         return np.zeros(1, np.int32), np.frombuffer(b"", np.uint8)

@@ -1,1 +1,1 @@
-"""JSON lines, CSV and Parquet of anybody: fields are found by name, everything else is an attribute."""
+"""Foreign JSON lines, CSV and Parquet: fields are found by name, the rest becomes attributes."""

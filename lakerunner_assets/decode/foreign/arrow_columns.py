@@ -1,4 +1,4 @@
-"""Arrow columns of any type to raw columns: what Parquet has more kinds of than JSON.
+"""Arrow columns of any type become raw columns: Parquet has more types than JSON.
 
     attrs: struct<http: struct<status: int32>, ok: bool>      attrs.http.status int | attrs.ok bool
     tags: map<string, string>                            →    tags.env string | tags.zone string
@@ -31,11 +31,11 @@ from lakerunner_assets.decode.naming import MAX_COLUMNS
 from lakerunner_assets.decode.slice_kernels import group_by_code
 from lakerunner_assets.decode.text import repaired
 
-# << JSON text of Arrow lists as the other decoders write arrays: compact, bytes base64, NaN in quotes.
-
 
 def json_texts(column: pa.Array, notes: Counter[str]) -> pa.StringArray:
-    """
+    """Write Arrow lists as JSON text, as the other decoders write arrays: compact, bytes base64, NaN in
+    quotes.
+
     >>> json_texts(pa.array([[1, 2], None, []]), Counter()).to_pylist()
     ['[1,2]', None, '[]']
     """
@@ -47,7 +47,7 @@ def json_texts(column: pa.Array, notes: Counter[str]) -> pa.StringArray:
 
 
 def _values(column: pa.Array) -> list[object]:
-    """As Python's own; a value that Python has no word for (a date in year 30,000) fails the object."""
+    """Convert to Python values; one that Python cannot hold (a date in year 30,000) fails the object."""
     try:
         return list(column.to_pylist(maps_as_pydicts="lossy"))
     except UnicodeDecodeError:
@@ -59,7 +59,7 @@ def _values(column: pa.Array) -> list[object]:
 
 
 def _repaired(column: pa.Array, notes: Counter[str]) -> pa.Array:
-    """The same with valid UTF-8 inside."""
+    """Repair the UTF-8 of nested text."""
     kind = column.type
     missing = pa.array(column.is_null().to_numpy(zero_copy_only=False))
     if pa.types.is_string(kind):
@@ -79,7 +79,7 @@ def _repaired(column: pa.Array, notes: Counter[str]) -> pa.Array:
 
 
 def _as_list(column: pa.Array) -> pa.ListArray:
-    """A map is a list of pairs."""
+    """View a map as a list of pairs."""
     kind = column.type
     if not pa.types.is_map(kind):
         return column
@@ -116,7 +116,7 @@ REPEATED = "repeated_keys"
 
 
 def raw_columns(name: str, column: pa.Array, notes: Counter[str], depth: int = 0) -> Iterator[Raw]:
-    """The raw columns that a column is."""
+    """Split a column into raw columns."""
     kind = column.type
     if depth > MAX_DEPTH:
         raise MalformedError(0, f"Parquet: column {name!r} is nested deeper than {MAX_DEPTH}")
@@ -149,7 +149,7 @@ def _extension(name: str, column: pa.ExtensionArray, notes: Counter[str], depth:
 
 
 def _map(name: str, column: pa.MapArray, notes: Counter[str], depth: int) -> Iterator[Raw]:
-    """A column per key; the keys of a million rows are a dictionary's few, else its most frequent."""
+    """Make a column per key, of the most frequent keys if there are too many."""
     offsets = column.offsets.to_numpy()
     keys = column.keys.slice(offsets[0], offsets[-1] - offsets[0]).cast(pa.string())
     items = column.items.slice(offsets[0], offsets[-1] - offsets[0])
@@ -188,7 +188,7 @@ def _chosen(
 
 
 def _objects(maps: pa.MapArray, notes: Counter[str]) -> pa.StringArray:
-    """Members with rare keys as one JSON object per row: a thousand columns are enough."""
+    """Write members with rare keys as one JSON object per row: a thousand columns are enough."""
     texts = json_texts(maps, notes)
     return pc.if_else(pc.equal(texts, "{}"), None, texts)
 
@@ -197,7 +197,7 @@ Kinds = Iterator[tuple[str, pa.Array]]
 
 
 def _texts(column: pa.Array, notes: Counter[str]) -> Kinds:
-    """Parquet does not check that text is UTF-8, nor does its reader."""
+    """Check UTF-8, which neither Parquet nor its reader does."""
     if pa.types.is_dictionary(column.type):
         dictionary = column.dictionary
         if dictionary.null_count:
@@ -245,7 +245,7 @@ def _timestamps(column: pa.Array, _: Counter[str]) -> Kinds:
 
 
 def _durations(column: pa.Array, _: Counter[str]) -> Kinds:
-    """Text with its unit, which the duration role reads."""
+    """Write durations as text with their unit, which the duration role reads."""
     unit = column.type.unit
     yield "string", pc.binary_join_element_wise(column.cast(pa.int64()).cast(pa.string()), unit, "")
 

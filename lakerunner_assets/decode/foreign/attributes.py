@@ -1,4 +1,4 @@
-"""What no role took, as flat attribute columns of the record; past the column limit as an overflow map."""
+"""Values that no role took become flat attribute columns, and past the limit an overflow map."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lakerunner_assets.decode.naming import MAX_COLUMNS, Attribute
 from lakerunner_assets.decode.otlp.owners import FlatColumn
 
 Entries = list[tuple[np.ndarray, pa.Array, pa.Array]]
-"""Rows, keys and values of what goes to the overflow map."""
+"""Rows, keys and values of the overflow map."""
 
 
 def record_attributes(fields: Fields, notes: Counter[str], limit: int = MAX_COLUMNS) -> list[FlatColumn]:
-    """The columns, most frequent first when there are too many, then the overflow map if there is one."""
+    """Build the columns, most frequent first when there are too many, and the overflow map."""
     return flat_columns(list(fields.rest()), fields.rows.overflow, fields.count, notes, limit)
 
 
@@ -32,7 +32,7 @@ def flat_columns(
     notes: Counter[str],
     limit: int = MAX_COLUMNS,
 ) -> list[FlatColumn]:
-    """Raw columns as attributes of the record."""
+    """Build attributes of the record from raw columns."""
     ranked = sorted(_by_attribute(columns), key=lambda pair: (pair[1].null_count, pair[0]))
     flat: list[FlatColumn] = [("record", *_column(key, column)) for key, column in ranked[:limit]]
     if not ranked[limit:]:
@@ -45,7 +45,7 @@ def flat_columns(
 
 
 def _by_attribute(columns: Sequence[tuple[Key, pa.Array]]) -> list[tuple[Key, pa.Array]]:
-    """A column of times and the texts of its values that are no times are one attribute."""
+    """Join a column of times with the texts of those values that are no times."""
     found: dict[Key, pa.Array] = {}
     for (name, kind), column in columns:
         key = (name, "string") if kind == TIME else (name, kind)
@@ -55,7 +55,7 @@ def _by_attribute(columns: Sequence[tuple[Key, pa.Array]]) -> list[tuple[Key, pa
 
 
 def _column(key: Key, column: pa.Array) -> tuple[Attribute, pa.Array]:
-    """Bytes are base64."""
+    """Write bytes as base64 text."""
     name, kind = key
     if kind == "bytes":
         return Attribute("record", name, kind), coded(text_of(kind, column))

@@ -1,8 +1,8 @@
-r"""CSV with a header, of anybody, in windows of bounded size.
+r"""Foreign CSV with a header is read in windows of bounded size.
 
-The delimiter is the one of `,` tab `;` `|` that the header has most of. All values are text and stay text;
-an empty cell is absent, `""` is the empty text. Names are stripped of spaces; an empty one becomes
-`column_3`, one that comes again `name_2`, so that equal files give equal columns.
+The delimiter is the one of `,` tab `;` `|` that the header has most of. All values are text and stay text; an
+empty cell is absent, `""` is the empty text. Names are stripped of spaces; an empty one becomes `column_3`,
+one that comes again `name_2`, so that equal files give equal columns.
 """
 
 from __future__ import annotations
@@ -27,17 +27,15 @@ from lakerunner_assets.decode.text import REPAIRED, column_at
 from resources.arrays import Bytes
 from resources.lake.layout import Signal
 
-# << Which columns of a CSV file of metrics hold values, when no column names the metric: text does not tell.
-# <<
-# << Columns of whose first cells most read as numbers do. An organisation that says which (`fields`:
-# << `value`) is
-# << obeyed.
-
 SAMPLE_ROWS = 1000
 
 
 def value_names(rows: RawRows, own_names: OwnNames) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The `fields` setting, with the numeric columns as names of the `value` role where that is undecided."""
+    """Find the value columns of a CSV file of metrics when no column names the metric.
+
+    Text does not tell: those count whose first cells mostly read as numbers. An organisation that says which
+    (`fields`: `value`) is obeyed.
+    """
     given = tuple((role, tuple(names)) for role, names in own_names)
     roles = resolve(list(rows.columns), own_names, ROLES_OF_SIGNAL["metrics"])
     if roles["metric_name"] or any(role == "value" for role, _ in given):
@@ -55,7 +53,7 @@ def value_names(rows: RawRows, own_names: OwnNames) -> tuple[tuple[str, tuple[st
 
 DELIMITERS = b",\t;|"
 MAX_WIDTH = 10_000
-"""Columns of a file; more is not a table of telemetry."""
+"""Columns of a file at most; more is not a table of telemetry."""
 _BOM = b"\xef\xbb\xbf"
 _REASONS = {
     kernel.OPEN_QUOTE: f"a quote opens and does not close within {kernel.MAX_ROW_BYTES} bytes",
@@ -65,7 +63,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The names of the columns, how they are separated, and where the first row starts."""
+    """Names of the columns, their delimiter, and the position of the first row."""
 
     names: tuple[str, ...]
     delimiter: int
@@ -74,7 +72,7 @@ class Header:
 
 
 def decode_csv(signal: Signal) -> Decoder:
-    """A decoder of CSV files that hold records of this signal."""
+    """Make a decoder of CSV files that hold records of this signal."""
 
     def decoder(payload: Payload, request: Request) -> Iterator[Decoded]:
         header = read_header(payload)
@@ -97,7 +95,7 @@ def _again(first: RawRows, rest: Iterator[RawRows]) -> Iterator[RawRows]:
 
 
 def read_header(payload: Payload) -> Header:
-    """The first line that is not blank."""
+    """Read the first line that is not blank."""
     data = payload.read(0, kernel.MAX_ROW_BYTES)
     start = len(_BOM) if data.startswith(_BOM) else 0
     while data[start : start + 1] in {b"\n", b"\r"}:
@@ -122,7 +120,8 @@ def read_header(payload: Payload) -> Header:
 
 
 def unique_names(names: list[str]) -> tuple[str, ...]:
-    """
+    """Name empty columns by their place and repeated ones by their number.
+
     >>> unique_names(["a", "", " a ", "a_2"])
     ('a', 'column_2', 'a_3', 'a_2')
     """
@@ -142,14 +141,14 @@ def unique_names(names: list[str]) -> tuple[str, ...]:
 
 
 def _delimiter(data: bytes) -> int:
-    """The most frequent one in the first line, quoted text left out."""
+    """Return the most frequent delimiter of the first line outside of quotes."""
     line = data.split(b"\n", 1)[0]
     outside = b"".join(line.split(b'"')[::2])
     return max(DELIMITERS, key=lambda each: (outside.count(each), -DELIMITERS.index(each)))
 
 
 def csv_windows(payload: Payload, header: Header, slice_bytes: int) -> Iterator[RawRows]:
-    """The rows behind the header, at most `slice_bytes` of text at a time."""
+    """Read the rows behind the header, at most `slice_bytes` of text at a time."""
     start = header.end
     size = max(min(slice_bytes, WINDOW_BYTES), 1)
     broken = header.broken_names
@@ -176,7 +175,7 @@ class _Window:
     final: bool
 
     def rows(self, header: Header, broken_names: int) -> tuple[RawRows, int]:
-        """What is whole in here, and how many bytes that is."""
+        """Read the whole rows in the window; return the bytes they take too."""
         width = len(header.names)
         capacity = min(int(np.count_nonzero(self.text == ord("\n"))), len(self.text) // width) + 1
         starts = np.empty(width * capacity, np.int64)
@@ -230,7 +229,7 @@ class _Window:
 
 
 def _line_end(payload: Payload, start: int, size: int) -> int:
-    """How far it is from `start` behind the next line break, or to the end."""
+    """Return the distance from `start` behind the next line break, or to the end."""
     at = start
     while at < payload.size:
         data = payload.read(at, size)
@@ -242,6 +241,6 @@ def _line_end(payload: Payload, start: int, size: int) -> int:
 
 
 def _skipped(start: int) -> RawRows:
-    """One row that no window holds."""
+    """Reject one row that is longer than any window."""
     reason = f"byte {start}: {_REASONS[kernel.TOO_LONG]}"
     return RawRows(0, {}, None, 1, np.zeros(0, np.int64), 1, reason)

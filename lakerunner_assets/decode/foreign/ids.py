@@ -1,6 +1,6 @@
-"""Trace and span ids from text: hexadecimal of the full width, or a 64-bit trace id to be filled with zeros.
+"""Trace and span ids are read from hexadecimal text; a 64-bit trace id is padded with zeros.
 
-What else people write (`abc`, decimal numbers) is no id: the column stays null there, the text an attribute.
+Other text (`abc`, decimal numbers) is no id: the column is null there and the text stays an attribute.
 """
 
 from __future__ import annotations
@@ -8,59 +8,17 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_assets.decode.field_kernels import Spans, copy_ids
+from lakerunner_assets.decode.foreign.hex_kernels import ID, NONE, NOT_AN_ID, PADDED, States, hex_ids
 from lakerunner_assets.decode.foreign.mapping import Fields, Mask, valid
 from lakerunner_assets.decode.text import string_buffers
-from resources.arrays import Bytes, Int32s
-from resources.kernel import Integer, kernel
-
-# << Reads hexadecimal ids; apart from its caller so that it is rarely compiled anew.
-
-NOT_AN_ID, ID, PADDED, NONE = range(4)
-"""Not an id; one; one that was written shorter; the empty or all-zero text for 'no id'."""
-States = npt.NDArray[np.uint8]
-
-_NIBBLES = np.full(256, 255, np.uint8)
-for _value, _digit in enumerate(b"0123456789abcdef"):
-    _NIBBLES[[_digit, ord(chr(_digit).upper())]] = _value
-_NIBBLES.flags.writeable = False
-
-
-@kernel
-def hex_ids(offsets: Int32s, text: Bytes, width: Integer) -> tuple[Bytes, States]:
-    """Bytes and state of every text."""
-    count = len(offsets) - 1
-    ids = np.zeros((count, width), np.uint8)
-    states = np.zeros(count, np.uint8)
-    for row in range(count):
-        start, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
-        size = end - start
-        if size == 0:
-            states[row] = NONE
-            continue
-        short = width == 16 and size == 16
-        if size != 2 * width and not short:
-            continue
-        first = width - size // 2
-        seen = np.uint8(0)
-        faults = np.uint8(0)
-        for index in range(size // 2):
-            at = np.uint64(start + 2 * index)
-            high, low = _NIBBLES[text[at]], _NIBBLES[text[at + np.uint64(1)]]
-            faults |= high | low
-            byte = (high << np.uint8(4)) | low
-            ids[row, first + index] = byte
-            seen |= byte
-        if faults < 16:
-            states[row] = NONE if seen == 0 else PADDED if short else ID
-    return ids, states
+from resources.arrays import Bytes
 
 
 def role_ids(fields: Fields, role: str, width: int, note: str, notes: Counter[str]) -> pa.Array:
-    """The first id of each row as fixed-width bytes; rows with something that is none are noted."""
+    """Return the first id of each row as fixed-width bytes; count rows whose text is no id."""
     found = np.zeros((fields.count, width), np.uint8)
     known = np.zeros(fields.count, np.bool_)
     wrong = np.zeros(fields.count, np.bool_)

@@ -1,7 +1,7 @@
-"""Raw columns of foreign log records to the decoded table of logs (otlp/logs.py lists its columns).
+"""Foreign log records become the decoded table of logs (otlp/logs.py lists its columns).
 
     {"time": "2026-01-02T03:04:05Z", "lvl": "warn", "msg": "slow", "app": "web", "ms": 12}
-      chq_tsns 1767323045000000000 | log_level WARN, log_severity_text warn | log_message slow |
+      event time 1767323045000000000 | log_level WARN, log_severity_text warn | log_message slow |
       resource service.name web | attribute ms 12 | stream {service_name="web", level="warn"}
 
 Stream labels are service_name, the normalised level in lower case, and columns named like one of the
@@ -58,7 +58,7 @@ _TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 def log_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
-    """The records of one window."""
+    """Decode the records of one window."""
     notes: Counter[str] = Counter(rows.notes)
     fields = fields_of(rows, "logs", options.fields)
     columns = dict(_times(fields, place.arrival_ns, notes))
@@ -90,7 +90,7 @@ def log_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
 
 
 def row_ids(rows: RawRows, place: Place) -> dict[str, pa.Array]:
-    """The object, and the ordinal of each row among all rows of the file, unreadable ones counted."""
+    """Return the object and the ordinal of each row in the file, unreadable rows counted."""
     return {
         CHQ_OBJECT: pa.array(np.full(rows.count, place.object_id, np.int64)),
         CHQ_POSITION: pa.array(rows.line_of_row + place.first_position),
@@ -98,7 +98,7 @@ def row_ids(rows: RawRows, place: Place) -> dict[str, pa.Array]:
 
 
 def service_attribute(fields: Fields) -> tuple[pa.DictionaryArray, list[FlatColumn]]:
-    """The service of each row ('' where it has none), and as resource attribute `service.name`."""
+    """Return the service of each row ('' for none), also as resource attribute `service.name`."""
     service = coded(role_text(fields, "service")[0])
     flat: list[FlatColumn] = []
     if service.null_count < len(service):
@@ -107,7 +107,7 @@ def service_attribute(fields: Fields) -> tuple[pa.DictionaryArray, list[FlatColu
 
 
 def _times(fields: Fields, arrival_ns: int, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
-    """Time, else observed time, else arrival; every fallback is counted."""
+    """Take the time, else the observed time, else the arrival; count every fallback."""
     time = role_times(fields, "timestamp")
     observed = role_times(fields, "observed_timestamp")
     _count(notes, UNREADABLE_TIME, time.unreadable | observed.unreadable)
@@ -126,7 +126,7 @@ def _count(notes: Counter[str], note: str, rows: Mask) -> None:
 
 
 def _severity_numbers(fields: Fields) -> Int32s:
-    """OTLP's 1 to 24, 0 where there is none; another number stays an attribute."""
+    """Read OTLP's 1 to 24, 0 for none; another number stays an attribute."""
     severity = np.zeros(fields.count, np.int32)
     for key, column in fields.candidates("severity_number"):
         if key[1] not in {"int", "string"}:
@@ -141,7 +141,7 @@ def _severity_numbers(fields: Fields) -> Int32s:
 
 
 def _absent(count: int) -> dict[str, pa.Array]:
-    """What only OTLP has, as it reads there when it is not sent."""
+    """Fill the columns that only OTLP has, as when they are not sent."""
     zeros, nothing = pa.array(np.zeros(count, np.int64)), pa.nulls(count, _TEXT)
     return {
         "log_flags": zeros,

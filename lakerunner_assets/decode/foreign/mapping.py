@@ -1,4 +1,4 @@
-"""Which column of foreign data plays which role, row by row.
+"""Columns of foreign data play roles (time, message, service, …), found by name row by row.
 
     {"ts": 1767323045, "msg": "hello", "app": "web", "user": "ann"}
       timestamp         message         service       everything else: an attribute
@@ -22,7 +22,7 @@ from lakerunner_assets.decode.json.lines import RawRows
 
 Mask = npt.NDArray[np.bool_]
 Key = tuple[str, str]
-"""A raw column: name and kind of value."""
+"""Name and kind of a raw column."""
 OwnNames = Sequence[tuple[str, Sequence[str]]]
 """The `fields` setting: (role, its names)."""
 
@@ -77,8 +77,10 @@ USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "status": ("status_code", "statuscode", "status", "span_status", "span_status_code"),
     "status_message": ("status_message", "statusmessage", "span_status_message"),
 }  # fmt: skip
-"""Lower case, `_` for `.`; in this order. Roles without a setting of their own: severity_number,
-status_message."""
+"""Usual names per role in order of preference, in lower case, `_` for `.`.
+
+Roles without a setting of their own: severity_number, status_message.
+"""
 
 ROLES_OF_SIGNAL: Mapping[str, tuple[str, ...]] = {
     "logs": (
@@ -91,11 +93,12 @@ ROLES_OF_SIGNAL: Mapping[str, tuple[str, ...]] = {
         "duration", "kind", "status", "status_message",
     ),
 }  # fmt: skip
-"""Roles looked for in records of each signal; to the others a column is an attribute like any other."""
+"""Roles that records of each signal have; columns of other roles are attributes."""
 
 
 def comparable(name: str) -> str:
-    """
+    """Fold a name for comparison.
+
     >>> comparable("Service.Name") == comparable("service_name")
     True
     """
@@ -103,7 +106,7 @@ def comparable(name: str) -> str:
 
 
 def resolve(keys: Sequence[Key], own_names: OwnNames, roles: Sequence[str]) -> dict[str, list[Key]]:
-    """The columns that may play each role, in the order in which they are asked.
+    """List the columns that may play each role, in order of preference.
 
     >>> resolve([("msg", "string"), ("text", "string")], [("message", ("text",))], ("message",))
     {'message': [('text', 'string'), ('msg', 'string')]}
@@ -121,7 +124,7 @@ def resolve(keys: Sequence[Key], own_names: OwnNames, roles: Sequence[str]) -> d
 
 
 def names_of(own_names: OwnNames, roles: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The names to look for, comparable, role by role."""
+    """List the comparable names of each role."""
     own = {role: tuple(map(comparable, names)) for role, names in own_names if role in roles}
     owner = {name: role for role, names in own.items() for name in names}
     return {
@@ -134,12 +137,12 @@ def names_of(own_names: OwnNames, roles: Sequence[str]) -> dict[str, tuple[str, 
 
 @dataclass(slots=True)
 class Fields:
-    """The raw columns of a slice while roles take values from them."""
+    """Raw columns of a slice while roles take values from them."""
 
     rows: RawRows
     roles: dict[str, list[Key]]
     names: dict[str, tuple[str, ...]]
-    """The comparable names of each role, also those that no column has."""
+    """Comparable names of each role, also those that no column has."""
     _taken: dict[Key, Mask | None] = field(default_factory=dict)
 
     @property
@@ -151,7 +154,7 @@ class Fields:
             yield key, self.rows.columns[key]
 
     def take(self, key: Key, mask: Mask | None = None) -> None:
-        """A role holds the exact values of these rows (default: all): they are not attributes as well."""
+        """Mark the values of these rows (default: all) as held by a role: they are no attributes."""
         before = self._taken.get(key)
         if mask is None or (key in self._taken and before is None):
             self._taken[key] = None
@@ -159,7 +162,7 @@ class Fields:
             self._taken[key] = mask if before is None else before | mask
 
     def rest(self) -> Iterator[tuple[Key, pa.Array]]:
-        """What no role took."""
+        """Yield the values that no role took."""
         for key, column in self.rows.columns.items():
             left = column
             if key in self._taken:
@@ -172,20 +175,20 @@ class Fields:
 
 
 def fields_of(rows: RawRows, signal: str, own_names: OwnNames) -> Fields:
-    """A slice with the roles of its columns."""
+    """Resolve the roles of a slice's columns."""
     roles = ROLES_OF_SIGNAL[signal]
     return Fields(rows, resolve(list(rows.columns), own_names, roles), names_of(own_names, roles))
 
 
 def valid(column: pa.Array) -> Mask:
-    """Which rows have a value."""
+    """Return which rows have a value."""
     if column.null_count == 0:
         return np.ones(len(column), np.bool_)
     return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
 
 
 def without(column: pa.Array, mask: Mask) -> pa.Array:
-    """The same column, null where the mask is set."""
+    """Return the column with null where the mask is set."""
     if not mask.any():
         return column
     kept = np.arange(len(column))

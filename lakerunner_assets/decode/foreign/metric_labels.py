@@ -1,4 +1,4 @@
-"""The labels of foreign data points, and their series.
+"""Labels and series of foreign data points come from their columns.
 
     name    value  host  labels                     series
     up      1      a     {"env": "prod", "n": 1}    {__name__="up", env="prod", host="a", n="1"}
@@ -28,16 +28,16 @@ from resources.lake.streams import Labels, canonical, labels_to_text, stream_id
 
 NAME = "__name__"
 _NEVER_LABELS = ("timestamp", "start", "metric_name", "value", "unit")
-"""What is left of these columns (a time nobody can read, a second name) must not make series of its own."""
+"""Roles whose leftovers (an unreadable time, a second name) must not make series of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelColumns:
-    """What names the series of each row, weakest first, and the same as attributes of the point."""
+    """Columns that name the series of each row, weakest first, and the same as attributes of the point."""
 
     plain: list[tuple[str, pa.DictionaryArray]]
     objects: list[tuple[pa.DictionaryArray, dict[str, dict[str, str]]]]
-    """JSON texts and what is in each."""
+    """JSON texts and the members of each."""
     attributes: list[tuple[Key, pa.Array]]
 
 
@@ -50,7 +50,7 @@ class Series:
     ids: tuple[int, ...]
 
     def columns(self) -> dict[str, pa.Array]:
-        """`chq_tid` and `chq_series`."""
+        """Return the series id and the series text of every point."""
         ids = np.array(self.ids or (0,), np.int64)[self.of_point]
         texts = pa.array([labels_to_text(labels) for labels in self.labels], pa.string())
         codes = pa.array(self.of_point.astype(np.int32))
@@ -58,7 +58,7 @@ class Series:
 
 
 def label_columns(fields: Fields) -> LabelColumns:
-    """Everything that no other role took."""
+    """Collect everything that no other role took."""
     found = LabelColumns([], [], [])
     labels = set(fields.roles["labels"])
     never = {key for role in _NEVER_LABELS for key in fields.roles[role]}
@@ -85,19 +85,19 @@ def label_columns(fields: Fields) -> LabelColumns:
 
 
 def _overflowing(overflow: pa.MapArray, found: LabelColumns) -> None:
-    """Keys beyond the column limit name series too; as attributes they stay in the map."""
+    """Let keys beyond the column limit name series too; as attributes they stay in the map."""
     texts = coded(json_texts(overflow, Counter()))
     parsed = {text: _members(text) or {} for text in texts.dictionary.to_pylist()}
     found.objects.append((texts, parsed))
 
 
 def _label_names(fields: Fields) -> tuple[str, ...]:
-    """Names of the labels role, whose nested members arrive flattened as `labels.host`."""
+    """List the names of the labels role, whose nested members arrive flattened as `labels.host`."""
     return tuple(fields.names["labels"])
 
 
 def _objects(column: pa.Array, found: LabelColumns) -> pa.Array:
-    """JSON objects become labels; other text is handed back as an ordinary column."""
+    """Turn JSON objects into labels; return other text as an ordinary column."""
     texts = coded(column)
     words = texts.dictionary.to_pylist()
     parsed = {word: members for word in words if (members := _members(word)) is not None}
@@ -112,7 +112,8 @@ def _objects(column: pa.Array, found: LabelColumns) -> pa.Array:
 
 
 def _members(text: str) -> dict[str, str] | None:
-    """
+    """Parse a JSON object into texts; None when it is none.
+
     >>> _members('{"a": "x", "n": 1.0, "ok": true, "no": null}'), _members("a=x")
     ({'a': 'x', 'n': '1.0', 'ok': 'true'}, None)
     """
@@ -132,14 +133,14 @@ def _member_text(value: object) -> str:
 
 
 def _clean(text: str) -> str:
-    """A lone surrogate is no text."""
+    """Replace lone surrogates, which are no text."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _exploded(
     words: list[str], parsed: Mapping[str, Mapping[str, str]], codes: np.ndarray, rows: np.ndarray
 ) -> Iterator[tuple[Key, pa.Array]]:
-    """A text column per member; members past the column limit are in the series only."""
+    """Make a text column per member; members past the column limit are in the series only."""
     counts = Counter(name for members in parsed.values() for name in members)
     for name in sorted(counts, key=lambda each: (-counts[each], each))[:MAX_COLUMNS]:
         values = pa.array([parsed.get(word, {}).get(name) for word in words], pa.string())
@@ -148,7 +149,7 @@ def _exploded(
 
 
 def _merged(found: LabelColumns) -> LabelColumns:
-    """One attribute column per name and kind: the later, stronger one wins where both have a value."""
+    """Merge columns of one name and kind: the later, stronger one wins where both have a value."""
     merged: dict[Key, pa.Array] = {}
     for key, column in found.attributes:
         merged[key] = _over(merged[key], column) if key in merged else column
@@ -156,7 +157,7 @@ def _merged(found: LabelColumns) -> LabelColumns:
 
 
 def _over(below: pa.Array, above: pa.Array) -> pa.Array:
-    """The values of both, the second's where both have one."""
+    """Merge two columns: the second wins where both have a value."""
     above, below = (coded(each) if pa.types.is_string(each.type) else each for each in (above, below))
     both = pa.chunked_array([below, above]).unify_dictionaries().combine_chunks()
     rows = np.arange(len(above))
@@ -166,7 +167,7 @@ def _over(below: pa.Array, above: pa.Array) -> pa.Array:
 def series_of(
     found: LabelColumns, row_of_point: Int64s, name_of_point: pa.DictionaryArray, rows: int
 ) -> Series:
-    """The series of every point."""
+    """Name the series of every point."""
     names = [name for name, _ in found.plain]
     columns = [column for _, column in found.plain] + [column for column, _ in found.objects]
     code_of_row, values = combined(columns, rows)

@@ -1,4 +1,16 @@
-"""The data points in foreign rows: one of a row that names its metric, else one per numeric column."""
+"""Foreign rows become data points: one if the row names its metric, else one per numeric column.
+
+A *long* row names its metric:                      a *wide* row is one point per numeric column:
+
+    {"name": "mem", "value": 7, "host": "a"}        {"ts": 1767323045, "host": "a", "cpu": 0.5, "mem": 7}
+      mem{host="a"} 7                                 cpu{host="a"} 0.5    mem{host="a"} 7
+
+Labels are the members of the labels column (an object, a map, or a JSON object as text) and every other
+column, under the names they have; the labels column wins where both have a name. Numeric columns of a wide
+row are those of a numeric type and those named by the `value` role (CSV has only text, so its first rows are
+looked at). A point whose value is not a number is rejected alone. The position of a point is its row's
+ordinal; the second, third… point of a wide row is 2^40 further each, so that all are different.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +44,6 @@ from resources.lake.columns import (
 )
 from resources.lake.options import DecodeOptions
 
-# << What foreign rows say about the type of a metric.
-
 _TYPES = {
     "gauge": "gauge",
     "counter": "sum",
@@ -43,11 +53,11 @@ _TYPES = {
          "untyped"), "unknown",
     ),
 }  # fmt: skip
-"""What a row with a single number can be; the word for another type is kept in `metric_metadata`."""
+"""Metric types of rows with a single number; the word for another type is kept in `metric_metadata`."""
 
 
 def type_columns(fields: Fields, row: Int64s) -> dict[str, pa.Array]:
-    """Type, temporality and monotonicity; a word that names no type stays a label."""
+    """Return type, temporality and monotonicity; a word that names no type stays a label."""
     words: list[str] = []
     codes = np.zeros(fields.count, np.int32)  # 0: none
     for key, column in fields.candidates("metric_type"):
@@ -91,7 +101,7 @@ class Points:
 
 
 class Refusals:
-    """Points that have no usable value, and why the first has none."""
+    """Points without a usable value, and the reason of the first."""
 
     def __init__(self, positions: Int64s) -> None:
         self._positions = positions
@@ -138,7 +148,7 @@ def _joined(parts: list[Points], name: str) -> Int64s:
 
 
 def _long_points(fields: Fields, name: pa.DictionaryArray, named: Mask, refusals: Refusals) -> Points:
-    """A point per row that names its metric: the first of its values that is a number."""
+    """Make a point per row that names its metric: the first of its values that is a number."""
     best = no_numbers(fields.count)
     unread = None
     for key, column in fields.candidates("value"):
@@ -154,7 +164,7 @@ def _long_points(fields: Fields, name: pa.DictionaryArray, named: Mask, refusals
 
 
 def _wide_points(fields: Fields, wide: Mask, refusals: Refusals) -> list[Points]:
-    """A point per number in rows that name no metric, called after its column."""
+    """Make a point per number in rows that name no metric, named after its column."""
     in_roles = {key for keys in fields.roles.values() for key in keys}
     numeric = [key for key in fields.rows.columns if key[1] in {"int", "double"} and key not in in_roles]
     parts: list[Points] = []
@@ -174,30 +184,13 @@ def _wide_points(fields: Fields, wide: Mask, refusals: Refusals) -> list[Points]
     return parts
 
 
-# << Raw columns of foreign metric rows to the decoded table of data points.
-# <<
-# << A *long* row names its metric:                      a *wide* row is one point per numeric column:
-# <<
-# <<     {"name": "mem", "value": 7, "host": "a"}        {"ts": 1767323045, "host": "a", "cpu": 0.5, "mem": 7}
-# <<       mem{host="a"} 7                                 cpu{host="a"} 0.5    mem{host="a"} 7
-# <<
-# << Labels are the members of the labels column (an object, a map, or a JSON object as text) and every other
-# << column, under the names they have; the labels column wins where both have a name. Which columns of a
-# << wide row
-# << are numeric is told from their type; the names of the `value` role count besides (CSV has only text,
-# << so its
-# << first rows are looked at). A point whose value is not a number is rejected alone. The position of a
-# << point is
-# << its row's ordinal; the second, third… point of a wide row is 2^40 further each, so that all are
-# << different.
-
 WIDE_STEP = 1 << 40
 FIRST_NS = -9_214_646_400_000 * 1_000_000
-"""The earliest moment of a sample, whole milliseconds that nanoseconds can say: for the quarantine."""
+"""Earliest time of a sample, whole milliseconds in 64-bit nanoseconds: for the quarantine."""
 
 
 def metric_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
-    """The data points of one window."""
+    """Decode the data points of one window."""
     notes: Counter[str] = Counter(rows.notes)
     fields = fields_of(rows, "metrics", options.fields)
     time, start = role_times(fields, "timestamp"), role_times(fields, "start")
@@ -241,7 +234,7 @@ def metric_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded
 
 
 def _values(numbers: Numbers) -> dict[str, pa.Array]:
-    """The double, and the integer where the double is not exactly equal to it."""
+    """Return the double, and the integer where the double is not exactly equal to it."""
     double = numbers.double
     inexact = numbers.is_int & ((np.abs(double) >= 2.0**63) | (_as_integer(double) != numbers.integer))
     kinds = pa.DictionaryArray.from_arrays(

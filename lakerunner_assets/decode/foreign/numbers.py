@@ -1,7 +1,7 @@
-"""Numbers of foreign data: typed columns as they are, text (all there is in CSV) by what it says.
+"""Numbers of foreign data are typed columns, or text (all there is in CSV) that reads as one.
 
-12        int             1.5e3, 0.25      double          NaN, +Inf, -infinity      double
-twelve    not a number    0x10, 1_000      not numbers     9999999999999999999       double
+12        int             1.5e3, 0.25      double          NaN, +Inf, -infinity      double twelve    not a
+number    0x10, 1_000      not numbers     9999999999999999999       double
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAN = r"(?i)^[+-]?nan$"
 
 
 class Numbers(NamedTuple):
-    """One per row; zero where there is none."""
+    """Numbers, one per row; zero where there is none."""
 
     double: npt.NDArray[np.float64]
     integer: Int64s
@@ -36,7 +36,7 @@ class Numbers(NamedTuple):
         return Numbers(self.double[rows], self.integer[rows], self.is_int[rows], self.known[rows])
 
     def replaced(self, other: Numbers, rows: Mask) -> Numbers:
-        """The other's numbers in these rows."""
+        """Return these numbers with the other's in the given rows."""
         return Numbers(
             np.where(rows, other.double, self.double),
             np.where(rows, other.integer, self.integer),
@@ -60,7 +60,8 @@ def joined_numbers(parts: Sequence[Numbers]) -> Numbers:
 
 
 def read_numbers(kind: str, column: pa.Array) -> Numbers:
-    """
+    """Read the numbers of a raw column.
+
     >>> found = read_numbers("string", pa.array(["12", "-1.5", "n/a", None]))
     >>> found.double.tolist(), found.known.tolist(), found.is_int.tolist()
     ([12.0, -1.5, 0.0, 0.0], [True, True, False, False], [True, False, False, False])
@@ -97,7 +98,7 @@ def _of_texts(column: pa.Array) -> Numbers:
 
 
 def _cast(texts: pa.Array, wanted: pa.Array, kind: pa.DataType) -> np.ndarray:
-    """The texts that are wanted as numbers, 0 for the others; Arrow takes no leading plus."""
+    """Cast the texts that match, 0 for the others; Arrow takes no leading plus."""
     chosen = pc.if_else(wanted.fill_null(False), texts, "0")
     values = pc.utf8_ltrim(chosen, "+").cast(kind)
     return np.asarray(values.to_numpy(zero_copy_only=False))

@@ -1,7 +1,8 @@
-"""Segments of our own, read back as the decoded table they were written from: export and import lose nothing.
+"""Our own segments are read back as the decoded table they were written from.
 
-Rows come in the segment's order and get new row ids, since they are rows of a new raw object; everything
-else, ids of streams and series too, is what it was. Label sets come from the series table inside the file.
+Export and import lose nothing. Rows come in the segment's order and get new row ids, since they are rows of a
+new raw object; everything else, ids of streams and series too, is what it was. Label sets come from the
+series table inside the file.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from resources.lake.streams import Labels, labels_to_text
 _MARK = CHQ_SEGMENT.encode()
 _ROW_ID = (CHQ_OBJECT, CHQ_POSITION)
 _AGAIN = CHQ_QUARANTINE_REASON
-"""Whether a row is out of range is judged anew when it is cooked."""
+"""Quarantine reason, which cooking judges anew."""
 
 
 def is_segment(metadata: pq.FileMetaData) -> bool:
@@ -50,7 +51,7 @@ def segment_tables(
     request: Request,
     signal: Signal,
 ) -> Iterator[Decoded]:
-    """A decoded table per batch."""
+    """Yield a decoded table per batch."""
     facts = _facts(metadata, signal)
     attributes = {c.column: Attribute(c.scope, c.key, c.kind) for c in read_label_map(metadata)}
     raw = _series_bytes(payload, facts)

@@ -1,8 +1,9 @@
-"""Parquet of anybody, and segments of our own, read a batch of rows at a time.
+"""Foreign Parquet, and segments of our own, are read a batch of rows at a time.
 
 A row group may hold a gigabyte, and a dictionary turns a few bytes of file into as much memory as its writer
-likes. So pages are read through a buffer, and the rows of a batch are counted by what the largest row group
-says of its rows and by the longest value in any dictionary.
+likes. So pages are read through a buffer, and a batch has as many rows as the largest row group and the
+longest value of any dictionary allow. A damaged footer that pyarrow is asked about ends the process, while
+reading a damaged column raises: so one row of every row group is read before its footer is asked.
 """
 
 from __future__ import annotations
@@ -27,20 +28,14 @@ from lakerunner_assets.decode.json.lines import RawRows
 from lakerunner_assets.decode.payload import IN_MEMORY_BYTES, Payload
 from resources.lake.layout import Signal
 
-# << Dictionaries of Parquet files: which columns are better read as such, and how long their values are.
-# <<
-# << Asking pyarrow for what a damaged footer says of a column ends the process; reading the column is an
-# << error
-# << that can be caught. So one row of every row group is read first, and only then is a footer asked.
-
 _FEW_BYTES = 4
-"""A column whose stored values take less on average is mostly references to a dictionary."""
+"""Average stored bytes below which a column is mostly references to a dictionary."""
 _CODED = {"RLE_DICTIONARY", "PLAIN_DICTIONARY"}
 _BUFFER_BYTES = 1 << 20
 
 
 def longest_value(source: pa.NativeFile, metadata: pq.FileMetaData) -> int:
-    """Bytes of the longest text in the dictionaries of top-level columns, at least 1.
+    """Return the bytes of the longest text in the dictionaries of top-level columns, at least 1.
 
     Reading one row of a column as a dictionary gives the whole first dictionary of its row group.
     """
@@ -59,7 +54,7 @@ def longest_value(source: pa.NativeFile, metadata: pq.FileMetaData) -> int:
 
 
 def repetitive(metadata: pq.FileMetaData) -> list[str]:
-    """Top-level text columns that are better decoded once per distinct value; after `longest_value` only."""
+    """List the top-level text columns to read as dictionaries; call `longest_value` first."""
     size: dict[str, int] = {}
     count: dict[str, int] = {}
     texts = set(_texts(metadata))
@@ -92,14 +87,14 @@ def _coded(metadata: pq.FileMetaData, group: int) -> Iterator[tuple[str, pq.Colu
 
 
 BATCH_BYTES = 16 << 20
-"""Of values as they are stored; Arrow and our columns take a few times as much."""
+"""Stored bytes of a batch; Arrow and our columns take a few times as much."""
 BATCH_ROWS = 1 << 17
 LONG_BYTES = 256 << 20
-"""What a batch may take at most if every value were the longest of its dictionary."""
+"""Bytes of a batch at most if every value were the longest of its dictionary."""
 
 
 def decode_parquet(signal: Signal) -> Decoder:
-    """A decoder of Parquet files that hold records of this signal."""
+    """Make a decoder of Parquet files that hold records of this signal."""
 
     def decoder(payload: Payload, request: Request) -> Iterator[Decoded]:
         with _faults():
@@ -133,7 +128,7 @@ def _source(payload: Payload) -> pa.NativeFile:
 
 @contextmanager
 def _faults() -> Iterator[None]:
-    """What Arrow says about a broken file; errors of the disk keep their number and pass."""
+    """Turn Arrow's errors about a broken file into ours; errors of the disk keep their number and pass."""
     try:
         yield
     except (pa.ArrowException, UnicodeDecodeError) as error:
@@ -146,7 +141,7 @@ def _faults() -> Iterator[None]:
 
 @contextmanager
 def _damaged_segment() -> Iterator[None]:
-    """A segment of ours whose bytes changed says so in many ways."""
+    """Turn the many errors of a damaged segment of ours into one."""
     try:
         yield
     except (DecodeError, pa.ArrowException, UnicodeDecodeError):
@@ -156,14 +151,14 @@ def _damaged_segment() -> Iterator[None]:
 
 
 def batch_rows(metadata: pq.FileMetaData, slice_bytes: int) -> int:
-    """Rows whose stored values take about a batch's bytes, in the group where they take most."""
+    """Return the rows that take about a batch's bytes in the largest row group."""
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     per_row = max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=1.0)
     return max(1, min(BATCH_ROWS, int(min(slice_bytes, BATCH_BYTES) / max(per_row, 1.0))))
 
 
 def raw_rows(batch: pa.RecordBatch) -> RawRows:
-    """A batch as raw columns; names that come twice are one column, the first value in a row wins."""
+    """Convert a batch to raw columns; of repeated names the first value in a row wins."""
     batch.validate()
     notes: Counter[str] = Counter()
     columns: dict[Key, pa.Array] = {}

@@ -1,4 +1,4 @@
-"""Raw columns of foreign spans to the decoded table of traces (otlp/traces.py lists its columns).
+"""Foreign spans become the decoded table of traces (otlp/traces.py lists its columns).
 
     {"traceId": "5b8e…", "spanId": "051…", "name": "GET /", "startTime": 1767323045000, "durationMs": 12}
       span_trace_id, span_id, span_name GET / | start …045.000 | end …045.012 | duration 12 000 000
@@ -43,13 +43,6 @@ from resources.lake.columns import (
 )
 from resources.lake.options import DecodeOptions
 
-# << Lengths of spans: a number in the unit its column's name says, or text with units as Go and Java
-# << write it.
-# <<
-# <<     duration_ms: 12.5        durationMicros: 12500        elapsed: "12.5ms", "1m2.5s"
-# <<
-# << A plain number in a column whose name says no unit is nanoseconds.
-
 _UNITS = {
     1: ("ns", "nano", "nanos", "nanoseconds"),
     1000: ("us", "µs", "micro", "micros", "microseconds"),
@@ -65,7 +58,9 @@ _LAST = 2**63 - 1
 
 
 def unit_of(name: str) -> int | None:
-    """Nanoseconds per unit that a column's name says.
+    """Return the nanoseconds per unit that a column's name says.
+
+    `duration_ms: 12.5` and `durationMicros: 12500` name one; without a unit a plain number is nanoseconds.
 
     >>> unit_of("duration_ms"), unit_of("durationMicros"), unit_of("duration"), unit_of("http.seconds")
     (1000000, 1000, None, 1000000000)
@@ -75,7 +70,7 @@ def unit_of(name: str) -> int | None:
 
 
 def read_durations(kind: str, column: pa.Array, unit: int) -> tuple[Int64s, Mask]:
-    """Nanoseconds, and which rows say a duration that is not negative and fits."""
+    """Read nanoseconds, and which rows hold a duration that is not negative and fits."""
     numbers = read_numbers(kind, column)
     scaled = numbers.double * unit
     known = numbers.known & (numbers.double >= 0) & (scaled < float(_LAST))
@@ -91,7 +86,8 @@ def read_durations(kind: str, column: pa.Array, unit: int) -> tuple[Int64s, Mask
 
 
 def _parsed(text: str) -> int | None:
-    """
+    """Parse a length with units as Go and Java write it; None when it is none.
+
     >>> _parsed("1m2.5s"), _parsed("12 ms"), _parsed("12"), _parsed("soon")
     (62500000000, 12000000, None, None)
     """
@@ -109,7 +105,7 @@ _TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 def span_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
-    """The spans of one window."""
+    """Decode the spans of one window."""
     notes: Counter[str] = Counter(rows.notes)
     fields = fields_of(rows, "traces", options.fields)
     columns = row_ids(rows, place)
@@ -135,7 +131,7 @@ def span_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
 
 
 def _words(fields: Fields, role: str, prefix: str, names: Sequence[str]) -> pa.DictionaryArray:
-    """OTLP's words; the first of `names` where a row has none of them."""
+    """Translate to OTLP's words; the first of `names` where a row has none of them."""
     codes = np.zeros(fields.count, np.int32)
     known = np.zeros(fields.count, np.bool_)
     code_of = {word: code for code, name in enumerate(names) for word in (name, prefix + name, str(code))}
@@ -151,7 +147,7 @@ def _words(fields: Fields, role: str, prefix: str, names: Sequence[str]) -> pa.D
 
 
 def _times(fields: Fields, arrival_ns: int, notes: Counter[str]) -> dict[str, pa.Array]:
-    """Start, end and duration; what one of them lacks the other two say."""
+    """Return start, end and duration, each derived from the other two where it is missing."""
     given, stamped = role_times(fields, "start"), role_times(fields, "timestamp")
     ended = role_times(fields, "end")
     start = np.where(given.known, given.ns, stamped.ns)
@@ -185,8 +181,7 @@ def _times(fields: Fields, arrival_ns: int, notes: Counter[str]) -> dict[str, pa
 def _durations(
     fields: Fields, start: np.ndarray, has_start: Mask, ended: RoleTimes, notes: Counter[str]
 ) -> tuple[np.ndarray, Mask]:
-    """Sent durations where start and end are not both known; one that says something else than both stays an
-    attribute."""
+    """Read durations where start and end are not both known; one that contradicts both stays an attribute."""
     length = np.zeros(fields.count, np.int64)
     known = np.zeros(fields.count, np.bool_)
     both = has_start & ended.known
@@ -203,13 +198,13 @@ def _durations(
 
 
 def _named(service: pa.DictionaryArray) -> pa.DictionaryArray:
-    """The service of spans is never empty."""
+    """Fill in the unknown service: the service of spans is never empty."""
     words = [word or UNKNOWN_SERVICE for word in service.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(service.indices, pa.array(words, pa.string()))
 
 
 def _absent(count: int) -> dict[str, pa.Array]:
-    """What only OTLP has, as it reads there when it is not sent."""
+    """Fill the columns that only OTLP has, as when they are not sent."""
     zeros, nothing = pa.array(np.zeros(count, np.int64)), pa.nulls(count, _TEXT)
     owners = (CHQ_RESOURCE_DROPPED_ATTRIBUTES, CHQ_SCOPE_DROPPED_ATTRIBUTES)
     dropped = (CHQ_DROPPED_ATTRIBUTES, CHQ_DROPPED_EVENTS, CHQ_DROPPED_LINKS)

@@ -1,4 +1,4 @@
-"""Streams of foreign records: `service_name`, logs' `level` and the organisation's index attributes.
+"""Foreign records belong to streams by service, level and the organisation's index attributes.
 
 Labels are built once per distinct combination, not per record.
 """
@@ -23,7 +23,7 @@ LabelColumn = tuple[str, pa.DictionaryArray]
 def streams_of(
     rows: RawRows, given: Sequence[LabelColumn], index_attributes: Sequence[str]
 ) -> ResourceStreams:
-    """The stream of every record; `of_resource` has one entry per record here."""
+    """Name the stream of every record; `of_resource` has one entry per record here."""
     columns = [*given, *_indexed(rows, index_attributes)]
     codes, combinations = combined([column for _, column in columns], rows.count)
     names = [name for name, _ in columns]
@@ -42,7 +42,7 @@ def lower(column: pa.DictionaryArray) -> pa.DictionaryArray:
 def combined(
     columns: Sequence[pa.DictionaryArray], count: int
 ) -> tuple[Int64s, list[tuple[str | None, ...]]]:
-    """A code per row for its combination of values, and the values of each combination.
+    """Code the combination of values in each row; return the values of each combination too.
 
     >>> codes, values = combined([pa.array(["a", "b", "a"]).dictionary_encode()], 3)
     >>> codes.tolist(), values
@@ -60,7 +60,7 @@ def combined(
 
 
 def _indexed(rows: RawRows, index_attributes: Sequence[str]) -> list[LabelColumn]:
-    """Columns named like an index attribute; `service.name` is the service role's."""
+    """List columns named like an index attribute; `service.name` is the service role's."""
     wanted = {comparable(name): name.replace(".", "_") for name in index_attributes}
     wanted.pop("service_name", None)
     return [
@@ -71,7 +71,7 @@ def _indexed(rows: RawRows, index_attributes: Sequence[str]) -> list[LabelColumn
 
 
 def _labels(names: Sequence[str], values: Sequence[str | None]) -> Labels:
-    """The first value of a name wins; none at all is no label."""
+    """Make the labels of one combination. The first value of a name wins; none at all is no label."""
     found: dict[str, str] = {}
     for name, value in zip(names, values, strict=True):
         if value:

@@ -1,4 +1,4 @@
-"""From raw columns of any format to decoded tables of any signal: what JSON lines, CSV and Parquet share."""
+"""Raw columns of JSON lines, CSV and Parquet become decoded tables of any signal."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ TABLES: dict[Signal, TableOf] = {
     Signal.TRACES: span_table,
 }
 WINDOW_BYTES = 16 << 20
-"""Of text at a time: its cells and columns take several times as much, and still fit into caches."""
+"""Text decoded at a time: its cells and columns take several times as much, and still fit into caches."""
 
 
 def decode_rows(windows: Iterable[RawRows], request: Request, signal: Signal) -> Iterator[Decoded]:
-    """A table per window; rows are numbered through the file, rejected ones keep their number."""
+    """Yield a table per window; rejected rows keep their number in the file."""
     place = request.place
     for rows in windows:
         if rows.lines:
@@ -33,11 +33,8 @@ def decode_rows(windows: Iterable[RawRows], request: Request, signal: Signal) ->
         place = replace(place, first_position=place.first_position + rows.lines)
 
 
-# << JSON lines, or one array of objects, of anybody: scanned by `decode/json/lines.py`, mapped here.
-
-
 def decode_json_lines(signal: Signal) -> Decoder:
-    """A decoder of JSON lines that hold records of this signal."""
+    """Make a decoder of JSON lines that hold records of this signal."""
 
     def decoder(payload: Payload, request: Request) -> Iterator[Decoded]:
         windows = line_windows(payload, min(request.slice_bytes, WINDOW_BYTES))

@@ -1,4 +1,4 @@
-"""Times of foreign data in any of their spellings to nanoseconds, a column at a time.
+"""Foreign times in any spelling become nanoseconds, a column at a time.
 
 A number's unit is told from its size, as in requests: below 1e11 seconds, 1e14 milliseconds, 1e17
 microseconds, else nanoseconds. A double is read to the decimals it can hold: 1767323045.123456 is that
@@ -33,16 +33,16 @@ _UNITS = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3))
 
 
 class RoleTimes(NamedTuple):
-    """A role's time in every row."""
+    """Time of a role in every row."""
 
     ns: Int64s
     known: Mask
     unreadable: Mask
-    """Something is there, nothing of it is a time."""
+    """Rows with a value that is no time."""
 
 
 def role_times(fields: Fields, role: str) -> RoleTimes:
-    """The first readable time of each row; what could not be read, or not exactly, stays an attribute."""
+    """Return the first readable time of each row; an unreadable or rounded one stays an attribute."""
     ns = np.zeros(fields.count, np.int64)
     known = np.zeros(fields.count, np.bool_)
     unreadable = np.zeros(fields.count, np.bool_)
@@ -58,7 +58,7 @@ def role_times(fields: Fields, role: str) -> RoleTimes:
 
 
 def read_times(kind: str, column: pa.Array) -> tuple[Int64s, States]:
-    """Nanoseconds and how well each value could be read.
+    """Read nanoseconds, and the state of each value.
 
     >>> ns, states = read_times("string", pa.array(["1970-01-01 00:00:01,5", "soon", None]))
     >>> ns.tolist(), states.tolist()
@@ -90,7 +90,7 @@ def _of_texts(column: pa.Array) -> tuple[Int64s, States]:
 
 
 def of_integers(values: Int64s) -> tuple[Int64s, States]:
-    """Epoch numbers by magnitude; seconds that no 64-bit nanosecond reaches are unreadable."""
+    """Convert epoch numbers by magnitude; seconds beyond 64-bit nanoseconds are unreadable."""
     size = np.abs(np.maximum(values, -_LAST))
     factor = np.ones(len(values), np.int64)
     for bound, unit in reversed(_UNITS):
@@ -100,7 +100,7 @@ def of_integers(values: Int64s) -> tuple[Int64s, States]:
 
 
 def of_doubles(values: npt.NDArray[np.float64]) -> tuple[Int64s, States]:
-    """As integers, with the decimals that a double of this size has."""
+    """Convert like integers, with the decimals that a double of this size has."""
     size = np.abs(np.where(np.isfinite(values), values, np.inf))
     decimals = np.zeros(len(values), np.int64)
     for digits, (bound, _) in zip((3, 6, 9), reversed(_UNITS), strict=True):

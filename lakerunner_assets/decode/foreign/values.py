@@ -1,4 +1,4 @@
-"""Raw values as text, and one column out of the several that may play a role.
+"""Raw values become text, and one column is made of the several that may play a role.
 
 String forms are OTel's, as everywhere: numbers decimal, `true`, bytes base64, arrays JSON, times RFC 3339.
 """
@@ -16,11 +16,11 @@ from lakerunner_assets.decode.foreign.mapping import Fields, valid
 from lakerunner_assets.decode.foreign.times import TIME
 
 KIND_CODES = {"empty": 0, "string": 1, "bool": 2, "int": 3, "double": 4, "array": 5, "bytes": 7, TIME: 1}
-"""As in `fields.KINDS`; a time of Parquet is kept as its text."""
+"""Codes of kinds, as in `field_kernels.KINDS`; a time of Parquet is kept as its text."""
 
 
 def text_of(kind: str, column: pa.Array) -> pa.Array:
-    """A string array, or the dictionary array it is already."""
+    """Return a string array, or the dictionary array it is already."""
     if kind in {"string", "array"}:
         return column
     if kind == "int":
@@ -39,17 +39,17 @@ def text_of(kind: str, column: pa.Array) -> pa.Array:
 
 
 def plain(column: pa.Array) -> pa.StringArray:
-    """Without dictionary."""
+    """Remove the dictionary."""
     return column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
 
 
 def coded(column: pa.Array) -> pa.DictionaryArray:
-    """With a dictionary."""
+    """Add a dictionary."""
     return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
 def role_text(fields: Fields, role: str) -> tuple[pa.Array, np.ndarray]:
-    """The text of the first value in each row, null where there is none, and the codes of its kinds."""
+    """Return the first value of each row as text (null for none), and the codes of its kinds."""
     parts: list[pa.Array] = []
     kinds = np.zeros(fields.count, np.uint8)
     known = np.zeros(fields.count, np.bool_)
@@ -67,12 +67,12 @@ def role_text(fields: Fields, role: str) -> tuple[pa.Array, np.ndarray]:
 
 
 def role_codes(fields: Fields, role: str) -> pa.DictionaryArray:
-    """The same for a role of few values: dictionary-coded, '' where there is none."""
+    """Return the text of a role of few values: dictionary-coded, '' where there is none."""
     return without_nulls(coded(role_text(fields, role)[0]))
 
 
 def without_nulls(column: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Null becomes '', as an unset text field of OTLP reads."""
+    """Replace null by '', as an unset text field of OTLP reads."""
     words = column.dictionary.to_pylist()
     if column.null_count == 0:
         return column

@@ -1,1 +1,1 @@
-"""JSON: OTLP's own encoding (`otlp.py`), and lines of anybody's objects (`lines.py`)."""
+"""JSON has two readers: OTLP's own encoding (`otlp.py`) and lines of foreign objects (`lines.py`)."""

@@ -1,11 +1,12 @@
-"""Lines of foreign JSON to raw columns: one per flattened key and kind of value, no meaning yet.
+"""Foreign JSON records become raw columns, one per flattened key and kind of value.
 
     {"level": "info", "http": {"status": 200}}     level string | http.status int
     {"level": "warn", "tags": ["a", 1]}            →      "info" | 200  | null
                                                           "warn" | null | '["a",1]'
 
-A malformed line is rejected alone, never its neighbours. What a column means is decided by the field mapping
-of the foreign decoders.
+A malformed line is rejected alone, never its neighbours. The field mapping of the foreign decoders gives
+columns their meaning. A payload is cut into windows of whole records, lines or, when it begins with `[`,
+elements of top-level lists; memory depends on the size of a window and of the largest record.
 """
 
 from __future__ import annotations
@@ -44,26 +45,32 @@ from resources.arrays import Bytes, Int64s
 
 @dataclass(frozen=True, slots=True)
 class RawRows:
-    """The records of one window as columns of equal length; null where a record lacks the key."""
+    """Records of one window as columns of equal length; null where a record lacks the key."""
 
     count: int
-    """Rows: records that could be read."""
+    """Number of rows: records that could be read."""
     columns: dict[tuple[str, str], pa.Array]
-    """By (key, kind): nested objects are flattened with dots (`http.status`), a key with values of two kinds
-    has two columns. Kinds as in OTLP: string (string or dictionary array), bool, int (int64), double, array
-    (dictionary array of JSON text). null and {} are absent."""
+    """Columns by (key, kind).
+
+    Nested objects are flattened with dots (`http.status`), a key with values of two kinds has two columns.
+    Kinds as in OTLP: string (string or dictionary array), bool, int (int64), double, array (dictionary array
+    of JSON text). null and {} are absent.
+    """
     overflow: pa.MapArray | None
     """Keys beyond the column limit: key → text, null where a record has none; None when nothing is in it."""
     lines: int
-    """Records seen, read or rejected (blank lines are not records): what the next window's ordinals start
-    after."""
+    """Number of records seen, read or rejected (blank lines are none): the next window's ordinals start
+    there.
+    """
     line_of_row: Int64s
     """Ordinal in this window, among all `lines`, of each row's record; ascending."""
     rejected: int
     first_rejected: str
     """Byte offset in the payload and why; '' when none was."""
     notes: dict[str, int] = field(default_factory=dict)
-    """Counted: repeated_keys (the last one won), integers_as_doubles, lone_surrogates, invalid_utf8, …"""
+    """Counted oddities: repeated_keys (the last one won), integers_as_doubles, lone_surrogates, invalid_utf8,
+    …
+    """
 
 
 __all__ = ["RawRows", "line_windows", "scan_lines"]
@@ -74,7 +81,7 @@ LONE_SURROGATES = "lone_surrogates"
 
 
 def scan_lines(window: bytes, base: int, max_columns: int = MAX_COLUMNS) -> RawRows:
-    """The records of a window made by `line_windows`; `base` is where in the payload it starts.
+    """Read the records of a window made by `line_windows`; `base` is its position in the payload.
 
     Broken lists (not their elements alone) fail the whole object: where the next element starts is unknown.
     """
@@ -100,7 +107,7 @@ def scan_lines(window: bytes, base: int, max_columns: int = MAX_COLUMNS) -> RawR
 
 
 def _last_ones(data: Bytes, leaves: Attributes, notes: Counter[str]) -> Attributes:
-    """Without nulls, and without what a later value of the same key overrules."""
+    """Drop nulls and the values that a later one of the same key overrides."""
     codes, keys = distinct(data, leaves.key)
     stays, repeated = scanning.last_of_each(leaves.owner, codes, leaves.values.kind, len(keys.start))
     notes[REPEATED] += int(repeated)
@@ -119,7 +126,7 @@ class _Scanned:
 
 
 def _scanned(window: bytes, base: int) -> _Scanned:
-    """Scan with as much room as it takes: guessed, then doubled."""
+    """Scan with as much room as it takes: guessed first, then doubled."""
     size = len(window)
     data = np.empty(size + size // 4 + 4096, np.uint8)
     data[:size] = np.frombuffer(window, np.uint8)
@@ -145,7 +152,7 @@ def _scanned(window: bytes, base: int) -> _Scanned:
 
 
 def _patch(data: Bytes, leaves: Matrix, fixes: Matrix) -> None:
-    """Doubles read late: in lists on the wire, and (targets below 0) values of leaves."""
+    """Write the doubles that were read late: in lists on the wire, and (targets below 0) in leaves."""
     bits = doubles(data, spans_of(fixes, late.START)).view(np.int64)
     late.patch(data, fixes, bits)
     own = fixes[:, late.TARGET] < 0
@@ -156,7 +163,7 @@ SPACE = b" \t\r\n"
 
 
 def line_windows(payload: Payload, slice_bytes: int) -> Iterator[Slice]:
-    """Windows of about `slice_bytes` that hold whole records: lines, or elements of top-level lists."""
+    """Cut a payload into windows of about `slice_bytes` that hold whole records."""
     head = payload.head()
     start = len(head) - len(head.removeprefix(b"\xef\xbb\xbf").lstrip(SPACE))
     return (_list_windows if head[start : start + 1] == b"[" else _whole_lines)(payload, start, slice_bytes)
@@ -181,7 +188,7 @@ def _whole_lines(payload: Payload, start: int, slice_bytes: int) -> Iterator[Sli
 
 
 def _behind_line(payload: Payload, start: int, slice_bytes: int) -> int:
-    """Skip the rest of a line that is too long: its beginning was handed out, to be rejected."""
+    """Skip the rest of a line that is too long; its beginning was yielded, to be rejected."""
     while start < payload.size:
         data = payload.read(start, slice_bytes)
         found = data.find(b"\n")
@@ -192,7 +199,7 @@ def _behind_line(payload: Payload, start: int, slice_bytes: int) -> int:
 
 
 def _list_windows(payload: Payload, start: int, slice_bytes: int) -> Iterator[Slice]:
-    """Each window is a list of its own: its first bracket is put in front where the payload has none."""
+    """Make each window a list of its own, adding the brackets that the payload does not have there."""
     length, opened = slice_bytes, False
     while start < payload.size:
         data = payload.read(start, length)

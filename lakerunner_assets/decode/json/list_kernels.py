@@ -1,15 +1,25 @@
-"""Any JSON list to the wire form of an OTLP array, so that it is rendered and compared as one.
+"""JSON lists are written in the wire form of an OTLP array, to be rendered and compared as one.
 
     [1, {"a": "x"}]  →  AnyValue{int_value: 1} AnyValue{kvlist_value: {a: "x"}}
 
-What is read and what is written lie in the same bytes: a window and the room behind it.
+Input and output lie in the same bytes: a window and the room behind it. Part of the scan that
+`lines_kernels.py` measures.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_assets.decode.field_kernels import Matrix
+from lakerunner_assets.decode.field_kernels import (
+    ARRAY_TAG,
+    BOOL_TAG,
+    DOUBLE_TAG,
+    INT_TAG,
+    KVLIST_TAG,
+    STRING_TAG,
+    VALUE_TAG,
+    Matrix,
+)
 from lakerunner_assets.decode.json.scalar_kernels import LENGTH_BYTES, put_length, put_varint
 from lakerunner_assets.decode.json.token_kernels import (
     BAD_VALUE,
@@ -44,23 +54,27 @@ from lakerunner_assets.decode.json.value_kernels import (
     read_number,
 )
 from lakerunner_assets.decode.memory_kernels import copy_bytes, store_word
+from lakerunner_assets.decode.wire_kernels import LENGTH, tag_of
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
 WIDE = 2
-"""Place in a tally, behind those of tokens.py: integers beyond 64 bits, which became doubles."""
+"""Place in a tally, behind those of token_kernels.py: integers beyond 64 bits, which became doubles."""
 CONTENT, VALUE_AT, PAIR_AT, _ = range(4)
-"""Columns of the frames: where the content of the list or map starts, of the AnyValue around it, of the
-KeyValue around that (-1: none)."""
+"""Columns of the frames: positions of the list's or map's content, of its AnyValue, of its KeyValue (-1:
+none).
+"""
+_MEMBER_TAG = tag_of(1, LENGTH)
+"""Tag of an ArrayValue's values and of a KeyValueList's pairs."""
 _ROOM = 64
-"""For tags, lengths and a number."""
+"""Bytes for tags, lengths and a number."""
 
 
 @scanner
 def number_of(
     data: Bytes, position: Integer, end: Integer, tally: Int64s
 ) -> tuple[Integer, Integer, bool, bool]:
-    """(position behind or a fault, its 64 bits, is a double, is still to be read from its text)."""
+    """Read a number: (position behind or a fault, its 64 bits, is a double, is to be read late)."""
     behind, magnitude, exponent, shape = read_number(data, position, end)
     if behind < 0:
         return behind, np.int64(0), False, False
@@ -75,7 +89,7 @@ def number_of(
 
 @scanner
 def note_fix(fixes: Matrix, tally: Int64s, target: Integer, position: Integer, behind: Integer) -> bool:
-    """Whether there was room for it."""
+    """Note a double to be read late; return False without room."""
     row = tally[FIXES]
     if row >= len(fixes):
         return False
@@ -95,7 +109,7 @@ def put_list(
     outer: Integer,
     tally: Int64s,
 ) -> tuple[Integer, Integer]:
-    """The members of the list whose bracket is before `position`, to `data[used:]`; both behind them."""
+    """Write the list whose bracket is before `position` to `data[used:]`; return both positions behind."""
     depth = outer + 1
     if depth >= MAX_DEPTH:
         return fault(position, TOO_DEEP), used
@@ -130,7 +144,7 @@ def put_list(
         if used + _ROOM > len(data):
             return fault(position, NO_ROOM), used
         opened = False
-        data[np.uint64(used)] = 10
+        data[np.uint64(used)] = _MEMBER_TAG
         used += 1 + LENGTH_BYTES
         pair: Integer = -1
         if frames[depth, KIND] != CLOSE_LIST:
@@ -146,14 +160,14 @@ def put_list(
             byte = data[np.uint64(position)]
             if used + _ROOM > len(data):
                 return fault(position, NO_ROOM), used
-            data[np.uint64(used)] = 18
+            data[np.uint64(used)] = VALUE_TAG
             used += 1 + LENGTH_BYTES
         value = used
         if byte in (OPEN_LIST, OPEN_OBJECT):
             depth += 1
             if depth >= MAX_DEPTH:
                 return fault(position, TOO_DEEP), used
-            data[np.uint64(used)] = 42 if byte == OPEN_LIST else 50
+            data[np.uint64(used)] = ARRAY_TAG if byte == OPEN_LIST else KVLIST_TAG
             used += 1 + LENGTH_BYTES
             frames[depth, CONTENT], frames[depth, VALUE_AT], frames[depth, PAIR_AT] = used, value, pair
             frames[depth, KIND] = byte + 2
@@ -168,7 +182,7 @@ def put_list(
 
 @scanner
 def close(data: Bytes, content: Integer, value: Integer, pair: Integer, used: Integer) -> None:
-    """Write the lengths of what ends here."""
+    """Write the lengths of the messages that end here."""
     if content >= 0:
         put_length(data, content - LENGTH_BYTES, content, used)
     put_length(data, value - LENGTH_BYTES, value, used)
@@ -180,14 +194,14 @@ def close(data: Bytes, content: Integer, value: Integer, pair: Integer, used: In
 def put_string(
     data: Bytes, position: Integer, end: Integer, used: Integer, tally: Int64s
 ) -> tuple[Integer, Integer]:
-    """A string as field 1, which it is of KeyValue and of AnyValue."""
+    """Write a string as field 1, its number in KeyValue and in AnyValue."""
     stop, escaped = text_end(data, position, end)
     if stop < 0:
         return stop, used
     length = stop - position
     if used + length + _ROOM > len(data):
         return fault(position, NO_ROOM), used
-    data[np.uint64(used)] = 10
+    data[np.uint64(used)] = STRING_TAG
     content = put_varint(data, used + 1, np.uint64(length))
     if not escaped:
         copy_bytes(data, content, data, position, length)
@@ -203,13 +217,13 @@ def put_string(
 def put_scalar(
     data: Bytes, position: Integer, end: Integer, byte: np.uint8, used: Integer, fixes: Matrix, tally: Int64s
 ) -> tuple[Integer, Integer]:
-    """The member of AnyValue that a string, number or word is; null is none."""
+    """Write a string, number or word as a member of AnyValue; null writes nothing."""
     if byte == QUOTE:
         return put_string(data, position + 1, end, used, tally)
     if byte == 110:
         return word_behind(data, position, end, NULL), used
     if byte in (116, 102):
-        data[np.uint64(used)] = 16
+        data[np.uint64(used)] = BOOL_TAG
         data[np.uint64(used + 1)] = 1 if byte == 116 else 0
         return word_behind(data, position, end, TRUE if byte == 116 else FALSE), used + 2
     if byte != 45 and not 48 <= byte <= 57:
@@ -218,9 +232,9 @@ def put_scalar(
     if behind < 0:
         return behind, used
     if not is_double:
-        data[np.uint64(used)] = 24
+        data[np.uint64(used)] = INT_TAG
         return behind, put_varint(data, used + 1, np.uint64(number))
-    data[np.uint64(used)] = 33
+    data[np.uint64(used)] = DOUBLE_TAG
     if late:
         if not note_fix(fixes, tally, used + 1, position, behind):
             return fault(position, NO_ROOM), used

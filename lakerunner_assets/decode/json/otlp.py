@@ -1,8 +1,9 @@
-"""OTLP JSON objects of any size: read in windows, each transcoded to protobuf and decoded as such.
+"""OTLP JSON is read in windows, each transcoded to protobuf and decoded as such.
 
-A payload holds one document, several, or one per line. A window ends behind the last resource group
-(ResourceLogs, …Metrics, …Spans) that lies in it whole, wherever that is in its document; the next one starts
-there. What the transcoder writes for a window is a whole protobuf request.
+A payload holds one document, several, or one per line. A window ends behind the last whole resource group
+(ResourceLogs, …Metrics, …Spans), wherever that is in its document; the next one starts there. Of a payload
+with a document per line (receivers and collectors write a line per request) a broken or cut-off line is
+rejected with its position; its neighbours are read.
 """
 
 from __future__ import annotations
@@ -46,14 +47,8 @@ from lakerunner_assets.decode.text import doubles
 from resources.arrays import Int64s
 from resources.lake.layout import Signal
 
-# << What can be saved of an object with one OTLP document per line when a line cannot be read.
-# <<
-# << Receivers and collectors write a line per request of somebody else. A line that is broken, or cut
-# << off by a
-# << crash, is rejected with its place; its neighbours are read.
-
 Transcode = Callable[[bytes, int], bytes]
-"""A whole document and where it starts → protobuf."""
+"""Function from a whole document and its position to protobuf."""
 
 
 @dataclass(slots=True)
@@ -69,7 +64,7 @@ class Refused:
 
 
 def is_lines(window: bytes, start: int) -> bool:
-    """Whether this looks like a document per line, rather than one document over several.
+    """Recognise a document per line, as opposed to one document over several.
 
     >>> is_lines(b'{"a":1}\\n{"a"', 0), is_lines(b'{\\n "a": 1\\n}', 0)
     (True, False)
@@ -82,7 +77,7 @@ def is_lines(window: bytes, start: int) -> bool:
 def saved(
     payload: Payload, start: int, slice_bytes: int, most: int, transcode: Transcode, refused: Refused
 ) -> Iterator[Slice]:
-    """Requests made of the readable lines from `start` on, several lines in one."""
+    """Make requests of the readable lines from `start` on, several lines in one."""
     parts: list[bytes] = []
     base, size = start, 0
     for place, line in _lines(payload, start, slice_bytes, most):
@@ -119,13 +114,13 @@ def _lines(payload: Payload, start: int, slice_bytes: int, most: int) -> Iterato
 
 
 MAX_GROUP_BYTES = 256 << 20
-"""Of one resource group as JSON, which is decoded in one piece."""
+"""Bytes of one resource group as JSON, which is decoded in one piece."""
 LONE_SURROGATES = "lone_surrogates"
 _MARK = b"\xef\xbb\xbf"
 
 
 def decode_otlp_json(signal: Signal, decode_slice: SliceDecoder) -> Decoder:
-    """A decoder of OTLP JSON of any size."""
+    """Make a decoder of OTLP JSON of any size."""
 
     def decoder(payload: Payload, request: Request) -> Iterator[Decoded]:
         place, notes, refused = request.place, Counter[str](), Refused()
@@ -151,7 +146,7 @@ def requests(
     notes: Counter[str],
     refused: Refused | None = None,
 ) -> Iterator[Slice]:
-    """Protobuf requests that hold all records of the payload in order; at least one.
+    """Yield protobuf requests that hold all records of the payload in order; at least one.
 
     `base` is where the window starts that a request was made of. With `refused`, lines that cannot be read
     are counted there, if there are others that can.
@@ -200,7 +195,7 @@ def _larger(start: int, length: int, slice_bytes: int) -> int:
 
 
 class _Reader:
-    """The transcoder between windows: where in the document the last one ended."""
+    """The transcoder between windows: it knows where in the document the last one ended."""
 
     def __init__(self, signal: Signal) -> None:
         self._signal = signal
@@ -213,7 +208,7 @@ class _Reader:
         return self._place != OUTSIDE
 
     def read(self, window: bytes, base: int, last: bool, notes: Counter[str]) -> tuple[int, bytes]:
-        """How much of the window was read, and the request made of it; the last must be read whole."""
+        """Transcode a window; return the bytes read, all of the last one's, and the request."""
         data = np.frombuffer(window, np.uint8)
         out = np.empty(GROWTH * len(window) + ROOM, np.uint8)
         fixes = np.empty((len(window) // late.SHORTEST + 1, late.WIDTH), np.int64)

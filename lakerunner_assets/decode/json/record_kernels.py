@@ -1,7 +1,8 @@
-"""One JSON object as a row of positions and numbers per leaf, its key with dots.
+"""A JSON object becomes a row of positions and numbers per leaf, its key with dots.
 
-The window lies at the front of `data`; behind it is room for what is not in it as it is: dotted keys, opened
-escapes, lists on the wire.
+The window lies at the front of `data`; behind it is room for bytes that it does not hold as they are: dotted
+keys, opened escapes, lists on the wire. Dotted keys are joined once and remembered: `http` in a record and
+`status` in it become `http.status`. Part of the scan that `lines_kernels.py` measures.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, inlined, scanner
 
 ROOM_USED, LEAVES, ROWS = range(3, 6)
-"""Places in the tally, behind those of generic.py: what was written so far."""
+"""Places in the tally, behind those of list_kernels.py: what was written so far."""
 PATH, PATH_LENGTH = 0, 1
 """Columns of the frames: the dotted key of an open object (length -1: the record itself)."""
 FRAME_WIDTH = 4
@@ -71,7 +72,7 @@ def read_record(
     paths: Matrix,
     tally: Int64s,
 ) -> Integer:
-    """A row per leaf of the object at `position`, of which nothing may follow before `end`."""
+    """Write a row per leaf of the object at `position`, which must end the record at `end`."""
     if data[np.uint64(position)] != OPEN_OBJECT:
         return fault(position, EXPECTED_OBJECT)
     position += 1
@@ -140,7 +141,7 @@ def read_key(
     paths: Matrix,
     tally: Int64s,
 ) -> tuple[Integer, Integer, Integer]:
-    """Behind the name at `position` (or a fault), and where its key lies, which begins with the path."""
+    """Return the position behind a name (or a fault), and the slice of its dotted key."""
     stop, escaped = text_end(data, position, end)
     if stop < 0:
         return stop, np.int64(0), np.int64(0)
@@ -168,7 +169,7 @@ def read_key(
 
 @scanner
 def open_text(data: Bytes, position: Integer, stop: Integer, tally: Int64s) -> tuple[Integer, Integer]:
-    """Where the text between quotes lies without its escapes, and its length; or a fault."""
+    """Return the slice of a text without its escapes, or a fault."""
     used = tally[ROOM_USED]
     if used + stop - position > len(data):
         return fault(position, NO_ROOM), np.int64(0)
@@ -192,7 +193,7 @@ def read_leaf(
     depth: Integer,
     tally: Int64s,
 ) -> Integer:
-    """Kind and value of what is no object; behind it, or a fault."""
+    """Write kind and value of a value that is no object; return the position behind, or a fault."""
     if byte == QUOTE:
         stop, escaped = text_end(data, position + 1, end)
         if stop < 0:
@@ -226,7 +227,7 @@ def read_leaf(
 
 
 PARENT, NAME, NAME_LENGTH, JOINED = range(4)
-"""Columns of the table: the path and the name that were joined, and where the result lies."""
+"""Columns of the table: path and name that were joined, and the position of the result."""
 
 
 _BITS = 9
@@ -236,7 +237,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def no_paths() -> Matrix:
-    """An empty table; a place in it holds the last key that came there."""
+    """Return an empty table, whose places hold the last key that came there."""
     return np.full((1 << _BITS, 4), -1, np.int64)
 
 
@@ -244,7 +245,7 @@ def no_paths() -> Matrix:
 def find_path(
     data: Bytes, path: Integer, start: Integer, length: Integer, paths: Matrix
 ) -> tuple[np.uint64, bool]:
-    """The place of a name in the object that lies at `path` (-1: in the record), and whether it is known."""
+    """Return the place of a name in the object at `path` (-1: in the record), and whether it is known."""
     mixed = (hash_slice(data, int(start), int(length)) ^ np.uint64(path)) * _MULTIPLIER
     slot = mixed >> np.uint64(64 - _BITS)
     known = (
@@ -265,7 +266,7 @@ def remember_path(
 
 @scanner
 def same_path(data: Bytes, start: Integer, length: Integer, paths: Matrix) -> Integer:
-    """Where the name of an object in the record lay when it was seen first: its fields are found by that."""
+    """Return the first position of a nested object's name, by which its fields are found."""
     slot, known = find_path(data, np.int64(-1), start, length, paths)
     if known:
         return np.int64(paths[slot, JOINED])

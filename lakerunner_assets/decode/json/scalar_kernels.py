@@ -1,4 +1,8 @@
-"""One JSON value that is no message to its protobuf form, by the rule of its field."""
+"""JSON scalars are written in protobuf form, by the rule of their field.
+
+Part of the pass that `transcode_kernels.py` measures: hexadecimal and base64 are decoded where the bytes lie,
+and calling `bytes.fromhex` would need a Python object per id.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +56,7 @@ from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, inlined, scanner
 
 LENGTH_BYTES = 5
-"""What is kept for a length that is not known yet."""
+"""Bytes reserved for a length that is not known yet."""
 
 _LIMITS = {
     "enum": (2**31 - 1, 2**31),
@@ -82,7 +86,7 @@ def put_varint(out: Bytes, used: Integer, value: np.uint64) -> Integer:
 
 @scanner
 def put_length(out: Bytes, start: Integer, content: Integer, end: Integer) -> None:
-    """The length of `out[content:end]` as a varint that fills `out[start:content]`."""
+    """Write the length of `out[content:end]` as a varint that fills `out[start:content]`."""
     left = np.uint64(end - content)
     for at in range(start, content):
         more = np.uint64(128) if at < content - 1 else np.uint64(0)
@@ -94,7 +98,7 @@ def put_length(out: Bytes, start: Integer, content: Integer, end: Integer) -> No
 def put_text(
     data: Bytes, position: Integer, end: Integer, out: Bytes, used: Integer, tally: Int64s
 ) -> tuple[Integer, Integer]:
-    """The string that starts at `position`, with its length in front."""
+    """Write the string that starts at `position`, with its length in front."""
     stop, escaped = text_end(data, position, end)
     if stop < 0:
         return stop, used
@@ -115,7 +119,7 @@ def put_text(
 def put_binary(
     data: Bytes, position: Integer, end: Integer, kind: Integer, out: Bytes, used: Integer, tally: Int64s
 ) -> tuple[Integer, Integer]:
-    """An id or bytes, with the length in front."""
+    """Write an id or bytes, with the length in front."""
     stop, escaped = text_end(data, position, end)
     if stop < 0:
         return stop, used
@@ -143,7 +147,7 @@ def put_binary(
 def put_double(
     data: Bytes, position: Integer, end: Integer, out: Bytes, used: Integer, fixes: Matrix, tally: Int64s
 ) -> tuple[Integer, Integer]:
-    """Eight bytes for a number, a number in quotes, or the name of what is none."""
+    """Write eight bytes for a number, a number in quotes, NaN or an infinity."""
     quoted = data[np.uint64(position)] == QUOTE
     if quoted:
         stop, _ = text_end(data, position + 1, end)
@@ -170,7 +174,7 @@ def put_double(
 
 @scanner
 def named_double(data: Bytes, position: Integer, stop: Integer) -> tuple[bool, float]:
-    """NaN, Infinity or -Infinity."""
+    """Recognise NaN, Infinity or -Infinity."""
     length = stop - position
     if length == 3:
         first, second, third = data[position], data[position + 1], data[position + 2]
@@ -190,7 +194,7 @@ def named_double(data: Bytes, position: Integer, stop: Integer) -> tuple[bool, f
 def put_integer(
     data: Bytes, position: Integer, end: Integer, field: Integer, out: Bytes, used: Integer
 ) -> tuple[Integer, Integer]:
-    """An integer, or one in quotes, or the name of an enum's value, as the field's type writes it."""
+    """Write an integer, an integer in quotes, or the name of an enum's value, as its field demands."""
     kind = RULES[field, TYPE]
     quoted = data[np.uint64(position)] == QUOTE
     if quoted:
@@ -253,7 +257,7 @@ def put_scalar(
     fixes: Matrix,
     tally: Int64s,
 ) -> tuple[Integer, Integer]:
-    """The value at `position`; its tag is written already."""
+    """Write the value at `position`, behind its tag."""
     kind = RULES[field, TYPE]
     byte = data[np.uint64(position)]
     if kind == STRING:
@@ -292,7 +296,7 @@ def put_scalars(
     fixes: Matrix,
     tally: Int64s,
 ) -> tuple[Integer, Integer]:
-    """The list whose bracket is before `position`: numbers packed, texts each with a tag."""
+    """Write the list whose bracket is before `position`: numbers packed, texts each with a tag."""
     packed = RULES[field, TYPE] != STRING
     content = used + RULES[field, TAG_SIZE] + LENGTH_BYTES
     if packed:
@@ -348,7 +352,7 @@ _SIXES[45], _SIXES[95] = 62, 63  # base64url, which protobuf's JSON reads as wel
 
 @scanner
 def put_hex(data: Bytes, position: Integer, stop: Integer, out: Bytes, used: Integer) -> Integer:
-    """Bytes of the hexadecimal text before `stop`; where they end, or a fault."""
+    """Decode the hexadecimal text before `stop`; return the end of the bytes, or a fault."""
     if (stop - position) % 2:
         return fault(position, BAD_HEX)
     if used + (stop - position) // 2 > len(out):
@@ -365,7 +369,7 @@ def put_hex(data: Bytes, position: Integer, stop: Integer, out: Bytes, used: Int
 
 @scanner
 def put_base64(data: Bytes, position: Integer, stop: Integer, out: Bytes, used: Integer) -> Integer:
-    """Bytes of the base64 text before `stop`, padded or not; where they end, or a fault."""
+    """Decode the base64 text before `stop`, padded or not; return the end of the bytes, or a fault."""
     start = position
     for _ in range(2):
         if stop > position and (stop - start) % 4 != 1 and data[np.uint64(stop - 1)] == 61:

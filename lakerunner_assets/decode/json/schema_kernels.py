@@ -1,8 +1,9 @@
-"""OTLP's messages as a table, and its compiled form for the transcoder.
+"""OTLP's messages stand in a table, which is compiled for the transcoder.
 
 Names are written as in the .proto files; JSON may spell them so or in lowerCamelCase. `id` is a bytes field
 that JSON writes in hexadecimal, `[]` marks repeated fields, `other` a name that only requests of another
-signal have. A test compares the table with the descriptors of the protobuf runtime.
+signal have. A test compares the table with the descriptors of the protobuf runtime. `transcode_kernels.py`
+measures the pass that it drives.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_assets.decode.eight_bytes_kernels import first_bytes, load_padded, load_word
+from lakerunner_assets.decode.wire_kernels import FIXED32, FIXED64, LENGTH, VARINT, tag_of
 from resources.arrays import Bytes
 from resources.kernel import Integer, scanner
 
@@ -92,14 +94,14 @@ ENUMS: dict[str, tuple[str, ...]] = {
     ),
     "StatusCode": ("STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR"),
 }
-"""A name's place is its number."""
+"""Names of enums' values; a name's place is its number."""
 
 SCALARS = (
     "message", "other", "string", "bytes", "id", "bool", "double", "enum",
     "int32", "int64", "uint32", "uint64", "sint32", "fixed32", "fixed64", "sfixed64",
 )  # fmt: skip
 MESSAGE, OTHER, STRING, BYTES, ID, BOOL, DOUBLE, ENUM = range(8)
-VARINT, ZIGZAG, FOUR_BYTES, EIGHT_BYTES = range(4)
+PLAIN_VARINT, ZIGZAG, FOUR_BYTES, EIGHT_BYTES = range(4)
 _ENCODINGS = {
     "sint32": ZIGZAG,
     "fixed32": FOUR_BYTES,
@@ -107,11 +109,11 @@ _ENCODINGS = {
     "sfixed64": EIGHT_BYTES,
     "double": EIGHT_BYTES,
 }
-_WIRE_TYPES = {VARINT: 0, ZIGZAG: 0, FOUR_BYTES: 5, EIGHT_BYTES: 1}
+_WIRE_TYPES = {PLAIN_VARINT: VARINT, ZIGZAG: VARINT, FOUR_BYTES: FIXED32, EIGHT_BYTES: FIXED64}
 
 
 class Field(NamedTuple):
-    """One line of the table: `type` is a scalar's or the name of a message or enum."""
+    """Row of the table; `type` is a scalar's or the name of a message or enum."""
 
     owner: str
     number: int
@@ -124,7 +126,8 @@ _NAME = re.compile(r"^(\w+): ", re.MULTILINE)
 
 
 def fields_of(schema: str = SCHEMA) -> Iterator[Field]:
-    """
+    """Parse the table.
+
     >>> next(fields_of("Sum: 1 NumberDataPoint[] data_points; 3 bool is_monotonic"))
     Field(owner='Sum', number=1, type='NumberDataPoint', repeated=True, name='data_points')
     """
@@ -136,7 +139,8 @@ def fields_of(schema: str = SCHEMA) -> Iterator[Field]:
 
 
 def camel(name: str) -> str:
-    """
+    """Return the lowerCamelCase form of a field's name.
+
     >>> camel("time_unix_nano")
     'timeUnixNano'
     """
@@ -149,17 +153,17 @@ MESSAGES = {name: number for number, name in enumerate(dict.fromkeys(f.owner for
 _ENUM_OWNERS = {name: len(MESSAGES) + number for number, name in enumerate(ENUMS)}
 
 TYPE, CHILD, TAG, TAG_SIZE, REPEATED, ENCODING = range(6)
-"""Columns of `RULES`: kind of value, message or enum it is of, its tag as a word, the tag's bytes."""
+"""Columns of `RULES`: kind of value, its message or enum, its tag as a word, the tag's bytes."""
 
 
 def _rules() -> npt.NDArray[np.int64]:
-    """A row per field: what the transcoder does with its value."""
+    """Make a row per field that tells the transcoder how to write its value."""
     rows = np.zeros((len(FIELDS), 6), np.int64)
     for row, field in enumerate(FIELDS):
         kind = "message" if field.type in MESSAGES else "enum" if field.type in ENUMS else field.type
-        encoding = _ENCODINGS.get(kind, VARINT)
+        encoding = _ENCODINGS.get(kind, PLAIN_VARINT)
         lengthy = kind in {"message", "string", "bytes", "id"} or field.repeated
-        tag = field.number << 3 | (2 if lengthy else _WIRE_TYPES[encoding])
+        tag = tag_of(field.number, LENGTH if lengthy else _WIRE_TYPES[encoding])
         child = MESSAGES.get(field.type, _ENUM_OWNERS.get(field.type, -1))
         size, word = (1, tag) if tag < 128 else (2, tag & 127 | 128 | tag >> 7 << 8)
         rows[row] = SCALARS.index(kind), child, word, size, field.repeated, encoding
@@ -167,7 +171,7 @@ def _rules() -> npt.NDArray[np.int64]:
 
 
 def _names() -> Iterator[tuple[str, int, int]]:
-    """(name, owner, what it stands for): a row of `RULES`, or the number of an enum's value."""
+    """Yield (name, owner, meaning): a row of `RULES`, or the number of an enum's value."""
     for row, field in enumerate(FIELDS):
         for name in dict.fromkeys((field.name, camel(field.name))):
             yield name, MESSAGES[field.owner], row
@@ -192,7 +196,7 @@ _START, _LENGTH, _OWNER, _MEANING = range(4)
 
 
 def _table() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int16], Bytes]:
-    """Names with open addressing: entries, slots (-1: free) and the text of all names."""
+    """Build an open-addressing table of names: entries, slots (-1: free) and the text of all names."""
     names = list(_names())
     entries = np.zeros((len(names), 4), np.int64)
     slots = np.full(1 << _TABLE_BITS, -1, np.int16)
@@ -215,7 +219,7 @@ _ENTRIES, _SLOTS, _TEXT = _table()
 
 @scanner
 def find_name(data: Bytes, start: Integer, length: Integer, owner: Integer) -> Integer:
-    """What the name in `data` means to this message (a row of `RULES`) or enum (a number); -1: unknown."""
+    """Look up a name of a message (a row of `RULES`) or enum (a number); -1: unknown."""
     if length == 0:
         return np.int64(-1)
     first = first_bytes(load_padded(data, start), min(length, 8))

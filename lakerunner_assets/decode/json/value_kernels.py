@@ -1,7 +1,9 @@
-"""JSON's numbers: digits eight at a time, integers exactly, doubles correctly rounded.
+"""JSON numbers are read exactly; other values are skipped with their grammar checked.
 
-A number is read as mantissa and exponent of ten. A double is made of that where one multiplication is
-known to round right (mantissa below 2^53, exponent at most 22); any other is left to `fixes.py`.
+Digits are read eight at a time. A number is read as mantissa and exponent of ten, and a double is made of
+that where one multiplication is known to round right (mantissa below 2^53, exponent at most 22). Any other
+double is *late*: its text is noted, `text.doubles` reads it after the scan, and `patch` writes it.
+`lines_kernels.py` and `transcode_kernels.py` measure the passes that read values.
 """
 
 from __future__ import annotations
@@ -39,22 +41,16 @@ from lakerunner_assets.decode.memory_kernels import trailing_zeros
 from resources.arrays import Bytes
 from resources.kernel import Integer, inlined, kernel, scanner
 
-# << Doubles that one multiplication does not round right: collected while scanning, read here, patched in.
-# <<
-# << Arrow reads them all at once (its reader rounds correctly); where it sees no double in a text,
-# << because it is
-# << too large or too small, Python's reader decides.
-
 TARGET, START, LENGTH = range(3)
-"""Columns of a row: where the double belongs, and its text."""
+"""Columns of a double to be read late: where it belongs, and its text."""
 WIDTH = 3
 SHORTEST = 4
-"""Bytes of the shortest text that is left to us, `1e23`: there are not more of them than so many bytes."""
+"""Bytes of the shortest text that is read late, `1e23`: it bounds their number."""
 
 
 @kernel
 def patch(out: Bytes, fixes: Matrix, bits: npt.NDArray[np.int64]) -> None:
-    """Write each as eight bytes at its target; targets below 0 are none in `out`."""
+    """Write each double as eight bytes at its target; targets below 0 are not in `out`."""
     for row in range(len(fixes)):
         at = fixes[row, 0]
         if at >= 0:
@@ -63,7 +59,7 @@ def patch(out: Bytes, fixes: Matrix, bits: npt.NDArray[np.int64]) -> None:
 
 
 NEGATIVE, FRACTION, INEXACT = 1, 2, 4
-"""Shape of a number: has a minus; has a point or an exponent; has more digits than its mantissa keeps."""
+"""Bits of a number's shape: has a minus; has a point or an exponent; has more digits than its mantissa."""
 
 _TOPS = np.uint64(0x8080808080808080)
 _MOST = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -75,7 +71,7 @@ _EXACT = np.uint64(1 << 53)
 
 @inlined
 def eight_digits(word: np.uint64) -> np.uint64:
-    """The number that eight digits stand for, the first in the lowest byte."""
+    """Return the number that eight digits stand for, the first in the lowest byte."""
     low = word & np.uint64(0x0F0F0F0F0F0F0F0F)
     pairs = (low * np.uint64(10) + (low >> np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
     fours = (pairs * np.uint64(100) + (pairs >> np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
@@ -86,7 +82,7 @@ def eight_digits(word: np.uint64) -> np.uint64:
 def read_digits(
     data: Bytes, position: Integer, end: Integer, value: np.uint64, lost: Integer
 ) -> tuple[Integer, np.uint64, Integer]:
-    """Append digits to `value`; those that do not fit any more are counted in `lost`."""
+    """Append digits to `value`; count those that no longer fit in `lost`."""
     while position + 8 <= end and value < np.uint64(10**10) and lost == 0:
         word = load_word(data, position)
         others = ~digit_mask(word) & _TOPS
@@ -114,7 +110,7 @@ def read_digits(
 
 @scanner
 def read_number(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, np.uint64, Integer, Integer]:
-    """Position behind (or a fault), mantissa, exponent of ten, shape."""
+    """Read a number: position behind (or a fault), mantissa, exponent of ten, shape."""
     start = position
     shape = np.int64(0)
     exponent = np.int64(0)
@@ -156,7 +152,7 @@ def read_number(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, 
 
 @scanner
 def exact_double(mantissa: np.uint64, exponent: Integer, shape: Integer) -> tuple[float, bool]:
-    """The double nearest to the number, and whether that is known."""
+    """Return the double nearest to the number, and whether that is known."""
     if mantissa > _EXACT or exponent < -22 or exponent > 22 or shape & INEXACT:
         return -0.0 if shape & NEGATIVE else 0.0, mantissa == 0
     value = np.float64(mantissa)
@@ -168,7 +164,7 @@ def exact_double(mantissa: np.uint64, exponent: Integer, shape: Integer) -> tupl
 def whole(
     start: Integer, mantissa: np.uint64, exponent: Integer, shape: Integer
 ) -> tuple[Integer, np.uint64]:
-    """The magnitude of a number that is an integer, however written; else a fault at `start`."""
+    """Return the magnitude of an integer, however written; else a fault at `start`."""
     if shape & INEXACT:
         return fault(start, OUT_OF_RANGE), mantissa
     while exponent < 0 and mantissa != 0:
@@ -185,12 +181,12 @@ def whole(
 
 
 KIND = 3
-"""Column of the frames that says what is open: the byte that will close it."""
+"""Column of the frames that holds the byte that closes what is open."""
 
 
 @scanner
 def skip_scalar(data: Bytes, position: Integer, end: Integer) -> Integer:
-    """Behind a string, number or word."""
+    """Step behind a string, number or word."""
     byte = data[np.uint64(position)]
     if byte == QUOTE:
         return skip_text(data, position + 1, end)
@@ -208,7 +204,7 @@ def skip_scalar(data: Bytes, position: Integer, end: Integer) -> Integer:
 
 @scanner
 def read_colon(data: Bytes, position: Integer, end: Integer) -> Integer:
-    """From behind a name to the first byte of its value, which lies before `end`."""
+    """Step from behind a name to the first byte of its value, which lies before `end`."""
     if position < end and data[np.uint64(position)] != COLON:
         position = skip_space(data, position, end)
     if position >= end:
@@ -221,7 +217,7 @@ def read_colon(data: Bytes, position: Integer, end: Integer) -> Integer:
 
 @scanner
 def skip_value(data: Bytes, position: Integer, end: Integer, frames: Matrix, outer: Integer) -> Integer:
-    """Behind the value at `position`, that lies `outer` levels deep."""
+    """Step behind the value at `position`, which lies `outer` levels deep."""
     depth = outer
     opened = False
     while True:

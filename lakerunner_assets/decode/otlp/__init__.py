@@ -1,5 +1,5 @@
-"""OpenTelemetry's own messages: `logs.py`, `metrics.py` and `traces.py` are the doors, one per signal.
+"""OTLP protobuf has one decoder per signal: `logs.py`, `metrics.py` and `traces.py`.
 
-`groups.py` walks the frame they share, `framing.py` cuts large objects into slices, `owners.py` turns
+`groups_kernels.py` walks the frame they share, `framing.py` cuts large objects into slices, `owners.py` turns
 resources and scopes into columns.
 """

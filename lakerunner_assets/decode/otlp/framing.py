@@ -1,8 +1,8 @@
-"""Cuts an OTLP protobuf payload of any size into requests of a bounded size.
+"""OTLP payloads of any size are cut into requests of bounded size.
 
-Requests are cut between ResourceLogs (…Metrics, …Spans). A ResourceLogs that is larger than a slice is
-itself cut between its ScopeLogs, and one of those between its records, each piece with the resource and the
-scope it belongs to in front:
+Requests are cut between ResourceLogs (…Metrics, …Spans). A ResourceLogs that is larger than a slice is itself
+cut between its ScopeLogs, and one of those between its records, each piece with the resource and the scope it
+belongs to in front:
 
     R{resource, S{scope, r1 r2 r3}}   →   R{resource, S{scope, r1 r2}}   R{resource, S{scope, r3}}
 
@@ -18,19 +18,27 @@ import numpy as np
 
 from lakerunner_assets.decode.errors import MalformedError, TooLargeError, raise_fault
 from lakerunner_assets.decode.payload import Payload
-from lakerunner_assets.decode.wire_kernels import read_tag, read_varint, skip_field, whole_fields
+from lakerunner_assets.decode.wire_kernels import (
+    GROUP_START,
+    LENGTH,
+    read_tag,
+    read_varint,
+    skip_field,
+    tag_of,
+    whole_fields,
+)
 
-CHILD, RECORD = 10, 18
-"""Tags: ResourceLogs in a request; ScopeLogs in a ResourceLogs, and records in a ScopeLogs."""
+CHILD, RECORD = tag_of(1, LENGTH), tag_of(2, LENGTH)
+"""Tags of ResourceLogs in a request; of ScopeLogs in a ResourceLogs, and of records in a ScopeLogs."""
 MAX_RECORD_BYTES = 64 << 20
 MAX_HEADER_BYTES = 16 << 20
-"""Of a resource or scope that has to be repeated in front of every piece."""
+"""Bytes of a resource or scope that has to be repeated in front of every piece."""
 _FIELD_HEAD = 20
 """Bytes of a tag and a length at most."""
 
 
 class Slice(NamedTuple):
-    """A whole request, and where in the payload it starts (for the offsets of errors)."""
+    """A whole request, and its position in the payload (for the offsets of errors)."""
 
     base: int
     data: bytes
@@ -39,13 +47,13 @@ class Slice(NamedTuple):
 class Field(NamedTuple):
     tag: int
     start: int
-    """Of the tag."""
+    """Position of the tag."""
     content: int
     end: int
 
 
 def slices(payload: Payload, slice_bytes: int) -> Iterator[Slice]:
-    """Requests of about `slice_bytes` that hold all records of the payload, in order."""
+    """Yield requests of about `slice_bytes` that hold all records of the payload, in order."""
     if payload.size <= slice_bytes:
         yield Slice(0, payload.read(0, payload.size))
         return
@@ -66,7 +74,7 @@ def slices(payload: Payload, slice_bytes: int) -> Iterator[Slice]:
 
 
 def _cut_group(payload: Payload, group: Field, slice_bytes: int) -> Iterator[Slice]:
-    """Pieces of one ResourceLogs."""
+    """Yield pieces of one ResourceLogs."""
     head = _header(payload, group)
     for scope in _runs(payload, group, slice_bytes):
         if isinstance(scope, Slice):
@@ -87,7 +95,7 @@ def _alone(payload: Payload, record: Field) -> Slice:
 
 
 def _runs(payload: Payload, parent: Field, slice_bytes: int) -> Iterator[Slice | Field]:
-    """The repeated children of a message: runs of them as bytes, and alone each that is too large."""
+    """Yield runs of the repeated children as bytes, and each child that is too large as a field."""
     parts: list[bytes] = []
     size = base = 0
     for field in _fields(payload, parent):
@@ -108,7 +116,7 @@ def _runs(payload: Payload, parent: Field, slice_bytes: int) -> Iterator[Slice |
 
 
 def _header(payload: Payload, parent: Field) -> bytes:
-    """Everything in a message but its repeated children."""
+    """Return everything in a message but its repeated children."""
     own = [field for field in _fields(payload, parent) if field.tag != RECORD]
     size = sum(field.end - field.start for field in own)
     if size > MAX_HEADER_BYTES:
@@ -127,17 +135,17 @@ def _fields(payload: Payload, parent: Field) -> Iterable[Field]:
 
 
 def _field(payload: Payload, position: int, end: int) -> Field:
-    """The field at `position`, without reading what is in it."""
+    """Return the field at `position`, without reading its content."""
     window = np.frombuffer(payload.read(position, min(_FIELD_HEAD, end - position)), np.uint8)
     tag, after = read_tag(window, 0, len(window))
     raise_fault(after, position)
-    if tag & 7 == 2:
+    if tag & 7 == LENGTH:
         length, content = read_varint(window, after, len(window))
         raise_fault(content, position)
         if not 0 <= length <= end - position - content:
             raise MalformedError(position + int(after), "length runs past the end of its message")
         return Field(int(tag), position, position + int(content), position + int(content + length))
-    if tag & 7 == 3:  # nobody sends groups any more; a large one is not worth a reader of its own
+    if tag & 7 == GROUP_START:  # nobody sends groups any more; a large one is not worth a reader of its own
         raise MalformedError(position, "a group where a message was expected")
     behind = skip_field(window, after, len(window), tag)
     raise_fault(behind, position)

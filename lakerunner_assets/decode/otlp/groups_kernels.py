@@ -1,10 +1,11 @@
-"""The frame that all three signals share: request → resources → scopes → records.
+"""All three signals share one frame: request → resources → scopes → records.
 
     ExportLogsServiceRequest    { 1: ResourceLogs    { 1: Resource, 2: ScopeLogs    { 1: scope, 2: LogRecord, 3: url }, 3: url } }
     ExportMetricsServiceRequest { 1: ResourceMetrics { 1: Resource, 2: ScopeMetrics { 1: scope, 2: Metric,    3: url }, 3: url } }
     ExportTraceServiceRequest   { 1: ResourceSpans   { 1: Resource, 2: ScopeSpans   { 1: scope, 2: Span,      3: url }, 3: url } }
 
-The numbers are the same, so one walk finds where the records of any of them lie.
+The numbers are the same, so one walk finds the records of any of them. `benchmarks.kernels.decode` measures it
+as part of the scans of logs, metrics and traces.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from lakerunner_assets.decode.field_kernels import Matrix, Spans
 from lakerunner_assets.decode.memory_kernels import fetch_ahead
-from lakerunner_assets.decode.wire_kernels import read_length, read_tag, skip_field
+from lakerunner_assets.decode.wire_kernels import LENGTH, read_length, read_tag, skip_field, tag_of
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
@@ -23,15 +24,19 @@ MESSAGE, SCHEMA_URL, PARENT = 0, 2, 4
 """Columns of the group matrices: the Resource or scope message, the schema URL, the scope's resource."""
 GROUP_WIDTH = 5
 MAX_SLICE_BYTES = 2**30
-"""Arrow's string offsets are 32 bits wide."""
+"""Bytes of a message at most: Arrow's string offsets are 32 bits wide."""
+
+OWNER_TAG, RECORD_TAG, SCHEMA_URL_TAG = (tag_of(number, LENGTH) for number in (1, 2, 3))
+"""Tags in a group: its resource or scope, its scopes or records, its schema URL."""
+GROUP_TAG = OWNER_TAG
 
 RESOURCES, SCOPES, RECORDS = range(3)
 FIRST_LINE, LAST_LINE = 4, 16
-"""Cache lines behind a record that are asked for while it is walked over."""
+"""Cache lines behind a record that are prefetched while it is walked over."""
 
 
 class Groups(NamedTuple):
-    """One slice: a row per resource and per scope, and the records with the scope each belongs to."""
+    """Groups of a slice: a row per resource and per scope, and the records with the scope of each."""
 
     resources: Matrix
     scopes: Matrix
@@ -41,12 +46,12 @@ class Groups(NamedTuple):
 
 @scanner
 def next_group(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, Integer, Integer]:
-    """(start, end, position behind) of the next ResourceLogs, …Metrics or …Spans; start -1 at the end."""
+    """Return (start, end, position behind) of the next resource group; start -1 at the end."""
     while position < end:
         tag, position = read_tag(data, position, end)
         if position < 0:
             return np.int64(-1), np.int64(-1), position
-        if tag == 10:
+        if tag == GROUP_TAG:
             length, position = read_length(data, position, end)
             if position < 0:
                 return np.int64(-1), np.int64(-1), position
@@ -61,7 +66,7 @@ def next_group(data: Bytes, position: Integer, end: Integer) -> tuple[Integer, I
 def walk(
     data: Bytes, position: Integer, end: Integer, counts: Int64s, groups: Groups, filling: bool
 ) -> Integer:
-    """Count resources, scopes and records, or fill `groups` that was sized by that; the end or a fault."""
+    """Count resources, scopes and records, or fill `groups` sized by that; return the end or a fault."""
     while True:
         inner, stop, position = next_group(data, position, end)
         if inner < 0:
@@ -72,7 +77,7 @@ def walk(
             tag, inner = read_tag(data, inner, stop)
             if inner < 0:
                 return inner
-            if tag not in (10, 18, 26):
+            if tag not in (OWNER_TAG, RECORD_TAG, SCHEMA_URL_TAG):
                 inner = skip_field(data, inner, stop, tag)
                 if inner < 0:
                     return inner
@@ -80,14 +85,14 @@ def walk(
             length, inner = read_length(data, inner, stop)
             if inner < 0:
                 return inner
-            if tag == 18:
+            if tag == RECORD_TAG:
                 if filling:
                     groups.scopes[counts[SCOPES], PARENT] = resource
                 failed = walk_scope(data, inner, inner + length, counts, groups, filling)
                 if failed < 0:
                     return failed
             elif filling:
-                field = MESSAGE if tag == 10 else SCHEMA_URL
+                field = MESSAGE if tag == OWNER_TAG else SCHEMA_URL
                 groups.resources[resource, field] = inner
                 groups.resources[resource, field + 1] = length
             inner += length
@@ -103,7 +108,7 @@ def walk_scope(
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
-        if tag not in (10, 18, 26):
+        if tag not in (OWNER_TAG, RECORD_TAG, SCHEMA_URL_TAG):
             position = skip_field(data, position, end, tag)
             if position < 0:
                 return position
@@ -111,7 +116,7 @@ def walk_scope(
         length, position = read_length(data, position, end)
         if position < 0:
             return position
-        if tag == 18:
+        if tag == RECORD_TAG:
             for line in range(FIRST_LINE, LAST_LINE):  # skipping from length to length, nothing else would
                 fetch_ahead(data, position + length + line * 64)
             if filling:
@@ -121,27 +126,8 @@ def walk_scope(
                 groups.scope_of_record[record] = scope
             counts[RECORDS] += 1
         elif filling:
-            field = MESSAGE if tag == 10 else SCHEMA_URL
+            field = MESSAGE if tag == OWNER_TAG else SCHEMA_URL
             groups.scopes[scope, field] = position
             groups.scopes[scope, field + 1] = length
         position += length
     return position
-
-
-@scanner
-def count_attributes(data: Bytes, records: Spans, attribute_tag: Integer) -> tuple[Integer, Integer]:
-    """How many fields `attribute_tag` the messages at `records` have; checks that all their fields fit."""
-    count = 0
-    for index in range(len(records.start)):
-        position: Integer = records.start[index]
-        end = position + records.length[index]
-        while position < end:
-            tag, position = read_tag(data, position, end)
-            if position < 0:
-                return count, position
-            if tag == attribute_tag:
-                count += 1
-            position = skip_field(data, position, end, tag)
-            if position < 0:
-                return count, position
-    return count, np.int64(0)

@@ -1,22 +1,22 @@
-"""OTLP protobuf logs (ExportLogsServiceRequest or LogsData, the same on the wire) to Arrow tables.
+"""OTLP protobuf logs (ExportLogsServiceRequest or LogsData) become Arrow tables.
 
-An object is cut at ResourceLogs borders into slices, each slice is scanned by kernels and becomes one
-table; the position of a record is its ordinal in the whole object, whatever the slicing. Columns of a
-decoded table:
+An object is cut at ResourceLogs borders into slices; kernels scan each slice, which becomes one table. The
+position of a record is its ordinal in the whole object, whatever the slicing. Columns of a decoded table
+(`resources/lake/columns.py` names the system columns):
 
 | column | type | what |
 |---|---|---|
-| chq_tsns | int64 | event time: time, else observed time, else arrival |
-| chq_observed_tsns | int64, null | observed time as sent |
-| chq_stream_id, chq_stream | int64, dictionary | stream id; its labels as text (not written to segments) |
-| chq_fingerprint | int64 | template of the message |
-| chq_object, chq_position | int64 | row id: raw object, ordinal in it |
+| event time | int64 | time, else observed time, else arrival |
+| observed time | int64, null | as sent |
+| stream id, stream | int64, dictionary | stream id; its labels as text (not written to segments) |
+| fingerprint | int64 | template of the message |
+| object, position | int64 | row id: raw object, ordinal in it |
 | log_level, detected_level | dictionary | see levels.py |
 | log_severity_number, log_severity_text | int32; dictionary, null | as sent |
-| log_message, chq_body_kind | string; dictionary | OTel string form of the body ('' when unset); its kind |
+| log_message, body kind | string; dictionary | OTel string form of the body ('' when unset); its kind |
 | trace_id, span_id | fixed 16 / 8 bytes, null | as sent; null when absent, all zero or of a wrong length |
 | log_flags, event_name | int64; dictionary, null | as sent |
-| chq_{,resource_,scope_}dropped_attributes | int64 | counts as sent |
+| dropped attributes of record, resource, scope | int64 | counts as sent |
 | scope_name, scope_version, {scope,resource}_schema_url | dictionary, null | as sent, null when '' |
 | resource_* scope_* attr_*, *_overflow | by OTLP kind; map | flat attributes; fields carry scope, key, kind |
 
@@ -68,12 +68,12 @@ from resources.lake.columns import (
 from resources.lake.options import DecodeOptions
 
 _USUAL_ATTRIBUTES = 8
-"""Of a record: room for so many at first. What is not needed is never touched."""
+"""Attributes of a record that there is room for at first. Unused room is never touched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """A slice as matrices of positions; columns are named in scan_logs.py."""
+    """Slice as matrices of positions; scan_logs_kernels.py names the columns."""
 
     data: Bytes
     groups: Groups
@@ -82,7 +82,7 @@ class Scanned:
 
 
 def decode_logs(data: bytes, place: Place, options: DecodeOptions) -> Decoded:
-    """The records of an ExportLogsServiceRequest."""
+    """Decode the records of an ExportLogsServiceRequest."""
     view = np.frombuffer(data, np.uint8)
     scanned = scanned_slice(view, 0, len(view))
     notes: Counter[str] = Counter()
@@ -104,7 +104,7 @@ def decode_logs(data: bytes, place: Place, options: DecodeOptions) -> Decoded:
 
 
 def scanned_slice(data: Bytes, start: int, end: int) -> Scanned:
-    """Positions and numbers of every field in `data[start:end]`."""
+    """Scan `data[start:end]` for the positions and numbers of every field."""
     groups = find_groups(data, start, end)
     records = fields.matrix(len(groups.records.start), scan.RECORD_WIDTH)
     attributes = np.empty((_USUAL_ATTRIBUTES * len(records), fields.ATTRIBUTE_WIDTH), np.int64)
@@ -147,7 +147,7 @@ def _record_columns(scanned: Scanned, arrival_ns: int, notes: Counter[str]) -> I
 
 
 def _event_time(sent: Int64s, observed: Int64s, arrival_ns: int, notes: Counter[str]) -> pa.Array:
-    """Time, else observed time, else arrival; every fallback is counted."""
+    """Take the time, else the observed time, else the arrival; count every fallback."""
     time = time_in_range(sent, notes)
     unset = sent == 0
     if not unset.any():

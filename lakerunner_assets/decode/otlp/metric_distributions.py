@@ -1,4 +1,4 @@
-"""Columns of histograms, exponential histograms and summaries; null at the other points.
+"""Histograms, exponential histograms and summaries have columns that are null at other points.
 
 Counts are unsigned in OTLP and int64 here: those beyond 2^63 - 1 keep their bits and are counted in the
 notes.
@@ -38,7 +38,7 @@ BEYOND = "histogram_counts_beyond_int64"
 
 @dataclass(frozen=True, slots=True)
 class Distributions:
-    """The points at `points` (ascending), a row each, and the numbers of all their lists."""
+    """Distribution points at `points` (ascending), a row each, and the numbers of all their lists."""
 
     points: Int64s
     kinds: Int64s
@@ -50,7 +50,7 @@ class Distributions:
         return scatter(values[present], self.points[present], self.point_count)
 
     def lists(self, which: int, values: pa.Array, present: npt.NDArray[np.bool_]) -> pa.ListArray:
-        """List `which` of every point; rows that are not present have no numbers."""
+        """Return list `which` of every point; absent rows have no numbers."""
         lengths = np.zeros(self.point_count, np.int64)
         missing = np.ones(self.point_count + 1, np.bool_)
         width = 2 if which == scan.QUANTILES else 1
@@ -69,7 +69,7 @@ def distribution_columns(
     kind_of_point: Int64s,
     notes: Counter[str],
 ) -> Iterator[tuple[str, pa.Array]]:
-    """Nothing when all points are numbers."""
+    """Yield the columns of distributions; none when all points are numbers."""
     points = np.flatnonzero((kind_of_point != 0) & (kind_of_point >= HISTOGRAM))
     if len(points) == 0:
         return

@@ -1,4 +1,4 @@
-"""The canonical label set of every series, made once per distinct series of a slice.
+"""OTLP series get a canonical label set, made once per distinct series of a slice.
 
 A series has labels from three sides, which are put together here:
 
@@ -32,10 +32,10 @@ from typing import NamedTuple
 import xxhash
 
 Label = tuple[str, str, bytes, str]
-"""Name, value, how the label goes into the hash, how it stands in the text."""
+"""Name, value, bytes that go into the hash, form in the text."""
 Labels = dict[str, Label]
 Attribute = tuple[str, Label]
-"""The key as sent, and the label it would be."""
+"""Key as sent, and the label it would be."""
 
 NAME, TYPE, UNIT = "__name__", "__type__", "__unit__"
 SCOPE = "otel_scope_"
@@ -43,11 +43,11 @@ _JOB_OF = ("service.namespace", "service.name")
 _INSTANCE_OF = "service.instance.id"
 _name_of = itemgetter(0)
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
-"""As `labels_to_text` writes it."""
+"""Encoder that writes text as `labels_to_text` does."""
 
 
 class Side(NamedTuple):
-    """Labels of one side; `system` are those that attributes may not displace."""
+    """Labels of one side; attributes may not displace those of `system`."""
 
     labels: list[Label]
     names: frozenset[str]
@@ -56,7 +56,7 @@ class Side(NamedTuple):
 
 @dataclass(slots=True)
 class SeriesTable:
-    """The distinct series of a slice, coded in order of first appearance."""
+    """Distinct series of a slice, coded in order of first appearance."""
 
     label_name: Callable[[str], str]
     type_and_unit: bool = False
@@ -74,7 +74,7 @@ class SeriesTable:
         return key, _label(self.label_name(key), value)
 
     def own(self, attributes: Sequence[Attribute]) -> Side:
-        """Attributes of a data point."""
+        """Make the side of a data point's attributes."""
         labels = [label for _, label in attributes if label[1]]
         shape = tuple(map(_name_of, labels))
         names = self._names.get(shape)
@@ -87,7 +87,7 @@ class SeriesTable:
     def owner(
         self, resource: Sequence[tuple[str, str]], scope: Sequence[tuple[str, str]], about: Mapping[str, str]
     ) -> Side:
-        """Attributes of resource and scope; `about` the scope: its name, version, schema_url."""
+        """Make the side of resource and scope; `about` holds the scope's name, version, schema_url."""
         labels = _present({f"{SCOPE}{key}": value for key, value in about.items()})
         _add(labels, _joined(self.attribute(f"{SCOPE}{key}", value) for key, value in scope), SCOPE)
         labels |= _target(resource)
@@ -97,12 +97,12 @@ class SeriesTable:
         return Side(list(labels.values()), frozenset(labels), system)
 
     def family(self, name: str, prometheus_type: str, unit: str) -> Side:
-        """The metric itself."""
+        """Make the side of the metric itself."""
         labels = {NAME: name, TYPE: prometheus_type, UNIT: unit} if self.type_and_unit else {NAME: name}
         return Side(list(_present(labels).values()), self._reserved)
 
     def add(self, own: Side, owner: Side, family: Side) -> int:
-        """The code of the series with these labels."""
+        """Return the code of the series with these labels."""
         if own.names.isdisjoint(owner.names) and own.names.isdisjoint(self._reserved):
             labels = own.labels + owner.labels + family.labels
         else:
@@ -130,7 +130,7 @@ def _label(name: str, value: str) -> Label:
 
 
 def _counted(text: str) -> bytes:
-    """As `stream_id` hashes it: label by label, since most labels are shared by many series."""
+    """Write text as `stream_id` hashes it, label by label, since most labels are shared by many series."""
     raw = text.encode()
     return len(raw).to_bytes(4, "little") + raw
 
@@ -144,7 +144,7 @@ def _present(labels: Mapping[str, str]) -> Labels:
 
 
 def _joined(attributes: Iterable[Attribute]) -> Labels:
-    """Labels of attributes; values of keys that become one name are joined in the order of keys."""
+    """Make labels of attributes; join the values of keys that become one name, in the order of keys."""
     labels: Labels = {}
     for _, label in sorted(attributes, key=_name_of):
         name, value, *_ = label
@@ -156,7 +156,7 @@ def _joined(attributes: Iterable[Attribute]) -> Labels:
 
 
 def _target(resource: Sequence[tuple[str, str]]) -> Labels:
-    """`job` and `instance` of a resource; the first of a repeated key counts."""
+    """Return `job` and `instance` of a resource; the first of a repeated key counts."""
     values = dict(reversed(resource))
     namespace, service = (values.get(key, "") for key in _JOB_OF)
     job = f"{namespace}/{service}" if namespace else service

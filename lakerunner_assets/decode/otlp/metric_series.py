@@ -1,7 +1,9 @@
-"""Which series every data point belongs to: `metric_name`, `chq_tid`, `chq_series`.
+"""OTLP data points are assigned to series: name, series id, label set.
 
-Points are coded by their metric, resource, scope and run of attribute bytes; labels are made once per
-distinct combination, and what they are made of once per distinct metric, resource with scope, and run.
+Points are coded by their metric, resource, scope and *run*, the bytes of their key-values: a producer sends
+the points of a series with the same attributes in the same bytes. Labels are made once per distinct
+combination, and runs are read once each, whatever the number of points. Where other fields lie between the
+attributes of a point, its run is put together behind the payload first.
 """
 
 from __future__ import annotations
@@ -38,29 +40,21 @@ from resources.arrays import Bytes, Int64s
 from resources.lake.columns import CHQ_SERIES, CHQ_TID
 from resources.lake.options import DecodeOptions
 
-# << The attributes of data points, each distinct set of bytes read once.
-# <<
-# << A producer sends the points of a series with the same attributes in the same bytes, a *run* of key-
-# << values.
-# << Runs are coded by their bytes; only distinct ones are read, whatever the number of points. Where
-# << other fields
-# << lie between the attributes of a point, its run is put together behind the payload first.
-
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The distinct runs of a slice in order of first appearance."""
+    """Distinct runs of a slice in order of first appearance."""
 
     data: Bytes
-    """What positions of keys and values count in: the payload, perhaps with joined runs behind it."""
+    """Bytes that positions of keys and values refer to: the payload, perhaps with joined runs behind it."""
     of_point: Int64s
     count: int
     attributes: Attributes
-    """Owners are runs."""
+    """Attributes, owned by runs."""
 
 
 def attribute_runs(data: Bytes, points: Matrix, metric_of_point: Int64s, metrics: Matrix) -> Runs:
-    """The attributes of all points."""
+    """Read the attributes of all points."""
     data, spans = _whole_runs(data, points, metric_of_point, metrics)
     of_point, runs = distinct(data, spans)
     count = len(runs.start)
@@ -72,7 +66,7 @@ def attribute_runs(data: Bytes, points: Matrix, metric_of_point: Int64s, metrics
 
 
 def _whole_runs(data: Bytes, points: Matrix, metric_of_point: Int64s, metrics: Matrix) -> tuple[Bytes, Spans]:
-    """Runs without gaps; faults cannot happen any more, since the scan went over all these fields."""
+    """Join runs with gaps. Faults cannot happen here, since the scan went over all these fields."""
     rows = np.flatnonzero(points[:, GAPS])
     if len(rows) == 0:
         return data, fields.spans_of(points, RUN)
@@ -107,7 +101,7 @@ class Families:
     of_metric: Int64s
     sent: list[str]
     names: list[str]
-    """Translated."""
+    """Translated names."""
     sides: list[Side]
 
 
@@ -120,7 +114,7 @@ def identity_columns(
     owned: Owners,
     options: DecodeOptions,
 ) -> dict[str, pa.Array]:
-    """The columns, and `metric_original_name` where the name was translated."""
+    """Return the columns, and `metric_original_name` where the name was translated."""
     table = SeriesTable(naming(options.metric_naming).label, options.type_and_unit_labels)
     families = _families(data, metrics, table, options)
     owner_of_metric, owners = _owners(data, groups, owned, table)
@@ -152,7 +146,7 @@ def identity_columns(
 
 
 def code_numbers(values: Int64s) -> tuple[Int64s, Int64s]:
-    """Code per value in order of first appearance, and the index of each first appearance."""
+    """Code values in order of first appearance; return the index of each first appearance too."""
     count = len(values)
     places = Spans(np.arange(count, dtype=np.int64) * 8, np.full(count, 8, np.int32))
     codes, first = code_slices(np.ascontiguousarray(values).view(np.uint8), places, 1 << 31)
@@ -179,14 +173,14 @@ def _families(data: Bytes, metrics: Matrix, table: SeriesTable, options: DecodeO
 
 
 def prometheus_type(metric_type: str, monotonic: bool) -> str:
-    """The value of `__type__`."""
+    """Return the value of `__type__`."""
     if metric_type == "sum":
         return "counter" if monotonic else "gauge"
     return metric_type.removeprefix("exponential_")
 
 
 def _owners(data: Bytes, groups: Groups, owned: Owners, table: SeriesTable) -> tuple[Int64s, list[Side]]:
-    """For every metric its combination of resource and scope, and the labels of each."""
+    """Return the combination of resource and scope of every metric, and the labels of each."""
     notes: Counter[str] = Counter()  # owners.py counted them
     urls, url_spans = distinct(data, fields.spans_of(groups.scopes, grouping.SCHEMA_URL))
     resource_of_scope = owned.resources.of_group[groups.scopes[:, grouping.PARENT]]
@@ -207,7 +201,7 @@ def _owners(data: Bytes, groups: Groups, owned: Owners, table: SeriesTable) -> t
 
 
 def _owned_key_values(data: Bytes, groups: Matrix, owned: Owned, tag: int) -> list[KeyValues]:
-    """Attributes of every distinct resource or scope message."""
+    """Read the attributes of every distinct resource or scope message."""
     count = len(owned.fields)
     first = np.zeros(count, np.int64)
     first[owned.of_group[::-1]] = np.arange(len(groups) - 1, -1, -1)
@@ -221,14 +215,14 @@ def _owned_key_values(data: Bytes, groups: Matrix, owned: Owned, tag: int) -> li
 
 
 def _own(runs: Runs, table: SeriesTable) -> list[Side]:
-    """The labels of every distinct run of attributes."""
+    """Make the labels of every distinct run of attributes."""
     pairs = _pairs(runs.data, runs.attributes, runs.count)
     known = [table.attribute(key, value) for key, value in pairs.distinct]
     return [table.own([known[code] for code in codes]) for codes in pairs.of_owner]
 
 
 def _key_values(data: Bytes, attributes: Attributes, owners: int) -> list[KeyValues]:
-    """(key, value as text) of every owner, in sent order."""
+    """List (key, value as text) of every owner, in sent order."""
     pairs = _pairs(data, attributes, owners)
     return [[pairs.distinct[code] for code in codes] for codes in pairs.of_owner]
 
@@ -251,6 +245,6 @@ def _pairs(data: Bytes, attributes: Attributes, owners: int) -> Pairs:
 
 
 def _coded(words: Sequence[str | None], of_point: Int64s) -> pa.DictionaryArray:
-    """A dictionary array with every word once: two families may have one name."""
+    """Return a dictionary array with every word once: two families may have one name."""
     encoded = pa.array(words, pa.string()).dictionary_encode()
     return encoded.take(pa.array(of_point))

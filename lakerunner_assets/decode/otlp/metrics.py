@@ -1,4 +1,18 @@
-"""Columns that every data point has: times, flags, value, and what its metric says."""
+"""OTLP protobuf metrics (ExportMetricsServiceRequest or MetricsData) become Arrow tables.
+
+One row per data point, of every kind; the position of a point is its ordinal in the whole object, whatever
+the slicing. Columns that a slice has nothing for (histograms, exemplars, metadata) are left out. A decoded
+table has, beside the flat attributes `resource_* scope_* attr_*` and the columns of owners.py:
+
+| columns | where they are made |
+|---|---|
+| metric_name, metric_original_name, series id, series | metric_series.py, by the rules of metric_labels.py |
+| timestamp, event time, start time, flags | here |
+| value, integer value, kind of value | here; NoRecordedValue is the stale marker for every kind |
+| metric type, metric_{temporality,is_monotonic,unit,description,metadata} | here |
+| histograms, summary quantiles | metric_distributions.py |
+| exemplars, with their trace and span; `value_int` where an integer was sent | here |
+"""
 
 from __future__ import annotations
 
@@ -17,7 +31,7 @@ from lakerunner_assets.decode.dispatch import Decoded, Place
 from lakerunner_assets.decode.errors import raise_fault
 from lakerunner_assets.decode.field_kernels import EMPTY, INT, Matrix, Spans
 from lakerunner_assets.decode.otlp import scan_metrics_kernels as scan
-from lakerunner_assets.decode.otlp.groups_kernels import Groups, count_attributes
+from lakerunner_assets.decode.otlp.groups_kernels import Groups
 from lakerunner_assets.decode.otlp.metric_distributions import distribution_columns
 from lakerunner_assets.decode.otlp.metric_series import METRIC_TYPES, Runs, attribute_runs, identity_columns
 from lakerunner_assets.decode.otlp.owners import (
@@ -51,14 +65,14 @@ from resources.lake.options import DecodeOptions
 
 NO_RECORDED_VALUE = 1
 STALE = 0x7FF0000000000002
-"""The bits of Prometheus' stale marker. Bits, since a signalling NaN does not survive arithmetic."""
+"""Bits of Prometheus' stale marker. Bits, since a signalling NaN does not survive arithmetic."""
 NS_PER_MS = 1_000_000
 _TEMPORALITIES = ("unspecified", "delta", "cumulative")
 _WITH_TEMPORALITY = (scan.SUM, scan.HISTOGRAM, scan.EXPONENTIAL)
 
 
 def time_columns(points: Matrix, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
-    """`chq_timestamp` in whole milliseconds; nanoseconds only where they say more."""
+    """Yield times in whole milliseconds, and nanoseconds only where they say more."""
     sent = fields.column(points, scan.TIME)
     if unset := int((sent == 0).sum()):
         notes["points_without_time"] += unset
@@ -75,7 +89,7 @@ def time_columns(points: Matrix, notes: Counter[str]) -> Iterator[tuple[str, pa.
 def value_columns(
     points: Matrix, kind_of_point: Int64s, notes: Counter[str]
 ) -> Iterator[tuple[str, pa.Array]]:
-    """The value to the bit; an integer also as sent where a double cannot say it."""
+    """Yield the value to the bit; an integer also as sent where a double cannot hold it."""
     bits, kind = fields.column(points, scan.VALUE), points[:, scan.VALUE_KIND]
     stale = (points[:, scan.FLAGS] & NO_RECORDED_VALUE) != 0
     integer = kind == INT
@@ -91,7 +105,7 @@ def value_columns(
 
 
 def as_doubles(bits: Int64s, integer: npt.NDArray[np.bool_]) -> tuple[Int64s, npt.NDArray[np.bool_]]:
-    """The bits of the doubles, and which of the integers are not exactly equal to theirs."""
+    """Return the bits of the doubles, and which of the integers are not exactly equal to theirs."""
     converted = bits.astype(np.float64)
     fits = converted < 2.0**63
     exact = np.where(fits, converted, 0.0).astype(np.int64) == bits
@@ -101,7 +115,7 @@ def as_doubles(bits: Int64s, integer: npt.NDArray[np.bool_]) -> tuple[Int64s, np
 def metric_columns(
     data: Bytes, spans: Spans, metrics: Matrix, metric_of_point: Int64s, notes: Counter[str]
 ) -> Iterator[tuple[str, pa.Array]]:
-    """What a metric says of all its points."""
+    """Yield the properties of the metric at all its points."""
     of_point = pa.array(metric_of_point.astype(np.int32))
     kinds = metrics[:, scan.KIND]
     names = list(METRIC_TYPES.values())
@@ -119,7 +133,7 @@ def metric_columns(
 
 
 def _temporality(metrics: Matrix, notes: Counter[str]) -> pa.DictionaryArray:
-    """As sent; a number that OTLP does not know is kept as text."""
+    """Return the temporality as sent; a number that OTLP does not know is kept as text."""
     sent, kinds = metrics[:, scan.TEMPORALITY], metrics[:, scan.KIND]
     missing = ~np.isin(kinds, _WITH_TEMPORALITY)
     strange = np.unique(sent[~missing & ((sent < 0) | (sent >= len(_TEMPORALITIES)))])
@@ -131,7 +145,7 @@ def _temporality(metrics: Matrix, notes: Counter[str]) -> pa.DictionaryArray:
 
 
 def _metadata(data: Bytes, spans: Spans, notes: Counter[str]) -> pa.MapArray | None:
-    """`Metric.metadata` by metric, as text; None: there is none in the slice."""
+    """Return `Metric.metadata` by metric, as text; None when the slice has none."""
     count, failed = fields.count_owned(data, spans, scan.METADATA_TAG)
     raise_fault(failed)
     if count == 0:
@@ -143,7 +157,7 @@ def _metadata(data: Bytes, spans: Spans, notes: Counter[str]) -> pa.MapArray | N
 
 
 def text_map(data: Bytes, rows: Matrix, owners: int, notes: Counter[str]) -> pa.MapArray:
-    """The attributes of every owner as text by key; null for owners that have none."""
+    """Return the attributes of every owner as text by key; null for owners that have none."""
     attributes = fields.attributes_of(rows)
     per_owner = np.bincount(attributes.owner, minlength=owners)
     offsets = np.concatenate(([0], np.cumsum(per_owner))).astype(np.int32)
@@ -160,11 +174,6 @@ def _dictionary(
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=missing), pa.array(words, pa.string()))
 
 
-# << `chq_exemplars`: the examples of single measurements that points carry, with their trace and span.
-# <<
-# << `value` is always there; `value_int` too where an integer was sent.
-
-
 def exemplar_column(
     data: Bytes,
     spans: Spans,
@@ -173,14 +182,14 @@ def exemplar_column(
     points: Matrix,
     notes: Counter[str],
 ) -> pa.ListArray | None:
-    """The exemplars of every point, null where it has none; None: there are none in the slice."""
+    """Return the exemplars of every point, null where it has none; None when the slice has none."""
     per_point = fields.column(points, EXEMPLARS)
     total = int(per_point.sum())
     if total == 0:
         return None
     places = Spans(np.zeros(total, np.int64), np.zeros(total, np.int32))
     raise_fault(scan.find_exemplars(data, spans, metric_of_point, metrics, points, places))
-    size, failed = count_attributes(data, places, scan.EXEMPLAR_ATTRIBUTE_TAG)
+    size, failed = fields.count_owned(data, places, scan.EXEMPLAR_ATTRIBUTE_TAG)
     raise_fault(failed)
     rows = fields.matrix(total, scan.EXEMPLAR_WIDTH)
     attributes = fields.matrix(int(size), fields.ATTRIBUTE_WIDTH)
@@ -205,35 +214,15 @@ def _exemplars(data: Bytes, rows: Matrix, attributes: Matrix, notes: Counter[str
     return pa.StructArray.from_arrays(list(columns.values()), list(columns))
 
 
-# << OTLP protobuf metrics (ExportMetricsServiceRequest or MetricsData, the same on the wire) to Arrow tables.
-# <<
-# << One row per data point, of every kind; the position of a point is its ordinal in the whole object,
-# << whatever
-# << the slicing. Columns that a slice has nothing for (histograms, exemplars, metadata) are left out. A
-# << decoded
-# << table, beside the flat attributes `resource_* scope_* attr_*` and the columns of owners.py:
-# <<
-# << | column | where it is made |
-# << |---|---|
-# << | metric_name, metric_original_name, chq_tid, chq_series | metric_identity.py, by the rules of
-# << series.py |
-# << | chq_timestamp, chq_tsns, chq_start_tsns, chq_flags | points.py |
-# << | chq_value, chq_value_int, chq_value_kind | points.py; NoRecordedValue is the stale marker for
-# << every kind |
-# << | chq_metric_type, metric_{temporality,is_monotonic,unit,description,metadata} | points.py |
-# << | chq_hist_*, chq_summary_quantiles | metric_distributions.py |
-# << | chq_exemplars | exemplars.py |
-
-
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """A slice as matrices of positions; columns are named in scan_metrics.py."""
+    """Slice as matrices of positions; scan_metrics_kernels.py names the columns."""
 
     data: Bytes
     groups: Groups
     metrics: Matrix
     spans: Spans
-    """Of the points."""
+    """Slices of the points."""
     points: Matrix
     metric_of_point: Int64s
 
@@ -242,7 +231,7 @@ class Scanned:
 
 
 def decode_metrics(data: bytes, place: Place, options: DecodeOptions) -> Decoded:
-    """The data points of an ExportMetricsServiceRequest."""
+    """Decode the data points of an ExportMetricsServiceRequest."""
     view = np.frombuffer(data, np.uint8)
     scanned = scanned_slice(view, 0, len(view))
     notes = _notes(scanned.metrics)
@@ -264,7 +253,7 @@ def decode_metrics(data: bytes, place: Place, options: DecodeOptions) -> Decoded
 
 
 def scanned_slice(data: Bytes, start: int, end: int) -> Scanned:
-    """Positions and numbers of the metrics and points in `data[start:end]`."""
+    """Scan `data[start:end]` for the positions and numbers of metrics and points."""
     groups = find_groups(data, start, end)
     metrics = fields.matrix(len(groups.records.start), scan.METRIC_WIDTH)
     raise_fault(scan.read_metrics(data, groups.records, metrics))
@@ -278,7 +267,7 @@ def scanned_slice(data: Bytes, start: int, end: int) -> Scanned:
 
 
 def _notes(metrics: Matrix) -> Counter[str]:
-    """Metrics that leave no row behind."""
+    """Count metrics that leave no row behind."""
     empty = metrics[:, scan.POINTS] == 0
     unknown = metrics[:, scan.KIND] == 0
     counts = {
@@ -301,7 +290,7 @@ def _point_columns(scanned: Scanned, notes: Counter[str]) -> Iterator[tuple[str,
 
 
 def _attributes(runs: Runs, count: int, notes: Counter[str]) -> list[FlatColumn]:
-    """Flat columns of the points' own attributes, made for distinct runs and spread over the points."""
+    """Build flat columns of the points' own attributes, once per distinct run."""
     columns = attribute_columns(runs.data, runs.attributes, runs.count, "record", notes)
     if runs.count < count:
         return [("record", *pair) for pair in take_columns(columns, runs.of_point.astype(np.int32))]
@@ -309,7 +298,7 @@ def _attributes(runs: Runs, count: int, notes: Counter[str]) -> list[FlatColumn]
 
 
 def _each(columns: AttributeColumns) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """The columns as they are: every point has a run of its own."""
+    """Yield the columns as they are: every point has a run of its own."""
     yield from columns.columns.items()
     if columns.overflow is not None:
         yield None, columns.overflow

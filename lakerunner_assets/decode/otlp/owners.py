@@ -1,6 +1,7 @@
-"""Resources and scopes as columns of the records that belong to them, and the table they all end up in.
+"""Resources and scopes become columns of the records that belong to them.
 
-Every distinct Resource or scope message is read once, however many groups repeat it.
+Every distinct Resource or scope message is read once, however many groups repeat it. The table of all columns
+is assembled here as well, for decoders of any format.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from lakerunner_assets.decode.otlp import groups_kernels as grouping
 from lakerunner_assets.decode.otlp.groups_kernels import GROUP_WIDTH, MAX_SLICE_BYTES, Groups, walk
 from lakerunner_assets.decode.slice_kernels import distinct
 from lakerunner_assets.decode.text import coded_strings
+from lakerunner_assets.decode.wire_kernels import LENGTH, VARINT, tag_of
 from resources.arrays import Bytes, Int32s, Int64s
 from resources.lake.columns import CHQ_RESOURCE_DROPPED_ATTRIBUTES, CHQ_SCOPE_DROPPED_ATTRIBUTES
 from resources.lake.segment_file import OVERFLOW_COLUMNS
 
 LAST_NS = 2**63 - 1
-RESOURCE_TAGS = (-1, -1, 10, 16)
-SCOPE_TAGS = (10, 18, 26, 32)
+RESOURCE_TAGS = (-1, -1, tag_of(1, LENGTH), tag_of(2, VARINT))
+SCOPE_TAGS = (tag_of(1, LENGTH), tag_of(2, LENGTH), tag_of(3, LENGTH), tag_of(4, VARINT))
 """Wire tags of name, version, attributes and dropped count in a Resource and in an InstrumentationScope."""
 
 FlatColumn = tuple[str, Attribute | None, pa.Array]
@@ -36,7 +38,7 @@ FlatColumn = tuple[str, Attribute | None, pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """The distinct resource or scope messages of a slice, and which of them each row belongs to."""
+    """Distinct resource or scope messages of a slice, and which of them each row belongs to."""
 
     fields: Matrix
     attributes: AttributeColumns
@@ -64,7 +66,7 @@ class Owners:
 
 
 def owners(data: Bytes, groups: Groups, scope_of_row: Int64s, notes: Counter[str]) -> Owners:
-    """`scope_of_row`: for each row of the table to be made, its index in `groups.scopes`."""
+    """Read the owners of rows; `scope_of_row` is each row's index in `groups.scopes`."""
     resource_of_row = row_of(groups.scopes[:, grouping.PARENT], scope_of_row)
     resources = _owned(data, groups.resources, RESOURCE_TAGS, "resource", resource_of_row, notes)
     scopes = _owned(data, groups.scopes, SCOPE_TAGS, "scope", scope_of_row, notes)
@@ -82,7 +84,7 @@ def owners(data: Bytes, groups: Groups, scope_of_row: Int64s, notes: Counter[str
 
 
 def assemble(columns: Mapping[str, pa.Array], flat: Sequence[FlatColumn]) -> pa.Table:
-    """One table: the system columns, then a column per attribute under a name of its own."""
+    """Build the table: system columns, then a column per attribute under a name of its own."""
     names = assign(attribute for _, attribute, _ in flat if attribute is not None)
     schema = [pa.field(name, column.type) for name, column in columns.items()]
     arrays = list(columns.values())
@@ -97,7 +99,9 @@ def assemble(columns: Mapping[str, pa.Array], flat: Sequence[FlatColumn]) -> pa.
 
 
 def ids(data: Bytes, spans: Spans, width: int, note: str, notes: Counter[str]) -> pa.Array:
-    """Fixed-width ids; an empty, all-zero or misshapen one is null, the last kind counted under `note`."""
+    """Return fixed-width ids; an empty, all-zero or misshapen one is null, the last kind counted under
+    `note`.
+    """
     found, missing, wrong = fields.copy_ids(data, spans, width)
     if wrong:
         notes[note] += int(wrong)
@@ -106,7 +110,7 @@ def ids(data: Bytes, spans: Spans, width: int, note: str, notes: Counter[str]) -
 
 
 def time_in_range(time: Int64s, notes: Counter[str]) -> Int64s:
-    """OTLP times are unsigned; those past 2262 become the last instant that fits, for the quarantine."""
+    """Clip OTLP's unsigned times past 2262 to the last instant that fits, for the quarantine."""
     beyond = time < 0
     if not beyond.any():
         return time
@@ -119,7 +123,7 @@ def nullable(values: np.ndarray, missing: np.ndarray) -> pa.Array:
 
 
 def without_empty(column: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Unset text fields of OTLP read as ''; a column says null."""
+    """Replace '' by null: an unset text field of OTLP reads as ''."""
     words = column.dictionary.to_pylist()
     if "" not in words:
         return column
@@ -130,7 +134,7 @@ def without_empty(column: pa.DictionaryArray) -> pa.DictionaryArray:
 def owner_text(
     data: Bytes, rows: Matrix, field: int, of_row: Int64s, notes: Counter[str]
 ) -> pa.DictionaryArray:
-    """The text in column `field` of group or owner rows, spread over the table's rows."""
+    """Spread the text in column `field` of group or owner rows over the table's rows."""
     texts = coded_strings(data, fields.spans_of(rows, field), notes)
     return without_empty(texts.take(pa.array(of_row)))
 
@@ -154,7 +158,7 @@ def _owned(
 
 
 def find_groups(data: Bytes, start: int, end: int) -> Groups:
-    """The groups of the request in `data[start:end]`."""
+    """Find the groups of the request in `data[start:end]`."""
     if not 0 <= start <= end <= len(data):
         raise MalformedError(start, f"slice [{start}, {end}) does not lie in {len(data)} bytes")
     if end - start > MAX_SLICE_BYTES:
@@ -178,5 +182,5 @@ def _spans(rows: int) -> Spans:
 
 
 def row_of(codes: Int32s | Int64s, rows: Int32s | Int64s) -> Int64s:
-    """`codes[rows]`, also when both are empty."""
+    """Return `codes[rows]`, also when both are empty."""
     return codes[rows].astype(np.int64) if len(rows) else np.zeros(0, np.int64)

@@ -1,4 +1,7 @@
-"""Log records in scanned bytes: one row of numbers and positions per record, one per attribute of it."""
+"""Log records are scanned into a row of numbers and positions each, and a row per attribute.
+
+`benchmarks.kernels.decode`: LOGS times as fast as the protobuf runtime with a loop that touches every field.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,30 @@ from lakerunner_assets.decode.field_kernels import (
     read_any_value,
     read_key_value,
 )
-from lakerunner_assets.decode.wire_kernels import read_fixed, read_length, read_tag, read_varint, skip_field
+from lakerunner_assets.decode.wire_kernels import (
+    FIXED32,
+    FIXED64,
+    LENGTH,
+    VARINT,
+    read_fixed,
+    read_length,
+    read_tag,
+    read_varint,
+    skip_field,
+    tag_of,
+)
 from resources.arrays import Bytes
 from resources.kernel import Integer, scanner
 
 TIME, OBSERVED, SEVERITY, FLAGS, DROPPED, BODY_KIND, BODY, BODY_LENGTH = range(8)
 SEVERITY_TEXT, EVENT_NAME, TRACE_ID, SPAN_ID = 8, 10, 12, 14  # each a position and a length
 RECORD_WIDTH = 16
-ATTRIBUTE_TAG = 50
+TIME_TAG, OBSERVED_TAG, FLAGS_TAG = tag_of(1, FIXED64), tag_of(11, FIXED64), tag_of(8, FIXED32)
+SEVERITY_TAG, DROPPED_TAG = tag_of(2, VARINT), tag_of(7, VARINT)
+SEVERITY_TEXT_TAG, BODY_TAG, ATTRIBUTE_TAG = tag_of(3, LENGTH), tag_of(5, LENGTH), tag_of(6, LENGTH)
+TRACE_ID_TAG, SPAN_ID_TAG, EVENT_NAME_TAG = tag_of(9, LENGTH), tag_of(10, LENGTH), tag_of(12, LENGTH)
 NO_ROOM = -(2**62)
-"""No fault: those carry the offset of a byte, times 16."""
+"""Value that is no fault: those carry the offset of a byte, times 16."""
 MIN_ROOM = 1024
 
 
@@ -55,12 +72,12 @@ def read_record(
     attributes: Matrix,
     used: Integer,
 ) -> tuple[Integer, Integer]:
-    """One LogRecord into row `row`; also the number of attributes used so far."""
+    """Read one LogRecord into row `row`; return the number of attributes used so far too."""
     while position < end:
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position, used
-        if tag & 7 == 2:
+        if tag & 7 == LENGTH:
             length, position = read_length(data, position, end)
             if position < 0:
                 return position, used
@@ -74,7 +91,7 @@ def read_record(
                 used += 1
                 if failed < 0:
                     return failed, used
-            elif tag == 42:
+            elif tag == BODY_TAG:
                 failed = read_any_value(data, position, position + length, records, row, BODY_KIND)
                 if failed < 0:
                     return failed, used
@@ -84,16 +101,16 @@ def read_record(
                     records[row, field] = position
                     records[row, field + 1] = length
             position += length
-        elif tag == 9:
+        elif tag == TIME_TAG:
             records[row, TIME], position = read_fixed(data, position, end, 8)
-        elif tag == 89:
+        elif tag == OBSERVED_TAG:
             records[row, OBSERVED], position = read_fixed(data, position, end, 8)
-        elif tag == 69:
+        elif tag == FLAGS_TAG:
             records[row, FLAGS], position = read_fixed(data, position, end, 4)
-        elif tag == 16:
+        elif tag == SEVERITY_TAG:
             number, position = read_varint(data, position, end)
             records[row, SEVERITY] = np.int64(np.int32(number))
-        elif tag == 56:
+        elif tag == DROPPED_TAG:
             number, position = read_varint(data, position, end)
             records[row, DROPPED] = number & 0xFFFFFFFF
         else:
@@ -105,11 +122,11 @@ def read_record(
 
 @scanner
 def text_field(tag: Integer) -> Integer:
-    """Where position and length of a LogRecord's text or id go; -1 for fields we do not know."""
-    if tag == 26:
+    """Return the column of a LogRecord's text or id; -1 for unknown fields."""
+    if tag == SEVERITY_TEXT_TAG:
         return SEVERITY_TEXT
-    if tag == 74:
+    if tag == TRACE_ID_TAG:
         return TRACE_ID
-    if tag == 82:
+    if tag == SPAN_ID_TAG:
         return SPAN_ID
-    return EVENT_NAME if tag == 98 else -1
+    return EVENT_NAME if tag == EVENT_NAME_TAG else -1

@@ -1,8 +1,11 @@
-"""Metrics and their data points in scanned bytes: one row of numbers and positions each.
+"""Metrics, data points and exemplars are scanned into a row of numbers and positions each.
 
-The five kinds of points share time, start, flags, attributes and exemplars under different numbers; they are
-read here, what only histograms and summaries have in scan_metric_distributions.py. Attributes of a point are
-not read but noted as the *run* of bytes they fill: points of one series repeat the same run.
+The five kinds of points share time, start, flags, attributes and exemplars under different numbers; these are
+read here, histograms and summaries in scan_distributions_kernels.py. Attributes of a point are not read but
+noted as the *run* of bytes they fill: points of one series repeat the same run, and only distinct runs are
+read.
+
+`benchmarks.kernels.decode`: METRICS times as fast as the protobuf runtime with a loop over times and values.
 """
 
 from __future__ import annotations
@@ -11,7 +14,17 @@ import numpy as np
 
 from lakerunner_assets.decode.field_kernels import DOUBLE, INT, OWNER, Matrix, Spans, read_key_value
 from lakerunner_assets.decode.memory_kernels import copy_bytes
-from lakerunner_assets.decode.wire_kernels import read_fixed, read_length, read_tag, read_varint, skip_field
+from lakerunner_assets.decode.wire_kernels import (
+    FIXED64,
+    LENGTH,
+    VARINT,
+    read_fixed,
+    read_length,
+    read_tag,
+    read_varint,
+    skip_field,
+    tag_of,
+)
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
@@ -21,16 +34,22 @@ METRIC_WIDTH = 11
 
 GAUGE, SUM, HISTOGRAM, EXPONENTIAL, SUMMARY = 5, 7, 9, 10, 11
 """Values of KIND: the field numbers of the `data` oneof; 0 when none of them was sent."""
-METADATA_TAG = 98
+METADATA_TAG = tag_of(12, LENGTH)
+POINTS_TAG, TEMPORALITY_TAG, MONOTONIC_TAG = tag_of(1, LENGTH), tag_of(2, VARINT), tag_of(3, VARINT)
+START_TAG, TIME_TAG = tag_of(2, FIXED64), tag_of(3, FIXED64)
+DOUBLE_TAG, INT_TAG = tag_of(4, FIXED64), tag_of(6, FIXED64)
+_POINT_FLAGS, _HISTOGRAM_FLAGS = tag_of(8, VARINT), tag_of(10, VARINT)
+_POINT_ATTRIBUTE, _HISTOGRAM_ATTRIBUTE, _EXPONENTIAL_ATTRIBUTE = (tag_of(n, LENGTH) for n in (7, 9, 1))
+_POINT_EXEMPLAR, _HISTOGRAM_EXEMPLAR, _EXPONENTIAL_EXEMPLAR = (tag_of(n, LENGTH) for n in (5, 8, 11))
 
 TIME, START, FLAGS, VALUE_KIND, VALUE, RUN, RUN_LENGTH, ATTRIBUTES, GAPS, EXEMPLARS = range(10)
-"""VALUE_KIND is EMPTY, INT or DOUBLE of fields.py; GAPS: other fields lie between the attributes."""
+"""Columns of points. VALUE_KIND is EMPTY, INT or DOUBLE; GAPS: other fields lie between the attributes."""
 POINT_WIDTH = 10
 
 
 @scanner
 def read_metrics(data: Bytes, spans: Spans, metrics: Matrix) -> Integer:
-    """Fill a row per Metric; a fault or 0."""
+    """Fill a row per Metric; return a fault or 0."""
     for row in range(len(spans.start)):
         start = spans.start[row]
         failed = read_metric(data, start, start + spans.length[row], metrics, row)
@@ -41,13 +60,16 @@ def read_metrics(data: Bytes, spans: Spans, metrics: Matrix) -> Integer:
 
 @scanner
 def read_metric(data: Bytes, position: Integer, end: Integer, metrics: Matrix, row: Integer) -> Integer:
-    """The last member of the oneof wins; the same member in a row is one message in several parts."""
+    """Read one Metric.
+
+    The last member of the oneof wins; the same member in a row is one message in several parts.
+    """
     while position < end:
         at = position
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
-        if tag & 7 != 2:
+        if tag & 7 != LENGTH:
             position = skip_field(data, position, end, tag)
             if position < 0:
                 return position
@@ -75,19 +97,19 @@ def read_metric(data: Bytes, position: Integer, end: Integer, metrics: Matrix, r
 
 @scanner
 def read_data(data: Bytes, position: Integer, end: Integer, metrics: Matrix, row: Integer) -> Integer:
-    """A Gauge, Sum, Histogram, ExponentialHistogram or Summary, but for its points."""
+    """Read a Gauge, Sum, Histogram, ExponentialHistogram or Summary, but for its points."""
     while position < end:
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
-        if tag == 16:
+        if tag == TEMPORALITY_TAG:
             number, position = read_varint(data, position, end)
             metrics[row, TEMPORALITY] = np.int64(np.int32(number))
-        elif tag == 24:
+        elif tag == MONOTONIC_TAG:
             number, position = read_varint(data, position, end)
             metrics[row, MONOTONIC] = 1 if number != 0 else 0
         else:
-            if tag == 10:
+            if tag == POINTS_TAG:
                 metrics[row, POINTS] += 1
             position = skip_field(data, position, end, tag)
         if position < 0:
@@ -99,14 +121,14 @@ def read_data(data: Bytes, position: Integer, end: Integer, metrics: Matrix, row
 def find_points(
     data: Bytes, spans: Spans, metrics: Matrix, points: Spans, metric_of_point: Int64s
 ) -> Integer:
-    """Where the points of all metrics lie, in their order; `points` has room for exactly all of them."""
+    """Find the points of all metrics in order; `points` has room for exactly all of them."""
     used = 0
     for row in range(len(spans.start)):
         if metrics[row, POINTS] == 0:
             continue
         position: Integer = metrics[row, DATA_FROM]
         end = spans.start[row] + spans.length[row]
-        member = metrics[row, KIND] * 8 + 2
+        member = metrics[row, KIND] << 3 | LENGTH
         while position < end:
             tag, position = read_tag(data, position, end)
             if position < 0:
@@ -124,7 +146,7 @@ def find_points(
                 tag, position = read_tag(data, position, stop)
                 if position < 0:
                     return position
-                if tag == 10:
+                if tag == POINTS_TAG:
                     size, position = read_length(data, position, stop)
                     if position < 0:
                         return position
@@ -142,27 +164,27 @@ def find_points(
 
 @scanner
 def attribute_tag(kind: Integer) -> Integer:
-    """The tag of a point's attributes, by the kind of its metric."""
+    """Return the tag of a point's attributes, by the kind of its metric."""
     if kind == HISTOGRAM:
-        return 74
-    return 10 if kind == EXPONENTIAL else 58
+        return _HISTOGRAM_ATTRIBUTE
+    return _EXPONENTIAL_ATTRIBUTE if kind == EXPONENTIAL else _POINT_ATTRIBUTE
 
 
 @scanner
 def exemplar_tag(kind: Integer) -> Integer:
-    """The tag of a point's exemplars; -1: this kind has none."""
+    """Return the tag of a point's exemplars; -1: this kind has none."""
     if kind == HISTOGRAM:
-        return 66
+        return _HISTOGRAM_EXEMPLAR
     if kind == EXPONENTIAL:
-        return 90
-    return -1 if kind == SUMMARY else 42
+        return _EXPONENTIAL_EXEMPLAR
+    return -1 if kind == SUMMARY else _POINT_EXEMPLAR
 
 
 @scanner
 def read_points(
     data: Bytes, spans: Spans, metric_of_point: Int64s, metrics: Matrix, points: Matrix
 ) -> Integer:
-    """Fill what all kinds of points share; a fault or 0."""
+    """Fill the columns that all kinds of points share; return a fault or 0."""
     for row in range(len(spans.start)):
         start = spans.start[row]
         kind = metrics[metric_of_point[row], KIND]
@@ -178,7 +200,7 @@ def read_point(
 ) -> Integer:
     attribute = attribute_tag(kind)
     exemplar = exemplar_tag(kind)
-    flags = 80 if kind in (HISTOGRAM, EXPONENTIAL) else 64
+    flags = _HISTOGRAM_FLAGS if kind in (HISTOGRAM, EXPONENTIAL) else _POINT_FLAGS
     number = kind in (GAUGE, SUM)
     run_end: Integer = -1
     while position < end:
@@ -186,7 +208,7 @@ def read_point(
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
-        if tag & 7 == 2:
+        if tag & 7 == LENGTH:
             length, position = read_length(data, position, end)
             if position < 0:
                 return position
@@ -201,16 +223,16 @@ def read_point(
             elif tag == exemplar:
                 points[row, EXEMPLARS] += 1
             continue
-        if tag == 25:
+        if tag == TIME_TAG:
             points[row, TIME], position = read_fixed(data, position, end, 8)
-        elif tag == 17:
+        elif tag == START_TAG:
             points[row, START], position = read_fixed(data, position, end, 8)
         elif tag == flags:
             value, position = read_varint(data, position, end)
             points[row, FLAGS] = value & 0xFFFFFFFF
-        elif number and tag in (33, 49):
+        elif number and tag in (DOUBLE_TAG, INT_TAG):
             points[row, VALUE], position = read_fixed(data, position, end, 8)
-            points[row, VALUE_KIND] = DOUBLE if tag == 33 else INT
+            points[row, VALUE_KIND] = DOUBLE if tag == DOUBLE_TAG else INT
         else:
             position = skip_field(data, position, end, tag)
         if position < 0:
@@ -246,7 +268,7 @@ def join_runs(joined: Bytes, used: Integer, rows: Int64s, kinds: Int64s, points:
 
 @scanner
 def read_runs(data: Bytes, runs: Spans, attributes: Matrix) -> Integer:
-    """Fill a row per key-value of every run; a fault or 0."""
+    """Fill a row per key-value of every run; return a fault or 0."""
     used: Integer = 0
     for row in range(len(runs.start)):
         position: Integer = runs.start[row]
@@ -276,14 +298,15 @@ EXEMPLAR_SPAN_ID, EXEMPLAR_TRACE_ID = 3, 5  # each a position and a length
 EXEMPLAR_WIDTH = 7
 
 
-EXEMPLAR_ATTRIBUTE_TAG = 58
+EXEMPLAR_TIME_TAG, EXEMPLAR_DOUBLE_TAG, EXEMPLAR_INT_TAG = (tag_of(n, FIXED64) for n in (2, 3, 6))
+EXEMPLAR_SPAN_ID_TAG, EXEMPLAR_TRACE_ID_TAG, EXEMPLAR_ATTRIBUTE_TAG = (tag_of(n, LENGTH) for n in (4, 5, 7))
 
 
 @scanner
 def find_exemplars(
     data: Bytes, spans: Spans, metric_of_point: Int64s, metrics: Matrix, points: Matrix, exemplars: Spans
 ) -> Integer:
-    """Where the exemplars of all points lie, in their order; `exemplars` has room for exactly all."""
+    """Find the exemplars of all points in order; `exemplars` has room for exactly all."""
     used = 0
     for row in range(len(spans.start)):
         if points[row, EXEMPLARS] == 0:
@@ -312,7 +335,7 @@ def find_exemplars(
 
 @scanner
 def read_exemplars(data: Bytes, spans: Spans, exemplars: Matrix, attributes: Matrix) -> Integer:
-    """Fill a row per Exemplar and per attribute, whose number was counted before; a fault or 0."""
+    """Fill a row per Exemplar and per attribute, counted before; return a fault or 0."""
     used: Integer = 0
     for row in range(len(spans.start)):
         position: Integer = spans.start[row]
@@ -321,7 +344,7 @@ def read_exemplars(data: Bytes, spans: Spans, exemplars: Matrix, attributes: Mat
             tag, position = read_tag(data, position, end)
             if position < 0:
                 return position
-            if tag in (EXEMPLAR_ATTRIBUTE_TAG, 34, 42):
+            if tag in (EXEMPLAR_ATTRIBUTE_TAG, EXEMPLAR_SPAN_ID_TAG, EXEMPLAR_TRACE_ID_TAG):
                 length, position = read_length(data, position, end)
                 if position < 0:
                     return position
@@ -332,15 +355,15 @@ def read_exemplars(data: Bytes, spans: Spans, exemplars: Matrix, attributes: Mat
                     if failed < 0:
                         return failed
                 else:
-                    field = EXEMPLAR_SPAN_ID if tag == 34 else EXEMPLAR_TRACE_ID
+                    field = EXEMPLAR_SPAN_ID if tag == EXEMPLAR_SPAN_ID_TAG else EXEMPLAR_TRACE_ID
                     exemplars[row, field] = position
                     exemplars[row, field + 1] = length
                 position += length
-            elif tag == 17:
+            elif tag == EXEMPLAR_TIME_TAG:
                 exemplars[row, EXEMPLAR_TIME], position = read_fixed(data, position, end, 8)
-            elif tag in (25, 49):
+            elif tag in (EXEMPLAR_DOUBLE_TAG, EXEMPLAR_INT_TAG):
                 exemplars[row, EXEMPLAR_VALUE], position = read_fixed(data, position, end, 8)
-                exemplars[row, EXEMPLAR_VALUE_KIND] = DOUBLE if tag == 25 else INT
+                exemplars[row, EXEMPLAR_VALUE_KIND] = DOUBLE if tag == EXEMPLAR_DOUBLE_TAG else INT
             else:
                 position = skip_field(data, position, end, tag)
             if position < 0:

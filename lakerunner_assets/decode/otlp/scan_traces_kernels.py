@@ -1,7 +1,10 @@
-"""Spans in scanned bytes: one row of numbers and positions per span, per event, per link, per attribute.
+"""Spans are scanned into a row of numbers and positions each, as are events, links and attributes.
 
 Events and links own attributes too. Each kind of row has a matrix of its own that names its owner's row, and
 all are filled in one walk over the spans.
+
+`benchmarks.kernels.decode`: TRACES times as fast as the protobuf runtime with a loop over ids, names and
+times.
 """
 
 from __future__ import annotations
@@ -18,13 +21,24 @@ from lakerunner_assets.decode.field_kernels import (
     matrix,
     read_key_value,
 )
-from lakerunner_assets.decode.wire_kernels import read_fixed, read_length, read_tag, read_varint, skip_field
+from lakerunner_assets.decode.wire_kernels import (
+    FIXED32,
+    FIXED64,
+    LENGTH,
+    VARINT,
+    read_fixed,
+    read_length,
+    read_tag,
+    read_varint,
+    skip_field,
+    tag_of,
+)
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
 START, END, KIND, STATUS_CODE, FLAGS, DROPPED_ATTRIBUTES, DROPPED_EVENTS, DROPPED_LINKS = range(8)
 TRACE_ID, SPAN_ID, PARENT_ID, NAME, TRACE_STATE, STATUS_MESSAGE = 8, 10, 12, 14, 16, 18
-"""Each a position and a length."""
+"""Columns that hold a position and a length each."""
 SPAN_WIDTH = 20
 
 # Column 0 of events and links is OWNER, as in attributes.
@@ -32,12 +46,25 @@ EVENT_TIME, EVENT_DROPPED, EVENT_NAME, EVENT_WIDTH = 1, 2, 3, 5
 LINK_FLAGS, LINK_DROPPED, LINK_TRACE_ID, LINK_SPAN_ID, LINK_STATE, LINK_WIDTH = 1, 2, 3, 5, 7, 9
 
 ATTRIBUTES, EVENTS, EVENT_ATTRIBUTES, LINKS, LINK_ATTRIBUTES = range(5)
-ATTRIBUTE_TAG, EVENT_TAG, LINK_TAG, STATUS_TAG = 74, 90, 106, 122
-EVENT_ATTRIBUTE_TAG, LINK_ATTRIBUTE_TAG = 26, 34
+ATTRIBUTE_TAG, EVENT_TAG, LINK_TAG, STATUS_TAG = (tag_of(number, LENGTH) for number in (9, 11, 13, 15))
+TRACE_ID_TAG, SPAN_ID_TAG, STATE_TAG, PARENT_TAG, NAME_TAG = (
+    tag_of(number, LENGTH) for number in range(1, 6)
+)
+START_TAG, END_TAG, FLAGS_TAG = tag_of(7, FIXED64), tag_of(8, FIXED64), tag_of(16, FIXED32)
+KIND_TAG, DROPPED_ATTRIBUTES_TAG = tag_of(6, VARINT), tag_of(10, VARINT)
+DROPPED_EVENTS_TAG, DROPPED_LINKS_TAG = tag_of(12, VARINT), tag_of(14, VARINT)
+STATUS_MESSAGE_TAG, STATUS_CODE_TAG = tag_of(2, LENGTH), tag_of(3, VARINT)
+EVENT_TIME_TAG, EVENT_NAME_TAG, EVENT_ATTRIBUTE_TAG = tag_of(1, FIXED64), tag_of(2, LENGTH), tag_of(3, LENGTH)
+EVENT_DROPPED_TAG = tag_of(4, VARINT)
+LINK_ATTRIBUTE_TAG, LINK_DROPPED_TAG, LINK_FLAGS_TAG = (
+    tag_of(4, LENGTH),
+    tag_of(5, VARINT),
+    tag_of(6, FIXED32),
+)
 
 
 class Found(NamedTuple):
-    """All rows of a slice; `used` counts the filled rows of the five matrices behind `spans`."""
+    """Rows of a slice; `used` counts the filled rows of the five matrices behind `spans`."""
 
     spans: Matrix
     attributes: Matrix
@@ -62,7 +89,7 @@ def room_for(spans: int, counts: Int64s) -> Found:
 
 @scanner
 def count_spans(data: Bytes, spans: Spans, counts: Int64s) -> Integer:
-    """Count what the spans own; a fault or 0."""
+    """Count the attributes, events and links of spans; return a fault or 0."""
     for index in range(len(spans.start)):
         position: Integer = spans.start[index]
         end = position + spans.length[index]
@@ -93,7 +120,7 @@ def count_spans(data: Bytes, spans: Spans, counts: Int64s) -> Integer:
 def count_inner(
     data: Bytes, position: Integer, end: Integer, wanted: Integer, counts: Int64s, place: Integer
 ) -> Integer:
-    """Count fields `wanted` of the message whose length prefix is at `position`."""
+    """Count the fields with this tag in the message whose length prefix is at `position`."""
     _, position = read_length(data, position, end)
     while 0 <= position < end:
         tag, position = read_tag(data, position, end)
@@ -107,7 +134,7 @@ def count_inner(
 
 @scanner
 def read_spans(data: Bytes, spans: Spans, found: Found) -> Integer:
-    """Fill a row per span and per thing it owns, whose numbers were counted before; a fault or 0."""
+    """Fill a row per span and per thing it owns, counted before; return a fault or 0."""
     for row in range(len(spans.start)):
         start = spans.start[row]
         failed = read_span(data, start, start + spans.length[row], row, found)
@@ -118,13 +145,13 @@ def read_spans(data: Bytes, spans: Spans, found: Found) -> Integer:
 
 @scanner
 def read_span(data: Bytes, position: Integer, end: Integer, row: Integer, found: Found) -> Integer:
-    """One Span into row `row`."""
+    """Read one Span into row `row`."""
     spans = found.spans
     while position < end:
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
-        if tag & 7 == 2:
+        if tag & 7 == LENGTH:
             length, position = read_length(data, position, end)
             if position < 0:
                 return position
@@ -147,18 +174,18 @@ def read_span(data: Bytes, position: Integer, end: Integer, row: Integer, found:
             if failed < 0:
                 return failed
             position += length
-        elif tag == 57:
+        elif tag == START_TAG:
             spans[row, START], position = read_fixed(data, position, end, 8)
-        elif tag == 65:
+        elif tag == END_TAG:
             spans[row, END], position = read_fixed(data, position, end, 8)
-        elif tag == 133:
+        elif tag == FLAGS_TAG:
             spans[row, FLAGS], position = read_fixed(data, position, end, 4)
-        elif tag == 48:
+        elif tag == KIND_TAG:
             number, position = read_varint(data, position, end)
             spans[row, KIND] = np.int64(np.int32(number))
-        elif tag in (80, 96, 112):
+        elif tag in (DROPPED_ATTRIBUTES_TAG, DROPPED_EVENTS_TAG, DROPPED_LINKS_TAG):
             number, position = read_varint(data, position, end)
-            spans[row, DROPPED_ATTRIBUTES + (tag - 80) // 16] = number & 0xFFFFFFFF
+            spans[row, DROPPED_ATTRIBUTES + (tag - DROPPED_ATTRIBUTES_TAG) // 16] = number & 0xFFFFFFFF
         else:
             position = skip_field(data, position, end, tag)
         if position < 0:
@@ -168,16 +195,16 @@ def read_span(data: Bytes, position: Integer, end: Integer, row: Integer, found:
 
 @scanner
 def text_field(tag: Integer) -> Integer:
-    """Where position and length of a Span's text or id go; -1 for fields we do not know."""
-    if tag == 10:
+    """Return the column of a Span's text or id; -1 for unknown fields."""
+    if tag == TRACE_ID_TAG:
         return TRACE_ID
-    if tag == 18:
+    if tag == SPAN_ID_TAG:
         return SPAN_ID
-    if tag == 26:
+    if tag == STATE_TAG:
         return TRACE_STATE
-    if tag == 34:
+    if tag == PARENT_TAG:
         return PARENT_ID
-    return NAME if tag == 42 else -1
+    return NAME if tag == NAME_TAG else -1
 
 
 @scanner
@@ -202,13 +229,13 @@ def read_status(data: Bytes, position: Integer, end: Integer, row: Integer, span
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
-        if tag == 18:
+        if tag == STATUS_MESSAGE_TAG:
             length, position = read_length(data, position, end)
             spans[row, STATUS_MESSAGE] = position
             spans[row, STATUS_MESSAGE + 1] = length
             if position >= 0:
                 position += length
-        elif tag == 24:
+        elif tag == STATUS_CODE_TAG:
             number, position = read_varint(data, position, end)
             spans[row, STATUS_CODE] = np.int64(np.int32(number))
         else:
@@ -228,11 +255,11 @@ def read_event(data: Bytes, position: Integer, end: Integer, owner: Integer, fou
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
-        if tag in (18, EVENT_ATTRIBUTE_TAG):
+        if tag in (EVENT_NAME_TAG, EVENT_ATTRIBUTE_TAG):
             length, position = read_length(data, position, end)
             if position < 0:
                 return position
-            if tag == 18:
+            if tag == EVENT_NAME_TAG:
                 events[row, EVENT_NAME] = position
                 events[row, EVENT_NAME + 1] = length
             else:
@@ -248,9 +275,9 @@ def read_event(data: Bytes, position: Integer, end: Integer, owner: Integer, fou
                 if failed < 0:
                     return failed
             position += length
-        elif tag == 9:
+        elif tag == EVENT_TIME_TAG:
             events[row, EVENT_TIME], position = read_fixed(data, position, end, 8)
-        elif tag == 32:
+        elif tag == EVENT_DROPPED_TAG:
             number, position = read_varint(data, position, end)
             events[row, EVENT_DROPPED] = number & 0xFFFFFFFF
         else:
@@ -270,7 +297,7 @@ def read_link(data: Bytes, position: Integer, end: Integer, owner: Integer, foun
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
-        if tag in (10, 18, 26, LINK_ATTRIBUTE_TAG):
+        if tag in (TRACE_ID_TAG, SPAN_ID_TAG, STATE_TAG, LINK_ATTRIBUTE_TAG):
             length, position = read_length(data, position, end)
             if position < 0:
                 return position
@@ -281,13 +308,13 @@ def read_link(data: Bytes, position: Integer, end: Integer, owner: Integer, foun
                 if failed < 0:
                     return failed
             else:
-                field = LINK_TRACE_ID + (tag - 10) // 4
+                field = LINK_TRACE_ID + (tag - TRACE_ID_TAG) // 4
                 links[row, field] = position
                 links[row, field + 1] = length
             position += length
-        elif tag == 53:
+        elif tag == LINK_FLAGS_TAG:
             links[row, LINK_FLAGS], position = read_fixed(data, position, end, 4)
-        elif tag == 40:
+        elif tag == LINK_DROPPED_TAG:
             number, position = read_varint(data, position, end)
             links[row, LINK_DROPPED] = number & 0xFFFFFFFF
         else:

@@ -1,23 +1,32 @@
-"""OTLP protobuf traces (ExportTraceServiceRequest or TracesData, the same on the wire) to Arrow tables.
+"""OTLP protobuf traces (ExportTraceServiceRequest or TracesData) become Arrow tables.
 
 One row per span; its position is its ordinal in the whole object, whatever the slicing. Columns of a decoded
-table:
+table (`resources/lake/columns.py` names the system columns):
 
 | column | type | what |
 |---|---|---|
-| chq_object, chq_position | int64 | row id: raw object, ordinal in it |
-| span_trace_id; span_id, span_parent_span_id | fixed 16; 8 bytes, null | null when absent, all zero or of a wrong length |
+| object, position | int64 | row id: raw object, ordinal in it |
+| span_trace_id; span_id, span_parent_span_id | fixed 16; 8 bytes, null | null: absent, all zero, wrong length |
 | span_name | string | as sent, '' when unset |
-| span_kind, span_status_code | dictionary | names of span_words.py; an unknown number as its digits |
+| span_kind, span_status_code | dictionary | KIND_NAMES, STATUS_NAMES; an unknown number as its digits |
 | span_status_message, span_trace_state | string, null | as sent, null when '' |
 | span_start_ns | int64 | as sent, else the end, else arrival |
 | span_end_ns | int64, null | as sent, null when unset |
-| span_duration_ns | int64, null | end minus start; null when one was not sent, is past 2262, or they are the wrong way round |
-| span_flags, chq_dropped_{attributes,events,links} | int64 | as sent |
-| span_events, span_links | lists of structs | see span_lists.py |
+| span_duration_ns | int64, null | end minus start; null when one was not sent, is past 2262, or end < start |
+| span_flags, dropped attributes, events, links | int64 | as sent |
+| span_events, span_links | lists of structs | see below |
 | service_name | dictionary | service.name of the resource, else unknown_service |
-| chq_stream_id, chq_stream | int64, dictionary | id and text of the resource's index labels (text not written to segments) |
+| stream id, stream | int64, dictionary | id, and text of the index labels (not written to segments) |
 | scope_*, resource_* columns of their own, flat attributes | | as in logs.py |
+
+    span_events  list<struct<tsns, name, dropped, attributes>>
+    span_links   list<struct<trace_id, span_id, trace_state, flags, dropped, attributes>>
+    attributes   list<struct<key, kind, value>>
+
+An attribute of an event or link keeps its OTLP kind beside the text of its value (OTel's string form), so
+that `200` the number and `"200"` the text stay apart and repeated keys stay in their order. A map of text
+could hold neither, and flat columns are no choice here: the keys of one span's five events would need five of
+each.
 
 Text columns are `string` or `dictionary<int32, string>`, whichever fits the values; filter and slice at will.
 """  # noqa: E501
@@ -60,14 +69,13 @@ from resources.lake.columns import (
 )
 from resources.lake.options import DecodeOptions
 
-# << Kinds and status codes of spans in words; a number that OTLP does not name yet stays as its digits.
-
 KIND_NAMES = ("unspecified", "internal", "server", "client", "producer", "consumer")
 STATUS_NAMES = ("unset", "ok", "error")
 
 
 def words(numbers: npt.NDArray[np.int64], names: tuple[str, ...]) -> pa.DictionaryArray:
-    """
+    """Translate numbers to words; an unknown number stays as its digits.
+
     >>> words(np.array([2, 0, 9, -1]), STATUS_NAMES).to_pylist()
     ['error', 'unset', '9', '-1']
     """
@@ -78,19 +86,6 @@ def words(numbers: npt.NDArray[np.int64], names: tuple[str, ...]) -> pa.Dictiona
     return pa.DictionaryArray.from_arrays(
         pa.array(codes), pa.array([*names, *(str(number) for number in unknown.tolist())])
     )
-
-
-# << Events and links of spans as list columns.
-# <<
-# <<     span_events  list<struct<tsns, name, dropped, attributes>>
-# <<     span_links   list<struct<trace_id, span_id, trace_state, flags, dropped, attributes>>
-# <<     attributes   list<struct<key, kind, value>>
-# <<
-# << An attribute keeps its OTLP kind beside the text of its value (OTel's string form), so that `200`
-# << the number
-# << and `"200"` the text stay apart and repeated keys stay in their order. A map of text could hold
-# << neither, and
-# << flat columns are no choice here, since the keys of one span's five events would need five of each.
 
 
 def _list_of(*members: pa.Field) -> pa.ListType:
@@ -118,7 +113,7 @@ LINKS = _list_of(
 
 
 def event_lists(data: Bytes, found: scan.Found, notes: Counter[str]) -> pa.ListArray:
-    """`span_events` of every span, empty where it has none."""
+    """Return `span_events` of every span, empty where it has none."""
     events = found.events
     time = fields.column(events, scan.EVENT_TIME)
     members = [
@@ -131,7 +126,7 @@ def event_lists(data: Bytes, found: scan.Found, notes: Counter[str]) -> pa.ListA
 
 
 def link_lists(data: Bytes, found: scan.Found, notes: Counter[str]) -> pa.ListArray:
-    """`span_links` of every span; ids that are none are null, as those of spans are."""
+    """Return `span_links` of every span; absent ids are null, as those of spans are."""
     links = found.links
     states = fields.spans_of(links, scan.LINK_STATE)
     present = np.flatnonzero(states.length)
@@ -149,7 +144,7 @@ def link_lists(data: Bytes, found: scan.Found, notes: Counter[str]) -> pa.ListAr
 
 
 def attribute_lists(data: Bytes, rows: Matrix, owner_count: int, notes: Counter[str]) -> pa.ListArray:
-    """The attributes of every owner, as sent."""
+    """Return the attributes of every owner, as sent."""
     attributes = fields.attributes_of(rows)
     members = [
         strings(data, attributes.key, notes),
@@ -160,7 +155,7 @@ def attribute_lists(data: Bytes, rows: Matrix, owner_count: int, notes: Counter[
 
 
 def _lists(kind: pa.ListType, rows: Matrix, members: list[pa.Array], owner_count: int) -> pa.ListArray:
-    """Rows of one owner lie together and owners ascend, so counting them gives the offsets."""
+    """Group rows by owner: they lie together and owners ascend, so counting them gives the offsets."""
     offsets = np.zeros(owner_count + 1, np.int32)
     np.cumsum(np.bincount(rows[:, OWNER], minlength=owner_count), out=offsets[1:])
     structs = pa.StructArray.from_arrays(members, fields=list(kind.value_type))
@@ -172,7 +167,7 @@ NO_END, WRONG_WAY = "span_without_end", "span_ends_before_start"
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """A slice as matrices of positions; columns are named in scan_traces.py."""
+    """Slice as matrices of positions; scan_traces_kernels.py names the columns."""
 
     data: Bytes
     groups: Groups
@@ -180,7 +175,7 @@ class Scanned:
 
 
 def decode_traces(data: bytes, place: Place, options: DecodeOptions) -> Decoded:
-    """The spans of an ExportTraceServiceRequest."""
+    """Decode the spans of an ExportTraceServiceRequest."""
     view = np.frombuffer(data, np.uint8)
     scanned = scanned_slice(view, 0, len(view))
     notes: Counter[str] = Counter()
@@ -210,7 +205,7 @@ def decode_traces(data: bytes, place: Place, options: DecodeOptions) -> Decoded:
 
 
 def scanned_slice(data: Bytes, start: int, end: int) -> Scanned:
-    """Positions and numbers of every field in `data[start:end]`."""
+    """Scan `data[start:end]` for the positions and numbers of every field."""
     groups = find_groups(data, start, end)
     counts = np.zeros(5, np.int64)
     raise_fault(scan.count_spans(data, groups.records, counts))
@@ -238,13 +233,13 @@ def _span_columns(scanned: Scanned, notes: Counter[str]) -> Iterator[tuple[str, 
 
 
 def _present(data: Bytes, spans: Spans, notes: Counter[str]) -> pa.Array:
-    """Text where there is any, null elsewhere."""
+    """Return text where there is any, null elsewhere."""
     rows = np.flatnonzero(spans.length)
     return column_at(data, take_spans(spans, rows), rows, len(spans.start), notes)
 
 
 def _times(rows: fields.Matrix, arrival_ns: int, notes: Counter[str]) -> dict[str, pa.Array]:
-    """Start, end and duration; every fallback and every oddity is counted."""
+    """Return start, end and duration; count every fallback and every oddity."""
     sent_start, sent_end = fields.column(rows, scan.START), fields.column(rows, scan.END)
     start, end = _start(sent_start, sent_end, arrival_ns, notes), time_in_range(sent_end, notes)
     known = (sent_start > 0) & (sent_end > 0)  # negative: past 2262

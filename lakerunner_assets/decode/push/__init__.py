@@ -1,1 +1,1 @@
-"""What push receivers keep: Prometheus remote write and Loki push, as their senders encoded them."""
+"""Push receivers keep Prometheus remote write and Loki push as their senders encoded them."""

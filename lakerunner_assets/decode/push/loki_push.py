@@ -1,12 +1,18 @@
-"""Loki pushes (`logproto.PushRequest` behind our marker, see formats.py) to Arrow tables.
+"""Loki pushes (`logproto.PushRequest` behind our marker, see formats.py) become Arrow tables.
 
     {app="shop", level="warn"}  12:00:01.5  "slow cart"  {cart="7"}
-      chq_stream {app="shop", level="warn", service_name="shop"} | chq_tsns 12:00:01.5 | log_level WARN |
+      stream {app="shop", level="warn", service_name="shop"} | event time 12:00:01.5 | log_level WARN |
       log_message slow cart | attribute cart 7
 
 The columns are those of otlp/logs.py: pushed labels make the stream, structured metadata are attributes of
-kind string. What OTLP has and a push has not is null or 0. Positions count all entries of the object, also
-those of streams with unreadable labels, which are rejected.
+kind string. Columns that only OTLP fills are null or 0. Positions count all entries of the object, also those
+of streams with unreadable labels, which are rejected. An object is cut between streams, and a stream larger
+than a slice between its entries, with its labels in front of every piece.
+
+As Loki does, the service is looked for in a list of other labels, so that every stream has one: `{app="shop",
+env="prod"}` is of the service `shop`. The level is taken in Loki's order: a stream label of a usual name,
+then structured metadata of one. `detected_level` sent as metadata (by another Loki, or an agent) is the last
+choice for `log_level` and the first for our column of that name.
 """
 
 from __future__ import annotations
@@ -74,15 +80,9 @@ from resources.lake.columns import (
 from resources.lake.label_text import parse_labels
 from resources.lake.streams import Labels, canonical, stream_id
 
-# << Cuts a Loki push object of any size into requests of a bounded size.
-# <<
-# << Between streams where that is enough; a stream larger than a slice is cut between its entries, its
-# << labels in
-# << front of every piece: `S{labels, e1 e2 e3}` → `S{labels, e1 e2}` `S{labels, e3}`.
-
 
 def push_slices(payload: Payload, slice_bytes: int) -> Iterator[Slice]:
-    """Requests of about `slice_bytes` that hold all entries of the payload, in order."""
+    """Yield requests of about `slice_bytes` that hold all entries of the payload, in order."""
     position = 0
     while position < payload.size:
         window = payload.read(position, slice_bytes)
@@ -106,14 +106,6 @@ def _cut_stream(payload: Payload, stream: Field, slice_bytes: int) -> Iterator[S
         yield Slice(piece.base, _message(CHILD, head + piece.data))
 
 
-# << What a push says about the level of an entry.
-# <<
-# << In Loki's order: a stream label of one of the usual names, then structured metadata of one.
-# << `detected_level`
-# << sent as metadata (by another Loki, or an agent) is the last word on `log_level` and the first on our
-# << column of
-# << that name.
-
 LEVEL_NAMES = (
     "level", "LEVEL", "Level", "log.level", "severity", "SEVERITY", "Severity", "SeverityText", "lvl", "LVL",
     "Lvl", "severity_text", "Severity_Text", "SEVERITY_TEXT",
@@ -126,7 +118,7 @@ class Levels(NamedTuple):
     level: pa.DictionaryArray
     detected: pa.DictionaryArray
     text: pa.DictionaryArray
-    """As sent, '' where nothing was."""
+    """Level as sent, '' where nothing was."""
 
 
 def entry_levels(
@@ -135,7 +127,7 @@ def entry_levels(
     metadata: Mapping[Attribute, pa.Array],
     message: pa.StringArray,
 ) -> Levels:
-    """The levels of every entry."""
+    """Return the levels of every entry."""
     by_label = pa.array([_of_labels(dict(labels)) for labels in label_sets], pa.string())
     sent = [by_label.take(pa.array(set_of_entry))]
     sent += [_text(metadata, name) for name in (*LEVEL_NAMES, DETECTED_LEVEL) if _key(name) in metadata]
@@ -156,27 +148,19 @@ def _key(name: str) -> Attribute:
 
 
 def _text(metadata: Mapping[Attribute, pa.Array], name: str) -> pa.StringArray:
-    """Null where it says nothing."""
+    """Return metadata as text, null where it is empty."""
     column = metadata[_key(name)].cast(pa.string())
     return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
 
 
 def _coded(texts: list[pa.StringArray]) -> pa.DictionaryArray:
-    """The first that says something, '' where none does."""
+    """Take the first text that is not null, '' where all are."""
     return pc.fill_null(pc.coalesce(*texts), "").dictionary_encode()
 
 
 def _levels(text: pa.DictionaryArray) -> pa.DictionaryArray:
     return levels(np.zeros(len(text), np.int32), text)
 
-
-# << Streams of a Loki push: the pushed labels, and `service_name` where they lack it.
-# <<
-# << Loki looks for the service in a list of other labels and sets the label itself, so that every stream
-# << has one;
-# << so do we, with its list: `{app="shop", env="prod"}` is of the service `shop`. A stream whose label
-# << text cannot
-# << be read has no identity: its entries are rejected and counted, its neighbours are kept.
 
 SERVICE_LABELS = (
     "service", "app", "application", "app_name", "name", "app_kubernetes_io_name", "container",
@@ -187,16 +171,16 @@ SERVICE_LABELS = (
 
 @dataclass(frozen=True, slots=True)
 class PushStreams:
-    """The streams of a slice."""
+    """Streams of a slice."""
 
     streams: ResourceStreams
-    """`of_resource`: the label set of every stream message, -1 where its labels are unreadable."""
+    """Streams; `of_resource` is the label set of every stream message, -1 where its labels are unreadable."""
     first_unreadable: str
-    """Where and why the first of them is; '' if all could be read."""
+    """Position of the first unreadable labels, and why; '' if all could be read."""
 
 
 def push_streams(data: Bytes, pushed: Pushed, notes: Counter[str]) -> PushStreams:
-    """Every distinct label text is parsed once."""
+    """Parse every distinct label text once."""
     codes, texts = distinct(data, spans_of(pushed.streams, scan.LABELS))
     known: dict[Labels, int] = {}
     stream_of_text = np.full(len(texts.start), -1, np.int32)
@@ -220,7 +204,8 @@ def push_streams(data: Bytes, pushed: Pushed, notes: Counter[str]) -> PushStream
 
 
 def with_service(labels: Mapping[str, str]) -> Labels:
-    """
+    """Add the service label to a label set that lacks it.
+
     >>> with_service({"job": "nightly", "app": "shop"})
     (('app', 'shop'), ('job', 'nightly'), ('service_name', 'shop'))
     """
@@ -232,11 +217,11 @@ def with_service(labels: Mapping[str, str]) -> Labels:
 
 SECOND_NS = 1_000_000_000
 _FURTHEST = LAST_NS // SECOND_NS - 2
-"""Seconds that nanoseconds can say, before and after 1970; `nanos` may be up to two of its own."""
+"""Seconds before and after 1970 that fit nanoseconds; `nanos` may be up to two of its own."""
 
 
 def decode_loki_push(payload: Payload, request: Request) -> Iterator[Decoded]:
-    """The entries of an object, a slice at a time."""
+    """Decode the entries of an object, a slice at a time."""
     place = request.place
     for part in push_slices(payload, request.slice_bytes):
         try:
@@ -251,7 +236,7 @@ def decode_loki_push(payload: Payload, request: Request) -> Iterator[Decoded]:
 
 
 def decode_push(data: bytes, place: Place) -> Decoded:
-    """The entries of one PushRequest; the marker is a field that it does not know."""
+    """Decode the entries of one PushRequest; the marker is a field that it does not know."""
     if len(data) > MAX_SLICE_BYTES:
         raise TooLargeError(0, f"one message of {len(data)} bytes: the limit is {MAX_SLICE_BYTES}")
     view = np.frombuffer(data, np.uint8)
@@ -291,7 +276,7 @@ def decode_push(data: bytes, place: Place) -> Decoded:
 
 
 def _only(pushed: scan.Pushed, kept: Int64s) -> tuple[Matrix, Matrix]:
-    """The entries to keep, and the label pairs that are theirs."""
+    """Keep some entries, and the label pairs that are theirs."""
     place = np.full(len(pushed.entries), -1, np.int64)
     place[kept] = np.arange(len(kept))
     owners = place[pushed.pairs[:, OWNER]] if len(pushed.pairs) else pushed.pairs[:, OWNER]
@@ -301,7 +286,7 @@ def _only(pushed: scan.Pushed, kept: Int64s) -> tuple[Matrix, Matrix]:
 
 
 def _times(entries: Matrix, arrival_ns: int, notes: Counter[str]) -> Int64s:
-    """The timestamp, else arrival; one that nanoseconds cannot say is as far away as they can."""
+    """Return the timestamp, else arrival; clip what nanoseconds cannot hold."""
     seconds, nanos = entries[:, scan.SECONDS], entries[:, scan.NANOS]
     late, early = seconds > _FURTHEST, seconds < -_FURTHEST
     unset = (seconds == 0) & (nanos == 0)
@@ -312,7 +297,7 @@ def _times(entries: Matrix, arrival_ns: int, notes: Counter[str]) -> Int64s:
 
 
 def _absent(count: int) -> dict[str, pa.Array]:
-    """What only OTLP has, as it reads there when it is not sent."""
+    """Fill the columns that only OTLP has, as when they are not sent."""
     nothing = pa.nulls(count, pa.dictionary(pa.int32(), pa.string()))
     zeros = pa.array(np.zeros(count, np.int64))
     string = pa.array(np.full(count, STRING, np.int32))
@@ -330,7 +315,7 @@ def _absent(count: int) -> dict[str, pa.Array]:
 
 
 def scan_push(data: Bytes) -> Pushed:
-    """Everything in one request."""
+    """Scan one request."""
     counted = _room(0, 0, 0)
     raise_fault(walk_push(data, counted, False))
     pushed = _room(*counted.used.tolist())

@@ -1,8 +1,10 @@
-"""Loki's PushRequest in scanned bytes: one row of numbers and positions per stream, entry and label pair.
+"""Loki's PushRequest is scanned into a row of numbers and positions per stream, entry and label pair.
 
     PushRequest { 1: Stream { 1: labels, 2: Entry { 1: Timestamp, 2: line, 3: LabelPair… }, 3: hash } }
 
-Two passes, as everywhere: the first counts, the second fills; both check every bound.
+The first pass counts, the second fills; both check every bound.
+
+`benchmarks.kernels.decode`: LOKI times as fast as the protobuf runtime with a loop over times and lines.
 """
 
 from __future__ import annotations
@@ -19,20 +21,35 @@ from lakerunner_assets.decode.field_kernels import (
     VALUE,
     Matrix,
 )
-from lakerunner_assets.decode.wire_kernels import read_length, read_tag, read_varint, skip_field
+from lakerunner_assets.decode.wire_kernels import (
+    LENGTH,
+    VARINT,
+    read_length,
+    read_tag,
+    read_varint,
+    skip_field,
+    tag_of,
+)
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer, scanner
 
 AT, LABELS, STREAM_WIDTH = 0, 1, 3
-"""Of streams: where the message starts; position and length of the label text."""
+"""Columns of streams: position of the message; position and length of the label text."""
 STREAM, SECONDS, NANOS, LINE, ENTRY_WIDTH = 0, 1, 2, 3, 5
-"""Of entries; the line is a position and a length."""
+"""Columns of entries; the line is a position and a length."""
+
+STREAM_TAG = LABELS_TAG = TIME_TAG = NAME_TAG = tag_of(1, LENGTH)
+"""Tags of the first fields of a PushRequest, a Stream, an Entry and a LabelPair."""
+ENTRY_TAG = LINE_TAG = VALUE_TAG = tag_of(2, LENGTH)
+"""Tags of the second fields of a Stream, an Entry and a LabelPair."""
+METADATA_TAG = tag_of(3, LENGTH)
+SECONDS_TAG, NANOS_TAG = tag_of(1, VARINT), tag_of(2, VARINT)
 
 STREAMS, ENTRIES, PAIRS = range(3)
 
 
 class Pushed(NamedTuple):
-    """All rows of a slice; `used` counts them. Label pairs are attributes of entries, as OTLP's are."""
+    """Rows of a slice; `used` counts them. Label pairs are attributes of entries, as OTLP's are."""
 
     streams: Matrix
     entries: Matrix
@@ -42,14 +59,14 @@ class Pushed(NamedTuple):
 
 @scanner
 def walk_push(data: Bytes, pushed: Pushed, filling: bool) -> Integer:
-    """Count streams, entries and label pairs, or fill the matrices sized by that; a fault or the end."""
+    """Count streams, entries and label pairs, or fill the matrices; return a fault or the end."""
     position: Integer = 0
     end: Integer = len(data)
     while position < end:
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
-        if tag != 10:
+        if tag != STREAM_TAG:
             position = skip_field(data, position, end, tag)
             if position < 0:
                 return position
@@ -74,7 +91,7 @@ def walk_stream(data: Bytes, position: Integer, end: Integer, pushed: Pushed, fi
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
-        if tag not in (10, 18):
+        if tag not in (LABELS_TAG, ENTRY_TAG):
             position = skip_field(data, position, end, tag)
             if position < 0:
                 return position
@@ -82,7 +99,7 @@ def walk_stream(data: Bytes, position: Integer, end: Integer, pushed: Pushed, fi
         length, position = read_length(data, position, end)
         if position < 0:
             return position
-        if tag == 18:
+        if tag == ENTRY_TAG:
             if filling:
                 pushed.entries[pushed.used[ENTRIES], STREAM] = stream
             failed = walk_entry(data, position, position + length, pushed, filling)
@@ -97,14 +114,14 @@ def walk_stream(data: Bytes, position: Integer, end: Integer, pushed: Pushed, fi
 
 @scanner
 def walk_entry(data: Bytes, position: Integer, end: Integer, pushed: Pushed, filling: bool) -> Integer:
-    """One Entry; its field 4 (labels a query parsed out of the line) is not for pushes and skipped."""
+    """Read one Entry; skip its field 4 (labels a query parsed out of the line), which is not for pushes."""
     entry = pushed.used[ENTRIES]
     pushed.used[ENTRIES] += 1
     while position < end:
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
-        if tag not in (10, 18, 26):
+        if tag not in (TIME_TAG, LINE_TAG, METADATA_TAG):
             position = skip_field(data, position, end, tag)
             if position < 0:
                 return position
@@ -113,14 +130,14 @@ def walk_entry(data: Bytes, position: Integer, end: Integer, pushed: Pushed, fil
         if position < 0:
             return position
         failed: Integer = 0
-        if tag == 26:
+        if tag == METADATA_TAG:
             pair = pushed.used[PAIRS]
             pushed.used[PAIRS] += 1
             if filling:
                 pushed.pairs[pair, OWNER] = entry
                 pushed.pairs[pair, KIND] = STRING
                 failed = read_pair(data, position, position + length, pushed.pairs, pair)
-        elif filling and tag == 10:
+        elif filling and tag == TIME_TAG:
             failed = read_time(data, position, position + length, pushed.entries, entry)
         elif filling:
             pushed.entries[entry, LINE] = position
@@ -137,9 +154,9 @@ def read_time(data: Bytes, position: Integer, end: Integer, entries: Matrix, row
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
-        if tag in (8, 16):
+        if tag in (SECONDS_TAG, NANOS_TAG):
             number, position = read_varint(data, position, end)
-            if tag == 8:
+            if tag == SECONDS_TAG:
                 entries[row, SECONDS] = number
             else:
                 entries[row, NANOS] = np.int64(np.int32(number))
@@ -156,11 +173,11 @@ def read_pair(data: Bytes, position: Integer, end: Integer, pairs: Matrix, row: 
         tag, position = read_tag(data, position, end)
         if position < 0:
             return position
-        if tag in (10, 18):
+        if tag in (NAME_TAG, VALUE_TAG):
             length, position = read_length(data, position, end)
             if position < 0:
                 return position
-            field = KEY if tag == 10 else VALUE
+            field = KEY if tag == NAME_TAG else VALUE
             pairs[row, field] = position
             pairs[row, field + 1] = length
             position += length

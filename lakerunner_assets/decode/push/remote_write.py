@@ -1,12 +1,20 @@
-"""Prometheus remote write (`prometheus.WriteRequest`s behind our marker, see formats.py) to Arrow tables.
+"""Prometheus remote write (`prometheus.WriteRequest`s behind our marker) becomes Arrow tables.
 
     {__name__="http_requests_total", job="web"}  12:00:15  17
-      metric_name http_requests_total | chq_series [["__name__",…],["job","web"]] | chq_timestamp 12:00:15 |
-      chq_value 17 | chq_metric_type sum, if metadata says counter | attr_job web
+      metric_name http_requests_total | series [["__name__",…],["job","web"]] | timestamp 12:00:15 |
+      value 17 | metric type sum, if metadata says counter | attr_job web
 
 Labels are the series, verbatim; values are kept to the bit. One row per sample and per native histogram;
 exemplars are in the row of their series and time, or in rows of their own, without a value, where a series
 came with nothing else. Positions count all of these, also those of series without a name, which are rejected.
+An object is cut between its fields: senders put at most some thousand samples into one series, megabytes at
+the very worst.
+
+Labels of exemplars are kept verbatim, but for the ids of trace and span where they are ids:
+
+    trace_id="0af7651916cd43dd8448eb211c80319c", user="7"   →   trace_id 16 bytes, attributes user 7
+
+An id that is not lower-case hexadecimal of its length stays a label: it could not be given back as it was.
 """
 
 from __future__ import annotations
@@ -52,18 +60,11 @@ from resources.lake.columns import (
     CHQ_VALUE_KIND,
 )
 
-# << `chq_exemplars` of remote write: labels verbatim, but for the ids of trace and span where they are ids.
-# <<
-# <<     trace_id="0af7651916cd43dd8448eb211c80319c", user="7"   →   trace_id 16 bytes, attributes user 7
-# <<
-# << An id that is not lower-case hexadecimal of its length stays a label: it could not be given back as
-# << it was.
-
 IDS = (("trace_id", 16), ("span_id", 8))
 
 
 def exemplar_column(data: Bytes, exemplars: Matrix, point_count: int, notes: Counter[str]) -> pa.Array | None:
-    """The exemplars of every point, null where it has none; None: there are none in the slice."""
+    """Return the exemplars of every point, null where it has none; None when the slice has none."""
     if not len(exemplars):
         return None
     exemplars = exemplars[np.argsort(exemplars[:, scan.EXEMPLAR_ROW], kind="stable")]
@@ -88,7 +89,7 @@ def exemplar_column(data: Bytes, exemplars: Matrix, point_count: int, notes: Cou
 
 
 def _ids(data: Bytes, labels: Matrix, name: str, width: int, count: int, rest: np.ndarray) -> pa.Array:
-    """Takes the labels that are ids out of `rest`."""
+    """Take the labels that are ids out of `rest`."""
     found, missing = np.zeros(count * width, np.uint8), np.ones(count, np.bool_)
     take_ids(data, labels, np.frombuffer(name.encode(), np.uint8), width, found, missing, rest)
     validity = pa.py_buffer(np.packbits(~missing, bitorder="little"))
@@ -104,13 +105,13 @@ def _map(data: Bytes, labels: Matrix, exemplars: Spans, notes: Counter[str]) -> 
 
 
 STALE = 0x7FF0000000000002
-"""The bits of Prometheus' stale marker; of a native histogram, those of its sum."""
+"""Bits of Prometheus' stale marker; of a native histogram, those of its sum."""
 MAX_BUCKETS_AT_ONCE = 1 << 22
 """Buckets of native histograms in one table: gaps between spans cost nothing to send."""
 
 
 def decode_remote_write(payload: Payload, request: Request) -> Iterator[Decoded]:
-    """The points of an object, a slice at a time."""
+    """Decode the points of an object, a slice at a time."""
     notes: Counter[str] = Counter()
     known = families(series_slices(payload, request.slice_bytes), notes)
     place = request.place
@@ -124,7 +125,7 @@ def decode_remote_write(payload: Payload, request: Request) -> Iterator[Decoded]
 
 
 def _decoded(part: Slice, place: Place, known: Mapping[str, Family]) -> Iterator[Decoded]:
-    """The points of a slice; one with too many buckets is halved between its series."""
+    """Decode the points of a slice; one with too many buckets is halved between its series."""
     try:
         view = np.frombuffer(part.data, np.uint8)
         scanned = scan_series(view)
@@ -180,7 +181,7 @@ def _table(
 
 
 def _value_columns(scanned: scan.Scanned, histograms: Histograms) -> dict[str, pa.Array]:
-    """Samples as sent; of histograms only the stale marker, so that staleness is told in one way."""
+    """Return samples as sent; of histograms only the stale marker, so that staleness has one form."""
     kind = scanned.points[:, scan.POINT_KIND]
     bits = fields.column(scanned.points, scan.POINT_VALUE)
     stale = histograms.points[histograms.sums == STALE]
@@ -195,7 +196,7 @@ def _value_columns(scanned: scan.Scanned, histograms: Histograms) -> dict[str, p
 
 
 def _faults(labels: SeriesLabels, histograms: Histograms, run_of_point: Int64s) -> dict[int, str]:
-    """Points to reject, and why."""
+    """Return the points to reject, and why."""
     found = histograms.faults()
     if labels.faults:
         for point in np.flatnonzero(np.isin(run_of_point, list(labels.faults))).tolist():
@@ -225,7 +226,7 @@ MAX_SERIES_BYTES = 64 << 20
 
 
 def series_slices(payload: Payload, slice_bytes: int) -> Iterator[Slice]:
-    """Whole fields of the payload, in order; what is cut short or broken is in the last slice."""
+    """Cut the payload into whole fields, in order; a broken or cut-off end is in the last slice."""
     position, size = 0, slice_bytes
     while position < payload.size:
         window = payload.read(position, size)
@@ -247,11 +248,11 @@ LAST_MS = LAST_NS // NS_PER_MS
 
 
 FIRST_MS = -9_214_646_400_000
-"""1678-01-01: the earliest whose hour also begins within 64 bits."""
+"""1678-01-01: the earliest time whose hour also begins within 64 bits."""
 
 
 def in_range(times: Int64s, notes: Counter[str]) -> Int64s:
-    """Those beyond become the first or last instant that fits, for the quarantine."""
+    """Clip times to the first and last instant that fit, for the quarantine."""
     for note, odd in (("time_after_2262", times > LAST_MS), ("time_before_1678", times < FIRST_MS)):
         if odd.any():
             notes[note] += int(odd.sum())
@@ -259,7 +260,7 @@ def in_range(times: Int64s, notes: Counter[str]) -> Int64s:
 
 
 def scan_series(data: Bytes) -> Scanned:
-    """All series of a request."""
+    """Scan all series of a request."""
     if len(data) > MAX_SLICE_BYTES:
         raise TooLargeError(0, f"one message of {len(data)} bytes: the limit is {MAX_SLICE_BYTES}")
     counts = np.zeros(4, np.int64)

@@ -1,4 +1,4 @@
-"""Columns of native histograms, null at other points; points whose buckets make no sense are named.
+"""Native histograms have columns that are null at other points, and reasons to reject points.
 
 Buckets are absolute counts from an offset on, by OTLP's numbering, in which bucket i ends where Prometheus'
 bucket i + 1 does. Custom buckets (schema -53) are numbered from the first of their bounds, as sent.
@@ -50,7 +50,7 @@ class Side:
     side: int
     first: Int64s
     widths: Int64s
-    """Or the reason why there are none."""
+    """Number of buckets, or the reason why there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +58,22 @@ class Histograms:
     """Histograms of a slice, a row each."""
 
     points: Int64s
-    """Ascending."""
+    """Points of the histograms, ascending."""
     point_count: int
     rows: Matrix
     lists: Matrix
     numbers: Int64s
     floats: Flags
-    """Whether the buckets are doubles."""
+    """Rows whose buckets are doubles."""
     sides: dict[str, Side]
 
     @property
     def sums(self) -> Int64s:
-        """Bits."""
+        """Bits of the sums."""
         return fields.column(self.rows, kernels.SUM)
 
     def faults(self) -> dict[int, str]:
-        """Points that cannot be kept, and why."""
+        """Return the points to reject, and why."""
         return {
             int(self.points[row]): kernels.REASONS[int(side.widths[row])]
             for side in self.sides.values()
@@ -82,7 +82,7 @@ class Histograms:
 
     @property
     def buckets(self) -> int:
-        """How many there will be once gaps are filled: a few bytes can ask for thousands."""
+        """Number of buckets once gaps are filled: a few bytes can ask for thousands."""
         return sum(int(np.maximum(side.widths, 0).sum()) for side in self.sides.values())
 
     def columns(self, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
@@ -149,7 +149,7 @@ class Histograms:
 
 
 def read_histograms(data: Bytes, points: Matrix) -> Histograms:
-    """The native histograms among the points of a slice."""
+    """Read the native histograms among the points of a slice."""
     places = np.flatnonzero(points[:, scan.POINT_KIND] == scan.HISTOGRAM)
     starts, lengths = points[places, scan.MESSAGE], points[places, scan.MESSAGE_LENGTH]
     rows = fields.matrix(len(places), kernels.HISTOGRAM_WIDTH)

@@ -1,4 +1,8 @@
-"""Label runs that are as senders should write them become text and hash input without Python objects."""
+"""Plain label runs become text and hash input without Python objects.
+
+Plain: in ascending order, with printable ASCII that needs no escapes, as senders should write them.
+`benchmarks.kernels.decode`: 6.7 times as fast as `canonical`, `labels_to_text` and `stream_id` per series.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ _OPEN, _CLOSE, _QUOTE, _COMMA, _BACKSLASH = 91, 93, 34, 44, 92
 
 @scanner
 def is_less(data: Bytes, left: Integer, left_length: Integer, right: Integer, right_length: Integer) -> bool:
-    """Whether the bytes on the left come first."""
+    """Compare bytes: true if those on the left come first."""
     for index in range(min(left_length, right_length)):
         one, other = data[np.uint64(left + index)], data[np.uint64(right + index)]
         if one != other:
@@ -26,7 +30,7 @@ def is_less(data: Bytes, left: Integer, left_length: Integer, right: Integer, ri
 
 @scanner
 def is_plain(data: Bytes, start: Integer, length: Integer) -> bool:
-    """Not empty, and printable ASCII that JSON does not escape."""
+    """Accept printable ASCII that JSON does not escape, and is not empty."""
     for index in range(length):
         byte = data[np.uint64(start + index)]
         if byte < 32 or byte > 126 or byte in (_QUOTE, _BACKSLASH):
@@ -48,7 +52,7 @@ def is_name(data: Bytes, start: Integer, length: Integer, name: Bytes) -> bool:
 def plain_runs(
     data: Bytes, labels: Matrix, name: Bytes, names: Int64s, sizes: Matrix, is_label: Flags
 ) -> None:
-    """Per run: the row of its `__name__` (-1: has none, -2: is not plain), sizes of text and hash input.
+    """Find per run the row of its `__name__` (-1: none, -2: not plain), and the sizes of text and hash input.
 
     Plain: names strictly ascending, no empty value, nothing to escape. `is_label`: what becomes a column.
     """
@@ -73,7 +77,7 @@ def plain_runs(
 
 @scanner
 def store_length(target: Bytes, at: Integer, length: Integer) -> None:
-    """Four bytes, little endian."""
+    """Store four bytes, little endian."""
     for index in range(4):
         target[np.uint64(at + index)] = np.uint8((length >> (8 * index)) & 255)
 
@@ -82,7 +86,7 @@ def store_length(target: Bytes, at: Integer, length: Integer) -> None:
 def write_plain(
     data: Bytes, labels: Matrix, wanted: Flags, text_at: Int64s, text: Bytes, hash_at: Int64s, hashed: Bytes
 ) -> None:
-    """`[["name","value"],…]` and `length name length value …` of each wanted run, where it begins."""
+    """Write `[["name","value"],…]` and `length name length value …` of each chosen run at its place."""
     run: Integer = np.int64(-1)
     used: Integer = np.int64(0)
     mixed: Integer = np.int64(0)
@@ -117,7 +121,7 @@ def write_plain(
 def take_ids(
     data: Bytes, labels: Matrix, name: Bytes, width: Integer, found: Bytes, missing: Flags, rest: Flags
 ) -> None:
-    """Of every owner the first label `name` that is lower-case hexadecimal of `width` bytes and not zero."""
+    """Take per owner the first label `name` that is lower-case hexadecimal of `width` bytes and not zero."""
     for row in range(len(labels)):
         owner, value = np.uint64(labels[row, OWNER]), labels[row, VALUE]
         if (

@@ -1,10 +1,10 @@
-"""Which series every TimeSeries is: labels verbatim, in canonical order.
+"""Remote write series are named by their labels, verbatim in canonical order.
 
-    __name__="up", job="web"   →   metric_name up, chq_series [["__name__","up"],["job","web"]], attr_job web
+    __name__="up", job="web"   →   metric_name up, series [["__name__","up"],["job","web"]], attr_job web
 
-Runs that are as senders should write them are handled by kernels; the others are put in order here. A label
-given twice with one value is one label. A series without a name, or with two values for a label, cannot be
-named: its points are rejected, and nobody else's.
+Plain runs are handled by kernels; the others are put in order here. A label given twice with one value is one
+label. A series without a name, or with two values for a label, cannot be named: its points are rejected, and
+nobody else's.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NAMELESS, AMBIGUOUS, UNNAMED_LABEL = (
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Some of the distinct label runs of a slice, and what series they are."""
+    """Distinct label runs of a slice, and their series."""
 
     runs: list[int]
     texts: pa.StringArray
@@ -49,27 +49,27 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class SeriesLabels:
-    """Series of every TimeSeries; those that cannot be named have null."""
+    """Series of every TimeSeries; null for those that cannot be named."""
 
     run_of_series: Int64s
     series: pa.DictionaryArray
-    """By run, as are the next three."""
+    """Series text by run, as are the next three."""
     names: pa.DictionaryArray
     ids: Int64s
     faults: dict[int, str]
     data: Bytes
     labels: Matrix
-    """Those that become columns."""
+    """Labels that become columns."""
 
     def flat(self, run_of_point: Int64s, notes: Counter[str]) -> list[FlatColumn]:
-        """A text column per label, but for the name."""
+        """Build a text column per label, but for the name."""
         rows = fields.attributes_of(self.labels)
         columns = attribute_columns(self.data, rows, len(self.ids), "record", notes)
         return [("record", *pair) for pair in take_columns(columns, run_of_point.astype(np.int32))]
 
 
 def series_labels(scanned: scan.Scanned, notes: Counter[str]) -> SeriesLabels:
-    """Read once per distinct run of label bytes."""
+    """Name the series of every TimeSeries, once per distinct run of label bytes."""
     data = scanned.runs
     codes, spans = distinct(data, fields.spans_of(scanned.series, scan.RUN))
     count = len(spans.start)
@@ -101,7 +101,7 @@ def series_labels(scanned: scan.Scanned, notes: Counter[str]) -> SeriesLabels:
 
 
 def _plain(data: Bytes, labels: Matrix, name_rows: Int64s, sizes: Matrix) -> Named:
-    """Runs that need no thought."""
+    """Name the runs that kernels can write."""
     wanted = name_rows >= 0
     text_at, hash_at = np.zeros((2, len(wanted) + 1), np.int64)
     np.cumsum(np.where(wanted, sizes[:, 0] + 1, 0), out=text_at[1:])
@@ -123,7 +123,7 @@ def _plain(data: Bytes, labels: Matrix, name_rows: Int64s, sizes: Matrix) -> Nam
 def _odd(
     data: Bytes, labels: Matrix, odd: Int64s, faults: dict[int, str], notes: Counter[str]
 ) -> tuple[Named, list[int]]:
-    """Runs out of order, with empty values, escapes or more than ASCII; and labels that were given before."""
+    """Name runs out of order, with empty values, escapes or more than ASCII; list repeated labels too."""
     places = np.flatnonzero(np.isin(labels[:, OWNER], odd))
     rows = labels[places]
     keys, values = (

@@ -1,7 +1,8 @@
-"""Types, units and help texts of metric families, and which family a series belongs to.
+"""Metadata of remote write gives metric families their type, unit and help text.
 
 Metadata may come in any request of the object, so it is collected before the first sample is read. The last
-word about a family counts.
+word about a family counts. A native histogram is one whatever its metadata says; without metadata a sample is
+of type `unknown`.
 
     family `http_requests` counter   →   http_requests_total is a sum, cumulative and monotonic
     family `latency` histogram       →   latency_bucket, latency_sum, latency_count are a histogram's
@@ -50,7 +51,7 @@ _ALL_SUFFIXES = sorted({suffix for suffixes in SUFFIXES.values() for suffix in s
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """`kind` as the protocol numbers it."""
+    """Metadata of a metric family; `kind` as the protocol numbers it."""
 
     kind: int = 0
     unit: str = ""
@@ -88,7 +89,7 @@ def families(parts: Iterable[Slice], notes: Counter[str]) -> dict[str, Family]:
 
 
 def family_of(name: str, known: Mapping[str, Family]) -> Family:
-    """The family called so, else the one of which this is a part.
+    """Return the family of this name, else the one of which this is a part.
 
     >>> family_of("latency_sum", {"latency": Family(HISTOGRAM)}).metric_type
     'histogram'
@@ -116,7 +117,7 @@ _TYPES = (UNKNOWN, *METRIC_TYPES.values(), NATIVE)
 def type_columns(
     names: pa.DictionaryArray, run_of_point: Int64s, histograms: Histograms, known: Mapping[str, Family]
 ) -> dict[str, pa.Array]:
-    """`names` by run; looked up once per distinct name."""
+    """Build type, temporality, unit and help of every point; `names` by run are looked up once each."""
     found = [family_of(name, known) for name in names.dictionary.to_pylist()]
     found.append(NO_FAMILY)
     name_of_run = names.indices.fill_null(len(found) - 1).to_numpy()
