@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import psycopg
 
 from benchmarks.chaos_stack import hurry
-from lakerunner_assets.compacted.due import Scope, due_now, held
+from lakerunner_assets.compacted.due import Scope, due_now, held_segments
 from lakerunner_cli.accounts import open_desk
 from resources.index.types import BatchKind
 from resources.lake.frequency import DAY
@@ -61,7 +61,7 @@ def debt(settings: Settings) -> Debt:
             (DAY, DAY_NS, now),
         ).fetchall()
         plans = {signal: due_now(desk, settings, signal, now, Scope()).merges for signal in Signal}
-        left_alone = [segment for signal in Signal for segment in held(desk, signal, now / 1e9)]
+        left_alone = [segment for signal in Signal for segment in held_segments(desk, signal, now / 1e9)]
     merges = [merge for mine in plans.values() for merge in mine]
     return Debt(
         objects.get("registered", 0) + objects.get("batched", 0),

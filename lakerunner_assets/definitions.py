@@ -1,4 +1,4 @@
-"""Everything Dagster loads. Adding an asset happens in `graph.py`, adding a sensor in `sensors/`."""
+"""Dagster loads these definitions. Assets are added in `graph.py`, sensors in `sensors/`."""
 
 from __future__ import annotations
 

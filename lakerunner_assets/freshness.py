@@ -1,4 +1,4 @@
-"""Is each tier as new as what came in: the check `fresh` of cooked and rolled-up assets.
+"""The check `fresh` compares each tier with what came in.
 
 A tier is behind when an object waits to be cooked, or a partition to be rolled up, for longer than it should
 take. Run by hand like any check; the freshness sensor evaluates it every minute without starting a run.
@@ -21,13 +21,13 @@ from resources.settings import Settings
 
 FRESH = "fresh"
 NEVER = dg.AutomationCondition.in_progress() & ~dg.AutomationCondition.in_progress()
-"""Without a condition of its own a check rides along with every run of its asset, as a step more."""
+"""Condition that never holds: without one a check rides along with every run of its asset, as a step more."""
 COOKED_WITHIN_S, ROLLED_WITHIN_S = 120.0, 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What has waited longest in front of an asset."""
+    """The longest wait in front of an asset."""
 
     key: dg.AssetKey
     longest_s: float
@@ -48,7 +48,7 @@ class Wait:
 
 
 def waits(index: PipelineIndex, settings: Settings, now_ns: int) -> Iterator[Wait]:
-    """One for each asset that has the check."""
+    """Yield one wait for each asset that has the check."""
     status = index.pipeline_status()
     for signal in Signal:
         mine = [row for row in status if row["signal"] == signal.value]

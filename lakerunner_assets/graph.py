@@ -1,4 +1,4 @@
-"""The chain as data: which asset comes from which, for every signal.
+"""The chain of assets is data: each tier, its signals and its parents.
 
 A tier that is not built is absent here. `tests/architecture` keeps a snapshot of every key with its parents,
 so that a change of the graph is a change somebody saw.
@@ -38,10 +38,10 @@ CHAIN: tuple[Link, ...] = (
     Link(Tier.COOKED, tuple(SIGNALS), (Tier.RAW,), cooked_asset),
     Link(Tier.COMPACTED, tuple(SIGNALS), (Tier.COOKED,), compacted_asset),
 )
-"""What every signal has. Metrics have rollups beside it: 10s from cooked, each other from the one before."""
+"""Tiers of every signal. Metrics have rollups beside it: 10s from cooked, each other from the one before."""
 
 
 def build_assets(horizon: str) -> list[Asset]:
-    """Every asset of the chain."""
+    """Build every asset of the chain."""
     tiers: list[Asset] = [link.make(SIGNALS[signal], horizon) for link in CHAIN for signal in link.signals]
     return [*tiers, *(rollup_asset(rollup, horizon) for rollup in ROLLUPS)]

@@ -1,4 +1,4 @@
-"""How assets are named: tier first, then signal, as they appear in the Dagster UI."""
+"""Asset keys have the tier first, then the signal, as the Dagster UI shows them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from resources.lake.frequency import Rollup
 from resources.lake.layout import Signal
 
 MODE_TAG = "lakerunner/mode"
-"""Of runs that take what is due instead of the partitions they are shown under."""
+"""Tag of runs that take what is due instead of the partitions they are shown under."""
 
 
 class Tier(StrEnum):
@@ -21,12 +21,15 @@ class Tier(StrEnum):
 
 
 def asset_key(tier: Tier, signal: Signal) -> AssetKey:
-    """`raw/logs`. Plain strings: an enum inside a key passes every check until a run is created."""
+    """Return the key `raw/logs`, as plain strings.
+
+    An enum inside a key passes every check until a run is created.
+    """
     return AssetKey([tier.value, signal.value])
 
 
 def rollup_key(rollup: Rollup) -> AssetKey:
-    """`rollup/10s`."""
+    """Return the key `rollup/10s`."""
     return AssetKey([Tier.ROLLUP.value, rollup.label])
 
 
@@ -39,5 +42,5 @@ def compact_job_name(signal: Signal) -> str:
 
 
 LINEAGE_TAG = "dagster/from_automation_condition"
-"""Dagster's own, at runs that lineage asked for."""
+"""Dagster's own tag of runs that lineage requested."""
 ROLLUP_JOB, DAY_ROLLUP_JOB = "roll_up_hours", "roll_up_days"

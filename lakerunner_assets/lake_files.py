@@ -1,4 +1,4 @@
-"""Segments on their way between the lake and a worker's disk."""
+"""Segments travel between the lake and a worker's disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from resources.objects.errors import AlreadyExistsError
 
 
 def fetch_segments(lake: ObjectStore, keys: Sequence[str], folder: Path) -> list[Path]:
-    """Each as a file of its own, in order; segments never change, so there is no version to check."""
+    """Fetch each segment to a file, in order; segments never change, so no version is checked."""
     paths: list[Path] = []
     for number, key in enumerate(keys):
         path = folder / f"source-{number}.parquet"
@@ -20,7 +20,7 @@ def fetch_segments(lake: ObjectStore, keys: Sequence[str], folder: Path) -> list
 
 
 def put_segment(lake: ObjectStore, key: str, path: Path) -> None:
-    """Create it; what Spark wrote when it ran the same attempt before must be the same bytes."""
+    """Create the segment; a repeated attempt must have written the same bytes."""
     try:
         lake.put_new(key, path)
     except AlreadyExistsError:

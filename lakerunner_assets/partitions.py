@@ -1,4 +1,4 @@
-"""Partitions are organisation by hour; this file is the only one that spells their keys.
+"""Partitions are organisation by hour; this module alone spells their keys.
 
 The key `2026-01-02-12:00` names the left-open hour `(12:00, 13:00]`. Two hours past the current one exist,
 because telemetry may be stamped up to an hour ahead. Days are named by their date, `2026-01-02`, and hold the
@@ -29,12 +29,12 @@ HOUR_FORMAT = "%Y-%m-%d-%H:%M"
 HOURS_AHEAD = 2
 DAY_FORMAT = "%Y-%m-%d"
 DAYS_AHEAD = 2
-"""Today, and tomorrow for what is stamped ahead shortly before midnight."""
+"""Days ahead: today, and tomorrow for what is stamped ahead shortly before midnight."""
 
 
 @cache
 def org_hours(horizon: str) -> MultiPartitionsDefinition:
-    """Every (organisation, hour) since `horizon`, an ISO date.
+    """Return every (organisation, hour) since `horizon`, an ISO date.
 
     Dagster stays quick up to about 100,000 partitions per asset: 20 organisations for 90 days.
     """
@@ -45,14 +45,14 @@ def org_hours(horizon: str) -> MultiPartitionsDefinition:
 
 @cache
 def org_days(horizon: str) -> MultiPartitionsDefinition:
-    """Every (organisation, day) since `horizon`."""
+    """Return every (organisation, day) since `horizon`."""
     start = dt.datetime.fromisoformat(horizon).replace(tzinfo=dt.UTC)
     days = DailyPartitionsDefinition(start_date=start, end_offset=DAYS_AHEAD, fmt=DAY_FORMAT)
     return MultiPartitionsDefinition({"org": ORGANISATIONS, "day": days})
 
 
 def hours_of_days() -> MultiPartitionMapping:
-    """From hours to the day they lie in, organisation by organisation; never left to be inferred."""
+    """Map hours to the day they lie in, by organisation; never left to be inferred."""
     return MultiPartitionMapping(
         {
             "org": DimensionPartitionMapping("org", IdentityPartitionMapping()),
@@ -66,7 +66,7 @@ def day_partition_key(org: str, day_ns: int) -> MultiPartitionKey:
 
 
 def parse_day_partition_key(key: str) -> tuple[str, int]:
-    """(organisation, start of the day)."""
+    """Parse a key into (organisation, start of the day)."""
     day, _, org = key.partition("|")
     return org, from_datetime(dt.datetime.strptime(day, DAY_FORMAT).replace(tzinfo=dt.UTC))
 
@@ -76,7 +76,10 @@ def partition_key(org: str, hour_ns: int) -> MultiPartitionKey:
 
 
 def parse_partition_key(key: str) -> tuple[str, int]:
-    """(organisation, start of the hour). Dagster joins dimensions in alphabetical order: hour, then org."""
+    """Parse a key into (organisation, start of the hour).
+
+    Dagster joins dimensions in alphabetical order: hour, then org.
+    """
     hour, _, org = key.partition("|")
     moment = dt.datetime.strptime(hour, HOUR_FORMAT).replace(tzinfo=dt.UTC)
     return org, from_datetime(moment)
@@ -87,7 +90,7 @@ def horizon_ns(horizon: str) -> int:
 
 
 def in_window(hour_ns: int, horizon: str, now_ns: int) -> bool:
-    """Whether an hour has a partition (events for others would be lost to Dagster)."""
+    """Tell if an hour has a partition; events for others would be lost to Dagster."""
     latest = now_ns + (HOURS_AHEAD - 1) * 3600 * 1_000_000_000
     return horizon_ns(horizon) <= hour_ns <= latest
 

@@ -1,4 +1,4 @@
-"""The only way from task answers to the index: one publication per batch, all or nothing.
+"""Task answers reach the index as one publication per batch, all or nothing.
 
 What a batch becomes is decided here from its answers: objects done or failed, segments live or retired,
 hours changed, notices for whoever compacts. The index applies it as one compare-and-set.
@@ -31,17 +31,17 @@ class HourChange:
     bytes: int
     segments: int
     newest_ns: int
-    """Of the events that were added."""
+    """Time of the newest event that was added."""
 
 
 class UnbalancedError(RuntimeError):
-    """The tasks' answers do not account for every object and every row; nothing may be published."""
+    """The answers do not account for every object and row; nothing may be published."""
 
 
 def cooked_publication(
     claim: Claim, objects: Sequence[ObjectAnswer], segments: Sequence[SegmentAnswer], max_tries: int
 ) -> Publication:
-    """Everything a cooked batch changes. Segments hold rows of good objects only."""
+    """Build everything a cooked batch changes. Segments hold rows of good objects only."""
     _balance(claim, objects, segments)
     rows = tuple(new_segment(claim, answer) for answer in segments)
     hours = _live_hours(claim, rows)
@@ -63,7 +63,7 @@ def rebuilt_publication(
     sources: Sequence[int],
     given_up: Sequence[int],
 ) -> Publication:
-    """One rebuilt hour: the new segments for all of the old ones, if the sources are still the same."""
+    """Build the swap of one hour: new segments for the old ones, if sources are the same."""
     rows = tuple(new_segment(claim, answer) for answer in segments)
     return Publication(
         claim=claim,
@@ -77,7 +77,7 @@ def rebuilt_publication(
 
 
 def changes(publication: Publication, versions: dict[int, int]) -> list[HourChange]:
-    """What to tell Dagster after the commit."""
+    """List the changed hours for Dagster after the commit."""
     claim = publication.claim
     found: list[HourChange] = []
     for hour, version in versions.items():
@@ -97,7 +97,7 @@ def new_segment(
     level: int = 0,
     settled: bool = False,
 ) -> Segment:
-    """The index row of a written segment."""
+    """Build the index row of a written segment."""
     facts = answer.facts
     return Segment(
         segment_id=answer.segment_id,
@@ -155,7 +155,7 @@ def _done(answer: ObjectAnswer) -> ObjectDone:
 
 
 def _live_hours(claim: Claim, segments: Sequence[Segment]) -> tuple[int, ...]:
-    """Quarantined rows change no partition: normal queries do not see them."""
+    """Return hours with live rows. Quarantined rows change no partition: normal queries do not see them."""
     return tuple(sorted({s.hour_ns for s in segments if s.dataset == claim.signal.value}))
 
 

@@ -1,4 +1,4 @@
-"""Says "still alive" for a run and the claims it holds, from a thread beside the work.
+"""A run works in a context: index, Spark, settings and a heartbeat beside the work.
 
 A claim without a beat for the lease time is taken by another attempt, a run without one is reported dead by
 the watchdog. If the index does not answer, beats are missed and both happen: that is their purpose.
@@ -20,7 +20,7 @@ from resources.spark import SparkTasks
 
 LOG = logging.getLogger(__name__)
 BETWEEN_STEPS_S = 120.0
-"""Dagster stores an event per partition before the next step begins, which takes minutes for thousands."""
+"""Rest between steps: Dagster stores an event per partition, which takes minutes for thousands."""
 
 
 class Heartbeat:
@@ -59,8 +59,8 @@ class Heartbeat:
 
 
 @contextmanager
-def beating(index: PipelineIndex, run_id: str, settings: Settings) -> Iterator[Heartbeat]:
-    """Beats while the block runs. A run may have another step: it is not dead because this one is over."""
+def heartbeat(index: PipelineIndex, run_id: str, settings: Settings) -> Iterator[Heartbeat]:
+    """Beat while the block runs. A run may have another step: it is not dead because this one is over."""
     heart = Heartbeat(index, run_id, settings.heartbeat_s)
     heart.beat()
     thread = threading.Thread(target=heart.loop, name="heartbeat", daemon=True)
@@ -73,11 +73,10 @@ def beating(index: PipelineIndex, run_id: str, settings: Settings) -> Iterator[H
         index.rest_run(run_id, BETWEEN_STEPS_S)
 
 
-# << What a run works with, whatever tier it works on.
-
-
 @dataclass(frozen=True, slots=True)
 class RunContext:
+    """Index, Spark, settings, heartbeat and log of a run, in any tier."""
+
     index: PipelineIndex
     spark: SparkTasks
     settings: Settings
@@ -86,7 +85,7 @@ class RunContext:
 
 
 def unless_lost(run: RunContext, claim: Claim, change: Callable[[], None]) -> None:
-    """A claim that ran out is with another run; that must not end this one and all it holds."""
+    """Apply a change unless another run has the claim, which must not end this one."""
     try:
         change()
     except PublishConflictError as lost:
@@ -94,5 +93,5 @@ def unless_lost(run: RunContext, claim: Claim, change: Callable[[], None]) -> No
 
 
 def abandon(run: RunContext, claim: Claim, error: str) -> None:
-    """Work that is planned anew by whoever looks next."""
+    """Give up the claim; whoever looks next plans the work anew."""
     unless_lost(run, claim, lambda: run.index.abandon(claim, error))

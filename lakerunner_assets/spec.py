@@ -1,4 +1,4 @@
-"""What differs between signals, as one frozen value of data and functions.
+"""A `SignalSpec` holds the differences between signals as data and functions.
 
 Tiers never ask which signal they work on; they call what the spec holds. The functions import their heavy
 libraries when called, so that definitions load fast and offline.

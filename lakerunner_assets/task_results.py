@@ -1,4 +1,4 @@
-"""What tasks answer: one entry per raw object and one per segment, with whatever went wrong.
+"""Tasks answer with one entry per raw object and one per segment.
 
 Values only, shared by the tiers that produce them and by `publish.py` that turns them into index changes.
 """
@@ -24,11 +24,11 @@ class ObjectAnswer:
     rejected: int = 0
     quarantined: int = 0
     notes: tuple[tuple[str, int], ...] = ()
-    """What was odd about it, counted."""
+    """Oddities, counted."""
     hours: tuple[tuple[int, int], ...] = ()
     fault: Fault | None = None
     error: str = ""
-    """Why it failed; of a good object, where and why the first of its rejected records could not be read."""
+    """Reason of a failure; of a good object, place and reason of its first rejected record."""
 
 
 @dataclass(frozen=True, slots=True)

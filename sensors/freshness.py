@@ -1,4 +1,4 @@
-"""Evaluates the check `fresh` of every tier, without a run: when its verdict changes, and now and then."""
+"""This sensor evaluates the check `fresh` of every tier without a run."""
 
 import json
 import time
@@ -10,7 +10,7 @@ from resources.bindings import Lakerunner
 
 INTERVAL_S = 60
 AGAIN_S = 1800.0
-"""A verdict that stays the same is told again after this long: an old one says nothing about now."""
+"""Time after which an unchanged verdict is repeated: an old one says nothing about now."""
 
 
 @dg.sensor(

@@ -1,4 +1,4 @@
-"""The boxer of a signal: notifications in, batches out, one run request for all that is due.
+"""The ingest sensor of a signal turns notifications into batches and run requests.
 
 A tick is one transaction (offsets, raw objects, dead letters) and then batches; run requests derive from the
 batch rows alone, so a crash anywhere leaves them for the next tick. Kafka being away fails the tick visibly
@@ -43,18 +43,18 @@ from sensors.quotas import WINDOW_S, Quotas, messages_to_read, quotas
 from sensors.raw_listing import DROPPED_HOURS, listing_requests
 from sensors.requests import cook_requests
 
-# << From Kafka messages to an `Intake`: a message becomes a notice, a dead letter, or is known to be nothing.
-# <<
-# << Pure: the registry says what exists, the result says what to write. Only keys that are deliberately not
-# << telemetry (folders, our own segments) leave no trace.
-
 MAX_REASON = 4000
 
 
 def sort_messages(
     cluster: str, messages: Sequence[Message], offsets: Sequence[TopicOffset], registry: Registry
 ) -> Intake:
-    """One transaction's worth of effects. A record that is refused keeps its message, not its neighbours."""
+    """Sort messages into notices, dead letters and offsets of one transaction.
+
+    Pure: the registry says what exists, the result says what to write. A record that is refused keeps its
+    message, not its neighbours. Only keys that are deliberately not telemetry (folders, our own segments)
+    leave no trace.
+    """
     notices: list[ObjectNotice] = []
     dead: list[DeadLetter] = []
     for message in messages:
@@ -66,7 +66,7 @@ def sort_messages(
 
 
 def arrivals(notices: Iterable[ObjectNotice]) -> dict[tuple[str, Signal, int], list[ObjectNotice]]:
-    """Newly registered objects by (organisation, signal, arrival hour), for Dagster's log."""
+    """Group newly registered objects by (organisation, signal, arrival hour), for Dagster's log."""
     found: dict[tuple[str, Signal, int], list[ObjectNotice]] = {}
     for notice in notices:
         found.setdefault((notice.org, notice.signal, notice.arrival_hour_ns), []).append(notice)
@@ -74,7 +74,7 @@ def arrivals(notices: Iterable[ObjectNotice]) -> dict[tuple[str, Signal, int], l
 
 
 def _sorted(message: Message, registry: Registry) -> tuple[list[ObjectNotice], list[str]]:
-    """What a message announces, and why some of it cannot be placed."""
+    """Return the notices of a message, and why some of it cannot be placed."""
     try:
         records = decode_message(message.value, message.timestamp_ms * 1_000_000)
     except MalformedMessageError as error:
@@ -98,7 +98,7 @@ def _dead(message: Message, reason: str) -> DeadLetter:
 def ingest_sensor(
     signal: Signal, jobs: Sequence[UnresolvedAssetJobDefinition], interval_s: int
 ) -> dg.SensorDefinition:
-    """`jobs` are the cooking and the listing job of the signal."""
+    """Build the sensor; `jobs` are the cooking and the listing job of the signal."""
 
     @dg.sensor(
         name=f"ingest_{signal.value}",
@@ -134,7 +134,7 @@ def plan_batches(index: PipelineIndex, settings: Settings, signal: Signal) -> in
     while True:
         allowed = quotas(index.org_options(), index.batched_bytes(WINDOW_S))
         held_back |= set(allowed.exhausted())
-        sorted_out = SortedOut(allowed, bounds, time.time_ns())
+        sorted_out = BatchGrouping(allowed, bounds, time.time_ns())
         planned += index.plan_batches(signal, sorted_out.group, sorted(held_back))
         if sorted_out.cut_off <= held_back:
             return planned
@@ -142,8 +142,8 @@ def plan_batches(index: PipelineIndex, settings: Settings, signal: Signal) -> in
 
 
 @dataclass(slots=True)
-class SortedOut:
-    """One look at pending objects: what may go, and whose objects have to wait for the next minute."""
+class BatchGrouping:
+    """One pass over pending objects: those that may go, and organisations that wait a minute."""
 
     allowed: Quotas
     bounds: BatchBounds
@@ -158,7 +158,7 @@ class SortedOut:
 
 
 def add_partitions(index: PipelineIndex, instance: dg.DagsterInstance) -> None:
-    """New organisations get their partitions before any event or run names them."""
+    """Add partitions of new organisations before any event or run names them."""
     missing = sorted(set(index.organisations()) - set(instance.get_dynamic_partitions("org")))
     if missing:
         instance.add_dynamic_partitions("org", missing)
@@ -167,7 +167,7 @@ def add_partitions(index: PipelineIndex, instance: dg.DagsterInstance) -> None:
 def _take_in(
     context: dg.SensorEvaluationContext, index: PipelineIndex, settings: Settings, signal: Signal
 ) -> tuple[IntakeResult, bool]:
-    """What was registered, and whether Kafka dropped messages that nobody had read."""
+    """Register what was announced; tell if Kafka dropped messages that nobody had read."""
     from resources.kafka.producer import ingest_topic
     from resources.kafka.reader import EventKind, commit_for_lag, read_batch
     from resources.notifications.references import Registry

@@ -1,4 +1,4 @@
-"""Lineage: what a changed partition sets off, without anybody asking.
+"""Lineage requests runs for partitions whose sources changed.
 
 The conditions stand at the assets. This sensor evaluates them; several partitions of one tick become one
 back-fill, which Dagster turns into a run per range, so that ten organisations do not cost ten runs.

@@ -1,4 +1,4 @@
-"""Drains the outbox: notices written together with what they tell, sent to Kafka at least once."""
+"""The outbox sensor sends waiting notices to Kafka, at least once."""
 
 import dagster as dg
 
@@ -14,7 +14,7 @@ _producers: dict[str, Producer] = {}
 
 
 def producer(settings: Settings) -> Producer:
-    """One per process: sensors live in the code server, so it survives between ticks."""
+    """Return the producer of this process: sensors live in the code server, so it survives ticks."""
     bootstrap = settings.require("kafka_bootstrap")
     return _producers.setdefault(bootstrap, Producer(bootstrap))
 

@@ -1,4 +1,4 @@
-"""Asks for compaction when the plan says there is something to merge; one run takes all of it.
+"""The planner requests compaction when there is something to merge; one run takes all of it.
 
 The sensor looks through the eyes of the run: both ask `due_now`. It settles what has nothing to be merged
 with, so that the next look is at less. A request that changed nothing is repeated more and more rarely.
@@ -30,7 +30,7 @@ MAX_PAUSE_S = 900.0
 
 @dataclass(frozen=True, slots=True)
 class LastRequest:
-    """What was asked for last, kept in the sensor's cursor."""
+    """The last request, kept in the sensor's cursor."""
 
     plan: str = ""
     times: int = 0
@@ -47,7 +47,7 @@ class LastRequest:
         return LastRequest(plan, self.times + 1 if plan == self.plan else 1, now_s)
 
     def pause_s(self, plan: str, interval_s: float) -> float:
-        """How long after the last request the next may be made."""
+        """Return how long after the last request the next may be made."""
         return min(MAX_PAUSE_S, interval_s * 2.0**self.times) if plan == self.plan else 0.0
 
 
@@ -75,7 +75,7 @@ def planner_sensor(signal: Signal, job: UnresolvedAssetJobDefinition, interval_s
 def look(
     instance: dg.DagsterInstance, lakerunner: Lakerunner, signal: Signal, last: LastRequest, interval_s: int
 ) -> tuple[dg.RunRequest, LastRequest] | str:
-    """A request for what is to be merged, or why there is none."""
+    """Build a request for what is to be merged, or return why there is none."""
     index, settings = lakerunner.index, lakerunner.settings
     orgs = instance.get_dynamic_partitions("org")
     job = compact_job_name(signal)
@@ -95,13 +95,13 @@ def look(
     request = dg.RunRequest(
         run_key=f"compact-{signal.value}-{name}-{now // 1_000_000}",
         job_name=job,
-        tags={**tags, **shown_under(known, orgs, settings.horizon, now)},
+        tags={**tags, **partition_tags(known, orgs, settings.horizon, now)},
     )
     return request, last.following(name, now / 1e9)
 
 
 def plan_name(merges: Sequence[Merge]) -> str:
-    """The same for the same work."""
+    """Name the work: the same for the same inputs."""
     inputs = sorted(segment.segment_id for merge in merges for segment in merge.inputs)
     return xxhash.xxh64_hexdigest(",".join(inputs).encode())
 
@@ -111,8 +111,10 @@ def summary(merges: Sequence[Merge]) -> str:
     return f"{len(merges)} merges of {segments} segments, {sum(merge.bytes for merge in merges)} bytes"
 
 
-def shown_under(merges: Sequence[Merge], known: Sequence[str], horizon: str, now_ns: int) -> dict[str, str]:
-    """Dagster wants a run of a partitioned asset to name partitions: the organisations, in the newest hour.
+def partition_tags(
+    merges: Sequence[Merge], known: Sequence[str], horizon: str, now_ns: int
+) -> dict[str, str]:
+    """Return tags of partitions: Dagster wants a run of a partitioned asset to name some.
 
     `known` are the organisations in Dagster's order, which is the order of a range. What the run really
     changes is logged by itself.

@@ -1,4 +1,4 @@
-"""How much of each organisation may be cooked now, and when reading Kafka pauses: pure decisions.
+"""Pure decisions bound how much of each organisation is cooked, and when reading pauses.
 
 An organisation with `ingest_bytes_per_minute` gets that much into batches in any minute; the rest stays
 registered and waits. An object larger than a whole share goes as soon as anything of one is left.
@@ -19,7 +19,7 @@ WINDOW_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What an organisation with a limit may still have batched in this minute."""
+    """Bytes that an organisation with a limit may still have batched in this minute."""
 
     limit: int
     used: int
@@ -31,16 +31,16 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """Organisations without a limit are not in here."""
+    """Allowances of organisations with a limit."""
 
     allowances: Mapping[str, Allowance] = field(default_factory=dict)
 
     def exhausted(self) -> list[str]:
-        """Organisations whose objects need not even be looked at."""
+        """Return organisations whose objects need not even be read."""
         return sorted(org for org, allowance in self.allowances.items() if allowance.left <= 0)
 
     def within(self, pending: Sequence[PendingObject]) -> list[PendingObject]:
-        """The objects that may go now, in their order."""
+        """Return the objects that may go now, in their order."""
         left = {org: allowance.left for org, allowance in self.allowances.items()}
         chosen: list[PendingObject] = []
         for obj in pending:
@@ -56,7 +56,7 @@ class Quotas:
 
 
 def quotas(options: Mapping[str, OrgOptions], batched: Mapping[str, int]) -> Quotas:
-    """`batched`: bytes put into batches within the window, by organisation."""
+    """Compute the allowances; `batched` are bytes put into batches within the window."""
     limits = {org: found.ingest_bytes_per_minute for org, found in options.items()}
     return Quotas(
         {org: Allowance(limit, batched.get(org, 0)) for org, limit in limits.items() if limit is not None}
@@ -64,5 +64,5 @@ def quotas(options: Mapping[str, OrgOptions], batched: Mapping[str, int]) -> Quo
 
 
 def messages_to_read(pending_bytes: int, max_pending_bytes: int, max_messages: int) -> int:
-    """None while too much is pending: what is not read stays in Kafka, safe and visible as lag."""
+    """Return 0 while too much is pending: what is not read stays in Kafka, visible as lag."""
     return 0 if pending_bytes >= max_pending_bytes else max_messages

@@ -1,4 +1,4 @@
-"""Requests to list raw prefixes: for what no notification announced, or what Kafka dropped unread."""
+"""Raw prefixes are listed for what no notification announced, or Kafka dropped unread."""
 
 import time
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from lakerunner_assets.raw.listing import recent_hours
 from resources.lake.layout import Signal
 
 DROPPED_HOURS = 7 * 24
-"""How far back to look after Kafka lost messages: as long as it usually keeps them."""
+"""Hours to list after Kafka lost messages: as long as it usually keeps them."""
 
 
 def listing_job_name(signal: Signal) -> str:
@@ -20,7 +20,7 @@ def listing_job_name(signal: Signal) -> str:
 def listing_requests(
     orgs: Sequence[str], signal: Signal, now_ns: int, hours_back: int, reason: str
 ) -> list[dg.RunRequest]:
-    """One run for all organisations: Dagster runs the cross product of the two ranges."""
+    """Request one run for all organisations: Dagster runs the cross product of the two ranges."""
     if not orgs:
         return []
     hours = sorted(recent_hours(now_ns, hours_back))
@@ -35,8 +35,6 @@ def listing_requests(
         )
     ]
 
-
-# << The safety net below notifications: every quarter of an hour the newest raw prefixes are listed.
 
 HOURS_BACK = 2
 

@@ -1,4 +1,8 @@
-"""Rollups that lineage forgot: events are lost when a run dies, or when an hour has no partition any more.
+"""The reconciler requests whatever the tables say is due, whoever forgot about it.
+
+It needs only Postgres: it releases the claims of dead holders, plans batches for pending objects, requests
+runs for them and for rollups that lineage forgot. Events are lost when a run dies, or when an hour has no
+partition any more.
 
 The index knows what is due. One request per organisation and stretch of neighbouring partitions, a few per
 tick, and none while runs of an earlier tick are under way.
@@ -30,7 +34,7 @@ OVERDUE_TAG = "lakerunner/overdue"
 MAX_REQUESTS = 4
 MAX_STRETCH = 48
 PATIENCE = 5
-"""Times the usual wait; a run of lineage that died is no reason to wait for ever."""
+"""Multiple of the usual wait; a run of lineage that died is no reason to wait for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class Stretch:
 
 
 def stretches(partitions: Sequence[tuple[str, int]], width_ns: int) -> list[Stretch]:
-    """As few as possible, none with more than `MAX_STRETCH` partitions.
+    """Join neighbouring partitions, at most `MAX_STRETCH` in one stretch.
 
     >>> stretches([("b", 0), ("a", 0), ("a", 10), ("a", 30)], 10)
     [Stretch(org='a', first_ns=0, last_ns=10), Stretch(org='a', first_ns=30, last_ns=30), \
@@ -67,7 +71,10 @@ Stretch(org='b', first_ns=0, last_ns=0)]
 def overdue_requests(
     index: PipelineIndex, instance: dg.DagsterInstance, settings: Settings
 ) -> list[dg.RunRequest]:
-    """For hours first: days are built from them. Lineage gets more time while runs of it are under way."""
+    """Request overdue rollups, hours before days, which are built from them.
+
+    Lineage gets more time while runs of it are under way.
+    """
     now = time.time_ns()
     waited_s = settings.rollup_overdue_s * (PATIENCE if _lineage_works(instance) else 1)
     orgs = set(instance.get_dynamic_partitions("org"))
@@ -116,15 +123,9 @@ def _lineage_works(instance: dg.DagsterInstance) -> bool:
     return bool(instance.get_runs(filters=wanted, limit=1))
 
 
-# << The guarantee behind the fast path: whatever the tables say is due is requested, whoever forgot about it.
-# <<
-# << Needs only Postgres. Releases the claims of dead holders, plans batches for pending objects,
-# << requests runs for
-# << them and for rollups that have been due for too long.
-
 INTERVAL_S = 10
 OVERDUE_S = 20.0
-"""The ingest sensor has had several chances by then; two sensors must not ask for the same work at once."""
+"""Age of an overdue batch: the ingest sensor has had several chances by then."""
 
 
 def reconciler_sensor(jobs: Sequence[UnresolvedAssetJobDefinition]) -> dg.SensorDefinition:

@@ -1,4 +1,4 @@
-"""When to ask for a cooking run: pure decisions, and the one way both sensors use them.
+"""Cooking runs are requested for batches that are due.
 
 Requests derive from batch rows. A key contains how often its batches were requested, because Dagster drops a
 repeated run key silently: a run that died before claiming must not block its batches for ever.
@@ -36,13 +36,15 @@ class RunSight:
 
 
 def run_key(signal: Signal, due: Sequence[DueBatch]) -> str:
-    """Names exactly this request for exactly these batches."""
+    """Name exactly this request for exactly these batches."""
     text = ",".join(f"{b.batch_id}.{b.attempt}.{b.requests}" for b in due)
     return f"cook-{signal.value}-{due[0].batch_id}-{xxhash.xxh64_hexdigest(text.encode())}"
 
 
 def range_tags(due: Sequence[DueBatch], known: Sequence[str], horizon: str, now_ns: int) -> dict[str, str]:
-    """The partitions the run is shown under: all organisations of its batches, in their newest arrival hour.
+    """Return tags of the partitions the run is shown under.
+
+    They are all organisations of its batches, in their newest arrival hour.
 
     `known` are the organisations in Dagster's order, which is the order of a range. Dagster refuses to create
     a run for an hour that is no partition, so batches that arrived outside the window are shown under now.
@@ -60,8 +62,8 @@ def range_tags(due: Sequence[DueBatch], known: Sequence[str], horizon: str, now_
     }
 
 
-def backing_off(due: Sequence[DueBatch]) -> bool:
-    """Whether a request was made so recently that another would only repeat its failure.
+def is_backing_off(due: Sequence[DueBatch]) -> bool:
+    """Tell if a request was so recent that another would only repeat its failure.
 
     Runs that die before they claim (Spark is away, say) leave their batches due; without a pause every tick
     would start another.
@@ -71,7 +73,7 @@ def backing_off(due: Sequence[DueBatch]) -> bool:
 
 
 def in_flight(runs: Sequence[RunSight], beats: Mapping[str, float], lease_s: float) -> int:
-    """Runs that will still take batches: waiting to start, or started and beating.
+    """Count runs that will still take batches: waiting to start, or started and beating.
 
     A started run that has not beaten yet is younger than its first beat, so it counts.
     """
@@ -85,11 +87,11 @@ def cook_requests(
     signal: Signal,
     waited_s: float = 0.0,
 ) -> list[dg.RunRequest]:
-    """At most one request, for the batches due since `waited_s`, unless a run is about to take them."""
+    """Request at most one run for due batches, unless one is about to take them."""
     orgs = instance.get_dynamic_partitions("org")
     everything = index.due_batches(signal, BatchKind.COOK)
     due = [batch for batch in everything if batch.waited_s >= waited_s and batch.org in orgs]
-    if not due or backing_off(due):
+    if not due or is_backing_off(due):
         return []
     flying = in_flight(_sights(instance, signal), index.run_heartbeats(), settings.lease_s)
     if flying >= settings.max_runs_in_flight:

@@ -1,4 +1,4 @@
-"""Sweeps every ten minutes, in the code server and for less time than a tick may take; starts no runs.
+"""The sweeping sensor sweeps every ten minutes in the code server; it starts no runs.
 
 One sweeper at a time, by an advisory lock: a second one does nothing and says so.
 """
@@ -12,7 +12,7 @@ from resources.index.contract import SweepIndex
 
 INTERVAL_S = 600
 MAX_S = 40.0
-"""Dagster gives a tick a minute. What is left is swept by the next one."""
+"""Time of a sweep: Dagster gives a tick a minute. What is left is swept by the next one."""
 
 
 @dg.sensor(

@@ -1,4 +1,4 @@
-"""Reads the notices "look at this partition" that publications leave on Kafka, and looks at once.
+"""The wake-up sensor reads notices of publications on Kafka and looks at once.
 
 They are hints: whoever needs them finds the same in the index a little later, so a lost one costs seconds. A
 notice that cannot be read is kept as a dead letter. Their offsets are rows of the index like all others.
@@ -26,7 +26,7 @@ ROLLUP_TOPIC = "boxer.metrics.rollup"
 
 
 class Notice(msgspec.Struct, forbid_unknown_fields=True):
-    """What a publication says: this partition changed."""
+    """The notice of a publication: this partition changed."""
 
     org: str
     hour_ns: int
@@ -39,7 +39,7 @@ def compact_topic(signal: Signal) -> str:
 
 
 def wake_up_sensor(jobs: Sequence[UnresolvedAssetJobDefinition]) -> dg.SensorDefinition:
-    """`jobs` are those of compaction and of rollups."""
+    """Build the sensor; `jobs` are those of compaction and of rollups."""
 
     @dg.sensor(
         name="wake_up",
@@ -81,19 +81,19 @@ def wake_up_sensor(jobs: Sequence[UnresolvedAssetJobDefinition]) -> dg.SensorDef
 
 
 def take_notices(index: PipelineIndex, settings: Settings, topic: str) -> int:
-    """How many there were since the last look; they are not looked at twice."""
+    """Read and commit the notices since the last look; return their number."""
     offsets = index.read_offsets(settings.kafka_cluster, topic)
     batch = read_batch(settings.require("kafka_bootstrap"), topic, offsets, MAX_NOTICES)
     if batch.messages:
-        dead = [letter for message in batch.messages if (letter := refused(message)) is not None]
+        dead = [letter for message in batch.messages if (letter := dead_letter_of(message)) is not None]
         index.take_in(
             Intake(settings.kafka_cluster, dead_letters=tuple(dead), offsets=tuple(batch.next_offsets))
         )
     return len(batch.messages)
 
 
-def refused(message: Message) -> DeadLetter | None:
-    """A letter for a message that is no notice."""
+def dead_letter_of(message: Message) -> DeadLetter | None:
+    """Return a dead letter for a message that is no notice."""
     try:
         msgspec.json.decode(message.value, type=Notice)
     except msgspec.DecodeError as error:  # also of other types: ValidationError is one of them

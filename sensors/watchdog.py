@@ -1,4 +1,4 @@
-"""Reports dead runs as failed, from a process of its own: whatever kills the code server must not kill this.
+"""The watchdog reports dead runs as failed, from a process of its own.
 
 One at a time, by an advisory lock. A run that was wrongly reported keeps working and publishes under its
 claim, or loses the claim and publishes nothing; either way the tables stay right.
@@ -20,31 +20,30 @@ from resources.index.postgres import PostgresIndex
 from resources.index.postgres.connections import IndexUnavailableError
 from resources.settings import Settings
 
-# << Which runs are dead although Dagster believes they live: a pure decision.
-# <<
-# << kill -9 of a run's process (or of the code server that started it) leaves the run STARTED or STARTING for
-# << ever, because the launcher on one machine has no health check.
-
 
 @dataclass(frozen=True, slots=True)
 class RunState:
     run_id: str
     age_s: float
-    """Since it was launched."""
+    """Age since its launch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a run may be silent."""
+    """Times that a run may be silent."""
 
     silent_s: float
-    """Since its last heartbeat."""
+    """Time since its last heartbeat."""
     first_beat_s: float
-    """From launch to the first heartbeat: the process starts, imports, opens the index."""
+    """Time from launch to the first heartbeat: the process starts, imports, opens the index."""
 
 
 def dead_runs(runs: Sequence[RunState], beats: Mapping[str, float], patience: Patience) -> dict[str, str]:
-    """Run id → why it is believed dead."""
+    """Return run id → why it is believed dead, as a pure decision.
+
+    kill -9 of a run's process (or of the code server that started it) leaves the run STARTED or STARTING for
+    ever, because the launcher on one machine has no health check.
+    """
     found: dict[str, str] = {}
     for run in runs:
         silent = beats.get(run.run_id)
@@ -79,7 +78,7 @@ def serve(settings: Settings) -> int:
 
 
 def bury(instance: DagsterInstance, index: PostgresIndex, patience: Patience) -> list[str]:
-    """Report every dead run as failed; their ids."""
+    """Report every dead run as failed; return their ids."""
     filters = RunsFilter(statuses=[DagsterRunStatus.STARTED, DagsterRunStatus.STARTING])
     records = {record.dagster_run.run_id: record for record in instance.get_run_records(filters)}
     now = time.time()
@@ -97,7 +96,7 @@ def bury(instance: DagsterInstance, index: PostgresIndex, patience: Patience) ->
 
 
 def launched_at(record: RunRecord) -> float:
-    """When its status last changed; a run that waited in the queue before was not silent."""
+    """Return when its status last changed; a run that waited in the queue was not silent."""
     return record.start_time or record.update_timestamp.timestamp()
 
 

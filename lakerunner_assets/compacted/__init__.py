@@ -1,6 +1,6 @@
-"""Segments of an hour become few, and days of metrics that are over become day-wide: the content stays.
+"""Compaction merges the segments of an hour, and of a metrics day that is over.
 
-`policy.py`, `rules.py` and `plan.py` decide (pure), `task.py` merges inside Spark, `run.py` does one after
-the other, `carve.py` cuts hours out of sealed days so that they can be swapped alone. Building rows is
+`policy.py` and `plan.py` decide (pure), `task.py` merges inside Spark, `run.py` does one round after the
+other, `carve.py` cuts hours out of sealed days so that they can be swapped alone. Building rows is
 `lakerunner_assets/segments/merge/`.
 """

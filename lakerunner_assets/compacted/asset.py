@@ -1,4 +1,4 @@
-"""`compacted/{signal}`: the same rows in fewer segments, of an organisation by event hour.
+"""The assets `compacted/{signal}` hold the same rows in fewer segments, by event hour.
 
 Runs of the planner sensor carry the tag `lakerunner/mode=planned`: they take everything that is due and log
 one materialisation per hour they changed. Without the tag a run takes exactly its partitions, as hours that
@@ -15,7 +15,7 @@ import dagster as dg
 
 from lakerunner_assets.keys import LINEAGE_TAG, MODE_TAG, Tier, asset_key
 from lakerunner_assets.partitions import in_window, org_hours, parse_partition_key, partition_key
-from lakerunner_assets.run_context import Heartbeat, beating
+from lakerunner_assets.run_context import Heartbeat, heartbeat
 from lakerunner_assets.spec import SignalSpec
 from resources.bindings import Lakerunner
 
@@ -28,7 +28,7 @@ PLANNED = "planned"
 ROWS_CONSERVED = "rows_conserved"
 KEYS_APART = "sort_keys_do_not_overlap"
 OVER_SINCE = dt.timedelta(hours=3)
-"""Partitions exist two hours ahead, so this far back from the newest one are hours that are not over yet."""
+"""Age from which an hour is over; partitions exist two hours ahead."""
 Events = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
 
 
@@ -56,14 +56,17 @@ def compacted_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
         "materialising a partition by hand merges it as an hour that is over.",
     )
     def compacted(context: dg.AssetExecutionContext, lakerunner: Lakerunner) -> Events:
-        with beating(lakerunner.index, context.run_id, lakerunner.settings) as heart:
+        with heartbeat(lakerunner.index, context.run_id, lakerunner.settings) as heart:
             yield from _compact(context, lakerunner, spec, heart)
 
     return compacted
 
 
 def when_hour_is_over() -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey]:
-    """Rows were added to an hour that is over. Open hours are the planner sensor's.
+    """Request a run when rows were added to an hour that is over.
+
+    Open hours are the planner sensor's. So is an hour that got rows while it was compacted; what was just
+    compacted is not requested again.
 
     So is an hour that got rows while it was compacted; what was just compacted is not asked for once more.
     """
@@ -120,7 +123,7 @@ def _hours_by_org(keys: Sequence[str]) -> dict[str, frozenset[int]]:
 
 
 def _log(context: dg.AssetExecutionContext, change: "MergeChange", horizon: str) -> None:
-    """One event per hour, as far as the hour has a partition; those of the run itself are among them."""
+    """Log an event for each hour that has a partition; those of the run itself are among them."""
     metadata: dict[str, int | str] = {
         "segments before": change.segments_before,
         "segments after": change.segments_after,
@@ -178,7 +181,7 @@ def _metadata(report: "Report") -> dict[str, dg.MetadataValue | int | float]:
 
 
 def _count(lakerunner: Lakerunner, spec: SignalSpec, report: "Report") -> None:
-    """Counters outlive the run. Bytes merged for each byte cooked are the write amplification."""
+    """Add to counters, which outlive the run. Bytes merged per byte cooked are the write amplification."""
     totals = {
         "merges": report.merges,
         "read_segments": report.segments_before,

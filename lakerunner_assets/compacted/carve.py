@@ -1,9 +1,9 @@
-"""Cuts hours out of wider segments, so that these hours can be swapped alone. The content stays.
+"""Hours are cut out of wider segments, so that they can be swapped alone.
 
     one day-wide segment, hours {3, 4}   →   hour 3, hour 4, and a day-wide segment of all the others
 
 What is left still overlaps the hours in the index without holding a row of them. Whoever swaps an hour checks
-with `exactly` that it sees the hour and such rests only: a seal in between makes it carve again.
+with `segments_of_window` that it sees the hour and such rests only: a seal in between makes it carve again.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MAX_PAUSE_S = 30.0
 
 
 class CarveError(RuntimeError):
-    """The hours could not be cut out; nothing was changed by this try."""
+    """The hours could not be cut out; this try changed nothing."""
 
 
 class CarveConflictError(PublishConflictError):
-    """Somebody else worked on the same segments all the time."""
+    """Others worked on the same segments all the time."""
 
 
 def carve(
@@ -41,7 +41,7 @@ def carve(
     hours: Collection[int],
     pause_s: float = 0.5,
 ) -> frozenset[str]:
-    """The rests: ids of wider segments over these hours that are known to hold no row of them.
+    """Cut out the hours; return the rests, wider segments over them that hold no row of them.
 
     `hours` are starts of hours, of days for day-wide rollups. Tried again while others have the segments.
     """
@@ -51,7 +51,7 @@ def carve(
         if trouble:
             run.log(f"{org} {dataset}: hours are carved out again: {trouble[-1]}")
             time.sleep(min(MAX_PAUSE_S, pause_s * 2**number))
-        wide = wider(run, signal, org, frequency_ms, dataset, hours)
+        wide = wider_segments(run, signal, org, frequency_ms, dataset, hours)
         todo = [segment for segment in wide if segment.segment_id not in free]
         if not todo:
             return frozenset(segment.segment_id for segment in wide)
@@ -61,14 +61,14 @@ def carve(
 
 
 def unit_ns(frequency_ms: int) -> int:
-    """Width of what is carved out."""
+    """Return the width of what is carved out."""
     return DAY_NS if frequency_ms == DAY else HOUR_NS
 
 
-def wider(
+def wider_segments(
     run: RunContext, signal: Signal, org: str, frequency_ms: int, dataset: str, hours: Collection[int]
 ) -> list[Segment]:
-    """Live segments over any of the hours that are wider than one, whoever works on them."""
+    """List live segments over any of the hours that are wider than one."""
     if not hours:
         return []
     unit = unit_ns(frequency_ms)
@@ -76,10 +76,13 @@ def wider(
     return [s for s in view.segments if s.width_ns > unit and _hours_in(s, unit, hours)]
 
 
-def exactly(
+def segments_of_window(
     segments: Iterable[Segment], start_ns: int, width_ns: int, rests: Collection[str]
 ) -> list[Segment]:
-    """Those of exactly this window; `PublishConflictError` if a wider one may hold rows of it."""
+    """Return the segments of exactly this window.
+
+    A wider one that may hold rows of it is a `PublishConflictError`.
+    """
     end_ns = start_ns + width_ns
     over = [s for s in segments if s.hour_ns < end_ns and s.hour_ns + s.width_ns > start_ns]
     mine = [s for s in over if (s.hour_ns, s.width_ns) == (start_ns, width_ns)]
@@ -94,7 +97,7 @@ def exactly(
 def _carve_once(
     run: RunContext, wide: Sequence[Segment], unit: int, hours: Collection[int]
 ) -> tuple[set[str], list[str]]:
-    """(ids of the new rests, what went wrong): each wide segment by itself, all in one Spark job."""
+    """Carve each wide segment by itself, in one Spark job; return ids of rests, and errors."""
     jobs: list[Job] = []
     trouble: list[str] = []
     rests: set[str] = set()

@@ -1,4 +1,4 @@
-"""What there is to merge at this moment: the index read, the pure plan asked.
+"""The merges that are due follow from the index and the pure plan.
 
 The planner sensor and the runs it requests look through the same two functions.
 """
@@ -19,23 +19,23 @@ from resources.lake.signals import FACTS
 from resources.lake.timecut import HOUR_NS
 from resources.settings import Settings
 
-# << Segments that could not be merged, left alone for a while: retrying them at once would be a hot loop.
-# <<
-# << Kept among the gauges, where the next run and the planner see them, and a person too:
-# <<
-# <<     lakerunner_compact_held_until_seconds{signal="logs",segment="8f…"} 1767225600
-
 HELD_S = 3600.0
 _NAME = "lakerunner_compact_held_until_seconds"
 _PATTERN = re.compile(rf'^{_NAME}{{signal="([a-z]+)",segment="([0-9a-f]+)"}}$')
 
 
 def hold(index: PipelineIndex, signal: Signal, segment_ids: Iterable[str], now_s: float) -> None:
+    """Leave segments that could not be merged alone for a while: retrying at once would be a hot loop.
+
+    They are gauges, which the next run, the planner and a person see:
+
+        lakerunner_compact_held_until_seconds{signal="logs",segment="8f…"} 1767225600
+    """
     index.set_gauges({_gauge(signal, segment_id): now_s + HELD_S for segment_id in segment_ids})
 
 
-def held(index: PipelineIndex, signal: Signal, now_s: float) -> frozenset[str]:
-    """Segments of the signal that are not to be touched now."""
+def held_segments(index: PipelineIndex, signal: Signal, now_s: float) -> frozenset[str]:
+    """Return the segments of the signal that must not be touched now."""
     found: set[str] = set()
     for name, until in index.counters().items():
         match = _PATTERN.match(name)
@@ -49,22 +49,22 @@ def _gauge(signal: Signal, segment_id: str) -> str:
 
 
 Hours = Mapping[str, frozenset[int]]
-"""By organisation."""
+"""Starts of hours by organisation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which hours a run was asked for; without any it takes whatever is due."""
+    """Hours that a run was requested for; without any it takes whatever is due."""
 
     hours: Hours | None = None
     patient: bool = False
-    """The hours were asked for by lineage: late rows that still come in are waited for."""
+    """True if lineage requested the hours: late rows that still come in are waited for."""
 
 
 def due_now(index: PipelineIndex, settings: Settings, signal: Signal, now_ns: int, scope: Scope) -> Plans:
-    """Merges, and segments to settle, without those that are left alone for a while."""
+    """Return merges, and segments to settle, without those held back."""
     policy = Policy.of(settings)
-    left_alone = held(index, signal, now_ns / 1e9)
+    left_alone = held_segments(index, signal, now_ns / 1e9)
     if scope.hours is None:
         live = index.unsettled(signal)
     else:
@@ -81,7 +81,12 @@ def due_rollups(index: PipelineIndex, signal: Signal) -> list[DuePartition]:
 
 
 def _live_in(index: PipelineIndex, signal: Signal, hours: Hours) -> list[LiveSegment]:
-    """Whole days, since one that is over is planned as a whole; months are left to the planner."""
+    """Return segments of whole days: a day that is over is planned as a whole.
+
+    Months are left to the planner.
+
+    Months are left to the planner.
+    """
     found: dict[str, LiveSegment] = {}
     for org, wanted in hours.items():
         for start, width in sorted({day_of(hour) for hour in wanted}):

@@ -1,4 +1,4 @@
-"""What is merged now: a pure decision over all live segments that may have something to be merged with.
+"""A pure decision chooses the merges among all live segments.
 
 Groups are organisation, collector, dataset, frequency and window. Logs and traces stay by hour. Metrics do so
 until their day is over; then the day is one group and its outputs are day-wide (of day-wide rollups: the
@@ -44,7 +44,7 @@ class Group:
 
 @dataclass(slots=True)
 class _Planning:
-    """One pass: what was decided so far."""
+    """Decisions of one pass so far."""
 
     now_ns: int
     policy: Policy
@@ -71,7 +71,7 @@ class _Planning:
         return old and (self.policy.closed or self._quiet(segments))
 
     def _quiet(self, segments: Iterable[LiveSegment]) -> bool:
-        """No rows were added lately. What merges wrote does not count."""
+        """Tell if no rows were added lately. What merges wrote does not count."""
         newest = max((s.published_at_ns for s in segments if not (s.level or s.settled)), default=0)
         return newest <= self.now_ns - self.policy.quiet_ns
 
@@ -85,7 +85,7 @@ class _Planning:
 def plan_merges(
     live: Sequence[LiveSegment], now_ns: int, policy: Policy, due: Iterable[DuePartition] = ()
 ) -> Plans:
-    """Merges and what is settled. `due` are rollups to be built: what they lie in is not sealed yet."""
+    """Plan merges and settling. `due` are rollups to be built: what they lie in is not sealed yet."""
     planning = _Planning(now_ns, policy)
     planning.settle += [s.segment_id for s in live if s.dataset in NEVER_MERGED and not s.settled]
     wanted = [segment for segment in live if segment.dataset not in NEVER_MERGED]
@@ -118,7 +118,7 @@ def _window(segment: LiveSegment) -> tuple[int, int]:
 
 
 def _enclosing(segment: LiveSegment) -> tuple[int, int]:
-    """What it is sealed into."""
+    """Return the window that the segment is sealed into."""
     return (month_of if segment.frequency_ms == DAY else day_of)(segment.hour_ns)
 
 

@@ -1,4 +1,4 @@
-"""Which segments of one group go together: pure rules over sizes.
+"""Pure rules over sizes choose which segments of a group are merged.
 
 An hour that still grows is merged for two reasons only, so that a row is rewritten about once: enough bytes
 for a full segment, or too many files of one size. An hour that is over ends with at most as many segments as
@@ -20,25 +20,23 @@ from resources.lake.layout import Signal
 from resources.lake.timecut import DAY_NS, SECOND_NS, from_datetime, to_datetime
 from resources.settings import Settings
 
-# << The values of merge planning: how much, how long, and what came of it.
-
 MIB = 1 << 20
 QUIET_S = 900
-"""Late rows rarely come alone: an hour that is over is closed when nothing was added for this long."""
+"""Time without new rows after which an hour that is over closes: late rows rarely come alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     target_bytes: int
     files: int
-    """So many segments of one size are too many for an hour that still grows."""
+    """Number of segments of one size that are too many for an hour that still grows."""
     close_ns: int
-    """An hour is over this long after its end."""
+    """Time after its end from which an hour is over."""
     seal_after_ns: int
-    """A day (for day-wide rollups a month) is sealed this long after its end."""
+    """Time after its end from which a day (for day-wide rollups a month) is sealed."""
     quiet_ns: int = QUIET_S * SECOND_NS
     closed: bool = False
-    """Hours count as over whatever the time is: a person asked for them."""
+    """True if hours count as over whatever the time is: a person requested them."""
 
     @classmethod
     def of(cls, settings: Settings) -> Policy:
@@ -51,18 +49,18 @@ class Policy:
 
     @property
     def full_bytes(self) -> int:
-        """A segment of this size is left alone."""
+        """Return the size from which a segment is left alone."""
         return self.target_bytes // 2
 
     @property
     def merge_bytes(self) -> int:
-        """One merge takes about so much; what it writes is smaller."""
+        """Return about how much one merge reads; what it writes is smaller."""
         return self.target_bytes * 5 // 4
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Segments of one collector, dataset and frequency that are to become as few as their bytes need."""
+    """Segments of one collector, dataset and frequency that are to become few."""
 
     kind: BatchKind
     signal: Signal
@@ -72,7 +70,7 @@ class Merge:
     frequency_ms: int
     start_ns: int
     width_ns: int
-    """The window of the output; those of all inputs lie in it."""
+    """Width of the output's window; those of all inputs lie in it."""
     inputs: tuple[LiveSegment, ...]
     reason: str
 
@@ -92,7 +90,7 @@ class Merge:
 @dataclass(frozen=True, slots=True)
 class Plans:
     merges: tuple[Merge, ...]
-    """No two of them share a segment."""
+    """Merges of which no two share a segment."""
     settle: tuple[str, ...]
     """Segments that have nothing to be merged with.
 
@@ -102,12 +100,12 @@ class Plans:
 
 
 def day_of(start_ns: int) -> tuple[int, int]:
-    """(start, width) of the day that a window starting here lies in."""
+    """Return (start, width) of the day that a window starting here lies in."""
     return start_ns // DAY_NS * DAY_NS, DAY_NS
 
 
 def month_of(start_ns: int) -> tuple[int, int]:
-    """(start, width) of the calendar month that a window starting here lies in."""
+    """Return (start, width) of the calendar month that a window starting here lies in."""
     first = to_datetime(start_ns).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     following = (first + dt.timedelta(days=32)).replace(day=1)
     start = from_datetime(first)
@@ -115,12 +113,12 @@ def month_of(start_ns: int) -> tuple[int, int]:
 
 
 MIN_INPUTS, MAX_INPUTS = 8, 64
-"""Of a merge in an hour that still grows."""
+"""Limits of a merge in an hour that still grows."""
 CLOSING_INPUTS = 256
-"""Two passes over the small segments of an hour would cost more than many open files."""
+"""Limit of a closing merge: two passes over small segments cost more than many open files."""
 MAX_PATIENCE = 4
 FIRST_TIME, AGAIN = 0.5, 4.0
-"""How much more than what has to be merged is taken along, as a multiple of it.
+"""Greatest size of what is taken along, as a multiple of what has to be merged.
 
 The first time little: what is large was merged in the open hour, and once more is enough for late rows that
 may never come. When they do, one large segment beside the small ones makes all further ones cheap.
@@ -134,7 +132,7 @@ class Choice:
 
 
 def open_choices(segments: Iterable[LiveSegment], policy: Policy) -> list[Choice]:
-    """For a window that still grows."""
+    """Choose merges for a window that still grows."""
     small = _small(segments, policy)
     chosen = _filling(small, policy)
     taken = {segment.segment_id for choice in chosen for segment in choice.inputs}
@@ -142,9 +140,9 @@ def open_choices(segments: Iterable[LiveSegment], policy: Policy) -> list[Choice
 
 
 def closing_choices(segments: Sequence[LiveSegment], policy: Policy) -> list[Choice]:
-    """For a window that is over; none when it has no more segments than it may."""
+    """Choose merges for a window that is over; none if it has few enough segments."""
     small = _small(segments, policy)
-    limit = allowed(small, policy)
+    limit = segment_limit(small, policy)
     if len(small) <= limit:
         return []
     along = AGAIN if any(segment.settled for segment in segments) else FIRST_TIME
@@ -153,8 +151,8 @@ def closing_choices(segments: Sequence[LiveSegment], policy: Policy) -> list[Cho
     return [Choice(tuple(b), reason) for b in _bins(prefix, policy) if len(b) > 1]
 
 
-def allowed(small: Sequence[LiveSegment], policy: Policy) -> int:
-    """How many segments that are not full a window that is over may have."""
+def segment_limit(small: Sequence[LiveSegment], policy: Policy) -> int:
+    """Return how many segments a window that is over may have beside full ones."""
     return -(-sum(segment.bytes for segment in small) // policy.target_bytes) + 1
 
 
@@ -164,12 +162,12 @@ def _small(segments: Iterable[LiveSegment], policy: Policy) -> list[LiveSegment]
 
 
 def _classes(policy: Policy) -> tuple[int, ...]:
-    """Upper bounds of the sizes that are merged with each other."""
+    """Return upper bounds of the sizes that are merged with each other."""
     return tuple(min(bound, policy.full_bytes) for bound in (8 * MIB, 64 * MIB, policy.full_bytes))
 
 
 def _filling(small: list[LiveSegment], policy: Policy) -> list[Choice]:
-    """Full segments, from the largest that are small; rows in them are never rewritten here again."""
+    """Choose full segments, largest first; rows in them are never rewritten here again."""
     found: list[Choice] = []
     for bound in reversed(_classes(policy)):
         while True:
@@ -184,7 +182,10 @@ def _filling(small: list[LiveSegment], policy: Policy) -> list[Choice]:
 
 
 def _crowded(small: Sequence[LiveSegment], policy: Policy) -> list[Choice]:
-    """Too many of one size and level. The more was merged before, the later: closing rewrites it anyway."""
+    """Choose crowds of one size and level.
+
+    The more was merged before, the later: closing rewrites it anyway.
+    """
     groups: dict[tuple[int, int], list[LiveSegment]] = defaultdict(list)
     for segment in small:
         size = sum(segment.bytes >= bound for bound in _classes(policy))
@@ -214,7 +215,7 @@ def _first(segments: Sequence[LiveSegment], count: int, max_bytes: int) -> list[
 
 
 def _prefix(small: Sequence[LiveSegment], limit: int, along: float, policy: Policy) -> int:
-    """How many of the smallest have to go together, and then those that cost little beside them."""
+    """Count the smallest that have to go together, and those that cost little beside them."""
     bins, count, room, size = 0, 0, -1, 0
     for number, segment in enumerate(small, 1):
         if segment.bytes > room or count == CLOSING_INPUTS:
@@ -228,7 +229,7 @@ def _prefix(small: Sequence[LiveSegment], limit: int, along: float, policy: Poli
 
 
 def _bins(segments: Sequence[LiveSegment], policy: Policy) -> list[list[LiveSegment]]:
-    """In order of size, each as large as one merge may be."""
+    """Split by size into bins, each as large as one merge may be."""
     bins: list[list[LiveSegment]] = []
     left = segments
     while left:

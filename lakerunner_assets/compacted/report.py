@@ -1,4 +1,4 @@
-"""What a compaction run did, for metadata and checks."""
+"""A compaction run reports totals for metadata and checks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from lakerunner_assets.compacted.units import MergeAnswer, MergeUnit, Output
 from lakerunner_assets.publish import UnbalancedError, new_segment
 from resources.index.types import Claim, Publication
 
-# << From the answer of a merge to its publication: the inputs retire, the outputs live, no version moves.
-
 
 def merged_publication(
     claim: Claim, unit: MergeUnit, answer: MergeAnswer, *, settled: bool = False
 ) -> Publication:
-    """Refused unless every row that went in is accounted for."""
+    """Build the publication of a merge: inputs retire, outputs live, no version moves.
+
+    It is refused unless every row that went in is accounted for.
+    """
     _balance(unit, answer)
     return Publication(
         claim=claim,
@@ -39,7 +40,7 @@ def merged_publication(
 
 
 def overlaps(outputs: Sequence[Output]) -> list[str]:
-    """Outputs of one merge and window whose sort keys overlap, by name; there should be none."""
+    """Name outputs of one merge and window whose sort keys overlap; there should be none."""
     found: list[str] = []
     ordered = sorted(outputs, key=lambda o: (o.segment.hour_ns, o.width_ns, o.first_key))
     for before, after in pairwise(ordered):
@@ -61,7 +62,7 @@ def _balance(unit: MergeUnit, answer: MergeAnswer) -> None:
 
 
 SIZES = (1, 8, 64, 512)
-"""MiB: borders of the groups in the picture of sizes."""
+"""Borders of the groups in the picture of sizes, MiB."""
 
 
 @dataclass(slots=True)
@@ -83,7 +84,7 @@ class Report:
     conflicts: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     outage: str = ""
-    """Why the object store or a worker's disk failed."""
+    """Error of the object store or of a worker's disk."""
     reasons: Counter[str] = field(default_factory=Counter)
 
     def add(self, unit: MergeUnit, answer: MergeAnswer) -> None:
@@ -107,11 +108,11 @@ class Report:
 
     @property
     def shrunk_to(self) -> float:
-        """Bytes written for each byte read."""
+        """Return the bytes written for each byte read."""
         return self.bytes_after / max(1, self.bytes_before)
 
     def picture(self) -> str:
-        """Segments by size before and after, as Markdown."""
+        """Draw segments by size before and after, as Markdown."""
         lines = ["| segment size | before | after |", "|---|---|---|"]
         lines += [
             f"| {size} | {_bar(self.sizes_before[size])} | {_bar(self.sizes_after[size])} |"

@@ -1,4 +1,4 @@
-"""Merges everything that is due: plan, claim, one Spark job per round, publish each merge by itself.
+"""A run plans, claims, merges in one Spark job per round, and publishes each merge.
 
 Nothing of a round is lost with one of its merges: what fails is given up and planned anew, what somebody else
 has is left to them. A segment that cannot be read is left alone for a while, its neighbours go on without it.
@@ -32,7 +32,7 @@ from resources.lake.layout import Signal
 from resources.spark import TaskCrashError
 
 MAX_IDLE_ROUNDS = 3
-"""Rounds in a row in which others had everything, or everything failed."""
+"""Rounds in a row without a change: others had everything, or everything failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class MergeChange:
     start_ns: int
     width_ns: int
     hours: tuple[int, ...]
-    """Starts of the windows its inputs had."""
+    """Starts of the windows of its inputs."""
     segments_before: int
     segments_after: int
     rows: int
@@ -55,7 +55,7 @@ class MergeChange:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A merge that is ours."""
+    """A merge that this run has claimed."""
 
     merge: Merge
     claim: Claim
@@ -63,7 +63,7 @@ class Job:
 
 
 def compact(run: RunContext, signal: Signal, report: Report, scope: Scope) -> Iterator[MergeChange]:
-    """Rounds until nothing is due any more, the store fails, or the run has lasted long enough."""
+    """Merge in rounds until nothing is due, the store fails, or time is up."""
     run.spark.connect()  # before claiming: without Spark nothing should look attempted
     ends = time.monotonic() + run.settings.cook_run_max_s
     idle = 0
@@ -97,7 +97,7 @@ def _round(run: RunContext, merges: Sequence[Merge], report: Report) -> Iterator
 
 
 def _claimed(run: RunContext, merges: Sequence[Merge], report: Report) -> Iterator[Job]:
-    """As many as one round may hold; of two runs that want the same segments one gets them."""
+    """Claim as many merges as one round may hold; of two runs one gets the segments."""
     size = 0
     for merge in merges:
         if size and size + merge.bytes > run.settings.merge_claim_bytes:
@@ -111,7 +111,7 @@ def _claimed(run: RunContext, merges: Sequence[Merge], report: Report) -> Iterat
 
 
 def claim_merge(run: RunContext, merge: Merge, carve: Sequence[Window] = ()) -> Job | str:
-    """The claim, or why there is none."""
+    """Claim the merge, or return why it is not possible."""
     ids = tuple(segment.segment_id for segment in merge.inputs)
     plan = BatchPlan(
         merge.kind, merge.org, merge.collector, merge.signal, merge.start_ns,
@@ -126,7 +126,7 @@ def claim_merge(run: RunContext, merge: Merge, carve: Sequence[Window] = ()) -> 
 
 
 def answers(run: RunContext, jobs: Sequence[Job]) -> Iterator[tuple[Job, MergeAnswer]]:
-    """One Spark job for all. If a task dies, each shows alone whether it was the one."""
+    """Run one Spark job for all. If a task dies, each runs alone to find the one."""
     if not jobs:
         return
     payloads = [encode(job.unit) for job in jobs]
@@ -147,7 +147,10 @@ def answers(run: RunContext, jobs: Sequence[Job]) -> Iterator[tuple[Job, MergeAn
 def publish_merge(
     run: RunContext, job: Job, answer: MergeAnswer, *, settled: bool = False
 ) -> tuple[Segment, ...]:
-    """The new segments, live. `PublishConflictError` and `UnbalancedError` leave everything as it was."""
+    """Publish the merge; return the new segments, live.
+
+    `PublishConflictError` and `UnbalancedError` leave everything as it was.
+    """
     publication = merged_publication(job.claim, job.unit, answer, settled=settled)
     run.index.publish(publication)
     return publication.segments

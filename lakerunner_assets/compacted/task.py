@@ -1,4 +1,4 @@
-"""What runs inside a Spark Python worker: bring the sources, merge them, put the outputs, answer.
+"""A Spark task fetches sources, merges them, puts the outputs and answers.
 
 A source that is gone or damaged is named in the answer. A lake or a disk that fails is no segment's fault.
 """
@@ -35,7 +35,7 @@ from resources.settings import Settings, SettingsError
 
 
 class DamagedError(Exception):
-    """One source cannot be read; which one, and why."""
+    """One source cannot be read."""
 
     def __init__(self, source: Source, what: object) -> None:
         super().__init__(f"segment {source.segment_id} ({source.key}): {what}")
@@ -43,7 +43,7 @@ class DamagedError(Exception):
 
 
 def compact(payload: bytes) -> bytes:
-    """The function Spark calls: one encoded merge in, one encoded answer out."""
+    """Merge one encoded unit and return an encoded answer; Spark calls it."""
     return encode(compact_unit(decode_unit(payload), Settings.load()))
 
 
@@ -92,7 +92,7 @@ def _fetch(store: ObjectStore, source: Source, path: Path) -> Path:
 
 
 def _blamed(unit: MergeUnit, paths: list[Path], error: SourceError) -> Exception:
-    """The error with the segment instead of the file it was in, where it says one."""
+    """Replace the file in the error by its segment, where it names one."""
     for path, source in zip(paths, unit.sources, strict=True):
         if str(error).startswith(f"{path}:"):
             return DamagedError(source, str(error).removeprefix(f"{path}: "))

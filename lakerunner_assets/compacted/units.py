@@ -1,4 +1,4 @@
-"""What goes to a Spark task that merges and what comes back: frozen values, encoded as JSON.
+"""Units of merges go to Spark tasks as JSON, and answers come back.
 
 One merge is one task. Its answer names the source that could not be read, if there is one, so that the others
 can be merged without it.
@@ -76,7 +76,10 @@ def merge_kind(signal: Signal, frequency_ms: int) -> MergeKind:
 
 
 def segment_id(unit: MergeUnit, window: Window, part: int) -> str:
-    """The same for a repeated Spark task, different for every attempt: no key is ever written twice."""
+    """Name a segment: the same if Spark repeats a task, another for every attempt.
+
+    No key is ever written twice.
+    """
     place = f"{unit.dataset}/{window.start_ns}/{window.width_ns}/{part}"
     return xxhash.xxh128_hexdigest(f"{unit.batch_id}/{unit.attempt}/{place}".encode())
 

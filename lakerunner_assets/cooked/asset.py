@@ -1,4 +1,4 @@
-"""`cooked/{signal}`: sorted Parquet segments of an organisation by event hour.
+"""The assets `cooked/{signal}` hold sorted Parquet segments of an organisation by event hour.
 
 The sensor's runs carry the tag `lakerunner/mode=ingest`: they have no partition of their own, take every due
 batch and log one materialisation per changed hour. Without the tag a run rebuilds exactly its partitions.
@@ -14,7 +14,7 @@ import dagster as dg
 from lakerunner_assets.keys import MODE_TAG, Tier, asset_key
 from lakerunner_assets.partitions import in_window, org_hours, parse_partition_key, partition_key
 from lakerunner_assets.publish import HourChange
-from lakerunner_assets.run_context import Heartbeat, beating
+from lakerunner_assets.run_context import Heartbeat, heartbeat
 from lakerunner_assets.spec import SignalSpec
 from resources.bindings import Lakerunner
 
@@ -50,7 +50,7 @@ def cooked_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
         "hand decodes its raw objects again and swaps the result in.",
     )
     def cooked(context: dg.AssetExecutionContext, lakerunner: Lakerunner) -> Events:
-        with beating(lakerunner.index, context.run_id, lakerunner.settings) as heart:
+        with heartbeat(lakerunner.index, context.run_id, lakerunner.settings) as heart:
             if context.run.tags.get(MODE_TAG) == INGEST:
                 yield from _ingest(context, lakerunner, spec, heart)
             else:
@@ -93,7 +93,7 @@ def _rebuild(
 
 
 def _note(context: dg.AssetExecutionContext, change: HourChange, hours: set[int]) -> None:
-    """Metadata for the run's own partitions, an event of its own for hours that late rows went to."""
+    """Add metadata to the run's own partitions; log an event for other hours."""
     if change.hour_ns in hours:
         context.add_asset_metadata(_metadata(change), partition_key=partition_key(change.org, change.hour_ns))
     else:
@@ -122,7 +122,7 @@ def _materialization(key: dg.AssetKey, change: HourChange) -> dg.AssetMaterializ
 
 
 def _metadata(change: HourChange) -> dict[str, int | float]:
-    """Numbers, so that Dagster plots them over time."""
+    """Return numbers, so that Dagster plots them over time."""
     return {
         "bytes per row": round(change.bytes / max(1, change.rows), 2),
         "seconds behind the newest event": round((time.time_ns() - change.newest_ns) / 1e9, 1),
@@ -157,7 +157,7 @@ def _conserved(report: "Report") -> dg.AssetCheckResult:
 
 
 def _count(lakerunner: Lakerunner, spec: SignalSpec, report: "Report") -> None:
-    """Counters outlive the run; one exporter serves them all."""
+    """Add to counters, which outlive the run; one exporter serves them all."""
     totals = {
         "rows": report.rows,
         "rejected_rows": report.rejected,

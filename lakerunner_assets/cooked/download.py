@@ -1,4 +1,4 @@
-"""Brings one raw object to the worker: small ones into memory, large ones into a file, in pinned ranges."""
+"""One raw object is fetched: small ones into memory, large ones into a file, in pinned ranges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IN_MEMORY_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """The object's bytes, and the version they are of. Leaving it as a context removes the file."""
+    """The object's bytes and their version. Leaving it as a context removes the file."""
 
     content: bytes | Path
     info: ObjectInfo
@@ -32,7 +32,7 @@ class Download:
 
 
 def download(store: ObjectStore, key: str, folder: Path, max_bytes: int) -> Download:
-    """The object, if it is not larger than `max_bytes`; one that changes meanwhile is an error."""
+    """Fetch an object of at most `max_bytes`; one that changes meanwhile is an error."""
     try:
         fetched = store.get(key, min(max_bytes, IN_MEMORY_BYTES))
     except TooLargeError:

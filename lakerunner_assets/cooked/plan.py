@@ -1,4 +1,4 @@
-"""Which objects travel together: pure decisions over frozen values.
+"""Pure decisions group objects into batches and units.
 
 Pending objects become batches when a group of one organisation, collector and arrival hour is big enough or
 old enough; claimed batches become units of about `task_bytes`, the largest first.
@@ -33,7 +33,7 @@ class BatchBounds:
 
 
 def group_pending(pending: Sequence[PendingObject], bounds: BatchBounds, now_ns: int) -> list[BatchPlan]:
-    """Batches for every ripe group; the rest keeps waiting for company.
+    """Plan batches for every ripe group; the rest keeps waiting for company.
 
     An object that failed before goes alone: only then may a further failure park it.
     """
@@ -53,18 +53,18 @@ def group_pending(pending: Sequence[PendingObject], bounds: BatchBounds, now_ns:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What units need to know beside their objects."""
+    """Profiles, options and settings that units need beside their objects."""
 
     profiles: Mapping[str, StorageProfile]
     options: Mapping[str, OrgOptions]
-    """By organisation; one without settings is not in it."""
+    """Options by organisation; one without settings is not in it."""
     settings: Settings
     oldest: Mapping[tuple[str, Signal], int] = field(default_factory=dict)
-    """Where segments have a retention: rows at or before this are too old to be taken in."""
+    """Time at or before which rows are too old, where segments have a retention."""
 
 
 def plan_units(claim: Claim, around: Surroundings) -> list[Unit]:
-    """The units of one claimed batch."""
+    """Plan the units of one claimed batch."""
     target = Target(claim.batch_id, claim.attempt)
     bins = pack(claim.inputs, around.settings.cook_task_bytes)
     return [_unit(claim, part, objects, target, {}, around) for part, objects in enumerate(bins)]
@@ -73,7 +73,7 @@ def plan_units(claim: Claim, around: Surroundings) -> list[Unit]:
 def plan_rebuild_units(
     claims: Sequence[Claim], objects: Sequence[RawObject], around: Surroundings
 ) -> list[Unit]:
-    """Units that decode each object once and cut it into the segments of several hours' batches."""
+    """Plan units that decode each object once, for the batches of several hours."""
     targets = {claim.hour_ns: Target(claim.batch_id, claim.attempt) for claim in claims}
     units: list[Unit] = []
     for collector, mine in _by_collector(objects).items():
@@ -84,7 +84,7 @@ def plan_rebuild_units(
 
 
 def pack(objects: Sequence[RawObject], task_bytes: int) -> list[list[RawObject]]:
-    """First-fit in order of id: bins of at most `task_bytes`, a larger object has its own."""
+    """Pack objects first-fit in order of id, at most `task_bytes` a bin; a larger object has its own."""
     bins: list[list[RawObject]] = []
     room = 0
     for obj in sorted(objects, key=lambda o: o.object_id):
@@ -97,7 +97,7 @@ def pack(objects: Sequence[RawObject], task_bytes: int) -> list[list[RawObject]]
 
 
 def _chunks(group: Sequence[PendingObject], bounds: BatchBounds) -> list[list[PendingObject]]:
-    """Full chunks first; the last one may still be growing."""
+    """Split a group into chunks, full ones first; the last may still be growing."""
     chunks: list[list[PendingObject]] = [[]]
     size = 0
     for obj in group:
@@ -121,7 +121,7 @@ def _plan(objects: Sequence[PendingObject]) -> BatchPlan:
 
 
 def plan_all_now(pending: Sequence[PendingObject], settings: Settings) -> list[BatchPlan]:
-    """Every pending object in a batch at once, however young (a person asked for it)."""
+    """Batch every pending object at once, however young, since a person requested it."""
     return group_pending(
         pending, BatchBounds(settings.batch_max_bytes, settings.batch_max_objects, -(2**62)), 0
     )
@@ -164,7 +164,10 @@ def _unit(
 
 
 def _places(names: set[str], profiles: Mapping[str, StorageProfile]) -> dict[str, tuple[str, str]]:
-    """Only the buckets a unit reads; one without a profile is reported by the task, for its objects alone."""
+    """Return the buckets that a unit reads.
+
+    One without a profile is reported by the task, for its objects alone.
+    """
     return {n: (profiles[n].url, profiles[n].credentials_ref) for n in sorted(names) if n in profiles}
 
 

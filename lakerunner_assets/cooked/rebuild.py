@@ -1,4 +1,4 @@
-"""Cooks hours again from their raw objects, once each, and swaps the result in per hour.
+"""A rebuild cooks hours again from their raw objects and swaps them in.
 
 First everything pending of those arrival hours is ingested. Of hours that had rows before, what lies in
 sealed days is carved out; then their done objects are decoded again and one publication per hour retires all
@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from lakerunner_assets.compacted.carve import carve, exactly
+from lakerunner_assets.compacted.carve import carve, segments_of_window
 from lakerunner_assets.cooked.plan import plan_all_now, plan_rebuild_units
 from lakerunner_assets.cooked.run import Report, cook_claims, surroundings
 from lakerunner_assets.cooked.task import cook
@@ -34,11 +34,11 @@ from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
 
 MAX_PLANS = 5
-"""How often an hour is planned again when new objects keep arriving in it, or its segments change."""
+"""Plans of an hour in which objects keep arriving, or segments change."""
 
 
 class RebuildRefusedError(RuntimeError):
-    """Raw objects of the hour cannot be read any more; rebuilding would lose their rows."""
+    """Raw objects of the hour cannot be read any more: rebuilding would lose rows."""
 
 
 class StoreOutageError(RuntimeError):
@@ -48,7 +48,7 @@ class StoreOutageError(RuntimeError):
 def rebuild(
     run: RunContext, signal: Signal, org: str, hours: Sequence[int], allow_loss: bool, report: Report
 ) -> Iterator[HourChange]:
-    """Rebuild these event hours of one organisation; yields each changed hour after its commit.
+    """Rebuild these event hours of one organisation; yield each change after its commit.
 
     Hours that had no rows before are complete once what was pending is ingested: nothing is decoded twice.
     """
@@ -60,7 +60,7 @@ def rebuild(
 
 
 def _chunks(sources: Mapping[int, Sequence[RawObject]], max_bytes: int) -> Iterator[list[int]]:
-    """Hours to be decoded in one job: as many as fit, at least one."""
+    """Yield hours to be decoded in one job: as many as fit, at least one."""
     chunk: list[int] = []
     size = 0
     for hour, objects in sources.items():
@@ -97,7 +97,7 @@ def _rebuild_chunk(
 def _ingest_pending(
     run: RunContext, signal: Signal, org: str, hours: Sequence[int], report: Report
 ) -> Iterator[HourChange]:
-    """In rounds of as many bytes as one job may have; an object that fails has one try here.
+    """Cook pending objects in rounds as large as a job; a failing object has one try.
 
     Sensors batch what is registered all the time: what they took is cooked here, or waited for, because these
     hours are not complete without it.
@@ -128,7 +128,7 @@ def _ingest_pending(
 def _claim_pending(
     run: RunContext, signal: Signal, org: str, hours: Sequence[int], tried: Collection[int]
 ) -> list[Claim]:
-    """Sensors put pending objects into batches all the time: what is in one already is left to its run."""
+    """Claim pending objects; what is in a batch already is left to its run."""
     settings = run.settings
     for _ in range(MAX_PLANS):
         pending = run.index.pending_objects(org, signal, min(hours), max(hours))
@@ -154,7 +154,7 @@ def _bytes(plan: BatchPlan, objects: Mapping[int, PendingObject]) -> int:
 def _rebuild_once(
     run: RunContext, signal: Signal, org: str, hours: Sequence[int], allow_loss: bool, report: Report
 ) -> Iterator[tuple[HourChange | None, int]]:
-    """One plan for all hours: (change, hour), or (None, hour) when the plan was out of date."""
+    """Plan all hours once: yield (change, hour), or (None, hour) if the plan was out of date."""
     sources = {hour: run.index.objects_with_rows_in(org, signal, hour) for hour in hours}
     sources = {hour: objects for hour, objects in sources.items() if objects}
     if not sources:
@@ -188,7 +188,7 @@ def _claim(run: RunContext, org: str, signal: Signal, hour: int, objects: Sequen
 def _decode_again(
     run: RunContext, claims: Sequence[Claim], sources: dict[int, list[RawObject]]
 ) -> list[Answer]:
-    """Every object once, however many of the hours it has rows in."""
+    """Decode every object once, however many of the hours it has rows in."""
     distinct = {obj.object_id: obj for objects in sources.values() for obj in objects}
     units = plan_rebuild_units(claims, list(distinct.values()), surroundings(run))
     tags = [f"batch-{claim.batch_id}" for claim in claims]
@@ -197,7 +197,7 @@ def _decode_again(
 
 
 def _losses(answers: Sequence[Answer], sources: dict[int, list[RawObject]], allow_loss: bool) -> set[int]:
-    """Objects that cannot be cooked again; without leave to lose them the rebuild is refused.
+    """Find objects that cannot be cooked again; refuse to lose them without leave.
 
     Leave covers what is gone. It does not cover rows that changed their place: an object that gives another
     number of rows for an hour was cooked under other settings (horizon, tolerance) than today's.
@@ -262,10 +262,13 @@ def _swap(
 
 
 def _segments_of_hour(run: RunContext, claim: Claim, rests: Collection[str]) -> list[Segment]:
-    """All that hold rows of it, cooked or merged. One that changes from now on makes the publication fail."""
+    """Return all segments with rows of the hour, cooked or merged.
+
+    One that changes from now on makes the publication fail.
+    """
     hour = claim.hour_ns
     view = run.index.tier_view(claim.org, claim.signal, [AS_SENT], hour, hour + HOUR_NS, claim.signal.value)
-    return exactly(view.segments, hour, HOUR_NS, rests)
+    return segments_of_window(view.segments, hour, HOUR_NS, rests)
 
 
 def _decoded_rows(answers: Sequence[Answer], hour_ns: int) -> int:

@@ -1,4 +1,4 @@
-"""Cooks everything that is due: claim, run, publish, until nothing is due any more.
+"""A run claims due batches, cooks and publishes them until nothing is due.
 
 A run that finds nothing more lingers a little, so that a steady trickle of objects costs one run and not one
 run each. Faults are sorted by whose they are: the store's or Spark's (the batch waits), an object's (it is
@@ -24,12 +24,12 @@ from resources.lake.retention import SEGMENTS, too_old_ns
 from resources.spark import SparkUnavailableError, TaskCrashError
 
 MANY_ATTEMPTS = 5
-"""After so many attempts even an innocent-looking batch is split: something in it may kill the server."""
+"""Attempts after which any batch is split: something in it may kill the server."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What a run did, for metadata and checks."""
+    """Totals of a run, for metadata and checks."""
 
     batches: int = 0
     objects: int = 0
@@ -59,7 +59,7 @@ class Report:
 
 
 def cook_due(run: RunContext, signal: Signal, report: Report) -> Iterator[HourChange]:
-    """Cook due batches until none came for the linger time; yields each changed hour after its commit."""
+    """Cook due batches until none came for the linger time; yield each change after its commit."""
     run.spark.connect()  # before claiming: without Spark nothing should look attempted
     settings = run.settings
     ends = time.monotonic() + settings.cook_run_max_s
@@ -74,7 +74,7 @@ def cook_due(run: RunContext, signal: Signal, report: Report) -> Iterator[HourCh
 
 
 def cook_claims(run: RunContext, claims: Sequence[Claim], report: Report) -> Iterator[HourChange]:
-    """One Spark job for most claims; each is then published (or put back) by itself."""
+    """Run one Spark job for most claims; publish or put back each by itself."""
     for claim in claims:
         run.heart.hold(claim.token)
     try:
@@ -87,7 +87,7 @@ def cook_claims(run: RunContext, claims: Sequence[Claim], report: Report) -> Ite
 
 
 def _jobs(claims: Sequence[Claim]) -> list[list[Claim]]:
-    """All in one, but those that failed often without showing why: they come last and alone.
+    """Put claims into one job; those that often failed without a reason come last and alone.
 
     Whatever then takes the Spark server down with it has nobody else to hide behind.
     """
@@ -165,19 +165,19 @@ def _settle(run: RunContext, claim: Claim, answers: Sequence[Answer], report: Re
 
 
 def _give_back(run: RunContext, claim: Claim, error: str) -> None:
-    """Nobody's fault: the whole batch again, later."""
+    """Put the whole batch back for later: nobody is at fault."""
     run.log(f"batch {claim.batch_id} waits: {error}")
     delay_s = min(60.0, 2.0 ** min(claim.attempt, 6))
     unless_lost(run, claim, lambda: run.index.give_back(claim, error, delay_s))
 
 
 def _split(run: RunContext, claim: Claim, error: str) -> None:
-    """Some input's fault: halves, or a crash on the account of the only one."""
+    """Split the batch, or count a crash against its only object: an input is at fault."""
     run.log(f"batch {claim.batch_id} is split: {error}")
     max_tries = run.settings.object_max_tries
     unless_lost(run, claim, lambda: run.index.split(claim, error, max_tries))
 
 
 def _tag(batch_id: int, attempt: int) -> str:
-    """With the attempt, so that a run that lost its claim can never interrupt the one that has it now."""
+    """Tag a Spark job by batch and attempt: a run without the claim cannot interrupt another."""
     return f"batch-{batch_id}-{attempt}"

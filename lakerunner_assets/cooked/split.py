@@ -1,4 +1,4 @@
-"""Cuts decoded rows by event hour, and sets aside those outside the accepted time range.
+"""Decoded rows are cut by event hour; those outside the time range are set apart.
 
 All vectorised: one sort-free pass over the time column, one filter per hour that occurs.
 """
@@ -17,8 +17,6 @@ from lakerunner_assets.spec import SignalSpec
 from resources.lake.columns import CHQ_QUARANTINE_REASON
 from resources.lake.timecut import HOUR_NS, cut
 
-# << Decoded rows waiting to be written, per dataset and hour, with a bound on all of them together.
-
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -26,7 +24,10 @@ Place = tuple[str, int]
 
 
 class HourBuffers:
-    """Knows which rows belong to the object being read, so that a failing one can be forgotten."""
+    """Buffers of decoded rows per dataset and hour, bounded together.
+
+    Rows of the object being read are known, so that a failing one can be forgotten.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -34,10 +35,10 @@ class HourBuffers:
         self._bytes: dict[Place, int] = defaultdict(int)
         self._marks: dict[Place, tuple[int, int]] = {}
         self.spilled = False
-        """Whether rows of the current object left the buffers."""
+        """True if rows of the current object left the buffers."""
 
     def begin(self) -> None:
-        """A new object starts: everything until now is kept whatever happens to it."""
+        """Start an object: everything until now stays whatever happens to it."""
         self._marks = {place: (len(tables), self._bytes[place]) for place, tables in self._tables.items()}
         self.spilled = False
 
@@ -59,7 +60,7 @@ class HourBuffers:
         return max(self._bytes, key=lambda place: self._bytes[place])
 
     def filled(self) -> list[Place]:
-        """Places with rows, in a fixed order (parts are numbered by it)."""
+        """Return places with rows, in a fixed order (parts are numbered by it)."""
         return sorted(place for place, tables in self._tables.items() if tables)
 
     def take(self, dataset: str, hour_ns: int) -> list[pa.Table]:
@@ -84,14 +85,14 @@ Mask = npt.NDArray[np.bool_]
 @dataclass(frozen=True, slots=True)
 class Split:
     tables: dict[tuple[str, int], pa.Table]
-    """(dataset, hour) → rows."""
+    """Rows by (dataset, hour)."""
     counts: dict[int, int]
     """Live rows per event hour."""
     quarantined: int
 
 
 def split_rows(table: pa.Table, spec: SignalSpec, unit: Unit, arrival_hour_ns: int) -> Split:
-    """Rows of one decoded slice by where they belong."""
+    """Split the rows of one decoded slice by dataset and hour."""
     times = _nanoseconds(table.column(spec.time_column).to_numpy(), spec.time_unit_ns)
     early = times <= unit.horizon_ns
     late = times > arrival_hour_ns + HOUR_NS + unit.future_tolerance_ns
@@ -111,7 +112,7 @@ def split_rows(table: pa.Table, spec: SignalSpec, unit: Unit, arrival_hour_ns: i
 
 
 def _nanoseconds(times: npt.NDArray[np.int64], unit_ns: int) -> npt.NDArray[np.int64]:
-    """Times that nanoseconds cannot say are as far away as they can: outside of any accepted range."""
+    """Convert times; those that nanoseconds cannot hold are clipped, outside of any accepted range."""
     furthest = (2**63 - 1) // unit_ns
     return np.clip(times, -furthest, furthest) * unit_ns if unit_ns > 1 else times
 

@@ -1,4 +1,4 @@
-"""What runs inside a Spark Python worker: download, decode, cut by hour, sort, write, answer.
+"""A Spark task downloads, decodes, cuts by hour, sorts, writes and answers.
 
 Four rows of one object that arrived at 12:xx (horizon 2025, tolerance 1 h):
 
@@ -37,16 +37,16 @@ from resources.objects.values import ObjectInfo
 from resources.settings import Settings, SettingsError
 
 MAX_SILENCE = 2
-"""Objects of one bucket in a row that got no answer; asking for the rest would take a minute for each."""
+"""Objects of one bucket in a row without an answer; each costs a minute."""
 
 
 def cook(payload: bytes) -> bytes:
-    """The function Spark calls: one encoded unit in, one encoded answer out."""
+    """Cook one encoded unit and return an encoded answer; Spark calls it."""
     return encode(cook_unit(decode_unit(payload), Settings.load()))
 
 
 def cook_unit(unit: Unit, settings: Settings) -> Answer:
-    """Cook a unit. A lake, a disk or a configuration that fails is no object's fault: all of them wait."""
+    """Cook a unit. A lake, a disk or a configuration that fails makes all objects wait."""
     try:
         return _rounds(unit, settings)
     except (StoreError, SettingsError) as error:
@@ -63,7 +63,7 @@ def _all_wait(unit: Unit, error: str) -> Answer:
 
 
 def _rounds(unit: Unit, settings: Settings) -> Answer:
-    """An object that fails after some of its rows were written is left out of a second round."""
+    """Cook again without an object that failed after rows of it were written."""
     left_out: dict[int, ObjectAnswer] = {}
     part = unit.part * 1_000_000
     while True:
@@ -76,7 +76,7 @@ def _rounds(unit: Unit, settings: Settings) -> Answer:
 
 
 class SpilledObjectError(Exception):
-    """An object failed when rows of it were in a segment already; those segments are never published."""
+    """An object failed with rows in a segment already; it is never published."""
 
     def __init__(self, answer: ObjectAnswer) -> None:
         super().__init__(answer.error)
@@ -84,7 +84,7 @@ class SpilledObjectError(Exception):
 
 
 class ObjectError(Exception):
-    """Why one object cannot be cooked."""
+    """One object cannot be cooked."""
 
     def __init__(self, fault: Fault, message: str) -> None:
         super().__init__(message)
@@ -213,6 +213,6 @@ class Round:
 
 
 def _arrival(obj: UnitObject, info: ObjectInfo) -> int:
-    """When the object arrived, kept inside its (left-open) arrival hour so that a copy cooks alike."""
+    """Return the time of arrival inside the arrival hour, so that a copy cooks alike."""
     hour = obj.arrival_hour_ns
     return min(max(from_datetime(info.last_modified), hour + 1), hour + HOUR_NS)

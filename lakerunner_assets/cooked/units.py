@@ -1,4 +1,4 @@
-"""What goes to a Spark task and what comes back: frozen values, encoded as JSON.
+"""Units of cooking go to Spark tasks as JSON, and answers come back.
 
 A unit is a bin of raw objects of one batch. Its answer has one entry per object and one per segment, so that
 a bad object is known by name and its neighbours are published.
@@ -23,12 +23,12 @@ class UnitObject:
     key: str
     arrival_hour_ns: int
     expect_etag: str = ""
-    """Rebuild only: the content must still be what was ingested."""
+    """Etag that a rebuild expects: the content must be what was ingested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A batch and attempt that a segment will be published by."""
+    """The batch and attempt that publishes a segment."""
 
     batch_id: int
     attempt: int
@@ -42,11 +42,11 @@ class Unit:
     part: int
     objects: tuple[UnitObject, ...]
     target: Target | None
-    """Cooking: every hour goes to this batch."""
+    """Batch of every hour, when cooking."""
     targets: dict[int, Target]
-    """Rebuilding: only these hours are wanted, each for its own batch."""
+    """Batch of each hour, when rebuilding; no other hours are cooked."""
     buckets: dict[str, tuple[str, str]]
-    """bucket → (URL, credentials_ref)"""
+    """(URL, credentials_ref) of each bucket."""
     lake_url: str
     horizon_ns: int
     future_tolerance_ns: int
@@ -57,7 +57,10 @@ class Unit:
 
 
 def segment_id(target: Target, hour_ns: int, dataset: str, part: int) -> str:
-    """The same for a repeated Spark task, different for every attempt: no key is ever written twice."""
+    """Name a segment: the same if Spark repeats a task, another for every attempt.
+
+    No key is ever written twice.
+    """
     text = f"{target.batch_id}/{target.attempt}/{dataset}/{hour_ns}/{part}"
     return xxhash.xxh128_hexdigest(text.encode())
 

@@ -1,1 +1,1 @@
-"""Raw objects: what lies in the raw buckets, registered by notification or, as a safety net, by listing."""
+"""Raw objects are registered by notification or, as a safety net, by listing."""

@@ -1,4 +1,4 @@
-"""`raw/{signal}`: the raw objects of an organisation by arrival hour.
+"""The assets `raw/{signal}` are the raw objects of an organisation by arrival hour.
 
 Sensors record its materialisations as objects arrive. Materialising it by hand, or by the safety-net
 schedule, lists the prefixes and registers what notifications missed.
@@ -11,7 +11,7 @@ import dagster as dg
 
 from lakerunner_assets.keys import Tier, asset_key
 from lakerunner_assets.partitions import org_hours, parse_partition_key, partition_key
-from lakerunner_assets.run_context import beating
+from lakerunner_assets.run_context import heartbeat
 from lakerunner_assets.spec import SignalSpec
 from resources.bindings import Lakerunner
 
@@ -36,7 +36,7 @@ def raw_asset(spec: SignalSpec, horizon: str) -> dg.AssetsDefinition:
             org, hour = parse_partition_key(key)
             hours_of[org].append(hour)
         unreachable: set[str] = set()
-        with beating(lakerunner.index, context.run_id, lakerunner.settings):
+        with heartbeat(lakerunner.index, context.run_id, lakerunner.settings):
             for org, hours in hours_of.items():
                 found = register_missed(lakerunner.index, lakerunner.settings, spec.signal, org, hours)
                 context.log.info(f"{org}: {found.listed} objects listed, {found.registered} newly registered")

@@ -1,4 +1,4 @@
-"""Finds raw objects that no notification announced, by listing the organisation's prefixes.
+"""Listing the prefixes of an organisation finds raw objects that no notification announced.
 
 Only keys that could belong to the wanted arrival hours are looked at; what is already registered is skipped.
 Keys that cannot be placed are returned with their reason, as a notification for them would be.
@@ -25,8 +25,8 @@ CHUNK = 1000
 
 
 @dataclass(slots=True)
-class Found:
-    """What a listing saw."""
+class Listing:
+    """Result of a listing."""
 
     listed: int = 0
     registered: int = 0
@@ -37,12 +37,12 @@ class Found:
 
 def register_missed(
     index: PipelineIndex, settings: Settings, signal: Signal, org: str, hours: Sequence[int]
-) -> Found:
+) -> Listing:
     """Register every unknown object of `org` whose arrival hour is one of `hours`."""
     registry = Registry(
         index.storage_profiles(), tuple(index.prefix_mappings()), frozenset(index.organisations())
     )
-    found = Found()
+    found = Listing()
     for bucket, profile in registry.profiles.items():
         try:
             store = open_store(profile.url, settings, profile.credentials_ref)
@@ -65,7 +65,7 @@ def _register(index: PipelineIndex, bucket: str, notices: Sequence[ObjectNotice]
 def _prefixes(
     registry: Registry, bucket: str, org: str, signal: Signal, store: ObjectStore, hours: Sequence[int]
 ) -> Iterator[str]:
-    """Dated prefixes are listed by hour; the others whole, and filtered by LastModified."""
+    """Yield prefixes: dated ones by hour, the others whole, to be filtered by LastModified."""
     otel, *by_signal = raw_prefixes(org)
     for collector in store.list_folders(otel):
         for hour in hours:
@@ -82,7 +82,7 @@ def _notices(
     signal: Signal,
     org: str,
     hours: set[int],
-    found: Found,
+    found: Listing,
 ) -> Iterator[ObjectNotice]:
     for info in chunk:
         found.listed += 1
@@ -100,6 +100,6 @@ def _notices(
 
 
 def recent_hours(now_ns: int, count: int) -> list[int]:
-    """The current arrival hour and the ones before it, as the safety net looks at them."""
+    """Return the current arrival hour and those before it, for the safety net."""
     current = cut(now_ns, HOUR_NS)
     return [current - back * HOUR_NS for back in range(count)]

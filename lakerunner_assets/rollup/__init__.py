@@ -1,1 +1,1 @@
-"""Rollups: one row per series and bucket, built from samples or from the rollup below."""
+"""Rollups have one row per series and bucket, from samples or the rollup below."""

@@ -1,4 +1,4 @@
-"""`rollup/{10s,1m,5m,1h,1d}`: metrics in buckets, each frequency from the one below.
+"""The assets `rollup/{10s,1m,5m,1h,1d}` hold metrics in buckets, each built from the one below.
 
 The hourly ones fire together, in one run, whenever cooking changed an hour; the day follows once it has
 closed, and again when late rows change it. Materialising partitions by hand builds those that are not
@@ -22,7 +22,7 @@ from lakerunner_assets.partitions import (
     parse_partition_key,
     partition_key,
 )
-from lakerunner_assets.run_context import beating
+from lakerunner_assets.run_context import heartbeat
 from resources.bindings import Lakerunner
 from resources.lake.frequency import AS_SENT, DAY, Rollup, rollup_of
 from resources.lake.layout import Signal
@@ -34,12 +34,12 @@ FORCE_TAG = "lakerunner/force"
 BUILT, CONSERVED = "built", "samples_and_sums_conserved"
 COOKED = asset_key(Tier.COOKED, Signal.METRICS)
 OPEN_DAYS = dt.timedelta(days=2)
-"""Today and the day ahead: the newest partitions of a day asset are not closed."""
+"""Width of the newest partitions that are not closed: today and the day ahead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """How hours and days differ."""
+    """Partitions by hour or by day, and the spelling of their keys."""
 
     definition: dg.MultiPartitionsDefinition
     parse: Callable[[str], tuple[str, int]]
@@ -85,7 +85,7 @@ def rollup_asset(rollup: Rollup, horizon: str) -> dg.AssetsDefinition:
         if context.run.tags.get(LINEAGE_TAG) == "true":
             wanted = with_due(lakerunner.index, rollup, own, lakerunner.settings.horizon)
         force = context.run.tags.get(FORCE_TAG) == "true"
-        with beating(lakerunner.index, context.run_id, lakerunner.settings) as heart:
+        with heartbeat(lakerunner.index, context.run_id, lakerunner.settings) as heart:
             run = RunContext(
                 lakerunner.index, lakerunner.spark_tasks(), lakerunner.settings, heart, context.log.warning
             )
@@ -120,7 +120,7 @@ def _parents(rollup: Rollup) -> list[dg.AssetKey | dg.AssetDep]:
 
 
 def _condition(rollup: Rollup) -> dg.AutomationCondition:  # type: ignore[type-arg]
-    """Changed since it was last requested, and no run under way: no update is lost, none loops.
+    """Require a change since the last request, and no run under way: no update is lost, none loops.
 
     All hourly rollups look at `cooked` and nothing else, so that one tick requests them together.
     """
@@ -170,7 +170,7 @@ def _checks(report: "RollReport") -> list[dg.AssetCheckResult]:
 
 
 def _count(lakerunner: Lakerunner, rollup: Rollup, report: "RollReport") -> None:
-    """Counters outlive the run; one exporter serves them all."""
+    """Add to counters, which outlive the run; one exporter serves them all."""
     totals = {
         "partitions": report.built,
         "rows": report.rows,

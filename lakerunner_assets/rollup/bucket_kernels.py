@@ -17,7 +17,7 @@ from resources.arrays import Bytes, Doubles, Int32s, Int64s
 from resources.kernel import inlined, kernel
 
 NOTHING, REAL, STALE, HISTOGRAM, SUMMARY = range(5)
-"""What a sample is."""
+"""Kinds of samples."""
 STALE_BITS = 0x7FF0000000000002
 """NaN that Prometheus writes as stale marker."""
 
@@ -25,30 +25,30 @@ SUM, SUM_C, MIN, MAX, FIRST, LAST, PREV, RESET_SUM, M2 = range(9)
 DOUBLES = 9
 COUNT, FIRST_TS, LAST_TS, PREV_TS, RESETS, CHANGES, LAST_STALE, HIST_COUNT, SUMMARIES, TIMED = range(10)
 NUMBERS = 10
-"""TIMED: how many real samples of any kind, so whether there are times."""
+"""TIMED counts real samples of any kind, without which there are no times."""
 
 
 class Buckets(NamedTuple):
-    """The rows that count, in order, and where each bucket begins among them."""
+    """Rows that count, in order, and the first of each bucket."""
 
     rows: Int64s
     starts: Int64s
     """One more than there are buckets."""
     ends_ms: Int64s
-    """The label of each bucket."""
+    """Label of each bucket."""
     repeated: int
-    """A row whose series and time the row before it has as well, -1: none."""
+    """Row with the series and time of the row before it, -1: none."""
 
 
 class Statistics(NamedTuple):
-    """Of each bucket; what an entry means where there are no samples is nobody's business."""
+    """Statistics of each bucket; entries without samples hold anything."""
 
     doubles: Doubles
     numbers: Int64s
 
 
 def statistics(buckets: int) -> Statistics:
-    """Room for them; kernels write every entry."""
+    """Allocate statistics; kernels write every entry."""
     return Statistics(np.empty((DOUBLES, buckets)), np.empty((NUMBERS, buckets), np.int64))
 
 
@@ -59,9 +59,11 @@ BLOCK = 504
 def buckets_of(
     codes: Int32s, times_ms: Int64s, times_ns: Int64s, kinds: Bytes, start_ms: int, end_ms: int, width: int
 ) -> Buckets:
-    """The rows of `(start, end]` that count: of each series and millisecond the one sent for the latest
-    nanosecond, then the real one before stale markers, then the one of the greatest row id, which is the
-    last."""
+    """Choose the rows of `(start, end]` that count, and find their buckets.
+
+    Of each series and millisecond the row sent for the latest nanosecond counts, then a real one before stale
+    markers, then the one of the greatest row id, which is the last.
+    """
     count = len(codes)
     rows = np.empty(count, np.int64)
     starts = np.empty(count + 1, np.int64)
@@ -97,7 +99,7 @@ def buckets_of(
 
 @inlined
 def neumaier_step(total: float, compensation: float, value: float) -> tuple[float, float]:
-    """One step of Neumaier's sum."""
+    """Add a value by one step of Neumaier's sum."""
     result = total + value
     if np.isinf(result):
         compensation = 0.0
@@ -110,7 +112,7 @@ def neumaier_step(total: float, compensation: float, value: float) -> tuple[floa
 
 @inlined
 def rounded_sum(total: float, compensation: float) -> tuple[float, float]:
-    """The same sum as its nearest double and the rest."""
+    """Return the same sum as its nearest double and the rest."""
     result = total + compensation
     if np.isinf(result) or np.isnan(result):
         return result, 0.0
@@ -121,7 +123,10 @@ def rounded_sum(total: float, compensation: float) -> tuple[float, float]:
 
 @kernel
 def copy_block(block: Statistics, start: int, end: int, found: Statistics) -> None:
-    """Buckets `[start, end)` into their columns: twenty columns far apart are slow to write one by one."""
+    """Copy buckets `[start, end)` into their columns.
+
+    The columns are too far apart to be written one by one.
+    """
     if start < 0:
         return
     for column in range(DOUBLES):
@@ -134,7 +139,7 @@ def copy_block(block: Statistics, start: int, end: int, found: Statistics) -> No
 
 @kernel
 def copy_last(block: Statistics, buckets: int, found: Statistics) -> None:
-    """What is left in the block."""
+    """Copy the rest of the block."""
     if buckets > 0:
         copy_block(block, (buckets - 1) // BLOCK * BLOCK, buckets, found)
 
@@ -143,7 +148,7 @@ def copy_last(block: Statistics, buckets: int, found: Statistics) -> None:
 def summarise(  # noqa: C901, PLR0912, PLR0915 (one pass)
     values: Doubles, times_ms: Int64s, kinds: Bytes, buckets: Buckets, found: Statistics
 ) -> None:
-    """The numbers of each bucket of samples."""
+    """Compute the statistics of each bucket of samples."""
     block = Statistics(np.zeros((DOUBLES, BLOCK)), np.zeros((NUMBERS, BLOCK), np.int64))
     doubles, numbers = block
     for bucket_ in range(len(buckets.ends_ms)):
@@ -210,7 +215,7 @@ def summarise(  # noqa: C901, PLR0912, PLR0915 (one pass)
 def merge(  # noqa: C901, PLR0912, PLR0915 (one pass)
     finer: Statistics, buckets: Buckets, found: Statistics
 ) -> None:
-    """The numbers of each bucket from those of the finer buckets inside it."""
+    """Compute the statistics of each bucket from the finer buckets inside it."""
     block = Statistics(np.zeros((DOUBLES, BLOCK)), np.zeros((NUMBERS, BLOCK), np.int64))
     doubles, numbers = block
     inner, counts = finer

@@ -1,4 +1,4 @@
-"""What rollup rows are made of, whatever they are built from: whose they are, their bucket, their numbers."""
+"""Rollup rows consist of a series, a bucket and its statistics."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NS_PER_MS = 1_000_000
 TEMPORALITY, MIXED = "metric_temporality", "mixed"
 _LOOK_ROWS = 1 << 12
 STRETCH_ROWS = 1 << 15
-"""At a time: what a stretch is turned into stays in the caches of a core."""
+"""Rows at a time: a stretch and what becomes of it stay in the caches of a core."""
 LEFT_BEHIND = frozenset(
     {
         CHQ_TIMESTAMP, CHQ_TSNS, CHQ_START_TSNS, CHQ_FLAGS, CHQ_OBJECT, CHQ_POSITION,
@@ -43,13 +43,13 @@ LEFT_BEHIND = frozenset(
         CHQ_SCOPE_DROPPED_ATTRIBUTES, CHQ_QUARANTINE_REASON, *rollup.STORED, *rollup.LOGICAL,
     }
 )  # fmt: skip
-"""Columns that belong to a sample and not to its series, with those that start like the next ones."""
+"""Columns of a sample that are not of its series; those that start like the next ones are others."""
 LEFT_BEHIND_PREFIXES = (CHQ_VALUE, HIST_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Which rows are used, those of `(start, end]`, and how wide buckets are."""
+    """The rows that are used, those of `(start, end]`, and the width of buckets."""
 
     start_ms: int
     end_ms: int
@@ -58,7 +58,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Columns that are carried over, and which buckets have several temporalities."""
+    """Columns of the series, and a flag for buckets of several temporalities."""
 
     columns: pa.Table
     several: npt.NDArray[np.bool_]
@@ -66,7 +66,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class RollupRows:
-    """Rollup rows in order, and whose each is."""
+    """Rollup rows in order, and the series code of each."""
 
     table: pa.Table
     codes: Int32s
@@ -75,7 +75,7 @@ class RollupRows:
 def whole_buckets(
     chunks: Iterator[tuple[pa.Table, Int32s]], width_ms: int
 ) -> Iterator[tuple[pa.Table, Int32s]]:
-    """The rows of the chunks in stretches that end where a bucket does.
+    """Yield the rows of the chunks in stretches that end where a bucket does.
 
     The rows of a chunk's last bucket wait for the next chunk; only they are copied.
     """
@@ -107,7 +107,7 @@ def _end(table: pa.Table, width_ms: int) -> int:
 
 
 def _run(codes: Int32s, ends: npt.NDArray[np.int64], code: int, end: int) -> int:
-    """How many rows from the first on are of this series and bucket."""
+    """Count the leading rows of this series and bucket."""
     for start in range(0, len(codes), _LOOK_ROWS):
         part = slice(start, start + _LOOK_ROWS)
         other = (codes[part] != code) | (ends[part] != end)
@@ -117,14 +117,14 @@ def _run(codes: Int32s, ends: npt.NDArray[np.int64], code: int, end: int) -> int
 
 
 def _last_run(codes: Int32s, ends: npt.NDArray[np.int64]) -> int:
-    """Where the rows of the last series and bucket begin."""
+    """Return the first row of the last series and bucket."""
     return len(codes) - _run(codes[::-1], ends[::-1], codes[-1], ends[-1])
 
 
 def _stretches(
     codes: Int32s, ends: npt.NDArray[np.int64], start: int, border: int
 ) -> Iterator[tuple[int, int]]:
-    """The rows of `[start, border)`, few enough at a time, cut where buckets end."""
+    """Yield the rows of `[start, border)` in pieces, cut where buckets end."""
     while start < border:
         end = min(start + STRETCH_ROWS, border)
         if end < border:
@@ -139,7 +139,9 @@ def _joined(held: list[tuple[pa.Table, Int32s]]) -> tuple[pa.Table, Int32s]:
 
 
 def series_columns(table: pa.Table, buckets: Buckets) -> Identity:
-    """Of each bucket, what its newest row says of the series.
+    """Take the columns of the series from the newest row of each bucket.
+
+    The temporality is the newest one sent, since stale markers of remote write have none, or `mixed`.
 
     The temporality is the newest one said, since stale markers of remote write say none, or `mixed`.
     """
@@ -173,7 +175,7 @@ def _temporality(column: pa.Array, buckets: Buckets) -> tuple[pa.Array, npt.NDAr
 
 
 def _newest_codes(codes: Int32s, buckets: Buckets) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-    """Return the last code of each bucket, -1 without one, and whether the bucket has others."""
+    """Return the last code of each bucket or -1, and flag buckets with several."""
     if not len(buckets.ends_ms):
         return np.zeros(0, np.int32), np.zeros(0, np.bool_)
     chosen, starts = codes[buckets.rows], buckets.starts[:-1]
@@ -193,7 +195,7 @@ def rollup_rows(
     sketches: pa.Array | None,
     histograms: dict[str, pa.Array],
 ) -> RollupRows:
-    """The rows with nulls where the stored form has them, without columns that are null everywhere."""
+    """Build the rows in stored form, without columns that are null everywhere."""
     made = dict(zip(identity.columns.column_names, identity.columns.columns, strict=True))
     stored = {**_stored(found), **({rollup.SKETCH: sketches} if sketches is not None else {}), **histograms}
     made |= {rollup.TIMESTAMP: pa.chunked_array([buckets.ends_ms])}
@@ -241,11 +243,11 @@ _FOUR_VALUES = {
     rollup.SUM_C: place.SUM_C,
 }  # fmt: skip
 _NEAR = 1e-9
-"""What squares of few samples may be off by, as a share: more than rounding, less than matters."""
+"""Share that squares of few samples may be off by: more than rounding, less than matters."""
 
 
 def _follows(found: Statistics) -> npt.NDArray[np.bool_]:
-    """Where readers get the squared deviations from the other columns."""
+    """Flag buckets whose squared deviations readers get from other columns."""
     doubles, numbers = found
     known = {name: doubles[row] for name, row in _FOUR_VALUES.items()}
     known |= {rollup.COUNT: numbers[place.COUNT], rollup.CHANGES: numbers[place.CHANGES]}

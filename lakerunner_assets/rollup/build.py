@@ -1,4 +1,4 @@
-"""Builds the rollup of a window from live segments: samples, or the rollup below it.
+"""The rollup of a window is built from live segments: samples, or the rollup below it.
 
     10 s     12:00:10 … 12:01:00 … 13:00:00              1 m     12:01:00 … 13:00:00
              (6 rows per minute and series)      ->              (1 row per minute and series)
@@ -29,19 +29,19 @@ _HISTOGRAMS = (HIST_PREFIX, SUMMARY_PREFIX)
 @dataclass(frozen=True, slots=True)
 class RollupRequest:
     sources: Sequence[Path]
-    """Live segments: samples where `source_ms` is 0, else rollups of that width."""
+    """Live segments: samples if `source_ms` is 0, else rollups of that width."""
     source_ms: int
     target_ms: int
     start_ns: int
     width_ns: int
-    """Only rows of `(start, start + width]` are used."""
+    """Width of the window: only rows of `(start, start + width]` are used."""
     folder: Path
-    """Where segments are written, as `tbl_<segment id>.parquet`."""
+    """Folder of the segments, named `tbl_<segment id>.parquet`."""
     org: str
     collector: str
     dataset: str
     target_bytes: int
-    """A segment ends, at the border of a row group, once it has this many."""
+    """Size from which a segment ends, at the border of a row group."""
     memory_bytes: int
     """Budget for decoded rows."""
     name: Callable[[int], str]
@@ -49,7 +49,7 @@ class RollupRequest:
 
 
 def roll_up(request: RollupRequest) -> tuple[RollupSegment, ...]:
-    """Nothing if no row of the sources lies in the window."""
+    """Build the segments of a window; none if no row of the sources lies in it."""
     cut = _cut(request)
     if not request.sources:
         return ()
@@ -63,7 +63,7 @@ def roll_up(request: RollupRequest) -> tuple[RollupSegment, ...]:
 
 
 def _cut(request: RollupRequest) -> Cut:
-    """Buckets must tile the window, and source buckets must tile those."""
+    """Check that buckets tile the window, and that source buckets tile those."""
     width = request.target_ms * NS_PER_MS
     if request.start_ns % width or request.width_ns % width or request.width_ns <= 0:
         raise ValueError(

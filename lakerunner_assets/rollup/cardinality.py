@@ -1,4 +1,4 @@
-"""Counts series and label values per metric, for an hour from series tables, for a day from its hours.
+"""Series and label values are counted per metric, by hour and by day.
 
     series                            hourly                      (estimates)
     up{instance="a", job="x"}    →    up  ''        2
@@ -49,7 +49,10 @@ Key = tuple[str, str]
 
 
 def hour_rows(tables: Iterable[pa.Table], end_ms: int) -> pa.Table:
-    """Rows of the hour that ends then, from the series tables of its segments; a series may be in several."""
+    """Count the hour that ends then from the series tables of its segments.
+
+    A series may be in several of them.
+    """
     sketches: dict[Key, hll_sketch] = {}
     for table in tables:
         for metric, ids in distinct_series(table):
@@ -60,7 +63,7 @@ def hour_rows(tables: Iterable[pa.Table], end_ms: int) -> pa.Table:
 
 
 def day_rows(tables: Iterable[pa.Table], end_ms: int) -> pa.Table:
-    """Rows of the day that ends then, from those of its hours."""
+    """Merge the rows of the hours of the day that ends then."""
     unions: dict[Key, hll_union] = {}
     for table in tables:
         names, labels, sketches = (
@@ -75,7 +78,7 @@ def day_rows(tables: Iterable[pa.Table], end_ms: int) -> pa.Table:
 
 
 def write(table: pa.Table, path: Path, identity: SegmentIdentity) -> WrittenSegment | None:
-    """Write the rows as a segment, or nothing if there are none."""
+    """Write the rows as a segment; without rows write nothing."""
     if table.num_rows == 0:
         return None
     if identity.dataset != CARDINALITY_DATASET:
@@ -131,7 +134,7 @@ def _rows(found: Iterable[tuple[Key, hll_sketch]], end_ms: int, frequency_ms: in
 
 
 def _coded(table: pa.Table) -> pa.Table:
-    """Names coded, since they repeat."""
+    """Encode names as dictionaries, since they repeat."""
     for index, name in enumerate(("metric_name", "label")):
         table = table.set_column(index, name, table.column(name).dictionary_encode())
     return table

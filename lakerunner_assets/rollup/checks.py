@@ -1,4 +1,4 @@
-"""Does a rollup hold what it was built from: samples and sums of both sides, for a check people see."""
+"""A check compares samples and sums of a rollup with those it was built from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Totals:
     samples: int = 0
     total: float = 0.0
     magnitude: float = 0.0
-    """Sum of the absolute sums of all rows: what rounding is measured against."""
+    """Sum of the absolute sums of all rows, the scale of rounding."""
 
     def agrees(self, other: Totals) -> bool:
         if self.samples != other.samples:
@@ -36,7 +36,7 @@ class Totals:
 
 
 def totals(paths: Iterable[Path], start_ns: int, end_ns: int) -> Totals:
-    """Of the rows whose bucket ends in `(start, end]`."""
+    """Sum up the rows whose bucket ends in `(start, end]`."""
     samples, sums, magnitude = 0, [0.0], 0.0
     for path in paths:
         with pq.ParquetFile(path) as file:

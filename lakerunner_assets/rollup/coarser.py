@@ -1,4 +1,4 @@
-"""From rollup rows to those of wider buckets: the rows inside a bucket are merged in time order.
+"""Rollup rows inside a wider bucket are merged in time order.
 
     end       count  first  last  reset_sum           end       count  first  last  reset_sum
     12:00:10      2      1     5          0   (1 m)   12:01:00      3      1     2          5
@@ -37,11 +37,11 @@ _NUMBERS = {
 
 
 class RepeatedBucketError(ValueError):
-    """Two rows of one series and bucket: nobody can say which counts, and adding them counts twice."""
+    """Two rows have one series and bucket: nobody can say which counts."""
 
 
 def roll_rollups(table: pa.Table, codes: Int32s, cut: Cut) -> RollupRows:
-    """The rows of a stretch of sorted rollup rows that ends with a bucket."""
+    """Merge a stretch of sorted rollup rows that ends with a bucket."""
     ends = table.column(rollup.TIMESTAMP).chunk(0).to_numpy()
     kinds = np.full(len(codes), REAL, np.uint8)
     buckets = buckets_of(codes, ends, ends, kinds, cut.start_ms, cut.end_ms, cut.width_ms)
@@ -88,6 +88,6 @@ def _sketches(stored: pa.Array, finer: Statistics, buckets: Buckets, found: Stat
 
 
 def _following(finer: Statistics, rows: Int64s, groups: Int64s) -> WeightedValues:
-    """The samples of rows that say all of them."""
+    """Return the samples of rows that hold all of them."""
     found = samples_of({name: column[rows] for name, column in columns_of(finer).items()})
     return WeightedValues(found.values, found.weights, groups[found.group])

@@ -1,4 +1,4 @@
-"""Builds DDSketches of buckets from values and from the sketches of finer buckets.
+"""DDSketches of buckets are built from values and from sketches of finer buckets.
 
     values    weight  group        sketches    group            out
     0.25        1       0          s(1, 1)       0               0  s(0.25, 1, 1)
@@ -28,7 +28,7 @@ def build(
     group_of_sketch: Int64s,
     groups: int,
 ) -> pa.Array:
-    """Build the sketch of each group as binary; null for one without finite values and sketches.
+    """Build the sketch of each group; null for one without finite values and sketches.
 
     Group numbers do not fall in either list. A weight is the count of a value.
     """

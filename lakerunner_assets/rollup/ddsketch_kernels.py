@@ -15,9 +15,9 @@ from resources.kernel import Integer, inlined, kernel, scanner
 from resources.lake.ddsketch_kernels import BOUND, GAMMA, WIDTH, Bins, SketchGroups, clear, gather, sort_slots
 
 BIN_BYTES = 15
-"""The most a bin takes."""
+"""Greatest size of a bin."""
 OTHER_BYTES = 48
-"""The most that everything else takes."""
+"""Greatest size of everything else."""
 
 
 @inlined
@@ -55,7 +55,7 @@ def put_double(out: Bytes, position: Integer, value: float) -> Integer:
 
 @inlined
 def entry_size(index: Integer) -> Integer:
-    """Of a bin in a map, after its own tag and length: both fields, each with a tag."""
+    """Return the size of a bin in a map behind its own tag and length."""
     return 10 + varint_size(zigzag(index))
 
 
@@ -96,7 +96,10 @@ def put_block(
 def put_store(
     out: Bytes, position: Integer, tag: Integer, bins: Bins, place: Integer, stop: Integer, step: Integer
 ) -> Integer:
-    """The bins at `place`, `place + step`, … before `stop`, which are those of a store by rising index."""
+    """Write the bins of a store by rising index.
+
+    They are at `place`, `place + step`, … before `stop`.
+    """
     if place == stop:
         return position
     origin = WIDTH + 1 + BOUND if step > 0 else BOUND
@@ -118,7 +121,7 @@ def put_store(
 
 @scanner
 def put_sketch(out: Bytes, position: Integer, bins: Bins) -> Integer:
-    """All bins, which are sorted; there is room for them."""
+    """Write all bins, which are sorted; there is room for them."""
     out[np.uint64(position)] = 0x0A
     out[np.uint64(position + 1)] = 9
     out[np.uint64(position + 2)] = 0x09
@@ -140,7 +143,7 @@ def put_sketch(out: Bytes, position: Integer, bins: Bins) -> Integer:
 def sketches_of_groups(
     given: SketchGroups, groups: int, bins: Bins, cursor: Int64s, ends: Int64s, present: Bytes
 ) -> tuple[Bytes, Integer]:
-    """Bytes of one sketch per group, whose `ends[1:]` and `present` are filled in; negative is a fault."""
+    """Write one sketch per group; fill `ends[1:]` and `present`. A negative result is a fault."""
     out = np.empty(max(64 * groups, 1 << 10), np.uint8)
     position: Integer = np.int64(0)
     for group in range(groups):

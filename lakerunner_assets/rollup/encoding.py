@@ -1,4 +1,4 @@
-"""How the columns of rollup segments are encoded: like those of metric segments, where they are the same."""
+"""Rollup columns are encoded like those of metric segments, where they are the same."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ALWAYS_DELTA = frozenset(
     }
 )
 NEVER_DICTIONARY = frozenset({name for name, kind in rollup.LOGICAL.items() if pa.types.is_floating(kind)})
-"""Doubles of which hardly any repeats."""
+"""Doubles that hardly ever repeat."""
 SKETCH_LEVEL = 7
-"""Of zstd: a quarter less than level 3, for a tenth of a microsecond per sample."""
+"""Level of zstd: a quarter less than level 3, for a tenth of a microsecond per sample."""
 _FEW = 16
 
 
 def rollup_encodings(table: pa.Table) -> Encodings:
-    """A choice for every column of the table, each in one chunk."""
+    """Choose an encoding for every column of the table, each in one chunk."""
     dictionary: list[str] = []
     by_column: dict[str, str] = {}
     for field, column in zip(table.schema, table.columns, strict=True):

@@ -1,4 +1,4 @@
-"""Kernels over histograms: do they have one layout, did one fall, and what is the sum of a bucket's.
+"""Kernels compare the layouts of histograms, find falls and add up those of a bucket.
 
 Two histograms have one layout when their schema, bounds and zero threshold are equal. Where the buckets of
 exponential ones begin may differ: they are compared and added by number.
@@ -22,9 +22,9 @@ LISTS = 4
 EXPLICIT = -(1 << 31)
 """Schema of explicit buckets."""
 UNSAID, IS_RESET, NO_RESET = range(3)
-"""Hints, as remote write numbers them; others, like that of gauges, say nothing of resets."""
+"""Hints as remote write numbers them; others, like that of gauges, say nothing of resets."""
 WIDEST = 1 << 14
-"""Buckets on one side of a sum: far more than anyone sends, and few enough to allocate."""
+"""Greatest number of buckets on one side of a sum: far more than anyone sends."""
 
 
 class Histograms(NamedTuple):
@@ -37,35 +37,35 @@ class Histograms(NamedTuple):
     total: Doubles
     has_total: Bytes
     offset: Int64s
-    """Two rows: positive, negative."""
+    """Offsets of the buckets, in two rows: positive, negative."""
     start: Int64s
-    """A row per list."""
+    """Places of the lists, a row per list."""
     length: Int64s
     numbers: Doubles
 
 
 class Items(NamedTuple):
-    """What is merged, in time order: each item is a run of samples, told by three of the histograms."""
+    """Runs of samples in time order, each given by three of the histograms."""
 
     first: Int64s
     last: Int64s
     total: Int64s
     resets: Int64s
     hints: Bytes
-    """What the sender said of the first of them: that it is a reset, that it is none, or nothing."""
+    """Reset hint of the first histogram of each item."""
     starts: Int64s
-    """The first item of each bucket, and one entry more."""
+    """First item of each bucket, and one entry more."""
 
 
 class HistogramFold(NamedTuple):
-    """Of each bucket."""
+    """Resets, mixture and lengths of the sum of each bucket."""
 
     resets: Int64s
     mixed: Bytes
     offset: Int64s
-    """Two rows, of the sums."""
+    """Offsets of the sums, in two rows."""
     length: Int64s
-    """A row per list, of the sums; 0 where there is none."""
+    """Lengths of the lists of the sums, a row per list; 0 where there is none."""
 
 
 @inlined
@@ -91,7 +91,10 @@ def same_layout(h: Histograms, a: int, b: int) -> bool:
 
 @scanner
 def falls(h: Histograms, a: int, b: int) -> bool:
-    """Whether the count or, in one layout, any bucket of `b` is below that of `a`; the sum is no count."""
+    """Tell if the count or, in one layout, any bucket of `b` is below `a`.
+
+    The sum is no count.
+    """
     if h.counted[b] < h.counted[a]:
         return True
     if not same_layout(h, a, b):
@@ -116,13 +119,16 @@ def falls(h: Histograms, a: int, b: int) -> bool:
 
 @inlined
 def sum_falls(h: Histograms, a: Integer, b: Integer) -> bool:
-    """Values below zero let a sum fall where no count does."""
+    """Tell if the sum falls: values below zero let it fall where no count does."""
     return bool(h.has_total[a] != 0 and h.has_total[b] != 0 and h.total[b] < h.total[a])
 
 
 @kernel
 def fold(h: Histograms, items: Items, mixed: Bytes, found: HistogramFold) -> None:  # noqa: C901 (one pass)
-    """Resets, whether sums say everything, and how long their lists are. `mixed`: known before."""
+    """Count resets, find buckets whose sum is incomplete, and size the lists of the others.
+
+    `mixed` has the buckets that are known before.
+    """
     for bucket in range(len(mixed)):
         begin, end = items.starts[bucket], items.starts[bucket + 1]
         odd = mixed[bucket] != 0
@@ -163,7 +169,7 @@ def fold(h: Histograms, items: Items, mixed: Bytes, found: HistogramFold) -> Non
 
 @kernel
 def add(h: Histograms, items: Items, wanted: Int64s, found: HistogramFold, sums: Histograms) -> None:
-    """The sum of each of the wanted buckets, in time order; `sums` has room and says where."""
+    """Add up each of the wanted buckets in time order; `sums` has room."""
     for place in range(len(wanted)):
         bucket = wanted[place]
         begin, end = items.starts[bucket], items.starts[bucket + 1]

@@ -1,4 +1,4 @@
-"""Histograms of a bucket: first, last, sum, how often they fell, and whether that is all there is to say.
+"""Histograms of a bucket are reduced to first, last, sum and resets.
 
     count per le   0.1  0.5  +Inf            first      last       sum        resets
     12:00:02         1    2     2            [1, 2, 2]  [0, 1, 1]  [3, 6, 7]       1
@@ -45,12 +45,12 @@ _LISTS = {
 
 
 def nothing() -> dict[str, pa.Array]:
-    """The columns of buckets without histograms: none."""
+    """Return the columns of buckets without histograms: none."""
     return {}
 
 
 def of_samples(table: pa.Table, buckets: Buckets, kinds: Bytes) -> tuple[pa.StructArray, Items]:
-    """Every histogram that counts, and each as an item of its own."""
+    """Take every histogram that counts, each as an item of its own."""
     chosen = kinds[buckets.rows] == HISTOGRAM
     rows = buckets.rows[chosen]
     each = np.arange(len(rows))
@@ -62,7 +62,7 @@ def of_samples(table: pa.Table, buckets: Buckets, kinds: Bytes) -> tuple[pa.Stru
 
 
 def of_rollups(full: pa.Table, buckets: Buckets) -> tuple[pa.StructArray, Items]:
-    """First, last and sum of each finer row that has a histogram."""
+    """Take first, last and sum of each finer row that has a histogram."""
     last = full.column(rollup.HIST_LAST).chunk(0)
     chosen = last.is_valid().to_numpy(zero_copy_only=False)[buckets.rows]
     rows = buckets.rows[chosen]
@@ -80,7 +80,7 @@ _PARTS = (rollup.HIST_FIRST, rollup.HIST_LAST, rollup.HIST_SUM)
 def fold_buckets(
     pool: pa.StructArray, items: Items, found: Statistics, mixed: npt.NDArray[np.bool_]
 ) -> dict[str, pa.Array]:
-    """The columns of all buckets; `mixed` is what is known without a look at the histograms."""
+    """Compute the columns of all buckets; `mixed` has those known before."""
     count = found.numbers[place.HIST_COUNT]
     mixed = (mixed | (found.numbers[place.COUNT] > 0)) & (count > 0)
     buckets = len(count)

@@ -1,4 +1,4 @@
-"""Distinct ids and label values per metric, out of a series table.
+"""A series table yields distinct ids and label values per metric.
 
     tid  labels                            distinct_series      distinct_values
     1    up{instance="a", job="x"}    →    up  [1, 2]           up  instance  [a, b]
@@ -26,13 +26,13 @@ STEP = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The distinct texts of a column in order, and which of them each entry is."""
+    """The distinct texts of a column in order, and the place of each entry."""
 
     texts: pa.Array
     codes: Int64s
 
     def position(self, text: str) -> int:
-        """-1 if no entry can be it."""
+        """Return the place of a text, -1 if no entry can be it."""
         return int(pc.index(self.texts, text).as_py())
 
 
@@ -46,7 +46,7 @@ class LabelSets:
 
 
 def distinct_series(table: pa.Table) -> Iterator[tuple[str, list[int]]]:
-    """Per metric the ids of its series."""
+    """Yield per metric the ids of its series."""
     if table.num_rows == 0:
         return
     sets = _label_sets(table)
@@ -59,7 +59,7 @@ def distinct_series(table: pa.Table) -> Iterator[tuple[str, list[int]]]:
 
 
 def distinct_values(table: pa.Table) -> Iterator[tuple[str, str, list[str]]]:
-    """Per metric and label its values; again in a later step if the table has several."""
+    """Yield per metric and label its values; a label may come again in a later step."""
     if table.num_rows == 0:
         return
     sets = _label_sets(table)
@@ -75,7 +75,7 @@ def distinct_values(table: pa.Table) -> Iterator[tuple[str, str, list[str]]]:
 def _grouped(
     sets: LabelSets, metrics: Int64s, labels: Int64s, values: Int64s
 ) -> Iterator[tuple[str, str, list[str]]]:
-    """A metric of -1 is one without a name."""
+    """Group values by metric and label; a metric of -1 has no name."""
     width, depth = len(sets.labels.texts), len(sets.values.texts)
     # ranks are below 2^31, so that two of them fit; all three might not
     pairs, pair = np.unique((metrics + 1) * width + labels, return_inverse=True)
@@ -87,7 +87,7 @@ def _grouped(
 
 
 def _metrics(sets: LabelSets, start: int, stop: int) -> Int64s:
-    """The name of each set as a rank among values, -1 without one."""
+    """Return the name of each set as a rank among values, -1 without one."""
     entries = slice(sets.ends[start], sets.ends[stop])
     places = np.flatnonzero(sets.labels.codes[entries] == sets.labels.position(NAME_LABEL)) + sets.ends[start]
     metrics = np.full(stop - start, -1, np.int64)
@@ -124,6 +124,6 @@ def _steps(rows: int) -> Iterator[tuple[int, int]]:
 
 
 def _runs(codes: Int64s) -> Iterator[tuple[int, int]]:
-    """(first, behind) of each run of equal ones."""
+    """Yield (first, behind) of each run of equal codes."""
     borders = np.flatnonzero(np.diff(codes)) + 1
     return zip([0, *borders.tolist()] if len(codes) else [], [*borders.tolist(), len(codes)], strict=False)

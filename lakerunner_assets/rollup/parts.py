@@ -1,4 +1,4 @@
-"""From rollup rows in order to segments of the wanted size."""
+"""Rollup rows in order become segments of the target size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from resources.lake.columns import HIST_PREFIX
 
 @dataclass(frozen=True, slots=True)
 class RollupSegment:
-    """A segment that was written."""
+    """One written segment."""
 
     path: Path
     facts: WrittenSegment
@@ -33,22 +33,22 @@ class RollupSegment:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """How the segments are to be."""
+    """The place, size and series of the segments of a rollup."""
 
     folder: Path
     identity: Callable[[int], SegmentIdentity]
-    """Of part n."""
+    """Identity of part n."""
     width_ms: int
     target_bytes: int
-    kept_bytes: int
-    """Of rows that wait in memory."""
+    buffer_bytes: int
+    """Size of rows that wait in memory."""
     labels_of: Callable[[], Sequence[str]]
-    """By series code."""
+    """Labels by series code."""
     with_histograms: bool
 
 
 class PartsWriter:
-    """Takes rows in order; nothing is left behind if it is left by an error."""
+    """Takes rows in order; after an error no file is left behind."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -73,7 +73,7 @@ class PartsWriter:
         if rolled.table.num_rows == 0:
             return
         self._wait(rolled)
-        full = self._waiting_bytes > self._parts.kept_bytes
+        full = self._waiting_bytes > self._parts.buffer_bytes
         if full or (self._open is not None and self._waiting_rows > 2 * MAX_GROUP_ROWS):
             self._flush(is_last=False)
 
@@ -90,7 +90,7 @@ class PartsWriter:
         self._waiting_bytes += rolled.table.nbytes
 
     def _flush(self, *, is_last: bool) -> None:
-        """Write what waits, but for a row group that could still grow."""
+        """Write what waits, except a row group that could still grow."""
         table = pa.concat_tables([each.table for each in self._waiting], promote_options="default")
         table = table.unify_dictionaries().combine_chunks()
         codes = np.concatenate([each.codes for each in self._waiting])
@@ -112,7 +112,7 @@ class PartsWriter:
                 self._end_part(writer)
 
     def _started(self, table: pa.Table, is_last: bool) -> SegmentWriter:
-        """A file for these rows and, unless they are the last, others that may have more columns."""
+        """Open a file for these rows; unless they are the last, others may have more columns."""
         if is_last:
             table = table.select([n for n in table.column_names if table.column(n).null_count < len(table)])
         else:
@@ -132,7 +132,7 @@ class PartsWriter:
 
 
 def _with(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Also with these columns of rollups, whether anything stands in them or not."""
+    """Add these columns of rollups where the table lacks them."""
     for name, kind in rollup.STORED.items():
         if name in names and name not in table.column_names:
             table = table.append_column(name, pa.nulls(table.num_rows, kind))

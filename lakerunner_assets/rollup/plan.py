@@ -1,4 +1,4 @@
-"""Which partitions of a rollup are to be built, from what, and which need nothing. Pure decisions.
+"""A pure decision tells which partitions of a rollup are built, and from what.
 
 samples 12:00 v4, 10s 12:00 v7 built from v3   →  build 10s 12:00 from v4, if it is still v7 then
 samples 12:00 v4, 10s 12:00 v8 built from v4   →  nothing to do
@@ -36,9 +36,9 @@ class Roll:
 class RollPlan:
     rolls: tuple[Roll, ...]
     current: tuple[int, ...] = ()
-    """Starts of partitions that say what their sources say already."""
+    """Starts of partitions that are up to date."""
     sealed: tuple[int, ...] = ()
-    """Starts of partitions that lie in wider segments and have to be carved out first."""
+    """Starts of partitions that lie in wider segments and are carved out first."""
     refused: tuple[tuple[int, str], ...] = ()
 
 
@@ -52,7 +52,7 @@ def plan_rolls(
     force: bool,
     rests: Collection[str] = (),
 ) -> RollPlan:
-    """`side` are live segments of side data, which are swapped together with the rollup.
+    """Plan the partitions; `side` are live segments of side data, swapped together with the rollup.
 
     `rests` are ids of wider segments that are known to hold no row of these partitions.
     """

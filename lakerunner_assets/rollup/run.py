@@ -1,4 +1,4 @@
-"""Builds partitions of one rollup: plan, one Spark job for many, publish each by itself.
+"""Partitions of a rollup are planned, built in one Spark job and published singly.
 
 Whatever changes meanwhile is noticed at the publication: a partition that somebody else built is planned
 again, and one whose sources changed is published, stays due, and is not used by queries until it was built
@@ -38,11 +38,11 @@ from resources.lake.timecut import DAY_NS
 from resources.spark import SparkUnavailableError, TaskCrashError
 
 MAX_PLANS = 5
-"""How often a partition is planned again when others keep building it."""
+"""Plans of a partition that others keep building."""
 MAX_JOB = 64
 """Partitions of one Spark job."""
 MAX_VIEW = 24 * 8
-"""Hours that are looked at together."""
+"""Hours that are planned together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class PartitionChange:
 
 @dataclass(slots=True)
 class RollReport:
-    """What a run did, for metadata and checks."""
+    """Totals of a run, for metadata and checks."""
 
     built: int = 0
     current: int = 0
@@ -72,7 +72,7 @@ class RollReport:
     refused: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     unequal: list[str] = field(default_factory=list)
-    """Partitions whose samples or sums are not those of their sources."""
+    """Partitions whose samples or sums differ from their sources."""
 
 
 def roll_partitions(
@@ -83,14 +83,14 @@ def roll_partitions(
     *,
     force: bool = False,
 ) -> Iterator[PartitionChange]:
-    """Build those that are not current; yields each after its commit."""
+    """Build those that are not current; yield each after its commit."""
     for org, starts in starts_by_org.items():
         for chunk in _near_each_other(sorted(starts), rollup):
             yield from _roll_org(run, rollup, org, chunk, report, force)
 
 
 def _near_each_other(starts: Sequence[int], rollup: Rollup) -> Iterator[list[int]]:
-    """Neighbours in time: what is looked at together is read from the index in one go."""
+    """Yield neighbours in time together: the index reads them in one go."""
     chunk: list[int] = []
     for start in starts:
         if chunk and start - chunk[0] >= MAX_VIEW * rollup.partition_ns:
@@ -129,7 +129,7 @@ def _roll_org(
 
 
 def _put_off(run: RunContext, rollup: Rollup, org: str, starts: Sequence[int], *, ever: bool) -> None:
-    """What cannot be built must not be asked for again at every tick."""
+    """Put off partitions that cannot be built: they are not to be requested at every tick."""
     if starts:
         run.index.put_off(org, Signal.METRICS, rollup.frequency_ms, starts, ever=ever)
 
@@ -152,7 +152,7 @@ def _plan(
 def _job(
     run: RunContext, rolls: Sequence[Roll], report: RollReport
 ) -> Iterator[tuple[PartitionChange | None, int]]:
-    """(change, start) of each partition built, (None, start) of each to be planned again."""
+    """Yield (change, start) of each partition built, (None, start) of each to be planned again."""
     claims = [(_claim(run, each), each) for each in rolls]
     open_claims = {claim.batch_id: claim for claim, _ in claims}
     try:
@@ -175,7 +175,7 @@ def _job(
 
 
 _FAILED = PartitionChange("", 0, 0, 0, 0, 0, 0.0)
-"""It cannot be built now: reported, and left as due."""
+"""Mark of a partition that cannot be built now: reported, and left as due."""
 
 
 def _claim(run: RunContext, each: Roll) -> Claim:
@@ -270,7 +270,7 @@ def _publication(claim: Claim, each: Roll, answers: Sequence[SegmentAnswer]) -> 
 
 
 def _notice(each: Roll) -> OutboxMessage:
-    """A hint for whoever wakes up rollups; lineage and the tables do not need it."""
+    """Build a hint for whoever wakes up rollups; lineage and the tables do not need it."""
     payload = {"org": each.org, "frequency_ms": each.rollup.frequency_ms, "hour_ns": each.start_ns}
     return OutboxMessage("boxer.metrics.rollup", each.org, msgspec.json.encode(payload))
 
@@ -282,20 +282,18 @@ def by_org(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
     return found
 
 
-# << What a run of lineage takes along: due partitions that are not its own.
-# <<
-# << Dagster starts a run for every organisation, one after the other, and starting costs more than
-# << rolling up. So
-# << the first one builds what is due for everybody, and those behind it find little to do.
-
 MOST = 64
-"""Longest due first; a run must come to its end."""
+"""Limit of partitions that a run takes along, longest due first; a run must come to its end."""
 
 
 def with_due(
     index: PipelineIndex, rollup: Rollup, own: Mapping[str, Sequence[int]], horizon: str
 ) -> dict[str, list[int]]:
-    """The run's own partitions, and behind them what else waits."""
+    """Return the run's own partitions, and behind them others that are due.
+
+    Dagster starts a run for every organisation, one after the other, and starting costs more than rolling up.
+    So the first one builds what is due for everybody, and those behind it find little to do.
+    """
     now = time.time_ns()
     waiting = [
         (due.org, due.start_ns)

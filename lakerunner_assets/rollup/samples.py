@@ -1,4 +1,4 @@
-"""From sorted samples to rollup rows.
+"""Sorted samples become rollup rows in one pass.
 
     timestamp  value                end       count  last  prev  sum   (10 s)
     12:00:02       1                12:00:10      2     5     1    6
@@ -56,12 +56,15 @@ from resources.lake.rollup_columns import TIMESTAMP
 _HISTOGRAMS = (
     CHQ_HIST_COUNT, CHQ_HIST_COUNT_FLOAT, CHQ_HIST_SCHEMA, CHQ_HIST_BOUNDS, CHQ_HIST_COUNTS,
 )  # fmt: skip
-"""A row with one of them is a histogram, unless it is a stale marker or a summary."""
+"""Columns that make a row a histogram, unless it is a stale marker or a summary."""
 _SUMMARY = "summary"
 
 
 def roll_samples(table: pa.Table, codes: Int32s, cut: Cut) -> RollupRows:
-    """The rows of a stretch of sorted samples that ends with a bucket; `codes` say whose each row is."""
+    """Roll up a stretch of sorted samples that ends with a bucket.
+
+    `codes` are the series of the rows.
+    """
     kinds, values = sample_kinds(table)
     times_ms = table.column(TIMESTAMP).chunk(0).to_numpy()
     buckets = buckets_of(
@@ -80,7 +83,7 @@ def roll_samples(table: pa.Table, codes: Int32s, cut: Cut) -> RollupRows:
 
 
 def sample_kinds(table: pa.Table) -> tuple[Bytes, Doubles]:
-    """What each row is, and its value where it has one."""
+    """Return the kind of each row, and its value where it has one."""
     rows = table.num_rows
     kinds = np.full(rows, NOTHING, np.uint8)
     for name in _HISTOGRAMS:
@@ -101,12 +104,12 @@ def sample_kinds(table: pa.Table) -> tuple[Bytes, Doubles]:
 
 
 def needs_sketch(found: Statistics) -> np.ndarray:
-    """Buckets whose samples do not follow from the row."""
+    """Flag buckets whose samples do not follow from the row."""
     return np.logical_not(hold_all_samples(columns_of(found)))
 
 
 def columns_of(found: Statistics) -> dict[str, np.ndarray]:
-    """What says the samples of few."""
+    """Return the statistics that few samples follow from."""
     columns: dict[str, np.ndarray] = {name: found.doubles[row] for name, row in _SAYING.items()}
     return columns | {rollup.COUNT: found.numbers[COUNTS], rollup.CHANGES: found.numbers[CHANGES]}
 
@@ -117,7 +120,7 @@ _SAYING = {
 
 
 def doubles_of(column: pa.Array) -> Doubles:
-    """The bits as they are; what stands at nulls does not matter."""
+    """View the bits of a column; nulls hold anything."""
     raw = np.frombuffer(column.buffers()[1], np.float64)
     return raw[column.offset : column.offset + len(column)]
 
@@ -132,7 +135,7 @@ def _summaries(table: pa.Table) -> np.ndarray:
 
 
 def _nanoseconds(table: pa.Table, times_ms: Int64s) -> Int64s:
-    """Something that orders rows of one millisecond as their nanoseconds do."""
+    """Return numbers that order rows of one millisecond as their nanoseconds do."""
     if CHQ_TSNS not in table.column_names:
         return times_ms
     column = table.column(CHQ_TSNS).chunk(0)
@@ -154,5 +157,5 @@ def _sketches(values: Doubles, kinds: Bytes, buckets: Buckets, needed: np.ndarra
 
 
 def spread(made: pa.Array, needed: np.ndarray) -> pa.Array:
-    """The sketches of the buckets that need one, among all buckets."""
+    """Place the sketches of the buckets that need one among all buckets."""
     return made.take(pa.array(np.cumsum(needed) - 1, mask=~needed))

@@ -1,4 +1,4 @@
-"""Writes rollup segments row group by row group, so that their size is not bounded by memory.
+"""Rollup segments are written row group by row group: memory does not bound their size.
 
 Rows are kept until a row group or the memory is full. A segment whose rows all fit in memory has exactly the
 columns in which something stands; a larger one has all columns that could be needed, because they are fixed
@@ -50,7 +50,7 @@ class _Runs:
 
     codes: list[Int32s] = field(default_factory=list)
     columns: list[Int64s] = field(default_factory=list)
-    """tid, rows, first ms, last ms."""
+    """Rows of tid, rows, first ms, last ms."""
 
     def add(self, table: pa.Table, codes: Int32s) -> None:
         starts = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
@@ -61,7 +61,7 @@ class _Runs:
         self.columns.append(np.stack([tids, ends - starts, times[starts], times[ends - 1]]))
 
     def joined(self) -> tuple[Int32s, Int64s]:
-        """One entry per series, also of those that are in several row groups."""
+        """Return one entry per series, also of those in several row groups."""
         codes, columns = np.concatenate(self.codes), np.concatenate(self.columns, axis=1)
         starts = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
         last = np.append(starts[1:], len(codes)) - 1
@@ -71,7 +71,7 @@ class _Runs:
 
 
 class SegmentWriter:
-    """One file; removed if it is not finished."""
+    """One file; it is removed if it is not finished."""
 
     def __init__(self, path: Path, schema: pa.Schema, encodings: Encodings) -> None:
         self.path = path
@@ -107,7 +107,7 @@ class SegmentWriter:
         return tuple(self._schema.names)
 
     def write(self, table: pa.Table, codes: Int32s) -> None:
-        """One row group."""
+        """Write one row group."""
         columns = [_narrowed(table.column(f.name), f.type) for f in self._schema]
         group = pa.Table.from_arrays(columns, schema=self._schema)
         self._writer.write_table(compact_dictionaries(group), row_group_size=len(codes))
@@ -118,7 +118,7 @@ class SegmentWriter:
         self._kinds |= {(row[CHQ_METRIC_TYPE], row["metric_name"]) for row in kinds}
 
     def finish(self, identity: SegmentIdentity, width_ms: int, labels_of: Sequence[str]) -> WrittenSegment:
-        """The series table, the bloom and the footer; `labels_of`: by code."""
+        """Write the series table, the bloom and the footer; `labels_of` is by code."""
         codes, (tid, rows, first_ms, last_ms) = self._runs.joined()
         labels = label_sets([labels_of[code] for code in codes.tolist()])
         none = np.zeros(len(tid), np.int64)
@@ -176,25 +176,25 @@ class SegmentWriter:
 
 
 def label_sets(texts: Sequence[str]) -> tuple[Labels, ...]:
-    """All at once: a JSON document per series costs several times as much to open as to read."""
+    """Decode all texts at once: a JSON document per series costs several times as much."""
     whole = "[" + ",".join(texts) + "]"
     return tuple(msgspec.json.decode(whole, type=list[tuple[tuple[str, str], ...]]))
 
 
 def label_map(schema: pa.Schema) -> tuple[MappedColumn, ...]:
-    """What the flat columns hold."""
+    """Map the flat columns to their attributes."""
     found = ((each.name, attribute_of(each)) for each in schema)
     return tuple(MappedColumn(name, a.scope, a.key, a.kind) for name, a in found if a is not None)
 
 
 def in_file_order(names: Sequence[str]) -> list[str]:
-    """Whose the row is, what it says, what belongs to the series."""
+    """Sort columns: the series, the statistics, what belongs to the series."""
     rank = {name: place for place, name in enumerate((*_FRONT, *rollup.STORED, CHQ_METRIC_TYPE))}
     return sorted(names, key=lambda name: rank.get(name, len(rank)))
 
 
 def _as_stored(schema: pa.Schema, encodings: Encodings) -> pa.Schema:
-    """Texts are codes where a dictionary is written, plain elsewhere."""
+    """Keep texts as codes where a dictionary is written; make others plain."""
     fields = []
     for each in schema:
         kind = each.type

@@ -1,4 +1,4 @@
-"""Rollup rows as they are written: doubles that are decimal numbers as integers.
+"""Doubles of rollup rows that are decimal numbers are stored as integers.
 
     last   first   sum            exponent  base  last_scaled  first_scaled  sum_scaled
     17.5   17.25   34.75                 2  1700           50           -25           0
@@ -32,12 +32,12 @@ from resources.lake.rollup_columns import (
 _LARGEST = 2.0**53
 _EPSILON = float(np.finfo(np.float64).eps)
 _NEAR = 1e-12
-"""Of the squared deviations, as a share: what rounding takes from them when they are added up."""
+"""Share that rounding takes from the squared deviations when they are added up."""
 _MINUS_ZERO = np.uint64(1 << 63)
 
 
 def stored_columns(table: pa.Table, codes: Int32s) -> pa.Table:
-    """The same rows; `codes` say whose they are, series after series."""
+    """Return the rows in stored form; `codes` are their series, one after the other."""
     if LAST not in table.column_names:
         return table
     last = table.column(LAST).chunk(0)
@@ -66,7 +66,7 @@ def stored_columns(table: pa.Table, codes: Int32s) -> pa.Table:
 
 
 def table_of(schema: pa.Schema, columns: dict[str, pa.Array]) -> pa.Table:
-    """Fields of the schema keep what they say about attributes."""
+    """Build a table; fields of the schema keep their attributes."""
     known = set(schema.names)
     fields = [
         schema.field(name).with_type(column.type) if name in known else pa.field(name, column.type)
@@ -78,8 +78,7 @@ def table_of(schema: pa.Schema, columns: dict[str, pa.Array]) -> pa.Table:
 def _squares(
     column: pa.Array, last: pa.Array, lasts: np.ndarray, exponent: np.ndarray, count: np.ndarray
 ) -> tuple[pa.Array, pa.Array]:
-    """Squares are rounded when they are added up, and the more the farther values are from 0; so the integer
-    need only be as near as that."""
+    """Scale the squared deviations; the integer need only be as near as rounding was."""
     present = column.is_valid().to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(present & last.is_valid().to_numpy(zero_copy_only=False))
     values, counts, exponents = doubles_of(column)[rows], count[rows], exponent[rows]
@@ -100,7 +99,7 @@ def _squares(
 def _apart(
     column: pa.Array, last: pa.Array, exponent: np.ndarray, reference: np.ndarray
 ) -> tuple[pa.Array, pa.Array]:
-    """What is an integer away from the reference, and what has to stay a double."""
+    """Split a column into integers counted from the reference, and doubles that stay."""
     present = column.is_valid().to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(present & last.is_valid().to_numpy(zero_copy_only=False))
     values, power = doubles_of(column)[rows], parts.POWERS[exponent[rows]]

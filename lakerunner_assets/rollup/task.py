@@ -1,4 +1,4 @@
-"""What a Spark task of a rollup does: fetch the segments below, roll them up, put the result into the lake.
+"""A Spark task fetches segments, rolls them up and puts the result into the lake.
 
 Of hours and days it also writes how many series and label values each metric had. A segment that cannot be
 read fails this partition only, by name.
@@ -32,12 +32,12 @@ from resources.objects.store import open_store
 from resources.settings import Settings
 
 COLLECTOR = "all"
-"""Rollups are per organisation: a series may come in through several collectors."""
+"""Collector of all rollups: a series may come in through several."""
 NS_PER_MS = 1_000_000
 
 
 def roll(payload: bytes) -> bytes:
-    """A unit in, an answer out."""
+    """Roll up one encoded unit; return an encoded answer."""
     unit = decode_unit(payload)
     started = time.monotonic()
     try:
@@ -63,7 +63,7 @@ class Round:
         self._dataset = rollup_of(unit.target_ms).dataset
 
     def run(self) -> tuple[list[SegmentAnswer], str]:
-        """The segments, and how they differ from their sources, if they do."""
+        """Return the segments, and their difference from the sources, if any."""
         unit = self._unit
         sources = fetch_segments(self._lake, unit.sources, self._folder)
         written = roll_up(
@@ -88,7 +88,9 @@ class Round:
         return [*mine, *side], unequal
 
     def _compare(self, sources: Sequence[Path], written: Sequence[RollupSegment]) -> str:
-        """Of samples the rule of one per millisecond decides how many count, so only rollups are compared."""
+        """Compare rollups with their sources; of samples one per millisecond counts, so they are not
+        compared.
+        """
         start, end = self._unit.start_ns, self._unit.start_ns + self._unit.width_ns
         below, mine = totals(sources, start, end), totals([each.path for each in written], start, end)
         return "" if mine.agrees(below) else f"{mine} built from {below}"

@@ -1,4 +1,4 @@
-"""What goes to a Spark task of a rollup and what comes back: frozen values, encoded as JSON."""
+"""Units of rollups go to Spark tasks as JSON, and answers come back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RollUnit:
     width_ns: int
     sources: tuple[str, ...]
     side: tuple[str, ...]
-    """Days only: the cardinality of their hours."""
+    """Keys of the cardinality of its hours; for days only."""
     lake_url: str
     target_bytes: int
     memory_bytes: int
@@ -42,11 +42,14 @@ class RollAnswer:
     error: str = ""
     seconds: float = 0.0
     unequal: str = ""
-    """How the samples or sums differ from those of the sources, which they never should."""
+    """Difference of samples or sums from those of the sources; there should be none."""
 
 
 def roll_id(unit: RollUnit, dataset: str, part: int) -> str:
-    """The same for a repeated Spark task, different for every batch: no key is ever written twice."""
+    """Name a segment: the same if Spark repeats a task, another for every batch.
+
+    No key is ever written twice.
+    """
     text = f"{unit.batch_id}/{unit.attempt}/{dataset}/{unit.start_ns}/{part}"
     return xxhash.xxh128_hexdigest(text.encode())
 

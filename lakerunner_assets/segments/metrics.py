@@ -54,7 +54,6 @@ from resources.lake.series import NAME_FIELD, NAME_LABEL
 from resources.lake.streams import Labels
 from resources.lake.terms import terms_of, wildcard
 
-
 ALWAYS_DELTA = frozenset({CHQ_TIMESTAMP, CHQ_TSNS, CHQ_OBJECT, CHQ_POSITION, SCALED})
 NEVER_DICTIONARY = frozenset({DOUBLE, CHQ_HIST_SUM})
 """Doubles that hardly ever repeat."""

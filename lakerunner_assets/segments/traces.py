@@ -41,7 +41,6 @@ from resources.lake.segment_file import (
 from resources.lake.streams import Labels, Stream, labels_from_text, stream_id
 from resources.lake.terms import terms_of
 
-
 STREAM_COLUMN = CHQ_STREAM
 """Label texts, a dictionary, which become the stream table and are not written as a column."""
 

@@ -1,5 +1,6 @@
-"""The sweeper: retires what is older than its retention, and deletes files that nothing needs any more.
+"""The sweeper retires data past its retention and deletes files that nothing needs.
 
-`plan.py` decides over frozen values, `act.py` does it step by step, `report.py` says what went. One at a time
-by an advisory lock; two at once would do no harm, since every step judges its rows again under their locks.
+`plan.py` decides over frozen values, `act.py` does it step by step, `report.py` counts what went. An advisory
+lock lets one sweep run at a time; two at once would do no harm, since every step judges its rows again under
+their locks.
 """

@@ -1,4 +1,4 @@
-"""One sweep: `STEPS` in their order, each over bounded lists in small transactions.
+"""One sweep runs `STEPS` in order, each over bounded lists in small transactions.
 
 Progress is what was deleted: a sweep that ends early, or dies, leaves nothing half done that the next one
 would not finish. A store that does not answer stops its step and is reported; the other steps go on.
@@ -38,7 +38,7 @@ def sweep(
     now_ns: int | None = None,
     tell: Tell = lambda _what, _done, _total: None,
 ) -> Report:
-    """Everything once, by one sweeper at a time; a dry run reads only and needs no lock."""
+    """Sweep once, one sweeper at a time; a dry run reads only and needs no lock."""
     began = time.monotonic()
     report = Report(dry_run)
     every = [r for r in index.retentions() if org in {"", r.org}]
@@ -65,7 +65,7 @@ def _steps(job: Sweep) -> None:
 
 
 def _record(job: Sweep, seconds: float) -> None:
-    """Also of a sweep that failed half-way: what it deleted is gone."""
+    """Record counters and gauges, also of a sweep that failed half-way."""
     counts = job.index.orphan_counts()
     job.index.add_counters(job.report.counters())
     job.index.set_gauges(

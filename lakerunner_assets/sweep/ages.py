@@ -1,4 +1,4 @@
-"""What grows old: segments and raw objects past their retention, rows that nothing refers to any more."""
+"""Segments, raw objects and rows past their age expire here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from resources.settings import SettingsError
 
 
 def expire_windows(job: Sweep) -> None:
-    """Segments past their retention become retired, with their whole partitions or not at all."""
+    """Retire segments past their retention, with whole partitions or not at all."""
     for tier in old_tiers(job.retentions, job.now_ns):
         aging = job.index.aging(tier, job.policy.windows)
         job.report.unfinished |= aging.seen_to_ns < tier.ended_by_ns
@@ -24,7 +24,7 @@ def expire_windows(job: Sweep) -> None:
 
 
 def expire_raw(job: Sweep) -> None:
-    """Bytes of old raw objects, bucket by bucket with the credentials of each; their rows stay."""
+    """Delete old raw objects, bucket by bucket with its credentials; their rows stay."""
     silent: set[str] = set()
     for age in raw_ages(job.retentions, job.now_ns):
         before = -1
@@ -40,9 +40,9 @@ def expire_raw(job: Sweep) -> None:
 
 
 def _empty(job: Sweep, bucket: str, objects: Sequence[OldObject]) -> bool:
-    """Whether the bucket did as it was told."""
+    """Delete the objects; tell if the bucket complied."""
     problems = len(job.report.problems)
-    with job.reported(f"bucket {bucket}"):
+    with job.report_faults(f"bucket {bucket}"):
         profile = job.index.storage_profiles().get(bucket)
         if profile is None:
             raise SettingsError("it has no storage profile any more")
@@ -56,7 +56,10 @@ def _empty(job: Sweep, bucket: str, objects: Sequence[OldObject]) -> bool:
 
 
 def forget_rows(job: Sweep) -> None:
-    """Rows that nothing refers to. Of raw objects: after their bytes, and when no queue can repeat them."""
+    """Forget rows that nothing refers to.
+
+    Those of raw objects go after their bytes, and when no queue can repeat them.
+    """
     policy = job.policy
     if not job.dry and not job.org:
         for _ in job.chunks("batches forgotten", range(policy.files), policy.chunk):

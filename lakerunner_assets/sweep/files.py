@@ -1,4 +1,4 @@
-"""Files of the lake: those of retired segments, and those that no segment ever named."""
+"""Files of retired segments, and files that no segment names, are deleted here."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SHOWN = 5
 
 
 def delete_files(job: Sweep) -> None:
-    """Files of segments that were retired before any query of now began."""
+    """Delete files of segments that were retired before any current query began."""
     found = job.index.retired_segments(job.policy.grace_s, job.org, job.policy.files)
     job.note_limit(found)
-    with job.reported("files of retired segments"):
+    with job.report_faults("files of retired segments"):
         store = job.lake()
         for chunk in job.chunks("files deleted", found, job.policy.chunk):
             keys = [file.key for file in chunk]
@@ -29,7 +29,7 @@ def delete_files(job: Sweep) -> None:
 
 
 def delete_orphans(job: Sweep) -> None:
-    """Files that nobody claimed for long, unless the index looks as if it were the wrong one."""
+    """Delete old unclaimed files, unless the index looks like the wrong one."""
     age_s, limit = job.policy.orphan_s, job.policy.files
     found = job.index.ripe_orphans(age_s, job.org, limit)
     if found and not job.policy.all_orphans:
@@ -37,7 +37,7 @@ def delete_orphans(job: Sweep) -> None:
         job.report.problems += [doubtful[org] for org in sorted({file.org for file in found} & set(doubtful))]
         found = job.index.ripe_orphans(age_s, job.org, limit, sorted(doubtful)) if doubtful else found
     job.note_limit(found)
-    with job.reported("orphans"):
+    with job.report_faults("orphans"):
         store = job.lake()
         for chunk in job.chunks("orphans deleted", found, job.policy.chunk):
             keys = [file.key for file in chunk]
@@ -46,12 +46,15 @@ def delete_orphans(job: Sweep) -> None:
 
 
 def list_lake(job: Sweep) -> None:
-    """Files under `db/` against the index, some organisations in each sweep; last, as it takes longest."""
+    """Compare files under `db/` with the index, some organisations in each sweep.
+
+    It comes last, as it takes longest.
+    """
     orgs = job.index.all_organisations()
     kept = job.index.counters()
     listed_at = {org: kept.get(series(LISTED_AT, org=org), 0.0) for org in orgs}
     turn = [job.org] if job.org else to_list(orgs, listed_at, job.now_ns / 1e9)
-    with job.reported("listing of the lake"):
+    with job.report_faults("listing of the lake"):
         store = job.lake()
         folders = {folder.split("/")[-1] for folder in store.list_folders(LAKE_PREFIX)}
         if strangers := sorted(folders - set(orgs)):

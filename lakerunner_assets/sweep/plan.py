@@ -1,4 +1,4 @@
-"""What a sweep may touch: pure decisions over what the index and a listing say.
+"""Pure decisions bound what a sweep may touch.
 
 Segments of one day, keep 9 days, now the 11th at 03:00 (so that what ended by the 2nd at 01:00 may go):
 
@@ -21,7 +21,7 @@ from resources.lake.timecut import HOUR_NS, from_datetime
 from resources.settings import Settings, SettingsError
 
 GRACE_MARGIN_S = 60.0
-"""Between the longest query and the first deletion: clocks, and the time a publication takes to commit."""
+"""Time between the longest query and the first deletion, for clocks and commits of publications."""
 LISTED_EVERY_S = 3600.0
 LISTED_AT_ONCE = 4
 MANY_ORPHANS = 100
@@ -30,28 +30,28 @@ _KEY_PARTS = 7
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How patient the sweeper is, and how much it does at most in one sweep."""
+    """The patience of the sweeper, and its limits in one sweep."""
 
     grace_s: float
     orphan_s: float
     notice_s: float = NOTICE_S
     remember_s: float = 35 * 86_400.0
-    """Rows of deleted raw objects stay for so long: no queue delivers a notification later than that."""
+    """Age from which rows of deleted raw objects go: no queue delivers a notification later."""
     batch_s: float = 7 * 86_400.0
     run_s: float = 86_400.0
     message_s: float = 86_400.0
     windows: int = 4000
-    """Per tier."""
+    """Limit per tier."""
     files: int = 20_000
-    """Of each kind, and per tier."""
+    """Limit of each kind, and per tier."""
     chunk: int = 500
     """Keys per transaction."""
     all_orphans: bool = False
-    """Somebody looked at them: even many are deleted."""
+    """True if somebody looked at the orphans: even many are deleted."""
 
     @classmethod
     def of(cls, settings: Settings, *, all_orphans: bool = False) -> Policy:
-        """Refuses a grace that a query may outlast: it would find files of its plan gone."""
+        """Build the policy; refuse a grace that a query may outlast and find files gone."""
         needed = settings.query_timeout_s + GRACE_MARGIN_S
         if settings.sweep_grace_s <= needed:
             raise SettingsError(
@@ -63,7 +63,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class RawAge:
-    """Raw objects of arrival hours that ended by then may go."""
+    """The time by which arrival hours of raw objects must have ended to be deleted."""
 
     org: str
     signal: Signal
@@ -71,7 +71,7 @@ class RawAge:
 
 
 def in_force(found: Iterable[Retention], policy: Policy, org: str = "") -> list[Retention]:
-    """Those that stood long enough, of one organisation or all."""
+    """Return retentions that stood long enough, of one organisation or all."""
     return [r for r in found if r.stood_s >= policy.notice_s and org in {"", r.org}]
 
 
@@ -88,7 +88,7 @@ def raw_ages(found: Iterable[Retention], now_ns: int) -> list[RawAge]:
 
 
 def forgettable_ages(found: Sequence[Retention], now_ns: int) -> list[RawAge]:
-    """Rows of raw objects go only where both raw objects and segments age, after the longer of the two."""
+    """Return ages of rows of raw objects: where raw objects and segments age, the longer."""
     raw = {(age.org, age.signal): age.ended_by_ns for age in raw_ages(found, now_ns)}
     return [
         RawAge(tier.org, tier.signal, min(tier.ended_by_ns, raw[tier.org, tier.signal]))
@@ -98,7 +98,7 @@ def forgettable_ages(found: Sequence[Retention], now_ns: int) -> list[RawAge]:
 
 
 def too_young(found: Iterable[Retention], policy: Policy) -> list[Retention]:
-    """Those that delete nothing yet."""
+    """Return retentions that delete nothing yet."""
     return [r for r in found if r.stood_s < policy.notice_s]
 
 
@@ -111,7 +111,7 @@ class _Stretch:
 
 
 def old_windows(aging: Aging, tier: OldTier) -> list[OldWindow]:
-    """Stretches of overlapping windows that ended, were seen whole, and have no busy segment."""
+    """Return stretches of windows that ended, were seen whole, and have no busy segment."""
     limit = min(tier.ended_by_ns, aging.seen_to_ns)
     return [
         OldWindow(s.start_ns, s.end_ns, tuple(s.segments), tuple(s.partitions))
@@ -125,7 +125,7 @@ def partition_width(frequency_ms: int) -> int:
 
 
 def _stretches(aging: Aging, width_ns: int) -> Iterator[_Stretch]:
-    """Windows that overlap, put together; hours that only touch stay apart."""
+    """Join windows that overlap; hours that only touch stay apart."""
     spans: list[tuple[int, int, AgingSegment | None]] = [
         *((s.start_ns, s.start_ns + s.width_ns, s) for s in aging.segments),
         *((start, start + width_ns, None) for start in aging.partitions),
@@ -146,7 +146,7 @@ def _stretches(aging: Aging, width_ns: int) -> Iterator[_Stretch]:
 
 
 def to_list(orgs: Sequence[str], listed_at: Mapping[str, float], now_s: float) -> list[str]:
-    """Whose files are compared with the index now: those not looked at for the longest time, a few at once.
+    """Choose organisations to compare with the index: those not listed longest, a few.
 
     >>> to_list(["a", "b", "c"], {"a": 9000.0, "b": 100.0}, 10_000.0)
     ['c', 'b']
@@ -156,7 +156,7 @@ def to_list(orgs: Sequence[str], listed_at: Mapping[str, float], now_s: float) -
 
 
 def is_ours(key: str, org: str) -> bool:
-    """Whether a key is what we would have called a segment of this organisation; judged by spelling it again.
+    """Tell if a key is a segment of this organisation, by spelling it again.
 
     >>> is_ours("db/acme/c/20260102/logs/03/tbl_0123456789abcdef0123456789abcdef.parquet", "acme")
     True
@@ -185,7 +185,7 @@ def _is_id(text: str) -> bool:
 
 
 def suspicious(counts: Mapping[str, OrphanCount]) -> dict[str, str]:
-    """Organisations whose files are mostly unknown: rather a wrong or an old index than our rubbish."""
+    """Find organisations whose files are mostly unknown: rather a wrong or an old index."""
     return {
         org: f"{org}: the index knows {c.segments} segments, the lake has {c.orphans} other files "
         f"({c.bytes} bytes) under db/{org}/; none is deleted. Is this the lake of another index, or "

@@ -1,4 +1,4 @@
-"""What a sweep did, or would do: counted by kind and organisation, for people and for `/metrics`."""
+"""A sweep counts its work by kind and organisation, for people and for `/metrics`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST = 3
 
 
 class Kind(StrEnum):
-    """In the order in which a sweep gets to them."""
+    """Kinds of work, in the order of a sweep."""
 
     EXPIRED = "segments past their retention, retired"
     FILE = "files of retired segments, deleted"
@@ -49,22 +49,22 @@ class Tally:
 
 @dataclass(slots=True)
 class Report:
-    """`problems` are what kept the sweep from its work, `notes` what only a person can judge."""
+    """Totals of a sweep; `problems` kept it from its work, `notes` need a person."""
 
     dry_run: bool = False
     busy: bool = False
-    """Another sweep was running: this one did nothing."""
+    """True if another sweep was running: this one did nothing."""
     tallies: dict[tuple[Kind, str], Tally] = field(default_factory=dict)
     gauges: dict[str, float] = field(default_factory=dict)
     partitions: int = 0
-    """Expired together with the segments."""
+    """Partitions that expired together with the segments."""
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     unfinished: bool = False
-    """It reached its limits; the next sweep goes on."""
+    """True if it reached its limits; the next sweep goes on."""
 
     def add(self, kind: Kind, org: str, things: Iterable[tuple[str, int]]) -> None:
-        """Things are (name, bytes)."""
+        """Count things, given as (name, bytes)."""
         for name, size in things:
             tally = self.tallies.setdefault((kind, org), Tally())
             tally.count += 1
@@ -80,7 +80,7 @@ class Report:
         return sum(tally.count for (found, _), tally in self.tallies.items() if found is kind)
 
     def counters(self) -> dict[str, float]:
-        """For `add_counters`."""
+        """Return the values for `add_counters`."""
         found: dict[str, float] = {"lakerunner_sweeps_total": 1.0}
         for kind, what in LABELS.items():
             mine = [tally for (k, _), tally in self.tallies.items() if k is kind]
@@ -95,7 +95,7 @@ class Report:
         return found
 
     def summary(self) -> str:
-        """One line, for a sensor's tick."""
+        """Write one line, for a sensor's tick."""
         if self.busy:
             return "another sweep is running: this one did nothing"
         parts = [f"{self.count(kind)} {kind.value}" for kind in Kind if self.count(kind)]
@@ -103,7 +103,7 @@ class Report:
         return "; ".join([text, *self.problems, *self.notes])
 
     def lines(self) -> list[str]:
-        """For a person."""
+        """Write lines for a person."""
         if self.busy:
             return ["another sweep is running: this one did nothing"]
         lines = [line for kind in Kind for line in self._kind(kind)] or ["nothing to sweep"]
@@ -125,27 +125,25 @@ class Report:
         return lines
 
 
-# << What the steps of a sweep work with, and how they bound themselves.
-
 Tell = Callable[[str, int, int], None]
-"""(what, done so far, of how many)"""
+"""Callback for progress: (what, done so far, of how many)."""
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What the steps of one sweep work with."""
+    """Values and limits that the steps of one sweep share."""
 
     index: SweepIndex
     settings: Settings
     policy: Policy
     retentions: Sequence[Retention]
-    """Those in force."""
+    """Retentions in force."""
     org: str
-    """Empty: all."""
+    """Organisation, or empty for all."""
     now_ns: int
     ends: float
-    """By the monotonic clock; checked between transactions."""
+    """Deadline by the monotonic clock; checked between transactions."""
     report: Report
     tell: Tell
 
@@ -157,7 +155,7 @@ class Sweep:
         return open_store(self.settings.require("lake_url"), self.settings)
 
     def chunks(self, what: str, items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-        """Until the time is up."""
+        """Yield chunks until the time is up."""
         for start in range(0, len(items), size):
             if time.monotonic() >= self.ends:
                 self.report.unfinished = True
@@ -166,13 +164,13 @@ class Sweep:
             self.tell(what, min(start + size, len(items)), len(items))
 
     @contextmanager
-    def reported(self, what: str) -> Iterator[None]:
-        """Faults of a store or its configuration end the block, not the sweep."""
+    def report_faults(self, what: str) -> Iterator[None]:
+        """Report faults of a store or its configuration; they end the block, not the sweep."""
         try:
             yield
         except (StoreError, SettingsError) as error:
             self.report.problems.append(f"{what}: {error}")
 
     def note_limit(self, found: Sequence[object]) -> None:
-        """A list as long as it may be: there is more."""
+        """Note that there is more, if a list is as long as it may be."""
         self.report.unfinished |= len(found) >= self.policy.files

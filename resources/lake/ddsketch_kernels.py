@@ -102,7 +102,7 @@ def sort_slots(bins: Bins) -> None:
 
 @scanner
 def at_rank(bins: Bins, rank: float) -> float:
-    """Return the value of the first bin with more than `rank` values in or below it."""
+    """Return the value of the first bin that more than `rank` values reach."""
     passed = 0.0
     slot = np.int64(WIDTH)
     for place in range(bins.size[0]):

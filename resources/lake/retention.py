@@ -29,5 +29,5 @@ def ended_by_ns(keep_days: int, now_ns: int) -> int:
 
 
 def too_old_ns(keep_days: int, now_ns: int) -> int:
-    """Return the start of an hour at or before which rows are not taken in any more."""
+    """Return the start of an hour at or before which rows are refused."""
     return cut(now_ns - keep_days * DAY_NS + 1, HOUR_NS)

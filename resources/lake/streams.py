@@ -1,4 +1,4 @@
-"""The stream table of a log segment lists label sets with row counts and time bounds.
+"""The stream table of a log segment lists label sets, row counts and times.
 
 It lies inside the Parquet object before the footer, so that matchers run on a few kilobytes before any
 column is read. The id of a stream is a hash of its canonical label set and is the same in every segment,

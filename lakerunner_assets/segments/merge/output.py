@@ -21,7 +21,6 @@ from lakerunner_assets.segments.order import SLOT_NS, SMALL_SEGMENT_ROWS, most_r
 from resources.lake.segment_file import FORMAT_VERSION, MappedColumn, SegmentFacts, file_metadata
 from resources.lake.timecut import cut
 
-
 # ruff: noqa: ARG001  all cutters are asked the same way
 
 

@@ -15,7 +15,7 @@ from resources.lake.layout import Signal
 from resources.lake.timecut import from_datetime, hour_start
 from resources.notifications.references import Registry
 from sensors.ingest import arrivals, sort_messages
-from sensors.requests import RunSight, backing_off, in_flight, range_tags, run_key
+from sensors.requests import RunSight, in_flight, is_backing_off, range_tags, run_key
 from sensors.watchdog import Patience, RunState, dead_runs
 
 REGISTRY = Registry({"raw": StorageProfile("raw", "file:///raw")}, (), frozenset({"acme"}))
@@ -39,11 +39,11 @@ def test_requests_that_lead_nowhere_are_repeated_more_and_more_rarely() -> None:
     def due(requests: int, ago: float) -> list[DueBatch]:
         return [DueBatch(1, "acme", 0, 0, requests, 10, 1, 0.0, ago)]
 
-    assert not backing_off([DueBatch(1, "acme", 0, 0, 0, 10, 1)])
-    assert backing_off(due(3, 7.9))
-    assert not backing_off(due(3, 8.1))
-    assert backing_off(due(50, 59))
-    assert not backing_off(due(50, 61))
+    assert not is_backing_off([DueBatch(1, "acme", 0, 0, 0, 10, 1)])
+    assert is_backing_off(due(3, 7.9))
+    assert not is_backing_off(due(3, 8.1))
+    assert is_backing_off(due(50, 59))
+    assert not is_backing_off(due(50, 61))
 
 
 @pytest.mark.parametrize("arrived", ["2020-01-01T00", "2090-01-01T00"])

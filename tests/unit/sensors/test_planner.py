@@ -18,7 +18,7 @@ from lakerunner_assets.partitions import ORGANISATIONS, parse_partition_key
 from lakerunner_assets.signals import SIGNALS
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, hour_start
-from sensors.planner import LastRequest, plan_name, planner_sensor, shown_under
+from sensors.planner import LastRequest, partition_tags, plan_name, planner_sensor
 from tests.support.compacted.compacting_lake import CompactingLake
 from tests.support.compacted.merging_world import HOUR, POLICY, live
 from tests.unit.lakerunner_assets.compacted.test_compacted_asset import OfTest, _lakes
@@ -140,5 +140,5 @@ def test_the_same_work_has_the_same_name() -> None:
 
 
 def test_a_run_is_never_shown_under_an_hour_that_is_no_partition() -> None:
-    shown = shown_under(_merges(HOUR - 10_000 * HOUR_NS), ["acme"], "2026-01-01", NOW)
+    shown = partition_tags(_merges(HOUR - 10_000 * HOUR_NS), ["acme"], "2026-01-01", NOW)
     assert {parse_partition_key(key) for key in shown.values()} == {("acme", hour_start(NOW))}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakerunner_assets.compacted.carve import CarveConflictError, CarveError, exactly
+from lakerunner_assets.compacted.carve import CarveConflictError, CarveError, segments_of_window
 from resources.index.types import BatchKind, BatchPlan, PublishConflictError
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
@@ -151,9 +151,9 @@ def test_a_day_sealed_while_one_of_its_hours_is_rebuilt_is_planned_anew(tmp_path
 
 def test_a_wider_segment_nobody_vouches_for_is_a_conflict(sealed: CompactingLake) -> None:
     with pytest.raises(PublishConflictError, match="wider segments"):
-        exactly(sealed.segments(), DAY, HOUR_NS, ())
+        segments_of_window(sealed.segments(), DAY, HOUR_NS, ())
     rests = sealed.carve(DAY)
-    (hour,) = exactly(sealed.segments(), DAY, HOUR_NS, rests)
+    (hour,) = segments_of_window(sealed.segments(), DAY, HOUR_NS, rests)
     assert hour.rows == 12
 
 

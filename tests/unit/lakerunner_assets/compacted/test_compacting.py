@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from lakerunner_assets.compacted import run as run_module
-from lakerunner_assets.compacted.due import held
+from lakerunner_assets.compacted.due import held_segments
 from lakerunner_assets.compacted.task import compact_unit
 from resources.index.types import BatchState
 from resources.lake.layout import Signal
@@ -175,11 +175,11 @@ def test_a_segment_that_cannot_be_read_is_named_and_left_alone(tmp_path: Path, h
     assert sorted(s.level for s in lake.segments()) == [0, 1]
     (error,) = lake.report.failed
     assert bad in error
-    assert held(lake.index, Signal.LOGS, lake.now_s) == {bad}
+    assert held_segments(lake.index, Signal.LOGS, lake.now_s) == {bad}
     jobs = len(lake.lake.tasks.jobs)
     lake.compact(DAY)
     assert len(lake.lake.tasks.jobs) == jobs  # not tried again
-    assert held(lake.index, Signal.LOGS, lake.now_s + 7200) == frozenset()
+    assert held_segments(lake.index, Signal.LOGS, lake.now_s + 7200) == frozenset()
 
 
 def test_a_store_that_fails_blames_no_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ def test_a_store_that_fails_blames_no_segment(tmp_path: Path, monkeypatch: pytes
         broken.setattr(ObjectStore, "put_new", refuse)
         assert lake.compact(DAY) == []
     assert "away" in lake.report.outage
-    assert held(lake.index, Signal.LOGS, lake.now_s) == frozenset()
+    assert held_segments(lake.index, Signal.LOGS, lake.now_s) == frozenset()
     lake.report.outage = ""
     lake.compact(DAY)
     assert lake.rows() == before

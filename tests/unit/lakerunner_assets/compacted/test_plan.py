@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_assets.compacted.plan import plan_merges
-from lakerunner_assets.compacted.policy import MIB, Merge, Policy, allowed, month_of
+from lakerunner_assets.compacted.policy import MIB, Merge, Policy, month_of, segment_limit
 from resources.index.types import BatchKind, DuePartition, LiveSegment
 from resources.lake.frequency import DAY, MINUTE
 from resources.lake.frequency import HOUR as HOUR_MS
@@ -285,7 +285,7 @@ def _assert_within_limit(world: World) -> None:
         if s.bytes < POLICY.full_bytes:
             groups.setdefault((s.collector, s.hour_ns, s.width_ns), []).append(s)
     for small in groups.values():
-        assert len(small) <= allowed(small, POLICY)
+        assert len(small) <= segment_limit(small, POLICY)
 
 
 def test_the_policy_is_what_the_settings_say() -> None:
