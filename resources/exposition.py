@@ -13,8 +13,8 @@ from itertools import groupby
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-_LABEL = r'[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*"'
-_SERIES = re.compile(rf"([a-zA-Z_:][\w:]*)(\{{{_LABEL}(,{_LABEL})*\}})?", re.ASCII)
+_LABEL = r'[a-zA-Z_]\w*+="(?:[^"\\\n]|\\["\\n])*+"'
+_SERIES = re.compile(rf"([a-zA-Z_:][\w:]*)(\{{{_LABEL}(,{_LABEL})*+\}})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,6 @@ PROMETHEUS = Notation(
     is_signed=False,
     is_ordered=True,
 )
-_PROMETHEUS_UNIT = re.compile(r"[0-9]++([^0-9]++)")
 
 
 def milliseconds(literal: str) -> int:
@@ -165,8 +164,9 @@ def range_nanoseconds(text: str) -> int:
     """Read a duration of Prometheus; an unknown unit is reported before any other fault."""
     if not text:
         raise ConversionError("empty duration string")
-    unit = next((unit for unit in _PROMETHEUS_UNIT.findall(text) if unit not in UNITS), None)
-    if unit is not None and text[0].isdigit():
+    pieces = PROMETHEUS.piece.findall(text) if text[0].isdigit() else []
+    unit = next((unit for count, _, unit in pieces if count and unit and unit not in UNITS), None)
+    if unit is not None:
         raise ConversionError(PROMETHEUS.unknown.format(unit=PROMQL.quote(unit), text=PROMQL.quote(text)))
     return PROMETHEUS.parse(text)
 

@@ -19,7 +19,7 @@ _ESCAPE = re.compile(
     r"""\\(?:(?P<simple>[abfnrtv\\'"])|(?P<octal>[0-7]{3})|x(?P<byte>[0-9a-fA-F]{2})"""
     r"""|u(?P<short>[0-9a-fA-F]{4})|U(?P<long>[0-9a-fA-F]{8}))"""
 )
-_PLAIN = re.compile(r"[ !#-\[\]-~]*")
+_PLAIN = re.compile(r"[ !#-\[\]-~]*+")
 _FIRST_BYTE, _LAST_BYTE = 0xDC80, 0xDCFF
 """Surrogates that stand for bytes outside UTF-8."""
 _LAST_CODE_POINT = 0x10FFFF
@@ -135,10 +135,9 @@ def unescape(text: str, at: int, opening: str) -> tuple[bytes, int]:
 
 def has_wrong_escape(body: str, quotation: str) -> bool:
     """Tell if a backslash stands where Go knows no escape."""
-    allowed = re.compile(
-        rf"\\(?:[abfnrtv\\{quotation}]|[0-7]{{3}}|x[0-9a-fA-F]{{2}}|u[0-9a-fA-F]{{4}}|U[0-9a-fA-F]{{8}})"
-    )
-    return "\\" in allowed.sub("", body)
+    wrong = {"'", '"'} - {quotation}
+    rest = _ESCAPE.sub(lambda found: found[0] if found["simple"] in wrong else "", body)
+    return "\\" in rest
 
 
 def quote_char(char: str) -> str:
@@ -152,6 +151,8 @@ def quote_bytes(text: str) -> str:
     >>> print(quote_bytes('a"b\u00e9'))
     "a\"b\xc3\xa9"
     """
+    if _PLAIN.fullmatch(text):
+        return f'"{text}"'
     shown = (
         f"\\{byte:c}" if byte in b'"\\' else f"{byte:c}" if 0x20 <= byte < 0x80 else f"\\x{byte:02x}"
         for byte in text.encode("utf-8", "surrogateescape")

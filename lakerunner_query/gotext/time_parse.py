@@ -123,6 +123,7 @@ class _RangeError(Exception):
     """A number is too large for what it stands for."""
 
 
+_BLANKS = re.compile(r" *")
 _DIGITS = re.compile(r"[0-9]+")
 _FRACTION = re.compile(r"[.,][0-9]+")
 _ZONE_NAME = re.compile(
@@ -159,17 +160,18 @@ def _mismatch(layout: str, value: str, rest: str, element: str) -> TimeParseErro
 
 
 def _skip(read: Read, plain: str) -> bool:
-    """Plain text of the layout; a run of spaces stands for any number of them."""
-    while plain:
-        if plain[0] == " ":
-            if read.rest and read.rest[0] != " ":
-                return False
-            plain, read.rest = plain.lstrip(" "), read.rest.lstrip(" ")
-        elif read.rest[:1] != plain[0]:
-            return False
+    """Skip plain text of the layout; a run of spaces stands for any number of them."""
+    rest, at, place = read.rest, 0, 0
+    is_same = True
+    while is_same and place < len(plain):
+        if plain[place] == " ":
+            is_same = rest[at : at + 1] in {"", " "}
+            place, at = (_BLANKS.match(*one).end() for one in ((plain, place), (rest, at)))  # type: ignore[union-attr]
         else:
-            plain, read.rest = plain[1:], read.rest[1:]
-    return True
+            is_same = rest[at : at + 1] == plain[place]
+            place, at = place + is_same, at + is_same
+    read.rest = rest[at:]
+    return is_same
 
 
 def _take(element: str, read: Read) -> None:

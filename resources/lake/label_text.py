@@ -16,7 +16,7 @@ from collections.abc import Mapping
 MAX_CHARACTERS = 65_536
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _SPACE = re.compile(r"[ \t\r\n]*")
-_QUOTED = re.compile(r'"([^"\\\n]*(?:\\[^\n][^"\\\n]*)*)"')
+_QUOTED = re.compile(r'"([^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+)"')
 _BACKQUOTED = re.compile(r"`([^`]*)`")
 _ESCAPE = re.compile(
     r"\\(?:([abfnrtv\\\"])|x([0-9a-fA-F]{2})|([0-7]{3})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.?))"

@@ -52,7 +52,7 @@ _UNITS = {
 _NS = {word: factor for factor, words in _UNITS.items() for word in words}
 _LONG = {"m": 60 * 10**9, "h": 3600 * 10**9}
 _NAMED = re.compile(rf"(?:_|^duration)({'|'.join(_NS)})$")
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(ns|us|µs|μs|ms|s|m|h)\s*")
+_PART = re.compile(r"(\d++(?:\.\d*+)?|\.\d++)\s*+(ns|us|µs|μs|ms|s|m|h)\s*+")
 _MAX_TEXT = 64
 _LAST = 2**63 - 1
 

@@ -27,7 +27,7 @@ FOREVER_MS = 2**62
 """Further from 1970 than any time that is said; the sum of two still fits into 64 bits."""
 MIN_TIME, MAX_TIME = "-292273086-05-16T16:47:06Z", "292277025-08-18T07:12:54.999999999Z"
 """How Prometheus spells the beginning and the end of time."""
-_FLOAT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_FLOAT = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _LONGEST = 64

@@ -35,7 +35,7 @@ from lakerunner_query.syntax import Matcher, MatchOp, Task
 LINE_OPS = frozenset(FilterOp)
 _EMPTY_IS_NOTHING = frozenset({FilterOp.CONTAINS, FilterOp.REGEX})
 """Operators of which Loki ignores empty operands: `|= "a" or ""` is `|= "a"`."""
-_EMPTY_REGEX = re.compile(r"(?:\(\?[a-zA-Z]+\))*(?:\(\))?")
+_EMPTY_REGEX = re.compile(r"(?:\(\?[a-zA-Z]++\))*+(?:\(\))?")
 """Regexes that Loki takes for an empty dashboard variable: `| pod=~""` lets everything through."""
 _COMPARED = ("==", "!=", ">", ">=", "<", "<=", "=")
 _NANOS = 1_000_000_000

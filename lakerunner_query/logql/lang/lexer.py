@@ -156,7 +156,7 @@ def _check_digits(base: str, whole: str) -> None:
         raise MalformedNumberError(f"invalid digit {wrong!r} in {_NAMES[base or 'o']}")
 
 
-_SKIPPED = re.compile(r"(?s:[ \t\n\r]+|#[^\n]*|//[^\n]*|/\*.*?\*/)*")
+_SKIPPED = re.compile(r"(?s:[ \t\n\r]++|#[^\n]*+|//[^\n]*+|/\*.*?\*/)*+")
 _TOKEN = re.compile(
     "|".join(
         (

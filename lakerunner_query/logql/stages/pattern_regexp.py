@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_query.errors import ParseError, Position
-from lakerunner_query.gotext.regexp import InvalidRegexError, check
+from lakerunner_query.gotext.regexp import InvalidRegexError, check, opens_capture, tokens
 from lakerunner_query.logql.frame import LogFrame
 from lakerunner_query.logql.kernels.distinct import Tokens, gather_spans
 from lakerunner_query.logql.kernels.logfmt import UNNAMED, capture_rows
@@ -84,11 +84,6 @@ def filter_pattern(text: str, position: Position) -> LinePattern:
     return pattern
 
 
-_GROUP = re.compile(
-    r"(?s)\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\((?:\?P?<(?P<name>[^>]*)>|(?P<plain>(?!\?)))?"
-)
-
-
 def pattern_captures(frame: LogFrame, stage: Pattern, wanted: Names) -> LogFrame:
     pattern = parser_pattern(stage.pattern, stage.position)
     text = text_of(frame.line)
@@ -137,16 +132,15 @@ def named_groups(pattern: str, position: Position) -> tuple[str, list[str]]:
     except InvalidRegexError as error:
         raise ParseError(str(error), position) from None
     names: list[str] = []
-
-    def rewritten(piece: re.Match[str]) -> str:
-        if piece["name"] is not None:
-            names.append(piece["name"])
-            return f"(?P<{piece['name']}>"
-        return "(?:" if piece["plain"] is not None else piece[0]
-
-    spelled = _GROUP.sub(rewritten, pattern)
+    parts: list[str] = []
+    for token in tokens(pattern):
+        if token["name"] is not None:
+            names.append(token["name"])
+            parts.append(f"(?P<{token['name']}>")
+        else:
+            parts.append("(?:" if opens_capture(token) else token[0])
     if not names:
         raise ParseError("at least one named capture must be supplied", position)
     if len(set(names)) < len(names):
         raise ParseError("duplicate extracted label name", position)
-    return spelled, names
+    return "".join(parts), names

@@ -9,13 +9,12 @@ Floats without `le` drop out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from lakerunner_query.gotext.numbers import format_float
+from lakerunner_query.gotext.numbers import format_float, parse_float
 from lakerunner_query.histogram.batch import COUNT, SUM, found_in, totals_of
 from lakerunner_query.histogram.classic import ClassicQuantile, bucket_fraction, bucket_quantile
 from lakerunner_query.histogram.model import Histogram
@@ -83,10 +82,6 @@ def map_histograms(vector: Vector, present: Flags, function: Callable[[Histogram
 
 
 BOUND = "le"
-_NUMBER = re.compile(
-    r"(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?inf(?:inity)?|nan)", re.IGNORECASE | re.ASCII
-)
-_HEXADECIMAL = re.compile(r"[+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)p[+-]?\d+", re.IGNORECASE)
 
 
 def parse_bound(text: str) -> float | None:
@@ -95,9 +90,7 @@ def parse_bound(text: str) -> float | None:
     >>> parse_bound("+Inf"), parse_bound(".5"), parse_bound("0x1p-2"), parse_bound(" 1"), parse_bound("")
     (inf, 0.5, 0.25, None, None)
     """
-    if _HEXADECIMAL.fullmatch(text):
-        return float.fromhex(text)
-    return float(text) if _NUMBER.fullmatch(text) else None
+    return None if "_" in text else parse_float(text)  # a label has no digit separators
 
 
 Members = list[tuple[float, int]]

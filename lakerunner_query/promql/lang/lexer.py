@@ -239,7 +239,7 @@ def _is_in(text: str, at: int, allowed: str) -> bool:
     return at < len(text) and text[at] in allowed
 
 
-_SKIPPED = re.compile(r"(?:[ \t\n\r]+|#[^\n\r]*)*")
+_SKIPPED = re.compile(r"(?:[ \t\n\r]++|#[^\n\r]*+)*+")
 _BLANKS = re.compile(r"[ \t\n\r]*")
 _WORD = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*")
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

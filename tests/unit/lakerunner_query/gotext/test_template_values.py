@@ -50,8 +50,8 @@ def test_texts_are_padded_and_cut_by_characters(text: str, width: int, precision
 def test_quoted_texts_can_be_read_again(raw: bytes) -> None:
     text = raw.decode("utf-8", "surrogateescape")
     assert unquote(quote(text)) == text
-    assert unquote(quote(text, ascii_only=True)) == text
-    assert quote(text, ascii_only=True).isascii()
+    assert unquote(quote(text, is_ascii=True)) == text
+    assert quote(text, is_ascii=True).isascii()
 
 
 @given(st.integers(-4_000_000, 4_000_000))
