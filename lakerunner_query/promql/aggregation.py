@@ -51,28 +51,31 @@ from resources.arrays import Doubles, Flags, Int64s
 
 Aggregator = Callable[[Context, Aggregate], Vector]
 Fold = Callable[[Groups, Doubles, Flags], Doubles]
-"""Values of groups by step, from the values of all series and the flags of those that count."""
+"""Reduction of values and membership flags of series to values of groups."""
 Total = type[KahanSum] | type[KahanMean]
 
 _LARGEST = float(2**64 - 1)
 
 
 def hash_ratios(labels: list[Labels]) -> Doubles:
-    """Map each series to a number in [0, 1] that its labels alone decide, the same as in Prometheus.
+    """Map each series to a number in [0, 1], decided by its labels as in Prometheus.
 
     That is xxHash64 of the labels as Prometheus' default build keeps them, each text behind its length.
     """
-    return np.array([xxhash.xxh64_intdigest(_packed(one)) / _LARGEST for one in labels], np.float64)
+    return np.array([xxhash.xxh64_intdigest(_pack(one)) / _LARGEST for one in labels], np.float64)
 
 
 def in_ratio(hashes: Doubles, ratios: Doubles) -> Flags:
-    """Flag (series, steps) in the ratio; a negative one takes the upper end: r and r - 1 share no series."""
+    """Flag (series, steps) in the ratio.
+
+    A negative ratio takes the upper end, so that r and r - 1 share no series.
+    """
     place, ratio = hashes[:, np.newaxis], np.clip(ratios, -1.0, 1.0)[np.newaxis, :]
     found: Flags = np.where(ratio >= 0, place < ratio, place >= 1.0 + ratio) & (ratio != 0)
     return found
 
 
-def _packed(labels: Labels) -> bytes:
+def _pack(labels: Labels) -> bytes:
     texts = [text.encode() for label in labels for text in label]
     return b"".join(_length(len(text)) + text for text in texts)
 
@@ -94,7 +97,7 @@ def count_values(context: Context, expr: Aggregate) -> Vector:
     if not vector.present.any():
         return nothing(steps)
     groups = grouped(vector.labels, _grouping(name, expr), is_without=expr.without)
-    texts, codes = _texts(vector)
+    texts, codes = _value_texts(vector)
     rows, columns = np.nonzero(vector.present)
     keys, places = _encode(groups.codes[rows] * len(texts) + codes[rows, columns])
     is_shown = not expr.without or not (name in expr.grouping or name == NAME)
@@ -122,7 +125,7 @@ def _is_text(name: str) -> bool:
     return not any(0xD800 <= ord(one) <= 0xDFFF for one in name)
 
 
-def _texts(vector: Vector) -> tuple[list[str], Int64s]:
+def _value_texts(vector: Vector) -> tuple[list[str], Int64s]:
     """Return the distinct values as text, and the index of its text for each cell."""
     codes = np.zeros(vector.present.shape, np.int64)
     numbers: dict[str, int] = {}
@@ -178,7 +181,7 @@ def limitk(context: Context, expr: Aggregate) -> Vector:
     return occupied(replace(vector, present=first_of_group(order, starts, vector.present, limits)))
 
 
-def ranking(*, is_top: bool) -> Aggregator:
+def _rank(*, is_top: bool) -> Aggregator:
     """Build `topk` or `bottomk`."""
 
     def aggregate(context: Context, expr: Aggregate) -> Vector:
@@ -264,7 +267,7 @@ def _add_histograms(
 def _group_totals(
     vector: Vector, rows: Int64s, steps: Flags, total: Total, span: Span, notes: Annotations
 ) -> Objects | None:
-    """Add a group at steps where all is histograms; None where layouts differ or no such step exists."""
+    """Add the histograms of a group at steps without floats; None if layouts differ."""
     if vector.histograms is None or not steps.any():
         return None
     cells, present = vector.histograms[np.ix_(rows, steps)], vector.present[np.ix_(rows, steps)]
@@ -310,7 +313,7 @@ def _cell_total(
     return total.result()
 
 
-def _adding(fold: Fold, total: Total) -> Aggregator:
+def _add_both(fold: Fold, total: Total) -> Aggregator:
     """Build an operator that adds histograms as well as floats."""
 
     def aggregate(context: Context, expr: Aggregate) -> Vector:
@@ -324,7 +327,7 @@ def _adding(fold: Fold, total: Total) -> Aggregator:
     return aggregate
 
 
-def _counting(fold: Fold) -> Aggregator:
+def _count_both(fold: Fold) -> Aggregator:
     """Build an operator to which histograms are as good as floats."""
 
     def aggregate(context: Context, expr: Aggregate) -> Vector:
@@ -336,7 +339,7 @@ def _counting(fold: Fold) -> Aggregator:
     return aggregate
 
 
-def _of_floats(fold: Fold) -> Aggregator:
+def _reduce_floats(fold: Fold) -> Aggregator:
     """Build an operator that ignores histograms, and says so."""
 
     def aggregate(context: Context, expr: Aggregate) -> Vector:
@@ -378,34 +381,34 @@ def _fold(fold: Fold, vector: Vector, groups: Groups, members: Flags) -> Vector:
 
 AGGREGATORS: Mapping[str, Aggregator] = MappingProxyType(
     {
-        "avg": _adding(
+        "avg": _add_both(
             lambda by, values, members: mean_of_code(by.codes, values, members, by.count), KahanMean
         ),
-        "bottomk": ranking(is_top=False),
-        "count": _counting(
+        "bottomk": _rank(is_top=False),
+        "count": _count_both(
             lambda by, _, members: count_of_code(by.codes, members, by.count).astype(np.float64)
         ),
         "count_values": count_values,
-        "group": _counting(lambda by, _, members: np.ones((by.count, members.shape[1]))),
+        "group": _count_both(lambda by, _, members: np.ones((by.count, members.shape[1]))),
         "limit_ratio": limit_ratio,
         "limitk": limitk,
-        "max": _of_floats(
+        "max": _reduce_floats(
             lambda by, values, members: extreme_of_code(by.codes, values, members, by.count, True)
         ),
-        "min": _of_floats(
+        "min": _reduce_floats(
             lambda by, values, members: extreme_of_code(by.codes, values, members, by.count, False)
         ),
         "quantile": quantile,
-        "stddev": _of_floats(
+        "stddev": _reduce_floats(
             lambda by, values, members: np.sqrt(variance_of_code(by.codes, values, members, by.count))
         ),
-        "stdvar": _of_floats(
+        "stdvar": _reduce_floats(
             lambda by, values, members: variance_of_code(by.codes, values, members, by.count)
         ),
-        "sum": _adding(
+        "sum": _add_both(
             lambda by, values, members: sum_of_code(by.codes, values, members, by.count), KahanSum
         ),
-        "topk": ranking(is_top=True),
+        "topk": _rank(is_top=True),
     }
 )
 """The implementation of every aggregation operator."""

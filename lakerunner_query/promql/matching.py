@@ -66,7 +66,7 @@ class _Pairs:
 
 @dataclass(frozen=True, slots=True)
 class _Operands:
-    """Both sides with the codes of their match groups; "many" is the right side if swapped."""
+    """Both sides with the codes of their match groups; if swapped, "many" is the right side."""
 
     expr: Binary
     matching: Matching
@@ -82,7 +82,10 @@ class _Operands:
         return self.matching.fill_left is not None or self.matching.fill_right is not None
 
     def active_steps(self) -> Flags:
-        """Return the steps at which rows are matched: none where a side is empty, so no error either."""
+        """Return the steps at which rows are matched.
+
+        With one side empty nothing is matched, so nothing is ambiguous either.
+        """
         many, one = self.many.present.any(axis=0), self.one.present.any(axis=0)
         both = (many, one)
         found: Flags = np.logical_or(*both) if self.has_fill else np.logical_and(*both)
@@ -130,7 +133,7 @@ def _first_ambiguous_step(operands: _Operands) -> int | None:
 
 
 def _pairs(context: Context, operands: _Operands, stop_at: int | None) -> _Pairs:
-    """Pair every row of the "many" side with each row of the other that shares a step with it.
+    """Pair every row of the "many" side with the rows of the other side that share a step.
 
     Matching ends at the step `stop_at`, which raises an error later.
     """

@@ -221,7 +221,7 @@ def take_samples(series: Series, keep: Flags) -> Series:
 
 
 def instant_vector(context: Context, selector: Selector) -> Vector:
-    """Take the newest sample of the look-back at each step, unless it marks the end of the series."""
+    """Take the newest sample of the look-back at each step, unless it is stale."""
     where = window(context, selector)
     answer = context.source.over_windows(Function.INSTANT, selector.matchers, where.grid)
     if answer is not None:

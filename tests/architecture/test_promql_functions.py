@@ -7,6 +7,8 @@ functions/registry.py    "rate": _rollup(growth_function, Function.RATE)
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
@@ -72,6 +74,15 @@ def test_every_function_has_an_implementation_or_is_known_from_the_query() -> No
 
 def test_every_aggregation_operator_has_an_implementation() -> None:
     assert list(AGGREGATORS) == list(AGGREGATIONS) == sorted(AGGREGATIONS)
+
+
+def test_the_facts_load_neither_numpy_nor_kernels() -> None:
+    program = (
+        "import sys, lakerunner_query.promql.lang.functions\n"
+        "print([name for name in ('numpy', 'numba', 'pyarrow') if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("row", [PromFunction, Signature, Syntax, AggregationOperator, Implementation])

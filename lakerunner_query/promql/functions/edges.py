@@ -40,7 +40,7 @@ def event_count_function(function: Function) -> FunctionBody:
             anchored = mixed
             if windows.window.reach == Reach.ANCHORED:
                 anchored = mixed.anchor(windows.windows)
-            values[mixed.row] = anchored.count_marked(events)
+            values[mixed.row] = anchored.count_events(events)
             present[mixed.row] = anchored.high > anchored.low
         return windows.to_vector(values, present)
 

@@ -92,7 +92,7 @@ def label_join(context: Context, call: Call) -> Value:
 
 
 def _relabel(vector: Vector, target: str, values: list[str | None]) -> Vector:
-    """Set a label, except where the value is None; a name that is set here is not dropped later."""
+    """Set a label, except where the value is None; a metric name set here stays."""
     labels: list[Labels] = [
         one if value is None else replaced(one, target, value)
         for one, value in zip(vector.labels, values, strict=True)
@@ -164,17 +164,17 @@ _count = sample_window_function(Function.PRESENT)
 
 
 def absent(context: Context, call: Call) -> Value:
-    return _mark_missing(call, vector_of(context, call).present)
+    return _absence(call, vector_of(context, call).present)
 
 
 def absent_over_time(context: Context, call: Call) -> Value:
     found = _count(context, call)
     if not isinstance(found, Vector):
         raise TypeError(f"expected an instant vector, found {type(found).__name__} for {call}")
-    return _mark_missing(call, found.present)
+    return _absence(call, found.present)
 
 
-def _mark_missing(call: Call, present: Flags) -> Value:
+def _absence(call: Call, present: Flags) -> Value:
     missing = absent_at(present).reshape(1, -1)
     labels = labels_of_selector(strip_parens(call.arguments[0]))
     return occupied(Vector([labels], np.ones(missing.shape), missing))

@@ -310,7 +310,7 @@ def _histogram_growth(
 
 
 def _batch_growth(windows: RangeVector, mixed: MixedSeries, function: Function) -> Objects | None:
-    """Compute all windows of a series of one layout; None if they must be computed one by one."""
+    """Compute all windows of a series at once; None unless its histograms share a layout."""
     dense = mixed.dense
     is_plain = windows.window.reach == Reach.PLAIN and not windows.uses_start_times
     if dense is None or not is_plain or mixed.is_delta.any():

@@ -62,7 +62,7 @@ def sum_function(function: Function) -> FunctionBody:
 
 
 def _batch_totals(windows: RangeVector, mixed: MixedSeries, function: Function) -> Objects | None:
-    """Compute all windows of a series of one layout; None if they must be computed one by one."""
+    """Compute all windows of a series at once; None unless its histograms share a layout."""
     dense = mixed.dense
     numbers = None if dense is None else totals(dense, mixed.times, windows.windows, function)
     if dense is None or numbers is None:

@@ -133,7 +133,7 @@ class MixedSeries:
     def window_slice(self, step: int) -> slice:
         return slice(int(self.low[step]), int(self.high[step]))
 
-    def count_marked(self, events: Flags) -> Doubles:
+    def count_events(self, events: Flags) -> Doubles:
         """Count the flagged samples of each window, without its first sample."""
         sums = np.concatenate(([0], np.cumsum(events)))
         first = np.minimum(self.low + 1, self.high)

@@ -1,4 +1,4 @@
-"""The syntax tree of PromQL, made of frozen values; places in the text are no part of equality.
+"""The syntax tree of PromQL, made of frozen values; equality ignores places in the text.
 
     rate(errors_total{job="api"}[5m] offset 1h)
 

@@ -137,7 +137,7 @@ def _modulo(left: float, right: float) -> float:
 
 
 def _power(left: float, right: float) -> float:
-    """Raise to a power as IEEE 754 does, where Python raises: `(-8) ^ 0.5` is NaN, `1e200 ^ 2` infinite."""
+    """Compute a power by IEEE 754: `(-8) ^ 0.5` is NaN, `1e200 ^ 2` infinite; Python would raise."""
     try:
         return math.pow(left, right)
     except ValueError:

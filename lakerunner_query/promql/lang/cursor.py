@@ -120,7 +120,10 @@ def join_spans(first: Span, last: Span) -> Span:
 
 MAX_LENGTH = 1 << 20
 MAX_DEPTH = 500
-"""Upper bound of levels, so that readers may recurse; a chain `a or b or c` has one per operator."""
+"""Upper bound of levels, so that readers may recurse.
+
+A chain `a or b or c` has one per operator; duration expressions count too.
+"""
 _Node = Expr | DurationExpr
 _TASKS_PER_LEVEL = 5
 """Upper bound of the tasks that the parser needs for one level of the tree."""

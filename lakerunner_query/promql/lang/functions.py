@@ -26,7 +26,7 @@ class Signature:
     arguments: tuple[Type, ...]
     returns: Type
     variadic: int
-    """Uses of the last argument: 0 exactly once, n up to n times or not at all, -1 any number."""
+    """Uses of the last argument: 0 exactly one, n at most n, -1 any number."""
 
     def type_of_argument(self, index: int) -> Type | None:
         """Return the type expected at `index`; None where no argument may stand."""

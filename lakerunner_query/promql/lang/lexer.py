@@ -130,7 +130,7 @@ _FORBIDDEN_AFTER = {".": "_.", "_": "._eE", "e": "._eE"}
 
 
 def number_end(text: str, at: int) -> tuple[int, bool]:
-    """Return the end of a number, or the end of the scan and False if it is none.
+    """Return the end of a number and True, or the end of the scan and False.
 
     The unit of a duration may follow, so the scan of a failed number goes on as a duration: `5m`.
     """
@@ -168,7 +168,7 @@ def _separator_end(text: str, at: int, seen: set[str], is_hex: bool) -> tuple[in
 
 
 def remaining_duration_end(text: str, at: int) -> tuple[int, bool]:
-    """Return the end of a duration whose first digits end at `at`, or the end of the scan and False."""
+    """Return the end of a duration after its first digits and True, or of the scan and False."""
     unit = _UNITS.match(text, at)
     if unit is None:
         return at, False
@@ -182,7 +182,7 @@ def remaining_duration_end(text: str, at: int) -> tuple[int, bool]:
 
 
 def string_fault(text: str, at: int, opening: str) -> tuple[int, str]:
-    """Return the end of the string literal that starts at `at`, and its fault or an empty text."""
+    """Return the end of the string literal at `at`, and its fault or an empty text."""
     at += 1
     while at < len(text):
         char = text[at]
@@ -284,7 +284,7 @@ class Lexer:
             return self._string(char)
         symbol = _SYMBOL.match(self._text, self._at)
         if char == "!" and symbol is None:
-            raise self._failure(f"unexpected character after '!': {self._quoted(1)}")
+            raise self._failure(f"unexpected character after '!': {self._quote_ahead(1)}")
         if char == "=" and self._text[self._at + 1 : self._at + 2] == "~":
             raise self._failure("unexpected character after '=': '~'")
         if symbol is None:
@@ -388,7 +388,7 @@ class Lexer:
         symbol = _SYMBOL_IN_BRACES.match(self._text, self._at)
         if symbol is None:
             if char == "!":
-                raise self._failure(f"unexpected character after '!' inside braces: {self._quoted(1)}")
+                raise self._failure(f"unexpected character after '!' inside braces: {self._quote_ahead(1)}")
             what = "left brace" if char == "{" else "character inside braces:"
             raise self._failure(f"unexpected {what} {quote_char(char)}")
         self._in_braces = symbol[0] != "}"
@@ -413,7 +413,7 @@ class Lexer:
             raise self._failure(fault)
         return self._emit(STRING, end)
 
-    def _quoted(self, ahead: int) -> str:
+    def _quote_ahead(self, ahead: int) -> str:
         return quote_char(self._text[self._at + ahead : self._at + ahead + 1])
 
     def _emit(self, kind: str, end: int) -> Token:

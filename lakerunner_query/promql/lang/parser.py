@@ -133,7 +133,7 @@ class _Parser:
             value, token = parser_parts.literal(cursor)
             return Number(value, token.kind == DURATION, token.span)
         if token.kind in parser_parts.STARTS:
-            named: Expr = yield self._named()
+            named: Expr = yield self._name()
             return named
         cursor.expect(_STARTS)
         if token.kind == STRING:
@@ -144,7 +144,7 @@ class _Parser:
         inner: Expr = yield self._expression()
         return Paren(inner, join_spans(token.span, cursor.expect({")"}).span))
 
-    def _named(self) -> Task[Expr]:
+    def _name(self) -> Task[Expr]:
         """Read a selector, or a call of a function or aggregation."""
         name = self._cursor.take()
         if name.kind in AGGREGATIONS and self._cursor.next.kind in {"(", "by", "without"}:

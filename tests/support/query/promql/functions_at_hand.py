@@ -80,7 +80,7 @@ def ranged(
     step: float,
     options: Options = Options(),  # noqa: B008
 ) -> dict[Labels, list[object]]:
-    """By labels: a value for each step, None for none."""
+    """Return a value for each step by labels, None where there is none."""
     times = Steps(round(start * 1000), round(step * 1000), int((end - start) // step) + 1)
     found = answer(_source(series), text, times, options).value
     if isinstance(found, Scalar):

@@ -65,7 +65,7 @@ def exponential(
 
 
 def custom(values: list[int], bounds: tuple[float, ...]) -> Histogram:
-    """Of whole numbers; a value on a bound is in the bucket that ends there."""
+    """Build a histogram of whole numbers; a value on a bound is in the bucket that ends there."""
     places = Counter(sum(value > bound for bound in bounds) for value in values)
     return Histogram(CUSTOM, float(len(values)), float(sum(values)), positive=side(places), bounds=bounds)
 
@@ -76,7 +76,7 @@ def side(places: Counter[int]) -> Buckets:
 
 
 def facts(histogram: Histogram) -> tuple[object, ...]:
-    """What is compared: everything but the hint, empty buckets left out."""
+    """Return everything but the hint and empty buckets, for comparison."""
     bare = compact(histogram)
     return (
         bare.schema, bare.count, bare.sum, bare.zero_threshold, bare.zero_count, bare.bounds,

@@ -96,7 +96,7 @@ def test_grouping_labels_must_tell_rows_apart() -> None:
 
 
 def test_a_comparison_of_vectors_keeps_a_name_that_was_about_to_go() -> None:
-    """As Prometheus does where names are dropped at the end of a query."""
+    """Match as Prometheus does where names are dropped at the end of a query."""
     assert table(ask(SIDES, "-a < b", count=1)) == {"a{x=1}": [-1.0]}
 
 
@@ -121,7 +121,7 @@ _rows = st.lists(st.none() | _numbers, min_size=3, max_size=3)
 def test_arithmetic_is_that_of_each_step(
     left: list[float | None], right: list[float | None], op: str
 ) -> None:
-    """At ten minutes' distance no look-back reaches from one step to the next."""
+    """Steps are ten minutes apart: no look-back reaches from one step to the next."""
     at = [0, 600, 1200]
     source = Written(
         {

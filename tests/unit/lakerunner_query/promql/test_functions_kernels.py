@@ -249,7 +249,7 @@ def test_extremes_are_timed_by_their_last_appearance(all_points, grid: Grid, is_
 
 
 def slow_reach(function: Function, is_smoothed: bool) -> Answer:  # noqa: C901 - in one piece, to be read
-    """As Prometheus defines it, on the samples that its iterator hands out."""
+    """Compute as Prometheus defines it, on the samples that its iterator hands out."""
     is_counter = function != Function.DELTA
 
     def line(one: Point, two: Point, at: int) -> float:

@@ -1,4 +1,4 @@
-"""Which tree a text gives, and where its parts stand."""
+"""The parser gives the right tree, with the places of its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tree for one query's times: durations are numbers, and so is what the query itself is asked for."""
+"""Binding a tree to times makes numbers of durations and of the times of the query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said about a text that is not PromQL: Prometheus' words, at Prometheus' place."""
+"""Errors about texts that are not PromQL have Prometheus' words and place."""
 
 from __future__ import annotations
 

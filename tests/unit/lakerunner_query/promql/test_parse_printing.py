@@ -74,7 +74,7 @@ def test_what_prometheus_prints_as_something_else_keeps_its_meaning(text: str) -
 
 
 def ordered(expr: Expr) -> Expr:
-    """With matchers in the order of printing."""
+    """Sort the matchers in the order of printing."""
     if isinstance(expr, Selector):
         own = expr.matchers[-1:] if expr.name else ()
         others = expr.matchers[: len(expr.matchers) - len(own)]
