@@ -23,6 +23,10 @@ class SignalFacts:
     """Rollups that are built from it."""
     tiers: tuple[str, ...]
     """Tiers that have a retention of their own."""
+    has_samples: bool
+    """True if records are samples of series: segments have a series table and scaled values."""
+    otlp_request: str
+    """OTLP request in the schema of the JSON transcoder."""
     otlp_root: str
     """Message of which an OTLP request is a list."""
 
@@ -32,18 +36,24 @@ FACTS: dict[Signal, SignalFacts] = {
         dataset="logs",
         rollups=(),
         tiers=(RAW, SEGMENTS),
+        has_samples=False,
+        otlp_request="LogsRequest",
         otlp_root="ResourceLogs",
     ),
     Signal.METRICS: SignalFacts(
         dataset="metrics",
         rollups=ROLLUPS,
         tiers=TIERS,
+        has_samples=True,
+        otlp_request="MetricsRequest",
         otlp_root="ResourceMetrics",
     ),
     Signal.TRACES: SignalFacts(
         dataset="traces",
         rollups=(),
         tiers=(RAW, SEGMENTS),
+        has_samples=False,
+        otlp_request="TraceRequest",
         otlp_root="ResourceSpans",
     ),
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakerunner_assets.raw.listing import Found, register_missed
+from lakerunner_assets.raw.listing import Listing, register_missed
 from resources.index.memory import MemoryIndex
 from resources.index.types import StorageProfile
 from resources.lake.layout import Signal
@@ -32,7 +32,7 @@ def put(folder: Path, key: str) -> None:
     path.write_bytes(b"x")
 
 
-def listed(index: MemoryIndex, org: str = "acme") -> Found:
+def listed(index: MemoryIndex, org: str = "acme") -> Listing:
     return register_missed(index, Settings(), Signal.LOGS, org, [HOUR])
 
 
