@@ -1,4 +1,4 @@
-"""The query API as a process: everything wired once, then served.
+"""The query API process wires everything once, then serves it.
 
 `create_app` takes the index as an argument, so that tests give it the one in memory; `serve` opens the real
 one. `lakerunner query-api` calls `serve`.
@@ -26,19 +26,19 @@ from lakerunner_query.api.prometheus.queries import prometheus_router
 from lakerunner_query.api.prometheus.render import respond_like_prometheus
 from lakerunner_query.api.prometheus.status import healthy, ready_like_prometheus
 from lakerunner_query.api.shared.health import alive, asset, metrics, page, ping, ready
-from lakerunner_query.api.shared.requests import gzipped
+from lakerunner_query.api.shared.requests import compress_answers
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Admission, Engine, Limits
 from lakerunner_query.coordinator.locate import Locator
-from lakerunner_query.serving import Counters, Respond, counting, handlers, respond_plain
+from lakerunner_query.serving import Counters, Respond, count_requests, handlers, respond_plain
 from resources.index.contract import QueryIndex
 from resources.settings import Settings
 
 INDEX_WAIT_S = 3.0
-"""Asked twice before a query is refused with 503."""
+"""Seconds of one attempt; a query is refused with 503 after two."""
 INDEX_CONNECTIONS = 4
-"""Open before anybody asks: a query has several questions at once."""
+"""Connections that are open from the start: a query asks several questions at once."""
 HANDLERS = (
     page, asset, alive, ready, metrics, ping, logs_router, logql_router, loki_router, tail, metrics_router,
     promql_router, prometheus_router, healthy, ready_like_prometheus,
@@ -49,7 +49,7 @@ DIALECTS: Mapping[str, Respond] = {"/loki/": respond_like_loki, "/prometheus/": 
 
 
 def create_app(settings: Settings, index: QueryIndex) -> Litestar:
-    """The ASGI application over an index."""
+    """Make the ASGI application over an index."""
     counters = Counters()
 
     @asynccontextmanager
@@ -65,13 +65,13 @@ def create_app(settings: Settings, index: QueryIndex) -> Litestar:
         lifespan=[lifespan],
         dependencies={"services": Provide(_provide, sync_to_thread=False)},
         exception_handlers=handlers(respond),
-        middleware=[DefineMiddleware(counting, counters=counters), gzipped],
+        middleware=[DefineMiddleware(count_requests, counters=counters), compress_answers],
         openapi_config=OpenAPIConfig(title="Lakerunner query API", version="0.1.0", path="/schema"),
     )
 
 
 def serve(settings: Settings) -> int:
-    """Run until told to stop."""
+    """Run the process until it is stopped."""
     from resources.index.postgres import PostgresIndex
 
     index = PostgresIndex(
@@ -92,9 +92,9 @@ def serve(settings: Settings) -> int:
 
 
 def worker_urls(settings: Settings) -> tuple[str, ...]:
-    """The configured workers, else the one that runs with the default settings."""
-    given = tuple(url.strip().rstrip("/") for url in settings.worker_urls.split(",") if url.strip())
-    return given or (f"http://{settings.worker_host}:{settings.worker_port}",)
+    """Return the configured workers, else the one that runs with the default settings."""
+    configured = tuple(url.strip().rstrip("/") for url in settings.worker_urls.split(",") if url.strip())
+    return configured or (f"http://{settings.worker_host}:{settings.worker_port}",)
 
 
 def _services(settings: Settings, index: QueryIndex, counters: Counters) -> Services:

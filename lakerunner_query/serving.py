@@ -1,6 +1,6 @@
 """Both query processes watch for callers who leave, turn errors into one envelope, and count requests.
 
-The API process adds the error forms of its dialects (`api/shared/errors.py`); the worker uses these.
+The API process adds the error forms of its dialects (`api/*/render.py`); the worker uses the plain one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def watch(request: Request[Any, Any, Any], gone: Callable[[], object]) -> 
 
 
 async def unless_gone(request: Request[Any, Any, Any], work: Coroutine[Any, Any, Answer]) -> Answer:
-    """The result of `work`, which is cancelled when the connection closes first."""
+    """Return the result of `work`; cancel it when the connection closes first."""
     task = asyncio.ensure_future(work)
     watcher = asyncio.create_task(watch(request, task.cancel))
     try:
@@ -63,7 +63,7 @@ class Place(msgspec.Struct):
 
 
 class Failure(msgspec.Struct, omit_defaults=True):
-    """The error envelope."""
+    """The error envelope of Lakerunner's own API."""
 
     status: int
     code: str
@@ -72,7 +72,7 @@ class Failure(msgspec.Struct, omit_defaults=True):
 
 
 def envelope(error: Exception) -> Failure:
-    """What a caller is told about `error`."""
+    """Describe `error` to a caller; log a failure that nobody foresaw."""
     if isinstance(error, QueryError):
         at = error.position
         return Failure(error.status, error.code, error.message, Place(at.line, at.column) if at else None)
@@ -88,14 +88,14 @@ def _code(status: int) -> str:
 
 
 def _detail(error: HTTPException) -> str:
-    """Litestar keeps what exactly did not validate in `extra`."""
+    """Join the message with `extra`, where Litestar names the fields that did not validate."""
     extra = error.extra if isinstance(error.extra, list) else []
     parts = [f"{e.get('key', '')}: {e.get('message', '')}".strip(": ") for e in extra if isinstance(e, dict)]
     return "; ".join([error.detail, *parts])
 
 
 def respond_plain(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
-    """Answer with the envelope; nobody reads what is sent to a caller who left."""
+    """Answer an exception with the envelope; a caller who left gets an empty body."""
     del request
     if isinstance(error, ClientGoneError):
         return Response(b"", status_code=499)
@@ -114,7 +114,7 @@ def handlers(respond: Respond) -> Handlers:
 
 
 class Counters:
-    """Sums by series, and the latency of requests."""
+    """Counters by series, and the latency of requests."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -122,7 +122,7 @@ class Counters:
         self.requests = LatencyTable("lakerunner_http_request_seconds", ("route", "status"))
 
     def add(self, series: str, amount: float = 1) -> None:
-        """`series` is a name, or a name with its labels as they appear in the text."""
+        """Add to a counter; `series` is its name, with labels as they appear in the exposition."""
         with self._lock:
             self._values[series] += amount
 
@@ -132,25 +132,25 @@ class Counters:
         return render(families({**found, **(gauges or {})})) + self.requests.render()
 
 
-def counting(app: ASGIApp, counters: Counters) -> ASGIApp:
-    """Seconds by route and status, last byte included; the route is the template, never the path as sent."""
+def count_requests(app: ASGIApp, counters: Counters) -> ASGIApp:
+    """Measure requests to their last byte, by status and route (the template, never the path itself)."""
 
-    async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP:
             await app(scope, receive, send)
             return
         status, began = 500, time.perf_counter()
 
-        async def noted(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await app(scope, receive, noted)
+            await app(scope, receive, send_and_note)
         finally:
             seconds = time.perf_counter() - began
             counters.requests.add(scope.get("path_template", "?"), str(status), seconds)
 
-    return counted
+    return handle

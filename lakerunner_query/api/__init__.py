@@ -1,1 +1,1 @@
-"""HTTP: one folder per API dialect, and `shared` for what every request needs. Litestar stays here."""
+"""One folder per API dialect, and `shared` for what every request needs; Litestar stays here."""

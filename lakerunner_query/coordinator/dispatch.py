@@ -1,7 +1,7 @@
-"""Sending units to query workers and getting their answers back in order.
+"""The dispatcher sends units to query workers and returns their answers in order.
 
-A unit goes to the worker its affinity ranks first; when that one dies in the middle, to the next, a bounded
-number of times. Later units run a little ahead, at first one at a time, since most queries end early.
+A unit goes to the worker that its affinity ranks first; when that one fails, to the next, a bounded number of
+times. Later units run a little ahead, at first one at a time, since most queries end early.
 Closing the iterator cancels what is running, and a worker whose connection closes stops its scan.
 """
 
@@ -27,18 +27,18 @@ from lakerunner_query.errors import (
 from lakerunner_query.logql.metrics.errors import PipelineError
 from lakerunner_query.protocol.units import TOKEN_HEADER, MetricUnit, ShardUnit, Unit
 
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 OK = 200
 ATTEMPTS = 4
-DECODED_HERE = 4 * 1024 * 1024
-"""A small answer is decoded faster than another thread is asked to."""
+INLINE_BYTES = 4 * 1024 * 1024
+"""Size up to which an answer is decoded faster than handed to another thread."""
 ASK_ALIVE_S = 5.0
 AVOID_S = 30.0
-"""A worker that failed is asked last for so long."""
+"""Seconds for which a worker that failed is the last choice."""
 
 
 class Dispatcher:
-    """The coordinator's side of `POST /work`."""
+    """Client of the workers' `POST /work`."""
 
     def __init__(self, workers: tuple[str, ...], token: str, *, in_flight: int = 16) -> None:
         self._workers = workers
@@ -49,7 +49,7 @@ class Dispatcher:
 
     @property
     def count(self) -> int:
-        """Workers that there are."""
+        """Number of workers."""
         return len(self._workers)
 
     async def close(self) -> None:
@@ -57,10 +57,10 @@ class Dispatcher:
             wire.close()
 
     async def run(
-        self, units: Iterable[Unit], decode: Callable[[bytes], Answer], *, ahead: int = 1
-    ) -> AsyncGenerator[Answer, None]:
-        """Answers in the order of `units`; `ahead` of them at once from the start, more as it goes on."""
-        running: deque[asyncio.Task[Answer]] = deque()
+        self, units: Iterable[Unit], decode: Callable[[bytes], AnswerT], *, ahead: int = 1
+    ) -> AsyncGenerator[AnswerT, None]:
+        """Yield answers in the order of `units`; `ahead` run from the start, twice as many after each."""
+        running: deque[asyncio.Task[AnswerT]] = deque()
         try:
             for unit in units:
                 running.append(asyncio.create_task(self._one(unit, decode)))
@@ -77,18 +77,18 @@ class Dispatcher:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def ready(self) -> int:
-        """How many workers say that they can work."""
-        answers = await asyncio.gather(*(self._answers(worker, "/readyz") for worker in self._workers))
+        """Count the workers that are ready."""
+        answers = await asyncio.gather(*(self._responds(worker, "/readyz") for worker in self._workers))
         return sum(answers)
 
-    async def _answers(self, worker: str, path: str) -> bool:
+    async def _responds(self, worker: str, path: str) -> bool:
         try:
             async with asyncio.timeout(ASK_ALIVE_S):
                 return (await self._wires[worker].ask("GET", path)).status == OK
         except (WireError, TimeoutError):
             return False
 
-    async def _one(self, unit: Unit, decode: Callable[[bytes], Answer]) -> Answer:
+    async def _one(self, unit: Unit, decode: Callable[[bytes], AnswerT]) -> AnswerT:
         body = msgspec.json.encode(unit)
         failures: list[str] = []
         async with self._slots:
@@ -104,27 +104,27 @@ class Dispatcher:
                     await asyncio.sleep(0.1 * attempt)
         raise WorkerUnavailableError("no query worker finished a unit of work; tried " + "; ".join(failures))
 
-    async def _ask(self, worker: str, body: bytes, decode: Callable[[bytes], Answer]) -> Answer:
+    async def _ask(self, worker: str, body: bytes, decode: Callable[[bytes], AnswerT]) -> AnswerT:
         response = await self._while_alive(worker, self._wires[worker].ask("POST", "/work", body))
         if response.status != OK:
             raise _refusal(response)
-        if len(response.body) < DECODED_HERE:
+        if len(response.body) < INLINE_BYTES:
             return decode(response.body)
         return await asyncio.to_thread(decode, response.body)
 
-    async def _while_alive(self, worker: str, asked: Coroutine[Any, Any, Reply]) -> Reply:
-        """A machine that lost its power sends no farewell: ask whether it is there, now and then."""
-        task = asyncio.create_task(asked)
+    async def _while_alive(self, worker: str, reply: Coroutine[Any, Any, Reply]) -> Reply:
+        """Await the reply and probe the worker: a machine without power closes no connection."""
+        task = asyncio.create_task(reply)
         try:
             while not (await asyncio.wait({task}, timeout=ASK_ALIVE_S))[0]:
-                if not await self._answers(worker, "/livez") and not task.done():
+                if not await self._responds(worker, "/livez") and not task.done():
                     raise _UnfinishedError("stopped answering")
             return task.result()
         finally:
             task.cancel()
 
     def _choose(self, affinity: str, attempt: int, turn: int = 0) -> str:
-        """Rendezvous hashing: adding or losing a worker moves only that worker's units."""
+        """Rank workers by rendezvous hashing: adding or losing one moves only its units."""
         if not self._workers:
             raise WorkerUnavailableError("no query workers are configured (LAKERUNNER_WORKER_URLS)")
         now = time.monotonic()
@@ -134,15 +134,15 @@ class Dispatcher:
 
 
 class _UnfinishedError(Exception):
-    """The worker cannot take the unit now, or went silent over it: another one may do it."""
+    """The worker cannot take the unit now, or went silent: another one may do it."""
 
 
-_SAID: dict[str, type[QueryError]] = {
+_REFUSALS: dict[str, type[QueryError]] = {
     LimitExceededError.code: LimitExceededError,
     EvaluationError.code: EvaluationError,
     PipelineError.code: EvaluationError,
 }
-"""Refusals that are the caller's business."""
+"""Errors of workers that callers see, by code."""
 
 
 class _Envelope(msgspec.Struct):
@@ -152,9 +152,11 @@ class _Envelope(msgspec.Struct):
 
 def _refusal(response: Reply) -> Exception:
     try:
-        said = msgspec.json.decode(response.body, type=_Envelope)
+        envelope = msgspec.json.decode(response.body, type=_Envelope)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        said = _Envelope(message=response.body[:200].decode(errors="replace"))
+        envelope = _Envelope(message=response.body[:200].decode(errors="replace"))
     if response.status in {502, 503, 504}:
-        return _UnfinishedError(said.message)
-    return _SAID.get(said.code, WorkFailedError)(said.message or f"worker answered {response.status}")
+        return _UnfinishedError(envelope.message)
+    return _REFUSALS.get(envelope.code, WorkFailedError)(
+        envelope.message or f"worker answered {response.status}"
+    )

@@ -1,7 +1,7 @@
-"""As much HTTP/1.1 as query workers speak: a request, an answer that says its length, connections kept open.
+"""A minimal HTTP/1.1 client for query workers: bodies with a length, connections kept open.
 
 A whole client costs more than most units of work. Redirects, cookies, chunks and proxies do not occur between
-coordinator and worker; what this file does not know it refuses.
+coordinator and worker, and are refused.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 CONNECT_S = 2.0
 BUFFER = 1 << 20
 STATUS = slice(9, 12)
-"""Of `HTTP/1.1 200 OK`."""
+"""Place of the status in `HTTP/1.1 200 OK`."""
 
 
 class WireError(ConnectionError):
-    """The worker cannot be reached, went away, or said something that is not an answer."""
+    """The worker cannot be reached, went away, or sent no valid answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ class Reply:
 
 @dataclass(slots=True)
 class Wire:
-    """Connections to one worker; as many as there are requests at a time."""
+    """Connections to one worker, one for each request at a time."""
 
     url: str
     headers: Mapping[str, str]
     _idle: list[_Connection] = field(default_factory=list)
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> Reply:
-        """Cancelling it closes the connection, which is how a worker hears that nobody waits any more."""
+        """Send a request; cancelling it closes the connection, which stops the worker."""
         message = self._message(method, path, body)
         while self._idle:
             connection = self._idle.pop()
@@ -86,7 +86,7 @@ class Wire:
 
 
 class _ClosedWhileIdleError(Exception):
-    """Workers close connections that nobody used for a while: the request was not read, ask again."""
+    """The worker closed an idle connection and did not read the request: send it again."""
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ class _Connection:
         self.writer.transport.abort()
 
     async def exchange(self, message: bytes) -> tuple[Reply, bool]:
-        """The answer, and whether the connection can be used again."""
+        """Return the answer, and whether the connection can be used again."""
         try:
             self.writer.write(message)
             await self.writer.drain()

@@ -1,9 +1,10 @@
-"""A metric query as a stream of events: finished blocks of series as slices of the range complete.
+"""A query for samples becomes a stream of events: blocks of series as slices of the range complete.
 
     {"type":"result","data":{"labels":{"job":"a"},"values":[[1767225600,"0.5"],[1767225660,"0.25"]]}}
     {"type":"done","data":{"status":"complete","s":"1767225600000",...}}
 
-A series of a long range comes in several blocks, each later than the one before.
+A series of a long range comes in several blocks, each later than the one before. Server-sent events have one
+`data:` line of JSON each; they are written as bytes, because samples and rows arrive as finished text.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from lakerunner_query.api.lakerunner.params import Aligned
-from lakerunner_query.api.prometheus.render import Said, metric, noted
+from lakerunner_query.api.prometheus.render import messages_of, metric
 from lakerunner_query.api.shared.services import QueryWatch
 from lakerunner_query.coordinator.merge import Collector, Joined, JoinedSeries
 from lakerunner_query.coordinator.promql import SLOW
@@ -27,10 +28,6 @@ from lakerunner_query.protocol.answers import MetricAnswer
 from lakerunner_query.protocol.units import Missing
 from lakerunner_query.serving import envelope
 from lakerunner_query.vectors.vector import Labels
-
-# << Server-sent events: one `data:` line of JSON each, and a heartbeat while nothing happens.
-# <<
-# << Written as bytes rather than event objects, because rows arrive as finished JSON fragments.
 
 HEARTBEAT_S = 15.0
 MEDIA_TYPE = "text/event-stream"
@@ -48,7 +45,7 @@ def event(kind: str, data: object = None) -> bytes:
 async def with_heartbeats(
     events: AsyncGenerator[bytes, None], every_s: float = HEARTBEAT_S
 ) -> AsyncIterator[bytes]:
-    """`events`, with a heartbeat whenever `every_s` pass without one; closing closes `events`."""
+    """Yield `events`, and a heartbeat whenever `every_s` pass without one; closing closes `events`."""
     upcoming: asyncio.Task[bytes | None] | None = None
     try:
         while True:
@@ -73,7 +70,7 @@ CHUNK_SERIES = 200
 
 @dataclass(slots=True)
 class Sums:
-    """Of the float samples of one series."""
+    """Summary of the float samples of one series."""
 
     points: int = 0
     min: float = math.nan
@@ -92,7 +89,7 @@ class Sums:
             self.max = value if math.isnan(self.max) else max(self.max, value)
         self.last = values[-1]
 
-    def told(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, object]:
         avg = self.sum / self.points if self.points else math.nan
         numbers = {"min": self.min, "max": self.max, "sum": self.sum, "avg": avg, "last": self.last}
         return {"points": self.points, **{name: _number(value) for name, value in numbers.items()}}
@@ -100,10 +97,10 @@ class Sums:
 
 @dataclass(slots=True)
 class Progress:
-    """What was sent so far."""
+    """State of a stream: what was sent so far."""
 
     limit: int
-    wants_sums: bool
+    has_summary: bool
     series: set[Labels] = field(default_factory=set)
     sums: dict[Labels, Sums] = field(default_factory=dict)
     notes: Annotations = field(default_factory=Annotations)
@@ -116,7 +113,7 @@ class Progress:
     bytes_fetched: int = 0
 
     def take(self, part: Joined) -> list[JoinedSeries]:
-        """Of one slice, what the limit on series lets through."""
+        """Return the series of one slice that the limit lets through."""
         self.slices += 1
         self.segments_opened += part.segments_opened
         self.rows_considered += part.rows_considered
@@ -124,9 +121,9 @@ class Progress:
         self.missing |= part.missing
         for note in part.annotations:
             self.notes.add(note)
-        kept = [one for one in part.series if self._fits(one.labels)]
-        self.points += sum(one.points for one in kept)
-        return kept
+        shown = [one for one in part.series if self._fits(one.labels)]
+        self.points += sum(one.points for one in shown)
+        return shown
 
     def check(self, max_points: int) -> None:
         if self.points > max_points:
@@ -163,8 +160,8 @@ async def metric_events(
                     for chunk in await asyncio.to_thread(_blocks, progress.take(part), progress):
                         yield chunk
                     progress.check(max_points)
-            watch.ended(partial=bool(progress.missing), points=progress.points)
-            if progress.wants_sums:
+            watch.end(partial=bool(progress.missing), points=progress.points)
+            if progress.has_summary:
                 yield event("summary", await asyncio.to_thread(_summary, progress))
             yield event("done", _done(progress, times, text))
     except QueryError as error:
@@ -176,10 +173,10 @@ async def metric_events(
 
 
 def _blocks(series: Sequence[JoinedSeries], progress: Progress) -> list[bytes]:
-    """One `result` event a series, several to a chunk of bytes."""
+    """Render one `result` event per series, several to a chunk of bytes."""
     events: list[bytes] = []
     for one in series:
-        if progress.wants_sums and one.floats:
+        if progress.has_summary and one.floats:
             progress.sums.setdefault(one.labels, Sums()).add(one.floats)
         events.append(_block(one))
     return [b"".join(events[at : at + CHUNK_SERIES]) for at in range(0, len(events), CHUNK_SERIES)]
@@ -193,20 +190,20 @@ def _block(one: JoinedSeries) -> bytes:
 
 
 def _summary(progress: Progress) -> dict[str, object]:
-    listed = [{"labels": dict(labels), **sums.told()} for labels, sums in sorted(progress.sums.items())]
+    listed = [{"labels": dict(labels), **sums.as_json()} for labels, sums in sorted(progress.sums.items())]
     return {"series": listed}
 
 
 def _done(progress: Progress, times: Aligned, text: str) -> dict[str, object]:
-    said: Said = noted(progress.notes.all(), text, [])
+    messages = messages_of(progress.notes.all(), text, [])
     return {
         "status": "partial" if progress.missing else "complete",
-        **times.told(),
+        **times.as_json(),
         "series": len(progress.series),
         "points": progress.points,
         "truncated": progress.truncated,
-        "warnings": said.warnings,
-        "infos": said.infos,
+        "warnings": messages.warnings,
+        "infos": messages.infos,
         "missing": list(progress.missing.values()),
         "stats": {
             "units": progress.slices,
@@ -218,7 +215,7 @@ def _done(progress: Progress, times: Aligned, text: str) -> dict[str, object]:
 
 
 def _number(value: float) -> float | str:
-    """JSON has no NaN and no infinities: they are text, as Prometheus spells them."""
+    """Return NaN and infinities, which JSON lacks, as the text that Prometheus has for them."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"

@@ -1,4 +1,4 @@
-"""`/api/v1/logs`: queries as a stream of events, and their plan as text."""
+"""Endpoints under `/api/v1/logs` stream queries and list streams and tags; `/api/v1/logql` validates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from litestar.response import Stream
 
 from lakerunner_query.api.lakerunner import events
 from lakerunner_query.api.lakerunner.events import Progress, metric_events
-from lakerunner_query.api.lakerunner.params import LogsQuery, lines, names, samples, stream_question
+from lakerunner_query.api.lakerunner.params import (
+    LogsNames,
+    LogsQuery,
+    lines,
+    read_names,
+    samples,
+    stream_question,
+)
 from lakerunner_query.api.shared.auth import caller, require_reader
 from lakerunner_query.api.shared.services import QueryWatch, Services
 from lakerunner_query.coordinator.languages import (
@@ -38,16 +45,14 @@ from lakerunner_query.logql.lang.printer import selector_text
 from lakerunner_query.plan.logql_samples import log_ranges
 from lakerunner_query.serving import Failure, envelope, unless_gone
 
-# << Rows of a unit as events of `/api/v1/logs/query`: fragments joined, nothing parsed unless `fields` asks.
-
 CHUNK_ROWS = 500
 COLUMNS = ("tsns", "line", "object", "position")
 KINDS = ("labels", "metadata", "parsed")
-"""JSON objects: of the stream, sent with the line, made by stages."""
+"""Columns of JSON objects: labels of the stream, metadata of the line, labels that stages made."""
 
 
 def row_events(rows: pa.Table, fields: Collection[str]) -> list[bytes]:
-    """One `result` event a row, several to a chunk of bytes."""
+    """Render one `result` event per row, several to a chunk of bytes; parse nothing unless `fields` asks."""
     events = list(_row_events(rows, frozenset(fields)))
     return [b"".join(events[at : at + CHUNK_ROWS]) for at in range(0, len(events), CHUNK_ROWS)]
 
@@ -72,50 +77,52 @@ def _only(rendered: str, fields: frozenset[str]) -> str:
     return msgspec.json.encode({k: v for k, v in values.items() if k in fields}).decode()
 
 
-# << `/api/v1/logs`: which streams there are, and the names and values of their labels.
-
 METHODS = [HttpMethod.GET, HttpMethod.POST]
 
 
 @route("/tags", http_method=METHODS, status_code=200)
 async def tags(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
-    """Names of stream labels."""
-    wanted = stream_question(await names(request), caller(request.state).org, services.settings)
-    found = await _watched(request, services, services.engine.ask(STREAM_LABELS, wanted))
-    return _told("tags", found.texts, found)
+    """List the names of stream labels."""
+    wanted = stream_question(
+        await read_names(request, LogsNames), caller(request.state).org, services.settings
+    )
+    found = await _watch(request, services, services.engine.ask(STREAM_LABELS, wanted))
+    return _reply("tags", found.texts, found)
 
 
 @route("/tagvalues", http_method=METHODS, status_code=200)
 async def tagvalues(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
-    """Values of the stream label `tag`."""
-    data = await names(request)
+    """List the values of the stream label `tag`."""
+    data = await read_names(request, LogsNames)
     if not data.tag:
         raise InvalidRequestError("tag says which label's values; it is missing")
     wanted = stream_question(data, caller(request.state).org, services.settings)
-    found = await _watched(
+    found = await _watch(
         request, services, services.engine.ask(STREAM_LABEL_VALUES, replace(wanted, labels=(data.tag,)))
     )
-    return _told("values", found.texts, found)
+    return _reply("values", found.texts, found)
 
 
 @route("/series", http_method=METHODS, status_code=200)
 async def series(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
-    """Label sets of streams."""
-    wanted = stream_question(await names(request), caller(request.state).org, services.settings)
-    found = await _watched(request, services, services.engine.ask(STREAMS, wanted))
-    return _told("series", [dict(labels) for labels in found.series], found)
+    """List the label sets of streams."""
+    wanted = stream_question(
+        await read_names(request, LogsNames), caller(request.state).org, services.settings
+    )
+    found = await _watch(request, services, services.engine.ask(STREAMS, wanted))
+    return _reply("series", [dict(labels) for labels in found.series], found)
 
 
-async def _watched(
+async def _watch(
     request: Request[Any, Any, Any], services: Services, work: Coroutine[Any, Any, Listing]
 ) -> Listing:
     with services.watch("lakerunner") as watch:
         found = await unless_gone(request, work)
-        watch.ended(partial=bool(found.missing))
+        watch.end(partial=bool(found.missing))
     return found
 
 
-def _told(name: str, items: object, found: Listing) -> dict[str, object]:
+def _reply(name: str, items: object, found: Listing) -> dict[str, object]:
     return {
         "status": "partial" if found.missing else "complete",
         name: items,
@@ -126,7 +133,7 @@ def _told(name: str, items: object, found: Listing) -> dict[str, object]:
 
 @post("/query", status_code=200, media_type=events.MEDIA_TYPE)
 async def query(data: LogsQuery, request: Request[Any, Any, Any], services: Services) -> Stream:
-    """Lines or series as server-sent events `{"type","data"}`: result, summary, heartbeat, error, done."""
+    """Stream lines or series as events `{"type","data"}`: result, summary, heartbeat, error, done."""
     org = caller(request.state).org
     with services.watch("lakerunner") as watch:
         if await run_sync(is_log_query, data.q):
@@ -134,11 +141,11 @@ async def query(data: LogsQuery, request: Request[Any, Any, Any], services: Serv
             answers = _events(services, prepared, data.fields, watch)
         else:
             times, within = samples(data, org, services.settings)
-            asked = await services.engine.prepare(LOG_SAMPLES, data.q, within)
+            samples_query = await services.engine.prepare(LOG_SAMPLES, data.q, within)
             progress = Progress(data.limit or 0, data.summary)
             most = services.engine.limits.max_points
             answers = metric_events(
-                services.engine.run(asked, AsTheyCome()), data.q, times, progress, watch, most
+                services.engine.run(samples_query, AsTheyCome()), data.q, times, progress, watch, most
             )
         watch.hand_over()
     return Stream(events.with_heartbeats(answers), media_type=events.MEDIA_TYPE, headers=events.HEADERS)
@@ -146,7 +153,7 @@ async def query(data: LogsQuery, request: Request[Any, Any, Any], services: Serv
 
 @post("/explain", status_code=200, media_type=MediaType.TEXT)
 async def explain(data: LogsQuery, request: Request[Any, Any, Any], services: Services) -> str:
-    """The plan of a query, the rules that fired, and what the index pruned."""
+    """Explain the plan of a query, the rules that fired, and what the index pruned."""
     org = caller(request.state).org
     if await run_sync(is_log_query, data.q):
         prepared = await services.engine.prepare(LOG_LINES, data.q, lines(data, org, services.settings))
@@ -155,8 +162,8 @@ async def explain(data: LogsQuery, request: Request[Any, Any, Any], services: Se
     return await services.engine.explain(await services.engine.prepare(LOG_SAMPLES, data.q, within)) + "\n"
 
 
-async def readable(request: Request[Any, Any, Any]) -> None:
-    """Depth and encoding are the two faults of JSON that the framework's decoder does not catch."""
+async def check_body(request: Request[Any, Any, Any]) -> None:
+    """Refuse JSON of too great a depth or a wrong encoding, which the framework does not catch."""
     body = await request.body()
     try:
         body.decode()
@@ -171,7 +178,7 @@ logs_router = Router(
     "/api/v1/logs",
     route_handlers=[query, explain, tags, tagvalues, series],
     guards=[require_reader],
-    before_request=readable,
+    before_request=check_body,
     tags=["logs"],
 )
 
@@ -186,7 +193,7 @@ async def _events(
                 async for rows in pieces:
                     for chunk in await asyncio.to_thread(row_events, rows, fields):
                         yield chunk
-            watch.finished(collected)
+            watch.finish(collected)
             yield events.event("done", _done(collected))
     except QueryError as error:
         yield events.event("error", envelope(error))
@@ -205,27 +212,24 @@ def _done(collected: Collected) -> dict[str, object]:
     }
 
 
-# << `/api/v1/logql`: whether a text is LogQL, without running it.
-
-
-class LogQLQuestion(msgspec.Struct, forbid_unknown_fields=True):
+class LogQLText(msgspec.Struct, forbid_unknown_fields=True):
     q: str
 
 
 class LogQLVerdict(msgspec.Struct, omit_defaults=True):
-    """Either `error`, or what the text is."""
+    """Either `error`, or the type and selectors of a query."""
 
     valid: bool
     type: str = ""
-    """`streams`, `vector` or `scalar`."""
+    """Type: `streams`, `vector` or `scalar`."""
     formatted: str = ""
     selectors: list[str] = []
     error: Failure | None = None
 
 
 @post("/validate", status_code=200)
-async def validate(data: LogQLQuestion) -> LogQLVerdict:
-    """What is wrong with a query and where, or its type and selectors."""
+async def validate(data: LogQLText) -> LogQLVerdict:
+    """Check a query without running it."""
     return await run_sync(_verdict, data.q)
 
 
@@ -233,7 +237,7 @@ logql_router = Router(
     "/api/v1/logql",
     route_handlers=[validate],
     guards=[require_reader],
-    before_request=readable,
+    before_request=check_body,
     tags=["logs"],
 )
 

@@ -1,4 +1,4 @@
-"""`/api/v1/metrics`: queries as a stream of events, their plan as text, which metrics and tags there are."""
+"""Endpoints under `/api/v1/metrics` stream queries and list metrics and tags; `/api/v1/promql` validates."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from litestar.response import Stream
 
 from lakerunner_query.api.lakerunner import events
 from lakerunner_query.api.lakerunner.events import Progress, metric_events
-from lakerunner_query.api.lakerunner.logs import readable
-from lakerunner_query.api.lakerunner.params import MetricsNames, MetricsQuery, aligned, question
+from lakerunner_query.api.lakerunner.logs import check_body
+from lakerunner_query.api.lakerunner.params import MetricsNames, MetricsQuery, align, question, read_names
 from lakerunner_query.api.shared.auth import caller, require_reader
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.coordinator.languages import LABEL_NAMES, LABEL_VALUES, METADATA, PROMQL
@@ -28,27 +28,25 @@ from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.promql.lang.printer import pretty, to_text
 from lakerunner_query.serving import Failure, envelope, unless_gone
 
-# << `/api/v1/promql`: whether a text is PromQL, without running it.
 
-
-class Question(msgspec.Struct, forbid_unknown_fields=True):
+class PromQLText(msgspec.Struct, forbid_unknown_fields=True):
     q: str
 
 
 class Verdict(msgspec.Struct, omit_defaults=True):
-    """Either `error`, or what the text is."""
+    """Either `error`, or the type and selectors of a query."""
 
     valid: bool
     type: str = ""
-    """`scalar`, `string`, `instant vector` or `range vector`."""
+    """Type: `scalar`, `string`, `instant vector` or `range vector`."""
     formatted: str = ""
     selectors: list[str] = []
     error: Failure | None = None
 
 
 @post("/validate", status_code=200)
-async def validate(data: Question, services: Services) -> Verdict:
-    """What is wrong with a query and where, or its type and selectors."""
+async def validate(data: PromQLText, services: Services) -> Verdict:
+    """Check a query without running it."""
     return await run_sync(_verdict, data.q, services.features)
 
 
@@ -56,7 +54,7 @@ promql_router = Router(
     "/api/v1/promql",
     route_handlers=[validate],
     guards=[require_reader],
-    before_request=readable,
+    before_request=check_body,
     tags=["metrics"],
 )
 
@@ -75,10 +73,10 @@ METHODS = [HttpMethod.GET, HttpMethod.POST]
 
 @post("/query", status_code=200, media_type=events.MEDIA_TYPE)
 async def query(data: MetricsQuery, request: Request[Any, Any, Any], services: Services) -> Stream:
-    """Series as server-sent events `{"type","data"}`: result, summary, heartbeat, error, done."""
+    """Stream series as events `{"type","data"}`: result, summary, heartbeat, error, done."""
     with services.watch("lakerunner-metrics") as watch:
-        times = aligned(data, caller(request.state).org, services.settings)
-        prepared = await services.engine.prepare(PROMQL, data.q, times.asked)
+        times = align(data, caller(request.state).org, services.settings)
+        prepared = await services.engine.prepare(PROMQL, data.q, times.request)
         watch.hand_over()
     progress = Progress(data.limit, data.summary)
     answers, most = services.engine.run(prepared, AsTheyCome()), services.engine.limits.max_points
@@ -88,77 +86,64 @@ async def query(data: MetricsQuery, request: Request[Any, Any, Any], services: S
 
 @post("/explain", status_code=200, media_type=MediaType.TEXT)
 async def explain(data: MetricsQuery, request: Request[Any, Any, Any], services: Services) -> str:
-    """What each selector reads, what the index pruned, and how the range is cut."""
-    times = aligned(data, caller(request.state).org, services.settings)
-    prepared = await services.engine.prepare(PROMQL, data.q, times.asked)
+    """Explain what each selector reads, what the index pruned, and how the range is cut."""
+    times = align(data, caller(request.state).org, services.settings)
+    prepared = await services.engine.prepare(PROMQL, data.q, times.request)
     return await services.engine.explain(prepared) + "\n"
 
 
 @route("/metadata", http_method=METHODS, status_code=200)
 async def metadata(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
-    """Metrics with type, unit and description."""
-    data = await _names(request)
+    """List metrics with type, unit and description."""
+    data = await read_names(request, MetricsNames)
     if data.q:
         raise InvalidRequestError("metadata is asked for by metric, not by q")
     wanted = replace(question(data, caller(request.state).org, services.settings), metric=data.metric)
-    found = await _watched(request, services, services.engine.ask(METADATA, wanted))
+    found = await _watch(request, services, services.engine.ask(METADATA, wanted))
     facts = found.facts[: data.limit] if data.limit else found.facts
-    return _told("metrics", facts, found, len(facts) < len(found.facts))
+    return _reply("metrics", facts, found, len(facts) < len(found.facts))
 
 
 @route("/tags", http_method=METHODS, status_code=200)
 async def tags(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
-    """Label names of metrics."""
-    wanted = question(await _names(request), caller(request.state).org, services.settings)
-    found = await _watched(request, services, services.engine.ask(LABEL_NAMES, wanted))
-    return _told("tags", found.texts, found, found.truncated)
+    """List the label names of metrics."""
+    wanted = question(await read_names(request, MetricsNames), caller(request.state).org, services.settings)
+    found = await _watch(request, services, services.engine.ask(LABEL_NAMES, wanted))
+    return _reply("tags", found.texts, found, found.truncated)
 
 
 @route("/tagvalues", http_method=METHODS, status_code=200)
 async def tagvalues(request: Request[Any, Any, Any], services: Services) -> dict[str, object]:
-    """Values of the label `tag`."""
-    data = await _names(request)
+    """List the values of the label `tag`."""
+    data = await read_names(request, MetricsNames)
     if not data.tag:
         raise InvalidRequestError("tag says which label's values; it is missing")
     wanted = question(data, caller(request.state).org, services.settings)
-    found = await _watched(
+    found = await _watch(
         request, services, services.engine.ask(LABEL_VALUES, replace(wanted, label=data.tag))
     )
-    return _told("values", found.texts, found, found.truncated)
+    return _reply("values", found.texts, found, found.truncated)
 
 
 metrics_router = Router(
     "/api/v1/metrics",
     route_handlers=[query, explain, metadata, tags, tagvalues],
     guards=[require_reader],
-    before_request=readable,
+    before_request=check_body,
     tags=["metrics"],
 )
 
 
-async def _names(request: Request[Any, Any, Any]) -> MetricsNames:
-    """A JSON body, or the same names in the address."""
-    body = await request.body()
-    try:
-        if body:
-            return msgspec.json.decode(body, type=MetricsNames)
-        return msgspec.convert(dict(request.query_params), MetricsNames, strict=False)
-    except msgspec.ValidationError as error:
-        raise InvalidRequestError(str(error)) from error
-    except msgspec.DecodeError as error:
-        raise InvalidRequestError(f"the body is not JSON: {error}") from error
-
-
-async def _watched(
+async def _watch(
     request: Request[Any, Any, Any], services: Services, work: Coroutine[Any, Any, Listing]
 ) -> Listing:
     with services.watch("lakerunner-metrics") as watch:
         found = await unless_gone(request, work)
-        watch.ended(partial=bool(found.missing))
+        watch.end(partial=bool(found.missing))
     return found
 
 
-def _told(name: str, items: object, found: Listing, truncated: bool) -> dict[str, object]:
+def _reply(name: str, items: object, found: Listing, truncated: bool) -> dict[str, object]:
     return {
         "status": "partial" if found.missing else "complete",
         name: items,

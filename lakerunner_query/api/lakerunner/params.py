@@ -1,14 +1,14 @@
-"""What requests to `/api/v1/metrics` say, and the times that follow from it.
+"""Parameters of Lakerunner's own API, and the requests that they become.
 
-Steps are whole multiples of the step, so that the same question a second later has the same steps, and so
-that rollups can serve it: `s` and `e` are cut down to one, and the answer says to which.
+Steps are whole multiples of the step, so that the same query a second later has the same steps, and so
+that rollups can serve it: `s` and `e` are cut down to one, and the answer names them.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request
@@ -29,7 +29,7 @@ HOUR_MS = 3_600_000
 STEPS = (
     (HOUR_MS, 10_000), (12 * HOUR_MS, 60_000), (24 * HOUR_MS, 300_000), (72 * HOUR_MS, 1_200_000),
 )  # fmt: skip
-"""Up to so long a range, the step where none is given; beyond it is an hour."""
+"""Default steps by the longest range they are for; beyond that it is an hour."""
 Moment = str | int | float | None
 
 
@@ -41,13 +41,13 @@ class MetricsQuery(msgspec.Struct, forbid_unknown_fields=True):
     e: Moment = None
     step: str | int | float | None = None
     limit: int = 0
-    """At most so many series; 0: all."""
+    """Upper bound of series; 0: all."""
     summary: bool = False
-    """Numbers by series at the end."""
+    """True for sums by series at the end."""
 
 
 class MetricsNames(msgspec.Struct, forbid_unknown_fields=True):
-    """Which metrics, tags or values there are; `q` is a selector of series, `metric` the name of one."""
+    """A question about metrics, tags or values; `q` is a selector of series, `metric` the name of one."""
 
     s: Moment = None
     e: Moment = None
@@ -59,16 +59,16 @@ class MetricsNames(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """The times that are really asked for."""
+    """A request whose times are whole multiples of the step."""
 
-    asked: PromQLRequest
+    request: PromQLRequest
 
-    def told(self) -> dict[str, object]:
-        return {"s": str(self.asked.start_ms), "e": str(self.asked.end_ms), "step": self.asked.step_ms}
+    def as_json(self) -> dict[str, object]:
+        return {"s": str(self.request.start_ms), "e": str(self.request.end_ms), "step": self.request.step_ms}
 
 
-def aligned(data: MetricsQuery, org: str, settings: Settings) -> Aligned:
-    start_ms, end_ms = _range(data.s, data.e, settings)
+def align(data: MetricsQuery, org: str, settings: Settings) -> Aligned:
+    start_ms, end_ms = _range_ms(data.s, data.e, settings)
     if data.limit < 0:
         raise InvalidRequestError("limit must not be negative")
     step_ms = default_step(end_ms - start_ms)
@@ -89,7 +89,7 @@ def default_step(range_ms: int) -> int:
 
 
 def question(data: MetricsNames, org: str, settings: Settings) -> SeriesRequest:
-    start_ms, end_ms = _range(data.s, data.e, settings)
+    start_ms, end_ms = _range_ms(data.s, data.e, settings)
     if data.limit < 0:
         raise InvalidRequestError("limit must not be negative")
     if data.q and data.metric:
@@ -99,16 +99,18 @@ def question(data: MetricsNames, org: str, settings: Settings) -> SeriesRequest:
     return SeriesRequest(org, start_ms - 1, end_ms, chosen, data.limit)
 
 
-def _range(s: Moment, e: Moment, settings: Settings) -> tuple[int, int]:
+def _range_ms(s: Moment, e: Moment, settings: Settings) -> tuple[int, int]:
+    start, end = _range_ns(s, e, settings)
+    return start // NS_PER_MS, end // NS_PER_MS
+
+
+def _range_ns(s: Moment, e: Moment, settings: Settings) -> tuple[int, int]:
     now = time.time_ns()
     end = now if e is None else moment_ns(e, now)
     start = moment_ns(f"e-{settings.query_default_window_s}s" if s is None else s, now, end)
     if start > end:
         raise InvalidRequestError("s is after e")
-    return start // NS_PER_MS, end // NS_PER_MS
-
-
-# << What requests to `/api/v1/logs` say: queries for lines or for samples, and questions about streams.
+    return start, end
 
 
 class LogsQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -129,7 +131,7 @@ class LogsQuery(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class LogsNames(msgspec.Struct, forbid_unknown_fields=True):
-    """Which streams, tags or values there are; `q` is a selector of streams."""
+    """A question about streams, tags or values; `q` is a selector of streams."""
 
     s: Moment = None
     e: Moment = None
@@ -139,10 +141,10 @@ class LogsNames(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def lines(data: LogsQuery, org: str, settings: Settings) -> LogLinesRequest:
-    """Of a query for lines."""
+    """Make the request of a query for lines."""
     if data.step is not None or data.summary:
         raise InvalidRequestError("step and summary are of queries for samples; this one gives log lines")
-    start, end = _log_range(data.s, data.e, settings)
+    start, end = _range_ns(data.s, data.e, settings)
     limit = settings.query_default_limit if data.limit is None else data.limit
     if limit < 0:
         raise InvalidRequestError("limit must not be negative")
@@ -150,24 +152,27 @@ def lines(data: LogsQuery, org: str, settings: Settings) -> LogLinesRequest:
 
 
 def samples(data: LogsQuery, org: str, settings: Settings) -> tuple[Aligned, LogSamplesRequest]:
-    """Of a query for samples: times in whole steps, as for metrics."""
+    """Make the request of a query for samples, with times in whole steps as for metrics."""
     if data.fields:
         raise InvalidRequestError("fields are of queries for lines; this one gives samples")
-    times = aligned(MetricsQuery(data.q, data.s, data.e, data.step, data.limit or 0), org, settings)
-    asked = times.asked
+    times = align(MetricsQuery(data.q, data.s, data.e, data.step, data.limit or 0), org, settings)
+    request = times.request
     within = LogSamplesRequest(
-        org, asked.start_ms * NS_PER_MS, asked.end_ms * NS_PER_MS, asked.step_ms * NS_PER_MS
+        org, request.start_ms * NS_PER_MS, request.end_ms * NS_PER_MS, request.step_ms * NS_PER_MS
     )
     return times, within
 
 
-async def names(request: Request[Any, Any, Any]) -> LogsNames:
-    """A JSON body, or the same names in the address."""
+NamesT = TypeVar("NamesT", MetricsNames, LogsNames)
+
+
+async def read_names(request: Request[Any, Any, Any], kind: type[NamesT]) -> NamesT:
+    """Read a JSON body, or the same names from the address."""
     body = await request.body()
     try:
         if body:
-            return msgspec.json.decode(body, type=LogsNames)
-        return msgspec.convert(dict(request.query_params), LogsNames, strict=False)
+            return msgspec.json.decode(body, type=kind)
+        return msgspec.convert(dict(request.query_params), kind, strict=False)
     except msgspec.ValidationError as error:
         raise InvalidRequestError(str(error)) from error
     except msgspec.DecodeError as error:
@@ -177,15 +182,6 @@ async def names(request: Request[Any, Any, Any]) -> LogsNames:
 def stream_question(data: LogsNames, org: str, settings: Settings) -> StreamsRequest:
     if data.limit < 0:
         raise InvalidRequestError("limit must not be negative")
-    start, end = _log_range(data.s, data.e, settings)
+    start, end = _range_ns(data.s, data.e, settings)
     chosen = (parse_streams(data.q),) if data.q.strip() else ()
     return StreamsRequest(org, start, end, chosen, data.limit)
-
-
-def _log_range(s: Moment, e: Moment, settings: Settings) -> tuple[int, int]:
-    now = time.time_ns()
-    end = now if e is None else moment_ns(e, now)
-    start = moment_ns(f"e-{settings.query_default_window_s}s" if s is None else s, now, end)
-    if start > end:
-        raise InvalidRequestError("s is after e")
-    return start, end

@@ -1,10 +1,12 @@
-"""Fields of sampled lines: what structured metadata, JSON and logfmt hold, and what the values look like.
+"""The endpoints of Loki that detect labels, fields and patterns of lines.
 
     {"took":"5ms","user":{"id":7}}   ->   took  duration  json  ["took"]
     status=200 path=/                     user_id  int  json  ["user","id"]
                                           status   int  logfmt
 
-The lines go through the same stages as those of a query, so that a field is called what a query calls it.
+Fields are those of a sample, the newest lines of the query: `line_limit` of them, counted in the header
+`X-Lakerunner-Sampled-Lines`. A line that is an object is read as JSON, any other as logfmt, by the stages of
+a query, so that a field has the name that a query gives it. Patterns count every line.
 """
 
 from __future__ import annotations
@@ -43,43 +45,37 @@ from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.serving import unless_gone
 from resources.lake.timecut import SECOND_NS
 
-# << Of which shapes lines are, and how many of each when, as Loki's API tells it.
-# <<
-# << Every line counts; the text of a pattern is made from one line of it. The most frequent patterns are
-# << told, of
-# << which the least are left out where there are more than `limit`.
-
-MOST = 300
-MOST_SAMPLES = 1_000_000
-"""Of an answer: patterns times steps."""
+MAX_PATTERNS = 300
+MAX_SAMPLES = 1_000_000
+"""Samples of an answer: patterns times steps."""
 
 
 @route("/patterns", http_method=METHODS, status_code=200, media_type=JSON)
 async def patterns(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """Patterns of lines, the most frequent first."""
-    asked = await read_fields(request)
-    start, end = time_range(asked, time.time_ns(), services.settings.query_default_window_s)
+    """List patterns of lines, the most frequent first."""
+    fields = await read_fields(request)
+    start, end = time_range(fields, time.time_ns(), services.settings.query_default_window_s)
     if end < start:
         raise InvalidRequestError("end timestamp must not be before or equal to start time")
-    step = max(SECOND_NS, step_ns(asked, start, end) // SECOND_NS * SECOND_NS)
-    selected = (selector(query_text(asked)),)
-    most = limit(asked, MOST)
+    step = max(SECOND_NS, step_ns(fields, start, end) // SECOND_NS * SECOND_NS)
+    selected = (selector(query_text(fields)),)
+    most = limit(fields, MAX_PATTERNS)
     wanted = StreamsRequest(caller(request.state).org, start, end, selected, most, step_ns=step)
     with services.watch("loki") as watch:
         found = await unless_gone(request, services.engine.ask(PATTERNS, wanted))
-        watch.ended(partial=bool(found.missing))
+        watch.end(partial=bool(found.missing))
     data = await asyncio.to_thread(patterns_json, found, wanted)
-    return reply(asked, data, found.missing)
+    return reply(fields, data, found.missing)
 
 
 def patterns_json(found: Listing, wanted: StreamsRequest) -> bytes:
-    """A number at every step, also where there is none."""
+    """Render a number at every step; leave out the least frequent patterns beyond the limit."""
     step, most = wanted.step_ns, wanted.limit
     buckets = range(wanted.start_ns // step, -(-wanted.end_ns // step))
     ordered = sorted(found.patterns.items(), key=lambda one: (-one[1].total(), one[0]))[:most]
-    if len(ordered) * len(buckets) > MOST_SAMPLES:
+    if len(ordered) * len(buckets) > MAX_SAMPLES:
         raise LimitExceededError(
-            f"the answer has more than {MOST_SAMPLES} samples: use a larger step, or a smaller limit"
+            f"the answer has more than {MAX_SAMPLES} samples: use a larger step, or a smaller limit"
         )
     return msgspec.json.encode(
         [
@@ -102,26 +98,28 @@ EVERYTHING = Demand(None)
 
 @dataclass(frozen=True, slots=True)
 class Field:
+    """A field that lines have in common."""
+
     label: str
     values: list[str]
-    """Distinct, in the order of the lines."""
+    """Distinct values, in the order of the lines."""
     parsers: tuple[str, ...] | None
-    """What a query needs to have the field; None: it is metadata."""
+    """Stages that make the field in a query; None: it is metadata."""
     path: tuple[str, ...] = ()
-    """Where it lies in an object."""
+    """Keys that lead to it in a JSON object."""
 
-    def told(self) -> dict[str, object]:
-        told: dict[str, object] = {
+    def as_json(self) -> dict[str, object]:
+        rendered: dict[str, object] = {
             "label": self.label,
             "type": type_of(self.values[0]),
             "cardinality": len(self.values),
             "parsers": None if self.parsers is None else list(self.parsers),
         }
-        return told | ({"jsonPath": list(self.path)} if self.path else {})
+        return rendered | ({"jsonPath": list(self.path)} if self.path else {})
 
 
 def fields_of(rows: pa.Table, text: str, now_ns: int) -> list[Field]:
-    """Fields of all rows, by name; what the query's own stages made has their names as parsers."""
+    """Detect fields of all rows, by name; parsers are the query's own stages where it has any."""
     if not rows.num_rows:
         return []
     query = parse_expr(text)
@@ -134,12 +132,12 @@ def fields_of(rows: pa.Table, text: str, now_ns: int) -> list[Field]:
         found += [Field(name, values_of(column), used) for name, column in made.items()]
     else:
         found += _parsed(rows, streams | metadata, now_ns)
-    kept = (one for one in found if one.values and one.label not in SPECIAL)
-    return sorted(kept, key=lambda one: one.label)
+    shown = (one for one in found if one.values and one.label not in SPECIAL)
+    return sorted(shown, key=lambda one: one.label)
 
 
 def type_of(value: str) -> str:
-    """What a value can be compared as.
+    """Return the type as which a value can be compared.
 
     >>> [type_of(text) for text in ("7", "7.5", "true", "1m30s", "7KB", "GET")]
     ['int', 'float', 'boolean', 'duration', 'bytes', 'string']
@@ -179,7 +177,7 @@ def _parsers(stages: Sequence[Stage]) -> Iterator[str]:
 
 
 def _columns(objects: pa.ChunkedArray, category: Category) -> dict[str, Column]:
-    """Label columns out of one JSON object per row."""
+    """Make label columns out of one JSON object per row."""
     rows: list[dict[str, str]] = [msgspec.json.decode(text) for text in objects.to_pylist()]
     names = sorted({name for row in rows for name in row})
     return {
@@ -205,7 +203,7 @@ def _parsed(rows: pa.Table, known: dict[str, Column], now_ns: int) -> list[Field
 
 
 def values_of(column: Column) -> list[str]:
-    """Those that some row has, the first ones first."""
+    """Return distinct values in the order in which rows have them."""
     codes, first = np.unique(column.codes, return_index=True)
     ordered = codes[np.argsort(first)]
     values = column.values.to_pylist()
@@ -213,13 +211,13 @@ def values_of(column: Column) -> list[str]:
 
 
 def _paths(lines: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Where in the objects each label comes from."""
+    """Return the path in the objects that each label comes from."""
     found: dict[str, tuple[str, ...]] = {}
     for line in lines:
         try:
             paths = list(_leaves(msgspec.json.decode(line), ()))
         except (msgspec.DecodeError, RecursionError):
-            continue  # the stage told it in `__error__`
+            continue  # the stage notes it in `__error__`
         for path in paths:
             found.setdefault(reduce(nested_name, path, ""), path)
     return found
@@ -233,15 +231,7 @@ def _leaves(value: object, at: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         yield at
 
 
-# << Which labels tell streams apart, and which fields lines hold, as Loki's API tells them.
-# <<
-# << Labels come from stream tables. Fields are those of a sample: the newest lines of the query,
-# << `line_limit` of
-# << them, of which the header `X-Lakerunner-Sampled-Lines` says how many there were; a line that is an
-# << object is
-# << read as JSON, any other as logfmt.
-
-MOST_FIELDS = 1000
+MAX_FIELDS = 1000
 SAMPLE = 100
 MAX_SAMPLE = 5000
 SAMPLED = "X-Lakerunner-Sampled-Lines"
@@ -249,64 +239,64 @@ SAMPLED = "X-Lakerunner-Sampled-Lines"
 
 @route("/detected_labels", http_method=METHODS, status_code=200, media_type=JSON)
 async def detected_labels(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """Stream labels and how many values each has."""
-    asked = await read_fields(request)
-    wanted = question(asked, caller(request.state).org, *asked.all("query"))
+    """List stream labels with the number of their values."""
+    fields = await read_fields(request)
+    wanted = question(fields, caller(request.state).org, *fields.all("query"))
     with services.watch("loki") as watch:
         found = await unless_gone(request, services.engine.ask(STREAM_VALUES, wanted))
-        watch.ended(partial=bool(found.missing))
+        watch.end(partial=bool(found.missing))
     listed = [{"label": name, "cardinality": len(values)} for name, values in sorted(found.values.items())]
-    return bare(asked, msgspec.json.encode({"detectedLabels": listed}), found.missing)
+    return bare(fields, msgspec.json.encode({"detectedLabels": listed}), found.missing)
 
 
 @route("/detected_fields", http_method=METHODS, status_code=200, media_type=JSON)
 async def detected_fields(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """Fields of structured metadata and of lines, with their types."""
-    asked = await read_fields(request)
-    most = limit(asked, MOST_FIELDS)
-    fields, collected = await _fields(request, services, asked)
-    told = [field.told() for field in fields[:most]]
-    return _sampled(asked, {"fields": told, "limit": most}, collected)
+    """List fields of structured metadata and of lines, with their types."""
+    fields = await read_fields(request)
+    most = limit(fields, MAX_FIELDS)
+    listed, collected = await _fields(request, services, fields)
+    rendered = [field.as_json() for field in listed[:most]]
+    return _reply_sampled(fields, {"fields": rendered, "limit": most}, collected)
 
 
 @get("/detected_field/{name:str}/values", media_type=JSON)
 async def detected_field_values(
     name: str, request: Request[Any, Any, Any], services: Services
 ) -> Response[bytes]:
-    """Values of one of those fields."""
-    asked = await read_fields(request)
-    most = limit(asked, MOST_FIELDS)
-    fields, collected = await _fields(request, services, asked)
-    values = next((field.values for field in fields if field.label == name), [])
-    return _sampled(asked, {"limit": most, "values": values[:most]}, collected)
+    """List the values of one detected field."""
+    fields = await read_fields(request)
+    most = limit(fields, MAX_FIELDS)
+    listed, collected = await _fields(request, services, fields)
+    values = next((field.values for field in listed if field.label == name), [])
+    return _reply_sampled(fields, {"limit": most, "values": values[:most]}, collected)
 
 
 async def _fields(
-    request: Request[Any, Any, Any], services: Services, asked: RequestFields
+    request: Request[Any, Any, Any], services: Services, fields: RequestFields
 ) -> tuple[list[Field], Collected]:
     now = time.time_ns()
-    start, end = time_range(asked, now, services.settings.query_default_window_s)
+    start, end = time_range(fields, now, services.settings.query_default_window_s)
     if end < start:
         raise InvalidRequestError("end timestamp must not be before or equal to start time")
-    within = LogLinesRequest(caller(request.state).org, start, end, _sample(asked))
+    within = LogLinesRequest(caller(request.state).org, start, end, _sample(fields))
     with services.watch("loki") as watch:
-        rows, collected = await unless_gone(request, _rows(services, log_query_text(asked), within))
-        watch.finished(collected)
-    return await asyncio.to_thread(fields_of, rows, asked.text("query"), now), collected
+        rows, collected = await unless_gone(request, _rows(services, log_query_text(fields), within))
+        watch.finish(collected)
+    return await asyncio.to_thread(fields_of, rows, fields.text("query"), now), collected
 
 
 async def _rows(services: Services, text: str, within: LogLinesRequest) -> tuple[pa.Table, Collected]:
     return await read_rows(services.engine, await services.engine.prepare(LOG_LINES, text, within))
 
 
-def _sample(asked: RequestFields) -> int:
-    lines = limit(RequestFields({"limit": asked.text("line_limit")}, ()), SAMPLE)
+def _sample(fields: RequestFields) -> int:
+    lines = limit(RequestFields({"limit": fields.text("line_limit")}, ()), SAMPLE)
     if lines > MAX_SAMPLE:
         raise InvalidRequestError(f"line_limit must not be greater than {MAX_SAMPLE}")
     return lines
 
 
-def _sampled(asked: RequestFields, told: dict[str, object], collected: Collected) -> Response[bytes]:
-    response = bare(asked, msgspec.json.encode(told), collected.missing)
+def _reply_sampled(fields: RequestFields, data: dict[str, object], collected: Collected) -> Response[bytes]:
+    response = bare(fields, msgspec.json.encode(data), collected.missing)
     response.headers[SAMPLED] = str(collected.rows)
     return response

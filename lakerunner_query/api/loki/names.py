@@ -1,7 +1,7 @@
-"""How much there is of which streams, as Loki's API tells it: sizes, volumes and the labels that tell apart.
+"""The endpoints of Loki that list labels, their values and streams, with sizes and volumes.
 
-Bytes are those of the stored segments, divided by rows: what an answer would cost to keep, not the length of
-its lines. A range of part of an hour gets that part of each stream's rows.
+Bytes are those of the stored segments, shared out by rows, not the length of the lines. A range of part of an
+hour gets that part of each stream's rows.
 """
 
 from __future__ import annotations
@@ -36,93 +36,91 @@ from lakerunner_query.serving import unless_gone
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Labels
 
-# << Which streams, label names and label values there are, as Loki's API tells them.
-
 
 @route(["/labels", "/label"], http_method=METHODS, status_code=200, media_type=JSON)
 async def labels(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """Names of stream labels."""
-    asked = await read_fields(request)
-    wanted = question(asked, caller(request.state).org, *asked.all("query"))
+    """List the names of stream labels."""
+    fields = await read_fields(request)
+    wanted = question(fields, caller(request.state).org, *fields.all("query"))
     with services.watch("loki") as watch:
         found = await unless_gone(request, services.engine.ask(STREAM_LABELS, wanted))
-        watch.ended(partial=bool(found.missing))
-    return reply(asked, msgspec.json.encode(found.texts), found.missing)
+        watch.end(partial=bool(found.missing))
+    return reply(fields, msgspec.json.encode(found.texts), found.missing)
 
 
 @get("/label/{name:str}/values", media_type=JSON)
 async def label_values(name: str, request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """Values of one stream label."""
-    asked = await read_fields(request)
-    wanted = replace(question(asked, caller(request.state).org, *asked.all("query")), labels=(name,))
+    """List the values of one stream label."""
+    fields = await read_fields(request)
+    wanted = replace(question(fields, caller(request.state).org, *fields.all("query")), labels=(name,))
     with services.watch("loki") as watch:
         found = await unless_gone(request, services.engine.ask(STREAM_LABEL_VALUES, wanted))
-        watch.ended(partial=bool(found.missing))
-    return reply(asked, msgspec.json.encode(found.texts), found.missing)
+        watch.end(partial=bool(found.missing))
+    return reply(fields, msgspec.json.encode(found.texts), found.missing)
 
 
 @route("/series", http_method=METHODS, status_code=200, media_type=JSON)
 async def series(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """Label sets of the streams that match."""
-    asked = await read_fields(request)
-    wanted = question(asked, caller(request.state).org, *asked.all("match[]", "match"))
+    """List the label sets of the streams that match."""
+    fields = await read_fields(request)
+    wanted = question(fields, caller(request.state).org, *fields.all("match[]", "match"))
     with services.watch("loki") as watch:
         found = await unless_gone(request, services.engine.ask(STREAMS, wanted))
-        watch.ended(partial=bool(found.missing))
-    return reply(asked, await asyncio.to_thread(series_json, found.series), found.missing)
+        watch.end(partial=bool(found.missing))
+    return reply(fields, await asyncio.to_thread(series_json, found.series), found.missing)
 
 
-def question(asked: RequestFields, org: str, *selectors: str) -> StreamsRequest:
-    """Of the last hours, unless the request says otherwise."""
-    start, end = time_range(asked, time.time_ns(), RECENT_S)
+def question(fields: RequestFields, org: str, *selectors: str) -> StreamsRequest:
+    """Read selectors and range, by default the last hours."""
+    start, end = time_range(fields, time.time_ns(), RECENT_S)
     if end < start:
         raise InvalidRequestError("end timestamp must not be before or equal to start time")
     return StreamsRequest(org, start, end, tuple(selector(text) for text in selectors if text.strip()))
 
 
-MOST_GROUPS = 100
+MAX_GROUPS = 100
 NS_PER_MS = 1_000_000
 BY_SERIES, BY_LABELS = "series", "labels"
 
 
 @route("/index/stats", http_method=METHODS, status_code=200, media_type=JSON)
 async def index_stats(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """How many streams, chunks, bytes and lines a query would look at."""
-    asked = await read_fields(request)
-    wanted = question(asked, caller(request.state).org, query_text(asked))
+    """Count the streams, chunks, bytes and lines that a query would read."""
+    fields = await read_fields(request)
+    wanted = question(fields, caller(request.state).org, query_text(fields))
     with services.watch("loki") as watch:
         found = await unless_gone(request, services.engine.ask(STREAM_SIZES, wanted))
-        watch.ended(partial=bool(found.missing))
+        watch.end(partial=bool(found.missing))
     sizes = {"streams": found.streams, "chunks": found.chunks, "bytes": found.bytes, "entries": found.rows}
-    return bare(asked, msgspec.json.encode(sizes), found.missing)
+    return bare(fields, msgspec.json.encode(sizes), found.missing)
 
 
 @route("/index/volume", http_method=METHODS, status_code=200, media_type=JSON)
 async def index_volume(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """Bytes by the labels that the query names, or by `targetLabels`."""
+    """Sum bytes by the labels that the query names, or by `targetLabels`."""
     return await _volume(request, services, is_range=False)
 
 
 @route("/index/volume_range", http_method=METHODS, status_code=200, media_type=JSON)
 async def index_volume_range(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """The same, step by step."""
+    """Sum bytes like `index_volume`, step by step."""
     return await _volume(request, services, is_range=True)
 
 
 async def _volume(request: Request[Any, Any, Any], services: Services, *, is_range: bool) -> Response[bytes]:
-    asked = await read_fields(request)
+    fields = await read_fields(request)
     began = time.perf_counter()
-    wanted = question(asked, caller(request.state).org, query_text(asked))
-    step = step_ns(asked, wanted.start_ns, wanted.end_ns) if is_range else 0
-    by_labels, most = _aggregates_by_labels(asked), limit(asked, MOST_GROUPS)
-    targets = _targets(asked, wanted, by_labels=by_labels)
-    volumes = replace(_with(wanted, asked), labels=targets, step_ns=step)
+    wanted = question(fields, caller(request.state).org, query_text(fields))
+    step = step_ns(fields, wanted.start_ns, wanted.end_ns) if is_range else 0
+    by_labels, most = _aggregates_by_labels(fields), limit(fields, MAX_GROUPS)
+    targets = _targets(fields, wanted, by_labels=by_labels)
+    volumes = replace(_with_targets(wanted, fields), labels=targets, step_ns=step)
     with services.watch("loki") as watch:
         found = await unless_gone(request, services.engine.ask(STREAM_VOLUMES, volumes))
-        watch.ended(partial=bool(found.missing))
+        watch.end(partial=bool(found.missing))
     series = greatest(_by_label(found) if by_labels else _by_series(found), most)
     stats = msgspec.json.encode(statistics(Collected(0), time.perf_counter() - began))
-    return reply(asked, volumes_json(series, wanted, step, stats), found.missing)
+    return reply(fields, volumes_json(series, wanted, step, stats), found.missing)
 
 
 Volumes = dict[Labels, dict[int, float]]
@@ -135,10 +133,10 @@ def greatest(volumes: Volumes, most: int) -> list[tuple[Labels, dict[int, float]
 
 
 def volumes_json(
-    series: Iterable[tuple[Labels, dict[int, float]]], asked: StreamsRequest, step: int, stats: bytes
+    series: Iterable[tuple[Labels, dict[int, float]]], within: StreamsRequest, step: int, stats: bytes
 ) -> bytes:
-    """A vector where every series has one value, else a matrix."""
-    rendered = [(metric(labels), _points(buckets, asked.end_ns, step)) for labels, buckets in series]
+    """Render a vector where every series has one value, else a matrix."""
+    rendered = [(metric(labels), _points(buckets, within.end_ns, step)) for labels, buckets in series]
     if all(len(points) == 1 for _, points in rendered):
         kind = b"vector"
         parts = [b'{"metric":' + of + b',"value":' + points[0] + b"}" for of, points in rendered]
@@ -149,7 +147,7 @@ def volumes_json(
 
 
 def _points(buckets: dict[int, float], end_ns: int, step: int) -> list[bytes]:
-    """At the last millisecond of each bucket, the last one at the end."""
+    """Render points at the last millisecond of each bucket, the last one at the end of the range."""
     ends = {bucket: _end_ms(bucket, end_ns, step) for bucket in buckets}
     return [
         b"[" + seconds(ends[bucket]) + f',"{round(size)}"]'.encode()
@@ -175,7 +173,7 @@ def _by_series(found: Listing) -> Volumes:
 
 
 def _by_label(found: Listing) -> Volumes:
-    """Every label of a group counts for itself."""
+    """Sum bytes by label name; every label of a group counts for itself."""
     volumes: Volumes = {}
     for (labels, bucket), size in found.volumes.items():
         for name, _ in labels:
@@ -184,25 +182,27 @@ def _by_label(found: Listing) -> Volumes:
     return volumes
 
 
-def _named(asked: RequestFields) -> tuple[str, ...]:
-    return tuple(name.strip() for name in asked.text("targetLabels").split(",") if name.strip())
+def _target_labels(fields: RequestFields) -> tuple[str, ...]:
+    return tuple(name.strip() for name in fields.text("targetLabels").split(",") if name.strip())
 
 
-def _targets(asked: RequestFields, wanted: StreamsRequest, *, by_labels: bool) -> tuple[str, ...]:
-    """Labels that make a group: those that are named, else those of the query; all of them for each alone."""
+def _targets(fields: RequestFields, wanted: StreamsRequest, *, by_labels: bool) -> tuple[str, ...]:
+    """Choose the labels that make a group: `targetLabels`, else those of the query."""
     if by_labels:
-        return _named(asked)
-    return _named(asked) or tuple(dict.fromkeys(one.name for each in wanted.selectors for one in each))
+        return _target_labels(fields)
+    return _target_labels(fields) or tuple(
+        dict.fromkeys(one.name for each in wanted.selectors for one in each)
+    )
 
 
-def _with(wanted: StreamsRequest, asked: RequestFields) -> StreamsRequest:
-    """Only streams that have all labels that are named."""
-    present = tuple(Matcher(name, MatchOp.NOT_EQUAL, "") for name in _named(asked))
+def _with_targets(wanted: StreamsRequest, fields: RequestFields) -> StreamsRequest:
+    """Select only streams that have all of `targetLabels`."""
+    present = tuple(Matcher(name, MatchOp.NOT_EQUAL, "") for name in _target_labels(fields))
     return replace(wanted, selectors=tuple((*each, *present) for each in wanted.selectors))
 
 
-def _aggregates_by_labels(asked: RequestFields) -> bool:
-    by = asked.text("aggregateBy") or BY_SERIES
+def _aggregates_by_labels(fields: RequestFields) -> bool:
+    by = fields.text("aggregateBy") or BY_SERIES
     if by not in {BY_SERIES, BY_LABELS}:
         raise InvalidRequestError("invalid aggregation option")
     return by == BY_LABELS

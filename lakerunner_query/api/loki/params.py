@@ -1,7 +1,7 @@
-"""Parameters of Loki's query API, read and refused as Loki does.
+"""Parameters are read and refused as Loki does it.
 
 Names Loki knows are honoured or refused; a name it does not know is ignored, as Loki does (dashboards add
-their own), but said in the answer's `warnings`.
+their own), but named in the answer's `warnings`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from resources.settings import Settings
 
 DIRECTIONS = {"backward": True, "forward": False}
 RECENT_S = 6 * 3600
-"""Labels and streams, where no start is given, are those of so long."""
+"""Range of questions about labels and streams that name no start."""
 MAX_STEPS = 11_000
 STEPS_BY_DEFAULT = 250
 KNOWN = frozenset({"query", "start", "end", "since", "limit", "direction", "step", "interval", "time"})
@@ -30,56 +30,56 @@ _EVERYTHING = re.compile(r"\{\s*\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a query request says beside the query text; a step of 0 is an instant query at `end_ns`."""
+class QueryParams:
+    """Parameters of a query beside its text; a step of 0 is an instant query at `end_ns`."""
 
     start_ns: int
     end_ns: int
     step_ns: int
     interval_ns: int
-    """Lines nearer than this to the one before are left out."""
+    """Distance of lines; those nearer to the one before are left out."""
     limit: int
     reverse: bool
     warnings: tuple[str, ...]
 
 
-def ranged(asked: RequestFields, settings: Settings, now_ns: int) -> Asked:
-    """Of `query_range`."""
-    start, end = time_range(asked, now_ns, settings.query_default_window_s)
+def range_params(fields: RequestFields, settings: Settings, now_ns: int) -> QueryParams:
+    """Read the parameters of `query_range`."""
+    start, end = time_range(fields, now_ns, settings.query_default_window_s)
     if end < start:
         raise InvalidRequestError("end timestamp must not be before or equal to start time")
-    step = step_ns(asked, start, end)
-    interval = _duration(asked, "interval") if asked.text("interval") else 0
+    step = step_ns(fields, start, end)
+    interval = _duration(fields, "interval") if fields.text("interval") else 0
     if interval < 0:
         raise InvalidRequestError("interval must be >= 0")
-    most = limit(asked, settings.query_default_limit)
-    return Asked(start, end, step, interval, most, _direction(asked), _ignored(asked))
+    most = limit(fields, settings.query_default_limit)
+    return QueryParams(start, end, step, interval, most, _direction(fields), _ignored(fields))
 
 
-def instant(asked: RequestFields, settings: Settings, now_ns: int) -> Asked:
-    """Of `query`."""
-    at = moment_ns(asked.text("time"), now_ns) if asked.text("time") else now_ns
-    most = limit(asked, settings.query_default_limit)
-    return Asked(at, at, 0, 0, most, _direction(asked), _ignored(asked))
+def instant_params(fields: RequestFields, settings: Settings, now_ns: int) -> QueryParams:
+    """Read the parameters of `query`."""
+    at = moment_ns(fields.text("time"), now_ns) if fields.text("time") else now_ns
+    most = limit(fields, settings.query_default_limit)
+    return QueryParams(at, at, 0, 0, most, _direction(fields), _ignored(fields))
 
 
-def time_range(asked: RequestFields, now_ns: int, default_s: int) -> tuple[int, int]:
-    """`since` reaches back from the end, from now if that is earlier."""
-    end = moment_ns(asked.text("end"), now_ns) if asked.text("end") else now_ns
-    if asked.text("start"):
-        return moment_ns(asked.text("start"), now_ns, end), end
-    since = _duration(asked, "since") if asked.text("since") else default_s * SECOND_NS
+def time_range(fields: RequestFields, now_ns: int, default_s: int) -> tuple[int, int]:
+    """Read start and end; `since` reaches back from the end, or from now if that is earlier."""
+    end = moment_ns(fields.text("end"), now_ns) if fields.text("end") else now_ns
+    if fields.text("start"):
+        return moment_ns(fields.text("start"), now_ns, end), end
+    since = _duration(fields, "since") if fields.text("since") else default_s * SECOND_NS
     start = min(end, now_ns) - since
     if start < -MAX_NS:
-        raise InvalidRequestError(f"since {LOGQL.quote(asked.text('since'))} reaches back before all time")
+        raise InvalidRequestError(f"since {LOGQL.quote(fields.text('since'))} reaches back before all time")
     return start, end
 
 
-def step_ns(asked: RequestFields, start_ns: int, end_ns: int) -> int:
-    """Without one about 250 steps, of a second at least; refused where there would be too many."""
-    if not asked.text("step"):
+def step_ns(fields: RequestFields, start_ns: int, end_ns: int) -> int:
+    """Read the step, by default of a second at least and for about 250 steps; refuse too many steps."""
+    if not fields.text("step"):
         return max(1, (end_ns - start_ns) // (STEPS_BY_DEFAULT * SECOND_NS)) * SECOND_NS
-    found = _duration(asked, "step")
+    found = _duration(fields, "step")
     if found <= 0:
         raise InvalidRequestError(
             "zero or negative query resolution step widths are not accepted. Try a positive integer"
@@ -92,8 +92,8 @@ def step_ns(asked: RequestFields, start_ns: int, end_ns: int) -> int:
     return found
 
 
-def limit(asked: RequestFields, default: int) -> int:
-    text = asked.text("limit")
+def limit(fields: RequestFields, default: int) -> int:
+    text = fields.text("limit")
     if not text:
         return default
     if not _INTEGER.fullmatch(text):
@@ -103,15 +103,15 @@ def limit(asked: RequestFields, default: int) -> int:
     return int(text)
 
 
-def query_text(asked: RequestFields) -> str:
-    text = asked.text("query")
+def query_text(fields: RequestFields) -> str:
+    text = fields.text("query")
     if not text.strip():
         raise ParseError("syntax error: unexpected $end")
     return text
 
 
 def selector(text: str) -> tuple[Matcher, ...]:
-    """Matchers and nothing behind them; `{}` is every stream."""
+    """Parse matchers with nothing behind them; `{}` is every stream."""
     if _EVERYTHING.fullmatch(text.strip()):
         return ()
     query = parsed(text)
@@ -120,17 +120,17 @@ def selector(text: str) -> tuple[Matcher, ...]:
     return query.matchers
 
 
-def log_query_text(asked: RequestFields) -> str:
-    """Of what only works on lines."""
-    text = query_text(asked)
+def log_query_text(fields: RequestFields) -> str:
+    """Read the text of a query that must give lines."""
+    text = query_text(fields)
     if not isinstance(parsed(text), LogQuery):
         raise InvalidRequestError("only log selector is supported")
     return text
 
 
-def _duration(asked: RequestFields, name: str) -> int:
-    """A Go-like duration or a number of seconds, either of which may be negative."""
-    text = asked.text(name)
+def _duration(fields: RequestFields, name: str) -> int:
+    """Read a Go-like duration or a number of seconds, either of which may be negative."""
+    text = fields.text(name)
     sign, size = (-1, text[1:]) if text.startswith("-") else (1, text)
     try:
         return sign * duration_ns(size)
@@ -138,15 +138,15 @@ def _duration(asked: RequestFields, name: str) -> int:
         raise InvalidRequestError(f"cannot parse {LOGQL.quote(text[:64])} to a valid duration") from None
 
 
-def _direction(asked: RequestFields) -> bool:
-    text = asked.text("direction")
+def _direction(fields: RequestFields) -> bool:
+    text = fields.text("direction")
     try:
         return DIRECTIONS[text.lower() or "backward"]
     except KeyError:
         raise InvalidRequestError(f"invalid direction '{text}'") from None
 
 
-def _ignored(asked: RequestFields) -> tuple[str, ...]:
+def _ignored(fields: RequestFields) -> tuple[str, ...]:
     return tuple(
-        f"parameter {name!r} is unknown and was ignored" for name in sorted(set(asked.first) - KNOWN)
+        f"parameter {name!r} is unknown and was ignored" for name in sorted(set(fields.first) - KNOWN)
     )

@@ -1,15 +1,4 @@
-"""Loki's HTTP API under `/loki/api/v1`: queries. What else there is of it stands in the files beside.
-
-| file | what |
-|---|---|
-| `loki_params.py`, `loki_replies.py` | parameters, and answers in Loki's envelope |
-| `loki_json.py`, `loki_statistics.py` | lines and samples as Loki's JSON |
-| `loki_names.py` | labels, their values, streams |
-| `loki_volumes.py` | sizes and volumes |
-| `loki_detected.py`, `loki_patterns.py` | what lines look like |
-| `loki_tail.py` | lines as they come, over a websocket |
-| `loki_status.py` | what Grafana and others ask about the server |
-"""
+"""The query endpoints of Loki, and the router of all its endpoints."""
 
 from __future__ import annotations
 
@@ -38,7 +27,7 @@ from lakerunner_query.api.loki.names import (
     labels,
     series,
 )
-from lakerunner_query.api.loki.params import Asked, instant, query_text, ranged
+from lakerunner_query.api.loki.params import QueryParams, instant_params, query_text, range_params
 from lakerunner_query.api.loki.render import (
     CATEGORIZE,
     FLAGS,
@@ -60,17 +49,16 @@ from lakerunner_query.errors import InvalidRequestError, LimitExceededError
 from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.serving import handlers, unless_gone
 
-# << Rows of a log query that are an interval apart.
-# <<
-# <<     interval 10 s, oldest first      12:00:00  12:00:04  12:00:11  12:00:20  12:00:21
-# <<     kept                             12:00:00            12:00:11            12:00:21
-# <<
-# << As in Loki, the limit is on the rows before they are thinned out, and streams are not told apart.
-
 
 @dataclass(slots=True)
 class Thinning:
-    """Which rows are far enough from the last one that was kept; tables come in the order of the query."""
+    """Drops rows that are less than an interval from the last one before; tables come in the query's order.
+
+        interval 10 s, oldest first      12:00:00  12:00:04  12:00:11  12:00:20  12:00:21
+        shown                            12:00:00            12:00:11            12:00:21
+
+    As in Loki, the limit is on the rows before they are thinned out, and all streams are thinned together.
+    """
 
     interval_ns: int
     reverse: bool
@@ -99,27 +87,27 @@ NOT_INSTANT = (
 
 @route("/query", http_method=METHODS, status_code=200, media_type=JSON)
 async def query(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """A metric query at one time."""
-    asked = await read_fields(request)
-    at = instant(asked, services.settings, time.time_ns())
+    """Evaluate a query for samples at one time."""
+    fields = await read_fields(request)
+    at = instant_params(fields, services.settings, time.time_ns())
     with services.watch("loki") as watch:
-        if await run_sync(is_log_query, query_text(asked)):
+        if await run_sync(is_log_query, query_text(fields)):
             raise InvalidRequestError(NOT_INSTANT)
-        return await unless_gone(request, _samples(services, asked, at, caller(request.state).org, watch))
+        return await unless_gone(request, _samples(services, fields, at, caller(request.state).org, watch))
 
 
 @route("/query_range", http_method=METHODS, status_code=200, media_type=JSON)
 async def query_range(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """Lines of a range, start inclusive and end exclusive, or samples at its steps, both ends inclusive."""
-    asked = await read_fields(request)
-    during = ranged(asked, services.settings, time.time_ns())
+    """Return lines in `[start, end)`, or samples at the steps of the range, both ends included."""
+    fields = await read_fields(request)
+    during = range_params(fields, services.settings, time.time_ns())
     org = caller(request.state).org
     categorize = CATEGORIZE in request.headers.get(FLAGS, "").replace(" ", "").split(",")
     with services.watch("loki") as watch:
-        if await run_sync(is_log_query, query_text(asked)):
-            work = _streams(services, asked, during, org, categorize, watch)
+        if await run_sync(is_log_query, query_text(fields)):
+            work = _streams(services, fields, during, org, categorize, watch)
         else:
-            work = _samples(services, asked, during, org, watch)
+            work = _samples(services, fields, during, org, watch)
         return await unless_gone(request, work)
 
 
@@ -136,44 +124,49 @@ loki_router = Router(
 
 
 async def _streams(
-    services: Services, asked: RequestFields, during: Asked, org: str, categorize: bool, watch: QueryWatch
+    services: Services,
+    fields: RequestFields,
+    during: QueryParams,
+    org: str,
+    categorize: bool,
+    watch: QueryWatch,
 ) -> Response[bytes]:
     began = time.perf_counter()
     within = LogLinesRequest(org, during.start_ns, during.end_ns, during.limit, during.reverse, distinct=True)
     tables: list[pa.Table] = []
     collected, size = Collected(during.limit), 0
     thinning = Thinning(during.interval_ns, during.reverse)
-    prepared = await services.engine.prepare(LOG_LINES, query_text(asked), within)
+    prepared = await services.engine.prepare(LOG_LINES, query_text(fields), within)
     async with aclosing(services.engine.run(prepared, collected)) as pieces:
         async for rows in pieces:
             tables.append(thinning.thin(rows))
             size += rows.nbytes
             _check_size(size)
-    watch.finished(collected)
+    watch.finish(collected)
     seconds = time.perf_counter() - began
     body = await asyncio.to_thread(streams_json, tables, collected, seconds, categorize)
-    return reply(asked, body, collected.missing, during.warnings)
+    return reply(fields, body, collected.missing, during.warnings)
 
 
 async def _samples(
-    services: Services, asked: RequestFields, at: Asked, org: str, watch: QueryWatch
+    services: Services, fields: RequestFields, at: QueryParams, org: str, watch: QueryWatch
 ) -> Response[bytes]:
     began = time.perf_counter()
     within = LogSamplesRequest(org, at.start_ns, at.end_ns, at.step_ns)
-    prepared = await services.engine.prepare(LOG_SAMPLES, query_text(asked), within)
+    prepared = await services.engine.prepare(LOG_SAMPLES, query_text(fields), within)
     joined = await services.engine.collect(prepared)
-    watch.ended(partial=bool(joined.missing), points=joined.samples)
+    watch.end(partial=bool(joined.missing), points=joined.samples)
     instant_ns = None if at.step_ns else at.end_ns
     arguments = joined, prepared.plan.kind, instant_ns, time.perf_counter() - began
     if joined.samples < INLINE_POINTS:
         data = samples_json(*arguments)
     else:
         data = await asyncio.to_thread(samples_json, *arguments)
-    return reply(asked, data, joined.missing, at.warnings)
+    return reply(fields, data, joined.missing, at.warnings)
 
 
 def _check_size(size: int) -> None:
-    """The answer is one piece of JSON: a few units of long lines would be more than the process has."""
+    """Refuse an answer, one piece of JSON, that might take all memory of the process."""
     if size > MAX_ANSWER_BYTES:
         raise LimitExceededError(
             f"the answer is more than {MAX_ANSWER_BYTES >> 20} MiB: "

@@ -1,9 +1,8 @@
-"""Rows as Loki's JSON: streams of equal labels, structured metadata merged in, nanoseconds as strings.
+"""Rows, samples and errors are rendered as Loki does it.
 
-Samples are finished text already and only put together.
-
-Streams come in the order of their label text, values in the direction of the query. A metadata name that is
-already a stream label gets Loki's suffix `_extracted`.
+Rows are streams of equal labels, structured metadata merged in, nanoseconds as strings; samples are finished
+text and only put together. Streams come in the order of their label text, values in the direction of the
+query. A metadata name that is already a stream label gets Loki's suffix `_extracted`.
 """
 
 from __future__ import annotations
@@ -27,23 +26,23 @@ from lakerunner_query.serving import Failure, respond_plain
 JSON = "application/json; charset=UTF-8"
 METHODS = [HttpMethod.GET, HttpMethod.POST]
 PARTIAL_HEADER = "X-Lakerunner-Partial"
-NOT_WANTED = frozenset({"false", "0"})
+REFUSE_PARTIAL = frozenset({"false", "0"})
 ERROR_STATUSES = {422: 400}
 """Exceeded limits, which Loki answers like any other bad request."""
 
 
 def reply(
-    asked: RequestFields, data: bytes, missing: Mapping[str, Missing], warnings: Sequence[str] = ()
+    fields: RequestFields, data: bytes, missing: Mapping[str, Missing], warnings: Sequence[str] = ()
 ) -> Response[bytes]:
-    """`data` in Loki's envelope."""
-    said = [*warnings, *partial(missing)]
-    told = b'"warnings":' + msgspec.json.encode(said) + b"," if said else b""
-    return bare(asked, b'{"status":"success",' + told + b'"data":' + data + b"}", missing)
+    """Answer in Loki's envelope."""
+    texts = [*warnings, *partial(missing)]
+    field = b'"warnings":' + msgspec.json.encode(texts) + b"," if texts else b""
+    return bare(fields, b'{"status":"success",' + field + b'"data":' + data + b"}", missing)
 
 
-def bare(asked: RequestFields, body: bytes, missing: Mapping[str, Missing]) -> Response[bytes]:
-    """The body as it is; `partial_response=false` rather has no answer than one with gaps."""
-    if missing and asked.text("partial_response").lower() in NOT_WANTED:
+def bare(fields: RequestFields, body: bytes, missing: Mapping[str, Missing]) -> Response[bytes]:
+    """Answer with the body as it is; `partial_response=false` refuses an answer with gaps."""
+    if missing and fields.text("partial_response").lower() in REFUSE_PARTIAL:
         raise SegmentsMissingError(partial(missing)[0])
     headers = {PARTIAL_HEADER: "true"} if missing else {}
     return Response(body, media_type=JSON, headers=headers)
@@ -60,7 +59,7 @@ def respond_like_loki(request: Request[Any, Any, Any], error: Exception) -> Resp
 
 
 def statistics(collected: Collected, seconds: float) -> dict[str, object]:
-    """As Grafana's query inspector and logcli `--stats` read it."""
+    """Render the statistics that Grafana and `logcli --stats` show; unknown ones are zero."""
     ingester = {"totalReached": 0, "totalChunksMatched": 0, "totalBatches": 0, "totalLinesSent": 0}
     return {
         "summary": _summary(collected, max(seconds, 1e-9)),
@@ -113,7 +112,7 @@ NS_PER_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Labels as text to sort by and as JSON, and finished values."""
+    """Lines of equal labels, rendered."""
 
     order: str
     json: bytes
@@ -125,14 +124,14 @@ class Stream:
 
 
 def streams_json(tables: Sequence[pa.Table], collected: Collected, seconds: float, categorize: bool) -> bytes:
-    """The data of a successful `query_range` on logs."""
+    """Render the data of a query for lines."""
     rendered = b",".join(one.rendered for one in streams_of(tables, categorize))
     flags = b'"encodingFlags":["categorize-labels"],' if categorize else b""
     return _data(b'"streams",' + flags + b'"result":[' + rendered + b"]", collected, seconds)
 
 
 def samples_json(joined: Joined, kind: Kind, at_ns: int | None, seconds: float) -> bytes:
-    """The data of a metric query; `at_ns` is the time of an instant one."""
+    """Render the data of a query for samples; `at_ns` is the time of an instant one."""
     collected = Collected(0, rows_considered=joined.rows_considered, segments_opened=joined.segments_opened)
     if kind == "scalar" and at_ns is not None:
         value = joined.series[0].floats.partition(b",")[2]
@@ -156,7 +155,7 @@ def _points(floats: bytes, at_ns: int | None) -> bytes:
 
 
 def streams_of(tables: Sequence[pa.Table], categorize: bool) -> list[Stream]:
-    """Rows are one stream when all their labels add up to the same, whatever a name comes from."""
+    """Group rows into streams of equal labels, whatever a label comes from."""
     found: dict[tuple[str, ...], Stream] = {}
     by_json: dict[bytes, Stream] = {}
     encode = msgspec.json.Encoder().encode
@@ -172,7 +171,7 @@ def streams_of(tables: Sequence[pa.Table], categorize: bool) -> list[Stream]:
 
 
 def runs_of(rows: pa.Table, categorize: bool) -> Iterator[Stream]:
-    """Neighbouring rows of one stream, in the order of the rows: how a tail shows them."""
+    """Group neighbouring rows of one stream, in the order of the rows, for a tail."""
     encode = msgspec.json.Encoder().encode
     run = Stream("", b"", [])
     before: tuple[str, ...] = ()
@@ -191,7 +190,7 @@ def runs_of(rows: pa.Table, categorize: bool) -> Iterator[Stream]:
 
 
 def entry_labels(rows: pa.Table) -> list[dict[str, str]]:
-    """All labels of each row."""
+    """Return all labels of each row."""
     known: dict[tuple[str, ...], dict[str, str]] = {}
     keys = list(_label_texts(rows))
     for key in keys:
@@ -201,15 +200,15 @@ def entry_labels(rows: pa.Table) -> list[dict[str, str]]:
 
 
 def _label_texts(table: pa.Table) -> Iterator[tuple[str, ...]]:
-    """Of each row as JSON objects: labels of the stream, structured metadata, what stages made."""
+    """Return JSON objects by row: stream labels, structured metadata, labels that stages made."""
     return zip(*(table[name].to_pylist() for name in KINDS), strict=True)
 
 
 def _categories(metadata: str, parsed: str) -> bytes:
-    """The third element of a value under `categorize-labels`."""
+    """Render the third element of a value under `categorize-labels`."""
     kinds = {"structuredMetadata": metadata, "parsed": parsed}
-    told = ",".join(f'"{name}":{labels}' for name, labels in kinds.items() if labels != "{}")
-    return b",{" + told.encode() + b"}"
+    parts = ",".join(f'"{name}":{labels}' for name, labels in kinds.items() if labels != "{}")
+    return b",{" + parts.encode() + b"}"
 
 
 def _merged(labels: str, metadata: str, parsed: str) -> Stream:

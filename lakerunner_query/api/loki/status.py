@@ -1,4 +1,4 @@
-"""What Grafana and others ask about a Loki server, and queries as text."""
+"""The status endpoints of Loki, and the one that formats queries."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from lakerunner_query.logql.lang.parser import parse_expr
 from lakerunner_query.logql.lang.pretty import pretty
 
 VERSION = "3.5.0"
-"""Of Loki, whose API this is: clients decide by it what they may ask."""
+"""Version of Loki whose API this is: clients choose their requests by it."""
 
 
 @get("/status/buildinfo", sync_to_thread=False)
 def buildinfo() -> dict[str, str]:
-    """What Grafana asks first."""
+    """Return the version; Grafana asks for it first."""
     empty = dict.fromkeys(("branch", "buildUser", "buildDate", "goVersion"), "")
     return {"version": VERSION, "revision": "lakerunner", **empty}
 
 
 @get("/drilldown-limits", sync_to_thread=False)
 def drilldown_limits(services: Services) -> dict[str, object]:
-    """Limits of queries, under Loki's names, for Grafana's Logs Drilldown."""
+    """Return the limits of queries, under Loki's names, for Grafana's Logs Drilldown."""
     settings = services.settings
     limits: dict[str, object] = {
         "discover_log_levels": True,
@@ -54,19 +54,19 @@ def drilldown_limits(services: Services) -> dict[str, object]:
 
 @route("/format_query", http_method=METHODS, status_code=200, media_type=JSON)
 async def format_query(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """The query as a person would lay it out."""
-    asked = await read_fields(request)
+    """Lay out the query for a person."""
+    fields = await read_fields(request)
     try:
-        text = await run_sync(lambda: pretty(parse_expr(query_text(asked))))
+        text = await run_sync(lambda: pretty(parse_expr(query_text(fields))))
     except ParseError as error:
         said = msgspec.json.encode({"status": "invalid-query", "error": error.message})
         return Response(said, status_code=error.status, media_type=JSON)
-    return reply(asked, msgspec.json.encode(text), {})
+    return reply(fields, msgspec.json.encode(text), {})
 
 
 @get("/rules", media_type=MediaType.TEXT, sync_to_thread=False)
 def rules() -> Response[str]:
-    """There are none, which Loki says with a status."""
+    """Answer 404, as Loki does where there are no rules."""
     return Response("no rule groups found\n", status_code=404, media_type=MediaType.TEXT)
 
 

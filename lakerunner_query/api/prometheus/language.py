@@ -1,4 +1,4 @@
-"""A syntax tree as Prometheus' API shows it.
+"""The endpoints of Prometheus that format a query, or show its syntax tree.
 
 up offset 1m  ->  {"type":"vectorSelector","name":"up","offset":60000,"matchers":[...],...}
 """
@@ -13,7 +13,7 @@ from anyio.to_thread import run_sync
 from litestar import Request, Response, route
 
 from lakerunner_query.api.prometheus.params import BadParameterError
-from lakerunner_query.api.prometheus.render import JSON, METHODS, Said, reply
+from lakerunner_query.api.prometheus.render import JSON, METHODS, Messages, reply
 from lakerunner_query.api.shared.requests import read_fields
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.errors import ParseError
@@ -48,7 +48,7 @@ _TYPES = {Type.SCALAR: "scalar", Type.VECTOR: "vector", Type.MATRIX: "matrix", T
 
 
 def tree(expr: Expr) -> Node:
-    """Durations are milliseconds; a duration expression counts as 0, as in Prometheus before evaluation."""
+    """Render a tree; durations are milliseconds, duration expressions 0, as in Prometheus."""
     match expr:
         case Number():
             return {"type": "numberLiteral", "val": format_float(expr.value, "f")}
@@ -153,23 +153,22 @@ def _ms(duration: Duration) -> int:
     return duration if isinstance(duration, int) else 0
 
 
-# << Queries as text: formatted, or taken apart.
-
-
 @route("/format_query", http_method=METHODS, status_code=200, media_type=JSON)
 async def format_query(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """The query as a person would lay it out."""
-    asked = await read_fields(request)
-    text = await run_sync(lambda: pretty(_parsed(asked.text("query"), services.features)))
-    return reply(asked, msgspec.json.encode(text), Said())
+    """Lay out the query for a person."""
+    fields = await read_fields(request)
+    text = await run_sync(lambda: pretty(_parsed(fields.text("query"), services.features)))
+    return reply(fields, msgspec.json.encode(text), Messages())
 
 
 @route("/parse_query", http_method=METHODS, status_code=200, media_type=JSON)
 async def parse_query(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """The query's syntax tree."""
-    asked = await read_fields(request)
-    found = await run_sync(lambda: msgspec.json.encode(tree(_parsed(asked.text("query"), services.features))))
-    return reply(asked, found, Said())
+    """Return the query's syntax tree."""
+    fields = await read_fields(request)
+    found = await run_sync(
+        lambda: msgspec.json.encode(tree(_parsed(fields.text("query"), services.features)))
+    )
+    return reply(fields, found, Messages())
 
 
 def _parsed(text: str, features: Features) -> Expr:

@@ -1,4 +1,4 @@
-"""What metrics are, and exemplars, as Prometheus' API tells them."""
+"""The endpoints of Prometheus that list series, label names and values, metadata and exemplars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from litestar import Request, Response, get, route
 
 from lakerunner_query.api.prometheus import render as answers
-from lakerunner_query.api.prometheus.params import FOREVER_MS, limit, optional_time, selectors, unescaped
+from lakerunner_query.api.prometheus.params import FOREVER_MS, limit, optional_time, selectors, unescape_label
 from lakerunner_query.api.prometheus.render import JSON, METHODS, reply
 from lakerunner_query.api.shared.auth import caller
 from lakerunner_query.api.shared.requests import RequestFields, read_fields
@@ -28,90 +28,88 @@ from lakerunner_query.protocol.answers import MetricFact, SeriesExemplars
 from lakerunner_query.protocol.units import SeriesSelector
 from lakerunner_query.serving import unless_gone
 
-# << Which series, label names and label values there are, as Prometheus' API tells them.
-
 
 @route("/series", http_method=METHODS, status_code=200, media_type=JSON)
 async def series(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """Label sets of the series that match."""
-    asked = await read_fields(request)
-    if not asked.all("match[]"):
+    """List the label sets of the series that match."""
+    fields = await read_fields(request)
+    if not fields.all("match[]"):
         raise InvalidRequestError("no match[] parameter provided")
-    wanted = question(asked, caller(request.state).org)
+    wanted = question(fields, caller(request.state).org)
     with services.watch("prometheus") as watch:
         found = await unless_gone(request, services.engine.ask(SERIES, wanted))
-        watch.ended(partial=bool(found.missing))
-    return _reply(asked, await asyncio.to_thread(answers.series, found.series), found)
+        watch.end(partial=bool(found.missing))
+    return _reply(fields, await asyncio.to_thread(answers.series, found.series), found)
 
 
 @route("/labels", http_method=METHODS, status_code=200, media_type=JSON)
 async def labels(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """Label names."""
-    asked = await read_fields(request)
-    wanted = question(asked, caller(request.state).org)
+    """List label names."""
+    fields = await read_fields(request)
+    wanted = question(fields, caller(request.state).org)
     with services.watch("prometheus") as watch:
         found = await unless_gone(request, services.engine.ask(LABEL_NAMES, wanted))
-        watch.ended(partial=bool(found.missing))
-    return _reply(asked, msgspec.json.encode(found.texts), found)
+        watch.end(partial=bool(found.missing))
+    return _reply(fields, msgspec.json.encode(found.texts), found)
 
 
 @get("/label/{name:str}/values", media_type=JSON)
 async def label_values(name: str, request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """Values of one label; `U__` in front marks a name that is spelled in hexadecimal."""
-    asked = await read_fields(request)
-    label = unescaped(name)
+    """List the values of one label; the prefix `U__` marks a name in hexadecimal."""
+    fields = await read_fields(request)
+    label = unescape_label(name)
     if not label:
         raise InvalidRequestError(f"invalid label name: {PROMQL.quote(label)}")
-    wanted = replace(question(asked, caller(request.state).org), label=label)
+    wanted = replace(question(fields, caller(request.state).org), label=label)
     with services.watch("prometheus") as watch:
         found = await unless_gone(request, services.engine.ask(LABEL_VALUES, wanted))
-        watch.ended(partial=bool(found.missing))
-    return _reply(asked, msgspec.json.encode(found.texts), found)
+        watch.end(partial=bool(found.missing))
+    return _reply(fields, msgspec.json.encode(found.texts), found)
 
 
-def question(asked: RequestFields, org: str) -> SeriesRequest:
-    """Both ends of the range included; without them, all time."""
-    most = limit(asked)
-    start = optional_time(asked, "start", -FOREVER_MS) - 1
-    end = optional_time(asked, "end", FOREVER_MS)
-    chosen = tuple(SeriesSelector(matchers, start, end) for matchers in selectors(asked.all("match[]")))
+def question(fields: RequestFields, org: str) -> SeriesRequest:
+    """Read selectors and range, both ends included; all time by default."""
+    most = limit(fields)
+    start = optional_time(fields, "start", -FOREVER_MS) - 1
+    end = optional_time(fields, "end", FOREVER_MS)
+    chosen = tuple(SeriesSelector(matchers, start, end) for matchers in selectors(fields.all("match[]")))
     return SeriesRequest(org, start, end, chosen, most)
 
 
-def _reply(asked: RequestFields, data: bytes, found: Listing) -> Response[bytes]:
+def _reply(fields: RequestFields, data: bytes, found: Listing) -> Response[bytes]:
     truncated = [answers.TRUNCATED] if found.truncated else []
-    return reply(asked, data, answers.Said([*answers.partial(found.missing), *truncated]), found.missing)
+    return reply(fields, data, answers.Messages([*answers.partial(found.missing), *truncated]), found.missing)
 
 
 RECENT_MS = 86_400_000
-"""Prometheus tells of what it scrapes now; here that is what came within a day."""
+"""Age of metadata; Prometheus returns that of current targets, here that of one day."""
 NS_PER_MS = 1_000_000
 
 
 @get("/metadata", media_type=JSON)
 async def metadata(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """Type, help and unit by metric name; `start` and `end`, which Prometheus does not have, say of when."""
-    asked = await read_fields(request)
-    most, most_each = _count(asked, "limit"), _count(asked, "limit_per_metric")
-    end = optional_time(asked, "end", time.time_ns() // NS_PER_MS)
-    start = optional_time(asked, "start", end - RECENT_MS)
-    wanted = SeriesRequest(caller(request.state).org, start - 1, end, metric=asked.text("metric"))
+    """Return type, help and unit by metric; `start` and `end` are parameters of Lakerunner alone."""
+    fields = await read_fields(request)
+    most, most_each = _count(fields, "limit"), _count(fields, "limit_per_metric")
+    end = optional_time(fields, "end", time.time_ns() // NS_PER_MS)
+    start = optional_time(fields, "start", end - RECENT_MS)
+    wanted = SeriesRequest(caller(request.state).org, start - 1, end, metric=fields.text("metric"))
     with services.watch("prometheus") as watch:
         found = await unless_gone(request, services.engine.ask(METADATA, wanted))
-        watch.ended(partial=bool(found.missing))
+        watch.end(partial=bool(found.missing))
     data = metadata_json(found.facts, most, most_each)
-    return reply(asked, data, answers.Said(answers.partial(found.missing)), found.missing)
+    return reply(fields, data, answers.Messages(answers.partial(found.missing)), found.missing)
 
 
 @route("/query_exemplars", http_method=METHODS, status_code=200, media_type=JSON)
 async def query_exemplars(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """Exemplars of all series that the selectors of an expression select."""
-    asked = await read_fields(request)
-    start = optional_time(asked, "start", -FOREVER_MS)
-    end = optional_time(asked, "end", FOREVER_MS)
+    """List exemplars of all series that an expression selects."""
+    fields = await read_fields(request)
+    start = optional_time(fields, "start", -FOREVER_MS)
+    end = optional_time(fields, "end", FOREVER_MS)
     if end < start:
         raise InvalidRequestError("end timestamp must not be before start timestamp")
-    expr = parse(asked.text("query"), services.features)
+    expr = parse(fields.text("query"), services.features)
     matchers = {one.matchers for one in walk(expr) if isinstance(one, Selector)}
     if not matchers:
         return Response(b'{"status":"success"}', media_type=JSON)
@@ -119,13 +117,13 @@ async def query_exemplars(request: Request[Any, Any, Any], services: Services) -
     wanted = SeriesRequest(caller(request.state).org, start - 1, end, chosen)
     with services.watch("prometheus") as watch:
         found = await unless_gone(request, services.engine.ask(EXEMPLARS, wanted))
-        watch.ended(partial=bool(found.missing))
-    said = answers.Said(answers.partial(found.missing))
-    return reply(asked, exemplars_json(found.exemplars), said, found.missing)
+        watch.end(partial=bool(found.missing))
+    messages = answers.Messages(answers.partial(found.missing))
+    return reply(fields, exemplars_json(found.exemplars), messages, found.missing)
 
 
 def metadata_json(facts: Sequence[MetricFact], most: int, most_each: int) -> bytes:
-    """By name; a limit below zero is none."""
+    """Render facts by metric; a limit below zero is none."""
     found: dict[str, list[dict[str, str]]] = {}
     for fact in facts:
         if fact.name not in found and 0 <= most <= len(found):
@@ -155,8 +153,8 @@ def exemplars_json(series: Sequence[SeriesExemplars]) -> bytes:
     )
 
 
-def _count(asked: RequestFields, name: str) -> int:
-    text = asked.text(name)
+def _count(fields: RequestFields, name: str) -> int:
+    text = fields.text(name)
     if not text:
         return -1
     if not text.removeprefix("-").isascii() or not text.removeprefix("-").isdigit() or len(text) > 18:

@@ -1,4 +1,4 @@
-"""Parameters of Prometheus' query API, read and refused as Prometheus does, to the word.
+"""Parameters are read and refused as Prometheus does it, to the word.
 
 A parameter that Prometheus does not know is ignored, as there. The first of repeated values counts, a form
 before the address; only `match[]` is a list.
@@ -24,37 +24,37 @@ from lakerunner_query.syntax import Matcher
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
 MAX_POINTS = 11_000
 FOREVER_MS = 2**62
-"""Further from 1970 than any time that is said; the sum of two still fits into 64 bits."""
+"""Milliseconds beyond every time that is queried; the sum of two still fits into 64 bits."""
 MIN_TIME, MAX_TIME = "-292273086-05-16T16:47:06Z", "292277025-08-18T07:12:54.999999999Z"
-"""How Prometheus spells the beginning and the end of time."""
+"""Beginning and end of time, as Prometheus spells them."""
 _FLOAT = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _LONGEST = 64
-"""More characters than a time or duration needs; errors repeat no more."""
+"""Characters of a time or duration; errors repeat no more of it."""
 
 
 class BadParameterError(InvalidRequestError):
-    """A parameter, named; its text is Prometheus'."""
+    """A parameter is wrong; the text is Prometheus'."""
 
     def __init__(self, name: str, reason: str, position: Position | None = None) -> None:
         super().__init__(f'invalid parameter "{name}": {reason}', position)
 
 
-def instant(asked: RequestFields, org: str, now_ns: int) -> PromQLRequest:
-    """Of `query`: now, unless it says when."""
-    at = optional_time(asked, "time", now_ns // NS_PER_MS)
-    timeout = _timeout(asked)
-    return PromQLRequest(org, at, at, 0, _lookback(asked), timeout)
+def instant_request(fields: RequestFields, org: str, now_ns: int) -> PromQLRequest:
+    """Read the parameters of `query`, at the present time by default."""
+    at = optional_time(fields, "time", now_ns // NS_PER_MS)
+    timeout = _timeout(fields)
+    return PromQLRequest(org, at, at, 0, _lookback(fields), timeout)
 
 
-def ranged(asked: RequestFields, org: str) -> PromQLRequest:
-    """Of `query_range`, where nothing has a default."""
-    start, end = _required(asked, "start"), _required(asked, "end")
+def range_request(fields: RequestFields, org: str) -> PromQLRequest:
+    """Read the parameters of `query_range`, where nothing has a default."""
+    start, end = _required(fields, "start"), _required(fields, "end")
     if end < start:
         raise BadParameterError("end", "end timestamp must not be before start time")
     try:
-        step = duration_ns(asked.text("step"))
+        step = duration_ns(fields.text("step"))
     except ValueError as error:
         raise BadParameterError("step", str(error)) from error
     if step < NS_PER_MS:
@@ -65,12 +65,12 @@ def ranged(asked: RequestFields, org: str) -> PromQLRequest:
             "exceeded maximum resolution of 11,000 points per timeseries. "
             "Try decreasing the query resolution (?step=XX)"
         )
-    timeout = _timeout(asked)
-    return PromQLRequest(org, start, end, step // NS_PER_MS, _lookback(asked), timeout)
+    timeout = _timeout(fields)
+    return PromQLRequest(org, start, end, step // NS_PER_MS, _lookback(fields), timeout)
 
 
-def optional_time(asked: RequestFields, name: str, default_ms: int) -> int:
-    text = asked.text(name)
+def optional_time(fields: RequestFields, name: str, default_ms: int) -> int:
+    text = fields.text(name)
     if not text:
         return default_ms
     try:
@@ -79,9 +79,9 @@ def optional_time(asked: RequestFields, name: str, default_ms: int) -> int:
         raise BadParameterError(name, f"invalid time value for '{name}': {error}") from error
 
 
-def limit(asked: RequestFields) -> int:
-    """At most so many; 0: all."""
-    text = asked.text("limit")
+def limit(fields: RequestFields) -> int:
+    """Read the upper bound of entries; 0: all."""
+    text = fields.text("limit")
     if not text:
         return 0
     if not _INTEGER.fullmatch(text):
@@ -98,7 +98,7 @@ def limit(asked: RequestFields) -> int:
 
 
 def selectors(texts: Sequence[str]) -> tuple[tuple[Matcher, ...], ...]:
-    """Of `match[]`; each demands something, since `{}` would be everything there is."""
+    """Parse the selectors of `match[]`; refuse those that would match everything there is."""
     found: list[tuple[Matcher, ...]] = []
     for text in texts:
         try:
@@ -111,13 +111,13 @@ def selectors(texts: Sequence[str]) -> tuple[tuple[Matcher, ...], ...]:
 
 
 def matches_nothing(matcher: Matcher) -> bool:
-    """Whether it is satisfied by a series without the label."""
+    """Tell whether a series without the label satisfies the matcher."""
     hit = full_matches(matcher.value, [""])[0] if matcher.op.is_regex else not matcher.value
     return hit != matcher.op.is_negative
 
 
 def time_ms(text: str) -> int:
-    """Unix seconds or RFC 3339, in whole milliseconds.
+    """Read Unix seconds or RFC 3339 as whole milliseconds.
 
     >>> time_ms("1767225600.123"), time_ms("-1.5"), time_ms("2026-01-01T01:00:00.5+01:00")
     (1767225600123, -1500, 1767225600500)
@@ -145,7 +145,7 @@ def time_ms(text: str) -> int:
 
 
 def duration_ns(text: str) -> int:
-    """Seconds, or a duration such as `1h30m`.
+    """Read seconds, or a duration such as `1h30m`, as nanoseconds.
 
     >>> duration_ns("0.5"), duration_ns("1m30s")
     (500000000, 90000000000)
@@ -163,11 +163,11 @@ def duration_ns(text: str) -> int:
         raise ValueError(f"cannot parse {PROMQL.quote(text)} to a valid duration") from None
 
 
-def unescaped(name: str) -> str:
-    """A label name from an address, where names beyond the old alphabet are spelled in hexadecimal.
+def unescape_label(name: str) -> str:
+    """Decode a label name of an address, where names beyond the old alphabet are in hexadecimal.
 
-    >>> unescaped("U__http_2e_status__code"), unescaped("U__bad_zz_"), unescaped("job")
-    ('http.status_code', 'U__bad_zz_', 'job')
+    >>> [unescape_label(name) for name in ("U__http_2e_status__code", "U__bad_zz_", "job")]
+    ['http.status_code', 'U__bad_zz_', 'job']
     """
     if not name.startswith("U__"):
         return name
@@ -189,16 +189,16 @@ def unescaped(name: str) -> str:
     return "".join(found)
 
 
-def _required(asked: RequestFields, name: str) -> int:
+def _required(fields: RequestFields, name: str) -> int:
     try:
-        return time_ms(asked.text(name))
+        return time_ms(fields.text(name))
     except ValueError as error:
         raise BadParameterError(name, str(error)) from error
 
 
-def _timeout(asked: RequestFields) -> float:
-    """Seconds; 0: as long as is allowed."""
-    text = asked.text("timeout")
+def _timeout(fields: RequestFields) -> float:
+    """Read seconds; 0: the limit."""
+    text = fields.text("timeout")
     if not text:
         return 0.0
     try:
@@ -207,8 +207,8 @@ def _timeout(asked: RequestFields) -> float:
         raise BadParameterError("timeout", str(error)) from error
 
 
-def _lookback(asked: RequestFields) -> int:
-    text = asked.text("lookback_delta")
+def _lookback(fields: RequestFields) -> int:
+    text = fields.text("lookback_delta")
     try:
         found = duration_ns(text) // NS_PER_MS if text else 0
     except ValueError as error:

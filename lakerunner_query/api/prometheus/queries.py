@@ -1,14 +1,4 @@
-"""Prometheus' HTTP API under `/prometheus`: queries. What else there is of it stands in the files beside.
-
-| file | what |
-|---|---|
-| `prometheus_params.py` | parameters, read and refused in Prometheus' words |
-| `prometheus_json.py`, `prometheus_failures.py` | answers and errors |
-| `prometheus_names.py` | series, labels, label values |
-| `prometheus_metadata.py` | metadata and exemplars |
-| `prometheus_language.py`, `prometheus_tree.py` | formatting and taking apart queries |
-| `prometheus_status.py` | what Grafana and others ask about the server |
-"""
+"""The query endpoints of Prometheus, and the router of all its endpoints."""
 
 from __future__ import annotations
 
@@ -23,7 +13,7 @@ from litestar import Request, Response, Router, route
 from lakerunner_query.api.prometheus import render as answers
 from lakerunner_query.api.prometheus.language import format_query, parse_query
 from lakerunner_query.api.prometheus.names import label_values, labels, metadata, query_exemplars, series
-from lakerunner_query.api.prometheus.params import BadParameterError, instant, limit, ranged
+from lakerunner_query.api.prometheus.params import BadParameterError, instant_request, limit, range_request
 from lakerunner_query.api.prometheus.render import JSON, METHODS, reply, respond_like_prometheus
 from lakerunner_query.api.prometheus.status import STATUS_HANDLERS
 from lakerunner_query.api.shared.auth import caller, require_reader
@@ -40,22 +30,22 @@ from lakerunner_query.serving import handlers, unless_gone
 
 @route("/query", http_method=METHODS, status_code=200, media_type=JSON)
 async def query(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """An expression at one time."""
-    asked = await read_fields(request)
-    most = limit(asked)
-    at = instant(asked, caller(request.state).org, time.time_ns())
+    """Evaluate an expression at one time."""
+    fields = await read_fields(request)
+    most = limit(fields)
+    at = instant_request(fields, caller(request.state).org, time.time_ns())
     with services.watch("prometheus") as watch:
-        return await unless_gone(request, _answer(services, asked, at, most, watch))
+        return await unless_gone(request, _answer(services, fields, at, most, watch))
 
 
 @route("/query_range", http_method=METHODS, status_code=200, media_type=JSON)
 async def query_range(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """An expression at many times, both ends included."""
-    asked = await read_fields(request)
-    most = limit(asked)
-    during = ranged(asked, caller(request.state).org)
+    """Evaluate an expression at many times, both ends included."""
+    fields = await read_fields(request)
+    most = limit(fields)
+    during = range_request(fields, caller(request.state).org)
     with services.watch("prometheus") as watch:
-        return await unless_gone(request, _answer(services, asked, during, most, watch))
+        return await unless_gone(request, _answer(services, fields, during, most, watch))
 
 
 prometheus_router = Router(
@@ -71,22 +61,22 @@ prometheus_router = Router(
 
 
 async def _answer(
-    services: Services, asked: RequestFields, at: PromQLRequest, most: int, watch: QueryWatch
+    services: Services, fields: RequestFields, at: PromQLRequest, most: int, watch: QueryWatch
 ) -> Response[bytes]:
     began = time.perf_counter()
-    text = asked.text("query")
+    text = fields.text("query")
     prepared = await _prepared(services, text, at)
     ready = time.perf_counter()
     joined = await services.engine.collect(prepared)
     done = time.perf_counter()
-    watch.ended(partial=bool(joined.missing), points=joined.samples)
-    stats = _stats(joined, ready - began, done - ready) if asked.text("stats") else b""
+    watch.end(partial=bool(joined.missing), points=joined.samples)
+    stats = _stats(joined, ready - began, done - ready) if fields.text("stats") else b""
     instant_ms = None if at.step_ms else at.end_ms
     render = partial(answers.result, joined, at_ms=instant_ms, limit=most, stats=stats)
     data, cut = render() if joined.samples < INLINE_POINTS else await asyncio.to_thread(render)
     warnings = [answers.TRUNCATED] if cut else []
-    said = answers.noted(joined.annotations, text, [*answers.partial(joined.missing), *warnings])
-    return reply(asked, data, said, joined.missing)
+    messages = answers.messages_of(joined.annotations, text, [*answers.partial(joined.missing), *warnings])
+    return reply(fields, data, messages, joined.missing)
 
 
 async def _prepared(services: Services, text: str, at: PromQLRequest) -> PromQLQuery:
@@ -102,7 +92,7 @@ async def _prepared(services: Services, text: str, at: PromQLRequest) -> PromQLQ
 
 
 def _stats(joined: Joined, preparing_s: float, running_s: float) -> bytes:
-    """What Grafana's inspector shows; waiting and sorting are not timed apart."""
+    """Render the timings of Grafana's inspector; waiting and sorting are not timed apart."""
     timings = {
         "evalTotalTime": running_s,
         "resultSortTime": 0.0,

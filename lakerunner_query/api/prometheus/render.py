@@ -21,47 +21,47 @@ from lakerunner_query.serving import Failure, respond_plain
 from lakerunner_query.vectors.vector import Labels
 
 MAX_NOTES = 10
-"""More warnings, or more infos, are only counted."""
+"""Warnings, and infos, of one answer; more are only counted."""
 TRUNCATED = "results truncated due to limit"
 
 
-class Said(NamedTuple):
-    """What stands beside the data."""
+class Messages(NamedTuple):
+    """Warnings and infos beside the data."""
 
     warnings: Sequence[str] = ()
     infos: Sequence[str] = ()
 
 
-NOTHING_SAID = Said()
+NO_MESSAGES = Messages()
 
 
-def success(data: bytes, said: Said = NOTHING_SAID) -> bytes:
+def success(data: bytes, messages: Messages = NO_MESSAGES) -> bytes:
     """
-    >>> success(b"[]", Said(["partial"]))
+    >>> success(b"[]", Messages(["partial"]))
     b'{"status":"success","data":[],"warnings":["partial"]}'
     """
-    warnings = b',"warnings":' + msgspec.json.encode(said.warnings) if said.warnings else b""
-    infos = b',"infos":' + msgspec.json.encode(said.infos) if said.infos else b""
+    warnings = b',"warnings":' + msgspec.json.encode(messages.warnings) if messages.warnings else b""
+    infos = b',"infos":' + msgspec.json.encode(messages.infos) if messages.infos else b""
     return b'{"status":"success","data":' + data + warnings + infos + b"}"
 
 
 def result(answer: Joined, *, at_ms: int | None, limit: int, stats: bytes) -> tuple[bytes, bool]:
-    """The data of a query, and whether the limit cut it; `at_ms` is the time of an instant query."""
-    kept = answer.series[:limit] if limit and answer.kind != "scalar" else answer.series
+    """Render the data of a query, and tell whether the limit cut it; instant queries have `at_ms`."""
+    shown = answer.series[:limit] if limit and answer.kind != "scalar" else answer.series
     if at_ms is None:
-        kept = sorted(kept, key=lambda one: one.labels)
-        kind, rendered = "matrix", _list(map(_range, kept))
+        shown = sorted(shown, key=lambda one: one.labels)
+        kind, rendered = "matrix", _list(map(_range, shown))
     elif answer.kind == "matrix":
-        kind, rendered = "matrix", _list(map(_range, kept))
+        kind, rendered = "matrix", _list(map(_range, shown))
     elif answer.kind == "vector":
-        kind, rendered = "vector", _list(map(_instant, kept))
+        kind, rendered = "vector", _list(map(_instant, shown))
     elif answer.kind == "scalar":
         kind, rendered = "scalar", answer.series[0].floats
     else:
         kind, rendered = "string", b"[" + seconds(at_ms) + b"," + msgspec.json.encode(answer.string) + b"]"
-    told = b',"stats":' + stats if stats else b""
-    data = b'{"resultType":"' + kind.encode() + b'","result":' + rendered + told + b"}"
-    return data, len(kept) < len(answer.series)
+    trailer = b',"stats":' + stats if stats else b""
+    data = b'{"resultType":"' + kind.encode() + b'","result":' + rendered + trailer + b"}"
+    return data, len(shown) < len(answer.series)
 
 
 def series(label_sets: Iterable[Labels]) -> bytes:
@@ -77,7 +77,7 @@ def metric(labels: Labels) -> bytes:
 
 
 def seconds(time_ms: int) -> bytes:
-    """A time, with milliseconds only where there are some.
+    """Render a time, with milliseconds only where there are some.
 
     >>> seconds(1500), seconds(-60_000), seconds(-1)
     (b'1.500', b'-60', b'-0.001')
@@ -87,19 +87,19 @@ def seconds(time_ms: int) -> bytes:
 
 
 def partial(missing: Mapping[str, Missing]) -> list[str]:
-    """What is said where segments could not be read."""
+    """Return the warning about segments that could not be read."""
     if not missing:
         return []
     first = next(iter(missing.values()))
     return [f"partial: {len(missing)} segments unreadable, e.g. {first.segment_id}: {first.reason}"]
 
 
-def noted(annotations: Sequence[Annotation], text: str, warnings: Sequence[str]) -> Said:
-    """Annotations with their places in the query, behind what else there is to warn of."""
+def messages_of(annotations: Sequence[Annotation], text: str, warnings: Sequence[str]) -> Messages:
+    """Render annotations with their places in the query, behind other warnings."""
     found: dict[str, list[str]] = {"warning": [], "info": []}
     for annotation in annotations:
         found[annotation.kind].append(annotation.render(text))
-    return Said([*warnings, *_few(found["warning"], "warning")], _few(found["info"], "info"))
+    return Messages([*warnings, *_few(found["warning"], "warning")], _few(found["info"], "info"))
 
 
 def _few(texts: list[str], kind: str) -> list[str]:
@@ -130,13 +130,13 @@ PARTIAL_HEADER = "X-Lakerunner-Partial"
 
 
 def reply(
-    asked: RequestFields, data: bytes, said: Said, missing: Mapping[str, Missing] | None = None
+    fields: RequestFields, data: bytes, messages: Messages, missing: Mapping[str, Missing] | None = None
 ) -> Response[bytes]:
-    """`partial_response=false` rather has no answer than one with gaps."""
-    if missing and asked.text("partial_response").lower() in {"false", "0"}:
+    """Answer in Prometheus' envelope; `partial_response=false` refuses an answer with gaps."""
+    if missing and fields.text("partial_response").lower() in {"false", "0"}:
         raise SegmentsMissingError(partial(missing)[0])
     headers = {PARTIAL_HEADER: "true"} if missing else {}
-    return Response(success(data, said), media_type=JSON, headers=headers)
+    return Response(success(data, messages), media_type=JSON, headers=headers)
 
 
 _ERROR_TYPES = {

@@ -1,4 +1,4 @@
-"""What Grafana and others ask about a Prometheus server; what has no counterpart here is empty or zero."""
+"""The status endpoints of Prometheus; fields that have no counterpart here are empty or zero."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 from litestar import MediaType, Response, get
 
-from lakerunner_query.api.shared.health import standing
+from lakerunner_query.api.shared.health import readiness
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.coordinator.engine import Limits
 from resources.settings import Settings
 
 VERSION = "3.5.0"
-"""Of Prometheus, whose API this is: clients decide by it what they may ask."""
+"""Version of Prometheus whose API this is: clients choose their requests by it."""
 Envelope = dict[str, object]
 _STARTED = time.time()
 
@@ -24,20 +24,20 @@ def _success(data: object) -> Envelope:
 
 @get("/status/buildinfo", sync_to_thread=False)
 def buildinfo() -> Envelope:
-    """What Grafana asks first."""
+    """Return the version; Grafana asks for it first."""
     empty = dict.fromkeys(("branch", "buildUser", "buildDate", "goVersion"), "")
     return _success({"version": VERSION, "revision": "lakerunner", **empty})
 
 
 @get("/status/flags", sync_to_thread=False)
 def flags(services: Services) -> Envelope:
-    """Limits of queries, under Prometheus' names."""
+    """Return the limits of queries, under Prometheus' names."""
     return _success(_flags(services.settings, services.engine.limits))
 
 
 @get("/status/runtimeinfo", sync_to_thread=False)
 def runtimeinfo() -> Envelope:
-    """When this process began; of a Go runtime there is nothing to say."""
+    """Return the start of this process; there is no Go runtime to describe."""
     started = datetime.fromtimestamp(_STARTED, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return _success(
         {
@@ -58,13 +58,13 @@ def runtimeinfo() -> Envelope:
 
 @get("/status/config", sync_to_thread=False)
 def config() -> Envelope:
-    """There is no such file."""
+    """Return an empty configuration; there is no such file."""
     return _success({"yaml": ""})
 
 
 @get("/status/tsdb", sync_to_thread=False)
 def tsdb() -> Envelope:
-    """There is no head block: what is stored lies in segments."""
+    """Return empty statistics: data lies in segments, there is no head block."""
     head = {"numSeries": 0, "numLabelPairs": 0, "chunkCount": 0, "minTime": 0, "maxTime": 0}
     lists: dict[str, object] = {
         "seriesCountByMetricName": [],
@@ -87,14 +87,14 @@ def alerts() -> Envelope:
 
 @get("/prometheus/-/healthy", media_type=MediaType.TEXT, sync_to_thread=False, tags=["health"])
 def healthy() -> str:
-    """The process answers."""
+    """Answer as long as the process does."""
     return "Prometheus Server is Healthy.\n"
 
 
 @get("/prometheus/-/ready", media_type=MediaType.TEXT, tags=["health"])
 async def ready_like_prometheus(services: Services) -> Response[str]:
-    """As `/readyz`, in Prometheus' words."""
-    is_ready, found = await standing(services)
+    """Answer like `/readyz`, in Prometheus' words."""
+    is_ready, found = await readiness(services)
     text = "Prometheus Server is Ready.\n" if is_ready else f"Service Unavailable\n{found}"
     return Response(text, status_code=200 if is_ready else 503, media_type=MediaType.TEXT)
 

@@ -1,4 +1,4 @@
-"""Who is asking: an API key in one of the accepted headers becomes an organisation and a role.
+"""An API key in one of the accepted headers becomes an organisation and a role.
 
 Only the sha256 of a key is ever looked up. Everything behind the guard is scoped by the organisation found
 here; no parameter or header of a request can name another one.
@@ -23,7 +23,7 @@ _ACCEPTED = "x-cardinalhq-api-key, Api-Key, or Authorization: Bearer | ApiKey | 
 
 
 async def require_reader(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-    """Guard: leaves the caller in the connection's state, or refuses."""
+    """Leave the caller in the connection's state, or refuse the request."""
     services: Services = connection.app.state.services
     presented = presented_keys(connection.headers)
     if not presented:
@@ -37,7 +37,7 @@ async def require_reader(connection: ASGIConnection[Any, Any, Any, Any], _: Base
 
 
 def presented_keys(headers: Headers) -> list[str]:
-    """Every key in the request; Basic may carry it as password or as user."""
+    """Return every key in the request; Basic may carry it as password or as user."""
     found = [headers.get("x-cardinalhq-api-key", ""), headers.get("api-key", "")]
     scheme, _, value = headers.get("authorization", "").partition(" ")
     if scheme.lower() in {"bearer", "apikey"}:
@@ -49,7 +49,7 @@ def presented_keys(headers: Headers) -> list[str]:
 
 
 def caller(request_state: Any) -> ApiKey:
-    """What the guard found."""
+    """Return the key that the guard accepted."""
     found: ApiKey = request_state.caller
     return found
 

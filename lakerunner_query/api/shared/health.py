@@ -1,4 +1,8 @@
-"""Health, metrics, and whether a key works."""
+"""Health, metrics, the check of a key, and the Explore page.
+
+Log lines are written by strangers, so the page may load nothing from elsewhere, run no inline script and
+turn no text into markup; the headers make a browser refuse what the code already avoids.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,6 @@ from lakerunner_query.api.shared.auth import caller, require_reader
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.errors import IndexUnavailableError
 from resources.exposition import CONTENT_TYPE
-
-# << The Explore page: static files of ours, no asset of anybody else's.
-# <<
-# << Log lines are written by strangers, so the page may load nothing from elsewhere, run no inline script and
-# << turn no text into markup; the headers make a browser refuse what the code already avoids.
 
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _FOLDER = Path(__file__).parent.parent / "static"
@@ -52,32 +51,32 @@ def _file(name: str) -> Response[bytes]:
 
 @get(["/livez", "/healthz"], media_type=MediaType.TEXT, sync_to_thread=False, tags=["health"])
 def alive() -> str:
-    """The process answers."""
+    """Answer as long as the process does."""
     return "ok\n"
 
 
 @get(["/readyz", "/ready"], media_type=MediaType.TEXT, tags=["health"])
 async def ready(services: Services) -> Response[str]:
-    """The index answers and at least one query worker is ready."""
-    is_ready, text = await standing(services)
+    """Answer 200 if the index answers and at least one query worker is ready."""
+    is_ready, text = await readiness(services)
     return Response(text, status_code=200 if is_ready else 503, media_type=MediaType.TEXT)
 
 
 @get("/metrics", media_type=CONTENT_TYPE, sync_to_thread=False, tags=["health"])
 def metrics(services: Services) -> str:
-    """Prometheus text: queries by outcome, requests by route and status, rows and bytes."""
+    """Return Prometheus text: queries by outcome, requests by route and status, rows and bytes."""
     return services.query_times.render() + services.counters.render()
 
 
 @get("/api/v1/ping", guards=[require_reader], sync_to_thread=False, tags=["health"])
 def ping(request: Request[Any, Any, Any]) -> dict[str, str]:
-    """Which organisation and role the presented key has."""
+    """Return the organisation and role of the presented key."""
     found = caller(request.state)
     return {"status": "ok", "organization": found.org, "role": found.role}
 
 
-async def standing(services: Services) -> tuple[bool, str]:
-    """Whether queries can be answered, and what of it is there."""
+async def readiness(services: Services) -> tuple[bool, str]:
+    """Tell whether queries can be answered, with the state of index and workers as text."""
     try:
         await services.locator.api_key(hashlib.sha256(b"readiness probe").digest())
         index = "ok"

@@ -1,4 +1,7 @@
-"""Answers as gzip for whoever takes it; streams of events stay as they are, so that each arrives at once."""
+"""Request fields are read as Go reads them, and answers are compressed for clients that take gzip.
+
+The first of repeated fields counts, a form before the address, as in Prometheus and Loki.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,14 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from lakerunner_query.errors import InvalidRequestError
 
-# << What a request says, from a form and from its address, before any of it is understood.
-# <<
-# << As Go reads it, in which Prometheus and Loki are written: the first of repeated values counts, a
-# << form before
-# << the address.
-
 FORM = "application/x-www-form-urlencoded"
 MAX_FIELDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class RequestFields:
+    """Parameters of a form and of the address, before any of them is understood."""
+
     first: Mapping[str, str]
     fields: tuple[tuple[str, str], ...]
 
@@ -35,12 +34,12 @@ class RequestFields:
         return self.first.get(name, "")
 
     def all(self, *names: str) -> tuple[str, ...]:
-        """Every value of a parameter that is a list, under any of its names."""
+        """Return every value of a parameter that is a list, under any of its names."""
         return tuple(value for name, value in self.fields if name in names)
 
 
 async def read_fields(request: Request[Any, Any, Any]) -> RequestFields:
-    """The body is read even for GET: whoever watches for the caller to leave needs it out of the way."""
+    """Read all fields; the body goes first even for GET, so that `unless_gone` can watch the connection."""
     body = await request.body()
     form = form_fields(body) if request.method != "GET" and request.content_type[0] == FORM else []
     fields = [*form, *request.query_params.multi_items()]
@@ -48,7 +47,7 @@ async def read_fields(request: Request[Any, Any, Any]) -> RequestFields:
 
 
 def form_fields(body: bytes) -> list[tuple[str, str]]:
-    """A form's names and values; UTF-8 where nothing is escaped too, which the framework reads as Latin-1."""
+    """Decode a form as UTF-8, also where nothing is escaped; the framework reads that as Latin-1."""
     try:
         return parse_qsl(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError as error:
@@ -64,37 +63,40 @@ def first_of_each(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 MIN_BYTES = 1024
 LEVEL = 1
-"""Repeated labels and digits shrink well at any level; higher ones cost seconds for large answers."""
+"""Level of gzip: labels and digits shrink well at any, higher ones cost seconds for large answers."""
 
 
-def gzipped(app: ASGIApp) -> ASGIApp:
-    """Bodies that are sent in one piece, compressed off the event loop."""
+def compress_answers(app: ASGIApp) -> ASGIApp:
+    """Compress bodies that are sent in one piece, off the event loop.
 
-    async def compressed(scope: Scope, receive: Receive, send: Send) -> None:
+    Streams of events stay as they are, so that each arrives at once.
+    """
+
+    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP or not takes_gzip(Headers.from_scope(scope)):
             await app(scope, receive, send)
             return
         start: Message | None = None
 
-        async def sent(message: Message) -> None:
+        async def send_packed(message: Message) -> None:
             nonlocal start
             if message["type"] == "http.response.start":
                 start = message
                 return
             if start is not None:
                 if message["type"] == "http.response.body" and not message.get("more_body", False):
-                    message = await _packed(start, message)
+                    message = await _pack(start, message)
                 first, start = start, None
                 await send(first)
             await send(message)
 
-        await app(scope, receive, sent)
+        await app(scope, receive, send_packed)
 
-    return compressed
+    return handle
 
 
 def takes_gzip(headers: Headers) -> bool:
-    """Whether `Accept-Encoding` names it, not with a weight of zero."""
+    """Tell whether `Accept-Encoding` names gzip with a weight above zero."""
     for part in headers.get("accept-encoding", "").split(","):
         coding, _, weight = part.strip().partition(";")
         if coding.strip().lower() in {"gzip", "*"}:
@@ -102,7 +104,7 @@ def takes_gzip(headers: Headers) -> bool:
     return False
 
 
-async def _packed(start: Message, message: Message) -> Message:
+async def _pack(start: Message, message: Message) -> Message:
     body = message.get("body", b"")
     headers = MutableScopeHeaders(start)  # type: ignore[arg-type]
     if not isinstance(body, bytes) or len(body) < MIN_BYTES or "content-encoding" in headers:

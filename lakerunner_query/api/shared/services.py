@@ -1,4 +1,4 @@
-"""One query from request to last byte, for `/metrics`: how long it took and how it ended.
+"""Handlers share one set of services; each query is timed from request to last byte.
 
 Outcomes are `complete`, `partial`, the code of an error, or `abandoned` when the caller left. A handler that
 answers with a stream prepares under `with watch:`, hands over, and the stream goes on under the same watch.
@@ -27,6 +27,8 @@ ABANDONED = "abandoned"
 
 @dataclass(slots=True)
 class QueryWatch:
+    """One query, timed and counted by its outcome."""
+
     api: str
     times: LatencyTable
     counters: Counters
@@ -35,23 +37,23 @@ class QueryWatch:
     _handed_over: bool = False
 
     def hand_over(self) -> None:
-        """The answer goes on after the block: count it at the end of the next one."""
+        """Count the query at the end of the next block; the answer goes on after this one."""
         self._handed_over = True
 
-    def finished(self, collected: Collected) -> None:
+    def finish(self, collected: Collected) -> None:
         """End a query for lines without an error."""
-        self.ended(partial=collected.is_partial)
+        self.end(partial=collected.is_partial)
         self.counters.add(series("lakerunner_query_rows_total", api=self.api), collected.rows)
         considered = collected.bytes_considered
         self.counters.add(series("lakerunner_query_bytes_considered_total", api=self.api), considered)
 
-    def ended(self, *, partial: bool, points: int = 0) -> None:
+    def end(self, *, partial: bool, points: int = 0) -> None:
         """End a query without an error; `points` are samples of its answer."""
         self.outcome = "partial" if partial else "complete"
         if points:
             self.counters.add(series("lakerunner_query_points_total", api=self.api), points)
 
-    def failed(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         if isinstance(error, QueryError):
             self.outcome = error.code
         else:
@@ -64,7 +66,7 @@ class QueryWatch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            self.failed(error)
+            self.fail(error)
         elif self._handed_over:
             self._handed_over = False
             return

@@ -1,4 +1,4 @@
-"""Times in requests, the same in every endpoint.
+"""Every endpoint reads times and durations alike.
 
 Epoch numbers are seconds, milliseconds, microseconds or nanoseconds by magnitude, RFC 3339 keeps all nine
 decimals, and `now-1h` or `e-1h` are relative to now or to the end of the range. Integers throughout: a float
@@ -24,11 +24,11 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d|w|y)")
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)$")
 MAX_NS = 2**63 - 1
 MAX_TEXT = 64
-"""More characters than any time needs; numbers and durations of megabytes would hold up the event loop."""
+"""Characters of a time or duration; numbers of megabytes would hold up the event loop."""
 
 
-def moment_ns(given: str | float, now_ns: int, end_ns: int | None = None) -> int:
-    """Nanoseconds since epoch.
+def moment_ns(value: str | float, now_ns: int, end_ns: int | None = None) -> int:
+    """Return nanoseconds since epoch.
 
     >>> moment_ns("1700000000", 0), moment_ns("1700000000123", 0)
     (1700000000000000000, 1700000000123000000)
@@ -37,7 +37,7 @@ def moment_ns(given: str | float, now_ns: int, end_ns: int | None = None) -> int
     >>> moment_ns("now-1m30s", 100 * SECOND_NS), moment_ns("e-5s", 0, 10 * SECOND_NS)
     (10000000000, 5000000000)
     """
-    text = _short(str(given).strip())
+    text = _short(str(value).strip())
     if _EPOCH.match(text):
         return _in_range(text, _epoch(Decimal(text)))
     relative = _RELATIVE.match(text)
@@ -47,7 +47,7 @@ def moment_ns(given: str | float, now_ns: int, end_ns: int | None = None) -> int
 
 
 def duration_ns(text: str) -> int:
-    """A Go-like duration; a bare number is seconds.
+    """Return the nanoseconds of a Go-like duration; a bare number is seconds.
 
     >>> duration_ns("1h30m"), duration_ns("15")
     (5400000000000, 15000000000)

@@ -189,7 +189,9 @@ def test_the_queries_of_the_page_reach_the_workers(api: TestClient[Any]) -> None
 
 
 def test_the_end_of_an_answer_has_what_the_page_reads() -> None:
-    done = _done(Progress(limit=0, wants_sums=False), Aligned(PromQLRequest("acme", 0, 60_000, 60_000)), "up")
+    done = _done(
+        Progress(limit=0, has_summary=False), Aligned(PromQLRequest("acme", 0, 60_000, 60_000)), "up"
+    )
     used = {
         name
         for file in ("samples.js", "metrics.js", "logs.js", "summary.js")

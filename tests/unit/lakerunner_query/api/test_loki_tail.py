@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakerunner_query.api.loki import tail
-from lakerunner_query.api.loki.tail import fitting, message
+from lakerunner_query.api.loki.tail import count_fitting, message
 from lakerunner_query.protocol.units import ROWS
 
 
@@ -42,13 +42,13 @@ def test_categories_leave_only_the_streams_own_labels() -> None:
 def test_a_message_is_bounded_by_size_and_says_what_it_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "SENT_BYTES", 10)
     many = rows((1, "a", "x" * 6), (2, "a", "y" * 4), (3, "b", "z"))
-    assert fitting(many) == 2
-    assert fitting(many.slice(1)) == 2
+    assert count_fitting(many) == 2
+    assert count_fitting(many.slice(1)) == 2
     told = json.loads(message(many, False))
     assert told["dropped_entries"] == [{"labels": {"service_name": "b", "user": "u"}, "timestamp": "3"}]
-    assert fitting(rows((1, "a", "x" * 100))) == 1, "a line that is too long alone is sent alone"
+    assert count_fitting(rows((1, "a", "x" * 100))) == 1, "a line that is too long alone is sent alone"
 
 
 def test_a_message_is_bounded_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "SENT", 1)
-    assert fitting(rows((1, "a", ""), (2, "a", ""))) == 1
+    assert count_fitting(rows((1, "a", ""), (2, "a", ""))) == 1

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from litestar.testing import TestClient
 
-from lakerunner_query.api.prometheus.params import FOREVER_MS, duration_ns, time_ms, unescaped
+from lakerunner_query.api.prometheus.params import FOREVER_MS, duration_ns, time_ms, unescape_label
 from lakerunner_query.app import create_app
 from lakerunner_query.coordinator.locate import Locator, RollupLookup, samples_query
 from lakerunner_query.plan.promql import Reads
@@ -238,12 +238,12 @@ def test_escaped_names_come_back(name: str) -> None:
     escaped = "".join(
         "__" if c == "_" else c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in name
     )
-    assert unescaped(f"U__{escaped}") == name
+    assert unescape_label(f"U__{escaped}") == name
 
 
 @pytest.mark.parametrize("name", ["U__a_", "U__a_zz_", "U__a_0000041_", "U___d800_", "U___110000_"])
 def test_what_is_no_escape_stays(name: str) -> None:
-    assert unescaped(name) == name
+    assert unescape_label(name) == name
 
 
 def test_times_beyond_all_samples_are_no_question_the_index_cannot_hold() -> None:
