@@ -31,7 +31,7 @@ from benchmarks.decode_logs import protobuf_walk, request_bytes
 from lakerunner_assets.decode import field_kernels as fields
 from lakerunner_assets.decode import log_line_kernels as log_lines
 from lakerunner_assets.decode import slice_kernels as slices
-from lakerunner_assets.decode.any_value import rendered
+from lakerunner_assets.decode.any_value import render_texts
 from lakerunner_assets.decode.foreign.csv import csv_windows, read_header
 from lakerunner_assets.decode.foreign.hex_kernels import hex_ids
 from lakerunner_assets.decode.foreign.time_kernels import parse_times
@@ -74,14 +74,14 @@ def _protobuf() -> Iterator[Case]:
     end = len(view)
     yield (
         "scan_logs | protobuf, touching every field",
-        lambda: logs.scanned_slice(view, 0, end),
+        lambda: logs.scan_slice(view, 0, end),
         lambda: protobuf_walk(data),
     )
     points = _metrics()
     seen = np.frombuffer(points, np.uint8)
     yield (
         "scan_metrics | protobuf, time and value",
-        lambda: metrics.scanned_slice(seen, 0, len(seen)),
+        lambda: metrics.scan_slice(seen, 0, len(seen)),
         lambda: [
             (point.time_unix_nano, point.as_int)
             for group in ExportMetricsServiceRequest.FromString(points).resource_metrics
@@ -93,7 +93,7 @@ def _protobuf() -> Iterator[Case]:
     traced = np.frombuffer(spans, np.uint8)
     yield (
         "scan_traces | protobuf, ids, name and times",
-        lambda: traces.scanned_slice(traced, 0, len(traced)),
+        lambda: traces.scan_slice(traced, 0, len(traced)),
         lambda: [
             (span.trace_id, span.span_id, span.name, span.start_time_unix_nano, span.end_time_unix_nano)
             for span in ExportTraceServiceRequest.FromString(spans).resource_spans[0].scope_spans[0].spans
@@ -112,7 +112,7 @@ def _protobuf() -> Iterator[Case]:
         found = (ArrayValue.FromString(raw) for _ in range(MESSAGES))
         return [json.dumps([_plain(value) for value in each.values]) for each in found]
 
-    yield "any_value | protobuf and json.dumps", lambda: rendered(many, fields.ARRAY, places), as_json
+    yield "any_value | protobuf and json.dumps", lambda: render_texts(many, fields.ARRAY, places), as_json
 
 
 def _plain(value: Any) -> object:
@@ -141,7 +141,7 @@ def _distributions() -> Iterator[Case]:
         )
     data = request.SerializeToString()
     view = np.frombuffer(data, np.uint8)
-    scanned = metrics.scanned_slice(view, 0, len(view))
+    scanned = metrics.scan_slice(view, 0, len(view))
 
     def ours() -> object:
         points = scanned.metric_of_point
@@ -306,7 +306,7 @@ def _fields(chance: np.random.Generator) -> Iterator[Case]:
         found = values.kind[rows_taken], values.value[rows_taken], values.length[rows_taken]
         return owners, found, (owners[1:] == owners[:-1]).sum()
 
-    yield "picked | numpy take", lambda: fields.picked(sent, rows_taken), taken
+    yield "picked | numpy take", lambda: fields.take_attributes(sent, rows_taken), taken
     raw = chance.integers(0, 256, 16 * ROWS, np.uint8)
     ids = fields.Spans(np.arange(ROWS) * 16, np.full(ROWS, 16, np.int32))
 

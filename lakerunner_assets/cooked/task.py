@@ -20,7 +20,7 @@ from pathlib import Path
 from lakerunner_assets.cooked.download import Download, download
 from lakerunner_assets.cooked.split import HourBuffers, split_rows
 from lakerunner_assets.cooked.units import Target, Unit, UnitObject, decode_unit, encode, segment_id
-from lakerunner_assets.decode.dispatch import Decoded, Place, Request, decode
+from lakerunner_assets.decode.dispatch import DecodedSlice, Place, Request, decode
 from lakerunner_assets.decode.errors import DecodeError
 from lakerunner_assets.decode.payload import open_payload
 from lakerunner_assets.lake_files import put_segment
@@ -181,7 +181,7 @@ class Round:
             error=first_rejected,
         )
 
-    def _decoded(self, obj: UnitObject, fetched: Download, folder: Path) -> Iterator[Decoded]:
+    def _decoded(self, obj: UnitObject, fetched: Download, folder: Path) -> Iterator[DecodedSlice]:
         place = Place(obj.object_id, 0, _arrival(obj, fetched.info))
         request = Request(obj.key, place, self._unit.options, max(1, self._unit.slice_bytes // 2))
         decoders = self._spec.decoders()

@@ -27,7 +27,7 @@ from lakerunner_assets.decode.field_kernels import (
     Values,
 )
 from lakerunner_assets.decode.slice_kernels import distinct
-from lakerunner_assets.decode.text import repaired, strings
+from lakerunner_assets.decode.text import repair_utf8, strings
 from resources.arrays import Bytes, Int32s, Int64s
 
 
@@ -51,7 +51,7 @@ def texts_of_kind(data: Bytes, kind: int, values: Values, notes: Counter[str]) -
     if kind == STRING:
         return strings(data, Spans(values.value, values.length), notes)
     if kind in {ARRAY, KVLIST, BYTES}:
-        codes, unique = rendered_values(data, kind, Spans(values.value, values.length), notes)
+        codes, unique = render_values(data, kind, Spans(values.value, values.length), notes)
         return unique.take(pa.array(codes))
     if kind == INT:
         return pa.array(values.value).cast(pa.string())
@@ -64,12 +64,10 @@ def texts_of_kind(data: Bytes, kind: int, values: Values, notes: Counter[str]) -
     return pa.array([""] * len(values.kind), pa.string())
 
 
-def rendered_values(
-    data: Bytes, kind: int, spans: Spans, notes: Counter[str]
-) -> tuple[Int32s, pa.StringArray]:
+def render_values(data: Bytes, kind: int, spans: Spans, notes: Counter[str]) -> tuple[Int32s, pa.StringArray]:
     """Render bytes, arrays or maps once per distinct value; return codes and texts."""
     codes, unique = distinct(data, spans)
-    return codes, repaired(rendered(data, kind, unique), notes)
+    return codes, repair_utf8(render_texts(data, kind, unique), notes)
 
 
 def take_values(values: Values, rows: Int64s) -> Values:
@@ -81,7 +79,7 @@ def double_text(number: float) -> str:
     return json_double(number).strip('"')
 
 
-def rendered(data: Bytes, kind: int, spans: Spans) -> pa.StringArray:
+def render_texts(data: Bytes, kind: int, spans: Spans) -> pa.StringArray:
     """Render arrays, maps or bytes as text, whose UTF-8 is not yet checked."""
     total, count = int(spans.length.sum(dtype=np.int64)), len(spans.start)
     text = np.empty(_GROWTH * total + 4 * count, np.uint8)

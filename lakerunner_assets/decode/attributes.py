@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode.any_value import rendered_values, take_values, texts
+from lakerunner_assets.decode.any_value import render_values, take_values, texts
 from lakerunner_assets.decode.field_kernels import (
     ARRAY,
     BOOL,
@@ -29,7 +29,7 @@ from lakerunner_assets.decode.field_kernels import (
     Attributes,
     Spans,
     Values,
-    picked,
+    take_attributes,
 )
 from lakerunner_assets.decode.naming import MAX_COLUMNS, Attribute
 from lakerunner_assets.decode.slice_kernels import distinct, group_by_code, take_spans
@@ -76,12 +76,12 @@ def attribute_columns(
         if attribute in columns:  # two broken keys that became equal when their UTF-8 was repaired
             spilled.append(chosen)
             continue
-        rows, values, repeated = picked(attributes, chosen)
+        rows, values, repeated = take_attributes(attributes, chosen)
         if repeated:
             again = np.concatenate(([False], rows[1:] == rows[:-1]))
             notes[REPEATED] += int(repeated)
             spilled.append(chosen[again])
-            rows, values, _ = picked(attributes, chosen[~again])
+            rows, values, _ = take_attributes(attributes, chosen[~again])
         columns[attribute] = _column(data, code % _KINDS, values, rows, owner_count, notes)
     return AttributeColumns(columns, _overflow(data, attributes, spilled, owner_count, notes))
 
@@ -111,7 +111,7 @@ def _column(
     if kind == BOOL:
         return scatter(values.value != 0, rows, count)
     if kind in {ARRAY, KVLIST, BYTES}:
-        codes, rendered = rendered_values(data, kind, Spans(values.value, values.length), notes)
+        codes, rendered = render_values(data, kind, Spans(values.value, values.length), notes)
         return pa.DictionaryArray.from_arrays(scatter_codes(codes, rows, count), rendered)
     assert kind == EMPTY  # noqa: S101  (the scan knows no other kind)
     return pa.DictionaryArray.from_arrays(

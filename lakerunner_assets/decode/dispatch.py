@@ -17,7 +17,7 @@ from lakerunner_assets.decode.payload import Payload
 from resources.lake.options import DecodeOptions, MetricNaming
 from resources.lake.streams import Labels
 
-__all__ = ["DecodeOptions", "Decoded", "MetricNaming", "Place"]
+__all__ = ["DecodeOptions", "DecodedSlice", "MetricNaming", "Place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedSlice:
     """Rows of one slice, in their order."""
 
     table: pa.Table
@@ -53,12 +53,12 @@ class Request:
     slice_bytes: int
 
 
-Decoder = Callable[[Payload, Request], Iterator[Decoded]]
-SliceDecoder = Callable[[bytes, Place, DecodeOptions], Decoded]
+Decoder = Callable[[Payload, Request], Iterator[DecodedSlice]]
+SliceDecoder = Callable[[bytes, Place, DecodeOptions], DecodedSlice]
 Decoders = Mapping[Format, Decoder]
 
 
-def decode(payload: Payload, request: Request, decoders: Decoders) -> Iterator[Decoded]:
+def decode(payload: Payload, request: Request, decoders: Decoders) -> Iterator[DecodedSlice]:
     """Decode a payload in order, a slice at a time.
 
     An error may come after some slices were yielded: it fails the whole object, so drop those.
@@ -74,13 +74,15 @@ def decode(payload: Payload, request: Request, decoders: Decoders) -> Iterator[D
 def protobuf(decode_slice: SliceDecoder) -> Decoder:
     """Make a decoder of OTLP protobuf of any size."""
 
-    def decoder(payload: Payload, request: Request) -> Iterator[Decoded]:
+    def decoder(payload: Payload, request: Request) -> Iterator[DecodedSlice]:
         return decode_slices(slices(payload, request.slice_bytes), request, decode_slice)
 
     return decoder
 
 
-def decode_slices(parts: Iterator[Slice], request: Request, decode_slice: SliceDecoder) -> Iterator[Decoded]:
+def decode_slices(
+    parts: Iterator[Slice], request: Request, decode_slice: SliceDecoder
+) -> Iterator[DecodedSlice]:
     """Decode slices in order; number rows throughout and shift error offsets to the payload's."""
     place = request.place
     for part in parts:

@@ -267,7 +267,7 @@ def copy_ids(data: Bytes, spans: Spans, width: Integer) -> tuple[Bytes, npt.NDAr
 
 
 @kernel
-def picked(attributes: Attributes, chosen: Int64s) -> tuple[Int64s, Values, Integer]:
+def take_attributes(attributes: Attributes, chosen: Int64s) -> tuple[Int64s, Values, Integer]:
     """Take the owners and values at ascending indices; count the repeats of an owner."""
     count = len(chosen)
     owners = np.empty(count, np.int64)

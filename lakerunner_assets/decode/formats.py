@@ -40,7 +40,7 @@ def sniff(head: bytes, name: str) -> Format:
     if head.startswith(b"PAR1"):
         return Format.PARQUET
     if head.startswith(MARKER):
-        return _marked(head)
+        return _format_of_marker(head)
     if looks_like_otlp(head):
         return Format.OTLP_PROTOBUF
     text = head.lstrip(_SPACE)
@@ -79,7 +79,7 @@ def _is_text(head: bytes) -> bool:
     return len(head) > 2
 
 
-def _marked(head: bytes) -> Format:
+def _format_of_marker(head: bytes) -> Format:
     length = head[3]
     name = head[4 : 4 + length]
     if name not in _MARKED:

@@ -47,7 +47,7 @@ def levels(severity: Int32s, severity_text: pa.DictionaryArray) -> pa.Dictionary
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(names))
 
 
-def detected_levels(level: pa.DictionaryArray, message: pa.StringArray) -> pa.DictionaryArray:
+def detect_levels(level: pa.DictionaryArray, message: pa.StringArray) -> pa.DictionaryArray:
     """Return `detected_level` of every record: a usual level as sent, else a keyword of the line."""
     known = [NAMES.index(name) if name in NAMES else -1 for name in level.dictionary.to_pylist()]
     indices = level.indices

@@ -198,7 +198,7 @@ def mask_word(
         return stop, copied
     if not_hex == 0:
         masked[used] = _STAR
-        return joined_numbers(text, stop, end, classes), used + 1
+        return skip_joined_numbers(text, stop, end, classes), used + 1
     in_number = False
     for index in range(position, stop):
         byte = text[np.uint64(index)]
@@ -207,12 +207,12 @@ def mask_word(
         used += not (is_digit and in_number)
         in_number = is_digit
     if in_number:  # 2026-01-02T03:04:05: the word ends in a number that goes on
-        return joined_numbers(text, stop, end, classes), used
+        return skip_joined_numbers(text, stop, end, classes), used
     return stop, used
 
 
 @scanner
-def joined_numbers(text: Bytes, position: Integer, end: Integer, classes: Bytes) -> Integer:
+def skip_joined_numbers(text: Bytes, position: Integer, end: Integer, classes: Bytes) -> Integer:
     """Step past the continuation of a number: 10.0.0.1:80, 12:30:01.5, 2026-01-02, 1,234, fe80::1."""
     while position + 1 < end:
         byte = text[np.uint64(position)]

@@ -69,7 +69,7 @@ def copy_plain(source: IO[bytes], kind: str, target: IO[bytes], max_bytes: int) 
 
 def _chunks(source: IO[bytes], kind: str, max_bytes: int) -> Iterator[bytes]:
     done = 0
-    parts = {"gzip": _gunzipped, "zstd": _unzstd, "plain": _plain}[kind](source)
+    parts = {"gzip": _gunzip, "zstd": _unzstd, "plain": _plain}[kind](source)
     while True:
         try:
             part = next(parts, b"")
@@ -91,7 +91,7 @@ def _plain(source: IO[bytes]) -> Iterator[bytes]:
     return iter(lambda: source.read(_CHUNK), b"")
 
 
-def _gunzipped(source: IO[bytes]) -> Iterator[bytes]:
+def _gunzip(source: IO[bytes]) -> Iterator[bytes]:
     stream = igzip.GzipFile(fileobj=source, mode="rb")
     read = cast("Callable[[int], bytes]", stream.read)
     return iter(lambda: read(_CHUNK), b"")

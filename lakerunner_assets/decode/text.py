@@ -35,10 +35,10 @@ def strings_at(
     offsets, text, valid = gather(data, spans, rows, row_count)
     validity = None if len(rows) == row_count else pa.py_buffer(valid)
     array = pa.StringArray.from_buffers(row_count, pa.py_buffer(offsets), pa.py_buffer(text), validity)
-    return array if not len(text) or text.max() < 128 else repaired(array, notes)
+    return array if not len(text) or text.max() < 128 else repair_utf8(array, notes)
 
 
-def repaired(array: pa.StringArray, notes: Counter[str]) -> pa.StringArray:
+def repair_utf8(array: pa.StringArray, notes: Counter[str]) -> pa.StringArray:
     """Replace invalid UTF-8 by U+FFFD."""
     try:
         array.validate(full=True)
@@ -54,7 +54,7 @@ def repaired(array: pa.StringArray, notes: Counter[str]) -> pa.StringArray:
     return array
 
 
-def coded_strings(data: Bytes, spans: Spans, notes: Counter[str]) -> pa.DictionaryArray:
+def encode_strings(data: Bytes, spans: Spans, notes: Counter[str]) -> pa.DictionaryArray:
     """Return a dictionary array, for columns known to repeat."""
     codes, first = code_slices(data, spans, 1 << 31)
     return pa.DictionaryArray.from_arrays(pa.array(codes), strings(data, take_spans(spans, first), notes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakerunner_assets.decode.dispatch import Decoded, Place, Request, decode
+from lakerunner_assets.decode.dispatch import DecodedSlice, Place, Request, decode
 from lakerunner_assets.decode.otlp import logs
 from lakerunner_assets.decode.payload import open_payload
 from lakerunner_assets.signals import SIGNALS
@@ -12,7 +12,9 @@ from resources.lake.layout import Signal
 from resources.lake.options import DecodeOptions
 
 
-def decode_logs(data: bytes, *, object_id: int = 1, first_position: int = 0, arrival_ns: int = 1) -> Decoded:
+def decode_logs(
+    data: bytes, *, object_id: int = 1, first_position: int = 0, arrival_ns: int = 1
+) -> DecodedSlice:
     """One slice of OTLP protobuf logs."""
     return logs.decode_logs(data, Place(object_id, first_position, arrival_ns), DecodeOptions())
 
@@ -27,7 +29,7 @@ def decode_object(
     max_bytes: int = 1 << 24,
     slice_bytes: int = 1 << 24,
     options: DecodeOptions | None = None,
-) -> Iterator[Decoded]:
+) -> Iterator[DecodedSlice]:
     """A whole raw object, as the cook task decodes it."""
     request = Request(name, Place(object_id, 0, arrival_ns), options or DecodeOptions(), slice_bytes)
     with open_payload(data, max_bytes) as payload:

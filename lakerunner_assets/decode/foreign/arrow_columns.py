@@ -29,7 +29,7 @@ from lakerunner_assets.decode.foreign.mapping import Key, valid
 from lakerunner_assets.decode.foreign.times import TIME
 from lakerunner_assets.decode.naming import MAX_COLUMNS
 from lakerunner_assets.decode.slice_kernels import group_by_code
-from lakerunner_assets.decode.text import repaired
+from lakerunner_assets.decode.text import repair_utf8
 
 
 def json_texts(column: pa.Array, notes: Counter[str]) -> pa.StringArray:
@@ -42,7 +42,7 @@ def json_texts(column: pa.Array, notes: Counter[str]) -> pa.StringArray:
     try:
         values = _values(column)
     except UnicodeDecodeError:
-        values = _values(_repaired(column, notes))
+        values = _values(_repair(column, notes))
     return pa.array([None if value is None else _text(value) for value in values], pa.string())
 
 
@@ -58,19 +58,19 @@ def _values(column: pa.Array) -> list[object]:
         ) from error
 
 
-def _repaired(column: pa.Array, notes: Counter[str]) -> pa.Array:
+def _repair(column: pa.Array, notes: Counter[str]) -> pa.Array:
     """Repair the UTF-8 of nested text."""
     kind = column.type
     missing = pa.array(column.is_null().to_numpy(zero_copy_only=False))
     if pa.types.is_string(kind):
-        return repaired(column, notes)
+        return repair_utf8(column, notes)
     if pa.types.is_struct(kind):
-        members = [_repaired(member, notes) for member in column.flatten()]
+        members = [_repair(member, notes) for member in column.flatten()]
         return pa.StructArray.from_arrays(members, [member.name for member in kind], mask=missing)
     if pa.types.is_map(kind) or pa.types.is_list(kind):
         ends = np.cumsum(pc.fill_null(pc.list_value_length(_as_list(column)), 0).to_numpy())
         offsets = pa.array(np.append(0, ends).astype(np.int32))
-        inner = _repaired(_as_list(column).flatten(), notes)
+        inner = _repair(_as_list(column).flatten(), notes)
         lists = pa.ListArray.from_arrays(offsets, inner, mask=missing)
         if pa.types.is_list(kind):
             return lists
@@ -91,7 +91,7 @@ def _text(value: object) -> str:
     if isinstance(value, list):
         return f"[{','.join(map(_text, value))}]"
     if isinstance(value, dict):
-        members = (f"{_quoted(str(key))}:{_text(member)}" for key, member in value.items())
+        members = (f"{_quote(str(key))}:{_text(member)}" for key, member in value.items())
         return f"{{{','.join(members)}}}"
     if isinstance(value, float):
         return json_double(value)
@@ -101,10 +101,10 @@ def _text(value: object) -> str:
         return json.dumps(value)
     if isinstance(value, dt.datetime | dt.date | dt.time):
         return f'"{value.isoformat()}"'
-    return str(value) if isinstance(value, Decimal) and value.is_finite() else _quoted(str(value))
+    return str(value) if isinstance(value, Decimal) and value.is_finite() else _quote(str(value))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -154,7 +154,7 @@ def _map(name: str, column: pa.MapArray, notes: Counter[str], depth: int) -> Ite
     keys = column.keys.slice(offsets[0], offsets[-1] - offsets[0]).cast(pa.string())
     items = column.items.slice(offsets[0], offsets[-1] - offsets[0])
     row_of_entry = np.repeat(np.arange(len(column)), np.diff(offsets))
-    coded = repaired(keys, notes).dictionary_encode()
+    coded = repair_utf8(keys, notes).dictionary_encode()
     codes = coded.indices.to_numpy(zero_copy_only=False)
     words = coded.dictionary.to_pylist()
     counts = np.bincount(codes, minlength=len(words))
@@ -174,11 +174,11 @@ def _map(name: str, column: pa.MapArray, notes: Counter[str], depth: int) -> Ite
         rare = np.isin(codes, frequent[MAX_COLUMNS:])
         yield (
             (name, "string"),
-            _objects(_chosen(keys, items, row_of_entry, np.flatnonzero(rare), len(column)), notes),
+            _objects(_take_entries(keys, items, row_of_entry, np.flatnonzero(rare), len(column)), notes),
         )
 
 
-def _chosen(
+def _take_entries(
     keys: pa.Array, items: pa.Array, row_of_entry: np.ndarray, entries: np.ndarray, count: int
 ) -> pa.MapArray:
     offsets = np.zeros(count + 1, np.int32)
@@ -204,11 +204,11 @@ def _texts(column: pa.Array, notes: Counter[str]) -> Kinds:
             yield from _texts(column.cast(pa.string()), notes)
             return
         indices = column.indices.cast(pa.int32())
-        yield "string", pa.DictionaryArray.from_arrays(indices, repaired(dictionary, notes))
+        yield "string", pa.DictionaryArray.from_arrays(indices, repair_utf8(dictionary, notes))
     else:
         yield (
             "string",
-            repaired(column if pa.types.is_string(column.type) else column.cast(pa.string()), notes),
+            repair_utf8(column if pa.types.is_string(column.type) else column.cast(pa.string()), notes),
         )
 
 

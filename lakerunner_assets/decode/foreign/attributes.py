@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lakerunner_assets.decode.attributes import OVERFLOWN
 from lakerunner_assets.decode.foreign.mapping import Fields, Key, valid
 from lakerunner_assets.decode.foreign.times import TIME
-from lakerunner_assets.decode.foreign.values import coded, plain, text_of
+from lakerunner_assets.decode.foreign.values import text_of, with_dictionary, without_dictionary
 from lakerunner_assets.decode.naming import MAX_COLUMNS, Attribute
 from lakerunner_assets.decode.otlp.owners import FlatColumn
 
@@ -50,7 +50,11 @@ def _by_attribute(columns: Sequence[tuple[Key, pa.Array]]) -> list[tuple[Key, pa
     for (name, kind), column in columns:
         key = (name, "string") if kind == TIME else (name, kind)
         values = text_of(kind, column) if kind == TIME else column
-        found[key] = pc.coalesce(plain(found[key]), plain(values)) if key in found else values
+        found[key] = (
+            pc.coalesce(without_dictionary(found[key]), without_dictionary(values))
+            if key in found
+            else values
+        )
     return list(found.items())
 
 
@@ -58,13 +62,13 @@ def _column(key: Key, column: pa.Array) -> tuple[Attribute, pa.Array]:
     """Write bytes as base64 text."""
     name, kind = key
     if kind == "bytes":
-        return Attribute("record", name, kind), coded(text_of(kind, column))
+        return Attribute("record", name, kind), with_dictionary(text_of(kind, column))
     return Attribute("record", name, kind), column
 
 
 def _entries(key: Key, column: pa.Array) -> tuple[np.ndarray, pa.Array, pa.Array]:
     rows = np.flatnonzero(valid(column))
-    values = plain(text_of(key[1], column.take(pa.array(rows))))
+    values = without_dictionary(text_of(key[1], column.take(pa.array(rows))))
     return rows, pa.array([key[0]] * len(rows), pa.string()), values
 
 

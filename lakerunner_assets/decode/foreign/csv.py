@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode.dispatch import Decoded, Decoder, Request
+from lakerunner_assets.decode.dispatch import DecodedSlice, Decoder, Request
 from lakerunner_assets.decode.errors import MalformedError, TooLargeError
 from lakerunner_assets.decode.field_kernels import Spans
 from lakerunner_assets.decode.foreign import csv_kernels as kernel
@@ -26,6 +26,7 @@ from lakerunner_assets.decode.payload import Payload
 from lakerunner_assets.decode.text import REPAIRED, column_at
 from resources.arrays import Bytes
 from resources.lake.layout import Signal
+from resources.lake.signals import FACTS
 
 SAMPLE_ROWS = 1000
 
@@ -74,10 +75,10 @@ class Header:
 def decode_csv(signal: Signal) -> Decoder:
     """Make a decoder of CSV files that hold records of this signal."""
 
-    def decoder(payload: Payload, request: Request) -> Iterator[Decoded]:
+    def decoder(payload: Payload, request: Request) -> Iterator[DecodedSlice]:
         header = read_header(payload)
         windows = csv_windows(payload, header, request.slice_bytes)
-        if signal is not Signal.METRICS:
+        if not FACTS[signal].has_samples:
             return decode_rows(windows, request, signal)
         first = next(windows, None)
         if first is None:
@@ -161,7 +162,7 @@ def csv_windows(payload: Payload, header: Header, slice_bytes: int) -> Iterator[
                 size = kernel.MAX_ROW_BYTES + 1  # a row longer than the window
                 continue
             used = _line_end(payload, start, size)
-            rows = _skipped(start)
+            rows = _skip_row(start)
         yield rows
         broken = 0
         start += used
@@ -240,7 +241,7 @@ def _line_end(payload: Payload, start: int, size: int) -> int:
     return payload.size - start
 
 
-def _skipped(start: int) -> RawRows:
+def _skip_row(start: int) -> RawRows:
     """Reject one row that is longer than any window."""
     reason = f"byte {start}: {_REASONS[kernel.TOO_LONG]}"
     return RawRows(0, {}, None, 1, np.zeros(0, np.int64), 1, reason)

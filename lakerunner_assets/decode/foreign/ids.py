@@ -40,20 +40,20 @@ def role_ids(fields: Fields, role: str, width: int, note: str, notes: Counter[st
 def _ids_of(kind: str, column: pa.Array, width: int) -> tuple[Bytes, States]:
     if kind == "string":
         if not pa.types.is_dictionary(column.type):
-            return _masked(*hex_ids(*string_buffers(column), width), valid(column))
+            return _mask_absent(*hex_ids(*string_buffers(column), width), valid(column))
         ids, states = hex_ids(*string_buffers(column.dictionary), width)
         codes = column.indices.fill_null(0).to_numpy()
         if len(states):
-            return _masked(ids[codes], states[codes], valid(column))
+            return _mask_absent(ids[codes], states[codes], valid(column))
     elif kind == "bytes":
         offsets, data = string_buffers(column)
         spans = Spans(offsets[:-1].astype(np.int64), np.diff(offsets))
         raw, missing, _ = copy_ids(data, spans, width)
         unset = (spans.length == 0) | ((spans.length == width) & missing)
         states = np.where(unset, NONE, np.where(missing, NOT_AN_ID, ID)).astype(np.uint8)
-        return _masked(raw.reshape(-1, width), states, valid(column))
+        return _mask_absent(raw.reshape(-1, width), states, valid(column))
     return np.zeros((len(column), width), np.uint8), np.zeros(len(column), np.uint8)
 
 
-def _masked(ids: Bytes, states: States, present: Mask) -> tuple[Bytes, States]:
+def _mask_absent(ids: Bytes, states: States, present: Mask) -> tuple[Bytes, States]:
     return ids, np.where(present, states, np.uint8(NOT_AN_ID))

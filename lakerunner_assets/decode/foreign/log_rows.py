@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_assets.decode.attributes import stream_columns
-from lakerunner_assets.decode.dispatch import Decoded, Place
+from lakerunner_assets.decode.dispatch import DecodedSlice, Place
 from lakerunner_assets.decode.field_kernels import KINDS
 from lakerunner_assets.decode.fingerprint import fingerprints
 from lakerunner_assets.decode.foreign.attributes import record_attributes
@@ -27,15 +27,15 @@ from lakerunner_assets.decode.foreign.mapping import Fields, Mask, fields_of
 from lakerunner_assets.decode.foreign.streams import lower, streams_of
 from lakerunner_assets.decode.foreign.times import role_times
 from lakerunner_assets.decode.foreign.values import (
-    coded,
-    plain,
     role_codes,
     role_text,
     text_of,
+    with_dictionary,
+    without_dictionary,
     without_nulls,
 )
 from lakerunner_assets.decode.json.lines import RawRows
-from lakerunner_assets.decode.levels import detected_levels, levels
+from lakerunner_assets.decode.levels import detect_levels, levels
 from lakerunner_assets.decode.naming import Attribute
 from lakerunner_assets.decode.otlp.owners import FlatColumn, assemble, nullable, without_empty
 from resources.arrays import Int32s
@@ -57,7 +57,7 @@ _SEVERITIES = {str(number): number for number in range(1, 25)}
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
-def log_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
+def log_table(rows: RawRows, place: Place, options: DecodeOptions) -> DecodedSlice:
     """Decode the records of one window."""
     notes: Counter[str] = Counter(rows.notes)
     fields = fields_of(rows, "logs", options.fields)
@@ -70,10 +70,10 @@ def log_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
     columns["log_severity_number"] = pa.array(severity)
     columns["log_severity_text"] = without_empty(severity_text)
     body, kinds = role_text(fields, "message")
-    message = plain(body).fill_null("")
+    message = without_dictionary(body).fill_null("")
     columns["log_message"] = message
     columns[CHQ_BODY_KIND] = pa.DictionaryArray.from_arrays(pa.array(kinds.astype(np.int32)), pa.array(KINDS))
-    columns["detected_level"] = detected_levels(level, message)
+    columns["detected_level"] = detect_levels(level, message)
     columns[CHQ_FINGERPRINT] = pa.array(fingerprints(message))
     columns["trace_id"] = role_ids(fields, "trace_id", 16, "invalid_trace_id", notes)
     columns["span_id"] = role_ids(fields, "span_id", 8, "invalid_span_id", notes)
@@ -84,7 +84,7 @@ def log_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
     columns[CHQ_STREAM_ID], columns[CHQ_STREAM] = stream_columns(streams, every_row)
     flat += record_attributes(fields, notes)
     known = dict(zip(streams.ids, streams.labels, strict=True))
-    return Decoded(
+    return DecodedSlice(
         assemble(columns, flat), rows.rejected, dict(notes), first_rejected=rows.first_rejected, streams=known
     )
 
@@ -99,7 +99,7 @@ def row_ids(rows: RawRows, place: Place) -> dict[str, pa.Array]:
 
 def service_attribute(fields: Fields) -> tuple[pa.DictionaryArray, list[FlatColumn]]:
     """Return the service of each row ('' for none), also as resource attribute `service.name`."""
-    service = coded(role_text(fields, "service")[0])
+    service = with_dictionary(role_text(fields, "service")[0])
     flat: list[FlatColumn] = []
     if service.null_count < len(service):
         flat.append(("resource", Attribute("resource", "service.name", "string"), service))
@@ -131,7 +131,7 @@ def _severity_numbers(fields: Fields) -> Int32s:
     for key, column in fields.candidates("severity_number"):
         if key[1] not in {"int", "string"}:
             continue
-        texts = coded(text_of(key[1], column))
+        texts = with_dictionary(text_of(key[1], column))
         words = [_SEVERITIES.get(word, 0) for word in texts.dictionary.to_pylist()]
         found = np.array([*words, 0], np.int32)[texts.indices.fill_null(len(words)).to_numpy()]
         chosen = (found > 0) & (severity == 0)

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from lakerunner_assets.decode.foreign.arrow_columns import json_texts
 from lakerunner_assets.decode.foreign.mapping import Fields, Key, comparable, valid, without
-from lakerunner_assets.decode.foreign.streams import combined
-from lakerunner_assets.decode.foreign.values import coded, text_of
+from lakerunner_assets.decode.foreign.streams import combine
+from lakerunner_assets.decode.foreign.values import text_of, with_dictionary
 from lakerunner_assets.decode.naming import MAX_COLUMNS
 from resources.arrays import Int64s
 from resources.lake.columns import CHQ_SERIES, CHQ_TID
@@ -74,19 +74,19 @@ def label_columns(fields: Fields) -> LabelColumns:
         prefix = next((p for p in prefixes if comparable(name).startswith(p)), None)
         if prefix is not None and len(name) > len(prefix):
             name = name[len(prefix) :]
-            inner.append((name, coded(text_of(kind, left))))
+            inner.append((name, with_dictionary(text_of(kind, left))))
         elif key not in never:
-            found.plain.append((name, coded(text_of(kind, left))))
+            found.plain.append((name, with_dictionary(text_of(kind, left))))
         found.attributes.append(((name, kind), left))
     found.plain.extend(inner)
     if fields.rows.overflow is not None:
-        _overflowing(fields.rows.overflow, found)
-    return _merged(found)
+        _add_overflow(fields.rows.overflow, found)
+    return _merge(found)
 
 
-def _overflowing(overflow: pa.MapArray, found: LabelColumns) -> None:
+def _add_overflow(overflow: pa.MapArray, found: LabelColumns) -> None:
     """Let keys beyond the column limit name series too; as attributes they stay in the map."""
-    texts = coded(json_texts(overflow, Counter()))
+    texts = with_dictionary(json_texts(overflow, Counter()))
     parsed = {text: _members(text) or {} for text in texts.dictionary.to_pylist()}
     found.objects.append((texts, parsed))
 
@@ -98,7 +98,7 @@ def _label_names(fields: Fields) -> tuple[str, ...]:
 
 def _objects(column: pa.Array, found: LabelColumns) -> pa.Array:
     """Turn JSON objects into labels; return other text as an ordinary column."""
-    texts = coded(column)
+    texts = with_dictionary(column)
     words = texts.dictionary.to_pylist()
     parsed = {word: members for word in words if (members := _members(word)) is not None}
     if not parsed:
@@ -107,7 +107,7 @@ def _objects(column: pa.Array, found: LabelColumns) -> pa.Array:
     codes = texts.indices.fill_null(0).to_numpy()
     objects = is_object[codes] & valid(column)
     found.objects.append((without(texts, ~objects), parsed))
-    found.attributes.extend(_exploded(words, parsed, codes, objects))
+    found.attributes.extend(_explode(words, parsed, codes, objects))
     return without(column, objects)
 
 
@@ -137,7 +137,7 @@ def _clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _exploded(
+def _explode(
     words: list[str], parsed: Mapping[str, Mapping[str, str]], codes: np.ndarray, rows: np.ndarray
 ) -> Iterator[tuple[Key, pa.Array]]:
     """Make a text column per member; members past the column limit are in the series only."""
@@ -148,7 +148,7 @@ def _exploded(
         yield (name, "string"), column
 
 
-def _merged(found: LabelColumns) -> LabelColumns:
+def _merge(found: LabelColumns) -> LabelColumns:
     """Merge columns of one name and kind: the later, stronger one wins where both have a value."""
     merged: dict[Key, pa.Array] = {}
     for key, column in found.attributes:
@@ -158,7 +158,9 @@ def _merged(found: LabelColumns) -> LabelColumns:
 
 def _over(below: pa.Array, above: pa.Array) -> pa.Array:
     """Merge two columns: the second wins where both have a value."""
-    above, below = (coded(each) if pa.types.is_string(each.type) else each for each in (above, below))
+    above, below = (
+        with_dictionary(each) if pa.types.is_string(each.type) else each for each in (above, below)
+    )
     both = pa.chunked_array([below, above]).unify_dictionaries().combine_chunks()
     rows = np.arange(len(above))
     return both.take(pa.array(np.where(valid(above), rows + len(above), rows)))
@@ -170,12 +172,12 @@ def series_of(
     """Name the series of every point."""
     names = [name for name, _ in found.plain]
     columns = [column for _, column in found.plain] + [column for column, _ in found.objects]
-    code_of_row, values = combined(columns, rows)
+    code_of_row, values = combine(columns, rows)
     label_sets = [_labels(names, each, found) for each in values]
     row_codes = code_of_row[row_of_point].astype(np.int32)
     sets = pa.array([str(code) for code in range(len(label_sets))], pa.string())
     of_row = pa.DictionaryArray.from_arrays(pa.array(row_codes), sets)
-    of_point, pairs = combined([of_row, name_of_point], len(row_of_point))
+    of_point, pairs = combine([of_row, name_of_point], len(row_of_point))
     known: dict[Labels, int] = {}
     series: list[int] = []
     for row, name in pairs:

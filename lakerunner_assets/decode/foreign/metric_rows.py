@@ -20,14 +20,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.decode.dispatch import Decoded, Place
+from lakerunner_assets.decode.dispatch import DecodedSlice, Place
 from lakerunner_assets.decode.foreign.attributes import flat_columns
 from lakerunner_assets.decode.foreign.log_rows import UNREADABLE_TIME
 from lakerunner_assets.decode.foreign.mapping import Fields, Mask, fields_of, valid
 from lakerunner_assets.decode.foreign.metric_labels import label_columns, series_of
-from lakerunner_assets.decode.foreign.numbers import Numbers, joined_numbers, no_numbers, read_numbers
+from lakerunner_assets.decode.foreign.numbers import Numbers, join_numbers, no_numbers, read_numbers
 from lakerunner_assets.decode.foreign.times import role_times
-from lakerunner_assets.decode.foreign.values import coded, role_text, text_of
+from lakerunner_assets.decode.foreign.values import role_text, text_of, with_dictionary
 from lakerunner_assets.decode.json.lines import RawRows
 from lakerunner_assets.decode.otlp.owners import assemble, nullable
 from resources.arrays import Int64s
@@ -61,7 +61,7 @@ def type_columns(fields: Fields, row: Int64s) -> dict[str, pa.Array]:
     words: list[str] = []
     codes = np.zeros(fields.count, np.int32)  # 0: none
     for key, column in fields.candidates("metric_type"):
-        texts = coded(text_of(key[1], column))
+        texts = with_dictionary(text_of(key[1], column))
         found = [word.strip().lower() for word in texts.dictionary.to_pylist()]
         code_of = np.array(
             [len(words) + i + 1 if w in _TYPES else 0 for i, w in enumerate(found)] + [0], np.int32
@@ -123,7 +123,7 @@ class Refusals:
 
 
 def points_of(fields: Fields, refusals: Refusals) -> Points:
-    name = coded(role_text(fields, "metric_name")[0])
+    name = with_dictionary(role_text(fields, "metric_name")[0])
     codes = name.indices.fill_null(len(name.dictionary)).to_numpy()
     named = np.array([*(bool(word) for word in name.dictionary.to_pylist()), False], np.bool_)[codes]
     parts = [_long_points(fields, name, named, refusals)]
@@ -132,18 +132,18 @@ def points_of(fields: Fields, refusals: Refusals) -> Points:
     filled = [part for part in parts if len(part.row)]
     if len(filled) <= 1:
         return filled[0] if filled else parts[0]
-    order = np.lexsort((_joined(filled, "place"), _joined(filled, "row")))
+    order = np.lexsort((_join(filled, "place"), _join(filled, "row")))
     names = pa.chunked_array([part.name for part in filled]).unify_dictionaries().combine_chunks()
-    numbers = joined_numbers([part.numbers for part in filled]).take(order)
+    numbers = join_numbers([part.numbers for part in filled]).take(order)
     return Points(
-        _joined(filled, "row")[order],
-        _joined(filled, "place")[order],
+        _join(filled, "row")[order],
+        _join(filled, "place")[order],
         names.take(pa.array(order)),
         numbers,
     )
 
 
-def _joined(parts: list[Points], name: str) -> Int64s:
+def _join(parts: list[Points], name: str) -> Int64s:
     return np.concatenate([getattr(part, name) for part in parts])
 
 
@@ -154,7 +154,7 @@ def _long_points(fields: Fields, name: pa.DictionaryArray, named: Mask, refusals
     for key, column in fields.candidates("value"):
         found = read_numbers(key[1], column)
         chosen = found.known & named & ~best.known
-        best = best.replaced(found, chosen)
+        best = best.merge(found, chosen)
         fields.take(key, chosen)
         unread = column if unread is None else unread
     refusals.add(named & ~best.known, "value is not a number:", unread)
@@ -189,7 +189,7 @@ FIRST_NS = -9_214_646_400_000 * 1_000_000
 """Earliest time of a sample, whole milliseconds in 64-bit nanoseconds: for the quarantine."""
 
 
-def metric_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
+def metric_table(rows: RawRows, place: Place, options: DecodeOptions) -> DecodedSlice:
     """Decode the data points of one window."""
     notes: Counter[str] = Counter(rows.notes)
     fields = fields_of(rows, "metrics", options.fields)
@@ -224,7 +224,7 @@ def metric_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded
     spread = [(key, column.take(taken)) for key, column in labels.attributes]
     overflow = rows.overflow if rows.overflow is None else rows.overflow.take(taken)
     flat = flat_columns(spread, overflow, len(row), notes)
-    return Decoded(
+    return DecodedSlice(
         assemble(columns, flat),
         rows.rejected + refusals.count,
         dict(notes),
@@ -252,4 +252,4 @@ def _as_integer(double: np.ndarray) -> Int64s:
 
 
 def _unit(fields: Fields) -> pa.DictionaryArray:
-    return coded(role_text(fields, "unit")[0])
+    return with_dictionary(role_text(fields, "unit")[0])

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_assets.decode.foreign.mapping import Mask, valid
-from lakerunner_assets.decode.foreign.values import plain
+from lakerunner_assets.decode.foreign.values import without_dictionary
 from resources.arrays import Int64s
 
 _INTEGER = r"^[+-]?[0-9]{1,18}$"
@@ -35,7 +35,7 @@ class Numbers(NamedTuple):
     def take(self, rows: Int64s) -> Numbers:
         return Numbers(self.double[rows], self.integer[rows], self.is_int[rows], self.known[rows])
 
-    def replaced(self, other: Numbers, rows: Mask) -> Numbers:
+    def merge(self, other: Numbers, rows: Mask) -> Numbers:
         """Return these numbers with the other's in the given rows."""
         return Numbers(
             np.where(rows, other.double, self.double),
@@ -50,7 +50,7 @@ def no_numbers(count: int) -> Numbers:
     return Numbers(np.zeros(count), np.zeros(count, np.int64), nothing, nothing)
 
 
-def joined_numbers(parts: Sequence[Numbers]) -> Numbers:
+def join_numbers(parts: Sequence[Numbers]) -> Numbers:
     return Numbers(
         np.concatenate([part.double for part in parts]),
         np.concatenate([part.integer for part in parts]),
@@ -81,9 +81,9 @@ def read_numbers(kind: str, column: pa.Array) -> Numbers:
 
 def _of_texts(column: pa.Array) -> Numbers:
     if pa.types.is_dictionary(column.type):
-        found = joined_numbers([_of_texts(column.dictionary), no_numbers(1)])
+        found = join_numbers([_of_texts(column.dictionary), no_numbers(1)])
         return found.take(column.indices.fill_null(len(column.dictionary)).to_numpy())
-    texts = pc.utf8_trim_whitespace(plain(column))
+    texts = pc.utf8_trim_whitespace(without_dictionary(column))
     integers = pc.match_substring_regex(texts, _INTEGER)
     decimals = pc.match_substring_regex(texts, _DECIMAL)
     integer = _cast(texts, integers, pa.int64())

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakerunner_assets.decode.dispatch import Decoded, Request
+from lakerunner_assets.decode.dispatch import DecodedSlice, Request
 from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.naming import Attribute
 from lakerunner_assets.decode.payload import Payload
@@ -32,6 +32,7 @@ from resources.lake.columns import (
 )
 from resources.lake.layout import Signal
 from resources.lake.segment_file import FORMAT_VERSION, SegmentFacts, read_facts, read_label_map
+from resources.lake.signals import FACTS
 from resources.lake.streams import Labels, labels_to_text
 
 _MARK = CHQ_SEGMENT.encode()
@@ -50,16 +51,16 @@ def segment_tables(
     batches: Iterable[pa.RecordBatch],
     request: Request,
     signal: Signal,
-) -> Iterator[Decoded]:
+) -> Iterator[DecodedSlice]:
     """Yield a decoded table per batch."""
-    facts = _facts(metadata, signal)
+    facts, has_samples = _facts(metadata, signal), FACTS[signal].has_samples
     attributes = {c.column: Attribute(c.scope, c.key, c.kind) for c in read_label_map(metadata)}
     raw = _series_bytes(payload, facts)
-    names = _SeriesNames(raw, facts) if signal is Signal.METRICS else _StreamNames(raw)
+    names = _SeriesNames(raw, facts) if has_samples else _StreamNames(raw)
     first = 0
     for batch in batches:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        if signal is Signal.METRICS:
+        if has_samples:
             stored = {name: columns.pop(name) for name in metric_values.VALUE_COLUMNS}
             columns[CHQ_VALUE] = metric_values.values(stored)
         name, labels, known = names.of_rows(columns, first)
@@ -68,7 +69,7 @@ def segment_tables(
         columns[CHQ_OBJECT] = pa.array(np.full(batch.num_rows, place.object_id, np.int64))
         start = place.first_position + first
         columns[CHQ_POSITION] = pa.array(np.arange(start, start + batch.num_rows))
-        yield Decoded(_table(columns, attributes), streams=known)
+        yield DecodedSlice(_table(columns, attributes), streams=known)
         first += batch.num_rows
     if first != facts.rows:
         raise MalformedError(0, f"Parquet: a segment of {facts.rows} rows in which {first} were found")

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakerunner_assets.decode.dispatch import Decoded, Decoder, Request
+from lakerunner_assets.decode.dispatch import DecodedSlice, Decoder, Request
 from lakerunner_assets.decode.errors import DecodeError, MalformedError
 from lakerunner_assets.decode.foreign.arrow_columns import Raw, raw_columns
 from lakerunner_assets.decode.foreign.mapping import Key
 from lakerunner_assets.decode.foreign.own_segments import is_segment, segment_tables
 from lakerunner_assets.decode.foreign.tables import decode_rows
-from lakerunner_assets.decode.foreign.values import plain
+from lakerunner_assets.decode.foreign.values import without_dictionary
 from lakerunner_assets.decode.json.lines import RawRows
 from lakerunner_assets.decode.payload import IN_MEMORY_BYTES, Payload
 from resources.lake.layout import Signal
@@ -59,7 +59,7 @@ def repetitive(metadata: pq.FileMetaData) -> list[str]:
     count: dict[str, int] = {}
     texts = set(_texts(metadata))
     for group in range(metadata.num_row_groups):
-        for name, chunk in _coded(metadata, group):
+        for name, chunk in _coded_chunks(metadata, group):
             if name in texts:
                 size[name] = size.get(name, 0) + chunk.total_uncompressed_size
                 count[name] = count.get(name, 0) + chunk.num_values
@@ -77,7 +77,7 @@ def _texts(metadata: pq.FileMetaData) -> list[str]:
     ]
 
 
-def _coded(metadata: pq.FileMetaData, group: int) -> Iterator[tuple[str, pq.ColumnChunkMetaData]]:
+def _coded_chunks(metadata: pq.FileMetaData, group: int) -> Iterator[tuple[str, pq.ColumnChunkMetaData]]:
     row_group = metadata.row_group(group)
     if row_group.num_rows:
         for index in range(row_group.num_columns):
@@ -96,7 +96,7 @@ LONG_BYTES = 256 << 20
 def decode_parquet(signal: Signal) -> Decoder:
     """Make a decoder of Parquet files that hold records of this signal."""
 
-    def decoder(payload: Payload, request: Request) -> Iterator[Decoded]:
+    def decoder(payload: Payload, request: Request) -> Iterator[DecodedSlice]:
         with _faults():
             source = _source(payload)
             metadata = pq.read_metadata(source)
@@ -163,10 +163,10 @@ def raw_rows(batch: pa.RecordBatch) -> RawRows:
     notes: Counter[str] = Counter()
     columns: dict[Key, pa.Array] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        for key, found in _filled(raw_columns(name, column, notes)):
+        for key, found in _drop_empty(raw_columns(name, column, notes)):
             values = found
             if key in columns and key[1] in {"string", "array"}:
-                values = pc.coalesce(plain(columns[key]), plain(values))
+                values = pc.coalesce(without_dictionary(columns[key]), without_dictionary(values))
             elif key in columns:
                 values = pc.coalesce(columns[key], values)
             columns[key] = values
@@ -174,5 +174,5 @@ def raw_rows(batch: pa.RecordBatch) -> RawRows:
     return RawRows(count, columns, None, count, np.arange(count), 0, "", dict(notes))
 
 
-def _filled(columns: Iterator[Raw]) -> Iterator[Raw]:
+def _drop_empty(columns: Iterator[Raw]) -> Iterator[Raw]:
     return ((key, values) for key, values in columns if values.null_count < len(values))

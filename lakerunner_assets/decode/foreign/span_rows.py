@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_assets.decode.attributes import UNKNOWN_SERVICE, stream_columns
-from lakerunner_assets.decode.dispatch import Decoded, Place
+from lakerunner_assets.decode.dispatch import DecodedSlice, Place
 from lakerunner_assets.decode.foreign.attributes import record_attributes
 from lakerunner_assets.decode.foreign.ids import role_ids
 from lakerunner_assets.decode.foreign.log_rows import UNREADABLE_TIME, row_ids, service_attribute
@@ -27,7 +27,7 @@ from lakerunner_assets.decode.foreign.mapping import Fields, Mask, comparable, f
 from lakerunner_assets.decode.foreign.numbers import read_numbers
 from lakerunner_assets.decode.foreign.streams import streams_of
 from lakerunner_assets.decode.foreign.times import RoleTimes, role_times
-from lakerunner_assets.decode.foreign.values import coded, plain, role_text, text_of
+from lakerunner_assets.decode.foreign.values import role_text, text_of, with_dictionary, without_dictionary
 from lakerunner_assets.decode.json.lines import RawRows
 from lakerunner_assets.decode.otlp.owners import LAST_NS, assemble, nullable
 from lakerunner_assets.decode.otlp.traces import KIND_NAMES, STATUS_NAMES
@@ -78,17 +78,17 @@ def read_durations(kind: str, column: pa.Array, unit: int) -> tuple[Int64s, Mask
     ns = np.where(numbers.is_int, exact, np.rint(np.where(known, scaled, 0.0)).astype(np.int64))
     if kind != "string" or numbers.known.all():
         return ns, known
-    texts = coded(column)
-    parsed = [_parsed(word) for word in texts.dictionary.to_pylist()]
+    texts = with_dictionary(column)
+    parsed = [_parse(word) for word in texts.dictionary.to_pylist()]
     values = np.array([*(-1 if value is None else value for value in parsed), -1], np.int64)
     written = values[texts.indices.fill_null(len(parsed)).to_numpy()]
     return np.where(written >= 0, written, ns), known | (written >= 0)
 
 
-def _parsed(text: str) -> int | None:
+def _parse(text: str) -> int | None:
     """Parse a length with units as Go and Java write it; None when it is none.
 
-    >>> _parsed("1m2.5s"), _parsed("12 ms"), _parsed("12"), _parsed("soon")
+    >>> _parse("1m2.5s"), _parsed("12 ms"), _parsed("12"), _parsed("soon")
     (62500000000, 12000000, None, None)
     """
     text = text.strip()
@@ -104,7 +104,7 @@ NO_END, WRONG_WAY, NO_UNIT = "span_without_end", "span_ends_before_start", "dura
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
-def span_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
+def span_table(rows: RawRows, place: Place, options: DecodeOptions) -> DecodedSlice:
     """Decode the spans of one window."""
     notes: Counter[str] = Counter(rows.notes)
     fields = fields_of(rows, "traces", options.fields)
@@ -112,7 +112,7 @@ def span_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
     columns["span_trace_id"] = role_ids(fields, "trace_id", 16, "invalid_trace_id", notes)
     columns["span_id"] = role_ids(fields, "span_id", 8, "invalid_span_id", notes)
     columns["span_parent_span_id"] = role_ids(fields, "parent_span_id", 8, "invalid_parent_span_id", notes)
-    columns["span_name"] = plain(role_text(fields, "span_name")[0]).fill_null("")
+    columns["span_name"] = without_dictionary(role_text(fields, "span_name")[0]).fill_null("")
     columns["span_kind"] = _words(fields, "kind", "span_kind_", KIND_NAMES)
     columns["span_status_code"] = _words(fields, "status", "status_code_", STATUS_NAMES)
     columns["span_status_message"] = role_text(fields, "status_message")[0]
@@ -122,10 +122,10 @@ def span_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded:
     streams = streams_of(rows, [("service_name", service)], options.index_attributes)
     every_row = np.arange(rows.count, dtype=np.int32)
     columns[CHQ_STREAM_ID], columns[CHQ_STREAM] = stream_columns(streams, every_row)
-    columns["service_name"] = _named(service)
+    columns["service_name"] = _name_services(service)
     flat += record_attributes(fields, notes)
     known = dict(zip(streams.ids, streams.labels, strict=True))
-    return Decoded(
+    return DecodedSlice(
         assemble(columns, flat), rows.rejected, dict(notes), first_rejected=rows.first_rejected, streams=known
     )
 
@@ -136,7 +136,7 @@ def _words(fields: Fields, role: str, prefix: str, names: Sequence[str]) -> pa.D
     known = np.zeros(fields.count, np.bool_)
     code_of = {word: code for code, name in enumerate(names) for word in (name, prefix + name, str(code))}
     for key, column in fields.candidates(role):
-        texts = coded(text_of(key[1], column))
+        texts = with_dictionary(text_of(key[1], column))
         words = [code_of.get(word.strip().lower(), -1) for word in texts.dictionary.to_pylist()]
         found = np.array([*words, -1], np.int32)[texts.indices.fill_null(len(words)).to_numpy()]
         chosen = (found >= 0) & ~known
@@ -197,7 +197,7 @@ def _durations(
     return length, known
 
 
-def _named(service: pa.DictionaryArray) -> pa.DictionaryArray:
+def _name_services(service: pa.DictionaryArray) -> pa.DictionaryArray:
     """Fill in the unknown service: the service of spans is never empty."""
     words = [word or UNKNOWN_SERVICE for word in service.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(service.indices, pa.array(words, pa.string()))

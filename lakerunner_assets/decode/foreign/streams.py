@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakerunner_assets.decode.attributes import UNKNOWN_SERVICE, ResourceStreams
 from lakerunner_assets.decode.foreign.mapping import comparable
-from lakerunner_assets.decode.foreign.values import coded, text_of
+from lakerunner_assets.decode.foreign.values import text_of, with_dictionary
 from lakerunner_assets.decode.json.lines import RawRows
 from resources.arrays import Int64s
 from resources.lake.streams import Labels, canonical, stream_id
@@ -24,8 +24,8 @@ def streams_of(
     rows: RawRows, given: Sequence[LabelColumn], index_attributes: Sequence[str]
 ) -> ResourceStreams:
     """Name the stream of every record; `of_resource` has one entry per record here."""
-    columns = [*given, *_indexed(rows, index_attributes)]
-    codes, combinations = combined([column for _, column in columns], rows.count)
+    columns = [*given, *_index_columns(rows, index_attributes)]
+    codes, combinations = combine([column for _, column in columns], rows.count)
     names = [name for name, _ in columns]
     labels = [_labels(names, values) for values in combinations]
     known: dict[Labels, int] = {}
@@ -39,12 +39,10 @@ def lower(column: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(column.indices, words)
 
 
-def combined(
-    columns: Sequence[pa.DictionaryArray], count: int
-) -> tuple[Int64s, list[tuple[str | None, ...]]]:
+def combine(columns: Sequence[pa.DictionaryArray], count: int) -> tuple[Int64s, list[tuple[str | None, ...]]]:
     """Code the combination of values in each row; return the values of each combination too.
 
-    >>> codes, values = combined([pa.array(["a", "b", "a"]).dictionary_encode()], 3)
+    >>> codes, values = combine([pa.array(["a", "b", "a"]).dictionary_encode()], 3)
     >>> codes.tolist(), values
     ([0, 1, 0], [('a',), ('b',)])
     """
@@ -59,12 +57,12 @@ def combined(
     return codes, list(zip(*values, strict=True)) if columns else [()] * len(first)
 
 
-def _indexed(rows: RawRows, index_attributes: Sequence[str]) -> list[LabelColumn]:
+def _index_columns(rows: RawRows, index_attributes: Sequence[str]) -> list[LabelColumn]:
     """List columns named like an index attribute; `service.name` is the service role's."""
     wanted = {comparable(name): name.replace(".", "_") for name in index_attributes}
     wanted.pop("service_name", None)
     return [
-        (wanted[comparable(key)], coded(text_of(kind, column)))
+        (wanted[comparable(key)], with_dictionary(text_of(kind, column)))
         for (key, kind), column in sorted(rows.columns.items(), key=lambda item: item[0])
         if comparable(key) in wanted
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from lakerunner_assets.decode.dispatch import Decoded, Decoder, Place, Request
+from lakerunner_assets.decode.dispatch import DecodedSlice, Decoder, Place, Request
 from lakerunner_assets.decode.foreign.log_rows import log_table
 from lakerunner_assets.decode.foreign.metric_rows import metric_table
 from lakerunner_assets.decode.foreign.span_rows import span_table
@@ -14,7 +14,7 @@ from lakerunner_assets.decode.payload import Payload
 from resources.lake.layout import Signal
 from resources.lake.options import DecodeOptions
 
-TableOf = Callable[[RawRows, Place, DecodeOptions], Decoded]
+TableOf = Callable[[RawRows, Place, DecodeOptions], DecodedSlice]
 TABLES: dict[Signal, TableOf] = {
     Signal.LOGS: log_table,
     Signal.METRICS: metric_table,
@@ -24,7 +24,7 @@ WINDOW_BYTES = 16 << 20
 """Text decoded at a time: its cells and columns take several times as much, and still fit into caches."""
 
 
-def decode_rows(windows: Iterable[RawRows], request: Request, signal: Signal) -> Iterator[Decoded]:
+def decode_rows(windows: Iterable[RawRows], request: Request, signal: Signal) -> Iterator[DecodedSlice]:
     """Yield a table per window; rejected rows keep their number in the file."""
     place = request.place
     for rows in windows:
@@ -36,7 +36,7 @@ def decode_rows(windows: Iterable[RawRows], request: Request, signal: Signal) ->
 def decode_json_lines(signal: Signal) -> Decoder:
     """Make a decoder of JSON lines that hold records of this signal."""
 
-    def decoder(payload: Payload, request: Request) -> Iterator[Decoded]:
+    def decoder(payload: Payload, request: Request) -> Iterator[DecodedSlice]:
         windows = line_windows(payload, min(request.slice_bytes, WINDOW_BYTES))
         return decode_rows((scan_lines(part.data, part.base) for part in windows), request, signal)
 

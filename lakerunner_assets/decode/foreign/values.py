@@ -38,12 +38,12 @@ def text_of(kind: str, column: pa.Array) -> pa.Array:
     return pc.strftime(column.cast(pa.timestamp("ns", "UTC")), "%Y-%m-%dT%H:%M:%SZ", locale="C")
 
 
-def plain(column: pa.Array) -> pa.StringArray:
+def without_dictionary(column: pa.Array) -> pa.StringArray:
     """Remove the dictionary."""
     return column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
 
 
-def coded(column: pa.Array) -> pa.DictionaryArray:
+def with_dictionary(column: pa.Array) -> pa.DictionaryArray:
     """Add a dictionary."""
     return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
@@ -63,12 +63,12 @@ def role_text(fields: Fields, role: str) -> tuple[pa.Array, np.ndarray]:
         known |= chosen
     if not parts:
         return pa.nulls(fields.count, pa.string()), kinds
-    return parts[0] if len(parts) == 1 else pc.coalesce(*map(plain, parts)), kinds
+    return parts[0] if len(parts) == 1 else pc.coalesce(*map(without_dictionary, parts)), kinds
 
 
 def role_codes(fields: Fields, role: str) -> pa.DictionaryArray:
     """Return the text of a role of few values: dictionary-coded, '' where there is none."""
-    return without_nulls(coded(role_text(fields, role)[0]))
+    return without_nulls(with_dictionary(role_text(fields, role)[0]))
 
 
 def without_nulls(column: pa.DictionaryArray) -> pa.DictionaryArray:

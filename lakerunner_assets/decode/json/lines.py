@@ -85,7 +85,7 @@ def scan_lines(window: bytes, base: int, max_columns: int = MAX_COLUMNS) -> RawR
 
     Broken lists (not their elements alone) fail the whole object: where the next element starts is unknown.
     """
-    found = _scanned(window, base)
+    found = _scan(window, base)
     notes: Counter[str] = Counter()
     tally = found.tally
     rows = int(tally[ROWS])
@@ -118,14 +118,14 @@ def _last_ones(data: Bytes, leaves: Attributes, notes: Counter[str]) -> Attribut
 
 
 @dataclass(frozen=True, slots=True)
-class _Scanned:
+class _ScannedWindow:
     data: Bytes
     leaves: Matrix
     lines: Int64s
     tally: Int64s
 
 
-def _scanned(window: bytes, base: int) -> _Scanned:
+def _scan(window: bytes, base: int) -> _ScannedWindow:
     """Scan with as much room as it takes: guessed first, then doubled."""
     size = len(window)
     data = np.empty(size + size // 4 + 4096, np.uint8)
@@ -148,7 +148,7 @@ def _scanned(window: bytes, base: int) -> _Scanned:
     leaves, lines = leaves[: tally[LEAVES]], lines[: tally[ROWS]].copy()
     if tally[FIXES]:
         _patch(data, leaves, fixes[: tally[FIXES]])
-    return _Scanned(data, leaves, lines, tally)
+    return _ScannedWindow(data, leaves, lines, tally)
 
 
 def _patch(data: Bytes, leaves: Matrix, fixes: Matrix) -> None:

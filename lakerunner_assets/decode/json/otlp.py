@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from lakerunner_assets.decode.dispatch import Decoded, Decoder, Request, SliceDecoder
+from lakerunner_assets.decode.dispatch import DecodedSlice, Decoder, Request, SliceDecoder
 from lakerunner_assets.decode.errors import (
     JSON_REASONS,
     DecodeError,
@@ -46,13 +46,14 @@ from lakerunner_assets.decode.payload import Payload
 from lakerunner_assets.decode.text import doubles
 from resources.arrays import Int64s
 from resources.lake.layout import Signal
+from resources.lake.signals import FACTS
 
 Transcode = Callable[[bytes, int], bytes]
 """Function from a whole document and its position to protobuf."""
 
 
 @dataclass(slots=True)
-class Refused:
+class RefusedLines:
     """Lines that could not be read."""
 
     lines: int = 0
@@ -74,8 +75,8 @@ def is_lines(window: bytes, start: int) -> bool:
     return all(line.startswith(b"{") for line in lines) and (start > 0 or len(lines) > 1)
 
 
-def saved(
-    payload: Payload, start: int, slice_bytes: int, most: int, transcode: Transcode, refused: Refused
+def salvage_lines(
+    payload: Payload, start: int, slice_bytes: int, most: int, transcode: Transcode, refused: RefusedLines
 ) -> Iterator[Slice]:
     """Make requests of the readable lines from `start` on, several lines in one."""
     parts: list[bytes] = []
@@ -122,8 +123,8 @@ _MARK = b"\xef\xbb\xbf"
 def decode_otlp_json(signal: Signal, decode_slice: SliceDecoder) -> Decoder:
     """Make a decoder of OTLP JSON of any size."""
 
-    def decoder(payload: Payload, request: Request) -> Iterator[Decoded]:
-        place, notes, refused = request.place, Counter[str](), Refused()
+    def decoder(payload: Payload, request: Request) -> Iterator[DecodedSlice]:
+        place, notes, refused = request.place, Counter[str](), RefusedLines()
         for part in requests(payload, signal, request.slice_bytes, notes, refused):
             try:
                 decoded = decode_slice(part.data, place, request.options)
@@ -144,7 +145,7 @@ def requests(
     signal: Signal,
     slice_bytes: int,
     notes: Counter[str],
-    refused: Refused | None = None,
+    refused: RefusedLines | None = None,
 ) -> Iterator[Slice]:
     """Yield protobuf requests that hold all records of the payload in order; at least one.
 
@@ -162,7 +163,7 @@ def requests(
         except MalformedError:
             if refused is None or reader.inside or not is_lines(window, start):
                 raise
-            for part in _saved(payload, start, signal, slice_bytes, notes, refused):
+            for part in _salvage(payload, start, signal, slice_bytes, notes, refused):
                 yield part
                 some = True
             if not some:
@@ -177,14 +178,14 @@ def requests(
         start, length = start + done, slice_bytes
 
 
-def _saved(
-    payload: Payload, start: int, signal: Signal, slice_bytes: int, notes: Counter[str], refused: Refused
+def _salvage(
+    payload: Payload, start: int, signal: Signal, slice_bytes: int, notes: Counter[str], refused: RefusedLines
 ) -> Iterator[Slice]:
     def transcode_line(line: bytes, place: int) -> bytes:
         return _Reader(signal).read(line, place, True, notes)[1]
 
     most = max(slice_bytes, MAX_GROUP_BYTES)
-    return saved(payload, start, slice_bytes, most, transcode_line, refused)
+    return salvage_lines(payload, start, slice_bytes, most, transcode_line, refused)
 
 
 def _larger(start: int, length: int, slice_bytes: int) -> int:
@@ -241,8 +242,4 @@ def _finite(values: npt.NDArray[np.float64], fixes: Matrix, base: int) -> npt.ND
     return values
 
 
-ROOTS = {
-    Signal.LOGS: MESSAGES["LogsRequest"],
-    Signal.METRICS: MESSAGES["MetricsRequest"],
-    Signal.TRACES: MESSAGES["TraceRequest"],
-}
+ROOTS = {signal: MESSAGES[facts.otlp_request] for signal, facts in FACTS.items()}

@@ -155,7 +155,7 @@ def put_double(
             return stop, used
         position += 1
         end = stop
-        known, value = named_double(data, position, stop)
+        known, value = read_named_double(data, position, stop)
         if known:
             store_word(out, used, np.float64(value).view(np.uint64))
             return stop + 1, used + 8
@@ -173,7 +173,7 @@ def put_double(
 
 
 @scanner
-def named_double(data: Bytes, position: Integer, stop: Integer) -> tuple[bool, float]:
+def read_named_double(data: Bytes, position: Integer, stop: Integer) -> tuple[bool, float]:
     """Recognise NaN, Infinity or -Infinity."""
     length = stop - position
     if length == 3:

@@ -67,7 +67,7 @@ def slices(payload: Payload, slice_bytes: int) -> Iterator[Slice]:
             yield Slice(position, window[:length])
             position += length
             continue
-        field = _field(payload, position, payload.size)
+        field = read_field(payload, position, payload.size)
         if field.tag == CHILD:
             yield from _cut_group(payload, field, slice_bytes)
         position = field.end
@@ -75,30 +75,32 @@ def slices(payload: Payload, slice_bytes: int) -> Iterator[Slice]:
 
 def _cut_group(payload: Payload, group: Field, slice_bytes: int) -> Iterator[Slice]:
     """Yield pieces of one ResourceLogs."""
-    head = _header(payload, group)
-    for scope in _runs(payload, group, slice_bytes):
+    head = read_header(payload, group)
+    for scope in read_runs(payload, group, slice_bytes):
         if isinstance(scope, Slice):
-            yield Slice(scope.base, _message(CHILD, head + scope.data))
+            yield Slice(scope.base, write_message(CHILD, head + scope.data))
             continue
-        inner = _header(payload, scope)
-        for records in _runs(payload, scope, slice_bytes):
+        inner = read_header(payload, scope)
+        for records in read_runs(payload, scope, slice_bytes):
             if not isinstance(records, Slice):
-                records = _alone(payload, records)  # noqa: PLW2901
-            yield Slice(records.base, _message(CHILD, head + _message(RECORD, inner + records.data)))
+                records = read_alone(payload, records)  # noqa: PLW2901
+            yield Slice(
+                records.base, write_message(CHILD, head + write_message(RECORD, inner + records.data))
+            )
 
 
-def _alone(payload: Payload, record: Field) -> Slice:
+def read_alone(payload: Payload, record: Field) -> Slice:
     size = record.end - record.start
     if size > MAX_RECORD_BYTES:
         raise TooLargeError(record.start, f"one record of {size} bytes: the limit is {MAX_RECORD_BYTES}")
     return Slice(record.start, payload.read(record.start, size))
 
 
-def _runs(payload: Payload, parent: Field, slice_bytes: int) -> Iterator[Slice | Field]:
+def read_runs(payload: Payload, parent: Field, slice_bytes: int) -> Iterator[Slice | Field]:
     """Yield runs of the repeated children as bytes, and each child that is too large as a field."""
     parts: list[bytes] = []
     size = base = 0
-    for field in _fields(payload, parent):
+    for field in read_fields(payload, parent):
         if field.tag != RECORD:
             continue
         length = field.end - field.start
@@ -115,9 +117,9 @@ def _runs(payload: Payload, parent: Field, slice_bytes: int) -> Iterator[Slice |
         yield Slice(base, b"".join(parts))
 
 
-def _header(payload: Payload, parent: Field) -> bytes:
+def read_header(payload: Payload, parent: Field) -> bytes:
     """Return everything in a message but its repeated children."""
-    own = [field for field in _fields(payload, parent) if field.tag != RECORD]
+    own = [field for field in read_fields(payload, parent) if field.tag != RECORD]
     size = sum(field.end - field.start for field in own)
     if size > MAX_HEADER_BYTES:
         raise TooLargeError(
@@ -126,15 +128,15 @@ def _header(payload: Payload, parent: Field) -> bytes:
     return b"".join(payload.read(field.start, field.end - field.start) for field in own)
 
 
-def _fields(payload: Payload, parent: Field) -> Iterable[Field]:
+def read_fields(payload: Payload, parent: Field) -> Iterable[Field]:
     position = parent.content
     while position < parent.end:
-        field = _field(payload, position, parent.end)
+        field = read_field(payload, position, parent.end)
         yield field
         position = field.end
 
 
-def _field(payload: Payload, position: int, end: int) -> Field:
+def read_field(payload: Payload, position: int, end: int) -> Field:
     """Return the field at `position`, without reading its content."""
     window = np.frombuffer(payload.read(position, min(_FIELD_HEAD, end - position)), np.uint8)
     tag, after = read_tag(window, 0, len(window))
@@ -152,7 +154,7 @@ def _field(payload: Payload, position: int, end: int) -> Field:
     return Field(int(tag), position, position + int(after), position + int(behind))
 
 
-def _message(tag: int, content: bytes) -> bytes:
+def write_message(tag: int, content: bytes) -> bytes:
     length, size = bytearray(), len(content)
     while size > 127:
         length.append(size & 127 | 128)

@@ -35,11 +35,11 @@ import pyarrow as pa
 from lakerunner_assets.decode import field_kernels as fields
 from lakerunner_assets.decode.any_value import texts
 from lakerunner_assets.decode.attributes import attribute_columns, resource_streams, stream_columns
-from lakerunner_assets.decode.dispatch import Decoded, Place
+from lakerunner_assets.decode.dispatch import DecodedSlice, Place
 from lakerunner_assets.decode.errors import raise_fault
 from lakerunner_assets.decode.field_kernels import KINDS, Matrix
 from lakerunner_assets.decode.fingerprint import fingerprints
-from lakerunner_assets.decode.levels import detected_levels, levels
+from lakerunner_assets.decode.levels import detect_levels, levels
 from lakerunner_assets.decode.otlp import scan_logs_kernels as scan
 from lakerunner_assets.decode.otlp.groups_kernels import Groups
 from lakerunner_assets.decode.otlp.owners import (
@@ -51,7 +51,7 @@ from lakerunner_assets.decode.otlp.owners import (
     time_in_range,
     without_empty,
 )
-from lakerunner_assets.decode.text import coded_strings
+from lakerunner_assets.decode.text import encode_strings
 from resources.arrays import Bytes, Int64s
 from resources.kernel import Integer
 from resources.lake.columns import (
@@ -72,7 +72,7 @@ _USUAL_ATTRIBUTES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScannedLogs:
     """Slice as matrices of positions; scan_logs_kernels.py names the columns."""
 
     data: Bytes
@@ -81,10 +81,10 @@ class Scanned:
     attributes: Matrix
 
 
-def decode_logs(data: bytes, place: Place, options: DecodeOptions) -> Decoded:
+def decode_logs(data: bytes, place: Place, options: DecodeOptions) -> DecodedSlice:
     """Decode the records of an ExportLogsServiceRequest."""
     view = np.frombuffer(data, np.uint8)
-    scanned = scanned_slice(view, 0, len(view))
+    scanned = scan_slice(view, 0, len(view))
     notes: Counter[str] = Counter()
     count = len(scanned.records)
     columns = dict(_record_columns(scanned, place.arrival_ns, notes))
@@ -100,10 +100,10 @@ def decode_logs(data: bytes, place: Place, options: DecodeOptions) -> Decoded:
     if record.overflow is not None:
         flat.append(("record", None, record.overflow))
     known = dict(zip(streams.ids, streams.labels, strict=True))
-    return Decoded(assemble(columns, flat), 0, dict(notes), streams=known)
+    return DecodedSlice(assemble(columns, flat), 0, dict(notes), streams=known)
 
 
-def scanned_slice(data: Bytes, start: int, end: int) -> Scanned:
+def scan_slice(data: Bytes, start: int, end: int) -> ScannedLogs:
     """Scan `data[start:end]` for the positions and numbers of every field."""
     groups = find_groups(data, start, end)
     records = fields.matrix(len(groups.records.start), scan.RECORD_WIDTH)
@@ -114,18 +114,20 @@ def scanned_slice(data: Bytes, start: int, end: int) -> Scanned:
         failed, row, used = scan.read_records(data, groups.records, row, records, attributes, used)
         raise_fault(failed)
         if row == len(records):
-            return Scanned(data, groups, fields.by_column(records), attributes[:used])
+            return ScannedLogs(data, groups, fields.by_column(records), attributes[:used])
         more = np.empty((max(len(attributes), scan.MIN_ROOM), fields.ATTRIBUTE_WIDTH), np.int64)
         attributes = np.concatenate((attributes, more))
 
 
-def _record_columns(scanned: Scanned, arrival_ns: int, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
+def _record_columns(
+    scanned: ScannedLogs, arrival_ns: int, notes: Counter[str]
+) -> Iterator[tuple[str, pa.Array]]:
     data, records = scanned.data, scanned.records
     time, observed = fields.column(records, scan.TIME), fields.column(records, scan.OBSERVED)
     yield CHQ_TSNS, _event_time(time, observed, arrival_ns, notes)
     yield CHQ_OBSERVED_TSNS, nullable(time_in_range(observed, Counter()), observed == 0)
     severity = records[:, scan.SEVERITY].astype(np.int32)
-    severity_text = coded_strings(data, fields.spans_of(records, scan.SEVERITY_TEXT), notes)
+    severity_text = encode_strings(data, fields.spans_of(records, scan.SEVERITY_TEXT), notes)
     level = levels(severity, severity_text)
     yield "log_level", level
     yield "log_severity_number", pa.array(severity)
@@ -137,12 +139,12 @@ def _record_columns(scanned: Scanned, arrival_ns: int, notes: Counter[str]) -> I
         CHQ_BODY_KIND,
         pa.DictionaryArray.from_arrays(pa.array(body.kind.astype(np.int32)), pa.array(KINDS)),
     )
-    yield "detected_level", detected_levels(level, message)
+    yield "detected_level", detect_levels(level, message)
     yield CHQ_FINGERPRINT, pa.array(fingerprints(message))
     yield "trace_id", ids(data, fields.spans_of(records, scan.TRACE_ID), 16, "invalid_trace_id", notes)
     yield "span_id", ids(data, fields.spans_of(records, scan.SPAN_ID), 8, "invalid_span_id", notes)
     yield "log_flags", pa.array(fields.column(records, scan.FLAGS))
-    yield "event_name", without_empty(coded_strings(data, fields.spans_of(records, scan.EVENT_NAME), notes))
+    yield "event_name", without_empty(encode_strings(data, fields.spans_of(records, scan.EVENT_NAME), notes))
     yield CHQ_DROPPED_ATTRIBUTES, pa.array(fields.column(records, scan.DROPPED))
 
 

@@ -73,7 +73,7 @@ def distribution_columns(
     points = np.flatnonzero((kind_of_point != 0) & (kind_of_point >= HISTOGRAM))
     if len(points) == 0:
         return
-    found = _scanned(data, spans, points, metric_of_point, metrics, kind_of_point)
+    found = _scan(data, spans, points, metric_of_point, metrics, kind_of_point)
     yield from _shared_columns(found, notes)
     if (found.kinds == HISTOGRAM).any():
         yield from _histogram_columns(found, notes)
@@ -87,7 +87,7 @@ def distribution_columns(
         yield CHQ_SUMMARY_QUANTILES, found.lists(scan.QUANTILES, quantiles, found.kinds == SUMMARY)
 
 
-def _scanned(
+def _scan(
     data: Bytes,
     spans: Spans,
     points: Int64s,

@@ -81,7 +81,7 @@ class SeriesTable:
         if names is None:
             names = self._names[shape] = frozenset(shape)
         if len(names) < len(labels):
-            labels = list(_joined(attributes).values())
+            labels = list(_join(attributes).values())
         return Side(labels, names)
 
     def owner(
@@ -89,10 +89,10 @@ class SeriesTable:
     ) -> Side:
         """Make the side of resource and scope; `about` holds the scope's name, version, schema_url."""
         labels = _present({f"{SCOPE}{key}": value for key, value in about.items()})
-        _add(labels, _joined(self.attribute(f"{SCOPE}{key}", value) for key, value in scope), SCOPE)
+        _add(labels, _join(self.attribute(f"{SCOPE}{key}", value) for key, value in scope), SCOPE)
         labels |= _target(resource)
         system = frozenset(labels)
-        own = _joined(self.attribute(key, value) for key, value in resource)
+        own = _join(self.attribute(key, value) for key, value in resource)
         _add(labels, own, "resource_", self._reserved)
         return Side(list(labels.values()), frozenset(labels), system)
 
@@ -106,7 +106,7 @@ class SeriesTable:
         if own.names.isdisjoint(owner.names) and own.names.isdisjoint(self._reserved):
             labels = own.labels + owner.labels + family.labels
         else:
-            labels = self._resolved(own, owner, family)
+            labels = self._resolve(own, owner, family)
         labels.sort(key=_name_of)
         text = f"[{','.join([label[3] for label in labels])}]"
         code = self._codes.get(text)
@@ -117,7 +117,7 @@ class SeriesTable:
             self.texts.append(text)
         return code
 
-    def _resolved(self, own: Side, owner: Side, family: Side) -> list[Label]:
+    def _resolve(self, own: Side, owner: Side, family: Side) -> list[Label]:
         labels = _by_name(family.labels)
         labels |= _by_name(label for label in owner.labels if label[0] in owner.system)
         _add(labels, _by_name(own.labels), "exported_", self._reserved)
@@ -126,10 +126,10 @@ class SeriesTable:
 
 
 def _label(name: str, value: str) -> Label:
-    return name, value, _counted(name) + _counted(value), f"[{_quoted(name)},{_quoted(value)}]"
+    return name, value, _prefix_length(name) + _prefix_length(value), f"[{_quoted(name)},{_quoted(value)}]"
 
 
-def _counted(text: str) -> bytes:
+def _prefix_length(text: str) -> bytes:
     """Write text as `stream_id` hashes it, label by label, since most labels are shared by many series."""
     raw = text.encode()
     return len(raw).to_bytes(4, "little") + raw
@@ -143,7 +143,7 @@ def _present(labels: Mapping[str, str]) -> Labels:
     return {name: _label(name, value) for name, value in labels.items() if value}
 
 
-def _joined(attributes: Iterable[Attribute]) -> Labels:
+def _join(attributes: Iterable[Attribute]) -> Labels:
     """Make labels of attributes; join the values of keys that become one name, in the order of keys."""
     labels: Labels = {}
     for _, label in sorted(attributes, key=_name_of):

@@ -25,7 +25,7 @@ from lakerunner_assets.decode.otlp import groups_kernels as grouping
 from lakerunner_assets.decode.otlp import scan_metrics_kernels as scan
 from lakerunner_assets.decode.otlp.groups_kernels import Groups
 from lakerunner_assets.decode.otlp.metric_labels import SeriesTable, Side
-from lakerunner_assets.decode.otlp.owners import RESOURCE_TAGS, SCOPE_TAGS, Owned, Owners
+from lakerunner_assets.decode.otlp.owners import RESOURCE_TAGS, SCOPE_TAGS, OwnerMessages, Owners
 from lakerunner_assets.decode.otlp.scan_metrics_kernels import (
     GAPS,
     KIND,
@@ -35,7 +35,7 @@ from lakerunner_assets.decode.otlp.scan_metrics_kernels import (
     read_runs,
 )
 from lakerunner_assets.decode.slice_kernels import code_slices, distinct
-from lakerunner_assets.decode.text import coded_strings, strings
+from lakerunner_assets.decode.text import encode_strings, strings
 from resources.arrays import Bytes, Int64s
 from resources.lake.columns import CHQ_SERIES, CHQ_TID
 from resources.lake.options import DecodeOptions
@@ -138,8 +138,8 @@ def identity_columns(
         sent if sent != name else None for sent, name in zip(families.sent, families.names, strict=True)
     ]
     return {
-        "metric_name": _coded(families.names, family_of_point),
-        "metric_original_name": _coded(changed, family_of_point),
+        "metric_name": _encode(families.names, family_of_point),
+        "metric_original_name": _encode(changed, family_of_point),
         CHQ_TID: pa.array(np.array(table.ids, np.int64)[of_point]),
         CHQ_SERIES: pa.DictionaryArray.from_arrays(pa.array(of_point), pa.array(table.texts, pa.string())),
     }
@@ -155,8 +155,8 @@ def code_numbers(values: Int64s) -> tuple[Int64s, Int64s]:
 
 def _families(data: Bytes, metrics: Matrix, table: SeriesTable, options: DecodeOptions) -> Families:
     notes: Counter[str] = Counter()  # counted where the sent name and unit become columns
-    names = coded_strings(data, fields.spans_of(metrics, scan.NAME), notes)
-    units = coded_strings(data, fields.spans_of(metrics, scan.UNIT), notes)
+    names = encode_strings(data, fields.spans_of(metrics, scan.NAME), notes)
+    units = encode_strings(data, fields.spans_of(metrics, scan.UNIT), notes)
     kinds = metrics[:, scan.KIND] * 2 + metrics[:, scan.MONOTONIC]
     name_codes, unit_codes = (each.indices.to_numpy().astype(np.int64) for each in (names, units))
     of_metric, first = code_numbers((name_codes * len(units.dictionary) + unit_codes) * 32 + kinds)
@@ -200,7 +200,7 @@ def _owners(data: Bytes, groups: Groups, owned: Owners, table: SeriesTable) -> t
     return of_scope[groups.scope_of_record], sides
 
 
-def _owned_key_values(data: Bytes, groups: Matrix, owned: Owned, tag: int) -> list[KeyValues]:
+def _owned_key_values(data: Bytes, groups: Matrix, owned: OwnerMessages, tag: int) -> list[KeyValues]:
     """Read the attributes of every distinct resource or scope message."""
     count = len(owned.fields)
     first = np.zeros(count, np.int64)
@@ -244,7 +244,7 @@ def _pairs(data: Bytes, attributes: Attributes, owners: int) -> Pairs:
     )
 
 
-def _coded(words: Sequence[str | None], of_point: Int64s) -> pa.DictionaryArray:
+def _encode(words: Sequence[str | None], of_point: Int64s) -> pa.DictionaryArray:
     """Return a dictionary array with every word once: two families may have one name."""
     encoded = pa.array(words, pa.string()).dictionary_encode()
     return encoded.take(pa.array(of_point))

@@ -27,7 +27,7 @@ import pyarrow as pa
 from lakerunner_assets.decode import field_kernels as fields
 from lakerunner_assets.decode.any_value import texts
 from lakerunner_assets.decode.attributes import AttributeColumns, attribute_columns, take_columns
-from lakerunner_assets.decode.dispatch import Decoded, Place
+from lakerunner_assets.decode.dispatch import DecodedSlice, Place
 from lakerunner_assets.decode.errors import raise_fault
 from lakerunner_assets.decode.field_kernels import EMPTY, INT, Matrix, Spans
 from lakerunner_assets.decode.otlp import scan_metrics_kernels as scan
@@ -46,7 +46,7 @@ from lakerunner_assets.decode.otlp.owners import (
     without_empty,
 )
 from lakerunner_assets.decode.otlp.scan_metrics_kernels import EXEMPLARS
-from lakerunner_assets.decode.text import coded_strings, strings
+from lakerunner_assets.decode.text import encode_strings, strings
 from resources.arrays import Bytes, Int64s
 from resources.lake.columns import (
     CHQ_EXEMPLARS,
@@ -125,7 +125,7 @@ def metric_columns(
     monotonic = pa.array(metrics[:, scan.MONOTONIC] != 0, mask=kinds != scan.SUM)
     yield "metric_is_monotonic", monotonic.take(of_point)
     for name, field in (("metric_unit", scan.UNIT), ("metric_description", scan.DESCRIPTION)):
-        sent = coded_strings(data, fields.spans_of(metrics, field), notes)
+        sent = encode_strings(data, fields.spans_of(metrics, field), notes)
         yield name, without_empty(sent).take(of_point)
     metadata = _metadata(data, spans, notes)
     if metadata is not None:
@@ -215,7 +215,7 @@ def _exemplars(data: Bytes, rows: Matrix, attributes: Matrix, notes: Counter[str
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScannedMetrics:
     """Slice as matrices of positions; scan_metrics_kernels.py names the columns."""
 
     data: Bytes
@@ -230,10 +230,10 @@ class Scanned:
         return row_of(self.metrics[:, scan.KIND], self.metric_of_point)
 
 
-def decode_metrics(data: bytes, place: Place, options: DecodeOptions) -> Decoded:
+def decode_metrics(data: bytes, place: Place, options: DecodeOptions) -> DecodedSlice:
     """Decode the data points of an ExportMetricsServiceRequest."""
     view = np.frombuffer(data, np.uint8)
-    scanned = scanned_slice(view, 0, len(view))
+    scanned = scan_slice(view, 0, len(view))
     notes = _notes(scanned.metrics)
     count = len(scanned.points)
     runs = attribute_runs(view, scanned.points, scanned.metric_of_point, scanned.metrics)
@@ -249,10 +249,10 @@ def decode_metrics(data: bytes, place: Place, options: DecodeOptions) -> Decoded
     )
     columns |= dict(_point_columns(scanned, notes))
     columns |= owned.columns
-    return Decoded(assemble(columns, [*owned.flat(), *_attributes(runs, count, notes)]), 0, dict(notes))
+    return DecodedSlice(assemble(columns, [*owned.flat(), *_attributes(runs, count, notes)]), 0, dict(notes))
 
 
-def scanned_slice(data: Bytes, start: int, end: int) -> Scanned:
+def scan_slice(data: Bytes, start: int, end: int) -> ScannedMetrics:
     """Scan `data[start:end]` for the positions and numbers of metrics and points."""
     groups = find_groups(data, start, end)
     metrics = fields.matrix(len(groups.records.start), scan.METRIC_WIDTH)
@@ -263,7 +263,7 @@ def scanned_slice(data: Bytes, start: int, end: int) -> Scanned:
     raise_fault(scan.find_points(data, groups.records, metrics, spans, metric_of_point))
     points = fields.matrix(count, scan.POINT_WIDTH)
     raise_fault(scan.read_points(data, spans, metric_of_point, metrics, points))
-    return Scanned(data, groups, metrics, spans, points, metric_of_point)
+    return ScannedMetrics(data, groups, metrics, spans, points, metric_of_point)
 
 
 def _notes(metrics: Matrix) -> Counter[str]:
@@ -277,7 +277,7 @@ def _notes(metrics: Matrix) -> Counter[str]:
     return Counter({name: count for name, count in counts.items() if count})
 
 
-def _point_columns(scanned: Scanned, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
+def _point_columns(scanned: ScannedMetrics, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
     data, spans, metrics, points = scanned.data, scanned.spans, scanned.metrics, scanned.points
     metric_of_point, kinds = scanned.metric_of_point, scanned.kind_of_point()
     yield from time_columns(points, notes)

@@ -21,7 +21,7 @@ from lakerunner_assets.decode.naming import Attribute, assign
 from lakerunner_assets.decode.otlp import groups_kernels as grouping
 from lakerunner_assets.decode.otlp.groups_kernels import GROUP_WIDTH, MAX_SLICE_BYTES, Groups, walk
 from lakerunner_assets.decode.slice_kernels import distinct
-from lakerunner_assets.decode.text import coded_strings
+from lakerunner_assets.decode.text import encode_strings
 from lakerunner_assets.decode.wire_kernels import LENGTH, VARINT, tag_of
 from resources.arrays import Bytes, Int32s, Int64s
 from resources.lake.columns import CHQ_RESOURCE_DROPPED_ATTRIBUTES, CHQ_SCOPE_DROPPED_ATTRIBUTES
@@ -37,7 +37,7 @@ FlatColumn = tuple[str, Attribute | None, pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
+class OwnerMessages:
     """Distinct resource or scope messages of a slice, and which of them each row belongs to."""
 
     fields: Matrix
@@ -57,8 +57,8 @@ class Owned:
 class Owners:
     """Both owners of the rows of a slice, and their plain columns."""
 
-    resources: Owned
-    scopes: Owned
+    resources: OwnerMessages
+    scopes: OwnerMessages
     columns: dict[str, pa.Array]
 
     def flat(self) -> list[FlatColumn]:
@@ -68,8 +68,8 @@ class Owners:
 def owners(data: Bytes, groups: Groups, scope_of_row: Int64s, notes: Counter[str]) -> Owners:
     """Read the owners of rows; `scope_of_row` is each row's index in `groups.scopes`."""
     resource_of_row = row_of(groups.scopes[:, grouping.PARENT], scope_of_row)
-    resources = _owned(data, groups.resources, RESOURCE_TAGS, "resource", resource_of_row, notes)
-    scopes = _owned(data, groups.scopes, SCOPE_TAGS, "scope", scope_of_row, notes)
+    resources = _read_owned(data, groups.resources, RESOURCE_TAGS, "resource", resource_of_row, notes)
+    scopes = _read_owned(data, groups.scopes, SCOPE_TAGS, "scope", scope_of_row, notes)
     columns = {
         CHQ_RESOURCE_DROPPED_ATTRIBUTES: resources.dropped(),
         CHQ_SCOPE_DROPPED_ATTRIBUTES: scopes.dropped(),
@@ -135,18 +135,18 @@ def owner_text(
     data: Bytes, rows: Matrix, field: int, of_row: Int64s, notes: Counter[str]
 ) -> pa.DictionaryArray:
     """Spread the text in column `field` of group or owner rows over the table's rows."""
-    texts = coded_strings(data, fields.spans_of(rows, field), notes)
+    texts = encode_strings(data, fields.spans_of(rows, field), notes)
     return without_empty(texts.take(pa.array(of_row)))
 
 
-def _owned(
+def _read_owned(
     data: Bytes,
     groups: Matrix,
     tags: tuple[int, int, int, int],
     scope: str,
     group_of_row: Int64s,
     notes: Counter[str],
-) -> Owned:
+) -> OwnerMessages:
     codes, messages = distinct(data, fields.spans_of(groups, grouping.MESSAGE))
     count, failed = fields.count_owned(data, messages, tags[2])
     raise_fault(failed)
@@ -154,7 +154,7 @@ def _owned(
     attributes = fields.matrix(int(count), fields.ATTRIBUTE_WIDTH)
     raise_fault(fields.fill_owned(data, messages, tags, rows, attributes))
     columns = attribute_columns(data, fields.attributes_of(attributes), len(rows), scope, notes)
-    return Owned(rows, columns, codes.astype(np.int64), row_of(codes, group_of_row))
+    return OwnerMessages(rows, columns, codes.astype(np.int64), row_of(codes, group_of_row))
 
 
 def find_groups(data: Bytes, start: int, end: int) -> Groups:

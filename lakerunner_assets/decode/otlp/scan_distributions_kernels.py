@@ -159,7 +159,7 @@ def read_exponential(
             distributions[row, COUNT], position = read_fixed(data, position, end, 8)
         elif tag == SCALE_TAG:
             number, position = read_varint(data, position, end)
-            distributions[row, SCALE] = signed(number)
+            distributions[row, SCALE] = decode_zigzag(number)
         elif tag == ZERO_COUNT_TAG:
             distributions[row, ZERO_COUNT], position = read_fixed(data, position, end, 8)
         elif tag == ZERO_THRESHOLD_TAG:
@@ -196,7 +196,7 @@ def read_buckets(
             position = read_varints(data, position, end, tag, target, used, which, filling)
         elif tag == OFFSET_TAG:
             number, position = read_varint(data, position, end)
-            distributions[row, offset_field] = signed(number)
+            distributions[row, offset_field] = decode_zigzag(number)
         else:
             position = skip_field(data, position, end, tag)
         if position < 0:
@@ -319,7 +319,7 @@ def read_varints(
 
 
 @scanner
-def signed(number: Integer) -> Integer:
+def decode_zigzag(number: Integer) -> Integer:
     """Decode a sint32 from its zigzag form."""
     low = number & 0xFFFFFFFF
     return (low >> 1) ^ -(low & 1)

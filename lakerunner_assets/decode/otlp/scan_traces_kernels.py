@@ -63,7 +63,7 @@ LINK_ATTRIBUTE_TAG, LINK_DROPPED_TAG, LINK_FLAGS_TAG = (
 )
 
 
-class Found(NamedTuple):
+class SpanRows(NamedTuple):
     """Rows of a slice; `used` counts the filled rows of the five matrices behind `spans`."""
 
     spans: Matrix
@@ -75,8 +75,8 @@ class Found(NamedTuple):
     used: Int64s
 
 
-def room_for(spans: int, counts: Int64s) -> Found:
-    return Found(
+def room_for(spans: int, counts: Int64s) -> SpanRows:
+    return SpanRows(
         matrix(spans, SPAN_WIDTH),
         matrix(int(counts[ATTRIBUTES]), ATTRIBUTE_WIDTH),
         matrix(int(counts[EVENTS]), EVENT_WIDTH),
@@ -133,7 +133,7 @@ def count_inner(
 
 
 @scanner
-def read_spans(data: Bytes, spans: Spans, found: Found) -> Integer:
+def read_spans(data: Bytes, spans: Spans, found: SpanRows) -> Integer:
     """Fill a row per span and per thing it owns, counted before; return a fault or 0."""
     for row in range(len(spans.start)):
         start = spans.start[row]
@@ -144,7 +144,7 @@ def read_spans(data: Bytes, spans: Spans, found: Found) -> Integer:
 
 
 @scanner
-def read_span(data: Bytes, position: Integer, end: Integer, row: Integer, found: Found) -> Integer:
+def read_span(data: Bytes, position: Integer, end: Integer, row: Integer, found: SpanRows) -> Integer:
     """Read one Span into row `row`."""
     spans = found.spans
     while position < end:
@@ -246,7 +246,7 @@ def read_status(data: Bytes, position: Integer, end: Integer, row: Integer, span
 
 
 @scanner
-def read_event(data: Bytes, position: Integer, end: Integer, owner: Integer, found: Found) -> Integer:
+def read_event(data: Bytes, position: Integer, end: Integer, owner: Integer, found: SpanRows) -> Integer:
     row = found.used[EVENTS]
     found.used[EVENTS] += 1
     events = found.events
@@ -288,7 +288,7 @@ def read_event(data: Bytes, position: Integer, end: Integer, owner: Integer, fou
 
 
 @scanner
-def read_link(data: Bytes, position: Integer, end: Integer, owner: Integer, found: Found) -> Integer:
+def read_link(data: Bytes, position: Integer, end: Integer, owner: Integer, found: SpanRows) -> Integer:
     row = found.used[LINKS]
     found.used[LINKS] += 1
     links = found.links

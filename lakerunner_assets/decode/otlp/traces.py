@@ -49,7 +49,7 @@ from lakerunner_assets.decode.attributes import (
     resource_streams,
     stream_columns,
 )
-from lakerunner_assets.decode.dispatch import Decoded, Place
+from lakerunner_assets.decode.dispatch import DecodedSlice, Place
 from lakerunner_assets.decode.errors import raise_fault
 from lakerunner_assets.decode.field_kernels import KINDS, OWNER, Matrix, Spans
 from lakerunner_assets.decode.otlp import scan_traces_kernels as scan
@@ -112,7 +112,7 @@ LINKS = _list_of(
 )
 
 
-def event_lists(data: Bytes, found: scan.Found, notes: Counter[str]) -> pa.ListArray:
+def event_lists(data: Bytes, found: scan.SpanRows, notes: Counter[str]) -> pa.ListArray:
     """Return `span_events` of every span, empty where it has none."""
     events = found.events
     time = fields.column(events, scan.EVENT_TIME)
@@ -125,7 +125,7 @@ def event_lists(data: Bytes, found: scan.Found, notes: Counter[str]) -> pa.ListA
     return _lists(EVENTS, events, members, len(found.spans))
 
 
-def link_lists(data: Bytes, found: scan.Found, notes: Counter[str]) -> pa.ListArray:
+def link_lists(data: Bytes, found: scan.SpanRows, notes: Counter[str]) -> pa.ListArray:
     """Return `span_links` of every span; absent ids are null, as those of spans are."""
     links = found.links
     states = fields.spans_of(links, scan.LINK_STATE)
@@ -166,18 +166,18 @@ NO_END, WRONG_WAY = "span_without_end", "span_ends_before_start"
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScannedTraces:
     """Slice as matrices of positions; scan_traces_kernels.py names the columns."""
 
     data: Bytes
     groups: Groups
-    found: scan.Found
+    found: scan.SpanRows
 
 
-def decode_traces(data: bytes, place: Place, options: DecodeOptions) -> Decoded:
+def decode_traces(data: bytes, place: Place, options: DecodeOptions) -> DecodedSlice:
     """Decode the spans of an ExportTraceServiceRequest."""
     view = np.frombuffer(data, np.uint8)
-    scanned = scanned_slice(view, 0, len(view))
+    scanned = scan_slice(view, 0, len(view))
     notes: Counter[str] = Counter()
     count = len(scanned.found.spans)
     columns = {
@@ -201,20 +201,20 @@ def decode_traces(data: bytes, place: Place, options: DecodeOptions) -> Decoded:
     if record.overflow is not None:
         flat.append(("record", None, record.overflow))
     known = dict(zip(streams.ids, streams.labels, strict=True))
-    return Decoded(assemble(columns, flat), 0, dict(notes), streams=known)
+    return DecodedSlice(assemble(columns, flat), 0, dict(notes), streams=known)
 
 
-def scanned_slice(data: Bytes, start: int, end: int) -> Scanned:
+def scan_slice(data: Bytes, start: int, end: int) -> ScannedTraces:
     """Scan `data[start:end]` for the positions and numbers of every field."""
     groups = find_groups(data, start, end)
     counts = np.zeros(5, np.int64)
     raise_fault(scan.count_spans(data, groups.records, counts))
     found = scan.room_for(len(groups.records.start), counts)
     raise_fault(scan.read_spans(data, groups.records, found))
-    return Scanned(data, groups, found)
+    return ScannedTraces(data, groups, found)
 
 
-def _span_columns(scanned: Scanned, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
+def _span_columns(scanned: ScannedTraces, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
     data, rows = scanned.data, scanned.found.spans
     yield "span_trace_id", ids(data, fields.spans_of(rows, scan.TRACE_ID), 16, "invalid_trace_id", notes)
     yield "span_id", ids(data, fields.spans_of(rows, scan.SPAN_ID), 8, "invalid_span_id", notes)

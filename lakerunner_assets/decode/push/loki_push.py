@@ -33,7 +33,7 @@ from lakerunner_assets.decode.attributes import (
     attribute_columns,
     stream_columns,
 )
-from lakerunner_assets.decode.dispatch import Decoded, Place, Request
+from lakerunner_assets.decode.dispatch import DecodedSlice, Place, Request
 from lakerunner_assets.decode.errors import DecodeError, TooLargeError, raise_fault
 from lakerunner_assets.decode.field_kernels import (
     ATTRIBUTE_WIDTH,
@@ -45,23 +45,23 @@ from lakerunner_assets.decode.field_kernels import (
     spans_of,
 )
 from lakerunner_assets.decode.fingerprint import fingerprints
-from lakerunner_assets.decode.levels import detected_levels, levels
+from lakerunner_assets.decode.levels import detect_levels, levels
 from lakerunner_assets.decode.naming import Attribute
 from lakerunner_assets.decode.otlp.framing import (
     CHILD,
     Field,
     Slice,
-    _alone,
-    _field,
-    _header,
-    _message,
-    _runs,
+    read_alone,
+    read_field,
+    read_header,
+    read_runs,
+    write_message,
 )
 from lakerunner_assets.decode.otlp.groups_kernels import MAX_SLICE_BYTES
 from lakerunner_assets.decode.otlp.owners import LAST_NS, FlatColumn, assemble, row_of, without_empty
 from lakerunner_assets.decode.payload import Payload
 from lakerunner_assets.decode.push import loki_push_kernels as scan
-from lakerunner_assets.decode.push.loki_push_kernels import ENTRY_WIDTH, STREAM_WIDTH, Pushed, walk_push
+from lakerunner_assets.decode.push.loki_push_kernels import ENTRY_WIDTH, STREAM_WIDTH, PushRows, walk_push
 from lakerunner_assets.decode.slice_kernels import distinct
 from lakerunner_assets.decode.text import strings
 from lakerunner_assets.decode.wire_kernels import whole_fields
@@ -93,17 +93,17 @@ def push_slices(payload: Payload, slice_bytes: int) -> Iterator[Slice]:
             yield Slice(position, window[:length])
             position += length
             continue
-        field = _field(payload, position, payload.size)
+        field = read_field(payload, position, payload.size)
         if field.tag == CHILD:
             yield from _cut_stream(payload, field, slice_bytes)
         position = field.end
 
 
 def _cut_stream(payload: Payload, stream: Field, slice_bytes: int) -> Iterator[Slice]:
-    head = _header(payload, stream)
-    for entries in _runs(payload, stream, slice_bytes):
-        piece = entries if isinstance(entries, Slice) else _alone(payload, entries)
-        yield Slice(piece.base, _message(CHILD, head + piece.data))
+    head = read_header(payload, stream)
+    for entries in read_runs(payload, stream, slice_bytes):
+        piece = entries if isinstance(entries, Slice) else read_alone(payload, entries)
+        yield Slice(piece.base, write_message(CHILD, head + piece.data))
 
 
 LEVEL_NAMES = (
@@ -131,12 +131,12 @@ def entry_levels(
     by_label = pa.array([_of_labels(dict(labels)) for labels in label_sets], pa.string())
     sent = [by_label.take(pa.array(set_of_entry))]
     sent += [_text(metadata, name) for name in (*LEVEL_NAMES, DETECTED_LEVEL) if _key(name) in metadata]
-    text = _coded(sent)
+    text = _first_text(sent)
     level = _levels(text)
     source = level
     if _key(DETECTED_LEVEL) in metadata:
-        source = _levels(_coded([_text(metadata, DETECTED_LEVEL), *sent]))
-    return Levels(level, detected_levels(source, message), text)
+        source = _levels(_first_text([_text(metadata, DETECTED_LEVEL), *sent]))
+    return Levels(level, detect_levels(source, message), text)
 
 
 def _of_labels(labels: Mapping[str, str]) -> str | None:
@@ -153,7 +153,7 @@ def _text(metadata: Mapping[Attribute, pa.Array], name: str) -> pa.StringArray:
     return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
 
 
-def _coded(texts: list[pa.StringArray]) -> pa.DictionaryArray:
+def _first_text(texts: list[pa.StringArray]) -> pa.DictionaryArray:
     """Take the first text that is not null, '' where all are."""
     return pc.fill_null(pc.coalesce(*texts), "").dictionary_encode()
 
@@ -179,7 +179,7 @@ class PushStreams:
     """Position of the first unreadable labels, and why; '' if all could be read."""
 
 
-def push_streams(data: Bytes, pushed: Pushed, notes: Counter[str]) -> PushStreams:
+def push_streams(data: Bytes, pushed: PushRows, notes: Counter[str]) -> PushStreams:
     """Parse every distinct label text once."""
     codes, texts = distinct(data, spans_of(pushed.streams, scan.LABELS))
     known: dict[Labels, int] = {}
@@ -220,7 +220,7 @@ _FURTHEST = LAST_NS // SECOND_NS - 2
 """Seconds before and after 1970 that fit nanoseconds; `nanos` may be up to two of its own."""
 
 
-def decode_loki_push(payload: Payload, request: Request) -> Iterator[Decoded]:
+def decode_loki_push(payload: Payload, request: Request) -> Iterator[DecodedSlice]:
     """Decode the entries of an object, a slice at a time."""
     place = request.place
     for part in push_slices(payload, request.slice_bytes):
@@ -235,7 +235,7 @@ def decode_loki_push(payload: Payload, request: Request) -> Iterator[Decoded]:
         yield decoded
 
 
-def decode_push(data: bytes, place: Place) -> Decoded:
+def decode_push(data: bytes, place: Place) -> DecodedSlice:
     """Decode the entries of one PushRequest; the marker is a field that it does not know."""
     if len(data) > MAX_SLICE_BYTES:
         raise TooLargeError(0, f"one message of {len(data)} bytes: the limit is {MAX_SLICE_BYTES}")
@@ -270,12 +270,12 @@ def decode_push(data: bytes, place: Place) -> Decoded:
     if metadata.overflow is not None:
         flat.append(("record", None, metadata.overflow))
     known = dict(zip(found.streams.ids, found.streams.labels, strict=True))
-    return Decoded(
+    return DecodedSlice(
         assemble(columns, flat), rejected, dict(notes), found.first_unreadable if rejected else "", known
     )
 
 
-def _only(pushed: scan.Pushed, kept: Int64s) -> tuple[Matrix, Matrix]:
+def _only(pushed: scan.PushRows, kept: Int64s) -> tuple[Matrix, Matrix]:
     """Keep some entries, and the label pairs that are theirs."""
     place = np.full(len(pushed.entries), -1, np.int64)
     place[kept] = np.arange(len(kept))
@@ -314,7 +314,7 @@ def _absent(count: int) -> dict[str, pa.Array]:
     }
 
 
-def scan_push(data: Bytes) -> Pushed:
+def scan_push(data: Bytes) -> PushRows:
     """Scan one request."""
     counted = _room(0, 0, 0)
     raise_fault(walk_push(data, counted, False))
@@ -323,8 +323,8 @@ def scan_push(data: Bytes) -> Pushed:
     return pushed
 
 
-def _room(streams: int, entries: int, pairs: int) -> Pushed:
-    return Pushed(
+def _room(streams: int, entries: int, pairs: int) -> PushRows:
+    return PushRows(
         matrix(streams, STREAM_WIDTH),
         matrix(entries, ENTRY_WIDTH),
         matrix(pairs, ATTRIBUTE_WIDTH),

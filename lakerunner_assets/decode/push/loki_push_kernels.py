@@ -48,7 +48,7 @@ SECONDS_TAG, NANOS_TAG = tag_of(1, VARINT), tag_of(2, VARINT)
 STREAMS, ENTRIES, PAIRS = range(3)
 
 
-class Pushed(NamedTuple):
+class PushRows(NamedTuple):
     """Rows of a slice; `used` counts them. Label pairs are attributes of entries, as OTLP's are."""
 
     streams: Matrix
@@ -58,7 +58,7 @@ class Pushed(NamedTuple):
 
 
 @scanner
-def walk_push(data: Bytes, pushed: Pushed, filling: bool) -> Integer:
+def walk_push(data: Bytes, pushed: PushRows, filling: bool) -> Integer:
     """Count streams, entries and label pairs, or fill the matrices; return a fault or the end."""
     position: Integer = 0
     end: Integer = len(data)
@@ -82,7 +82,7 @@ def walk_push(data: Bytes, pushed: Pushed, filling: bool) -> Integer:
 
 
 @scanner
-def walk_stream(data: Bytes, position: Integer, end: Integer, pushed: Pushed, filling: bool) -> Integer:
+def walk_stream(data: Bytes, position: Integer, end: Integer, pushed: PushRows, filling: bool) -> Integer:
     stream = pushed.used[STREAMS]
     pushed.used[STREAMS] += 1
     if filling:
@@ -113,7 +113,7 @@ def walk_stream(data: Bytes, position: Integer, end: Integer, pushed: Pushed, fi
 
 
 @scanner
-def walk_entry(data: Bytes, position: Integer, end: Integer, pushed: Pushed, filling: bool) -> Integer:
+def walk_entry(data: Bytes, position: Integer, end: Integer, pushed: PushRows, filling: bool) -> Integer:
     """Read one Entry; skip its field 4 (labels a query parsed out of the line), which is not for pushes."""
     entry = pushed.used[ENTRIES]
     pushed.used[ENTRIES] += 1

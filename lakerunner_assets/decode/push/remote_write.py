@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_assets.decode import field_kernels as fields
-from lakerunner_assets.decode.dispatch import Decoded, Place, Request
+from lakerunner_assets.decode.dispatch import DecodedSlice, Place, Request
 from lakerunner_assets.decode.errors import DecodeError, TooLargeError, raise_fault
 from lakerunner_assets.decode.field_kernels import OWNER, Matrix, Spans, matrix
 from lakerunner_assets.decode.otlp.framing import Slice
@@ -40,7 +40,7 @@ from lakerunner_assets.decode.push.remote_write_kernels import (
     MAX_SLICE_BYTES,
     POINT_WIDTH,
     SERIES_WIDTH,
-    Scanned,
+    ScannedSeries,
     walk,
 )
 from lakerunner_assets.decode.push.remote_write_label_kernels import take_ids
@@ -110,13 +110,13 @@ MAX_BUCKETS_AT_ONCE = 1 << 22
 """Buckets of native histograms in one table: gaps between spans cost nothing to send."""
 
 
-def decode_remote_write(payload: Payload, request: Request) -> Iterator[Decoded]:
+def decode_remote_write(payload: Payload, request: Request) -> Iterator[DecodedSlice]:
     """Decode the points of an object, a slice at a time."""
     notes: Counter[str] = Counter()
     known = families(series_slices(payload, request.slice_bytes), notes)
     place = request.place
     for part in series_slices(payload, request.slice_bytes):
-        for decoded in _decoded(part, place, known):
+        for decoded in _decode_slice(part, place, known):
             place = replace(
                 place, first_position=place.first_position + decoded.table.num_rows + decoded.rejected
             )
@@ -124,7 +124,7 @@ def decode_remote_write(payload: Payload, request: Request) -> Iterator[Decoded]
             notes = Counter()
 
 
-def _decoded(part: Slice, place: Place, known: Mapping[str, Family]) -> Iterator[Decoded]:
+def _decode_slice(part: Slice, place: Place, known: Mapping[str, Family]) -> Iterator[DecodedSlice]:
     """Decode the points of a slice; one with too many buckets is halved between its series."""
     try:
         view = np.frombuffer(part.data, np.uint8)
@@ -142,7 +142,7 @@ def _decoded(part: Slice, place: Place, known: Mapping[str, Family]) -> Iterator
         raise type(error)(error.offset + part.base, error.message) from error
     middle = int(scanned.series[len(scanned.series) // 2, scan.SERIES_AT])
     for half in (Slice(part.base, part.data[:middle]), Slice(part.base + middle, part.data[middle:])):
-        for decoded in _decoded(half, place, known):
+        for decoded in _decode_slice(half, place, known):
             passed = decoded.table.num_rows + decoded.rejected
             place = replace(place, first_position=place.first_position + passed)
             yield decoded
@@ -150,12 +150,12 @@ def _decoded(part: Slice, place: Place, known: Mapping[str, Family]) -> Iterator
 
 def _table(
     data: Bytes,
-    scanned: scan.Scanned,
+    scanned: scan.ScannedSeries,
     histograms: Histograms,
     place: Place,
     known: Mapping[str, Family],
     base: int,
-) -> Decoded:
+) -> DecodedSlice:
     notes: Counter[str] = Counter()
     points, count = scanned.points, len(scanned.points)
     labels = series_labels(scanned, notes)
@@ -180,7 +180,7 @@ def _table(
     return _without(table, _faults(labels, histograms, run_of_point), scanned, notes, base)
 
 
-def _value_columns(scanned: scan.Scanned, histograms: Histograms) -> dict[str, pa.Array]:
+def _value_columns(scanned: scan.ScannedSeries, histograms: Histograms) -> dict[str, pa.Array]:
     """Return samples as sent; of histograms only the stale marker, so that staleness has one form."""
     kind = scanned.points[:, scan.POINT_KIND]
     bits = fields.column(scanned.points, scan.POINT_VALUE)
@@ -205,16 +205,16 @@ def _faults(labels: SeriesLabels, histograms: Histograms, run_of_point: Int64s) 
 
 
 def _without(
-    table: pa.Table, faults: Mapping[int, str], scanned: scan.Scanned, notes: Counter[str], base: int
-) -> Decoded:
+    table: pa.Table, faults: Mapping[int, str], scanned: scan.ScannedSeries, notes: Counter[str], base: int
+) -> DecodedSlice:
     if not faults:
-        return Decoded(table, 0, dict(notes))
+        return DecodedSlice(table, 0, dict(notes))
     notes.update(Counter(faults.values()))
     kept = np.ones(table.num_rows, np.bool_)
     kept[list(faults)] = False
     first = min(faults)
     at = base + int(scanned.series[scanned.points[first, scan.POINT_SERIES], scan.SERIES_AT])
-    return Decoded(
+    return DecodedSlice(
         table.filter(pa.array(kept)),
         len(faults),
         dict(notes),
@@ -259,7 +259,7 @@ def in_range(times: Int64s, notes: Counter[str]) -> Int64s:
     return np.clip(times, FIRST_MS, LAST_MS)
 
 
-def scan_series(data: Bytes) -> Scanned:
+def scan_series(data: Bytes) -> ScannedSeries:
     """Scan all series of a request."""
     if len(data) > MAX_SLICE_BYTES:
         raise TooLargeError(0, f"one message of {len(data)} bytes: the limit is {MAX_SLICE_BYTES}")
@@ -270,9 +270,9 @@ def scan_series(data: Bytes) -> Scanned:
     return found
 
 
-def _empty(counts: Int64s) -> Scanned:
+def _empty(counts: Int64s) -> ScannedSeries:
     series, points, exemplars, run_bytes = counts.tolist()
-    return Scanned(
+    return ScannedSeries(
         matrix(series, SERIES_WIDTH),
         matrix(points, POINT_WIDTH),
         matrix(exemplars, EXEMPLAR_WIDTH),

@@ -164,13 +164,13 @@ def read_histograms(data: Bytes, points: Matrix) -> Histograms:
     kind = rows[:, kernels.COUNT_KIND]
     floats = (kind == FLOAT) | ((kind == ABSENT) & sent_floats)
     sides = {
-        name: _measured(rows, lists, numbers, side, floats)
+        name: _measure_side(rows, lists, numbers, side, floats)
         for name, side in (("positive", POSITIVE), ("negative", NEGATIVE))
     }
     return Histograms(places, len(points), rows, lists, numbers, floats, sides)
 
 
-def _measured(rows: Matrix, lists: Matrix, numbers: Int64s, side: int, floats: Flags) -> Side:
+def _measure_side(rows: Matrix, lists: Matrix, numbers: Int64s, side: int, floats: Flags) -> Side:
     found = Side(side, np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64))
     kernels.measure_side(rows, lists, numbers, side, floats, found.first, found.widths)
     return found

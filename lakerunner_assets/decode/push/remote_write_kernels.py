@@ -68,7 +68,7 @@ MAX_SLICE_BYTES = 2**30
 """Bytes of a message at most: Arrow's string offsets are 32 bits wide."""
 
 
-class Scanned(NamedTuple):
+class ScannedSeries(NamedTuple):
     series: Matrix
     points: Matrix
     """Points in sent order."""
@@ -77,7 +77,7 @@ class Scanned(NamedTuple):
 
 
 @scanner
-def walk(data: Bytes, counts: Int64s, found: Scanned, filling: bool) -> Integer:
+def walk(data: Bytes, counts: Int64s, found: ScannedSeries, filling: bool) -> Integer:
     """Count, or fill `found` sized by that; return the end or a fault."""
     position: Integer = np.int64(0)
     end = len(data)
@@ -104,7 +104,7 @@ def walk(data: Bytes, counts: Int64s, found: Scanned, filling: bool) -> Integer:
 
 @scanner
 def walk_series(
-    data: Bytes, position: Integer, end: Integer, counts: Int64s, found: Scanned, filling: bool
+    data: Bytes, position: Integer, end: Integer, counts: Int64s, found: ScannedSeries, filling: bool
 ) -> Integer:
     """Read one TimeSeries."""
     series, run = counts[SERIES], counts[RUN_BYTES]
@@ -172,7 +172,7 @@ def place_exemplars(
     first_point: Integer,
     first_exemplar: Integer,
     counts: Int64s,
-    found: Scanned,
+    found: ScannedSeries,
     filling: bool,
 ) -> None:
     """Place each exemplar at the first point not before it, else the last; at a new one if there is none."""

@@ -38,7 +38,7 @@ NAMELESS, AMBIGUOUS, UNNAMED_LABEL = (
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedRuns:
     """Distinct label runs of a slice, and their series."""
 
     runs: list[int]
@@ -68,7 +68,7 @@ class SeriesLabels:
         return [("record", *pair) for pair in take_columns(columns, run_of_point.astype(np.int32))]
 
 
-def series_labels(scanned: scan.Scanned, notes: Counter[str]) -> SeriesLabels:
+def series_labels(scanned: scan.ScannedSeries, notes: Counter[str]) -> SeriesLabels:
     """Name the series of every TimeSeries, once per distinct run of label bytes."""
     data = scanned.runs
     codes, spans = distinct(data, fields.spans_of(scanned.series, scan.RUN))
@@ -100,7 +100,7 @@ def series_labels(scanned: scan.Scanned, notes: Counter[str]) -> SeriesLabels:
     )
 
 
-def _plain(data: Bytes, labels: Matrix, name_rows: Int64s, sizes: Matrix) -> Named:
+def _plain(data: Bytes, labels: Matrix, name_rows: Int64s, sizes: Matrix) -> NamedRuns:
     """Name the runs that kernels can write."""
     wanted = name_rows >= 0
     text_at, hash_at = np.zeros((2, len(wanted) + 1), np.int64)
@@ -117,12 +117,12 @@ def _plain(data: Bytes, labels: Matrix, name_rows: Int64s, sizes: Matrix) -> Nam
         int.from_bytes(xxhash.xxh3_128_digest(raw[start:end])[:8], "big", signed=True)
         for start, end in pairwise(bounds)
     ]
-    return Named(runs.tolist(), texts, names, ids)
+    return NamedRuns(runs.tolist(), texts, names, ids)
 
 
 def _odd(
     data: Bytes, labels: Matrix, odd: Int64s, faults: dict[int, str], notes: Counter[str]
-) -> tuple[Named, list[int]]:
+) -> tuple[NamedRuns, list[int]]:
     """Name runs out of order, with empty values, escapes or more than ASCII; list repeated labels too."""
     places = np.flatnonzero(np.isin(labels[:, OWNER], odd))
     rows = labels[places]
@@ -144,4 +144,4 @@ def _odd(
     named = {run: streams.canonical(pairs) for run, pairs in found.items() if run not in faults}
     texts = pa.array([streams.labels_to_text(each) for each in named.values()], pa.string())
     names = pa.array([found[run][NAME] for run in named], pa.string())
-    return Named(list(named), texts, names, [streams.stream_id(each) for each in named.values()]), repeats
+    return NamedRuns(list(named), texts, names, [streams.stream_id(each) for each in named.values()]), repeats

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakerunner_assets.decode.dispatch import Decoded, Decoder, Place, Request
+from lakerunner_assets.decode.dispatch import DecodedSlice, Decoder, Place, Request
 from lakerunner_assets.decode.foreign.csv import decode_csv
 from lakerunner_assets.decode.foreign.parquet import decode_parquet
 from lakerunner_assets.decode.foreign.tables import decode_json_lines
@@ -65,7 +65,7 @@ def decoded(
     object_id: int = 7,
     fields: Mapping[str, Sequence[str]] | None = None,
     **options: Any,
-) -> list[Decoded]:
+) -> list[DecodedSlice]:
     """All slices of a file."""
     named = tuple((role, tuple(names)) for role, names in (fields or {}).items())
     request = Request("x", Place(object_id, 0, ARRIVAL), DecodeOptions(fields=named, **options), slice_bytes)
@@ -76,7 +76,7 @@ def decoded(
     return parts
 
 
-def rows_of(parts: Sequence[Decoded]) -> list[dict[str, Any]]:
+def rows_of(parts: Sequence[DecodedSlice]) -> list[dict[str, Any]]:
     """Rows without empty columns; attributes as {(scope, key, kind): value} under 'attributes'."""
     found: list[dict[str, Any]] = []
     for part in parts:
@@ -98,7 +98,7 @@ def decode_rows(data: bytes, form: str, signal: Signal = Signal.LOGS, **options:
     return rows_of(decoded(data, form, signal, **options))
 
 
-def notes_of(parts: Sequence[Decoded]) -> dict[str, int]:
+def notes_of(parts: Sequence[DecodedSlice]) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in parts:
         for note, count in part.notes.items():

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lakerunner_assets.decode.dispatch import Decoded, Place, Request
+from lakerunner_assets.decode.dispatch import DecodedSlice, Place, Request
 from lakerunner_assets.decode.payload import payload_of
 from lakerunner_assets.decode.push.remote_write import decode_remote_write
 from resources.lake import streams
@@ -26,7 +26,7 @@ LAST_MS, FIRST_MS = (2**63 - 1) // 1_000_000, -9_214_646_400_000
 
 def decode(
     data: bytes, *, slice_bytes: int = 1 << 24, object_id: int = 1, first_position: int = 0
-) -> list[Decoded]:
+) -> list[DecodedSlice]:
     request = Request("o", Place(object_id, first_position, 1), DecodeOptions(), slice_bytes)
     return list(decode_remote_write(payload_of(data), request))
 

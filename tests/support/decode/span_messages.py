@@ -13,7 +13,7 @@ from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
-from lakerunner_assets.decode.dispatch import Decoded, Place, Request, decode
+from lakerunner_assets.decode.dispatch import DecodedSlice, Place, Request, decode
 from lakerunner_assets.decode.otlp.owners import LAST_NS
 from lakerunner_assets.decode.otlp.traces import decode_traces
 from lakerunner_assets.decode.payload import open_payload
@@ -127,7 +127,7 @@ def _span(index: int, service: str) -> Span:
     return span
 
 
-def decode_spans(data: bytes, *, arrival_ns: int = 1, first_position: int = 0) -> Decoded:
+def decode_spans(data: bytes, *, arrival_ns: int = 1, first_position: int = 0) -> DecodedSlice:
     """One slice."""
     return decode_traces(data, Place(5, first_position, arrival_ns), DecodeOptions())
 

@@ -15,15 +15,15 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from lakerunner_assets.decode import field_kernels as fields
 from lakerunner_assets.decode.attributes import attribute_columns
-from lakerunner_assets.decode.dispatch import Decoded
+from lakerunner_assets.decode.dispatch import DecodedSlice
 from lakerunner_assets.decode.naming import Attribute, assign, attribute_of
-from lakerunner_assets.decode.otlp.logs import scanned_slice
+from lakerunner_assets.decode.otlp.logs import scan_slice
 from resources.lake.streams import stream_id
 from tests.support.decode.messages import sample
 from tests.support.decoding import decode_logs
 
 
-def decode(request: ExportLogsServiceRequest) -> Decoded:
+def decode(request: ExportLogsServiceRequest) -> DecodedSlice:
     return decode_logs(request.SerializeToString(), object_id=9, first_position=3, arrival_ns=77)
 
 
@@ -167,7 +167,7 @@ def test_rare_and_repeated_keys_overflow_in_text_form() -> None:
     record = request.resource_logs[1].scope_logs[0].log_records[0]
     record.attributes.add(key="duration").value.double_value = 2.5
     record.attributes.add(key="rare").value.int_value = -7
-    scanned = scanned_slice(np.frombuffer(request.SerializeToString(), np.uint8), 0, request.ByteSize())
+    scanned = scan_slice(np.frombuffer(request.SerializeToString(), np.uint8), 0, request.ByteSize())
     notes: Counter[str] = Counter()
     columns = attribute_columns(
         scanned.data, fields.attributes_of(scanned.attributes), 4, "record", notes, max_columns=6

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakerunner_assets.decode.dispatch import Decoded, Place, Request, decode
+from lakerunner_assets.decode.dispatch import DecodedSlice, Place, Request, decode
 from lakerunner_assets.decode.errors import MalformedError, TooLargeError
 from lakerunner_assets.decode.formats import Format
 from lakerunner_assets.decode.payload import payload_of
@@ -72,11 +72,11 @@ def sample(streams: int = 3, entries: int = 4) -> bytes:
     ).SerializeToString()
 
 
-def decoded(data: bytes, first_position: int = 0) -> Decoded:
+def decoded(data: bytes, first_position: int = 0) -> DecodedSlice:
     return decode_push(data, Place(5, first_position, ARRIVAL))
 
 
-def decode_object(data: bytes, slice_bytes: int = 1 << 24) -> list[Decoded]:
+def decode_object(data: bytes, slice_bytes: int = 1 << 24) -> list[DecodedSlice]:
     """Through the door, as the cook task does."""
     request = Request("object", Place(5, 0, ARRIVAL), DecodeOptions(), slice_bytes)
     return list(decode(payload_of(MARKER + data), request, {Format.LOKI_PUSH: decode_loki_push}))
@@ -103,7 +103,7 @@ def expected_rows(payload: bytes) -> Iterator[dict[str, Any]]:
             }
 
 
-def assert_same(payload: bytes, pieces: list[Decoded]) -> int:
+def assert_same(payload: bytes, pieces: list[DecodedSlice]) -> int:
     expected = list(expected_rows(payload))
     found = [row for piece in pieces for row in found_rows(piece.table)]
     assert len(found) == len(expected)

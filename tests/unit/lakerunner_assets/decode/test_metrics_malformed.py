@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from lakerunner_assets.decode.dispatch import Decoded, Place
+from lakerunner_assets.decode.dispatch import DecodedSlice, Place
 from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.otlp.metrics import decode_metrics
 from resources.lake.options import DecodeOptions
@@ -15,7 +15,7 @@ from tests.support.decode.metric_messages import field, varint
 from tests.unit.conftest import Run
 
 
-def decode(data: bytes, first_position: int = 0) -> Decoded:
+def decode(data: bytes, first_position: int = 0) -> DecodedSlice:
     return decode_metrics(data, Place(1, first_position, 1), DecodeOptions())
 
 

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from lakerunner_assets.decode.dispatch import Decoded, Place
+from lakerunner_assets.decode.dispatch import DecodedSlice, Place
 from lakerunner_assets.decode.otlp.traces import EVENTS, LINKS, decode_traces
 from resources.lake.options import DecodeOptions
 from resources.lake.streams import stream_id
@@ -22,7 +22,7 @@ def one_span() -> tuple[ExportTraceServiceRequest, Span]:
     return request, request.resource_spans.add().scope_spans.add().spans.add()
 
 
-def decode(request: ExportTraceServiceRequest) -> Decoded:
+def decode(request: ExportTraceServiceRequest) -> DecodedSlice:
     return decode_spans(request.SerializeToString(), arrival_ns=77, first_position=3)
 
 
