@@ -46,9 +46,11 @@ _FILES = {
     "traces.py": "columns",
     "unify.py": "unify tables",
     "order.py": "sort",
+    "segment_kernels.py": "sort",
     "encoding.py": "choose encodings",
     "file.py": "choose encodings",
     "token_bloom.py": "token bloom",
+    "token_bloom_kernels.py": "token bloom",
     "streams.py": "series table",
     "acero.py": "series table",
 }
