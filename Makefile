@@ -24,9 +24,8 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV)
 	@$(SYNC) || { echo "trying again with this system's certificates"; $(SYNC) --system-certs; }
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
-	@echo "compiling decoders and query functions (two minutes or so, once per version)"
-	@$(BIN)/python -m lakerunner_assets.warmup
-	@$(BIN)/python -m lakerunner_query.warmup
+	@echo "compiling decoders and query functions (a minute on two cores, once per version)"
+	@$(BIN)/python -m resources.kernel_cache
 	@touch $@
 
 demo: setup ## start everything with live demo data and show the first answers

@@ -1,8 +1,7 @@
-"""Compiles every kernel once, so that the first object does not wait for it.
+"""The warm-up of ingest compiles every kernel of it once, so that the first object does not wait.
 
-`python -m lakerunner_assets.warmup` cooks, merges and rolls up small objects of every signal and format, in
-several processes; what that compiles is kept on disk for all later ones. Part of `make setup`, and of
-`lakerunner up` when needed.
+`python -m lakerunner_assets.warmup` cooks, merges and rolls up small objects of every signal and format; the
+compiled kernels are kept on disk. Part of `make setup`, and of `lakerunner up` when needed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.merge.request import MergeKind, MergeRequest, Window
 from lakerunner_assets.segments.merge.run import merge
 from lakerunner_assets.signals import SIGNALS
-from resources.kernel_cache import MARK, cache_folder
+from lakerunner_assets.spec import SignalSpec
+from resources.kernel import count_compilations
 from resources.lake.ddsketch import merged_quantiles
 from resources.lake.frequency import MINUTE, TEN_SECONDS, rollup_of
 from resources.lake.layout import Signal
@@ -33,42 +33,56 @@ from resources.lake.options import DecodeOptions
 from resources.lake.signals import FACTS
 from resources.lake.timecut import HOUR_NS
 
-PROCESSES = 2
 MOMENT_NS = 1_767_225_600_000_000_000
+PROTOBUF = frozenset({"otlp", "push"})
+"""Samples in protobuf; the others are text."""
 ONE, NONE = np.ones(1), np.zeros(1, np.int64)
 
 
-def warm() -> float:
-    """Compile what is not kept yet; the seconds it took."""
-    started = time.monotonic()
-    # spawned: a fork would inherit threads and locks of whoever asked
-    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
-        for _ in pool.map(cook, [signal.value for signal in Signal]):
-            pass
-    folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / MARK).touch()
-    return time.monotonic() - started
+def warm() -> None:
+    """Compile what is not on disk yet, in two processes that need different kernels.
+
+    Logs in protobuf go first: they compile what all signals and formats share. Then one process reads the
+    other signals in protobuf, and one reads text.
+    """
+    # spawned: a fork would inherit threads and locks of the caller
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        pool.submit(cook, [Signal.LOGS], is_text=False).result()
+        parts = [
+            pool.submit(cook, [Signal.METRICS, Signal.TRACES], is_text=False),
+            pool.submit(cook, [Signal.LOGS, Signal.TRACES, Signal.METRICS], is_text=True),
+        ]
+        for part in parts:
+            part.result()
 
 
-def cook(signal: str) -> None:
-    """Decode and write the samples of one signal, then merge them; metrics are rolled up too."""
-    spec = SIGNALS[Signal(signal)]
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        written: list[Path] = []
-        for number, (name, data) in enumerate(spec.warm_up_samples()):
-            request = Request(name, Place(number, 0, MOMENT_NS), DecodeOptions(), 1 << 20)
-            with open_payload(data, 1 << 20) as payload:
-                tables = [part.table for part in decode(payload, request, spec.decoders())]
-            path = folder / f"{number}.parquet"
-            identity = SegmentIdentity("warm", "warm", spec.dataset, MOMENT_NS, "0" * 32)
-            if sum(table.num_rows for table in tables):
-                spec.write(tables, path, identity)
-                written.append(path)
-        _merge(spec.merge_kind, written, folder / "merged", spec.dataset)
-        if FACTS[spec.signal].rollups:
-            _roll_up(written, folder)
+def cook(signals: Sequence[Signal], *, is_text: bool) -> None:
+    """Decode and write the samples of these signals, merge and roll them up; report kernels and seconds."""
+    for signal in signals:
+        started = time.monotonic()
+        with count_compilations() as compilations, tempfile.TemporaryDirectory() as scratch:
+            _cook(SIGNALS[signal], Path(scratch), is_text=is_text)
+        words = f"ingest: {signal.value} as {'text' if is_text else 'protobuf'}"
+        print(f"{words}: {compilations[0]} kernels in {time.monotonic() - started:.1f} s", flush=True)
+
+
+def _cook(spec: SignalSpec, folder: Path, *, is_text: bool) -> None:
+    written: list[Path] = []
+    samples = ((name, data) for name, data in spec.warm_up_samples() if (name not in PROTOBUF) == is_text)
+    for number, (name, data) in enumerate(samples):
+        request = Request(name, Place(number, 0, MOMENT_NS), DecodeOptions(), 1 << 20)
+        with open_payload(data, 1 << 20) as payload:
+            tables = [part.table for part in decode(payload, request, spec.decoders())]
+        path = folder / f"{number}.parquet"
+        identity = SegmentIdentity("warm", "warm", spec.dataset, MOMENT_NS, "0" * 32)
+        if sum(table.num_rows for table in tables):
+            spec.write(tables, path, identity)
+            written.append(path)
+    if not written:
+        return
+    _merge(spec.merge_kind, written, folder / "merged", spec.dataset)
+    if FACTS[spec.signal].rollups:
+        _roll_up(written, folder)
 
 
 def _merge(kind: MergeKind, sources: Sequence[Path], folder: Path, dataset: str) -> None:
@@ -93,7 +107,7 @@ def _merge(kind: MergeKind, sources: Sequence[Path], folder: Path, dataset: str)
 
 
 def _roll_up(samples: Sequence[Path], folder: Path) -> None:
-    """To ten seconds and from there to the hour; then the rollups are merged."""
+    """Roll up to ten seconds and from there to the minute; then merge the rollups."""
     sources = list(samples)
     for rollup in (rollup_of(TEN_SECONDS), rollup_of(MINUTE)):
         target = folder / rollup.label
@@ -121,4 +135,4 @@ def _roll_up(samples: Sequence[Path], folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    print(f"kernels compiled in {warm():.1f} s")
+    warm()

@@ -1,17 +1,15 @@
-"""Compiles the kernels of metric queries once, so that the first query does not wait for them.
+"""The warm-up of queries compiles every kernel of theirs once, so that the first query does not wait.
 
-`python -m lakerunner_query.warmup` evaluates every function and aggregation over a few samples, two at once;
-what that compiles is kept on disk for all later processes. Part of `make setup`, and of `lakerunner up` when
-needed.
+`python -m lakerunner_query.warmup` evaluates every function, stage and aggregation over a few samples;
+compiled kernels are kept on disk. Part of `make setup`, and of `lakerunner up` when needed. A worker runs
+`preload` before it is ready: what a process does for the first time takes long, and no query needs to wait.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -54,15 +52,9 @@ from lakerunner_query.worker.shared.render_samples import pairs, time_texts
 from lakerunner_query.worker.shared.segment_cache import SegmentsInPlace
 from resources.arrays import Int64s
 from resources.duckdb import Cancellation
+from resources.kernel import count_compilations
 from resources.lake import metric_values, series
 from resources.lake.columns import CHQ_METRIC_TYPE, CHQ_TIMESTAMP
-
-# << A query over two segments of a few rows, from files to finished text: a worker does it before it is
-# << ready.
-# <<
-# << What a process does for the first time takes long: kernels come from disk, libraries set up their
-# << codecs and
-# << threads. None of that is about anybody's data, so no query needs to wait for it.
 
 SERIES, SAMPLES, REHEARSAL_STEP_MS = 3, 40, 15_000
 NS_PER_MS = 1_000_000
@@ -72,7 +64,7 @@ DELTA = (CHQ_TIMESTAMP, metric_values.SCALED)
 
 
 class NoStore:
-    """Files in place are read, and nothing is fetched."""
+    """A store from which nothing is fetched: the files are in place."""
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         raise ValueError(f"{key}: {length} bytes from {start} on: expected a file that is here")
@@ -82,7 +74,7 @@ class NoStore:
 
 
 def rehearse() -> None:
-    """Queries that nobody asked, with caches of their own."""
+    """Run queries over two segments of a few rows, from files to finished text, with caches of their own."""
     with tempfile.TemporaryDirectory(prefix="lakerunner-rehearsal-") as scratch:
         folder = Path(scratch)
         segments = (segment(folder, "whole", 0), segment(folder, "doubles", SAMPLES * REHEARSAL_STEP_MS))
@@ -92,7 +84,7 @@ def rehearse() -> None:
 
 
 def unit(text: str, segments: tuple[SegmentRef, ...]) -> MetricUnit:
-    """Ten minutes, the first of which cut into the first segment."""
+    """Return a unit of ten minutes that begins inside of the first segment."""
     return MetricUnit(
         affinity="", text=text, start_ms=7 * MINUTE_MS, end_ms=17 * MINUTE_MS, step_ms=MINUTE_MS,
         first_ms=7 * MINUTE_MS, steps=11, lookback_ms=5 * MINUTE_MS, segments=segments,
@@ -100,7 +92,7 @@ def unit(text: str, segments: tuple[SegmentRef, ...]) -> MetricUnit:
 
 
 def segment(folder: Path, name: str, start_ms: int) -> SegmentRef:
-    """Counters, as whole numbers or, by this name, as doubles too."""
+    """Write a segment of counters: whole numbers or, by this name, doubles too."""
     times = np.tile(start_ms + np.arange(SAMPLES) * REHEARSAL_STEP_MS, SERIES)
     values = np.tile(np.arange(SAMPLES), SERIES)
     path = folder / name
@@ -150,12 +142,6 @@ def _series(start_ms: int) -> pa.Table:
     )
 
 
-# << Compiles the kernels of LogQL, as `warm.py` does those of PromQL: a query for every stage and function.
-# <<
-# << Times come from Parquet as arrays that may not be written to, and from memory as arrays that may;
-# << kernels are
-# << compiled for each.
-
 SECOND_NS = 10**9
 LINES = (
     '{"v": 1.5, "a": {"b": ["x", 2]}, "e": "\\u00e9"}',
@@ -178,7 +164,7 @@ SKIPPED = '| __error__=""'
 
 
 class FewLines:
-    """Two streams, in a frame of arrays that may be written to and in one of arrays that may not."""
+    """Two streams, in writable arrays as memory has them, and in read-only ones as Parquet gives them."""
 
     def rows(self, query: LogQuery, from_ns: int, to_ns: int, demand: Demand) -> Iterator[LogFrame]:
         del from_ns, to_ns
@@ -208,7 +194,7 @@ def _frame(writeable: bool) -> LogFrame:
 
 
 def logql_texts() -> list[str]:
-    """Every stage, every range and vector aggregation, and operators."""
+    """Return queries with every stage, every range and vector aggregation, and operators."""
     unwrapped = '{a=~".+"} | logfmt | unwrap v ' + SKIPPED + " [5s]"
     plain = '{a=~".+"}[5s]'
     found = [f'count_over_time({{a=~".+"}} {stage} {SKIPPED} [5s])' for stage in STAGES]
@@ -224,8 +210,8 @@ def logql_texts() -> list[str]:
     return [*found, f"rate({plain}) or vector(1)", f"absent_over_time({plain}) > 2"]
 
 
-def plain() -> None:
-    """What counts rows by the pages of their columns, and what spells the counts."""
+def run_pages() -> None:
+    """Run the kernels that count rows by the pages of their columns, and those that spell the counts."""
     page = np.frombuffer(bytes(12), np.uint8)
     times, keys, counts = np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros((1, 1), np.int64)
     dictionary_page(page)
@@ -238,8 +224,8 @@ def plain() -> None:
 
 
 def run_logql(queries: Sequence[str]) -> int:
-    """How many queries were evaluated, all of them at one time and over some."""
-    plain()
+    """Evaluate each query at one time and over several, and return how many there were."""
+    run_pages()
     for text in queries:
         expr = parse_expr(text)
         if isinstance(expr, LogQuery):
@@ -250,7 +236,6 @@ def run_logql(queries: Sequence[str]) -> int:
     return len(queries)
 
 
-PROCESSES = 2
 MINUTES, STEP_MS = 20, 15_000
 ARGUMENTS = {Type.VECTOR: "m", Type.MATRIX: "m[5m]", Type.SCALAR: "0.5"}
 MORE = (
@@ -266,7 +251,7 @@ COMMON = (
 )  # fmt: skip
 
 
-class Few:
+class FewSeries:
     """Three series of counters with a reset each."""
 
     def select(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> Series:
@@ -287,8 +272,8 @@ class Few:
         return None
 
 
-def texts() -> list[str]:
-    """Every function that takes numbers, and the rest of the language."""
+def promql_texts() -> list[str]:
+    """Return queries with every function that takes numbers, and the rest of the language."""
     found = list(MORE)
     for name, function in FUNCTIONS.items():
         arguments = function.signature.arguments
@@ -297,23 +282,23 @@ def texts() -> list[str]:
     return found
 
 
-def run(part: list[str]) -> int:
-    """How many of these could be evaluated; what cannot compiles nothing that anybody needs."""
+def run_promql(queries: Sequence[str]) -> int:
+    """Return how many queries could be evaluated; those that fail compile nothing that anybody needs."""
     end_ms = MINUTES * 60_000
     steps = Steps(end_ms // 2, 60_000, 5)
     done = 0
-    for text in part:
+    for text in queries:
         try:
             expr = bind(parse(text), steps.start_ms, steps.end_ms, steps.step_ms)
-            combine_results([evaluate(expr, steps, Few(), Options())])
+            combine_results([evaluate(expr, steps, FewSeries(), Options())])
             done += 1
         except QueryError:
             continue
     return done
 
 
-def rows() -> None:
-    """What reads rollups, and columns that few segments have."""
+def run_columns() -> None:
+    """Run the kernels that read rollups, and columns that few segments have."""
     begin, end, to = np.zeros(1, np.int64), np.ones(1, np.int64), np.zeros(1, np.int64)
     times = np.arange(2, dtype=np.int64)
     frozen = np.zeros(1, np.int64)
@@ -331,32 +316,32 @@ def rows() -> None:
 
 
 def preload() -> None:
-    """What nearly every query needs, from disk into this process; the first query would wait for it."""
-    rows()
-    run(list(COMMON))
+    """Load what nearly every query needs from disk into this process."""
+    run_columns()
+    run_promql(COMMON)
     run_logql(COMMON_LOGQL)
     rehearse()
 
 
-def warm() -> float:
-    """Compile what is not kept yet; the seconds it took."""
-    started = time.monotonic()
-    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
-        other = pool.submit(rows)
-        logs = pool.submit(run_logql, logql_texts())
-        done = sum(pool.map(run, _parts(texts())))
-        other.result()
-        logs.result()
-        pool.submit(rehearse).result()
-    if not done:
+def warm() -> None:
+    """Compile what is not on disk yet, and report kernels and seconds."""
+    _report("rollups and columns", run_columns)
+    _report("logql", lambda: run_logql(logql_texts()))
+    _report("promql", _run_all_promql)
+    _report("segments", rehearse)
+
+
+def _run_all_promql() -> None:
+    if not run_promql(promql_texts()):
         raise RuntimeError("no expression could be evaluated")
-    return time.monotonic() - started
 
 
-def _parts(all_texts: list[str]) -> Iterator[list[str]]:
-    for number in range(PROCESSES):
-        yield all_texts[number::PROCESSES]
+def _report(words: str, work: Callable[[], object]) -> None:
+    started = time.monotonic()
+    with count_compilations() as compilations:
+        work()
+    print(f"queries: {words}: {compilations[0]} kernels in {time.monotonic() - started:.1f} s", flush=True)
 
 
 if __name__ == "__main__":
-    print(f"query kernels compiled in {warm():.1f} s")
+    warm()

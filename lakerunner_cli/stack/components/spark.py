@@ -7,8 +7,6 @@ saved. Python workers inherit the environment, hence find settings and compiled 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from lakerunner_cli.stack.errors import StackError
 from lakerunner_cli.stack.ports import HOST
 from lakerunner_cli.stack.probes import tcp
 from lakerunner_cli.stack.site import Site
-from resources.kernel_cache import is_warm
+from resources.kernel_cache import is_warm, warm_up
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 OPENED = (
@@ -53,8 +51,7 @@ def prepare(site: Site, announce: Announce) -> None:
     _home(site).joinpath("tmp").mkdir(parents=True, exist_ok=True)
     if not is_warm():
         announce("compiling decoders and query functions (once per version, about a minute)")
-        for package in ("lakerunner_assets", "lakerunner_query"):
-            subprocess.run([sys.executable, "-m", f"{package}.warmup"], env=site.environment(), check=True)
+        warm_up(site.environment())
 
 
 def command(site: Site) -> list[str]:
