@@ -26,12 +26,14 @@ SEARCHES = frozenset({"search", "sub", "subn", "split", "findall", "finditer"})
 CALLS = SEARCHES | {"compile", "match", "fullmatch"}
 ALLOWED: dict[str, str] = {
     r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d|w|y)": "times in requests have at most 64 characters",
-    r"(\d++(?:\.\d*+)?|\.\d++)\s*+(ns|us|µs|μs|ms|s|m|h)\s*+": "durations in span files have at most 64 characters",
+    r"(\d++(?:\.\d*+)?|\.\d++)\s*+(ns|us|µs|μs|ms|s|m|h)\s*+": "durations in files have at most 64",
 }
 """Patterns that need not be linear, and why: something bounds their input."""
 ANYTHING = frozenset((*range(128), *map(ord, "éµμ٣\u2003€\ufffd\U0001f600"), 0xD800))
 """ASCII, and of all other characters one of each sort that patterns distinguish."""
 Chars = frozenset[int]
+ASSERTIONS = frozenset({ops.AT, ops.ASSERT, ops.ASSERT_NOT})
+GROUPS = frozenset({ops.SUBPATTERN, ops.BRANCH})
 REPEATS = frozenset({ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT})
 
 
@@ -75,7 +77,7 @@ def _flags(call: ast.Call) -> list[ast.expr]:
 
 
 def _value(node: ast.expr, known: dict[str, Any]) -> Any:
-    return eval(compile(ast.Expression(node), "pattern", "eval"), known)
+    return eval(compile(ast.Expression(node), "pattern", "eval"), known)  # noqa: S307 -- the product's own text
 
 
 def faults(pattern: str, flags: int = 0, *, is_searched: bool = False) -> list[str]:
@@ -91,17 +93,14 @@ def _begins_with_loop(items: list[Any], flags: int) -> bool:
     """Tell if a loop comes first and something that may fail behind it."""
     for place, (op, value) in enumerate(items):
         rest = items[place + 1 :]
-        if op is ops.SUBPATTERN:
-            return _begins_with_loop([*value[3], *rest], flags)
-        if op is ops.BRANCH:
-            return any(_begins_with_loop([*part, *rest], flags) for part in value[1])
-        if op not in REPEATS:
-            return False
-        if value[1] is ops.MAXREPEAT:
-            return not _first(rest, flags)[1]
-        if _begins_with_loop([*value[2], *rest], flags):
+        parts = ([value[3]] if op is ops.SUBPATTERN else value[1]) if op in GROUPS else []
+        if op in REPEATS and value[1] is ops.MAXREPEAT:
+            return not _first(rest, flags)[1] or any(one in ASSERTIONS for one, _ in rest)
+        if op in REPEATS:
+            parts = [value[2]]
+        if any(_begins_with_loop([*part, *rest], flags) for part in parts):
             return True
-        if value[0] > 0:
+        if op not in REPEATS or value[0] > 0:
             return False
     return False
 
@@ -182,7 +181,7 @@ def _first_of(op: Any, value: Any, flags: int) -> tuple[Chars, bool]:
     if op is ops.BRANCH:
         parts = [_first(part, flags) for part in value[1]]
         return frozenset().union(*(chars for chars, _ in parts)), any(empty for _, empty in parts)
-    if op in {ops.AT, ops.ASSERT, ops.ASSERT_NOT}:
+    if op in ASSERTIONS:
         return frozenset(), True
     return _chars(op, value, flags), False
 
