@@ -1,8 +1,8 @@
 """Kernels of LogQL against libraries: `python -m benchmarks.kernels.logql`.
 
-Each line is the best of several rounds on one core, in CPU time per value: a row, a slice or a line. A library
-that does less than the kernel (msgspec parses and makes no columns, RE2 finds and converts nothing) is named
-all the same: it is the nearest thing.
+Each line is the best of several rounds on one core, in CPU time per value: a row, a slice or a line. A
+library that does less than the kernel (msgspec parses and makes no columns, RE2 finds and converts nothing)
+is named all the same: it is the nearest thing.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_query.logql.frame import LogFrame
-from lakerunner_query.logql.kernels import distinct, samples
+from lakerunner_query.logql.kernels import fields, samples
 from lakerunner_query.logql.kernels.addresses import holding_rows
 from lakerunner_query.logql.kernels.json_text import unescaped_spans
 from lakerunner_query.logql.kernels.strings import containing_rows, text_of
@@ -27,6 +26,7 @@ from lakerunner_query.logql.lang.ast import Stage
 from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.logql.pipeline import Demand, apply
 from lakerunner_query.windows.functions import Windows
+from resources.arrays import Bytes, Int32s, Int64s
 
 ROWS = 50_000
 ROUNDS = 5
@@ -45,49 +45,23 @@ def cases() -> Iterator[Case]:
 
 
 def _codes(chance: np.random.Generator) -> Iterator[Case]:
-    for name, few in (("few", 8), ("many", 5_000)):
-        left = chance.integers(0, few, ROWS).astype(np.int32)
-        right = chance.integers(-1, 6, ROWS).astype(np.int32)
-        yield (
-            f"combine, {name}",
-            lambda left=left, right=right, few=few: distinct.combine(left, right, few),
-            lambda left=left, right=right: combine_with_arrow(left, right),
-        )
     codes = chance.integers(-1, 40, ROWS).astype(np.int32)
-    yield "by_code", lambda: distinct.by_code(codes, 40), lambda: sort_by_code(codes, 40)
+    yield "by_code", lambda: fields.by_code(codes, 40), lambda: sort_by_code(codes, 40)
 
 
-def combine_with_arrow(left: npt.NDArray[np.int32], right: npt.NDArray[np.int32]) -> object:
-    pairs = pa.array((left.astype(np.int64) << 32) | (right.astype(np.int64) + 1)).dictionary_encode()
-    codes = pairs.indices.to_numpy()
-    first = np.empty(len(pairs.dictionary), np.int64)
-    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-    return codes, first
-
-
-def sort_by_code(codes: npt.NDArray[np.int32], count: int) -> object:
+def sort_by_code(codes: Int32s, count: int) -> object:
     order = np.argsort(codes, kind="stable")
     begins = np.searchsorted(codes[order], np.arange(count + 1))
     return order[begins[0] :], begins - begins[0]
 
 
 def _slices(chance: np.random.Generator) -> Iterator[Case]:
-    for name, values in (("few", 12), ("many", 20_000)):
-        texts = pa.array([f"value-{one}" for one in chance.integers(0, values, ROWS).tolist()])
-        text = text_of(texts)
-        starts, lengths = text.offsets[:-1].astype(np.int64), np.diff(text.offsets)
-        marks = np.zeros(ROWS, np.bool_)
-        yield (
-            f"code_spans, {name} values",
-            lambda text=text, starts=starts, lengths=lengths, marks=marks: distinct.code_spans(
-                text.data, starts, lengths, marks
-            ),
-            lambda texts=texts: texts.dictionary_encode(),  # without copying the slices, nor first places
-        )
+    text = text_of(pa.array([f"value-{one}" for one in chance.integers(0, 20_000, ROWS).tolist()]))
+    starts, lengths = text.offsets[:-1].astype(np.int64), np.diff(text.offsets)
     order = chance.permutation(ROWS)
     yield (
         "gather_spans",
-        lambda: distinct.gather_spans(text.data, starts[order], lengths[order]),
+        lambda: fields.gather_spans(text.data, starts[order], lengths[order]),
         lambda: gather_with_numpy(text.data, starts[order], lengths[order]),
     )
     quoted = pa.array([f'a\\n\\"b\\u00e9\\" {one}' for one in range(ROWS)])
@@ -102,9 +76,7 @@ def _slices(chance: np.random.Generator) -> Iterator[Case]:
     )
 
 
-def gather_with_numpy(
-    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int32]
-) -> object:
+def gather_with_numpy(data: Bytes, starts: Int64s, lengths: Int32s) -> object:
     offsets = np.zeros(len(starts) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     return data[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])], offsets
@@ -113,8 +85,8 @@ def gather_with_numpy(
 def plain_lines() -> pa.StringArray:
     return pa.array(
         [
-            f"2026-01-0{1 + one % 9} host-{one % 50} GET /api/v1/items/{one} from 10.0.{one % 200}.7 took {one % 900}ms"
-            + (" error: connection refused" if one % 20 == 0 else "")
+            f"2026-01-0{1 + one % 9} host-{one % 50} GET /api/v1/items/{one} from 10.0.{one % 200}.7 "
+            f"took {one % 900}ms" + (" error: connection refused" if one % 20 == 0 else "")
             for one in range(ROWS)
         ]
     )
@@ -245,10 +217,10 @@ def _samples(chance: np.random.Generator) -> Iterator[Case]:
 
 
 def mark_with_numpy(
-    series: npt.NDArray[np.int64],
-    times: npt.NDArray[np.int64],
+    series: Int64s,
+    times: Int64s,
     windows: Windows,
-    lines: npt.NDArray[np.int64],
+    lines: Int64s,
 ) -> None:
     before = windows.first_end - times
     enters = np.maximum(-(before // windows.step), 0)

@@ -16,7 +16,7 @@ from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.plan.logql import LOGS, Nothing
 from lakerunner_query.plan.logql_samples import LogReads, log_reads
 from lakerunner_query.plan.optimise import Improved, improved
-from lakerunner_query.plan.slices import LogSliceSizes, cut_log_steps, needed_log_segments
+from lakerunner_query.plan.slices import LogSliceSizes, cut_log_steps, overlapping_segments
 from lakerunner_query.protocol.answers import Kind, MetricAnswer
 from lakerunner_query.protocol.units import LogMetricUnit, segment_ref
 from resources.index.types import SegmentQuery
@@ -110,7 +110,7 @@ def _slices(
 ) -> Iterator[LogMetricUnit]:
     loads = list(zip(query.plan.reads, query.segments, strict=True))
     for part in cut_log_steps(query.plan.steps, loads, workers, sizes):
-        segments = needed_log_segments(log_reads(query.plan.expr, part.steps), query.distinct_segments)
+        segments = overlapping_segments(log_reads(query.plan.expr, part.steps), query.distinct_segments)
         yield LogMetricUnit(
             affinity=f"{query.request.org}/{LOGS}/metrics",
             turn=part.number,

@@ -20,7 +20,7 @@ from lakerunner_query.coordinator.engine import Cut, Limits, Prepared, Shards, a
 from lakerunner_query.coordinator.locate import METRICS, Lookup, RollupLookup, samples_query
 from lakerunner_query.coordinator.merge import Joined
 from lakerunner_query.plan.promql import Reads, per_series, reads, rollups_for
-from lakerunner_query.plan.slices import SampleSliceSizes, cut_steps, needed, rows_to_read
+from lakerunner_query.plan.slices import SampleSliceSizes, cut_steps, overlapping_segments, rows_to_read
 from lakerunner_query.promql.context import Options
 from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.promql.lang.bind import bind
@@ -140,7 +140,7 @@ def _slices(
             first_ms=steps.start_ms,
             steps=steps.count,
             lookback_ms=request.lookback_ms,
-            segments=tuple(map(segment_ref, needed(read, query.distinct_segments))),
+            segments=tuple(map(segment_ref, overlapping_segments(read, query.distinct_segments))),
             rollups=narrow_rollups(rollups, read),
             features=limits.features,
             max_series=limits.max_series,

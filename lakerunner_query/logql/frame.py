@@ -21,21 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.logql.kernels.distinct import combine
 from lakerunner_query.vectors.vector import Labels
 from resources.arrays import Flags, Int8s, Int32s, Int64s
-
-# << A run of log rows, columnar: times, lines, and a column for every label.
-# <<
-# <<     tsns  line                 labels["app"]        labels["status"]
-# <<     10    status=200 msg=ok    "web"  (STREAM)      "200" (PARSED)
-# <<     20    status=500 msg=bad   "web"  (STREAM)      "500" (PARSED)
-# <<     30    hello                "db"   (STREAM)      absent
-# <<
-# << A label has one value per row, whatever it came from: stream labels, structured metadata, parsed.
-# << Which of
-# << them decides what a later stage may overwrite and where Loki's API shows it, hence the category per
-# << value.
 
 ABSENT = -1
 
@@ -118,8 +105,23 @@ def grouped_rows(
     codes, first = np.zeros(frame.count, np.int32), np.zeros(min(frame.count, 1), np.int64)
     for _, column in columns:
         if frame.count and (column.codes != column.codes[0]).any():
-            codes, first = combine(codes, column.codes, len(first))
+            codes, first = _combine(codes, column.codes)
     return codes, _label_sets(columns, first)
+
+
+def _combine(left: Int32s, right: Int32s) -> tuple[Int32s, Int64s]:
+    """Number pairs of codes in order of first appearance; return the numbers and the first rows.
+
+    Runs of one pair count once: rows of one stream follow each other.
+    """
+    is_head = np.append(True, (left[1:] != left[:-1]) | (right[1:] != right[:-1]))
+    heads = np.flatnonzero(is_head).astype(np.int64)
+    pairs = (left[heads].astype(np.int64) << 32) | (right[heads].astype(np.int64) + 1)
+    numbered = pa.array(pairs).dictionary_encode()
+    codes = numbered.indices.to_numpy()
+    first = np.empty(len(numbered.dictionary), np.int64)
+    first[codes[::-1]] = heads[::-1]
+    return np.repeat(codes, np.diff(np.append(heads, len(left)))), first
 
 
 def _chosen(frame: LogFrame, labels: Iterable[str] | None, without: bool) -> list[tuple[str, Column]]:
@@ -223,7 +225,7 @@ def without_rows(column: Column, rows: Flags) -> Column:
 
 
 def is_base(frame: LogFrame, name: str) -> Flags:
-    """Flag rows with the label from their metadata, or from their stream even if it was taken away."""
+    """Flag rows with the label from their metadata or stream; the stream's counts even if taken away."""
     found = present(frame, name) & ~_is_of(frame, name, Category.PARSED)
     return found | (frame.removed[name] == Category.STREAM) if name in frame.removed else found
 

@@ -1,4 +1,4 @@
-"""Runs the stages of a query over a frame, each with the labels that are looked at behind it.
+"""Run of a pipeline over a frame: each stage knows which labels are looked at behind it.
 
     | json | status >= 500 | line_format "{{.msg}}"
 

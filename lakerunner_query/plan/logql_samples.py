@@ -37,6 +37,10 @@ class LogReads:
     from_ns: int
     to_ns: int
 
+    @property
+    def interval_ns(self) -> tuple[int, int]:
+        return self.from_ns, self.to_ns
+
 
 def log_ranges(expr: SampleExpr) -> Iterator[LogRange]:
     """Yield the ranges of an expression, in the order of the text."""

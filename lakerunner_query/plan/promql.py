@@ -1,4 +1,4 @@
-"""What a metric query reads: each selector's stretch of time, and the index terms that prune for it.
+"""Plan of a PromQL query: what each selector reads, which rollups may serve it, what shards can compute.
 
 rate(errors_total{job="api"}[5m] offset 1h)  at 12:00, 12:01 … 13:00
 
@@ -34,19 +34,18 @@ from resources.lake.frequency import HOUR, ROLLUPS, TEN_SECONDS
 from resources.lake.series import NAME_FIELD, NAME_LABEL
 from resources.lake.terms import alternatives
 
-# << Which rollups may answer a query at all, told from its text and its times alone.
-# <<
-# <<     sum by (job) (increase(errors_total[1h])), step 1 h, at whole hours  ->  1h, 5m, 1m, 10s
-# <<     rate(errors_total[5m]), step 15 s                                    ->  none: windows cut
-# << through buckets
-# <<
-# << Whether they say the same as samples is decided by `windows.choice` and the kernels; asking the
-# << index about
-# << rollups that cannot serve any window would be in vain.
+NS_PER_MS = 1_000_000
 
 
 def rollups_for(expr: Expr, steps: Steps, lookback_ms: int) -> tuple[int, ...]:
-    """Frequencies in ms that divide the windows of some selector, with all that they are built from."""
+    """Return rollups (frequencies in ms) that may serve a query, by its text and times.
+
+        sum by (job) (increase(errors_total[1h])), step 1 h, at whole hours  ->  1h, 5m, 1m, 10s
+        rate(errors_total[5m]), step 15 s                                    ->  none: windows cut buckets
+
+    These are the frequencies that divide the windows of some selector, with all that they are built from;
+    `windows/rollup_choice.py` and the kernels decide whether they give the same as samples.
+    """
     widest = max(
         (_coarsest(grid, look_back) for grid, look_back in _grids(expr, steps, lookback_ms)), default=0
     )
@@ -85,21 +84,17 @@ def _grid(shift: Shift, steps: Steps, range_ms: int) -> Grid:
     return Grid(steps.start_ms, steps.step_ms, steps.count, max(1, range_ms), offset)
 
 
-# << Which parts of a metric query can be computed for some of the series at a time.
-# <<
-# << sum by (job) (rate(errors_total[5m])) / on (job) group_left max by (job) (up)
-# <<
-# << parts: rate(errors_total[5m]), up; a worker computes them for its shard of the series, and one
-# << computes the
-# << rest when all shards are there. A part is a function of single series, so that shards only have to
-# << be put in
-# << order of labels again.
-
-
 def per_series(expr: Expr) -> tuple[Expr, ...] | None:
-    """The parts, in order of the text; None where not all that is read lies inside of parts.
+    """Return the parts that shards of the series can compute, in order of the text.
 
-    None as well where a part is not aggregated: all of its series would travel, and nothing is gained.
+        sum by (job) (rate(errors_total[5m])) / on (job) group_left max by (job) (up)
+
+        parts: rate(errors_total[5m]), up
+
+    A worker computes the parts for its shard of the series, and one computes the rest when all shards are
+    there. A part is a function of single series, so that shards only have to be put in order of labels again.
+    None where something is read outside of parts, or where a part is not aggregated: all of its series would
+    travel, and nothing is gained.
     """
     found: list[Expr] = []
     waiting: list[tuple[Expr, bool]] = [(expr, False)]
@@ -165,8 +160,13 @@ class Reads:
     to_ms: int
 
     @property
+    def interval_ns(self) -> tuple[int, int]:
+        """Bounds of all nanoseconds in these milliseconds, the first exclusive."""
+        return self.from_ms * NS_PER_MS, (self.to_ms + 1) * NS_PER_MS - 1
+
+    @property
     def terms(self) -> tuple[tuple[int, ...], ...]:
-        """A conjunction of alternatives that a segment with such samples carries."""
+        """Conjunction of alternatives that a segment with such samples carries."""
         found = [
             tuple(alternatives(NAME_FIELD if matcher.name == NAME_LABEL else matcher.name, values))
             for matcher in self.matchers
@@ -176,7 +176,7 @@ class Reads:
 
 
 def reads(expr: Expr, steps: Steps, lookback_ms: int, default_step_ms: int) -> tuple[Reads, ...]:
-    """All stretches of a bound expression, those of one selector together."""
+    """Return what a bound expression reads, one interval per selector."""
     found: dict[tuple[Matcher, ...], Reads] = {}
     for each in _reads(expr, steps.start_ms, steps.end_ms, lookback_ms, default_step_ms):
         known = found.get(each.matchers)
@@ -191,11 +191,11 @@ def _reads(expr: Expr, first: int, last: int, lookback: int, default_step: int) 
         case Selector():
             yield _selected(expr, first, last, lookback, 0)
         case Matrix():
-            yield _selected(expr.selector, first, last, lookback, _known(expr.range))
+            yield _selected(expr.selector, first, last, lookback, _bound(expr.range))
         case Subquery():
             begin, end = _shifted(expr.shift, first, last)
-            step = default_step if expr.step is None else _known(expr.step)
-            yield from _reads(expr.expr, begin - _known(expr.range) - step, end, lookback, default_step)
+            step = default_step if expr.step is None else _bound(expr.step)
+            yield from _reads(expr.expr, begin - _bound(expr.range) - step, end, lookback, default_step)
         case Call(function=name) if FUNCTIONS[name].syntax.label_selector is not None:
             yield from _of_info(expr, first, last, lookback, default_step)
         case _:
@@ -214,39 +214,39 @@ def _selected(selector: Selector, first: int, last: int, lookback: int, width: i
 
 
 def _of_info(call: Call, first: int, last: int, lookback: int, default_step: int) -> Iterator[Reads]:
-    """The second argument names series that are looked up beside those of the first."""
+    """Yield the reads of `info`: its second argument names series that are looked up beside the first."""
     yield from _reads(call.arguments[0], first, last, lookback, default_step)
     own = next((a.matchers for a in call.arguments[1:] if isinstance(a, Selector)), ())
     names = tuple(m for m in own if m.name == NAME_LABEL)
     wanted = names or (Matcher(NAME_LABEL, MatchOp.EQUAL, TARGET_INFO),)
-    for begin, end in _stretches(call.arguments[0], first, last):
+    for begin, end in _info_times(call.arguments[0], first, last):
         yield Reads(wanted, begin - lookback, end)
 
 
-def _stretches(expr: Expr, first: int, last: int) -> Iterable[tuple[int, int]]:
-    """Evaluation times of the selectors below, which decide when info series are looked up."""
+def _info_times(expr: Expr, first: int, last: int) -> Iterable[tuple[int, int]]:
+    """Yield the evaluation times of the selectors below, at which info series are looked up."""
     yield first, last
     for child in children(expr):
         if isinstance(child, Selector):
             yield _shifted(child.shift, first, last)
-        yield from _stretches(child, first, last)
+        yield from _info_times(child, first, last)
     if isinstance(expr, Selector):
         yield _shifted(expr.shift, first, last)
 
 
 def _shifted(shift: Shift, first: int, last: int) -> tuple[int, int]:
-    offset = _known(shift.offset)
+    offset = _bound(shift.offset)
     if isinstance(shift.at, int):
         return shift.at - offset, shift.at - offset
     return first - offset, last - offset
 
 
 def _is_text(value: str) -> bool:
-    """Bytes that are no UTF-8 stand in a query as lone surrogates; no segment has a term of those."""
+    """Tell whether a value is UTF-8; other bytes are lone surrogates, and no segment has a term of those."""
     return value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value)
 
 
-def _known(duration: object) -> int:
+def _bound(duration: object) -> int:
     if not isinstance(duration, int):
         raise TypeError(f"{duration!r}: the expression is not bound to the times of its query yet")
     return duration

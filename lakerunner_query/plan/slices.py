@@ -1,12 +1,18 @@
-"""Cutting a metric query along its evaluation times: each part runs the whole expression for its steps.
+"""Slices of queries: along evaluation times, or along the times of rows.
 
-A part reads what its steps need, so cutting repeats what windows of neighbouring parts share: parts are not
-cut smaller than the widest window, unless what they read would be too much at once.
+A slice along evaluation times runs the whole expression for its steps. It reads what its steps need, so
+cutting repeats what windows of neighbouring slices share: slices are not narrower than the widest window,
+unless they would read too much at once.
+
+Slices of log lines are disjoint in time and come in the order in which they can answer. Their answers are
+concatenated and never merged, and the query may stop as soon as `limit` rows exist: no row of an unread slice
+can come before them. Early slices are small ("the last 100 lines" should read little), later ones grow to a
+full load. Cut points come from segment bounds, and inside a long segment from its average density.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -16,57 +22,133 @@ from lakerunner_query.plan.promql import Reads
 from lakerunner_query.vectors.vector import Steps
 from resources.index.types import Segment
 
-NS_PER_MS = 1_000_000
 BYTES_OF_A_ROW = 2
-"""In the file, of a plain sample; histograms take more, and as much longer to read."""
+"""Bytes of a plain sample in a file; histograms take more, and as much longer to read."""
+AnySteps = TypeVar("AnySteps", Steps, LogSteps)
+
+
+class TimedReads(Protocol):
+    """Reads of a query in an interval of time."""
+
+    @property
+    def interval_ns(self) -> tuple[int, int]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class SampleSliceSizes:
+class StepSliceSizes:
+    """Sizes of slices along evaluation times."""
+
+    rows: int
+    """Rows that one slice reads, about."""
+    at_least: int
+    """Rows below which cutting for the sake of more workers does not pay."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSliceSizes(StepSliceSizes):
+    """Sizes for stored samples."""
+
     rows: int = 8_000_000
-    """About as many rows are read for one part."""
     at_least: int = 400_000
-    """Not worth cutting for the sake of more workers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LogSliceSizes(StepSliceSizes):
+    """Sizes for samples of log lines, which cost more per row."""
+
+    rows: int = 4_000_000
+    at_least: int = 400_000
+
+
+@dataclass(frozen=True, slots=True)
+class StepSlice(Generic[AnySteps]):
     """Steps that are evaluated together."""
 
     number: int
-    """Of the stretch of time they lie in, the same in every query with this step: it chooses the worker."""
-    steps: Steps
+    """Number of the interval, the same in every query with this step: it chooses the worker."""
+    steps: AnySteps
 
 
 def cut_steps(
-    steps: Steps, loads: Sequence[tuple[Reads, Sequence[Segment]]], workers: int, sizes: SampleSliceSizes
-) -> list[Part]:
-    """Runs of steps, in order."""
-    rows = rows_to_read(loads)
-    parts = max(1, -(-rows // sizes.rows))
-    if rows > sizes.at_least:
-        parts = max(parts, workers)
-    if steps.count == 1 or parts == 1:
-        return [Part(0, steps)]
-    width = max((read.to_ms - read.from_ms for read, _ in loads), default=0)
-    span = steps.end_ms - steps.start_ms
-    window = max(1, width - span)
-    parts = min(parts, steps.count, max(workers if rows > sizes.at_least else 1, span // window, 1))
-    return list(steady_parts(steps, parts))
+    steps: Steps, loads: Sequence[tuple[Reads, Sequence[Segment]]], workers: int, sizes: StepSliceSizes
+) -> list[StepSlice[Steps]]:
+    """Cut a PromQL query into runs of steps, in order."""
+    width_ms = max((read.to_ms - read.from_ms for read, _ in loads), default=0)
+    extent = _Extents(steps.count, steps.end_ms - steps.start_ms, width_ms)
+    slices = _slice_count(extent, rows_to_read(loads), workers, sizes)
+    return list(steady_parts(steps, slices)) if slices else [StepSlice(0, steps)]
+
+
+def cut_log_steps(
+    steps: LogSteps, loads: Sequence[tuple[LogReads, Sequence[Segment]]], workers: int, sizes: StepSliceSizes
+) -> list[StepSlice[LogSteps]]:
+    """Cut a metric query over logs into runs of steps, in order."""
+    width_ns = max((read.to_ns - read.from_ns for read, _ in loads), default=0)
+    extent = _Extents(steps.count, steps.end_ns - steps.start_ns, width_ns)
+    slices = _slice_count(extent, _rows(loads, lambda segment: segment.rows), workers, sizes)
+    if not slices:
+        return [StepSlice(0, steps)]
+    return [
+        StepSlice(part.number, LogSteps(part.steps.start_ms, part.steps.step_ms, part.steps.count))
+        for part in steady_parts(Steps(steps.start_ns, steps.step_ns, steps.count), slices)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Extents:
+    """Steps of a query, the time between its first and last, and the widest interval it reads."""
+
+    steps: int
+    span: int
+    widest: int
+
+
+def _slice_count(extent: _Extents, rows: int, workers: int, sizes: StepSliceSizes) -> int:
+    """Return the number of slices, 0 for a query that is not cut."""
+    for_workers = workers if rows > sizes.at_least else 1
+    slices = max(1, -(-rows // sizes.rows), for_workers)
+    if extent.steps == 1 or slices == 1:
+        return 0
+    window = max(1, extent.widest - extent.span)
+    return max(1, min(slices, extent.steps, max(for_workers, extent.span // window)))
 
 
 def rows_to_read(loads: Sequence[tuple[Reads, Sequence[Segment]]]) -> int:
-    """About as many, of all selectors together."""
-    return sum(_rows(read, segments) for read, segments in loads)
+    """Estimate the samples that all selectors read; larger ones count as several."""
+    return _rows(loads, lambda segment: max(segment.rows, segment.bytes / BYTES_OF_A_ROW))
 
 
-def steady_parts(steps: Steps, parts: int) -> Iterator[Part]:
-    """At least so many if there are steps enough, cut at times that do not depend on where the query begins.
+def _rows(loads: Sequence[tuple[TimedReads, Sequence[Segment]]], rows_of: Callable[[Segment], float]) -> int:
+    """Add up rows of segments by the share of their time that is read."""
+    total = 0
+    for read, segments in loads:
+        low_ns, high_ns = read.interval_ns
+        rows = 0.0
+        for segment in segments:
+            common = min(segment.max_ns, high_ns) - max(segment.min_ns, low_ns) + 1
+            share = common / (segment.max_ns - segment.min_ns + 1)
+            rows += rows_of(segment) * min(1.0, max(0.0, share))
+        total += int(rows)
+    return total
 
-    A dashboard that moves on by a step asks for the same stretches again but the outermost, and a worker
-    still knows their answers. There are half as many parts more than asked for, so that the outermost ones,
-    which are narrower, do not leave a worker with far less to do than another. Nothing is cut to a single
-    step: that is an instant query, which says other things.
+
+def overlapping_segments(reads: Sequence[TimedReads], segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """Return the segments that overlap any of the intervals."""
+    intervals = [read.interval_ns for read in reads]
+    return tuple(
+        segment
+        for segment in segments
+        if any(segment.min_ns <= high and segment.max_ns > low for low, high in intervals)
+    )
+
+
+def steady_parts(steps: Steps, parts: int) -> Iterator[StepSlice[Steps]]:
+    """Cut steps at times that do not depend on where the query begins.
+
+    A dashboard that moves on by a step asks for the same intervals again except the outermost, and a worker
+    still has their answers. There are half as many slices more than `parts`, so that the outermost ones,
+    which are narrower, do not leave a worker with far less to do than another. No slice has a single step:
+    that is an instant query, which has another meaning.
 
     >>> [(p.number, p.steps.start_ms, p.steps.count) for p in steady_parts(Steps(30, 10, 9), 2)]
     [(1, 30, 3), (2, 60, 3), (3, 90, 3)]
@@ -81,12 +163,12 @@ def steady_parts(steps: Steps, parts: int) -> Iterator[Part]:
             number, end = number + 1, min(steps.count, end + width)
         if steps.count - end == 1:
             end = steps.count
-        yield Part(number, Steps(steps.start_ms + at * steps.step_ms, steps.step_ms, end - at))
+        yield StepSlice(number, Steps(steps.start_ms + at * steps.step_ms, steps.step_ms, end - at))
         at = end
 
 
 def _even_width(most: int) -> int:
-    """The largest power of two, or three times one, that is not above; two at least.
+    """Return the largest power of two, or three times one, that is not above `most`; two at least.
 
     >>> [_even_width(most) for most in (0, 3, 5, 6, 460, 700)]
     [2, 3, 4, 6, 384, 512]
@@ -95,103 +177,8 @@ def _even_width(most: int) -> int:
     return power * 3 // 2 if power * 3 // 2 <= most else power
 
 
-def needed(reads: Sequence[Reads], segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """Those that overlap any of the stretches."""
-    return tuple(
-        segment
-        for segment in segments
-        if any(
-            segment.min_ns < (read.to_ms + 1) * NS_PER_MS and segment.max_ns > read.from_ms * NS_PER_MS
-            for read in reads
-        )
-    )
-
-
-def _rows(read: Reads, segments: Sequence[Segment]) -> int:
-    """Of plain samples that take as long."""
-    total = 0.0
-    for segment in segments:
-        low = max(segment.min_ns, read.from_ms * NS_PER_MS)
-        high = min(segment.max_ns, read.to_ms * NS_PER_MS)
-        share = (high - low + 1) / (segment.max_ns - segment.min_ns + 1)
-        total += max(segment.rows, segment.bytes / BYTES_OF_A_ROW) * min(1.0, max(0.0, share))
-    return int(total)
-
-
-# << Cutting a metric query over logs along its evaluation times, as `metric_slices.py` does for samples.
-# <<
-# << Rows that have to be looked at one by one cost more than samples, so that a part is of fewer rows.
-
-Load = tuple[LogReads, Sequence[Segment]]
-
-
-@dataclass(frozen=True, slots=True)
-class LogSliceSizes:
-    rows: int = 4_000_000
-    """About as many rows are read for one part."""
-    at_least: int = 400_000
-    """Not worth cutting for the sake of more workers."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogPart:
-    """Steps that are evaluated together."""
-
-    number: int
-    """Of the stretch of time they lie in, the same in every query with this step: it chooses the worker."""
-    steps: LogSteps
-
-
-def cut_log_steps(
-    steps: LogSteps, loads: Sequence[Load], workers: int, sizes: LogSliceSizes
-) -> list[LogPart]:
-    """Runs of steps, in order; not narrower than the widest window, whose rows would be read repeatedly."""
-    rows = sum(_log_rows(read, segments) for read, segments in loads)
-    parts = max(1, -(-rows // sizes.rows))
-    if rows > sizes.at_least:
-        parts = max(parts, workers)
-    if steps.count == 1 or parts == 1:
-        return [LogPart(0, steps)]
-    span = steps.end_ns - steps.start_ns
-    width = max((read.to_ns - read.from_ns for read, _ in loads), default=0)
-    window = max(1, width - span)
-    parts = max(1, min(parts, steps.count, max(workers if rows > sizes.at_least else 1, span // window)))
-    plain = Steps(steps.start_ns, steps.step_ns, steps.count)
-    return [
-        LogPart(part.number, LogSteps(part.steps.start_ms, part.steps.step_ms, part.steps.count))
-        for part in steady_parts(plain, parts)
-    ]
-
-
-def needed_log_segments(reads: Sequence[LogReads], segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """Those that overlap any of the stretches."""
-    return tuple(
-        segment
-        for segment in segments
-        if any(segment.min_ns <= read.to_ns and segment.max_ns > read.from_ns for read in reads)
-    )
-
-
-def _log_rows(read: LogReads, segments: Sequence[Segment]) -> int:
-    total = 0.0
-    for segment in segments:
-        low, high = max(segment.min_ns, read.from_ns), min(segment.max_ns, read.to_ns)
-        share = (high - low + 1) / (segment.max_ns - segment.min_ns + 1)
-        total += segment.rows * min(1.0, max(0.0, share))
-    return int(total)
-
-
-# << Cutting a log query into units that are disjoint in time, in the order in which they can answer.
-# <<
-# << Because units do not share an instant, their answers are concatenated and never merged, and the query may
-# << stop as soon as `limit` rows exist: no row of an unread unit can come before them. Early units are small
-# << ("the last 100 lines" should read little), later ones grow to a full load.
-# <<
-# << The cut points come from segment bounds, and inside a long segment from its average density.
-
-
 class Extent(Protocol):
-    """What of a segment decides about cutting."""
+    """Fields of a segment that decide about cutting."""
 
     @property
     def segment_id(self) -> str: ...
@@ -205,12 +192,12 @@ class Extent(Protocol):
     def bytes(self) -> int: ...
 
 
-Held = TypeVar("Held", bound=Extent)
+Seg = TypeVar("Seg", bound=Extent)
 
 
 @dataclass(frozen=True, slots=True)
 class RowSliceSizes:
-    """A full load is so many rows, bytes or segments, whichever is reached first."""
+    """Full load of a slice of rows, whichever bound is reached first; the first slice is a part of it."""
 
     rows: int = 2_000_000
     bytes: int = 256 * 1024 * 1024
@@ -220,18 +207,23 @@ class RowSliceSizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Slice(Generic[Held]):
-    """`[start_ns, end_ns)` and every segment that overlaps it."""
+class Slice(Generic[Seg]):
+    """Interval `[start_ns, end_ns)` and every segment that overlaps it."""
 
     start_ns: int
     end_ns: int
-    segments: tuple[Held, ...]
+    segments: tuple[Seg, ...]
 
 
 def cut_slices(
-    segments: Sequence[Held], start_ns: int, end_ns: int, *, reverse: bool, sizes: RowSliceSizes | None = None
-) -> Iterator[Slice[Held]]:
-    """Oldest first, or newest first when `reverse` (by doing the same on mirrored time)."""
+    segments: Sequence[Seg],
+    start_ns: int,
+    end_ns: int,
+    *,
+    reverse: bool,
+    sizes: RowSliceSizes | None = None,
+) -> Iterator[Slice[Seg]]:
+    """Cut an interval, oldest first, or newest first when `reverse` (by cutting mirrored time)."""
     chosen = sizes or RowSliceSizes()
     pieces = [p for p in (_piece(s, start_ns, end_ns, reverse, chosen) for s in segments) if p is not None]
     for part in _grow(_sweep(pieces), chosen):
@@ -240,36 +232,36 @@ def cut_slices(
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece(Generic[Held]):
-    """A segment inside the range, on the (possibly mirrored) time line; load per nanosecond."""
+class _Piece(Generic[Seg]):
+    """Segment inside the interval, on the (possibly mirrored) time line; load per nanosecond."""
 
     lo: int
     hi: int
     density: float
-    segment: Held
+    segment: Seg
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch(Generic[Held]):
+class _Interval(Generic[Seg]):
     """Time between two neighbouring bounds: the same segments all along."""
 
     lo: int
     hi: int
     density: float
-    active: dict[Held, None]
+    active: dict[Seg, None]
 
 
 @dataclass(slots=True)
-class _Part(Generic[Held]):
+class _Part(Generic[Seg]):
     lo: int
     hi: int
     load: float = 0.0
-    members: dict[Held, None] = field(default_factory=dict)
+    members: dict[Seg, None] = field(default_factory=dict)
 
 
 def _piece(
-    segment: Held, start_ns: int, end_ns: int, reverse: bool, sizes: RowSliceSizes
-) -> _Piece[Held] | None:
+    segment: Seg, start_ns: int, end_ns: int, reverse: bool, sizes: RowSliceSizes
+) -> _Piece[Seg] | None:
     lo, hi = max(segment.min_ns, start_ns), min(segment.max_ns + 1, end_ns)
     if lo >= hi:
         return None
@@ -278,17 +270,17 @@ def _piece(
     return _Piece(-hi, -lo, density, segment) if reverse else _Piece(lo, hi, density, segment)
 
 
-def _sweep(pieces: Sequence[_Piece[Held]]) -> Iterator[_Stretch[Held]]:
+def _sweep(pieces: Sequence[_Piece[Seg]]) -> Iterator[_Interval[Seg]]:
     events = sorted(
         [(p.lo, 1, p) for p in pieces] + [(p.hi, 0, p) for p in pieces],
         key=lambda e: (e[0], e[1], e[2].segment.segment_id),
     )
-    active: dict[Held, None] = {}
+    active: dict[Seg, None] = {}
     density = 0.0
     at = 0
     for time, opens, piece in events:
         if active and time > at:
-            yield _Stretch(at, time, density, active)
+            yield _Interval(at, time, density, active)
         at = time
         if opens:
             active[piece.segment] = None
@@ -298,17 +290,17 @@ def _sweep(pieces: Sequence[_Piece[Held]]) -> Iterator[_Stretch[Held]]:
             density = density - piece.density if active else 0.0  # no drift across gaps
 
 
-def _grow(stretches: Iterable[_Stretch[Held]], sizes: RowSliceSizes) -> Iterator[_Part[Held]]:
+def _grow(intervals: Iterable[_Interval[Seg]], sizes: RowSliceSizes) -> Iterator[_Part[Seg]]:
     target = sizes.first
-    part: _Part[Held] | None = None
-    for stretch in stretches:
-        at = stretch.lo
-        while at < stretch.hi:
+    part: _Part[Seg] | None = None
+    for interval in intervals:
+        at = interval.lo
+        while at < interval.hi:
             part = part or _Part(at, at)
             room = target - part.load
-            reach = min(stretch.hi, at + max(1, int(room / max(stretch.density, 1e-300))))
-            part.hi, part.load = reach, part.load + (reach - at) * stretch.density
-            part.members.update(stretch.active)
+            reach = min(interval.hi, at + max(1, int(room / max(interval.density, 1e-300))))
+            part.hi, part.load = reach, part.load + (reach - at) * interval.density
+            part.members.update(interval.active)
             at = reach
             if part.load >= target * 0.99:
                 yield part

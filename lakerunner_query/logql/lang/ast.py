@@ -176,7 +176,7 @@ class Unit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LabelMatch:
-    """String filter on any label: `| level=~"err.*"`."""
+    """Filter on the text of any label: `| level=~"err.*"`."""
 
     matcher: Matcher
 

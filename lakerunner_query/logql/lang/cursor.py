@@ -1,4 +1,4 @@
-"""Tokens of a text with one ahead, and the parsers of literals and selectors that all expressions share."""
+"""Tokens of a text with one ahead, and the parsers of literals and selectors."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class MalformedNumberError(ValueError):
 
 
 def number_token(text: str, at: int) -> tuple[str, int]:
-    """Return the kind and the end of what begins with a digit or with a point in front of one.
+    """Return kind and end of a number, duration or size.
 
     `5m30s` is one duration, `5MB` one size, `5mb` the duration `5m` and a word.
     """

@@ -244,7 +244,7 @@ def no_names(*_: object) -> Names:
 
 
 def any_label(*_: object) -> bool:
-    """A parser may find any name in a line."""
+    """Return True: a parser may find any name in a line."""
     return True
 
 
@@ -253,7 +253,7 @@ def no_templates(_: object) -> tuple[tuple[str, str], ...]:
 
 
 def field_names(_: object, behind: Names) -> Names:
-    """A field goes under another name where its own one is taken."""
+    """Return names that decide under which name a field goes: its own one may be taken."""
     return frozenset(name.removesuffix(EXTRACTED) for name in behind or ())
 
 

@@ -71,7 +71,7 @@ class Grid:
 
     @property
     def windows(self) -> Windows:
-        """The same for kernels."""
+        """Windows as kernels take them."""
         return Windows(self.first_end_ns, self.step_ns, self.steps, self.range_ns)
 
 

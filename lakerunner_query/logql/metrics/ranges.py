@@ -109,7 +109,7 @@ def in_windows(frame: LogFrame, grid: Grid) -> LogFrame:
 
 
 def range_aggregation(context: Context, expr: RangeAggregation, pushed: Grouping | None) -> Vector:
-    """Evaluate by series of the pipeline, or by groups of the expression or of the aggregation above it."""
+    """Evaluate by series, or by groups of the expression or of the aggregation above it."""
     grid, naming = Grid.of(context.steps, expr.range), naming_of(expr, pushed)
     ranged = simplified(expr.range, naming, of_bytes=RANGE[expr.op].counts_bytes)
     reading = RangeReader(context.source, ranged, grid, asks_for_errors(expr, naming))

@@ -109,7 +109,7 @@ def _meet(left: Vector, right: Vector, matching: Matching) -> _Sides:
 
 
 def _pairs(context: Context, sides: _Sides) -> _Pairs:
-    """Pair every series of the "many" side with each of the other that shares a step with it."""
+    """Pair every "many" series with each series of the other side that shares a step."""
     order = np.argsort(sides.one_codes, kind="stable").astype(np.int64)
     starts = np.searchsorted(sides.one_codes[order], np.arange(sides.count + 1))
     counts = (starts[1:] - starts[:-1])[sides.many_codes]

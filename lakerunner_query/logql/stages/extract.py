@@ -24,16 +24,16 @@ from lakerunner_query.logql.frame import (
     LogFrame,
     coded,
     is_base,
+    of_texts,
     overlay,
     was_parsed,
 )
-from lakerunner_query.logql.kernels.distinct import (
+from lakerunner_query.logql.kernels.fields import (
     PATHS,
     TOKENS,
     Paths,
     Tokens,
     by_code,
-    code_spans,
     place_paths,
 )
 from lakerunner_query.logql.kernels.strings import Text
@@ -278,8 +278,8 @@ def mark_failed(frame: LogFrame, rows: Int64s, kind: str, details: Int32s, texts
     return frame.with_labels(labels)
 
 
-Decode = Callable[[Bytes, Int64s, Int32s, Flags], tuple[pa.StringArray, bool]]
-"""Decode slices to texts; tell whether resolving escapes may have made some equal."""
+Decode = Callable[[Bytes, Int64s, Int32s, Flags], pa.StringArray]
+"""Decode slices to texts."""
 
 MOST_CELLS = 1 << 28
 REPLACEMENT = "\ufffd"
@@ -371,16 +371,12 @@ def _one_of_each(row: Int32s, found: Int64s, *, is_last: bool) -> Int64s:
 
 def _column(fields: Fields, chosen: Int64s, decode: Decode) -> Column:
     start, length, escaped = fields.start[chosen], fields.length[chosen], fields.escaped[chosen]
-    codes, first = code_spans(fields.data, start, length, escaped)
-    values, may_repeat = decode(fields.data, start[first], length[first], escaped[first])
-    return coded(codes, values, Category.PARSED) if may_repeat else Column(codes, values, Category.PARSED)
+    return of_texts(decode(fields.data, start, length, escaped))
 
 
-def repair_text(values: pa.StringArray, replacement: str = " ") -> tuple[pa.StringArray, bool]:
-    """Put a space for every U+FFFD, and tell whether there was any."""
-    if not holds_replacement(values):
-        return values, False
-    return pc.replace_substring(values, REPLACEMENT, replacement), True
+def repair_text(values: pa.StringArray) -> pa.StringArray:
+    """Put a space for every U+FFFD."""
+    return pc.replace_substring(values, REPLACEMENT, " ") if holds_replacement(values) else values
 
 
 def holds_replacement(values: pa.StringArray) -> bool:

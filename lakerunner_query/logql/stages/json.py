@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lakerunner_query.logql.frame import ABSENT, LogFrame, is_base, present
 from lakerunner_query.logql.kernels import json_text
-from lakerunner_query.logql.kernels.distinct import Paths, Tokens
+from lakerunner_query.logql.kernels.fields import Paths, Tokens
 from lakerunner_query.logql.kernels.json_scan import DEEPEST, Tree, scan_paths, scan_rows
 from lakerunner_query.logql.kernels.json_text import (
     OBJECT_ERROR,
@@ -86,10 +86,9 @@ def with_json_errors(frame: LogFrame, errors: Int8s) -> LogFrame:
     return mark_failed(frame, rows, JSON_PARSER, _CODES[errors[rows]], list(DETAILS.values()))
 
 
-def unescaped_json(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> tuple[pa.StringArray, bool]:
+def unescaped_json(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> pa.StringArray:
     """Resolve escapes; a text with a broken one is empty."""
-    values, is_repaired = repair_text(strings(*unescaped_spans(data, start, length, escaped, True)))
-    return values, is_repaired or bool(escaped.any())
+    return repair_text(strings(*unescaped_spans(data, start, length, escaped, True)))
 
 
 def key_text(raw: bytes) -> str:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakerunner_query.logql.frame import LogFrame, is_base, was_parsed
 from lakerunner_query.logql.kernels import logfmt
-from lakerunner_query.logql.kernels.distinct import Paths, Tokens
+from lakerunner_query.logql.kernels.fields import Paths, Tokens
 from lakerunner_query.logql.kernels.json_text import unescaped_spans
 from lakerunner_query.logql.kernels.logfmt import scan_pairs
 from lakerunner_query.logql.kernels.strings import strings, text_of
@@ -73,11 +73,8 @@ def with_logfmt_errors(frame: LogFrame, errors: Int8s, places: Int32s) -> LogFra
     return mark_failed(frame, rows, LOGFMT_PARSER, codes.astype(np.int32).reshape(-1), texts)
 
 
-def unescaped_logfmt(
-    data: Bytes, start: Int64s, length: Int32s, escaped: Flags
-) -> tuple[pa.StringArray, bool]:
-    values, is_repaired = repair_text(strings(*unescaped_spans(data, start, length, escaped, False)))
-    return values, is_repaired or bool(escaped.any())
+def unescaped_logfmt(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> pa.StringArray:
+    return repair_text(strings(*unescaped_spans(data, start, length, escaped, False)))
 
 
 def _key_text(raw: bytes) -> str:
@@ -128,9 +125,9 @@ def _not_parsed_before(frame: LogFrame, found: Fields, labels: set[str]) -> Fiel
     return found
 
 
-def _unescaped(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> tuple[pa.StringArray, bool]:
+def _unescaped(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> pa.StringArray:
     """Resolve escapes; a text with U+FFFD is empty here."""
     values = strings(*unescaped_spans(data, start, length, escaped, False))
     if holds_replacement(values):
         values = pc.if_else(pc.match_substring(values, REPLACEMENT), "", values)
-    return values, True
+    return values

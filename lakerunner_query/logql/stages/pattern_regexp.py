@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lakerunner_query.errors import ParseError, Position
 from lakerunner_query.gotext.regexp import InvalidRegexError, check, opens_capture, tokens
 from lakerunner_query.logql.frame import LogFrame
-from lakerunner_query.logql.kernels.distinct import Tokens, gather_spans
+from lakerunner_query.logql.kernels.fields import Tokens, gather_spans
 from lakerunner_query.logql.kernels.logfmt import UNNAMED, capture_rows
 from lakerunner_query.logql.kernels.strings import strings, text_of
 from lakerunner_query.logql.lang.ast import Pattern, Regexp
@@ -96,9 +96,9 @@ def pattern_captures(frame: LogFrame, stage: Pattern, wanted: Names) -> LogFrame
     return place_labels(frame, fields, wanted, copy_text)
 
 
-def copy_text(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> tuple[pa.StringArray, bool]:
+def copy_text(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> pa.StringArray:
     del escaped
-    return strings(*gather_spans(data, start, length)), False
+    return strings(*gather_spans(data, start, length))
 
 
 def regexp_groups(frame: LogFrame, stage: Regexp, wanted: Names) -> LogFrame:

@@ -1,4 +1,4 @@
-"""A template over columns: texts for all rows, and what went wrong on which of them.
+"""Templates rendered over columns: texts for all rows, and messages for those that failed.
 
     labels app [web, web, db], "{{.app | upper}}!"   →   upper runs twice, texts [WEB!, WEB!, DB!]
 
@@ -22,16 +22,16 @@ from lakerunner_query.gotext.template.execute import Execution
 from lakerunner_query.gotext.time import Time
 from lakerunner_query.gotext.values import ExecutionError, Labels, Row, from_bytes
 from lakerunner_query.logql.frame import ABSENT, Column, LogFrame
+from lakerunner_query.logql.lang.templates import Reads
 from lakerunner_query.logql.templates.chains import (
     ColumnChain,
     Computed,
     Label,
     Piece,
     Plain,
-    Reads,
     Source,
     Template,
-    chained,
+    run_chain,
 )
 from lakerunner_query.logql.templates.functions import LIBRARY
 from resources.arrays import Int32s, Int64s
@@ -39,10 +39,12 @@ from resources.arrays import Int32s, Int64s
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
+    """Texts of all rows."""
+
     texts: pa.StringArray
-    """One per row; of a row that failed, whatever."""
+    """Texts by row; undefined where a row failed."""
     failure: Int32s
-    """Which of the messages a row has, `ABSENT` where it has none."""
+    """Number of a row's message, or `ABSENT`."""
     messages: list[str]
 
     @property
@@ -52,7 +54,7 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """Of one computed piece: a text for each distinct combination, and messages if there are any."""
+    """Texts of a computed piece by distinct combination, and messages if there are any."""
 
     texts: list[str]
     messages: list[str | None]
@@ -61,7 +63,7 @@ class _Outcome:
 def rendered(
     template: Template, frame: LogFrame, now_ns: int, check: Callable[[], None] | None = None
 ) -> Rendered:
-    """`check` is called now and then, and may raise to end the work."""
+    """Render a template for all rows; `check` is called now and then, and may raise to end the work."""
     budget = Budget(frame.count, check)
     failure = np.full(frame.count, ABSENT, dtype=np.int32)
     messages: dict[str, int] = {}
@@ -70,10 +72,10 @@ def rendered(
         if isinstance(piece, Computed):
             codes, outcome = _computed(template, piece, frame, now_ns, budget)
             _note_failures(codes, outcome.messages, failure, messages)
-            texts.append(_taken(outcome.texts, codes, budget))
+            texts.append(_spread(outcome.texts, codes, budget))
         else:
             texts.append(_simple(piece, frame, budget))
-    return Rendered(_joined(texts, frame.count), failure, list(messages))
+    return Rendered(_join(texts, frame.count), failure, list(messages))
 
 
 def _simple(piece: Piece, frame: LogFrame, budget: Budget) -> pa.Scalar | pa.StringArray:
@@ -89,12 +91,12 @@ def _simple(piece: Piece, frame: LogFrame, budget: Budget) -> pa.Scalar | pa.Str
 
 
 def label_texts(column: Column) -> pa.StringArray:
-    """One per row, empty where the row has no such label."""
+    """Return one text per row, empty where the row has no such label."""
     taken = column.values.take(pa.array(column.codes, mask=column.codes < 0))
     return pc.fill_null(taken, "") if taken.null_count else taken
 
 
-def _joined(texts: list[pa.Scalar | pa.StringArray], count: int) -> pa.StringArray:
+def _join(texts: list[pa.Scalar | pa.StringArray], count: int) -> pa.StringArray:
     if any(isinstance(text, pa.Array) for text in texts):
         if len(texts) == 1:
             return texts[0]
@@ -104,7 +106,7 @@ def _joined(texts: list[pa.Scalar | pa.StringArray], count: int) -> pa.StringArr
     return pa.repeat("".join(text.as_py() for text in texts), count)
 
 
-def _taken(texts: list[str], codes: Int64s, budget: Budget) -> pa.StringArray:
+def _spread(texts: list[str], codes: Int64s, budget: Budget) -> pa.StringArray:
     distinct = pa.array([_valid(text) for text in texts], pa.string())
     lengths = pc.binary_length(distinct).to_numpy(zero_copy_only=False)
     budget.add_text(int(lengths[codes].sum()) if len(texts) else 0)
@@ -112,14 +114,14 @@ def _taken(texts: list[str], codes: Int64s, budget: Budget) -> pa.StringArray:
 
 
 def _valid(text: str) -> str:
-    """Bytes that are no UTF-8 cannot be written out as text."""
+    """Replace bytes outside UTF-8, which cannot be written out as text."""
     if text.isascii():
         return text
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _note_failures(codes: Int64s, found: list[str | None], failure: Int32s, messages: dict[str, int]) -> None:
-    """The first piece that fails on a row is the one that is told of."""
+    """Note the message of the first piece that fails on a row."""
     if not any(found):
         return
     numbers = [ABSENT if text is None else messages.setdefault(text, len(messages)) for text in found]
@@ -130,12 +132,12 @@ def _note_failures(codes: Int64s, found: list[str | None], failure: Int32s, mess
 def _computed(
     template: Template, piece: Computed, frame: LogFrame, now_ns: int, budget: Budget
 ) -> tuple[Int64s, _Outcome]:
-    """Which combination each row has, and what came of each."""
+    """Return the combination of each row, and the outcome of each combination."""
     columns = _columns(piece.reads, frame)
     codes, firsts = _combinations([column.codes for column in columns.values()], piece.reads, frame)
     if piece.chain is not None:
         row = Row("", 0, now_ns)
-        texts = chained(piece.chain, _chain_values(piece.chain, frame, firsts), row, budget)
+        texts = run_chain(piece.chain, _chain_values(piece.chain, frame, firsts), row, budget)
         if texts is not None:
             return codes, _Outcome(texts, [])
     outcome = _Outcome([], [])
@@ -173,7 +175,7 @@ def _columns(reads: Reads, frame: LogFrame) -> dict[str, Column]:
 
 
 def _combinations(label_codes: list[Int32s], reads: Reads, frame: LogFrame) -> tuple[Int64s, Int64s]:
-    """A number per row that tells its inputs from others, and the first row of each number."""
+    """Number the distinct inputs of rows; return numbers by row and the first row of each."""
     codes = np.zeros(frame.count, dtype=np.int64)
     firsts = np.zeros(min(1, frame.count), dtype=np.int64)
     keys: list[Int32s | Int64s] = list(label_codes)
@@ -191,7 +193,7 @@ def _combinations(label_codes: list[Int32s], reads: Reads, frame: LogFrame) -> t
 def _inputs(
     columns: dict[str, Column], reads: Reads, frame: LogFrame, firsts: Int64s, now_ns: int
 ) -> Iterator[tuple[Labels, Row]]:
-    """The labels and the row of each combination."""
+    """Yield labels and row of each combination."""
     rows = pa.array(firsts)
     values = {name: _values_at(column, firsts) for name, column in columns.items()}
     lines = _texts(frame.line.take(rows)) if reads.line else []
@@ -209,7 +211,7 @@ def _values_at(column: Column, rows: Int64s) -> list[str | None]:
 
 
 def _texts(texts: pa.StringArray) -> list[Any]:
-    """As Go's strings; a file may hold bytes that are no UTF-8 though its column says text."""
+    """Convert to strings like Go's; a file may hold bytes outside UTF-8 though its column says text."""
     try:
         found: list[Any] = texts.to_pylist()
     except UnicodeDecodeError:

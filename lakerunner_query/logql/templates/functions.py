@@ -1,5 +1,10 @@
-"""Loki's functions on texts.
+"""Functions that a template may call: Go's own, and Loki's on texts and numbers.
 
+Whole numbers wrap in 64 bits, floats are added and multiplied as decimals. A function knows the Go types of
+its parameters, because arguments are checked, and constants read, by them.
+
+>>> div(-7, 2), mod(-7, 2), decimal_of([0.1, 0.2], operator.add), rounded(123.555555, 3)
+(-3, -1, 0.3, 123.556)
 >>> trunc(-5, "hello world"), substr(6, 11, "hello world"), align_left(5, "hi"), title("a bc-d")
 ('world', 'world', 'hi   ', 'A Bc-D')
 """
@@ -41,16 +46,11 @@ from lakerunner_query.gotext.values import (
 )
 from lakerunner_query.logql.templates.time_functions import METHODS, TIME
 
-# << Loki's arithmetic: whole numbers wrap in 64 bits, floats are added and multiplied as decimals.
-# <<
-# << >>> div(-7, 2), mod(-7, 2), decimal_of([0.1, 0.2], operator.add), rounded(123.555555, 3)
-# << (-3, -1, 0.3, 123.556)
-
 Operation = Callable[[Decimal, Decimal], Decimal]
 _EXACT = Context(prec=2000)
-"""Doubles have at most 767 digits; the arguments of one call stay few."""
+"""Context without rounding: doubles have at most 767 digits, and a call has few arguments."""
 _QUOTIENT = Decimal(1).scaleb(-16)
-"""Quotients have sixteen places behind the point."""
+"""Sixteen places behind the point, those of quotients."""
 
 
 def _byte_size(text: str) -> float:
@@ -65,7 +65,7 @@ def whole(values: Sequence[Any], operation: Callable[[int, int], int]) -> Int64:
 
 
 def div(left: Any, right: Any) -> Int64:
-    """Toward zero."""
+    """Divide, rounding toward zero."""
     dividend, divisor = to_int(left), to_int(right)
     if divisor == 0:
         raise TemplateError("runtime error: integer divide by zero")
@@ -74,7 +74,7 @@ def div(left: Any, right: Any) -> Int64:
 
 
 def mod(left: Any, right: Any) -> Int64:
-    """With the sign of the dividend."""
+    """Return the remainder with the sign of the dividend."""
     dividend, divisor = to_int(left), to_int(right)
     if divisor == 0:
         raise TemplateError("runtime error: integer divide by zero")
@@ -111,7 +111,7 @@ def rounded(value: Any, places: int, *threshold: float) -> float:
     return (math.ceil(digit) if above else math.floor(digit)) / power
 
 
-def _stepped(step: Callable[[float], int]) -> Callable[[Any], float]:
+def _rounding(step: Callable[[float], int]) -> Callable[[Any], float]:
     def stepped(value: Any) -> float:
         number = to_float(value)
         return math.copysign(float(step(number)), number) if math.isfinite(number) else number
@@ -138,8 +138,8 @@ MATH: tuple[Function, ...] = (
     function("min", lambda *values: Int64(min(map(to_int, values))), ANY, rest=ANY),
     function("maxf", lambda *values: _extreme(values, max), ANY, rest=ANY),
     function("minf", lambda *values: _extreme(values, min), ANY, rest=ANY),
-    function("ceil", _stepped(math.ceil), ANY),
-    function("floor", _stepped(math.floor), ANY),
+    function("ceil", _rounding(math.ceil), ANY),
+    function("floor", _rounding(math.floor), ANY),
     function("round", rounded, ANY, INT, rest=FLOAT),
     function("int", to_int, ANY),
     function("float64", to_float, ANY),
@@ -147,16 +147,15 @@ MATH: tuple[Function, ...] = (
 )
 
 
-# << Base64 read as Loki reads it: with padding or, failing that, without.
-# <<
-# << >>> b64dec("aGk="), b64dec("aGk"), b64dec("a!k=")
-# << ('hi', 'hi', 'illegal base64 data at input byte 1')
-
 _ALPHABET = re.compile(rb"[A-Za-z0-9+/]*")
 
 
 def b64dec(text: str) -> str:
-    """What is wrong with the text is the result, not an error."""
+    """Decode base64, with padding or without; a fault of the text is the result, not an error.
+
+    >>> b64dec("aGk="), b64dec("aGk"), b64dec("a!k=")
+    ('hi', 'hi', 'illegal base64 data at input byte 1')
+    """
     raw = to_bytes(text)
     bare = raw.translate(None, b"\r\n")
     fault = _fault(bare)
@@ -166,7 +165,7 @@ def b64dec(text: str) -> str:
 
 
 def _fault(bare: bytes) -> int | None:
-    """Where padded base64 ends to be such, None if it is."""
+    """Return the first byte that is not padded base64, None if there is none."""
     letters = _ALPHABET.match(bare)
     end = letters.end() if letters else 0
     whole = end - end % 4
@@ -182,7 +181,7 @@ def _fault(bare: bytes) -> int | None:
 
 
 def _with_breaks(raw: bytes, at: int) -> int:
-    """The place in the text with its line breaks, which do not count."""
+    """Return the place in the text with its line breaks, which do not count."""
     seen = 0
     for place, byte in enumerate(raw):
         if byte in b"\r\n":
@@ -207,7 +206,7 @@ def upper(text: str) -> str:
 
 
 def _upper(char: str) -> str:
-    """One letter stays one letter."""
+    """Change a letter if one letter stays one letter."""
     changed = char.upper()
     return changed if len(changed) == 1 else char
 
@@ -229,7 +228,7 @@ def _separates(char: str) -> bool:
 
 
 def trunc(wanted: int, text: str) -> str:
-    """The first characters; of a negative count the last."""
+    """Cut to the first characters, for a negative count to the last."""
     if wanted < 0:
         return text[wanted:] if len(text) + wanted > 0 else text
     return text[:wanted]
@@ -289,29 +288,29 @@ def default(fallback: Any, *given: Any) -> Any:
 
 
 def from_json(text: str) -> Any:
-    """What cannot be read as JSON is nil."""
+    """Parse JSON; an invalid text is nil."""
     try:
         value = json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_no_number)
     except (ValueError, RecursionError):
         return None
-    return _mended(value) if _SURROGATE.search(text) else value
+    return _without_halves(value) if _SURROGATE.search(text) else value
 
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _LONE = re.compile(r"[\ud800-\udfff]")
 
 
-def _mended(value: Any) -> Any:
-    """Halves of characters and bytes that are no UTF-8 become U+FFFD."""
+def _without_halves(value: Any) -> Any:
+    """Replace halves of characters and bytes outside UTF-8 by U+FFFD."""
     if isinstance(value, str):
         return _LONE.sub("\ufffd", value)
     if isinstance(value, dict):
-        return {_mended(key): _mended(item) for key, item in value.items()}
-    return list(map(_mended, value)) if isinstance(value, list) else value
+        return {_without_halves(key): _without_halves(item) for key, item in value.items()}
+    return list(map(_without_halves, value)) if isinstance(value, list) else value
 
 
 def _number(digits: str) -> float | None:
-    """What is too large for a double is nil."""
+    """Convert a number; one that is too large for a double is nil."""
     value = float(digits)
     return None if value in {float("inf"), float("-inf")} else value
 
@@ -361,11 +360,6 @@ TEXT: tuple[Function, ...] = (
 )
 
 
-# << The functions that a template may call: Loki's, and those that Go's templates always have.
-# <<
-# << A function knows the Go types of its parameters, because arguments are checked, and constants read,
-# << by them.
-
 FUNCTIONS: dict[str, Function] = {f.name: f for f in (*BUILTINS, *TEXT, *MATH, *TIME)}
 LIBRARY = Library(FUNCTIONS, METHODS)
-"""What Loki adds to Go's templates."""
+"""Functions and methods of Loki's templates."""

@@ -1,4 +1,4 @@
-"""Loki's functions on times and durations, and the methods that times have."""
+"""Loki's functions on times and durations, and the methods of Go's times."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EPOCH = re.compile(r"[+-]?[0-9]+")
 
 
 def date(row: Row, layout: str, value: Any) -> str:
-    """Of a time, or of seconds; of anything else the present."""
+    """Format a time or seconds; anything else is the present."""
     if isinstance(value, Time):
         time = Time(value.ns)
     elif isinstance(value, int) and not isinstance(value, bool | Duration | Month | Weekday):
@@ -41,7 +41,7 @@ def date(row: Row, layout: str, value: Any) -> str:
 
 
 def to_date(layout: str, text: str) -> Time:
-    """The zero time where the text does not follow the layout."""
+    """Parse a time; the zero time where the text does not follow the layout."""
     return to_date_in_zone(layout, "UTC", text)
 
 
@@ -61,13 +61,13 @@ def seconds(text: str) -> float:
 
 
 def _in_units(ns: int, unit: int) -> float:
-    """Whole units and the rest of one are told apart first, which keeps more digits."""
+    """Divide whole units and the rest of one apart, which keeps more digits."""
     whole, rest = divmod(abs(ns), unit)
     return (whole + rest / unit) * (-1.0 if ns < 0 else 1.0)
 
 
 _UNITS = {5: 86_400 * SECOND, 10: SECOND, 13: 10**6, 16: 10**3, 19: 1}
-"""How many digits a count of days, seconds, milli-, micro- and nanoseconds since 1970 has."""
+"""Units by digits of a count since 1970: days, seconds, milli-, micro- and nanoseconds."""
 
 
 def unix_to_time(text: str) -> Time:
@@ -112,7 +112,7 @@ def _add_date(time: Time, years: int, months: int, days: int) -> Time:
 
 
 def _multiple(time: Time, step: int, up: int) -> Time:
-    """Down, or for half a step up, to a multiple since Go's zero time."""
+    """Round down (`up` of 0) or to the nearest multiple since Go's zero time."""
     if step <= 0:
         return time
     since = time.ns - ZERO_TIME.ns

@@ -11,7 +11,7 @@ from lakerunner_query.logql.lang.ast import LogQuery, SampleExpr
 from lakerunner_query.logql.lang.parser import parse_expr
 from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.plan.logql_samples import COUNTED, ROW_BY_ROW, LogReads, log_reads, ways
-from lakerunner_query.plan.slices import LogSliceSizes, cut_log_steps, needed_log_segments
+from lakerunner_query.plan.slices import LogSliceSizes, cut_log_steps, overlapping_segments
 from resources.index.types import Segment
 
 S = 1_000_000_000
@@ -81,5 +81,9 @@ def test_steps_are_cut_for_workers_and_not_within_windows() -> None:
 def test_a_part_needs_the_segments_of_its_windows_only() -> None:
     query = cast("LogQuery", None)
     before, inside, behind = segment(0, 10), segment(11, 20), segment(21, 30)
-    assert needed_log_segments([LogReads(query, 10, 20)], [before, inside, behind]) == (inside,)
-    assert needed_log_segments([LogReads(query, 9, 21)], [before, inside, behind]) == (before, inside, behind)
+    assert overlapping_segments([LogReads(query, 10, 20)], [before, inside, behind]) == (inside,)
+    assert overlapping_segments([LogReads(query, 9, 21)], [before, inside, behind]) == (
+        before,
+        inside,
+        behind,
+    )
