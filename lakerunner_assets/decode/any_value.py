@@ -6,7 +6,6 @@ converts scalars; `any_value_kernels.py` renders structured values, once per dis
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 
 import numpy as np
@@ -29,6 +28,7 @@ from lakerunner_assets.decode.field_kernels import (
 from lakerunner_assets.decode.slice_kernels import distinct
 from lakerunner_assets.decode.text import repair_utf8, strings
 from resources.arrays import Bytes, Int32s, Int64s
+from resources.otel_text import double_text, json_double
 
 
 def texts(data: Bytes, values: Values, notes: Counter[str]) -> pa.StringArray:
@@ -74,11 +74,6 @@ def take_values(values: Values, rows: Int64s) -> Values:
     return Values(values.kind[rows], values.value[rows], values.length[rows])
 
 
-def double_text(number: float) -> str:
-    """Return the JSON form of a double without the quotes around not-a-number and infinities."""
-    return json_double(number).strip('"')
-
-
 def render_texts(data: Bytes, kind: int, spans: Spans) -> pa.StringArray:
     """Render arrays, maps or bytes as text, whose UTF-8 is not yet checked."""
     total, count = int(spans.length.sum(dtype=np.int64)), len(spans.start)
@@ -98,16 +93,3 @@ def render_texts(data: Bytes, kind: int, spans: Spans) -> pa.StringArray:
         raise TooLargeError(int(spans.start[0]), f"structured values unfold to {offsets[-1]} bytes of text")
     narrow = offsets.astype(np.int32)
     return pa.StringArray.from_buffers(count, pa.py_buffer(narrow), pa.py_buffer(text[: narrow[-1]].copy()))
-
-
-def json_double(number: float) -> str:
-    """Return the shortest JSON form of a double that reads back the same.
-
-    JSON has no word for not-a-number and infinities: they are strings, as in protobuf's JSON.
-
-    >>> json_double(1.0), json_double(float("nan")), json_double(float("-inf"))
-    ('1.0', '"NaN"', '"-Infinity"')
-    """
-    if math.isfinite(number):
-        return repr(number)
-    return '"NaN"' if math.isnan(number) else '"Infinity"' if number > 0 else '"-Infinity"'

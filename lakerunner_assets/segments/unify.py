@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_assets.decode.any_value import double_text
 from lakerunner_assets.decode.naming import MAX_COLUMNS, PREFIXES, Attribute, assign, attribute_of
 from resources.lake.segment_file import OVERFLOW_COLUMNS, MappedColumn
+from resources.otel_text import double_text
 
 MAP = pa.map_(pa.string(), pa.string())
 

@@ -5,15 +5,13 @@ String forms are OTel's, as everywhere: numbers decimal, `true`, bytes base64, a
 
 from __future__ import annotations
 
-import base64
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_assets.decode.any_value import double_text
 from lakerunner_assets.decode.foreign.mapping import Fields, valid
 from lakerunner_assets.decode.foreign.times import TIME
+from resources.otel_text import value_text
 
 KIND_CODES = {"empty": 0, "string": 1, "bool": 2, "int": 3, "double": 4, "array": 5, "bytes": 7, TIME: 1}
 """Codes of kinds, as in `field_kernels.KINDS`; a time of Parquet is kept as its text."""
@@ -27,13 +25,8 @@ def text_of(kind: str, column: pa.Array) -> pa.Array:
         return column.cast(pa.string())
     if kind == "bool":
         return pc.if_else(column, "true", "false")
-    if kind == "double":
-        numbers = column.to_pylist()
-        return pa.array([None if n is None else double_text(n) for n in numbers], pa.string())
-    if kind == "bytes":
-        raw = column.to_pylist()
-        texts = [None if value is None else base64.b64encode(value).decode() for value in raw]
-        return pa.array(texts, pa.string())
+    if kind in {"double", "bytes"}:
+        return pa.array([None if one is None else value_text(one) for one in column.to_pylist()], pa.string())
     assert kind == TIME  # noqa: S101  (readers make no other kind)
     return pc.strftime(column.cast(pa.timestamp("ns", "UTC")), "%Y-%m-%dT%H:%M:%SZ", locale="C")
 

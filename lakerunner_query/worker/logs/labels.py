@@ -6,14 +6,10 @@ suffix `_extracted`. Work happens per distinct value and per stream; rows are to
 
 from __future__ import annotations
 
-import base64
-import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +19,7 @@ from lakerunner_query.worker.logs.footers import Footer
 from resources.arrays import Flags, Int32s
 from resources.lake.columns import CHQ_DROPPED_ATTRIBUTES, CHQ_OBSERVED_TSNS
 from resources.lake.segment_file import OVERFLOW_COLUMNS
+from resources.otel_text import go_double, value_text
 
 Render = Callable[[pa.Array], pa.StringArray]
 """Function from distinct values to texts, null where the row counts as having none."""
@@ -32,38 +29,6 @@ EXTRACTED = "_extracted"
 UNKNOWN = "unknown"
 NONE = pa.scalar(None, pa.string())
 _NOT_A_NAME = re.compile(r"[^a-zA-Z0-9_:]")
-
-
-def attribute_text(value: object) -> str:
-    """Render an attribute value in OpenTelemetry's string form, which LogQL compares and shows.
-
-    Doubles follow Go's JSON encoding, bytes are base64, structures are JSON.
-
-    >>> [attribute_text(value) for value in (True, 2.0, 1e-7, b"hi", 1e16)]
-    ['true', '2', '1e-7', 'aGk=', '10000000000000000']
-    """
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return _double(value)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    return str(value) if isinstance(value, int) else msgspec.json.encode(value).decode()
-
-
-def _double(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    if value == 0:
-        return "-0" if math.copysign(1, value) < 0 else "0"
-    if abs(value) < 1e-6 or abs(value) >= 1e21:
-        return re.sub(r"e([+-])0(\d)", r"e\1\2", repr(value))
-    plain = format(Decimal(repr(value)), "f")
-    return plain.rstrip("0").rstrip(".") if "." in plain else plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +79,9 @@ def texts_of(values: pa.Array) -> pa.StringArray:
         return values
     if pa.types.is_integer(values.type) or pa.types.is_boolean(values.type):
         return values.cast(pa.string())
-    return pa.array([None if one is None else attribute_text(one) for one in values.to_pylist()], pa.string())
+    return pa.array(
+        [None if one is None else value_text(one, go_double) for one in values.to_pylist()], pa.string()
+    )
 
 
 RECORD_FIELDS: dict[str, tuple[str, Render]] = {

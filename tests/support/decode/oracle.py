@@ -12,9 +12,9 @@ import pyarrow as pa
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
-from lakerunner_assets.decode.any_value import double_text
 from lakerunner_assets.decode.naming import attribute_of
 from lakerunner_assets.decode.otlp.owners import LAST_NS
+from resources.otel_text import double_text
 
 KIND = {
     "string_value": "string",

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakerunner_assets.decode.any_value import double_text
 from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.logs import write_log_segment
 from lakerunner_assets.segments.merge.request import MergeKind, MergeRequest, MergeResult, Window
@@ -19,6 +18,7 @@ from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_assets.segments.traces import write_span_segment
 from resources.lake import metric_values, series, streams
 from resources.lake.segment_file import OVERFLOW_COLUMNS, read_facts, read_label_map
+from resources.otel_text import double_text
 
 HOUR_NS = 3_600_000_000_000
 START = 1_768_392_000_000_000_000

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakerunner_assets.decode.any_value import json_double
 from lakerunner_assets.decode.errors import MalformedError, TooLargeError
 from lakerunner_assets.decode.json import lines as windows
 from lakerunner_assets.decode.json import lines_kernels as kernels
 from lakerunner_assets.decode.json.lines import RawRows, line_windows, scan_lines
 from lakerunner_assets.decode.payload import open_payload, payload_of
+from resources.otel_text import json_double
 
 QUICK = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
