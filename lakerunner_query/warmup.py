@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakerunner_query.errors import QueryError
-from lakerunner_query.histogram.kernels import any_fell
+from lakerunner_query.histogram.batch_kernels import find_drops
 from lakerunner_query.histogram.model import Histogram, buckets_at
 from lakerunner_query.histogram.quantiles import plain_quantiles
 from lakerunner_query.logql.frame import Category, LogFrame, of_texts
@@ -309,7 +309,7 @@ def run_columns() -> None:
         copy_runs(np.zeros(2, kind), begin, end, to, np.zeros(2, kind))
     samples = Samples.of_codes(np.zeros(4, np.int64), np.arange(1, 5) * 10_000, np.arange(4.0), 1)
     pairs(time_texts(times), np.array([0.5, 2.0]))
-    any_fell(np.zeros((2, 4)))
+    find_drops(np.zeros((2, 4)))
     plain_quantiles(np.array([0.5]), [Histogram(count=1.0, positive=buckets_at(0, [1.0]))])
     for function in Function:
         over_buckets(function, Buckets(columns_of_samples(samples), 1), Grid(40_000, 10_000, 1, 40_000))

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from lakerunner_query.histogram.batch import BUCKETS, COUNT, Sheet, columns_of
-from lakerunner_query.histogram.kernels import any_fell, factors
+from lakerunner_query.histogram.batch_kernels import extrapolation_factors, find_drops
 from lakerunner_query.histogram.model import Hint, Histogram
 from lakerunner_query.vectors.vector import Objects
 from lakerunner_query.windows.functions import Function, Windows
@@ -45,7 +45,7 @@ class Dense:
     def fell(self) -> Flags:
         """By sample: whether the counter began anew since the one before; by its hint, else by its counts."""
         found = np.zeros(len(self.numbers), np.bool_)
-        found[1:] = any_fell(np.ascontiguousarray(self.numbers))
+        found[1:] = find_drops(np.ascontiguousarray(self.numbers))
         found[self.hints == Hint.RESET] = True
         found[self.hints == Hint.NO_RESET] = False
         return found
@@ -79,7 +79,7 @@ def batch_growth(
         for reset in resets.tolist():
             inside = (first + 1 < reset) & (reset <= last)
             grown[inside] += dense.numbers[reset - 1]
-        by = factors(
+        by = extrapolation_factors(
             times[first],
             times[last],
             high - low,

@@ -25,7 +25,7 @@ from lakerunner_query.histogram.arithmetic import (
     widened,
 )
 from lakerunner_query.histogram.batch import SUM, columns_of
-from lakerunner_query.histogram.kernels import any_fell
+from lakerunner_query.histogram.batch_kernels import find_drops
 from lakerunner_query.histogram.model import (
     NO_BUCKETS,
     Buckets,
@@ -103,7 +103,7 @@ def _found_at_once(histograms: Sequence[Histogram | None]) -> list[Histogram | N
     if columns is None or (columns.sheet.numbers[:, SUM].view(np.int64) == STALE_BITS).any():
         return None
     listed = columns.sheet.listed
-    fell = any_fell(np.ascontiguousarray(columns.sheet.numbers))
+    fell = find_drops(np.ascontiguousarray(columns.sheet.numbers))
     for at in np.flatnonzero((listed[1:] != listed[:-1]).any(axis=1)).tolist():
         fell[at] = detect_reset(known[at + 1].with_hint(Hint.UNKNOWN), known[at])
     hints = columns.hints.copy()

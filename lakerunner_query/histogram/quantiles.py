@@ -13,6 +13,7 @@ from enum import Enum
 import numpy as np
 
 from lakerunner_query.histogram.batch import BUCKETS, COUNT, SUM, ZEROS, Sheet
+from lakerunner_query.histogram.batch_kernels import EXPONENTIAL, LINEAR, find_buckets
 from lakerunner_query.histogram.model import (
     Bucket,
     Histogram,
@@ -23,7 +24,6 @@ from lakerunner_query.histogram.model import (
 )
 from lakerunner_query.histogram.sums import plus_one
 from resources.arrays import Doubles, Flags, Int8s, Int64s
-from resources.kernel import kernel
 
 # << Mean and spread of a histogram's observations, each bucket taken as one value.
 # <<
@@ -221,10 +221,6 @@ def _logarithmic(value: float, bucket: Bucket) -> float:
     return 1 - (at - high) / (low - high)
 
 
-AS_IT_IS, LINEAR, EXPONENTIAL = range(3)
-"""How a value lies in its bucket."""
-
-
 def is_plain(histogram: Histogram, q: float) -> bool:
     return (
         not histogram.is_custom
@@ -283,7 +279,7 @@ def _walked(
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     found = np.empty((len(sizes), 3))
     kinds = np.empty(len(sizes), np.int8)
-    _walks(quantiles, totals, offsets, lower, upper, counts, found, kinds)
+    find_buckets(quantiles, totals, offsets, lower, upper, counts, found, kinds)
     return _placed(found, kinds)
 
 
@@ -294,48 +290,3 @@ def _placed(found: Doubles, kinds: Int8s) -> Doubles:
         ends = np.log2(np.where(kinds == EXPONENTIAL, low, 1.0)), np.log2(np.where(high > 0, high, 1.0))
         exponential = np.exp2(ends[0] + (ends[1] - ends[0]) * fraction)
     return np.select([kinds == LINEAR, kinds == EXPONENTIAL], [linear, exponential], high)
-
-
-@kernel
-def _walks(
-    quantiles: Doubles,
-    totals: Doubles,
-    offsets: Int64s,
-    lower: Doubles,
-    upper: Doubles,
-    counts: Doubles,
-    found: Doubles,
-    kinds: Int8s,
-) -> None:
-    """By histogram: the bucket of its quantile, how far into it, and how to draw the line."""
-    for one in range(len(kinds)):
-        count, threshold, zeros = totals[one, 0], totals[one, 1], totals[one, 2]
-        begin, end = offsets[one], offsets[one + 1]
-        upwards = quantiles[one] < 0.5
-        rank = (quantiles[one] if upwards else 1 - quantiles[one]) * count
-        places = end - begin + (1 if zeros > 0 else 0)
-        zero_at = -1 if zeros <= 0 else (0 if upwards else places - 1)
-        low = high = inside = reached = 0.0
-        for place in range(places):
-            if place == zero_at:
-                low, high, inside = -threshold, threshold, zeros
-            else:
-                row = begin + place - (1 if zero_at == 0 else 0) if upwards else end - 1 - place
-                low, high, inside = lower[row], upper[row], counts[row]
-                if 0 < low < threshold:
-                    low = threshold
-            if inside == 0:
-                continue
-            reached += inside
-            if reached >= rank:
-                break
-        if low < 0 < high and end > begin:
-            low = 0.0
-        counted = min(reached, count)
-        found[one, 0], found[one, 1], found[one, 2] = low, high, 0.0
-        if counted < rank:
-            kinds[one] = AS_IT_IS
-            continue
-        into = rank - (counted - inside) if upwards else counted - rank
-        found[one, 2] = into / inside if inside else np.nan
-        kinds[one] = LINEAR if low <= 0 <= high else EXPONENTIAL

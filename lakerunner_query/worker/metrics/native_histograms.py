@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_query.histogram.batch import columns_of
+from lakerunner_query.histogram.batch_kernels import find_drops
 from lakerunner_query.histogram.growth import detect_reset
-from lakerunner_query.histogram.kernels import any_fell
 from lakerunner_query.histogram.model import Hint, Histogram
 from lakerunner_query.vectors.vector import Objects
 from lakerunner_query.worker.metrics.row_groups import FLOAT, HINT, HISTOGRAM
@@ -55,7 +55,7 @@ def _hint_whole_series(run: list[Histogram | None]) -> Objects | None:
     if columns is None:
         return None
     listed = columns.sheet.listed
-    continues = ~any_fell(np.ascontiguousarray(columns.sheet.numbers)) & (columns.hints[1:] != Hint.RESET)
+    continues = ~find_drops(np.ascontiguousarray(columns.sheet.numbers)) & (columns.hints[1:] != Hint.RESET)
     for at in np.flatnonzero((listed[1:] != listed[:-1]).any(axis=1)).tolist():
         continues[at] = _hint(known[at + 1], known[at]) is Hint.NO_RESET
     hints = [Hint.UNKNOWN, *(Hint.NO_RESET if each else Hint.UNKNOWN for each in continues.tolist())]

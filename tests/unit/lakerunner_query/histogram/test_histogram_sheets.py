@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from lakerunner_query.histogram.arithmetic import equal
 from lakerunner_query.histogram.batch import COUNT, FEW, SUM, Row, Sheet, columns_of, found_in, totals_of
+from lakerunner_query.histogram.batch_kernels import find_drops
 from lakerunner_query.histogram.growth import detect_reset, with_found_hints
-from lakerunner_query.histogram.kernels import any_fell
 from lakerunner_query.histogram.model import NO_BUCKETS, Buckets, Hint, Histogram
 from lakerunner_query.histogram.quantiles import is_plain, quantile, sheet_quantiles
 from lakerunner_query.histogram.stored import of_struct
@@ -156,5 +156,5 @@ def test_unknown_hints_are_found_for_a_whole_series(sheet: Sheet, hints: list[Hi
 
 def test_counts_fall_and_sums_may() -> None:
     numbers = np.array([[2.0, 9, 0, 2], [3, 1, 0, 3], [4, 5, 0, 2], [1, 5, 0, 2]])
-    assert any_fell(numbers).tolist() == [False, True, True]
-    assert any_fell(numbers[:0]).tolist() == []
+    assert find_drops(numbers).tolist() == [False, True, True]
+    assert find_drops(numbers[:0]).tolist() == []
