@@ -7,6 +7,7 @@ is interrupted. `lakerunner query-worker` calls `serve`.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import hmac
 import threading
 from collections.abc import AsyncIterator
@@ -17,6 +18,7 @@ from functools import partial
 import anyio
 import duckdb
 import msgspec
+import numpy as np
 import uvicorn
 from anyio.to_thread import run_sync
 from litestar import Litestar, MediaType, Request, Response, get, post
@@ -29,15 +31,13 @@ from lakerunner_query.serving import Counters, handlers, respond_plain, watch
 from lakerunner_query.warmup import preload
 from lakerunner_query.worker.logs.segment_opener import SegmentOpener
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener
-from lakerunner_query.worker.shared.answer_cache import AnswerCache
-from lakerunner_query.worker.shared.process_memory import retain_freed_memory, touch_memory
 from lakerunner_query.worker.shared.segment_cache import (
     SegmentCache,
     SegmentsInPlace,
     SegmentStore,
     folder_of,
 )
-from lakerunner_query.worker.units import Readers, answer_unit
+from lakerunner_query.worker.units import AnswerCache, Readers, answer_unit
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
 from resources.objects.client import ObjectStore
 from resources.objects.store import open_store, render_store_metrics
@@ -47,6 +47,13 @@ ARROW = "application/vnd.apache.arrow.stream"
 CLIENT_GONE = 499
 TOUCHED_SHARE = 16
 """A worker touches this part of its memory before it is ready."""
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+"""Options of `mallopt` in the GNU C library."""
+RETAINED_BYTES = 512 << 20
+"""Free memory at the end of the heap that is not given back."""
+LARGEST_RETAINED = 1 << 30
+"""Larger arrays go back to the system as soon as they are free."""
+PAGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +182,24 @@ def _open_worker(settings: Settings, token: str, store: SegmentStore) -> Worker:
         Counters(),
         warming_up,
     )
+
+
+def retain_freed_memory() -> bool:
+    """Make the C library keep freed arrays, before threads start; False where it has no such option.
+
+    The first touch of a page costs microseconds, on a virtual machine more than decoding the samples that it
+    then holds. By default the C library gives large arrays back, and the next query pays again.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    options = ((_ARENA_MAX, 1), (_MMAP_THRESHOLD, LARGEST_RETAINED), (_TRIM_THRESHOLD, RETAINED_BYTES))
+    return all(mallopt(option, value) == 1 for option, value in options)
+
+
+def touch_memory(size: int) -> None:
+    """Allocate and free memory, every page of it touched: the first queries find it in the heap."""
+    np.empty(size, np.uint8)[::PAGE] = 0
 
 
 def _warm_up(memory_mb: int) -> None:

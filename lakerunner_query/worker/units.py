@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import duckdb
+import msgspec
 import pyarrow as pa
 
 from lakerunner_query.errors import LimitExceededError, WorkFailedError
@@ -44,9 +45,12 @@ from lakerunner_query.worker.metrics.exemplars import ExemplarReader
 from lakerunner_query.worker.metrics.names_and_metadata import MetadataReader, SeriesLister
 from lakerunner_query.worker.metrics.promql_units import MetricScanner
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener
-from lakerunner_query.worker.shared.answer_cache import AnswerCache
+from lakerunner_query.worker.shared.lru import ByteLru
 from resources.duckdb import Cancellation, DuckSession
 
+CacheableUnit = MetricUnit | ShardUnit | LogMetricUnit
+LARGEST_SHARE = 4
+"""An answer of more than this part of the budget would push out all the others."""
 Counts = Mapping[str, int]
 """Increments of the worker's counters, by series."""
 
@@ -104,11 +108,8 @@ def _count_lines(_unit: LogUnit, answer: tuple[pa.Table, UnitReport]) -> Counts:
     }
 
 
-def _count_samples(
-    unit: MetricUnit | ShardUnit | LogMetricUnit, answer: MetricAnswer | ShardAnswer
-) -> Counts:
-    merges_shards = isinstance(unit, MetricUnit) and bool(unit.given)  # those have counted their reads
-    report = UnitReport() if merges_shards else answer.report
+def _count_samples(unit: CacheableUnit, answer: MetricAnswer | ShardAnswer) -> Counts:
+    report = UnitReport() if _merges_shards(unit) else answer.report  # shards have counted their reads
     return {
         "lakerunner_worker_samples_total": report.rows_considered,
         "lakerunner_worker_bytes_fetched_total": report.bytes_fetched,
@@ -134,19 +135,52 @@ UNITS: dict[type[Unit], UnitHandler] = {
 }
 
 
+class AnswerCache:
+    """Encoded answers to units of metric queries, up to `max_bytes`; 0 turns the cache off.
+
+    A unit names everything that its answer depends on, its segments among it, and segments never change. So
+    nothing is invalidated when a segment is published: the next query brings another unit.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._answers: ByteLru[CacheableUnit, bytes] = ByteLru(max_bytes, len)
+
+    def get(self, unit: CacheableUnit) -> bytes | None:
+        if not self._max_bytes or _merges_shards(unit):
+            return None
+        return self._answers.get(_key(unit))
+
+    def put(self, unit: CacheableUnit, body: bytes) -> None:
+        if not _merges_shards(unit) and len(body) <= self._max_bytes // LARGEST_SHARE:
+            self._answers.put(_key(unit), body)
+
+
+def _merges_shards(unit: CacheableUnit) -> bool:
+    """Tell whether the unit brings the answers of shards: large, quickly answered, not worth caching."""
+    return isinstance(unit, MetricUnit) and bool(unit.given)
+
+
+def _key(unit: CacheableUnit) -> CacheableUnit:
+    """Return the unit without what only chooses its worker."""
+    if isinstance(unit, ShardUnit):
+        return ShardUnit(msgspec.structs.replace(unit.of, turn=0, affinity=""), unit.number, unit.count)
+    return msgspec.structs.replace(unit, turn=0, affinity="")
+
+
 def answer_unit(
     unit: Unit, readers: Readers, answers: AnswerCache, cancellation: Cancellation
 ) -> tuple[bytes, Counts]:
     """Return the encoded answer, cached or read now, and what to count of it."""
     handler = UNITS[type(unit)]
-    if isinstance(unit, MetricUnit | ShardUnit | LogMetricUnit):
+    if isinstance(unit, CacheableUnit):
         cached = answers.get(unit)
         if cached is not None:
             return cached, {"lakerunner_worker_answers_remembered_total": 1}
     with _query_errors():
         answer = handler.run(readers, unit, cancellation)
     body = handler.encode(answer)
-    if isinstance(unit, MetricUnit | ShardUnit | LogMetricUnit) and not answer.report.missing:
+    if isinstance(unit, CacheableUnit) and not answer.report.missing:
         answers.put(unit, body)
     return body, handler.count(unit, answer)
 

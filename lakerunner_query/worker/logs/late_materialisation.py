@@ -12,18 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.logql import pipeline
-from lakerunner_query.logql.frame import LogFrame
+from lakerunner_query.logql.frame import Category, Column, LogFrame
 from lakerunner_query.logql.lang.ast import Stage
 from lakerunner_query.logql.lang.stages import row_of
 from lakerunner_query.logql.pipeline import Demand, labels_before
-from lakerunner_query.protocol.units import LogUnit
+from lakerunner_query.protocol.units import ROWS, LogUnit
 from lakerunner_query.worker.logs.labels import columns_for
-from lakerunner_query.worker.logs.render_lines import render_lines
 from lakerunner_query.worker.logs.row_fetch import (
     MESSAGE,
     RowAddresses,
@@ -37,11 +38,12 @@ from lakerunner_query.worker.logs.scan_intervals import rows_in_bytes
 from lakerunner_query.worker.logs.segment_opener import Opened
 from lakerunner_query.worker.logs.sql import RowQuery, label_conditions, row_statement, split_line_filters
 from lakerunner_query.worker.logs.trace_id_lookup import find_rows_by_id
-from resources.arrays import Int64s
+from resources.arrays import Flags, Int64s
 from resources.duckdb import Cancellation, DuckSession
 from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_TSNS
 
 RANK = "rank"
+EMPTY_OBJECT = "{}"
 MAX_BYTES = 256 * 1024 * 1024
 FIRST_BATCH, LARGEST_BATCH = 4096, 65_536
 """Rows that the stages get at once."""
@@ -78,7 +80,9 @@ class RowReader:
         lines, rest = split_line_filters(self.stages)
         labels, rest = label_conditions(rest, self.group)
         query = RowQuery(self.group, start_ns, end_ns, lines, labels)
-        few = find_rows_by_id(query, self.ranks, self.cancellation, reverse=self.unit.reverse)
+        few: pa.Table | None = None
+        if labels:
+            few = find_rows_by_id(query, self.ranks, self.cancellation, reverse=self.unit.reverse)
         if few is not None:
             return RowPage(self._materialise(few, self.stages), True)
         last_filter = max((n for n, stage in enumerate(rest) if row_of(stage).drops_rows), default=-1)
@@ -192,3 +196,57 @@ def _numbers(frame: LogFrame) -> Int64s:
     if frame.row_position is None:
         raise ValueError("a stage lost the numbers of rows")
     return frame.row_position
+
+
+def render_lines(frame: LogFrame, objects: Int64s, positions: Int64s) -> pa.Table:
+    """Render three JSON objects a row, by where its labels come from: stream, sent along, the line itself.
+
+    {"app":"web"}   {"pod":"w-1"}   {"status":"500"}
+    """
+    columns = [
+        pa.array(frame.tsns),
+        json_objects(frame, Category.STREAM).dictionary_encode(),
+        frame.line,
+        json_objects(frame, Category.METADATA),
+        json_objects(frame, Category.PARSED),
+        pa.array(objects),
+        pa.array(positions),
+    ]
+    return pa.table(dict(zip(ROWS.names, columns, strict=True))).cast(ROWS)
+
+
+def json_objects(frame: LogFrame, category: Category) -> pa.StringArray:
+    """Render one object per row, names sorted.
+
+    Each label becomes an array of `"name":"value"` fragments, null where the row has none, rendered once per
+    distinct value; Arrow joins them.
+    """
+    fragments = [
+        _fragments(name, column, here)
+        for name, column in sorted(frame.labels.items())
+        if (here := _has_category(column, category)).any()
+    ]
+    if not fragments:
+        return pa.repeat(pa.scalar(EMPTY_OBJECT, pa.string()), frame.count)
+    # Arrow leaves out a row that has nulls only, hence an empty text that is always there
+    begun = pa.repeat(pa.scalar("", pa.string()), frame.count)
+    joined = pc.binary_join_element_wise(begun, *fragments, ",", null_handling="skip")
+    return pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(joined, 1), "}", "")
+
+
+def _has_category(column: Column, category: Category) -> Flags:
+    there: Flags = column.codes >= 0
+    if isinstance(column.category, Category):
+        return there if column.category is category else np.zeros(len(there), np.bool_)
+    there &= np.equal(column.category, int(category))
+    return there
+
+
+def _fragments(name: str, column: Column, here: Flags) -> pa.StringArray:
+    prefix = msgspec.json.encode(name) + b":"
+    used, codes = np.unique(column.codes[here], return_inverse=True)
+    texts = column.values.take(pa.array(used)).to_pylist()
+    shown = pa.array([(prefix + msgspec.json.encode(one)).decode() for one in texts], pa.string())
+    places = np.full(len(here), -1, np.int64)
+    places[here] = codes
+    return shown.take(pa.array(places, mask=~here))

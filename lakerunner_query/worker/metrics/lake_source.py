@@ -31,8 +31,8 @@ from lakerunner_query.worker.metrics.classic_series import (
     SUFFIXES,
     SampleBlock,
     derive,
+    merge_series,
 )
-from lakerunner_query.worker.metrics.interning import SeriesNumbers
 from lakerunner_query.worker.metrics.native_histograms import (
     LOOK_BACK_MS,
     has_sent_hints,
@@ -46,13 +46,14 @@ from lakerunner_query.worker.metrics.row_merge import (
     DamagedGroupError,
     MergedRows,
     SeriesRuns,
+    assemble,
     cut_to_range,
+    filter_rows,
     merge_runs,
 )
 from lakerunner_query.worker.metrics.segment_opener import FileLayout, UnitReader
 from lakerunner_query.worker.metrics.selections import CachedSelection, SelectionKey, SelectorLimits
-from lakerunner_query.worker.metrics.series_assembly import assemble, filter_rows, merge_series
-from lakerunner_query.worker.metrics.series_table import SeriesTable
+from lakerunner_query.worker.metrics.series_table import SeriesNumbers, SeriesTable
 from lakerunner_query.worker.metrics.shards import Shard
 from resources.arrays import Int64s
 from resources.lake.columns import CHQ_HIST_COUNT, CHQ_HIST_COUNT_FLOAT, CHQ_HIST_SCHEMA
@@ -156,7 +157,8 @@ class LakeSource:
             rows, labels, _ = self._rows(
                 named, _stored_only(matchers), suffix, from_ms, to_ms, only_derived=True
             )
-            blocks += derive(rows, labels, suffix, own)
+            if rows.derives is not None:
+                blocks += derive(rows, labels, suffix, own)
         blocks = [block for block in blocks if len(block.code)]
         if not blocks:
             return found, traits
@@ -183,6 +185,8 @@ class LakeSource:
         to_ms: int,
     ) -> tuple[Series, Trait]:
         rows, labels, _ = self._rows(tables, matchers, "", from_ms, to_ms, only_derived=False)
+        if rows.kind is None and not rows.groups:  # floats only, as nearly always
+            return assemble(rows, labels, None, starts=self._starts), Trait.NOTHING
         keep, natives = stored_samples(rows, exact=_names_exactly(matchers))
         traits = _traits(rows, is_native=natives is not None)
         has_hints = Trait.HINTED | Trait.NATIVE in traits

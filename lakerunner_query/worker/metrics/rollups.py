@@ -33,10 +33,9 @@ from lakerunner_query.windows.rollup_buckets import (
 from lakerunner_query.windows.rollup_choice import Piece, choose_pieces
 from lakerunner_query.windows.rollup_rows import columns_of, columns_to_read
 from lakerunner_query.windows.samples import Samples, over_samples
-from lakerunner_query.worker.metrics.interning import SeriesNumbers
 from lakerunner_query.worker.metrics.row_groups import DAMAGE
 from lakerunner_query.worker.metrics.segment_opener import UnitReader
-from lakerunner_query.worker.metrics.series_table import SeriesTable, expand_runs
+from lakerunner_query.worker.metrics.series_table import SeriesNumbers, SeriesTable, expand_runs
 from lakerunner_query.worker.parquet.run_kernels import cut_runs
 from resources.arrays import Int64s
 from resources.lake import rollup_columns as names

@@ -19,11 +19,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_query.protocol.units import SegmentRef
+from lakerunner_query.vectors.vector import Labels, Objects, Series
 from lakerunner_query.worker.metrics.row_groups import DAMAGE, RowGroup, is_stale, read_order
+from lakerunner_query.worker.metrics.series_table import expand_runs
 from lakerunner_query.worker.parquet.run_kernels import copy_runs, cut_runs, place_times
 from lakerunner_query.worker.parquet.scaled_groups import ScaledGroup
 from resources.arrays import Bytes, Doubles, Flags, Int32s, Int64s
 from resources.kernel import Integer
+
+NS_PER_MS = 1_000_000
 
 
 class DamagedGroupError(ValueError):
@@ -214,3 +218,39 @@ def _row_order(parts: Sequence[SeriesRuns], target: Int64s, total: int) -> tuple
         for column, out in zip(columns, found, strict=True):
             copy_runs(column, part.begin, part.end, to, out)
     return found[0], found[1], found[2]
+
+
+def filter_rows(rows: MergedRows, keep: Flags) -> MergedRows:
+    """Keep these rows, without their columns of histograms."""
+    counts = np.concatenate(([0], np.cumsum(keep)))
+    return MergedRows(
+        counts[rows.offsets],
+        rows.time_ms[keep],
+        rows.value[keep],
+        None if rows.kind is None else rows.kind[keep],
+        None if rows.is_delta is None else rows.is_delta[keep],
+        None,
+        None if rows.start_ns is None else rows.start_ns[keep],
+        None,
+        None,
+    )
+
+
+def assemble(rows: MergedRows, labels: list[Labels], histograms: Objects | None, *, starts: bool) -> Series:
+    """Make series of all rows, and leave out those without rows; the labels are in order."""
+    sizes = np.diff(rows.offsets)
+    chosen = np.flatnonzero(sizes)
+    start_ms = rows.start_ns // NS_PER_MS if starts and rows.start_ns is not None else None
+    if len(chosen) == len(labels):
+        return Series(labels, rows.offsets, rows.time_ms, rows.value, histograms, rows.is_delta, start_ms)
+    offsets = np.concatenate(([0], np.cumsum(sizes[chosen]))).astype(np.int64)
+    index = expand_runs(rows.offsets[chosen], sizes[chosen])
+    return Series(
+        [labels[place] for place in chosen.tolist()],
+        offsets,
+        rows.time_ms[index],
+        rows.value[index],
+        None if histograms is None else histograms[index],
+        None if rows.is_delta is None else rows.is_delta[index],
+        None if start_ms is None else start_ms[index],
+    )

@@ -17,10 +17,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from lakerunner_query.protocol.units import Missing, SegmentRef
-from lakerunner_query.worker.metrics.interning import SeriesInterner
 from lakerunner_query.worker.metrics.row_groups import DAMAGE, START, RowGroup, read_row_groups
 from lakerunner_query.worker.metrics.selections import CachedSelection, SelectionKey
-from lakerunner_query.worker.metrics.series_table import SeriesTable
+from lakerunner_query.worker.metrics.series_table import SeriesInterner, SeriesTable
 from lakerunner_query.worker.parquet.scaled_groups import ScaledGroup, scaled_group
 from lakerunner_query.worker.shared.lru import ByteLru
 from lakerunner_query.worker.shared.segment_cache import (

@@ -14,8 +14,7 @@ from lakerunner_query.errors import EvaluationError
 from lakerunner_query.histogram.model import Histogram
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Series
-from lakerunner_query.worker.metrics.classic_series import SampleBlock, bound_text
-from lakerunner_query.worker.metrics.series_assembly import merge_series
+from lakerunner_query.worker.metrics.classic_series import SampleBlock, bound_text, merge_series
 from resources.lake import streams
 from tests.unit.lakerunner_query.worker.test_samples_of_segments import STALE, Lake
 

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.protocol.units import SegmentRef
-from lakerunner_query.worker.logs.footers import Footer, RowGroups
 from lakerunner_query.worker.logs.page_counts import column_locations
-from lakerunner_query.worker.logs.segment_opener import Opened
+from lakerunner_query.worker.logs.segment_opener import Footer, Opened, RowGroups
 from lakerunner_query.worker.parquet.column_chunks import Chunk, Constant, DictionaryChunk, plain_texts
 from lakerunner_query.worker.parquet.dictionary_kernels import add_codes
 from lakerunner_query.worker.parquet.page_kernels import UNKNOWN

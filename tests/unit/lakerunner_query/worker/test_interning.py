@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.worker.metrics.interning import SeriesNumbers
-from lakerunner_query.worker.metrics.series_table import SeriesTable
+from lakerunner_query.worker.metrics.series_table import SeriesNumbers, SeriesTable
 from resources.lake import series
 from resources.lake.streams import Labels
 

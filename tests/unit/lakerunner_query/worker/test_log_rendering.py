@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_query.logql.frame import Category, Column, LogFrame
-from lakerunner_query.worker.logs.render_lines import json_objects
+from lakerunner_query.worker.logs.late_materialisation import json_objects
 
 
 def column(codes: list[int], values: list[str]) -> Column:

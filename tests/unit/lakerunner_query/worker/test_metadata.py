@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_query.logql.frame import Category, Column
-from lakerunner_query.worker.logs.footers import Footer, RowGroups
 from lakerunner_query.worker.logs.labels import ScannedRows, label_columns
+from lakerunner_query.worker.logs.segment_opener import Footer, RowGroups
 from resources.lake.segment_file import MappedColumn
 
 NOTHING = np.zeros(0, np.int64)

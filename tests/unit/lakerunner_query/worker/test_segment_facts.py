@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from lakerunner_query.protocol.units import SegmentRef
-from lakerunner_query.worker.logs.footers import stream_table
+from lakerunner_query.worker.logs.segment_opener import stream_table
 from lakerunner_query.worker.shared.segment_cache import SegmentUnreadableError
 from resources.lake.streams import Stream, encode
 
