@@ -6,6 +6,7 @@ functions for the engine, a unit that workers can run, and a row here.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lakerunner_query.coordinator import logql_lines, logql_samples, names, promql
@@ -38,7 +39,7 @@ from lakerunner_query.protocol.answers import (
     decode_series_answer,
     decode_streams_answer,
 )
-from lakerunner_query.protocol.units import StreamsWanted, decode_answer
+from lakerunner_query.protocol.units import decode_answer
 
 
 def _join_points(query: PromQLQuery | LogSamplesQuery, limits: Limits) -> Collector:
@@ -79,33 +80,36 @@ LOG_SAMPLES: Language[LogSamplesRequest, LogSamplesPlan, MetricAnswer, Joined] =
     advice=logql_samples.SLOW,
 )
 
-
-def _series(
-    name: str, wanted: names.SeriesWanted, unite: Any, *, index_has_names: bool = False
-) -> Language[SeriesRequest, tuple[Reads, ...], SeriesAnswer, Listing]:
-    """Make the row of a question that series tables answer."""
-    return Language(
-        name=name,
-        dataset=METRICS,
-        plan=names.plan_series,
-        lookup=names.look_up_label_names if index_has_names else names.look_up_series,
-        cut=names.cut_series(wanted),
-        decode=decode_series_answer,
-        merge=names.merging(unite, index_has_names=index_has_names),
-        explain=explain_segments,
-        advice=names.SLOW_SERIES,
-    )
-
-
-SERIES = _series("series", "series", names.unite_series)
-LABEL_NAMES = _series("label names of series", "names", names.unite_texts, index_has_names=True)
-LABEL_VALUES = _series("values of one label of series", "values", names.unite_texts)
+SERIES: Language[SeriesRequest, tuple[Reads, ...], SeriesAnswer, Listing] = Language(
+    name="series",
+    dataset=METRICS,
+    plan=names.plan_series,
+    lookup=names.look_up_series,
+    cut=names.cut_by_segments(names.series_unit("series")),
+    decode=decode_series_answer,
+    merge=names.merging(names.unite_series),
+    explain=explain_segments,
+    advice=names.SLOW_SERIES,
+)
+LABEL_NAMES = replace(
+    SERIES,
+    name="label names of series",
+    lookup=names.look_up_label_names,
+    cut=names.cut_by_segments(names.series_unit("names"), names.unless_indexed),
+    merge=names.merging(names.unite_texts, index_has_names=True),
+)
+LABEL_VALUES = replace(
+    SERIES,
+    name="values of one label of series",
+    cut=names.cut_by_segments(names.series_unit("values")),
+    merge=names.merging(names.unite_texts),
+)
 METADATA: Language[SeriesRequest, tuple[Reads, ...], MetadataAnswer, Listing] = Language(
     name="metadata of metrics",
     dataset=METRICS,
     plan=names.plan_series,
     lookup=names.look_up_metrics,
-    cut=names.cut_metadata,
+    cut=names.cut_by_segments(names.metadata_unit, names.newest_with_metric),
     decode=decode_metadata,
     merge=names.merging(names.unite_metadata),
     explain=explain_segments,
@@ -116,47 +120,58 @@ EXEMPLARS: Language[SeriesRequest, tuple[Reads, ...], ExemplarAnswer, Listing] =
     dataset=METRICS,
     plan=names.plan_exemplars,
     lookup=names.look_up_series,
-    cut=names.cut_exemplars,
+    cut=names.cut_by_segments(names.exemplar_unit),
     decode=decode_exemplars,
     merge=names.merging(names.unite_exemplars),
     explain=explain_segments,
     advice=names.SLOW_SERIES,
 )
 
-
-def _streams(
-    name: str,
-    wanted: StreamsWanted,
-    unite: Any,
-    *,
-    index_has_names: bool = False,
-) -> Language[StreamsRequest, tuple[ReadStreams, ...], StreamsAnswer, Listing]:
-    """Make the row of a question that stream tables answer."""
-    return Language(
-        name=name,
-        dataset=LOGS,
-        plan=names.plan_streams,
-        lookup=names.look_up_stream_labels if index_has_names else names.look_up_streams,
-        cut=names.cut_streams(wanted),
-        decode=decode_streams_answer,
-        merge=names.merging(unite, index_has_names=index_has_names),
-        explain=explain_segments,
-        advice=names.SLOW_STREAMS,
-    )
-
-
-STREAMS = _streams("streams", "series", names.unite_series)
-STREAM_LABELS = _streams("label names of streams", "names", names.unite_stream_labels, index_has_names=True)
-STREAM_LABEL_VALUES = _streams("values of one label of streams", "values", names.unite_label_values)
-STREAM_VALUES = _streams("values of all labels of streams", "values", names.unite_values)
-STREAM_SIZES = _streams("sizes of streams", "sizes", names.unite_sizes)
-STREAM_VOLUMES = _streams("volumes of streams", "volumes", names.unite_volumes)
+STREAMS: Language[StreamsRequest, tuple[ReadStreams, ...], StreamsAnswer, Listing] = Language(
+    name="streams",
+    dataset=LOGS,
+    plan=names.plan_streams,
+    lookup=names.look_up_streams,
+    cut=names.cut_by_segments(names.streams_unit("series")),
+    decode=decode_streams_answer,
+    merge=names.merging(names.unite_series),
+    explain=explain_segments,
+    advice=names.SLOW_STREAMS,
+)
+STREAM_LABELS = replace(
+    STREAMS,
+    name="label names of streams",
+    lookup=names.look_up_stream_labels,
+    cut=names.cut_by_segments(names.streams_unit("names"), names.unless_indexed),
+    merge=names.merging(names.unite_stream_labels, index_has_names=True),
+)
+STREAM_LABEL_VALUES = replace(
+    STREAMS,
+    name="values of one label of streams",
+    cut=names.cut_by_segments(names.streams_unit("values")),
+    merge=names.merging(names.unite_label_values),
+)
+STREAM_VALUES = replace(
+    STREAM_LABEL_VALUES, name="values of all labels of streams", merge=names.merging(names.unite_values)
+)
+STREAM_SIZES = replace(
+    STREAMS,
+    name="sizes of streams",
+    cut=names.cut_by_segments(names.streams_unit("sizes")),
+    merge=names.merging(names.unite_sizes),
+)
+STREAM_VOLUMES = replace(
+    STREAMS,
+    name="volumes of streams",
+    cut=names.cut_by_segments(names.streams_unit("volumes")),
+    merge=names.merging(names.unite_volumes),
+)
 PATTERNS: Language[StreamsRequest, tuple[ReadStreams, ...], PatternsAnswer, Listing] = Language(
     name="patterns of lines",
     dataset=LOGS,
     plan=names.plan_streams,
     lookup=names.look_up_streams,
-    cut=names.cut_patterns,
+    cut=names.cut_by_segments(names.patterns_unit),
     decode=decode_patterns_answer,
     merge=names.merging(names.unite_patterns),
     explain=explain_segments,

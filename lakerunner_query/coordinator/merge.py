@@ -100,38 +100,31 @@ class JoinedSeries:
 
 @dataclass(slots=True)
 class Joined:
-    """The whole answer to a query for samples."""
+    """The whole answer to a query for samples, and what reading it took."""
 
-    kind: Kind
-    series: list[JoinedSeries]
-    string: str
-    annotations: tuple[Annotation, ...]
-    missing: dict[str, Missing]
-    samples: int
+    kind: Kind = "vector"
+    series: list[JoinedSeries] = field(default_factory=list)
+    string: str = ""
+    annotations: tuple[Annotation, ...] = ()
+    missing: dict[str, Missing] = field(default_factory=dict)
+    samples: int = 0
     segments_opened: int = 0
     rows_considered: int = 0
     bytes_fetched: int = 0
     is_ordered: bool = False
-    rollup_rows: dict[int, int] = field(default_factory=dict)
+    """True if the query gives the order of series, as `sort` does."""
+    rollup_rows: Counter[int] = field(default_factory=Counter)
     """Rollup rows that were read, by frequency in ms."""
 
 
 @dataclass(slots=True)
 class Collector:
-    """Series of a query for samples, joined from slices that come in order of time."""
+    """Joins the series of a query for samples; slices come in order of time."""
 
     max_points: int = ANY_NUMBER
     """Upper bound of the points of the answer, inclusive."""
     advice: str = ""
-    kind: Kind = "vector"
-    string: str = ""
-    is_ordered: bool = False
-    points: int = 0
-    missing: dict[str, Missing] = field(default_factory=dict)
-    segments_opened: int = 0
-    rows_considered: int = 0
-    bytes_fetched: int = 0
-    rollup_rows: Counter[int] = field(default_factory=Counter)
+    _joined: Joined = field(default_factory=Joined)
     _rows: dict[Labels, list[RenderedSeries]] = field(default_factory=dict)
     _notes: Annotations = field(default_factory=Annotations)
 
@@ -141,42 +134,33 @@ class Collector:
 
     @property
     def is_small(self) -> bool:
-        return self.points < INLINE_POINTS
+        return self._joined.samples < INLINE_POINTS
 
     def add(self, answer: MetricAnswer) -> None:
-        self.kind, self.string, self.is_ordered = answer.kind, answer.string, answer.is_ordered
+        joined, report = self._joined, answer.report
+        joined.kind, joined.string, joined.is_ordered = answer.kind, answer.string, answer.is_ordered
         for series in answer.series:
             self._rows.setdefault(series.labels, []).append(series)
         for note in answer.notes:
             self._notes.add(annotation(note))
-        self.points += answer.samples
-        self.missing.update((lost.segment_id, lost) for lost in answer.report.missing)
-        self.segments_opened += answer.report.segments_opened
-        self.rows_considered += answer.report.rows_considered
-        self.bytes_fetched += answer.report.bytes_fetched
-        self.rollup_rows.update(answer.report.rollup_rows)
-        if self.points > self.max_points:
+        joined.missing.update((lost.segment_id, lost) for lost in report.missing)
+        joined.samples += answer.samples
+        joined.segments_opened += report.segments_opened
+        joined.rows_considered += report.rows_considered
+        joined.bytes_fetched += report.bytes_fetched
+        joined.rollup_rows.update(report.rollup_rows)
+        if joined.samples > self.max_points:
             raise LimitExceededError(
                 f"the answer has more than {self.max_points} points: aggregate, {self.advice}"
             )
 
     def result(self) -> Joined:
-        series = list(_without_names(_end_to_end(self._rows)))
-        if not self.is_ordered:
-            series.sort(key=lambda one: one.labels)
-        return Joined(
-            self.kind,
-            series,
-            self.string,
-            self._notes.all(),
-            self.missing,
-            self.points,
-            self.segments_opened,
-            self.rows_considered,
-            self.bytes_fetched,
-            self.is_ordered,
-            dict(self.rollup_rows),
-        )
+        joined = self._joined
+        joined.series = list(_without_names(_end_to_end(self._rows)))
+        if not joined.is_ordered:
+            joined.series.sort(key=lambda one: one.labels)
+        joined.annotations = self._notes.all()
+        return joined
 
 
 def _end_to_end(

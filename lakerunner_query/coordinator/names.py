@@ -6,7 +6,7 @@ They take the path of every query. Series and stream tables answer most of them:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
@@ -40,6 +40,7 @@ from lakerunner_query.protocol.units import (
     SeriesUnit,
     StreamsUnit,
     StreamsWanted,
+    Unit,
     UnitReport,
     segment_ref,
 )
@@ -47,7 +48,7 @@ from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels
 from resources.index.types import Segment
 
-SERIES_SEGMENTS, STREAM_SEGMENTS = 32, 64
+SIZES = {METRICS: 32, LOGS: 64}
 """Segments of one unit, in a number that is worth a request."""
 MAX_ENTRIES = 1_000_000
 SLOW_SERIES = "narrow the time range, or select fewer series"
@@ -128,6 +129,7 @@ class Reported(Protocol):
 
 ReportedT = TypeVar("ReportedT", bound=Reported)
 SeriesQuery = Prepared[SeriesRequest, tuple[Reads, ...], Any, Listing]
+QueryT = TypeVar("QueryT", bound=Prepared[Any, Any, Any, Any])
 StreamsQuery = Prepared[StreamsRequest, tuple[ReadStreams, ...], Any, Listing]
 
 
@@ -152,12 +154,11 @@ def look_up_series(plan: tuple[Reads, ...], request: SeriesRequest) -> Lookup:
 
 
 def look_up_metrics(plan: tuple[Reads, ...], request: SeriesRequest) -> Lookup:
-    """Ask for the metric names of the segments, too."""
+    """Ask for the names of metrics and labels, too, which the index has by segment."""
     return Lookup(tuple(samples_query(request.org, reads, names=True) for reads in plan))
 
 
 def look_up_label_names(plan: tuple[Reads, ...], request: SeriesRequest) -> Lookup:
-    """Without a selector the index itself names the labels, as exactly as segments are cut."""
     return look_up_series(plan, request) if request.selectors else look_up_metrics(plan, request)
 
 
@@ -166,107 +167,85 @@ def look_up_streams(plan: tuple[ReadStreams, ...], _: StreamsRequest) -> Lookup:
 
 
 def look_up_stream_labels(plan: tuple[ReadStreams, ...], request: StreamsRequest) -> Lookup:
-    """Without a selector the index itself names the labels, as exactly as segments are cut."""
     return Lookup(tuple(rows_query(streams, names=not request.selectors) for streams in plan))
 
 
-def cut_series(wanted: SeriesWanted) -> Callable[[SeriesQuery, int, Limits], Cut]:
-    """Make the units that list series, label names or label values."""
-
-    def cut(query: SeriesQuery, _workers: int, _: Limits) -> Cut:
-        request = query.request
-        if wanted == "names" and not request.selectors:
-            return all_at_once(())
-        return all_at_once(
-            [
-                SeriesUnit(affinity, request.effective_selectors, refs, wanted, request.label, request.limit)
-                for affinity, refs in _parts(request.org, METRICS, query.distinct_segments, SERIES_SEGMENTS)
-            ]
-        )
-
-    return cut
+def all_segments(query: Prepared[Any, Any, Any, Listing]) -> Sequence[Segment]:
+    return query.distinct_segments
 
 
-def cut_metadata(query: SeriesQuery, _workers: int, _: Limits) -> Cut:
-    """Read the newest segments that have the metrics."""
-    request = query.request
-    names = (request.metric,) if request.metric else ()
-    segments = _newest(query.distinct_segments, request.metric)
-    parts = _parts(request.org, METRICS, segments, SERIES_SEGMENTS)
-    return all_at_once([MetadataUnit(affinity, refs, names) for affinity, refs in parts])
+def unless_indexed(query: Prepared[Any, Any, Any, Listing]) -> Sequence[Segment]:
+    """Without a selector the index itself names the labels, as exactly as segments are cut."""
+    return query.distinct_segments if query.request.selectors else ()
 
 
-def cut_exemplars(query: SeriesQuery, _workers: int, _: Limits) -> Cut:
-    request = query.request
-    parts = _parts(request.org, METRICS, query.distinct_segments, SERIES_SEGMENTS)
-    return all_at_once([ExemplarUnit(affinity, request.selectors, refs) for affinity, refs in parts])
-
-
-def cut_streams(wanted: StreamsWanted) -> Callable[[StreamsQuery, int, Limits], Cut]:
-    """Make the units that read stream tables."""
-
-    def cut(query: StreamsQuery, _workers: int, _: Limits) -> Cut:
-        request = query.request
-        if wanted == "names" and not request.selectors:
-            return all_at_once(())
-        return all_at_once(
-            [
-                StreamsUnit(
-                    affinity=affinity,
-                    segments=refs,
-                    selections=tuple(streams.matchers for streams in query.plan),
-                    start_ns=request.start_ns,
-                    end_ns=request.end_ns,
-                    want=wanted,
-                    labels=request.labels,
-                    step_ns=request.step_ns,
-                    limit=request.limit if wanted in {"series", "names"} else 0,
-                )
-                for affinity, refs in _parts(request.org, LOGS, query.distinct_segments, STREAM_SEGMENTS)
-            ]
-        )
-
-    return cut
-
-
-def cut_patterns(query: StreamsQuery, _workers: int, _: Limits) -> Cut:
-    request = query.request
-    parts = _parts(request.org, LOGS, query.distinct_segments, STREAM_SEGMENTS)
-    return all_at_once(
-        [
-            PatternsUnit(
-                affinity=affinity,
-                segments=refs,
-                matchers=query.plan[0].matchers,
-                start_ns=request.start_ns,
-                end_ns=request.end_ns,
-                step_ns=request.step_ns,
-                limit=request.limit,
-            )
-            for affinity, refs in parts
-        ]
-    )
-
-
-def _parts(
-    org: str, dataset: str, segments: Sequence[Segment], size: int
-) -> Iterator[tuple[str, tuple[SegmentRef, ...]]]:
-    """Put neighbours in time together, with the affinity of their unit."""
-    for at in range(0, len(segments), size):
-        part = segments[at : at + size]
-        yield hour_affinity(org, dataset, part), tuple(map(segment_ref, part))
-
-
-def _newest(segments: Sequence[Segment], metric: str) -> list[Segment]:
+def newest_with_metric(query: SeriesQuery) -> Sequence[Segment]:
     """Choose segments from the latest on, each for a metric that no later one has."""
+    metric = query.request.metric
     seen: set[str] = set()
     chosen: list[Segment] = []
-    for segment in sorted(segments, key=lambda s: (s.max_ns, s.segment_id), reverse=True):
+    for segment in sorted(query.distinct_segments, key=lambda s: (s.max_ns, s.segment_id), reverse=True):
         names = {metric} & set(segment.metric_names) if metric else set(segment.metric_names)
         if names - seen:
             seen |= names
             chosen.append(segment)
     return sorted(chosen, key=lambda s: (s.min_ns, s.segment_id))
+
+
+def cut_by_segments(
+    unit: Callable[[QueryT, str, tuple[SegmentRef, ...]], Unit],
+    choose: Callable[[QueryT], Sequence[Segment]] = all_segments,
+) -> Callable[[QueryT, int, Limits], Cut]:
+    """Make a unit of each run of segments that are neighbours in time."""
+
+    def cut(query: QueryT, _workers: int, _: Limits) -> Cut:
+        segments, dataset = choose(query), query.language.dataset
+        runs = [segments[at : at + SIZES[dataset]] for at in range(0, len(segments), SIZES[dataset])]
+        return all_at_once(
+            [
+                unit(query, hour_affinity(query.request.org, dataset, run), tuple(map(segment_ref, run)))
+                for run in runs
+            ]
+        )
+
+    return cut
+
+
+def series_unit(wanted: SeriesWanted) -> Callable[[SeriesQuery, str, tuple[SegmentRef, ...]], SeriesUnit]:
+    def unit(query: SeriesQuery, affinity: str, segments: tuple[SegmentRef, ...]) -> SeriesUnit:
+        request = query.request
+        return SeriesUnit(
+            affinity, request.effective_selectors, segments, wanted, request.label, request.limit
+        )
+
+    return unit
+
+
+def metadata_unit(query: SeriesQuery, affinity: str, segments: tuple[SegmentRef, ...]) -> MetadataUnit:
+    return MetadataUnit(affinity, segments, (query.request.metric,) if query.request.metric else ())
+
+
+def exemplar_unit(query: SeriesQuery, affinity: str, segments: tuple[SegmentRef, ...]) -> ExemplarUnit:
+    return ExemplarUnit(affinity, query.request.selectors, segments)
+
+
+def streams_unit(wanted: StreamsWanted) -> Callable[[StreamsQuery, str, tuple[SegmentRef, ...]], StreamsUnit]:
+    def unit(query: StreamsQuery, affinity: str, segments: tuple[SegmentRef, ...]) -> StreamsUnit:
+        request, selectors = query.request, tuple(streams.matchers for streams in query.plan)
+        limit = request.limit if wanted in {"series", "names"} else 0
+        return StreamsUnit(
+            affinity, segments, selectors, request.start_ns, request.end_ns, wanted, request.labels,
+            request.step_ns, limit,
+        )  # fmt: skip
+
+    return unit
+
+
+def patterns_unit(query: StreamsQuery, affinity: str, segments: tuple[SegmentRef, ...]) -> PatternsUnit:
+    request, matchers = query.request, query.plan[0].matchers
+    return PatternsUnit(
+        affinity, segments, matchers, request.start_ns, request.end_ns, request.step_ns, request.limit
+    )
 
 
 @dataclass(slots=True)
@@ -350,12 +329,6 @@ def unite_exemplars(merge: ListingMerge[ExemplarAnswer], answer: ExemplarAnswer)
     return sum(map(len, merge.exemplars.values()))
 
 
-def unite_stream_labels(merge: ListingMerge[StreamsAnswer], answer: StreamsAnswer) -> int:
-    merge.texts.update(answer.values)
-    merge.listing.truncated |= answer.truncated
-    return 0
-
-
 def unite_label_values(merge: ListingMerge[StreamsAnswer], answer: StreamsAnswer) -> int:
     """Unite values of the one label that was named."""
     merge.texts.update(*answer.values.values())
@@ -363,9 +336,14 @@ def unite_label_values(merge: ListingMerge[StreamsAnswer], answer: StreamsAnswer
     return len(merge.texts)
 
 
+def unite_stream_labels(merge: ListingMerge[StreamsAnswer], answer: StreamsAnswer) -> int:
+    merge.texts.update(answer.values)
+    merge.listing.truncated |= answer.truncated
+    return 0
+
+
 def unite_values(merge: ListingMerge[StreamsAnswer], answer: StreamsAnswer) -> int:
-    values: Mapping[str, tuple[str, ...]] = answer.values
-    for name, each in values.items():
+    for name, each in answer.values.items():
         merge.listing.values.setdefault(name, set()).update(each)
     merge.listing.truncated |= answer.truncated
     return sum(map(len, merge.listing.values.values()))

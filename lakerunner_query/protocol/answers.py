@@ -1,9 +1,4 @@
-"""What a worker answers to a `ShardUnit`, and whether the shards together say what one worker would say.
-
-Vectors travel as bytes that the coordinator does not look into: it hands them to the worker that evaluates
-the rest. What it looks at is what only all series together decide: limits, the order of annotations, and
-whether histograms are to be read as if somebody spoke of resets.
-"""
+"""Answers travel from workers to the coordinator as MessagePack, one kind for each kind of unit."""
 
 from __future__ import annotations
 
@@ -17,20 +12,20 @@ from lakerunner_query.promql.context import Annotation, MonotonicityFix
 from lakerunner_query.promql.lang.ast import Span
 from lakerunner_query.protocol.units import Missing, UnitReport
 
-# << What a worker answers to a `PatternsUnit`: what lines have in common, and how many there are when.
-
 
 class LinePattern(msgspec.Struct, frozen=True):
-    """Lines of one shape and level."""
+    """A pattern of lines of one level, with their number by bucket."""
 
     text: str
-    """`<_>` stands for what differs."""
+    """Text in which `<_>` stands for what differs."""
     level: str
     counts: tuple[tuple[int, int], ...]
-    """Bucket, by its number since 1970, and lines."""
+    """Buckets, by their number since 1970, with their lines."""
 
 
 class PatternsAnswer(msgspec.Struct, frozen=True):
+    """The answer to a `PatternsUnit`."""
+
     patterns: tuple[LinePattern, ...] = ()
     report: UnitReport = UnitReport()
 
@@ -43,17 +38,11 @@ def decode_patterns_answer(body: bytes) -> PatternsAnswer:
     return msgspec.msgpack.decode(body, type=PatternsAnswer)
 
 
-# << What a worker answers to a `StreamsUnit`: what stream tables say, before several workers are united.
-# <<
-# << Rows and bytes are shares: a stream that reaches beyond the range counts for the part of its time
-# << that lies
-# << inside, and a stream's bytes are its segment's by its part of the rows.
-
 Pairs = tuple[tuple[str, str], ...]
 
 
 class Volume(msgspec.Struct, frozen=True):
-    """Bytes of a group of streams in one bucket, which is told by its number since 1970."""
+    """Bytes of a group of streams in one bucket, named by its number since 1970."""
 
     labels: Pairs
     bucket: int
@@ -61,16 +50,22 @@ class Volume(msgspec.Struct, frozen=True):
 
 
 class StreamsAnswer(msgspec.Struct, frozen=True):
+    """The answer to a `StreamsUnit`.
+
+    Rows and bytes are shares: a stream that reaches beyond the range counts for the part of its time that
+    lies inside, and a stream's bytes are its segment's by its part of the rows.
+    """
+
     series: tuple[Pairs, ...] = ()
     values: dict[str, tuple[str, ...]] = {}
-    """By label; of `names` without the values."""
+    """Values by label; a question for names leaves the values out."""
     stream_ids: bytes = b""
-    """Of `sizes`: 64-bit numbers, to count streams that several workers found."""
+    """64-bit ids, for counting streams that several workers found."""
     chunks: int = 0
     """Runs of one stream in one segment."""
     rows: float = 0.0
     size: float = 0.0
-    """In bytes."""
+    """Bytes, as a share of the segments."""
     volumes: tuple[Volume, ...] = ()
     truncated: bool = False
     report: UnitReport = UnitReport()
@@ -84,23 +79,23 @@ def decode_streams_answer(body: bytes) -> StreamsAnswer:
     return msgspec.msgpack.decode(body, type=StreamsAnswer)
 
 
-# << What workers answer about metrics beside samples: what they are, and their exemplars.
-
 LATE_MS = 600_000
-"""A data point tells of measurements since the one before: it may be as much later than its exemplars."""
+"""Time by which a data point may be later than its exemplars, which are measured before it."""
 
 
 class MetricFact(msgspec.Struct, frozen=True, order=True):
-    """One way in which a metric described itself."""
+    """One description that a metric was sent with."""
 
     name: str
     type: str
-    """As in Prometheus: `counter`, `gauge`, `histogram`, ..."""
+    """Type, as in Prometheus: `counter`, `gauge`, `histogram`, ..."""
     unit: str
     description: str
 
 
 class MetadataAnswer(msgspec.Struct, frozen=True):
+    """The answer to a `MetadataUnit`."""
+
     facts: tuple[MetricFact, ...] = ()
     report: UnitReport = UnitReport()
 
@@ -117,6 +112,8 @@ class SeriesExemplars(msgspec.Struct, frozen=True):
 
 
 class ExemplarAnswer(msgspec.Struct, frozen=True):
+    """The answer to an `ExemplarUnit`."""
+
     series: tuple[SeriesExemplars, ...] = ()
     report: UnitReport = UnitReport()
 
@@ -133,39 +130,40 @@ def decode_exemplars(body: bytes) -> ExemplarAnswer:
     return msgspec.msgpack.decode(body, type=ExemplarAnswer)
 
 
-# << What a worker answers to a `MetricUnit`: finished text per series, with what joining slices needs.
-# <<
-# << Samples travel as the text they have in JSON, `[1735689600,"0.5"]`, so that the coordinator joins
-# << bytes and
-# << never numbers. Names that a function dropped are still there: two series that differ in nothing else
-# << must not
-# << be joined before all slices are in.
-
 Kind = Literal["scalar", "vector", "matrix", "string"]
 
 
 class RenderedSeries(msgspec.Struct, frozen=True):
+    """One series of a slice, its samples rendered."""
+
     labels: tuple[tuple[str, str], ...]
     drop_name: bool
     floats: bytes
-    """`[t,"v"],[t,"v"]`."""
+    """Text like `[t,"v"],[t,"v"]`."""
     histograms: bytes
-    """`[t,{...}],[t,{...}]`."""
+    """Text like `[t,{...}],[t,{...}]`."""
     points: int
 
 
 class Note(msgspec.Struct, frozen=True):
-    """An annotation, its place in the text already told; `key` says which are the same."""
+    """An annotation, rendered with its place in the query; equal ones have the same `key`."""
 
     kind: Literal["warning", "info"]
     key: str
     text: str
     forced: tuple[float, float, float, int, int, int] | None = None
-    """Of `promql.context.MonotonicityFix`, which are told together for all slices."""
+    """Fields of `promql.context.MonotonicityFix`, which is one message for all slices."""
     place: tuple[int, int] = (0, 0)
 
 
 class MetricAnswer(msgspec.Struct, frozen=True):
+    """The answer to a `MetricUnit` or a `LogMetricUnit`.
+
+    Samples travel as the text they have in JSON, `[1735689600,"0.5"]`, so that the coordinator joins bytes
+    and never numbers. Names that a function dropped are still there: two series that differ in nothing else
+    must not be joined before all slices are in.
+    """
+
     kind: Kind
     series: tuple[RenderedSeries, ...]
     string: str = ""
@@ -184,9 +182,11 @@ def decode_metric_answer(body: bytes) -> MetricAnswer:
 
 
 class SeriesAnswer(msgspec.Struct, frozen=True):
+    """The answer to a `SeriesUnit`."""
+
     series: tuple[tuple[tuple[str, str], ...], ...] = ()
     texts: tuple[str, ...] = ()
-    """Names or values."""
+    """Label names, or values of one label."""
     truncated: bool = False
     report: UnitReport = UnitReport()
 
@@ -200,13 +200,13 @@ def decode_series_answer(body: bytes) -> SeriesAnswer:
 
 
 class Trait(IntFlag):
-    """Of what a selector found: things that change how other series of it are read."""
+    """Properties of series that change how other series of the same selector are read."""
 
     NOTHING = 0
     HINTED = 1
-    """Files speak of resets of histograms."""
+    """Files have hints about resets of histograms."""
     UNHINTED = 2
-    """There are native histograms, and nobody speaks of their resets."""
+    """There are native histograms without such hints."""
     NATIVE = 4
     """There are native histograms."""
     UNITED = 8
@@ -214,21 +214,27 @@ class Trait(IntFlag):
 
 
 class ShardPart(msgspec.Struct, frozen=True):
-    """One of the parts of `plan.shards.per_series`."""
+    """One of the parts that `per_series` of plan/promql.py finds."""
 
     vector: bytes
     notes: tuple[Note, ...] = ()
 
 
 class ShardAnswer(msgspec.Struct, frozen=True):
+    """The answer to a `ShardUnit`.
+
+    Vectors are bytes that the coordinator hands on to the worker that evaluates the rest. The other fields
+    are for what only all series together decide: limits, the order of annotations, hints about resets.
+    """
+
     parts: tuple[ShardPart, ...]
     traits: int = 0
-    """All of any selector."""
+    """Traits of all selectors."""
     series: int = 0
     samples: int = 0
-    """The most that one selector had to look at."""
+    """Samples of the selector that read the most."""
     opened: tuple[str, ...] = ()
-    """Segments whose files were read."""
+    """Ids of segments whose files were read."""
     report: UnitReport = UnitReport()
 
 
@@ -241,7 +247,7 @@ def decode_shard_answer(body: bytes) -> ShardAnswer:
 
 
 def agree(answers: Sequence[ShardAnswer], max_series: int, max_samples: int) -> bool:
-    """Whether nothing is in doubt; 0: any number. If something is, one worker has to say it."""
+    """Tell whether shards say together what one worker would say; a bound of 0 is any number."""
     traits = Trait.NOTHING
     for answer in answers:
         traits |= Trait(answer.traits)
@@ -256,7 +262,7 @@ def agree(answers: Sequence[ShardAnswer], max_series: int, max_samples: int) -> 
 
 
 def notes_together(shards: Sequence[tuple[Note, ...]]) -> tuple[Note, ...] | None:
-    """Annotations of one part in the order in which one worker comes to them; None where that is not told.
+    """Return annotations in the order in which one worker would find them; None if that is unknown.
 
     Each shard comes to its annotations in the order of its series. If each says the beginning of what the
     longest says, everything that one says comes behind the same others in all.
@@ -266,7 +272,7 @@ def notes_together(shards: Sequence[tuple[Note, ...]]) -> tuple[Note, ...] | Non
 
 
 def report_together(answers: Sequence[ShardAnswer]) -> UnitReport:
-    """As one worker would report it; what is missing or open in several shards is one segment."""
+    """Add up reports; a segment that several shards opened or missed counts once."""
     missing: dict[str, Missing] = {}
     for answer in answers:
         missing.update((lost.segment_id, lost) for lost in answer.report.missing)
@@ -279,7 +285,7 @@ def report_together(answers: Sequence[ShardAnswer]) -> UnitReport:
 
 
 def annotation(note: Note) -> Annotation:
-    """As it was when evaluation said it."""
+    """Restore the annotation that evaluation made."""
     message = note.key.removeprefix(f"PromQL {note.kind}: ")
     forced = None if note.forced is None else MonotonicityFix(*note.forced)
     return Annotation(note.kind, message, Span(*note.place), forced)

@@ -1,7 +1,7 @@
-"""What travels between coordinator and worker: a unit of work, and the answer as one Arrow stream.
+"""Units of work travel from coordinator to workers as JSON with a tag for each kind.
 
-Units are tagged JSON, so that further kinds (metric slices, span scans) are further tags of one endpoint.
-An answer is a table of finished fragments in the final order, with its report in the schema's metadata.
+All kinds go to one endpoint; their names and fields are the wire format. Log lines come back as an Arrow
+stream: rows in their final order, rendered, with the report in the schema's metadata.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROWS = pa.schema(
 
 
 class SegmentRef(msgspec.Struct, frozen=True):
-    """As much of an index row as a worker needs."""
+    """Fields of an index row that a worker needs."""
 
     segment_id: str
     key: str
@@ -43,45 +43,45 @@ class SegmentRef(msgspec.Struct, frozen=True):
     rows: int = 0
     bloom_offset: int = 0
     bloom_length: int = 0
-    """Of the token bloom; 0: there is none."""
+    """Length of the token bloom; 0: there is none."""
 
 
 class LogUnit(msgspec.Struct, frozen=True, tag="logs"):
-    """Rows of `[start_ns, end_ns)` in these segments, first or last `limit`."""
+    """A read of the first or last `limit` rows in `[start_ns, end_ns)` of these segments."""
 
     affinity: str
     segments: tuple[SegmentRef, ...]
     text: str
-    """The whole query: selector and pipeline."""
+    """Text of the whole query: selector and pipeline."""
     start_ns: int
     end_ns: int
     limit: int
     reverse: bool
     distinct: bool
     now_ns: int = 0
-    """Of the whole query: what templates call `now`."""
+    """Value of `now` in templates, the same for the whole query."""
 
 
 class LogMetricUnit(msgspec.Struct, frozen=True, tag="log-metrics"):
-    """Some steps of a metric query over logs: the whole expression, over all segments that it may need."""
+    """Some steps of a LogQL query for samples: the whole expression, over all segments that they need."""
 
     affinity: str
     text: str
     start_ns: int
     step_ns: int
-    """0: an instant query."""
+    """Distance of steps; 0: an instant query."""
     steps: int
     segments: tuple[SegmentRef, ...]
     now_ns: int
-    """Of the whole query: what templates call `now`."""
+    """Value of `now` in templates, the same for the whole query."""
     turn: int = 0
-    """Which of the workers in the order of the affinity: parts of one query go to different ones."""
+    """Rank of the worker in the order of the affinity: parts of one query go to different workers."""
     max_series: int = 0
-    """0: any number."""
+    """Upper bound; 0: any number."""
 
 
 class RollupRef(msgspec.Struct, frozen=True):
-    """Segments of one frequency, and the beginnings (ns) of the partitions that may be used."""
+    """Segments of one frequency, and the starts (ns) of the partitions that may be used."""
 
     frequency_ms: int
     starts: tuple[int, ...]
@@ -89,33 +89,33 @@ class RollupRef(msgspec.Struct, frozen=True):
 
 
 class MetricUnit(msgspec.Struct, frozen=True, tag="metrics"):
-    """Some steps of a PromQL query: the whole expression, over all segments that it may need for them."""
+    """Some steps of a PromQL query: the whole expression, over all segments that they need."""
 
     affinity: str
     text: str
     start_ms: int
     end_ms: int
     step_ms: int
-    """Of the whole query, which `start()`, `range()` and the like tell; a step of 0: an instant query."""
+    """Times of the whole query, for `start()`, `range()` and the like; a step of 0: an instant query."""
     first_ms: int
     steps: int
-    """What is to be computed here."""
+    """Number of steps to compute, from `first_ms` on."""
     lookback_ms: int
     segments: tuple[SegmentRef, ...]
     turn: int = 0
-    """Which of the workers in the order of the affinity: parts of one query go to different ones."""
+    """Rank of the worker in the order of the affinity: parts of one query go to different workers."""
     rollups: tuple[RollupRef, ...] = ()
     features: tuple[str, ...] = ()
     max_series: int = 0
     max_samples: int = 0
-    """Of one selector; 0: any number."""
+    """Upper bounds of one selector; 0: any number."""
     start_timestamps: bool = False
     given: tuple[bytes, ...] = ()
-    """Answers of all shards of the series: what is left is what stands above the parts they are of."""
+    """Answers of all shards: only what stands above their parts is left to compute."""
 
 
 class ShardUnit(msgspec.Struct, frozen=True, tag="shard"):
-    """The parts of a PromQL query that are of single series, for one shard of them."""
+    """One shard of the series, for the parts of a PromQL query that look at single series."""
 
     of: MetricUnit
     number: int
@@ -131,7 +131,7 @@ class ShardUnit(msgspec.Struct, frozen=True, tag="shard"):
 
 
 class SeriesSelector(msgspec.Struct, frozen=True):
-    """Series that satisfy all matchers and have samples in `(from_ms, to_ms]`."""
+    """A selector of series that satisfy all matchers and have samples in `(from_ms, to_ms]`."""
 
     matchers: tuple[Matcher, ...]
     from_ms: int
@@ -139,7 +139,7 @@ class SeriesSelector(msgspec.Struct, frozen=True):
 
 
 class SeriesUnit(msgspec.Struct, frozen=True, tag="series"):
-    """Which series there are, from series tables alone; an empty `label` asks for whole label sets."""
+    """A question to series tables for label sets, label names, or the values of `label`."""
 
     affinity: str
     selections: tuple[SeriesSelector, ...]
@@ -147,14 +147,14 @@ class SeriesUnit(msgspec.Struct, frozen=True, tag="series"):
     want: Literal["series", "names", "values"]
     label: str = ""
     limit: int = 0
-    """At most so many; 0: all."""
+    """Upper bound of entries; 0: all."""
 
 
 StreamsWanted = Literal["series", "names", "values", "sizes", "volumes"]
 
 
 class StreamsUnit(msgspec.Struct, frozen=True, tag="streams"):
-    """What stream tables say in `[start_ns, end_ns)` of the streams that satisfy any of the selections."""
+    """A question to stream tables about streams in `[start_ns, end_ns)` that any of the selectors matches."""
 
     affinity: str
     segments: tuple[SegmentRef, ...]
@@ -163,15 +163,15 @@ class StreamsUnit(msgspec.Struct, frozen=True, tag="streams"):
     end_ns: int
     want: StreamsWanted
     labels: tuple[str, ...] = ()
-    """Of `values` those asked for, of `volumes` those that make a group; none: all."""
+    """Labels whose `values` are listed, or that group `volumes`; none: all."""
     step_ns: int = 0
-    """Of `volumes`: the width of buckets; 0: one for all."""
+    """Width of the buckets of `volumes`; 0: one for the whole range."""
     limit: int = 0
-    """Of `series` and `names`: at most so many; 0: all."""
+    """Upper bound of `series` and `names`; 0: all."""
 
 
 class PatternsUnit(msgspec.Struct, frozen=True, tag="patterns"):
-    """How many lines of which shape there are in `[start_ns, end_ns)`, by buckets of `step_ns`."""
+    """A count of lines by pattern in `[start_ns, end_ns)`, in buckets of `step_ns`."""
 
     affinity: str
     segments: tuple[SegmentRef, ...]
@@ -180,11 +180,11 @@ class PatternsUnit(msgspec.Struct, frozen=True, tag="patterns"):
     end_ns: int
     step_ns: int
     limit: int
-    """At most so many shapes, the most frequent ones."""
+    """Upper bound of patterns; the most frequent ones stay."""
 
 
 class MetadataUnit(msgspec.Struct, frozen=True, tag="metadata"):
-    """What metrics of these names say of themselves; no names: all."""
+    """A question for type, unit and description of these metrics; no names: all."""
 
     affinity: str
     segments: tuple[SegmentRef, ...]
@@ -192,7 +192,7 @@ class MetadataUnit(msgspec.Struct, frozen=True, tag="metadata"):
 
 
 class ExemplarUnit(msgspec.Struct, frozen=True, tag="exemplars"):
-    """Exemplars of the series that satisfy any of the selections, taken in `(from_ms, to_ms]`."""
+    """A question for exemplars of series that any of the selectors matches."""
 
     affinity: str
     selections: tuple[SeriesSelector, ...]
@@ -213,27 +213,29 @@ Unit = (
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """A segment that could not be read, and why: the answer is partial."""
+    """A segment that could not be read, with the reason: the answer is partial."""
 
     segment_id: str
     reason: str
 
 
 class UnitReport(msgspec.Struct, frozen=True):
+    """Counts of what reading took, and the segments that could not be read."""
+
     missing: tuple[Missing, ...] = ()
     segments_opened: int = 0
     segments_skipped: int = 0
-    """No stream in them is wanted."""
+    """Segments without a stream that matches."""
     segments_without_words: int = 0
-    """Their token blooms say so."""
+    """Segments that their token blooms rule out."""
     row_groups: int = 0
     row_groups_read: int = 0
-    """As far as their statistics tell which are worth it."""
+    """Row groups that their statistics do not rule out."""
     rows_considered: int = 0
     bytes_considered: int = 0
     bytes_fetched: int = 0
     rollup_rows: dict[int, int] = {}
-    """Rows read of rollups, by frequency."""
+    """Rollup rows that were read, by frequency."""
     truncated: bool = False
 
 
