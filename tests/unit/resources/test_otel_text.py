@@ -14,7 +14,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyVa
 
 from lakerunner_assets.decode.any_value import texts
 from lakerunner_assets.decode.field_kernels import ARRAY, BOOL, BYTES, DOUBLE, INT, KVLIST, STRING, Values
-from lakerunner_query.worker.logs.labels import as_text
+from lakerunner_query.worker.logs.labels import texts_of
 from resources.otel_text import double_text, go_double, value_text
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -26,21 +26,13 @@ structures = st.recursive(
 
 
 def any_value(value: Any) -> AnyValue:
-    match value:
-        case None:
-            return AnyValue()
-        case bool():
-            return AnyValue(bool_value=value)
-        case int():
-            return AnyValue(int_value=value)
-        case str():
-            return AnyValue(string_value=value)
-        case bytes():
-            return AnyValue(bytes_value=value)
-        case list():
-            return AnyValue(array_value=ArrayValue(values=map(any_value, value)))
-    pairs = [KeyValue(key=key, value=any_value(inner)) for key, inner in value.items()]
-    return AnyValue(kvlist_value=KeyValueList(values=pairs))
+    if isinstance(value, list):
+        return AnyValue(array_value=ArrayValue(values=map(any_value, value)))
+    if isinstance(value, dict):
+        pairs = [KeyValue(key=key, value=any_value(inner)) for key, inner in value.items()]
+        return AnyValue(kvlist_value=KeyValueList(values=pairs))
+    fields = {bool: "bool_value", int: "int_value", str: "string_value", bytes: "bytes_value"}
+    return AnyValue() if value is None else AnyValue(**{fields[type(value)]: value})
 
 
 def ingested(value: Any) -> str:
@@ -67,6 +59,6 @@ def test_ingest_and_query_spell_alike(value: Any) -> None:
 @given(st.floats())
 def test_a_double_of_a_segment_reads_back_and_a_query_shows_gos_form(value: float) -> None:
     assert ingested(value) == double_text(value) == value_text(value)
-    assert as_text(pa.array([value])).to_pylist() == [go_double(value)]
+    assert texts_of(pa.array([value])).to_pylist() == [go_double(value)]
     if math.isfinite(value):
         assert float(double_text(value)) == float(go_double(value)) == value
