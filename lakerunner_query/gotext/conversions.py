@@ -52,7 +52,7 @@ def to_int(value: Any) -> int:
     if isinstance(value, str):
         return _text_to_int(value)
     if isinstance(value, float):
-        return truncated(value)
+        return truncate(value)
     return int(value) if isinstance(value, int) else 0
 
 
@@ -65,7 +65,7 @@ def to_float(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def truncated(value: float) -> int:
+def truncate(value: float) -> int:
     """Cut toward zero; what does not fit into 64 bits is the smallest number, as on Go's usual processors."""
     if not -(2.0**63) <= value < 2.0**63:
         return INT_MIN
@@ -80,7 +80,7 @@ def _text_to_int(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
+class ConvertedNumbers:
     """The result of a conversion of distinct values."""
 
     numbers: Doubles
@@ -89,7 +89,7 @@ class Converted:
     """Messages by place of the value."""
 
 
-def converted(values: pa.StringArray, convert: Callable[[str], float]) -> Converted:
+def convert_values(values: pa.StringArray, convert: Callable[[str], float]) -> ConvertedNumbers:
     """Convert plain decimals and durations of one unit all at once, the others one by one."""
     numbers, is_done = _plain(values, convert)
     failures: dict[int, str] = {}
@@ -99,7 +99,7 @@ def converted(values: pa.StringArray, convert: Callable[[str], float]) -> Conver
             numbers[place] = convert(text)
         except ConversionError as error:
             failures[place] = str(error)
-    return Converted(numbers, failures)
+    return ConvertedNumbers(numbers, failures)
 
 
 def _plain(values: pa.StringArray, convert: Callable[[str], float]) -> tuple[Doubles, Flags]:

@@ -1,6 +1,6 @@
 """One value under one verb of `fmt`, with flags, width and precision.
 
->>> formatted_value(255, "x", Flags(sharp=True)), formatted_value("é", "q", Flags(plus=True))
+>>> format_value(255, "x", Flags(sharp=True)), format_value("é", "q", Flags(plus=True))
 ('0xff', '"\\\\u00e9"')
 """
 
@@ -14,8 +14,8 @@ from lakerunner_query.gotext.durations import Duration, duration_text
 from lakerunner_query.gotext.limits import allow_text
 from lakerunner_query.gotext.numbers import VERBS, format_float
 from lakerunner_query.gotext.strconv import quote
-from lakerunner_query.gotext.time import DAYS, MONTHS, Time, spelled
-from lakerunner_query.gotext.values import Boxed, Labels, Uint8, to_bytes, type_name
+from lakerunner_query.gotext.time import DAYS, MONTHS, Time, time_text
+from lakerunner_query.gotext.values import Interface, Labels, Uint8, to_bytes, type_name
 
 _BASES = {"d": "d", "v": "d", "b": "b", "o": "o", "O": "o", "x": "x", "X": "X"}
 _DEEPEST = 60
@@ -45,13 +45,13 @@ class Weekday(int):
     __slots__ = ()
 
 
-def formatted_value(value: Any, verb: str, flags: Flags, depth: int = 0) -> str:
+def format_value(value: Any, verb: str, flags: Flags, depth: int = 0) -> str:
     if verb == "T":
-        return padded("<nil>", flags) if value is None else _text(type_name(value), "s", flags)
-    if isinstance(value, Boxed):
+        return pad("<nil>", flags) if value is None else _text(type_name(value), "s", flags)
+    if isinstance(value, Interface):
         value = value.value
     if value is None:
-        return padded("<nil>", flags) if verb == "v" else f"%!{verb}(<nil>)"
+        return pad("<nil>", flags) if verb == "v" else f"%!{verb}(<nil>)"
     if isinstance(value, dict | list):
         return _collection(value, verb, flags, depth)
     if verb in "vsqxX" and (own := _own_text(value)) is not None and not flags.source:
@@ -60,7 +60,7 @@ def formatted_value(value: Any, verb: str, flags: Flags, depth: int = 0) -> str:
     return _bad(verb, value, flags) if text is None else text
 
 
-def padded(text: str, flags: Flags) -> str:
+def pad(text: str, flags: Flags) -> str:
     if not flags.width or len(text) >= flags.width:
         return text
     allow_text(flags.width)
@@ -72,7 +72,7 @@ def padded(text: str, flags: Flags) -> str:
 def _own_text(value: Any) -> str | None:
     """The text of values that have a method String."""
     if isinstance(value, Time):
-        return spelled(value)
+        return time_text(value)
     if isinstance(value, Duration):
         return duration_text(value)
     if isinstance(value, Month):
@@ -83,7 +83,7 @@ def _own_text(value: Any) -> str | None:
 def _basic(value: Any, verb: str, flags: Flags) -> str | None:
     """None: the verb is none for this value."""
     if isinstance(value, bool):
-        return padded("true" if value else "false", flags) if verb in "tv" else None
+        return pad("true" if value else "false", flags) if verb in "tv" else None
     if isinstance(value, str):
         return _text(value, verb, flags)
     if isinstance(value, int):
@@ -97,7 +97,7 @@ def _basic(value: Any, verb: str, flags: Flags) -> str | None:
 
 
 def _bad(verb: str, value: Any, flags: Flags) -> str:
-    return f"%!{verb}({type_name(value)}={formatted_value(value, 'v', flags)})"
+    return f"%!{verb}({type_name(value)}={format_value(value, 'v', flags)})"
 
 
 def _text(text: str, verb: str, flags: Flags) -> str:
@@ -108,12 +108,12 @@ def _text(text: str, verb: str, flags: Flags) -> str:
     if flags.precision is not None:
         text = text[: flags.precision]
     if flags.source:
-        return padded(quote(text), flags)
+        return pad(quote(text), flags)
     if verb != "q":
-        return padded(text, flags)
+        return pad(text, flags)
     if flags.sharp and "`" not in text and all(char == "\t" or char.isprintable() for char in text):
-        return padded(f"`{text}`", flags)
-    return padded(quote(text, is_ascii=flags.plus), flags)
+        return pad(f"`{text}`", flags)
+    return pad(quote(text, is_ascii=flags.plus), flags)
 
 
 def _hex(raw: bytes, verb: str, flags: Flags) -> str:
@@ -122,23 +122,23 @@ def _hex(raw: bytes, verb: str, flags: Flags) -> str:
     text = prefix + ((" " + prefix) if flags.space else "").join(f"{byte:02x}" for byte in raw)
     if verb == "X":
         text = text.upper()
-    return padded(text, flags)
+    return pad(text, flags)
 
 
 def _integer(value: int, verb: str, flags: Flags) -> str | None:
     if verb == "c":
-        return padded(_character(value), flags)
+        return pad(_character(value), flags)
     if verb == "q":
-        return padded(quote(_character(value), "'", is_ascii=flags.plus), flags)
+        return pad(quote(_character(value), "'", is_ascii=flags.plus), flags)
     if verb == "U":
         shown = _character(value)
         tail = f" '{shown}'" if flags.sharp and shown.isprintable() else ""
         code = value if value >= 0 else value + (1 << 64)
-        return padded(f"U+{code:0{max(4, flags.precision or 0)}X}{tail}", replace(flags, zero=False))
+        return pad(f"U+{code:0{max(4, flags.precision or 0)}X}{tail}", replace(flags, zero=False))
     if verb not in _BASES:
         return None
     if flags.source and isinstance(value, Uint8):
-        return padded(f"0x{int(value):x}", flags)
+        return pad(f"0x{int(value):x}", flags)
     return _based(int(value), verb, flags)
 
 
@@ -150,7 +150,7 @@ def _character(code: int) -> str:
 def _based(value: int, verb: str, flags: Flags) -> str:
     sign = "-" if value < 0 else "+" if flags.plus else " " if flags.space else ""
     if flags.precision == 0 and value == 0:
-        return padded("", replace(flags, zero=False)) if flags.width else ""
+        return pad("", replace(flags, zero=False)) if flags.width else ""
     digits = format(abs(value), _BASES[verb])
     if flags.precision is not None:
         allow_text(flags.precision)
@@ -158,7 +158,7 @@ def _based(value: int, verb: str, flags: Flags) -> str:
     elif flags.zero and not flags.minus and flags.width:
         allow_text(flags.width)
         digits = digits.rjust(flags.width - len(sign), "0")
-    return padded(sign + _prefix(verb, digits, flags) + digits, replace(flags, zero=False))
+    return pad(sign + _prefix(verb, digits, flags) + digits, replace(flags, zero=False))
 
 
 def _prefix(verb: str, digits: str, flags: Flags) -> str:
@@ -203,7 +203,7 @@ def _with_point(text: str, verb: str, precision: int | None) -> str:
 
 def _padded_number(text: str, flags: Flags, *, finite: bool) -> str:
     if not (flags.zero and not flags.minus and flags.width and finite):
-        return padded(text, replace(flags, zero=False))
+        return pad(text, replace(flags, zero=False))
     allow_text(flags.width)
     sign = text[0] if text[0] in "+- " else ""
     return sign + text[len(sign) :].rjust(flags.width - len(sign), "0")
@@ -216,14 +216,16 @@ def _collection(value: Any, verb: str, flags: Flags, depth: int) -> str:
         return _as_source(value, flags, depth)
 
     def shown(item: Any) -> str:
-        return "<nil>" if item is None else formatted_value(item, verb, flags, depth + 1)
+        return "<nil>" if item is None else format_value(item, verb, flags, depth + 1)
 
     if isinstance(value, list):
-        return f"[{joined(map(shown, value), ' ')}]"
-    return "map[" + joined((f"{shown(key)}:{shown(value[key])}" for key in by_bytes(value)), " ") + "]"
+        return f"[{join_texts(map(shown, value), ' ')}]"
+    return (
+        "map[" + join_texts((f"{shown(key)}:{shown(value[key])}" for key in sort_by_bytes(value)), " ") + "]"
+    )
 
 
-def joined(texts: Iterable[str], between: str) -> str:
+def join_texts(texts: Iterable[str], between: str) -> str:
     """As `str.join`, but never more than a text may hold."""
     parts: list[str] = []
     size = 0
@@ -236,14 +238,19 @@ def joined(texts: Iterable[str], between: str) -> str:
 
 def _as_source(value: Any, flags: Flags, depth: int) -> str:
     def shown(item: Any) -> str:
-        return "interface {}(nil)" if item is None else formatted_value(item, "v", flags, depth + 1)
+        return "interface {}(nil)" if item is None else format_value(item, "v", flags, depth + 1)
 
     if isinstance(value, list):
-        return f"[]interface {{}}{{{joined(map(shown, value), ', ')}}}"
+        return f"[]interface {{}}{{{join_texts(map(shown, value), ', ')}}}"
     name = "map[string]string" if isinstance(value, Labels) else "map[string]interface {}"
-    return name + "{" + joined((f"{shown(key)}:{shown(value[key])}" for key in by_bytes(value)), ", ") + "}"
+    return (
+        name
+        + "{"
+        + join_texts((f"{shown(key)}:{shown(value[key])}" for key in sort_by_bytes(value)), ", ")
+        + "}"
+    )
 
 
-def by_bytes(mapping: dict[str, Any]) -> list[str]:
+def sort_by_bytes(mapping: dict[str, Any]) -> list[str]:
     """Keys in Go's order, that of their bytes."""
     return sorted(mapping, key=to_bytes)

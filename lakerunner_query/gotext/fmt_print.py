@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakerunner_query.gotext.fmt import Flags, formatted_value, joined
+from lakerunner_query.gotext.fmt import Flags, format_value, join_texts
 from lakerunner_query.gotext.limits import allow_text
-from lakerunner_query.gotext.values import type_name, unboxed
+from lakerunner_query.gotext.values import type_name, unbox
 
 _PLAIN = Flags()
 _MOST = 1_000_000
@@ -27,11 +27,11 @@ def sprint(values: Sequence[Any]) -> str:
     parts: list[str] = []
     was_text = True
     size = 0
-    for value in map(unboxed, values):
+    for value in map(unbox, values):
         is_text = isinstance(value, str)
         if parts and not is_text and not was_text:
             parts.append(" ")
-        parts.append(formatted_value(value, "v", _PLAIN))
+        parts.append(format_value(value, "v", _PLAIN))
         size += len(parts[-1])
         allow_text(size)
         was_text = is_text
@@ -39,19 +39,19 @@ def sprint(values: Sequence[Any]) -> str:
 
 
 def sprintln(values: Sequence[Any]) -> str:
-    return joined((formatted_value(unboxed(value), "v", _PLAIN) for value in values), " ") + "\n"
+    return join_texts((format_value(unbox(value), "v", _PLAIN) for value in values), " ") + "\n"
 
 
-def printed(value: Any) -> str:
+def print_value(value: Any) -> str:
     """What an action leaves in the text."""
-    value = unboxed(value)
+    value = unbox(value)
     if isinstance(value, str):
         return value
-    return "<no value>" if value is None else formatted_value(value, "v", _PLAIN)
+    return "<no value>" if value is None else format_value(value, "v", _PLAIN)
 
 
 def sprintf(layout: str, values: Sequence[Any]) -> str:
-    return _Formatting(layout, [unboxed(value) for value in values]).run()
+    return _Formatting(layout, [unbox(value) for value in values]).run()
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class _Formatting:
 
     def _extra(self) -> str:
         shown = [
-            "<nil>" if value is None else f"{type_name(value)}={formatted_value(value, 'v', _PLAIN)}"
+            "<nil>" if value is None else f"{type_name(value)}={format_value(value, 'v', _PLAIN)}"
             for value in self.values[self.argument :]
         ]
         return f"%!(EXTRA {', '.join(shown)})"
@@ -190,4 +190,4 @@ class _Formatting:
         self.argument += 1
         if verb == "v":
             flags = replace(flags, source=flags.sharp, sharp=False, plus=False)
-        return formatted_value(value, verb, flags)
+        return format_value(value, verb, flags)

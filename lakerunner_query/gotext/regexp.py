@@ -75,7 +75,7 @@ def check(pattern: str) -> None:
         raise InvalidRegexError(f"error parsing regexp: {detail}: `{pattern}`") from error
 
 
-def anchored(pattern: str) -> str:
+def anchor(pattern: str) -> str:
     return f"^(?s:{pattern})$"
 
 
@@ -93,7 +93,7 @@ def for_duckdb(pattern: str) -> str:
 
 def full_matches(pattern: str, values: list[str]) -> list[bool]:
     """Tell of each value if it matches from its first to its last character."""
-    found = pc.match_substring_regex(pa.array(values, pa.string()), anchored(pattern))
+    found = pc.match_substring_regex(pa.array(values, pa.string()), anchor(pattern))
     return [bool(one) for one in found.to_pylist()]
 
 
@@ -125,7 +125,7 @@ def complaint(pattern: str) -> str:
         return _worded("invalid escape sequence", r"\C")
     try:
         check(pattern)
-        check(anchored(pattern))  # an open `\Q` takes the end of the wrapping
+        check(anchor(pattern))  # an open `\Q` takes the end of the wrapping
     except InvalidRegexError as error:
         return _reworded(str(error))
     return ""
@@ -180,15 +180,15 @@ Groups = dict[str, str]
 _REFERENCE = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<braced>\w++)\}|(?P<bare>\w++))")
 
 
-def captured(pattern: str, values: list[str]) -> list[Groups | None]:
+def capture(pattern: str, values: list[str]) -> list[Groups | None]:
     """Return the groups of each value that matches from its first to its last character, else None.
 
-    >>> captured("(?P<a>.)-(.+)", ["x-yz", "-"])
+    >>> capture("(?P<a>.)-(.+)", ["x-yz", "-"])
     [{'0': 'x-yz', 'a': 'x', '1': 'x', '2': 'yz'}, None]
     """
     check(pattern)
     numbered, names = _numbered(pattern)
-    found = pc.extract_regex(pa.array(values, pa.string()), anchored(f"(?P<g0>(?s:{numbered}))"))
+    found = pc.extract_regex(pa.array(values, pa.string()), anchor(f"(?P<g0>(?s:{numbered}))"))
     return [None if row is None else _by_name(row, names) for row in found.to_pylist()]
 
 
@@ -218,14 +218,14 @@ class Template:
 
     A name reaches as far as letters, digits and `_` do.
 
-    >>> Template("$2 ${a}b $ab $$").filled({"0": "x-yz", "a": "x", "1": "x", "2": "yz"})
+    >>> Template("$2 ${a}b $ab $$").fill({"0": "x-yz", "a": "x", "1": "x", "2": "yz"})
     'yz xb  $'
     """
 
     def __init__(self, text: str) -> None:
         self._parts = _parts(text)
 
-    def filled(self, groups: Groups) -> str:
+    def fill(self, groups: Groups) -> str:
         """Put the groups in; one that does not exist, or took no part in the match, is empty."""
         return "".join(text if name is None else groups.get(name, "") for text, name in self._parts)
 

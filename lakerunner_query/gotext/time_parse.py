@@ -1,6 +1,6 @@
 """Times read by Go's layouts.
 
->>> parsed("2006-01-02T15:04:05Z07:00", "2023-03-10T01:32:40.5+02:00", UTC_ZONE).ns
+>>> parse_time("2006-01-02T15:04:05Z07:00", "2023-03-10T01:32:40.5+02:00", UTC_ZONE).ns
 1678404760500000000
 """
 
@@ -133,7 +133,7 @@ _ZONE_NAME = re.compile(
 _SHORT_MONTHS, _SHORT_DAYS = tuple(name[:3] for name in MONTHS), tuple(name[:3] for name in DAYS)
 
 
-def parsed(layout: str, value: str, default: Zone) -> Time:
+def parse_time(layout: str, value: str, default: Zone) -> Time:
     """The time; without a zone in the value it is one of `default`."""
     read = Read(value)
     pairs = elements(layout)

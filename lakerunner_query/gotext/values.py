@@ -1,7 +1,7 @@
 """Go's values as a template sees them, and what Go calls their types.
 
     string str · bool bool · int int · int64 Int64 · float64 float · map[string]interface {} dict
-    []interface {} list · map[string]string Labels · nil None · an interface{} that was not opened yet Boxed
+    []interface {} list · map[string]string Labels · nil None · an interface{} that was not opened yet Interface
 
 Strings are runs of bytes in Go: bytes that are no UTF-8 are kept as surrogates (`surrogateescape`).
 """
@@ -55,7 +55,7 @@ class Labels(dict[str, str]):
 
 
 @dataclass(frozen=True, slots=True)
-class Boxed:
+class Interface:
     """A value read out of JSON, before a pipeline opens its interface; None is a nil in there."""
 
     value: Any
@@ -73,7 +73,7 @@ _NAMES = {
     dict: "map[string]interface {}",
     Labels: "map[string]string",
     list: "[]interface {}",
-    Boxed: "interface {}",
+    Interface: "interface {}",
 }
 
 
@@ -94,13 +94,13 @@ def basic_kind(value: Any) -> str:
     return "complex" if isinstance(value, complex) else ""
 
 
-def unboxed(value: Any) -> Any:
-    return value.value if isinstance(value, Boxed) else value
+def unbox(value: Any) -> Any:
+    return value.value if isinstance(value, Interface) else value
 
 
-def truth(value: Any) -> bool:
+def is_true(value: Any) -> bool:
     """Zero and empty values are false; a time never is."""
-    value = unboxed(value)
+    value = unbox(value)
     if value is None:
         return False
     if isinstance(value, bool | int | float | complex | str | list | dict):
@@ -121,7 +121,7 @@ def from_bytes(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def wrapped(value: int) -> int:
+def wrap_int64(value: int) -> int:
     """Two's complement in 64 bits: Go's integers overflow silently."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
@@ -154,7 +154,7 @@ class Function:
     parameters: tuple[str, ...] = ()
     rest: str | None = None
     """The type of all arguments behind the parameters; None: there may be none."""
-    of_row: bool = False
+    takes_row: bool = False
     """The row comes first, before what the template gives."""
     unusable: str = ""
     """Why no template can call it, though Go has it."""

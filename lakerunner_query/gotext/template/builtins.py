@@ -3,7 +3,7 @@
 `and` and `or` do not evaluate what they need not, so the runner knows them by name; here are only their
 types.
 
->>> escaped_for_html("<a>"), escaped_for_javascript("it's <b>")
+>>> escape_for_html("<a>"), escape_for_javascript("it's <b>")
 ('&lt;a&gt;', "it\\\\'s \\\\u003Cb\\\\u003E")
 """
 
@@ -12,24 +12,24 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote_plus
 
-from lakerunner_query.gotext.fmt_print import printed, sprint, sprintf, sprintln
+from lakerunner_query.gotext.fmt_print import print_value, sprint, sprintf, sprintln
 from lakerunner_query.gotext.values import (
     ANY,
     STRING,
     VALUE,
-    Boxed,
     Function,
+    Interface,
     Labels,
     TemplateError,
     Uint8,
     basic_kind,
     from_bytes,
     function,
+    is_true,
     size,
     to_bytes,
-    truth,
     type_name,
-    unboxed,
+    unbox,
 )
 
 _HTML = str.maketrans({"\0": "\ufffd", '"': "&#34;", "'": "&#39;", "&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -52,7 +52,7 @@ def equal(first: Any, *others: Any) -> bool:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    left, right = unboxed(left), unboxed(right)
+    left, right = unbox(left), unbox(right)
     kinds = basic_kind(left), basic_kind(right)
     if kinds[0] != kinds[1] and set(kinds) != {"int", "uint"}:
         if left is not None and right is not None:
@@ -71,7 +71,7 @@ def _equal_values(left: Any, right: Any) -> bool:
         return left is right
     if isinstance(left, dict) != isinstance(right, dict) or isinstance(left, list) != isinstance(right, list):
         raise TemplateError(
-            f"non-comparable types {_shown(left)}: {type_name(left)}, {type_name(right)}: {printed(right)}"
+            f"non-comparable types {_shown(left)}: {type_name(left)}, {type_name(right)}: {print_value(right)}"
         )
     if isinstance(right, dict | list):
         raise TemplateError(f"non-comparable type {_shown(left)}: {type_name(right)}")
@@ -83,7 +83,7 @@ def _shown(value: Any) -> str:
 
 
 def less(left: Any, right: Any) -> bool:
-    left, right = unboxed(left), unboxed(right)
+    left, right = unbox(left), unbox(right)
     kinds = basic_kind(left), basic_kind(right)
     if not all(kinds):
         raise TemplateError("invalid type for comparison")
@@ -103,7 +103,7 @@ def less_or_equal(left: Any, right: Any) -> bool:
 def length(value: Any) -> int:
     if value is None:
         raise TemplateError("reflect: call of reflect.Value.Type on zero Value")
-    value = unboxed(value)
+    value = unbox(value)
     if value is None:
         raise TemplateError("len of nil pointer")
     if isinstance(value, str):
@@ -115,13 +115,13 @@ def length(value: Any) -> int:
 
 def index(item: Any, *keys: Any) -> Any:
     """`index x 1 "a"` is x[1]["a"]."""
-    if unboxed(item) is None:
+    if unbox(item) is None:
         raise TemplateError("index of untyped nil")
     for key in keys:
-        item = unboxed(item)
+        item = unbox(item)
         if item is None:
             raise TemplateError("index of nil pointer")
-        item = _indexed(item, unboxed(key))
+        item = _indexed(item, unbox(key))
     return item
 
 
@@ -131,13 +131,13 @@ def _indexed(item: Any, key: Any) -> Any:
             raise TemplateError("value is nil; should be of type string")
         if not isinstance(key, str):
             raise TemplateError(f"value has type {type_name(key)}; should be string")
-        return item.get(key, "") if isinstance(item, Labels) else Boxed(item.get(key))
+        return item.get(key, "") if isinstance(item, Labels) else Interface(item.get(key))
     if isinstance(item, str):
         raw = to_bytes(item)
         return Uint8(raw[_inside(key, len(raw), "string")])
     if not isinstance(item, list):
         raise TemplateError(f"can't index item of type {type_name(item)}")
-    return Boxed(item[_inside(key, len(item), "slice")])
+    return Interface(item[_inside(key, len(item), "slice")])
 
 
 def _inside(key: Any, count: int, what: str) -> int:
@@ -157,8 +157,8 @@ def _position(key: Any, limit: int) -> int:
     return int(key)
 
 
-def sliced(item: Any, *bounds: Any) -> Any:
-    item = unboxed(item)
+def slice_of(item: Any, *bounds: Any) -> Any:
+    item = unbox(item)
     if item is None:
         raise TemplateError("slice of untyped nil")
     if len(bounds) > 3:
@@ -168,7 +168,7 @@ def sliced(item: Any, *bounds: Any) -> Any:
     if not isinstance(item, str | list):
         raise TemplateError(f"can't slice item of type {type_name(item)}")
     whole = to_bytes(item) if isinstance(item, str) else item
-    given = [_position(unboxed(bound), len(whole)) for bound in bounds]
+    given = [_position(unbox(bound), len(whole)) for bound in bounds]
     start, end, *_ = (*given, *(0, len(whole))[len(given) :], 0)
     for low, high in ((start, end), (end, given[2] if len(given) > 2 else len(whole))):
         if low > high:
@@ -179,21 +179,21 @@ def sliced(item: Any, *bounds: Any) -> Any:
 
 def call(function_value: Any, *_: Any) -> Any:
     """No value of a template is a function."""
-    value = unboxed(function_value)
+    value = unbox(function_value)
     if value is None:
         raise TemplateError("call of nil")
     raise TemplateError(f"non-function {{callee}} of type {type_name(value)}")
 
 
 def as_text(values: tuple[Any, ...]) -> str:
-    return sprint(["<no value>" if unboxed(value) is None else value for value in values])
+    return sprint(["<no value>" if unbox(value) is None else value for value in values])
 
 
-def escaped_for_html(*values: Any) -> str:
+def escape_for_html(*values: Any) -> str:
     return as_text(values).translate(_HTML)
 
 
-def escaped_for_javascript(*values: Any) -> str:
+def escape_for_javascript(*values: Any) -> str:
     return "".join(map(_escaped_for_javascript, as_text(values)))
 
 
@@ -205,14 +205,14 @@ def _escaped_for_javascript(char: str) -> str:
     return char if char < "\x80" or char.isprintable() else f"\\u{ord(char):04X}"
 
 
-def escaped_for_url(*values: Any) -> str:
+def escape_for_url(*values: Any) -> str:
     return quote_plus(to_bytes(as_text(values)))
 
 
 BUILTINS: tuple[Function, ...] = (
     function("and", lambda *values: values[-1], VALUE, rest=VALUE),
     function("or", lambda *values: values[-1], VALUE, rest=VALUE),
-    function("not", lambda value: not truth(value), VALUE),
+    function("not", lambda value: not is_true(value), VALUE),
     function("eq", equal, VALUE, rest=VALUE),
     function("ne", lambda left, right: not _equal(left, right), VALUE, VALUE),
     function("lt", less, VALUE, VALUE),
@@ -221,14 +221,14 @@ BUILTINS: tuple[Function, ...] = (
     function("ge", lambda left, right: not less(left, right), VALUE, VALUE),
     function("len", length, VALUE),
     function("index", index, VALUE, rest=VALUE),
-    function("slice", sliced, VALUE, rest=VALUE),
+    function("slice", slice_of, VALUE, rest=VALUE),
     function("call", call, VALUE, rest=VALUE),
     function("print", lambda *values: sprint(values), rest=ANY),
     function("println", lambda *values: sprintln(values), rest=ANY),
     function("printf", lambda layout, *values: sprintf(layout, values), STRING, rest=ANY),
-    function("html", escaped_for_html, rest=ANY),
-    function("js", escaped_for_javascript, rest=ANY),
-    function("urlquery", escaped_for_url, rest=ANY),
+    function("html", escape_for_html, rest=ANY),
+    function("js", escape_for_javascript, rest=ANY),
+    function("urlquery", escape_for_url, rest=ANY),
 )
 LOGIC = {"and": False, "or": True}
 """Which truth of an argument ends the evaluation of the others."""

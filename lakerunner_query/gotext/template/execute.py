@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakerunner_query.gotext.fmt import by_bytes
-from lakerunner_query.gotext.fmt_print import printed
+from lakerunner_query.gotext.fmt import sort_by_bytes
+from lakerunner_query.gotext.fmt_print import print_value
 from lakerunner_query.gotext.limits import DEPTH, Budget, allow_text
 from lakerunner_query.gotext.template.ast import (
     Action,
@@ -26,7 +26,7 @@ from lakerunner_query.gotext.template.ast import (
     With,
 )
 from lakerunner_query.gotext.template.operands import Operands
-from lakerunner_query.gotext.values import Boxed, Labels, Library, Row, truth, unboxed
+from lakerunner_query.gotext.values import Interface, Labels, Library, Row, is_true, unbox
 
 
 class _BreakError(Exception):
@@ -67,7 +67,7 @@ class Execution(Operands):
                 value = self.pipeline(dot, node.pipeline)
                 if not node.pipeline.variables:
                     self.at(node)
-                    self._write(printed(value))
+                    self._write(print_value(value))
             case Range():
                 self._range(dot, node)
             case If() | With():
@@ -82,7 +82,7 @@ class Execution(Operands):
     def _branch(self, dot: Any, node: Branch) -> None:
         declared = len(self.variables)
         value = self.pipeline(dot, node.pipeline)
-        if truth(value):
+        if is_true(value):
             self._walk_all(value if isinstance(node, With) else dot, node.body.nodes)
         elif node.otherwise is not None:
             self._walk_all(dot, node.otherwise.nodes)
@@ -90,7 +90,7 @@ class Execution(Operands):
 
     def _range(self, dot: Any, node: Range) -> None:
         declared = len(self.variables)
-        value = unboxed(self.pipeline(dot, node.pipeline))
+        value = unbox(self.pipeline(dot, node.pipeline))
         pairs = self._pairs(value, node)
         try:
             ran = self._iterate(pairs, node)
@@ -105,17 +105,17 @@ class Execution(Operands):
         if value is None:
             return ()
         if isinstance(value, Labels):
-            return ((key, value[key]) for key in by_bytes(value))
+            return ((key, value[key]) for key in sort_by_bytes(value))
         if isinstance(value, dict):
-            return ((key, Boxed(value[key])) for key in by_bytes(value))
+            return ((key, Interface(value[key])) for key in sort_by_bytes(value))
         if isinstance(value, list):
-            return ((at, Boxed(item)) for at, item in enumerate(value))
+            return ((at, Interface(item)) for at, item in enumerate(value))
         if isinstance(value, int) and not isinstance(value, bool):
             if len(node.pipeline.variables) > 1:
-                raise self.failure(f"can't use {printed(value)} to iterate over more than one variable")
+                raise self.failure(f"can't use {print_value(value)} to iterate over more than one variable")
             kind = type(value)
             return ((None, kind(at)) for at in range(value))
-        raise self.failure(f"range can't iterate over {printed(value)}")
+        raise self.failure(f"range can't iterate over {print_value(value)}")
 
     def _iterate(self, pairs: Any, node: Range) -> bool:
         ran = False

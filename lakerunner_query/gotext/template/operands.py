@@ -33,17 +33,17 @@ from lakerunner_query.gotext.values import (
     INT,
     STRING,
     VALUE,
-    Boxed,
     ExecutionError,
     Function,
     Int32,
+    Interface,
     Labels,
     Library,
     Row,
     TemplateError,
-    truth,
+    is_true,
     type_name,
-    unboxed,
+    unbox,
 )
 
 _MISSING = object()
@@ -83,7 +83,7 @@ class Operands:
         value: Any = _MISSING
         for command in pipeline.commands:
             self.budget.step()
-            value = unboxed(self._command(dot, command, value))
+            value = unbox(self._command(dot, command, value))
         for variable in pipeline.variables:
             if pipeline.assigns:
                 self.assign(variable.names[0], value)
@@ -173,7 +173,7 @@ class Operands:
         if receiver is None:
             return None
         shown = type_name(receiver)
-        receiver = unboxed(receiver)
+        receiver = unbox(receiver)
         if receiver is None:
             raise self.failure(f"nil pointer evaluating {shown}.{name}")
         method = self._library.methods.get(type(receiver), {}).get(name)
@@ -184,7 +184,7 @@ class Operands:
             raise self.failure(f"can't evaluate field {name} in type {shown}")
         if len(words) > 1 or final is not _MISSING:
             raise self.failure(f"{name} is not a method but has arguments")
-        return receiver.get(name, "") if isinstance(receiver, Labels) else Boxed(receiver.get(name))
+        return receiver.get(name, "") if isinstance(receiver, Labels) else Interface(receiver.get(name))
 
     def _function(
         self, dot: Any, node: Identifier, command: Any, words: tuple[Operand, ...], final: Any
@@ -203,7 +203,7 @@ class Operands:
         if final is not _MISSING:
             arguments.append(self._typed(final, function.type_of(len(given))))
         try:
-            result = function.call(self._row, *arguments) if function.of_row else function.call(*arguments)
+            result = function.call(self._row, *arguments) if function.takes_row else function.call(*arguments)
         except TemplateError as error:
             self.at(node)
             callee = str(given[0]) if given else ""
@@ -226,7 +226,7 @@ class Operands:
         value: Any = None
         for word in given:
             value = self._argument(dot, VALUE, word)
-            if truth(value) == LOGIC[name]:
+            if is_true(value) == LOGIC[name]:
                 return value
         return value if final is _MISSING else final
 
@@ -274,10 +274,10 @@ class Operands:
     def _typed(self, value: Any, wanted: str | None) -> Any:
         """The value, if a parameter of that type takes it."""
         if wanted in {ANY, VALUE, None}:
-            return value if wanted != ANY else unboxed(value)
+            return value if wanted != ANY else unbox(value)
         if value is None:
             raise self.failure(f"invalid value; expected {wanted}")
-        opened = unboxed(value)
+        opened = unbox(value)
         if opened is None:
             raise self.failure(f"wrong type for value; expected {wanted}; got interface {{}}")
         got = type_name(opened)

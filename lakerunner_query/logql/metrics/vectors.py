@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lakerunner_query.errors import EvaluationError
-from lakerunner_query.gotext.regexp import Template, captured
+from lakerunner_query.gotext.regexp import Template, capture
 from lakerunner_query.logql.lang.aggregations import VECTOR
 from lakerunner_query.logql.lang.ast import Binary, Cardinality, LabelReplace, Matching, VectorAggregation
 from lakerunner_query.logql.metrics.context import Context, groups_of, key_of, without_empty
@@ -41,8 +41,8 @@ def replace_label(expr: LabelReplace, vector: Vector) -> Vector:
     distinct = list(dict.fromkeys(sources))
     template = Template(expr.replacement)
     values = {
-        value: None if groups is None else template.filled(groups)
-        for value, groups in zip(distinct, captured(expr.pattern, distinct), strict=True)
+        value: None if groups is None else template.fill(groups)
+        for value, groups in zip(distinct, capture(expr.pattern, distinct), strict=True)
     }
     labels = [
         _with(one, expr.destination, values[source])

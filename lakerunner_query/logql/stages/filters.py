@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_query.errors import ParseError
-from lakerunner_query.gotext.conversions import converted, duration_ns, number, size
-from lakerunner_query.gotext.regexp import anchored, literal
+from lakerunner_query.gotext.conversions import convert_values, duration_ns, number, size
+from lakerunner_query.gotext.regexp import anchor, literal
 from lakerunner_query.logql.frame import LogFrame, absent, column_of, has_text, holds
 from lakerunner_query.logql.kernels.addresses import holding_rows
 from lakerunner_query.logql.kernels.logfmt import matching_rows
@@ -170,14 +170,14 @@ def matches(frame: LogFrame, matcher: Matcher) -> Flags:
 def _text_test(values: pa.StringArray, matcher: Matcher) -> pa.BooleanArray:
     if matcher.op in {MatchOp.EQUAL, MatchOp.NOT_EQUAL}:
         return pc.equal(values, matcher.value)
-    return pc.match_substring_regex(values, anchored(matcher.value))
+    return pc.match_substring_regex(values, anchor(matcher.value))
 
 
 def _compared(frame: LogFrame, condition: LabelCompare, rows: Flags) -> tuple[LogFrame, Flags]:
     column = column_of(frame, condition.name)
     if not len(column.values):
         return frame, np.zeros(frame.count, np.bool_)
-    found = converted(column.values, _CONVERT[condition.unit])
+    found = convert_values(column.values, _CONVERT[condition.unit])
     bound = round(condition.value * 1e9) if condition.unit is Unit.DURATION else condition.value
     by_code = _COMPARE[condition.op](found.numbers, bound)
     wrong = np.zeros(len(by_code), np.bool_)

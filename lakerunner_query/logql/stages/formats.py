@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow.compute as pc
 
-from lakerunner_query.gotext.conversions import converted, duration_seconds, number, size
+from lakerunner_query.gotext.conversions import convert_values, duration_seconds, number, size
 from lakerunner_query.logql.frame import (
     Category,
     Column,
@@ -52,7 +52,7 @@ def unwrap_numbers(frame: LogFrame, unwrap: Unwrap) -> tuple[LogFrame, Doubles]:
     frame, codes = frame.keep(there), column.codes[there]
     if not len(codes):
         return frame, np.zeros(0)
-    found = converted(column.values, _CONVERT[unwrap.conversion])
+    found = convert_values(column.values, _CONVERT[unwrap.conversion])
     wrong = np.zeros(len(column.values), np.bool_)
     wrong[list(found.failures)] = True
     rows = np.flatnonzero(wrong[codes]).astype(np.int64)

@@ -17,7 +17,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from lakerunner_query.gotext.fmt_print import printed
+from lakerunner_query.gotext.fmt_print import print_value
 from lakerunner_query.gotext.limits import Budget, allow_text
 from lakerunner_query.gotext.regexp import replace_all_in
 from lakerunner_query.gotext.template.ast import (
@@ -169,7 +169,7 @@ def run_chain(chain: ColumnChain, values: list[Any], row: Row, budget: Budget) -
             values = _run_step(step, values, row, budget)
     except TemplateError:
         return None
-    return [value if isinstance(value, str) else printed(value) for value in values]
+    return [value if isinstance(value, str) else print_value(value) for value in values]
 
 
 def _run_step(step: Step, values: list[Any], row: Row, budget: Budget) -> list[Any]:
@@ -187,7 +187,7 @@ def _call(step: Step, value: Any, row: Row, budget: Budget) -> Any:
     budget.start_line()
     budget.step()
     call = step.function.call
-    if step.function.of_row:
+    if step.function.takes_row:
         return call(row, *step.before, value, *step.after)
     return call(*step.before, value, *step.after)
 

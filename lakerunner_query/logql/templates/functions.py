@@ -40,9 +40,9 @@ from lakerunner_query.gotext.values import (
     TemplateError,
     from_bytes,
     function,
+    is_true,
     to_bytes,
-    truth,
-    wrapped,
+    wrap_int64,
 )
 from lakerunner_query.logql.templates.time_functions import METHODS, TIME
 
@@ -61,7 +61,9 @@ def _byte_size(text: str) -> float:
 
 
 def whole(values: Sequence[Any], operation: Callable[[int, int], int]) -> Int64:
-    return Int64(wrapped(reduce(lambda left, right: wrapped(operation(left, right)), map(to_int, values))))
+    return Int64(
+        wrap_int64(reduce(lambda left, right: wrap_int64(operation(left, right)), map(to_int, values)))
+    )
 
 
 def div(left: Any, right: Any) -> Int64:
@@ -70,7 +72,7 @@ def div(left: Any, right: Any) -> Int64:
     if divisor == 0:
         raise TemplateError("runtime error: integer divide by zero")
     quotient = abs(dividend) // abs(divisor)
-    return Int64(wrapped(quotient if (dividend < 0) == (divisor < 0) else -quotient))
+    return Int64(wrap_int64(quotient if (dividend < 0) == (divisor < 0) else -quotient))
 
 
 def mod(left: Any, right: Any) -> Int64:
@@ -284,7 +286,7 @@ def urldecode(text: str) -> str:
 
 
 def default(fallback: Any, *given: Any) -> Any:
-    return given[0] if given and truth(given[0]) else fallback
+    return given[0] if given and is_true(given[0]) else fallback
 
 
 def from_json(text: str) -> Any:
@@ -356,7 +358,7 @@ TEXT: tuple[Function, ...] = (
     function("count", count, STRING, STRING),
     function("regexReplaceAll", replace_all, STRING, STRING, STRING),
     function("regexReplaceAllLiteral", replace_all_literally, STRING, STRING, STRING),
-    Function("__line__", lambda row: row.line, of_row=True),
+    Function("__line__", lambda row: row.line, takes_row=True),
 )
 
 

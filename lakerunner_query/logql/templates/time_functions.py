@@ -6,11 +6,20 @@ import re
 from typing import Any
 
 from lakerunner_query.gotext.durations import GO, Duration, duration_text
-from lakerunner_query.gotext.fmt import Flags, Month, Weekday, formatted_value
+from lakerunner_query.gotext.fmt import Flags, Month, Weekday, format_value
 from lakerunner_query.gotext.numbers import INT_MAX, INT_MIN, ConversionError
 from lakerunner_query.gotext.strconv import quote
-from lakerunner_query.gotext.time import SECOND, UTC_ZONE, ZERO_TIME, Time, formatted, moment, spelled, zone
-from lakerunner_query.gotext.time_parse import TimeParseError, parsed
+from lakerunner_query.gotext.time import (
+    SECOND,
+    UTC_ZONE,
+    ZERO_TIME,
+    Time,
+    format_time,
+    moment,
+    time_text,
+    zone,
+)
+from lakerunner_query.gotext.time_parse import TimeParseError, parse_time
 from lakerunner_query.gotext.values import (
     ANY,
     DURATION,
@@ -21,7 +30,7 @@ from lakerunner_query.gotext.values import (
     Row,
     TemplateError,
     function,
-    wrapped,
+    wrap_int64,
 )
 from lakerunner_query.gotext.values import TIME as A_TIME
 
@@ -37,7 +46,7 @@ def date(row: Row, layout: str, value: Any) -> str:
         time = Time(int(value) * SECOND)
     else:
         time = Time(row.now_ns)
-    return formatted(time, layout)
+    return format_time(time, layout)
 
 
 def to_date(layout: str, text: str) -> Time:
@@ -47,7 +56,7 @@ def to_date(layout: str, text: str) -> Time:
 
 def to_date_in_zone(layout: str, where: str, text: str) -> Time:
     try:
-        return parsed(layout, text, zone(where) or UTC_ZONE)
+        return parse_time(layout, text, zone(where) or UTC_ZONE)
     except TimeParseError:
         return ZERO_TIME
 
@@ -88,16 +97,16 @@ def _epoch(text: str) -> int:
 
 
 TIME: tuple[Function, ...] = (
-    Function("now", lambda row: Time(row.now_ns), of_row=True),
-    Function("__timestamp__", lambda row: Time(row.ns), of_row=True),
-    Function("date", date, (STRING, ANY), of_row=True),
+    Function("now", lambda row: Time(row.now_ns), takes_row=True),
+    Function("__timestamp__", lambda row: Time(row.ns), takes_row=True),
+    Function("date", date, (STRING, ANY), takes_row=True),
     function("toDate", to_date, STRING, STRING),
     function("toDateInZone", to_date_in_zone, STRING, STRING, STRING),
     function("duration", seconds, STRING),
     function("duration_seconds", seconds, STRING),
     function("unixEpoch", lambda time: str(time.seconds), A_TIME),
     function("unixEpochMillis", lambda time: str(time.ns // 10**6), A_TIME),
-    function("unixEpochNanos", lambda time: str(wrapped(time.ns)), A_TIME),
+    function("unixEpochNanos", lambda time: str(wrap_int64(time.ns)), A_TIME),
     function("unixToTime", unix_to_time, STRING),
 )
 
@@ -143,12 +152,12 @@ _TIME_METHODS = (
     function("Unix", lambda t: Int64(t.seconds)),
     function("UnixMilli", lambda t: Int64(t.ns // 10**6)),
     function("UnixMicro", lambda t: Int64(t.ns // 10**3)),
-    function("UnixNano", lambda t: Int64(wrapped(t.ns))),
+    function("UnixNano", lambda t: Int64(wrap_int64(t.ns))),
     function("UTC", lambda t: Time(t.ns)),
     function("Local", lambda t: Time(t.ns)),
     function("IsZero", lambda t: t.ns == ZERO_TIME.ns),
-    function("String", spelled),
-    function("Format", formatted, STRING),
+    function("String", time_text),
+    function("Format", format_time, STRING),
     function("Add", lambda t, d: Time(t.ns + d, t.zone), DURATION),
     function("AddDate", _add_date, INT, INT, INT),
     function("Sub", lambda t, other: Duration(t.ns - other.ns), A_TIME),
@@ -170,7 +179,7 @@ _DURATION_METHODS = (
     function("Abs", lambda d: Duration(abs(d))),
     function("String", duration_text),
 )
-_NAME_METHODS = (function("String", lambda name: formatted_value(name, "v", Flags())),)
+_NAME_METHODS = (function("String", lambda name: format_value(name, "v", Flags())),)
 
 METHODS: dict[type, dict[str, Function]] = {
     kind: {method.name: method for method in methods}

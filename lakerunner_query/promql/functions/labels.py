@@ -18,7 +18,7 @@ import numpy as np
 
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.gotext import regexp
-from lakerunner_query.gotext.regexp import InvalidRegexError, Template, captured
+from lakerunner_query.gotext.regexp import InvalidRegexError, Template, capture
 from lakerunner_query.promql.context import Context, FunctionBody
 from lakerunner_query.promql.functions.messages import ArgumentAnnotations
 from lakerunner_query.promql.functions.over_time import sample_window_function
@@ -69,12 +69,12 @@ def label_replace(context: Context, call: Call) -> Value:
     sources = [value_of(labels, source) for labels in vector.labels]
     distinct = list(dict.fromkeys(sources))
     try:
-        found = dict(zip(distinct, captured(pattern, distinct), strict=True))
+        found = dict(zip(distinct, capture(pattern, distinct), strict=True))
     except (InvalidRegexError, UnicodeEncodeError):
         raise EvaluationError(f"invalid regular expression in label_replace(): {pattern}") from None
     _check_name(target, "destination", call)
     template = Template(replacement)
-    values = {value: None if groups is None else template.filled(groups) for value, groups in found.items()}
+    values = {value: None if groups is None else template.fill(groups) for value, groups in found.items()}
     return _relabel(vector, target, [values[value] for value in sources])
 
 

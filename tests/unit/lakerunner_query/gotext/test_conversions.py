@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakerunner_query.gotext.conversions import (
     ConversionError,
-    converted,
+    convert_values,
     duration_ns,
     duration_seconds,
     number,
@@ -106,7 +106,7 @@ def test_what_is_no_size(text: str) -> None:
 
 def test_each_distinct_value_is_converted_and_the_bad_ones_are_named() -> None:
     values = pa.array(["1s", "x", "250ms", "1.5"], pa.string())
-    found = converted(values, duration_seconds)
+    found = convert_values(values, duration_seconds)
     assert found.numbers.tolist() == [1, 0, 0.25, 0]
     assert found.failures == {1: 'time: invalid duration "x"', 3: 'time: missing unit in duration "1.5"'}
 
@@ -119,7 +119,7 @@ DURATIONS = st.from_regex(r"\A-?[0-9]{0,8}(\.[0-9]{0,12})?(ns|us|µs|ms|s|m|h|d)
 @given(st.lists(NUMBERS, max_size=10, unique=True), st.lists(DURATIONS, max_size=10, unique=True))
 def test_many_at_once_are_what_each_is(numbers: list[str], durations: list[str]) -> None:
     for texts, convert in ((numbers, number), (durations, duration_ns), (durations, duration_seconds)):
-        found = converted(pa.array(texts, pa.string()), convert)
+        found = convert_values(pa.array(texts, pa.string()), convert)
         each = [said_of(text, convert) for text in texts]
         assert found.failures == {place: said for place, said in enumerate(each) if isinstance(said, str)}
         numbers_of_each = [0.0 if isinstance(said, str) else float(said) for said in each]

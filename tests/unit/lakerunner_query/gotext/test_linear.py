@@ -14,7 +14,7 @@ import pytest
 from lakerunner_query.gotext import conversions, durations, numbers, regexp, strconv
 from lakerunner_query.gotext.template.numbers import NumberError, constant
 from lakerunner_query.gotext.time import UTC_ZONE
-from lakerunner_query.gotext.time_parse import TimeParseError, parsed
+from lakerunner_query.gotext.time_parse import TimeParseError, parse_time
 from lakerunner_query.promql.functions.histograms import parse_bound
 
 N, MANY = 40_000, 1_000_000
@@ -51,7 +51,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "bound": parse_bound,
     "constant": lambda text: constant(0, text, "number"),
     "complex": lambda text: constant(0, text + "i", "complex"),
-    "time": lambda text: parsed("2006-01-02 15:04:05.999 MST", text, UTC_ZONE),
+    "time": lambda text: parse_time("2006-01-02 15:04:05.999 MST", text, UTC_ZONE),
     "unquote": lambda text: strconv.unquote(f'"{text}"'),
 }
 
@@ -63,7 +63,7 @@ def test_hostile_values_are_read_in_linear_time(name: str) -> None:
 
 def test_a_template_may_have_any_layout() -> None:
     check_growth(
-        lambda text: parsed(text, text + "!", UTC_ZONE), (lambda n: " " * n, lambda n: "ab" * (n // 2))
+        lambda text: parse_time(text, text + "!", UTC_ZONE), (lambda n: " " * n, lambda n: "ab" * (n // 2))
     )
 
 

@@ -14,8 +14,17 @@ from lakerunner_query.gotext.durations import GO, duration_text
 from lakerunner_query.gotext.fmt_print import sprintf
 from lakerunner_query.gotext.numbers import format_float
 from lakerunner_query.gotext.strconv import quote, unquote
-from lakerunner_query.gotext.time import SECOND, UTC_ZONE, Time, civil, days_of, formatted, spelled, zone
-from lakerunner_query.gotext.time_parse import TimeParseError, parsed
+from lakerunner_query.gotext.time import (
+    SECOND,
+    UTC_ZONE,
+    Time,
+    civil_date,
+    days_of,
+    format_time,
+    time_text,
+    zone,
+)
+from lakerunner_query.gotext.time_parse import TimeParseError, parse_time
 from tests.support.query.logql.template_frames import text_of
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -56,7 +65,7 @@ def test_quoted_texts_can_be_read_again(raw: bytes) -> None:
 
 @given(st.integers(-4_000_000, 4_000_000))
 def test_days_and_dates(days: int) -> None:
-    assert days_of(*civil(days)) == days
+    assert days_of(*civil_date(days)) == days
 
 
 @given(moments, st.sampled_from(ZONES))
@@ -65,7 +74,7 @@ def test_times_are_written_as_the_calendar_has_them(seconds: int, name: str) -> 
     assert where is not None
     local = datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
     expected = local.astimezone(where.info or UTC).strftime("%Y-%m-%d %H:%M:%S %a %b %j %I%p %y")
-    text = formatted(Time(seconds * SECOND, where), "2006-01-02 15:04:05 Mon Jan 002 03PM 06")
+    text = format_time(Time(seconds * SECOND, where), "2006-01-02 15:04:05 Mon Jan 002 03PM 06")
     assert text == expected.rjust(len(text), "0")
 
 
@@ -74,7 +83,7 @@ def test_times_can_be_read_again(ns: int, name: str) -> None:
     where = zone(name)
     assert where is not None
     layout = "Monday, January 2, 2006 3:04:05.999999999PM -07:00:00"
-    assert parsed(layout, formatted(Time(ns, where), layout), UTC_ZONE).ns == ns
+    assert parse_time(layout, format_time(Time(ns, where), layout), UTC_ZONE).ns == ns
 
 
 @given(int64s)
@@ -117,14 +126,14 @@ def test_numbers_out_of_any_text(text: str) -> None:
 )
 def test_times_that_are_none(layout: str, value: str, said: str) -> None:
     with pytest.raises(TimeParseError) as raised:
-        parsed(layout, value, UTC_ZONE)
+        parse_time(layout, value, UTC_ZONE)
     assert str(raised.value) == said
 
 
 def test_the_zero_time() -> None:
     assert text_of('{{toDate "2006" "x"}}') == "0001-01-01 00:00:00 +0000 UTC"
     assert text_of('{{(toDate "2006" "x").IsZero}}') == "true"
-    assert spelled(Time(0)) == "1970-01-01 00:00:00 +0000 UTC"
+    assert time_text(Time(0)) == "1970-01-01 00:00:00 +0000 UTC"
 
 
 def test_what_is_no_number() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.errors import SAME_LABELS, EvaluationError
-from lakerunner_query.gotext.regexp import Template, captured
+from lakerunner_query.gotext.regexp import Template, capture
 from lakerunner_query.promql.functions.labels import is_before
 from tests.support.query.promql.functions_at_hand import asked, labels, ranged
 
@@ -23,7 +23,7 @@ from tests.support.query.promql.functions_at_hand import asked, labels, ranged
 )
 def test_captures_are_those_of_a_full_match(pattern: str, value: str) -> None:
     wanted = re.fullmatch(pattern, value, re.DOTALL)
-    [found] = captured(pattern, [value])
+    [found] = capture(pattern, [value])
     if wanted is None:
         assert found is None
         return
@@ -48,7 +48,7 @@ def test_captures_are_those_of_a_full_match(pattern: str, value: str) -> None:
     ],
 )
 def test_templates_name_groups_as_go_does(template: str, filled: str) -> None:
-    assert Template(template).filled({"0": "xy", "1": "x", "one": "x", "2": "y"}) == filled
+    assert Template(template).fill({"0": "xy", "1": "x", "one": "x", "2": "y"}) == filled
 
 
 def test_names_of_digits_compare_as_numbers() -> None:
