@@ -12,13 +12,14 @@ from lakerunner_query.errors import QueryError
 from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.logql.lang.parser import parse_expr
 from lakerunner_query.logql.metrics.context import LogSteps
-from lakerunner_query.logql.metrics.evaluate import Answer, evaluate, joined
+from lakerunner_query.logql.metrics.evaluate import LogResult, evaluate
 from lakerunner_query.plan.slices import LogSliceSizes
 from lakerunner_query.vectors.vector import Scalar
 from tests.golden.log_lake import LogLake
 from tests.golden.log_memory_source import LogMemorySource
 from tests.golden.logqltest_compare import Outcome
 from tests.golden.logqltest_script import Eval, LogLine, Row
+from tests.support.query.logql_metrics.asking import join_results
 
 
 class Stack(Protocol):
@@ -47,7 +48,7 @@ class MemoryStack:
             if isinstance(expr, LogQuery):
                 raise TypeError(f"{asked.text}: expected a metric query")
             parts = self._parts(LogSteps(asked.start_ns, asked.step_ns, asked.count))
-            return outcome_of(joined([evaluate(expr, steps, self._source) for steps in parts]))
+            return outcome_of(join_results([evaluate(expr, steps, self._source) for steps in parts]))
         except QueryError as error:
             return Outcome(failure=error.message)
 
@@ -63,7 +64,7 @@ class CutMemoryStack(MemoryStack):
         return [LogSteps(times[at], steps.step_ns, len(times[at : at + 2])) for at in range(0, len(times), 2)]
 
 
-def outcome_of(answer: Answer) -> Outcome:
+def outcome_of(answer: LogResult) -> Outcome:
     if isinstance(answer.value, Scalar):
         return Outcome(number=float(answer.value.values[0]))
     vector = answer.value

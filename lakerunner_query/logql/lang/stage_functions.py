@@ -6,16 +6,14 @@ Faults are looked for when the whole text is known to be a query. `stages.py` pu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
 
-from lakerunner_query.errors import InvalidQueryError
+from lakerunner_query.errors import InvalidQueryError, Position
 from lakerunner_query.gotext.regexp import InvalidCapturesError, check_captures
 from lakerunner_query.gotext.strconv import LOGQL
 from lakerunner_query.logql.lang.ast import (
     EXTRACTED,
     SPECIAL,
     Assign,
-    Decolorize,
     Drop,
     Extraction,
     Json,
@@ -26,7 +24,7 @@ from lakerunner_query.logql.lang.ast import (
     Pattern,
     Regexp,
     Rename,
-    Unpack,
+    Stage,
 )
 from lakerunner_query.logql.lang.conditions import matcher_text
 from lakerunner_query.logql.lang.cursor import MATCH_OPS, Cursor, matcher_of
@@ -45,14 +43,13 @@ from lakerunner_query.syntax import Matcher
 Names = frozenset[str] | None
 """Names of labels; None stands for all there are."""
 Steps = tuple[str | int, ...]
-Plain = TypeVar("Plain", Unpack, Decolorize)
 
 
 def no_fault(_: object) -> str:
     return ""
 
 
-def word_only(stage: type[Plain]) -> Callable[[Cursor], Plain]:
+def word_only(stage: Callable[[Position], Stage]) -> Callable[[Cursor], Stage]:
     """Return a parser of a stage that is nothing but its keyword."""
     return lambda cursor: stage(cursor.take().position)
 

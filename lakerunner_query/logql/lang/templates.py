@@ -52,7 +52,7 @@ LINE_FUNCTION = "__line__"
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
+class TemplateReads:
     """Parts of a row that a template looks at: equal ones are rendered once, others are not read."""
 
     labels: frozenset[str] | None
@@ -118,7 +118,7 @@ def _declares_inside(operands: Iterable[Operand]) -> bool:
     return False
 
 
-def reads_of(nodes: Iterable[Node], defined: Iterable[Block] = ()) -> Reads:
+def reads_of(nodes: Iterable[Node], defined: Iterable[Block] = ()) -> TemplateReads:
     """Collect what these nodes read, and the templates that they may call."""
     names: set[str] = set()
     functions: set[str] = set()
@@ -136,7 +136,7 @@ def reads_of(nodes: Iterable[Node], defined: Iterable[Block] = ()) -> Reads:
             case Identifier():
                 functions.add(operand.name)
     labels = None if reads_all else frozenset(names)
-    return Reads(labels, LINE_FUNCTION in functions, "__timestamp__" in functions)
+    return TemplateReads(labels, LINE_FUNCTION in functions, "__timestamp__" in functions)
 
 
 def _operands(nodes: Iterable[Node], *, dot_is_row: bool) -> Iterator[tuple[Operand, bool]]:

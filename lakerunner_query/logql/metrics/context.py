@@ -47,7 +47,7 @@ class LogSteps:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class LogGrid:
     """Windows `(end - range, end]` for end = first_end, first_end + step, …"""
 
     first_end_ns: int
@@ -56,7 +56,7 @@ class Grid:
     range_ns: int
 
     @classmethod
-    def of(cls, steps: LogSteps, ranged: LogRange) -> Grid:
+    def of(cls, steps: LogSteps, ranged: LogRange) -> LogGrid:
         return cls(steps.start_ns - ranged.offset_ns, max(steps.step_ns, 1), steps.count, ranged.range_ns)
 
     @property

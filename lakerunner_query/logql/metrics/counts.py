@@ -12,7 +12,7 @@ from lakerunner_query.logql.frame import LogFrame
 from lakerunner_query.logql.kernels.samples import Marks, is_ascending, mark_lines, order_by_series
 from lakerunner_query.logql.lang.aggregations import RANGE
 from lakerunner_query.logql.lang.ast import LogRange
-from lakerunner_query.logql.metrics.context import Context, Grid, Naming
+from lakerunner_query.logql.metrics.context import Context, LogGrid, Naming
 from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.windows import sums_kernels
 from lakerunner_query.windows.extremes_kernels import extremes
@@ -36,7 +36,7 @@ class WindowCounts:
 class LineCounter:
     """Counter of lines that grows with the series that frames bring along."""
 
-    def __init__(self, grid: Grid, *, with_bytes: bool) -> None:
+    def __init__(self, grid: LogGrid, *, with_bytes: bool) -> None:
         self._grid = grid
         self._with_bytes = with_bytes
         self._series = 0
@@ -71,7 +71,7 @@ MAX_BUCKETS = 50_000
 
 
 def from_buckets(
-    context: Context, ranged: LogRange, grid: Grid, naming: Naming, *, with_bytes: bool
+    context: Context, ranged: LogRange, grid: LogGrid, naming: Naming, *, with_bytes: bool
 ) -> tuple[list[Labels], WindowCounts] | None:
     """Add up windows from buckets that the source counts without its lines; None if that takes rows.
 
@@ -93,12 +93,12 @@ def from_buckets(
     return buckets.labels, WindowCounts(lines, sizes)
 
 
-def width_of(grid: Grid) -> int:
+def width_of(grid: LogGrid) -> int:
     """Return the widest bucket of which every window is a whole number."""
     return grid.range_ns if grid.steps == 1 else math.gcd(grid.range_ns, grid.step_ns)
 
 
-def over_windows(counts: Int64s, grid: Grid, width: int) -> Int64s:
+def over_windows(counts: Int64s, grid: LogGrid, width: int) -> Int64s:
     """Sum (series, buckets) to (series, windows)."""
     until = np.zeros((len(counts), counts.shape[1] + 1), np.int64)
     np.cumsum(counts, axis=1, out=until[:, 1:])
@@ -176,7 +176,7 @@ class Sampler:
         return Samples(offsets, times[order], np.concatenate(self._numbers)[order])
 
 
-def over_samples(op: str, parameter: float, samples: Samples, grid: Grid) -> WindowValues:
+def over_samples(op: str, parameter: float, samples: Samples, grid: LogGrid) -> WindowValues:
     """Compute `op` for each series in each window."""
     shape = (len(samples.offsets) - 1, grid.steps)
     values, present = np.full(shape, np.nan), np.zeros(shape, np.bool_)

@@ -1,4 +1,4 @@
-"""Evaluation of metric queries over logs: the walk over the tree, and the joining of cut steps.
+"""Evaluation of metric queries over logs: the walk over the tree of an expression.
 
     answer = evaluate(parse_expr('sum (rate({job="api"} [5m]))'), LogSteps(start, step, count), source)
 
@@ -8,7 +8,6 @@ of an instant query with `sort` in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +35,7 @@ from lakerunner_query.logql.metrics.vectors import (
     replace_label,
 )
 from lakerunner_query.logql.pipeline import LogSource
-from lakerunner_query.vectors.rows import beside, merged, occupied, stacked
+from lakerunner_query.vectors.rows import merged, occupied
 from lakerunner_query.vectors.vector import Scalar, Vector
 
 
@@ -82,32 +81,23 @@ def _vector(value: Value, position: Position) -> Vector:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class LogResult:
+    """Value of a metric query over logs."""
+
     value: Scalar | Vector
     is_ordered: bool = False
     """The order of the series is part of the answer."""
 
 
-def evaluate(expr: SampleExpr, steps: LogSteps, source: LogSource, options: Options | None = None) -> Answer:
+def evaluate(
+    expr: SampleExpr, steps: LogSteps, source: LogSource, options: Options | None = None
+) -> LogResult:
     value = walk(Context(steps, source, options or Options()), expr)
     if isinstance(value, Scalar):
-        return Answer(value if steps.is_instant else _as_series(value))
+        return LogResult(value if steps.is_instant else _as_series(value))
     is_ordered = steps.is_instant and has_order(expr)
     vector = merged(occupied(value))
-    return Answer(vector if is_ordered else by_labels(vector), is_ordered)
-
-
-def joined(answers: Sequence[Answer]) -> Answer:
-    """Join the answers of runs of steps, which follow each other in time."""
-    if len(answers) == 1:
-        return answers[0]
-    vectors = [answer.value for answer in answers if isinstance(answer.value, Vector)]
-    widths = [vector.present.shape[1] for vector in vectors]
-    parts = []
-    for place, vector in enumerate(vectors):
-        before, behind = sum(widths[:place]), sum(widths[place + 1 :])
-        parts.append(beside([_blank(vector, before), vector, _blank(vector, behind)]))
-    return Answer(by_labels(merged(stacked(parts))))
+    return LogResult(vector if is_ordered else by_labels(vector), is_ordered)
 
 
 def has_order(expr: SampleExpr) -> bool:
@@ -125,8 +115,3 @@ def has_order(expr: SampleExpr) -> bool:
 
 def _as_series(number: Scalar) -> Vector:
     return Vector([()], number.values[None, :], np.ones((1, len(number.values)), np.bool_))
-
-
-def _blank(vector: Vector, steps: int) -> Vector:
-    shape = (len(vector.labels), steps)
-    return Vector(vector.labels, np.zeros(shape), np.zeros(shape, np.bool_))

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lakerunner_query.logql.frame import LogFrame, has_text
 from lakerunner_query.logql.lang.aggregations import RANGE
 from lakerunner_query.logql.lang.ast import Grouping, LogRange, RangeAggregation
-from lakerunner_query.logql.metrics.context import Context, Grid, Naming, SeriesTable, by_labels
+from lakerunner_query.logql.metrics.context import Context, LogGrid, Naming, SeriesTable, by_labels
 from lakerunner_query.logql.metrics.counts import (
     NO_SIZES,
     LineCounter,
@@ -37,7 +37,7 @@ from lakerunner_query.windows.grid import absent
 from resources.arrays import Doubles, Flags, Int64s
 
 
-def absence(matchers: Sequence[Matcher], vector: Vector, grid: Grid) -> Vector:
+def absence(matchers: Sequence[Matcher], vector: Vector, grid: LogGrid) -> Vector:
     """Return 1 wherever there is nothing: `absent_over_time({job="x", env=~".+"} [1m])` -> `{job="x"} 1`."""
     present = absent(vector.present)[None, :]
     return occupied(Vector([labels_of(matchers)], np.ones((1, grid.steps)), present))
@@ -68,7 +68,7 @@ class RangeReader:
 
     source: LogSource
     ranged: LogRange
-    grid: Grid
+    grid: LogGrid
     keeps_errors: bool
     """Errors of parsers become labels, because the query asks for errors."""
 
@@ -100,7 +100,7 @@ class RangeReader:
         raise_oldest(frame, failed)
 
 
-def in_windows(frame: LogFrame, grid: Grid) -> LogFrame:
+def in_windows(frame: LogFrame, grid: LogGrid) -> LogFrame:
     """Drop lines between windows that do not touch."""
     if grid.steps == 1 or grid.step_ns <= grid.range_ns:
         return frame
@@ -110,7 +110,7 @@ def in_windows(frame: LogFrame, grid: Grid) -> LogFrame:
 
 def range_aggregation(context: Context, expr: RangeAggregation, pushed: Grouping | None) -> Vector:
     """Evaluate by series, or by groups of the expression or of the aggregation above it."""
-    grid, naming = Grid.of(context.steps, expr.range), naming_of(expr, pushed)
+    grid, naming = LogGrid.of(context.steps, expr.range), naming_of(expr, pushed)
     ranged = simplified(expr.range, naming, of_bytes=RANGE[expr.op].counts_bytes)
     reading = RangeReader(context.source, ranged, grid, asks_for_errors(expr, naming))
     if expr.op == "absent_over_time":

@@ -35,7 +35,7 @@ from lakerunner_query.gotext.template.ast import (
 )
 from lakerunner_query.gotext.values import ANY, FLOAT, INT, STRING, TIME, VALUE, Function, Row, TemplateError
 from lakerunner_query.logql.lang.templates import (
-    Reads,
+    TemplateReads,
     declares_variable,
     label_of,
     reads_of,
@@ -44,7 +44,7 @@ from lakerunner_query.logql.lang.templates import (
 from lakerunner_query.logql.templates.functions import FUNCTIONS
 
 
-class Source(Enum):
+class ChainSource(Enum):
     LABEL = "label"
     LINE = "line"
     TIME = "time"
@@ -62,9 +62,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class ColumnChain:
-    """Source of a value and the calls that it goes through."""
+    """ChainSource of a value and the calls that it goes through."""
 
-    source: Source
+    source: ChainSource
     label: str
     """Name of the label, if the source is one."""
     steps: tuple[Step, ...]
@@ -82,7 +82,7 @@ _LAST = frozenset(
     {"len", "count", "contains", "hasPrefix", "hasSuffix", "int", "float64", "bytes", "duration"}
 )
 """Functions with another result: only the end of a chain may have them."""
-_SOURCES = {"__line__": Source.LINE, "__timestamp__": Source.TIME}
+_SOURCES = {"__line__": ChainSource.LINE, "__timestamp__": ChainSource.TIME}
 
 
 def chain_of(action: Action) -> ColumnChain | None:
@@ -93,7 +93,7 @@ def chain_of(action: Action) -> ColumnChain | None:
     if start is None:
         return None
     source, label, steps = start
-    kind: str | None = TIME if source is Source.TIME else STRING
+    kind: str | None = TIME if source is ChainSource.TIME else STRING
     for step in steps:
         if step is None or kind is None or not _takes(step, kind):
             return None
@@ -102,7 +102,7 @@ def chain_of(action: Action) -> ColumnChain | None:
     return ColumnChain(source, label, found) if found else None
 
 
-def _start(pipeline: Pipeline) -> tuple[Source, str, list[Step | None]] | None:
+def _start(pipeline: Pipeline) -> tuple[ChainSource, str, list[Step | None]] | None:
     """Return source and label of the value, and the steps behind it."""
     first, rest = pipeline.commands[0], pipeline.commands[1:]
     further = [_step(command, len(command.words)) for command in rest]
@@ -114,9 +114,9 @@ def _start(pipeline: Pipeline) -> tuple[Source, str, list[Step | None]] | None:
     return (*source, [_step(first, places[0]), *further])
 
 
-def _source(word: Operand) -> tuple[Source, str] | None:
+def _source(word: Operand) -> tuple[ChainSource, str] | None:
     if isinstance(word, Field) and len(word.names) == 1:
-        return Source.LABEL, word.names[0]
+        return ChainSource.LABEL, word.names[0]
     if isinstance(word, Identifier) and word.name in _SOURCES:
         return _SOURCES[word.name], ""
     return None
@@ -205,7 +205,7 @@ class Label:
 @dataclass(frozen=True, slots=True)
 class Computed:
     nodes: tuple[Node, ...]
-    reads: Reads
+    reads: TemplateReads
     chain: ColumnChain | None = None
     """Chain that makes the same text without a run of the template."""
 
@@ -217,7 +217,7 @@ Piece = Plain | Label | Computed
 class Template:
     tree: Tree
     pieces: tuple[Piece, ...]
-    reads: Reads
+    reads: TemplateReads
 
 
 @lru_cache(maxsize=512)

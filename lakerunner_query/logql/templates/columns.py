@@ -22,14 +22,14 @@ from lakerunner_query.gotext.template.execute import Execution
 from lakerunner_query.gotext.time import Time
 from lakerunner_query.gotext.values import ExecutionError, Labels, Row, from_bytes
 from lakerunner_query.logql.frame import ABSENT, Column, LogFrame
-from lakerunner_query.logql.lang.templates import Reads
+from lakerunner_query.logql.lang.templates import TemplateReads
 from lakerunner_query.logql.templates.chains import (
+    ChainSource,
     ColumnChain,
     Computed,
     Label,
     Piece,
     Plain,
-    Source,
     Template,
     run_chain,
 )
@@ -160,21 +160,21 @@ def _run(execution: Execution, piece: Computed) -> tuple[str, str | None]:
 
 
 def _chain_values(chain: ColumnChain, frame: LogFrame, firsts: Int64s) -> list[Any]:
-    if chain.source is Source.TIME:
+    if chain.source is ChainSource.TIME:
         return [Time(ns) for ns in frame.tsns[firsts].tolist()]
-    if chain.source is Source.LINE:
+    if chain.source is ChainSource.LINE:
         return _texts(frame.line.take(pa.array(firsts)))
     column = frame.labels.get(chain.label)
     return [""] * len(firsts) if column is None else [text or "" for text in _values_at(column, firsts)]
 
 
-def _columns(reads: Reads, frame: LogFrame) -> dict[str, Column]:
+def _columns(reads: TemplateReads, frame: LogFrame) -> dict[str, Column]:
     if reads.labels is None:
         return frame.labels
     return {name: frame.labels[name] for name in sorted(reads.labels) if name in frame.labels}
 
 
-def _combinations(label_codes: list[Int32s], reads: Reads, frame: LogFrame) -> tuple[Int64s, Int64s]:
+def _combinations(label_codes: list[Int32s], reads: TemplateReads, frame: LogFrame) -> tuple[Int64s, Int64s]:
     """Number the distinct inputs of rows; return numbers by row and the first row of each."""
     codes = np.zeros(frame.count, dtype=np.int64)
     firsts = np.zeros(min(1, frame.count), dtype=np.int64)
@@ -191,7 +191,7 @@ def _combinations(label_codes: list[Int32s], reads: Reads, frame: LogFrame) -> t
 
 
 def _inputs(
-    columns: dict[str, Column], reads: Reads, frame: LogFrame, firsts: Int64s, now_ns: int
+    columns: dict[str, Column], reads: TemplateReads, frame: LogFrame, firsts: Int64s, now_ns: int
 ) -> Iterator[tuple[Labels, Row]]:
     """Yield labels and row of each combination."""
     rows = pa.array(firsts)

@@ -20,7 +20,7 @@ from lakerunner_query.logql.lang.ast import LogQuery, SampleExpr, Stage
 from lakerunner_query.logql.lang.parser import parse_expr
 from lakerunner_query.logql.lang.stages import condition_of, row_of
 from lakerunner_query.logql.metrics.context import LogSteps, Options
-from lakerunner_query.logql.metrics.evaluate import Answer, evaluate
+from lakerunner_query.logql.metrics.evaluate import LogResult, evaluate
 from lakerunner_query.logql.pipeline import Buckets, Demand, labels_before
 from lakerunner_query.plan.logql import Nothing, RunStages
 from lakerunner_query.plan.optimise import improved
@@ -220,7 +220,7 @@ class LogSampleScanner:
                 continue
 
 
-def render_answer(answer: Answer, steps: LogSteps, source: LakeLogSource) -> MetricAnswer:
+def render_answer(answer: LogResult, steps: LogSteps, source: LakeLogSource) -> MetricAnswer:
     times_ms = steps.times_ns // 1_000_000
     if isinstance(answer.value, Scalar):
         series = log_scalar_series(answer.value.values, times_ms)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from lakerunner_query.logql.frame import LogFrame
 from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.logql.lang.parser import parse_expr
-from lakerunner_query.logql.metrics.context import LogSteps, Options, numbered
-from lakerunner_query.logql.metrics.evaluate import Answer, evaluate
+from lakerunner_query.logql.metrics.context import LogSteps, Options, by_labels, numbered
+from lakerunner_query.logql.metrics.evaluate import LogResult, evaluate
 from lakerunner_query.logql.pipeline import Buckets, Demand, LogSource
+from lakerunner_query.vectors.rows import beside, merged, stacked
 from lakerunner_query.vectors.vector import Labels, Vector
 from tests.golden.log_memory_source import LogMemorySource
 from tests.golden.logqltest_script import LogLine
@@ -40,13 +41,13 @@ STEPS = st.builds(
 )
 
 
-def ask(text: str, source: LogSource, steps: LogSteps, options: Options | None = None) -> Answer:
+def ask(text: str, source: LogSource, steps: LogSteps, options: Options | None = None) -> LogResult:
     expr = parse_expr(text)
     assert not isinstance(expr, LogQuery)
     return evaluate(expr, steps, source, options)
 
 
-def points(answer: Answer) -> dict[Labels, list[float | None]]:
+def points(answer: LogResult) -> dict[Labels, list[float | None]]:
     """By series its values, None where there is none."""
     vector = answer.value
     assert isinstance(vector, Vector)
@@ -108,3 +109,21 @@ class CountingSource(LogMemorySource):
             counts[code, bucket] += 1
             sizes[code, bucket] += size
         return Buckets(labels, counts, sizes if with_bytes else np.zeros_like(sizes))
+
+
+def join_results(answers: Sequence[LogResult]) -> LogResult:
+    """Join the answers of runs of steps, which follow each other in time."""
+    if len(answers) == 1:
+        return answers[0]
+    vectors = [answer.value for answer in answers if isinstance(answer.value, Vector)]
+    widths = [vector.present.shape[1] for vector in vectors]
+    parts = []
+    for place, vector in enumerate(vectors):
+        before, behind = sum(widths[:place]), sum(widths[place + 1 :])
+        parts.append(beside([_blank(vector, before), vector, _blank(vector, behind)]))
+    return LogResult(by_labels(merged(stacked(parts))))
+
+
+def _blank(vector: Vector, steps: int) -> Vector:
+    shape = (len(vector.labels), steps)
+    return Vector(vector.labels, np.zeros(shape), np.zeros(shape, np.bool_))

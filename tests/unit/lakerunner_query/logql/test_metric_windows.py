@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.logql.frame import LogFrame
-from lakerunner_query.logql.metrics.context import Grid
+from lakerunner_query.logql.metrics.context import LogGrid
 from lakerunner_query.logql.metrics.counts import (
     SAMPLE_ROWS,
     LineCounter,
@@ -20,7 +20,7 @@ from tests.support.query.logql_metrics.naive import inside, value, windows
 
 SECOND = 10**9
 GRIDS = st.builds(
-    Grid,
+    LogGrid,
     st.integers(-50, 250).map(lambda t: t * SECOND),
     st.integers(1, 60).map(lambda t: t * SECOND),
     st.integers(1, 9),
@@ -47,7 +47,9 @@ def sampled(rows: list[tuple[int, int, float]]) -> Sampler:
 @pytest.mark.parametrize("op", sorted(SAMPLE_ROWS))
 @settings(deadline=None, max_examples=60)
 @given(rows=ROWS, grid=GRIDS, wanted=st.floats(-0.5, 1.5))
-def test_functions_of_samples(op: str, rows: list[tuple[int, int, float]], grid: Grid, wanted: float) -> None:
+def test_functions_of_samples(
+    op: str, rows: list[tuple[int, int, float]], grid: LogGrid, wanted: float
+) -> None:
     found = over_samples(op, wanted, sampled(rows).samples(3), grid)
     places = windows(grid.first_end_ns, grid.step_ns, grid.steps, grid.range_ns)
     for series in range(3):
@@ -61,7 +63,7 @@ def test_functions_of_samples(op: str, rows: list[tuple[int, int, float]], grid:
 
 @settings(deadline=None, max_examples=100)
 @given(rows=ROWS, grid=GRIDS, sizes=st.lists(st.integers(0, 1000), min_size=40, max_size=40))
-def test_lines_and_bytes(rows: list[tuple[int, int, float]], grid: Grid, sizes: list[int]) -> None:
+def test_lines_and_bytes(rows: list[tuple[int, int, float]], grid: LogGrid, sizes: list[int]) -> None:
     counter = LineCounter(grid, with_bytes=True)
     for at, row in enumerate(rows):
         one = (np.array([row[0]]), row[0] + 1, np.array([row[1] * SECOND]), np.array([sizes[at]]))
@@ -81,13 +83,13 @@ def test_lines_and_bytes(rows: list[tuple[int, int, float]], grid: Grid, sizes: 
 
 def test_a_window_is_open_on_its_left() -> None:
     samples = sampled([(0, 30, 1.0), (0, 60, 2.0), (0, 61, 4.0)]).samples(1)
-    found = over_samples("sum_over_time", 0, samples, Grid(60 * SECOND, SECOND, 1, 30 * SECOND))
+    found = over_samples("sum_over_time", 0, samples, LogGrid(60 * SECOND, SECOND, 1, 30 * SECOND))
     assert found.values.tolist() == [[2.0]]
 
 
 def test_infinity_is_forgotten_when_it_leaves_the_window() -> None:
     samples = sampled([(0, 10, np.inf), (0, 20, 5.0)]).samples(1)
-    grid = Grid(10 * SECOND, 10 * SECOND, 2, 10 * SECOND)
+    grid = LogGrid(10 * SECOND, 10 * SECOND, 2, 10 * SECOND)
     for op in ("sum_over_time", "avg_over_time", "max_over_time"):
         assert over_samples(op, 0, samples, grid).values.tolist() == [[np.inf, 5.0]]
 
@@ -95,7 +97,7 @@ def test_infinity_is_forgotten_when_it_leaves_the_window() -> None:
 def test_two_samples_of_one_time_have_no_growth() -> None:
     sampler = sampled([(0, 10, 1.0)])
     sampler.add(np.zeros(1, np.int64), LogFrame(np.array([10 * SECOND]), None), np.array([2.0]))
-    found = over_samples("rate_counter", 0, sampler.samples(1), Grid(10 * SECOND, 1, 1, 10 * SECOND))
+    found = over_samples("rate_counter", 0, sampler.samples(1), LogGrid(10 * SECOND, 1, 1, 10 * SECOND))
     assert np.isnan(found.values[0, 0])
 
 
@@ -104,7 +106,7 @@ def test_of_equal_times_the_row_that_was_stored_first_is_first() -> None:
     for position, number in ((7, 70.0), (3, 30.0)):
         rows = LogFrame(times[:1], None, row_object=np.zeros(1, np.int64), row_position=np.array([position]))
         sampler.add(np.zeros(1, np.int64), rows, np.array([number]))
-    grid = Grid(10, 1, 1, 5)
+    grid = LogGrid(10, 1, 1, 5)
     assert over_samples("first_over_time", 0, sampler.samples(1), grid).values.tolist() == [[30.0]]
     assert over_samples("last_over_time", 0, sampler.samples(1), grid).values.tolist() == [[70.0]]
 

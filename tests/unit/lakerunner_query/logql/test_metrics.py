@@ -9,12 +9,20 @@ from hypothesis import strategies as st
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.logql.metrics.context import LogSteps, Options
 from lakerunner_query.logql.metrics.errors import PipelineError
-from lakerunner_query.logql.metrics.evaluate import joined
 from lakerunner_query.logql.pipeline import Demand
 from lakerunner_query.vectors.vector import Scalar, Vector
 from tests.golden.log_memory_source import LogMemorySource
 from tests.golden.logqltest_script import LogLine
-from tests.support.query.logql_metrics.asking import LINES, SECOND, STEPS, CountingSource, ask, points, same
+from tests.support.query.logql_metrics.asking import (
+    LINES,
+    SECOND,
+    STEPS,
+    CountingSource,
+    ask,
+    join_results,
+    points,
+    same,
+)
 
 QUERIES = (
     'count_over_time({app=~".+"}[30s])',
@@ -61,7 +69,7 @@ def test_answers_of_cut_steps_joined_are_the_whole(
         for at in range(0, steps.count, cut)
     ]
     whole = points(ask(text, source, steps))
-    assert same(points(joined([ask(text, source, part) for part in parts])), whole)
+    assert same(points(join_results([ask(text, source, part) for part in parts])), whole)
 
 
 @pytest.mark.parametrize("text", COUNTS)
