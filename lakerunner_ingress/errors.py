@@ -14,7 +14,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
 from resources.index.postgres.connections import IndexUnavailableError
-from resources.notifications.announced import MalformedMessageError
+from resources.notifications.events import MalformedMessageError
 
 log = logging.getLogger(__name__)
 

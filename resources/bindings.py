@@ -1,6 +1,6 @@
-"""The only file here that knows Dagster: what asset bodies and sensors get as resources.
+"""Dagster's asset bodies and sensors get these resources.
 
-Nothing connects before it is used, so definitions load with no network and an empty environment.
+No other file of this package knows Dagster.
 """
 
 from functools import cached_property

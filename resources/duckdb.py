@@ -1,8 +1,8 @@
-"""DuckDB as a bounded engine over local files: one locked instance per process, one cursor per query.
+"""DuckDB runs as a bounded engine over local files. One locked instance per process, one cursor per query.
 
-Memory, threads and spill directory are fixed, only the named directories can be read, and no setting can
-be changed afterwards, so that not even SQL written by users reaches a file or the network. An open result
-owns its connection: hence a cursor per query, closed when the query ends, and interrupted from outside.
+Memory, threads and spill directory are fixed, only the named directories can be read, and no setting can be
+changed afterwards, so that not even SQL written by users reaches a file or the network. An open result owns
+its connection: hence a cursor per query, closed when the query ends, and interrupted from outside.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INTERRUPT_AGAIN_S = 0.05
 
 
 class CancelledQueryError(RuntimeError):
-    """Whoever asked is gone; the work was stopped half-way."""
+    """Query whose client is gone; the work was stopped half-way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class DuckLimits:
 
 
 class DuckSession:
-    """The instance; `cursor()` is the only way in."""
+    """DuckDB's instance; `cursor()` is the only way in."""
 
     def __init__(self, limits: DuckLimits) -> None:
         limits.spill.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ class DuckSession:
             cursor.close()
 
     def _warm_up(self) -> None:
-        """The first Arrow table through DuckDB imports pandas: seconds, better now than in a query."""
+        """Query an Arrow table once, which imports pandas: seconds, better now than in a query."""
         with self.cursor() as cursor:
             cursor.register("one_row", pa.table({"one": [1]}))
             cursor.sql("SELECT one FROM one_row").to_arrow_table()
@@ -62,7 +62,7 @@ class DuckSession:
 
 
 class Cancellation:
-    """A flag that one thread sets and a query in another thread obeys."""
+    """Flag that one thread sets and a query in another thread obeys."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()

@@ -1,4 +1,4 @@
-"""Prometheus' text format, the little of it that is needed to write it.
+"""Metrics are written in Prometheus' text format.
 
 One place escapes label values and spells a family, so that an organisation called `a"b` breaks no scrape.
 """
@@ -19,7 +19,7 @@ _SERIES = re.compile(rf"([a-zA-Z_:][\w:]*)(\{{{_LABEL}(,{_LABEL})*+\}})?", re.AS
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric: its name, type, one line of help, and its samples by series."""
+    """Metric: its name, type, one line of help, and its samples by series."""
 
     name: str
     kind: str
@@ -33,7 +33,8 @@ class Family:
 
 
 def series(name: str, **labels: object) -> str:
-    r"""
+    r"""Write a series with its labels.
+
     >>> series("up"), series("rows", org='a"b', signal="logs")
     ('up', 'rows{org="a\\"b",signal="logs"}')
     """
@@ -48,7 +49,7 @@ def escaped(value: object) -> str:
 
 
 def number(value: float) -> str:
-    """Whole numbers in full (`%g` would round a byte count).
+    """Write whole numbers in full (`%g` would round a byte count).
 
     >>> number(12345678), number(0.25), number(float("inf")), number(float("nan"))
     ('12345678', '0.25', '+Inf', 'NaN')
@@ -61,7 +62,7 @@ def number(value: float) -> str:
 
 
 def family_name(text: str) -> str:
-    """The metric a series belongs to; empty when `text` is not a series.
+    """Return the metric of a series; empty when `text` is not a series.
 
     >>> family_name('rows_total{signal="logs"}'), family_name('rows{oops"}')
     ('rows_total', '')
@@ -71,7 +72,7 @@ def family_name(text: str) -> str:
 
 
 def families(samples: Mapping[str, float]) -> list[Family]:
-    """Series gathered by metric; `_total` makes a counter, anything else a gauge; not a series: left out."""
+    """Group series by metric; `_total` makes a counter, anything else a gauge; other text is left out."""
     named = sorted((family_name(text), text) for text in samples)
     groups = groupby((pair for pair in named if pair[0]), key=lambda pair: pair[0])
     return [_family(name, (text for _, text in members), samples) for name, members in groups]

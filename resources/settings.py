@@ -1,9 +1,9 @@
-"""The one reader of the environment.
+"""Settings are read from the environment here and nowhere else.
 
-Every knob is a field of `Settings`; field `kafka_bootstrap` is read from `LAKERUNNER_KAFKA_BOOTSTRAP`.
-A value not in the environment is looked up in `<data_dir>/stack.env`, which `lakerunner up` writes, so
-that a command typed in another shell finds the running stack. An unknown `LAKERUNNER_*` name is an
-error: a misspelt option must never be silently ignored.
+Every knob is a field of `Settings`; field `kafka_bootstrap` is read from `LAKERUNNER_KAFKA_BOOTSTRAP`. A
+value not in the environment is looked up in `<data_dir>/stack.env`, which `lakerunner up` writes, so that a
+command typed in another shell finds the running stack. An unknown `LAKERUNNER_*` name is an error: a misspelt
+option must never be silently ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DEFAULT_DATA_DIR = Path(".lakerunner")
 
 
 class SettingsError(ValueError):
-    """A setting is unknown, missing or malformed; the message names the variable."""
+    """Unknown, missing or malformed setting; the message names the variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Settings:
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> Settings:
-        """Environment first, then `<data_dir>/stack.env`, then the defaults above."""
+        """Read the environment, then `<data_dir>/stack.env`, then the defaults above."""
         env = dict(os.environ if environ is None else environ)
         given = {name: value for name, value in env.items() if name.startswith(PREFIX)}
         data_dir = Path(given.get("LAKERUNNER_DATA_DIR", DEFAULT_DATA_DIR)).absolute()
@@ -144,18 +144,18 @@ class Settings:
         return cls(**_parse(values))
 
     def child_environment(self) -> dict[str, str]:
-        """What a child process needs in its environment to load exactly these settings."""
+        """Return the environment in which a child process loads exactly these settings."""
         return {PREFIX + f.name.upper(): _unparse(getattr(self, f.name)) for f in fields(self)}
 
     def redacted(self) -> dict[str, str]:
-        """For logs and `doctor`: every field, secrets replaced by stars."""
+        """Return every field, secrets replaced by stars, for logs and `doctor`."""
         return {
             f.name: "***" if _is_secret(f.name) and getattr(self, f.name) else _unparse(getattr(self, f.name))
             for f in fields(self)
         }
 
     def require(self, name: str) -> str:
-        """The text setting `name`, or a clear error when it was never configured."""
+        """Return the text setting `name`, or raise a clear error when it was never configured."""
         value = getattr(self, name)
         if not value:
             raise SettingsError(
@@ -166,7 +166,7 @@ class Settings:
 
 
 def credentials(ref: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Object store options for a `storage_profile.credentials_ref`.
+    """Return the object store options of a `storage_profile.credentials_ref`.
 
     `LAKERUNNER_CREDENTIALS_PROD_ACCESS_KEY_ID=x` gives `{"access_key_id": "x"}` for ref `prod`.
     """
@@ -179,12 +179,12 @@ def credentials(ref: str, environ: Mapping[str, str] | None = None) -> dict[str,
 
 
 def process_environment() -> dict[str, str]:
-    """A copy of the whole environment, for starting child processes."""
+    """Copy the whole environment, for starting child processes."""
     return dict(os.environ)
 
 
 def read_env_file(path: Path) -> dict[str, str]:
-    """`NAME=value` lines; a missing file is an empty environment (no stack was started here)."""
+    """Read `NAME=value` lines; a missing file is an empty environment (no stack was started here)."""
     if not path.is_file():
         return {}
     lines = (line.strip() for line in path.read_text().splitlines())

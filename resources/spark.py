@@ -1,4 +1,4 @@
-"""Spark as the distributor of tasks: paths go through it, rows never do.
+"""Spark distributes tasks: paths go through it, rows never do.
 
 A task is one opaque payload; a module-level function turns it into one opaque result inside a Python worker.
 The session is Spark Connect when `spark_remote` is set and a classic local one otherwise. Errors are told
@@ -27,18 +27,19 @@ if TYPE_CHECKING:
 
 Work = Callable[[bytes], bytes]
 SESSION_SLOT_S = 1800
-"""A server closes a session that nobody used for an hour, and its id stays dead."""
+"""Seconds of a session slot: a server closes a session that nobody used for an hour, and its id stays dead.
+"""
 LOST = ("INVALID_HANDLE", "RESPONSE_ALREADY_RECEIVED", "OPERATION_CANCELED")
 """Conditions of a server that forgot our session or job, or was told to stop it: no task is to blame."""
 CONNECT_RETRIES: dict[str, Any] = {"max_retries": 6, "max_backoff": 2000, "jitter": 200}
 
 
 class SparkUnavailableError(RuntimeError):
-    """The Spark server cannot be reached or went away; nothing is known about the tasks."""
+    """Spark server that cannot be reached or went away; nothing is known about the tasks."""
 
 
 class TaskCrashError(RuntimeError):
-    """A task died without returning a result: its input may be what kills it."""
+    """Task that died without returning a result: its input may be what kills it."""
 
 
 class SparkTasks:
@@ -50,7 +51,9 @@ class SparkTasks:
         self._session: SparkSession | None = None
 
     def connect(self) -> SparkSession:
-        """The session, checked to be reachable first: a client of a dead server retries for minutes."""
+        """Open the session, checking first that the server is reachable: a client of a dead server retries
+        for minutes.
+        """
         if self._session is None:
             if self._settings.spark_remote:
                 check_reachable(self._settings.spark_remote)
@@ -61,7 +64,7 @@ class SparkTasks:
         return self._session
 
     def run(self, work: Work, payloads: Sequence[bytes], tags: Sequence[str]) -> list[bytes]:
-        """`[work(p) for p in payloads]`, one Spark task each; any of the tags can interrupt it."""
+        """Run `work(p)` for each payload as a Spark task, in order; any of the tags can interrupt it."""
         if not payloads:
             return []
         session = self.connect()
@@ -80,13 +83,13 @@ class SparkTasks:
         return results
 
     def interrupt(self, tag: str) -> None:
-        """Stop what an earlier attempt may still be doing."""
+        """Stop the tasks that an earlier attempt may still be running."""
         with _translated():
             self.connect().interruptTag(tag)
 
 
 def open_session(settings: Settings) -> SparkSession:
-    """Spark Connect when configured, a classic local session otherwise."""
+    """Open Spark Connect when configured, a classic local session otherwise."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
@@ -96,7 +99,7 @@ def open_session(settings: Settings) -> SparkSession:
 
 
 def session_config(settings: Settings) -> dict[str, str]:
-    """What `LazyPySparkResource` and `open_session` hand to the session builder."""
+    """Return the configuration for the session builder of `LazyPySparkResource` and `open_session`."""
     if settings.spark_remote:
         return {"spark.remote": shared_session(settings.spark_remote, time.time())}
     return {
@@ -120,7 +123,7 @@ def check_reachable(remote: str, timeout_s: float = 3.0) -> None:
 
 
 def shared_session(remote: str, now_s: float) -> str:
-    """All clients of a server share one session: the second run starts in 0.2 s instead of 1.5 s.
+    """Return the session that all clients of a server share. The second run starts in 0.2 s instead of 1.5 s.
 
     Its name changes every half hour, so that no idle night leaves everybody with a closed session.
     """
@@ -152,7 +155,7 @@ def _limit_retries(session: SparkSession) -> None:
 
 @contextlib.contextmanager
 def _deadline(session: SparkSession, tag: str, seconds: float) -> Iterator[None]:
-    """A job that does not end is interrupted, and one of its tasks is to blame."""
+    """Interrupt a job that does not end; one of its tasks is to blame."""
     late = threading.Event()
 
     def interrupt() -> None:
@@ -184,7 +187,7 @@ def _tagged(session: SparkSession, tags: Sequence[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
-    """Spark's errors as ours, by status code and type; never by message text."""
+    """Convert Spark's errors to ours, by status code and type; never by message text."""
     import grpc
     from pyspark.errors import PySparkException
     from pyspark.errors.exceptions.connect import SparkConnectGrpcException

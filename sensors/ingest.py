@@ -30,7 +30,7 @@ from resources.index.types import (
 )
 from resources.kafka.reader import Message
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError, Signal
-from resources.notifications.announced import MalformedMessageError
+from resources.notifications.events import MalformedMessageError
 from resources.notifications.references import (
     Registry,
     UnknownBucketError,

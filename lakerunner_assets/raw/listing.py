@@ -13,7 +13,7 @@ from resources.index.contract import PipelineIndex
 from resources.index.types import ObjectNotice
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError, Signal, raw_prefixes
 from resources.lake.timecut import HOUR_NS, cut, from_datetime, to_datetime
-from resources.notifications.announced import NotifiedObject
+from resources.notifications.events import NotifiedObject
 from resources.notifications.references import Registry, UnknownOrganisationError, resolve
 from resources.objects.client import ObjectStore
 from resources.objects.errors import StoreError

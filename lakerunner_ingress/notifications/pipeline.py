@@ -23,7 +23,7 @@ from resources.index.types import DeadLetter, ObjectNotice, OutboxMessage
 from resources.kafka.producer import Producer, ingest_topic
 from resources.kafka.reader import KafkaUnavailableError
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError, parse_raw_key, raw_prefixes
-from resources.notifications.announced import Event, MalformedMessageError, NotifiedObject
+from resources.notifications.events import Event, MalformedMessageError, NotifiedObject
 from resources.notifications.references import (
     Registry,
     UnknownBucketError,

@@ -18,7 +18,7 @@ from lakerunner_ingress.notifications.shapes.aws import parse_aws
 from lakerunner_ingress.notifications.shapes.azure import parse_azure, validation_code
 from lakerunner_ingress.notifications.shapes.gcs import parse_gcs
 from lakerunner_ingress.threads import WorkerThreads
-from resources.notifications.announced import MalformedMessageError
+from resources.notifications.events import MalformedMessageError
 
 # << The HTTP adapter for S3 and its look-alikes: S3 event JSON, alone or inside SNS or EventBridge.
 

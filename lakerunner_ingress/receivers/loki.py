@@ -15,7 +15,7 @@ from lakerunner_ingress.receivers.received import Form, Received
 from lakerunner_ingress.receivers.refusals import BadRequestError, UnsupportedError
 from resources.lake.label_text import NAME, LabelTextError, label_text, parse_labels
 from resources.lake.layout import Signal
-from resources.notifications.announced import UNREADABLE
+from resources.notifications.events import UNREADABLE
 from resources.proto.loki import PushRequest, RawPushRequest
 from resources.proto.parsing import NotAMessageError, parse
 

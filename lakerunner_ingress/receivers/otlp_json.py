@@ -17,7 +17,7 @@ from lakerunner_ingress.receivers.otlp_schema import CAMEL_ONLY, NAMED_BOTH_WAYS
 from lakerunner_ingress.receivers.received import Form, Received
 from lakerunner_ingress.receivers.refusals import BadRequestError, TooLargeError
 from resources.lake.layout import Signal
-from resources.notifications.announced import UNREADABLE
+from resources.notifications.events import UNREADABLE
 
 _DOCUMENT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RESOURCES = msgspec.json.Decoder(list[msgspec.Raw] | None)

@@ -26,7 +26,7 @@ from resources.index.types import StorageProfile
 from resources.kafka.producer import Producer
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError, raw_key
 from resources.lake.timecut import from_datetime
-from resources.notifications.announced import NotifiedObject
+from resources.notifications.events import NotifiedObject
 from resources.notifications.references import Registry, UnknownOrganisationError, resolve
 from resources.objects import errors
 from resources.objects.store import open_store

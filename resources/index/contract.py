@@ -1,7 +1,7 @@
-"""What the index can be asked to do, for the real one and its twin in memory.
+"""The index is a set of protocols, implemented in PostgreSQL and in memory.
 
-Split by who asks: the query side and the ingress see only their slice, so that their tests need nothing
-else and their code cannot reach further. Every method is one transaction.
+They are split by client: the query side and the ingress see only their slice, so that their tests need
+nothing else and their code cannot reach further. Every method is one transaction.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ Deliver = Callable[[Sequence[OutboxMessage]], None]
 
 
 class KeyIndex(Protocol):
-    """Who may do what."""
+    """Access to API keys."""
 
     def find_api_key(self, key_hash: bytes) -> ApiKey | None:
-        """The live (not revoked, not expired) key with this sha256, of an enabled organisation."""
+        """Return the live (not revoked, not expired) key with this sha256, of an enabled organisation."""
 
 
 class TierIndex(Protocol):
@@ -72,7 +72,8 @@ class TierIndex(Protocol):
         end_ns: int,
         dataset: str = "",
     ) -> TierView:
-        """Partitions that overlap `(start_ns, end_ns]` and live segments whose window does, in one snapshot.
+        """Return partitions that overlap `(start_ns, end_ns]` and live segments whose window does, in one
+        snapshot.
 
         A rollup may be used only while `resources.lake.currency` says so of the partitions seen with it.
         Without `dataset`, quarantined rows and side data are not in it.
@@ -80,43 +81,43 @@ class TierIndex(Protocol):
 
 
 class QueryIndex(KeyIndex, TierIndex, Protocol):
-    """All that a query may see."""
+    """Index as queries see it."""
 
     def find_segments(self, query: SegmentQuery) -> list[Segment]:
-        """Live segments overlapping `[start_ns, end_ns]`, ordered by (min_ns, segment_id)."""
+        """Return live segments overlapping `[start_ns, end_ns]`, ordered by (min_ns, segment_id)."""
 
     def count_segments(self, org: str, dataset: str) -> int:
-        """Live segments of a dataset, for `EXPLAIN`'s considered/pruned line."""
+        """Count the live segments of a dataset, for `EXPLAIN`'s considered/pruned line."""
 
 
 class StatusIndex(Protocol):
-    """How the pipeline is doing, in numbers, for `lakerunner status` and `/metrics`."""
+    """State of the pipeline in numbers, for `lakerunner status` and `/metrics`."""
 
     def pipeline_status(self) -> list[Mapping[str, object]]:
-        """Per organisation and signal: objects by state, pending bytes, oldest pending, segments, rows."""
+        """Count by organisation and signal: objects by state, pending bytes, oldest, segments, rows."""
 
     def tier_status(self) -> TierStatus:
-        """Per organisation, signal and dataset: what is live, not settled, due, retired; orphans."""
+        """Count per organisation, signal and dataset: live, unsettled, due, retired; orphans."""
 
     def counters(self) -> dict[str, float]:
-        """What `add_counters` added up; a name may carry labels as in Prometheus text."""
+        """Return the sums of `add_counters`; a name may carry labels as in Prometheus text."""
 
     def backlog(self) -> Backlog:
-        """What waits outside the pipeline's tables: dead letters and the outbox."""
+        """Count dead letters and messages in the outbox."""
 
 
 class IngressIndex(KeyIndex, StatusIndex, Protocol):
-    """All that the ingress may see and do."""
+    """Index as the ingress sees and changes it."""
 
     def storage_profiles(self) -> dict[str, StorageProfile]: ...
 
     def prefix_mappings(self) -> list[PrefixMapping]: ...
 
     def organisations(self) -> list[str]:
-        """Names of enabled organisations, sorted."""
+        """List the names of enabled organisations, sorted."""
 
     def org_options(self) -> dict[str, OrgOptions]:
-        """What organisations set; one that set nothing is not in it."""
+        """Return the options of organisations that set any."""
 
     def append_outbox(self, messages: Sequence[OutboxMessage]) -> None: ...
 
@@ -126,17 +127,17 @@ class IngressIndex(KeyIndex, StatusIndex, Protocol):
 
 
 class RetentionIndex(Protocol):
-    """How long things are kept."""
+    """Retention of tiers."""
 
     def retentions(self) -> list[Retention]:
-        """What has none is kept for ever."""
+        """List the retentions; a tier without one is kept for ever."""
 
 
 class AdminIndex(RetentionIndex, Protocol):
-    """What a person sets up."""
+    """Index as administrators change it."""
 
     def create_organisation(self, org: str) -> bool:
-        """True when it is new, False when it was there (and is now enabled)."""
+        """Create or enable an organisation; True when it is new."""
 
     def create_api_key(
         self, org: str, role: str, name: str, key_hash: bytes, expires_at_ns: int | None
@@ -149,73 +150,73 @@ class AdminIndex(RetentionIndex, Protocol):
     def put_prefix_mapping(self, mapping: PrefixMapping) -> None: ...
 
     def put_org_setting(self, org: str, name: str, value: object) -> None:
-        """Set one; None removes it. `OptionError` for a name or value that does not exist."""
+        """Set one option; None removes it. Raise `OptionError` for a name or value that does not exist."""
 
     def org_settings(self, org: str) -> dict[str, object]:
-        """As they were set."""
+        """Return the settings as they were set."""
 
     def retry_parked(self, org: str, object_ids: Sequence[int] | None) -> int:
-        """Parked (None = all of the organisation's) objects become registered again."""
+        """Register parked objects again (None: all of the organisation's)."""
 
     def put_retention(self, org: str, signal: Signal, tier: str, keep_days: int) -> None: ...
 
     def remove_retention(self, org: str, signal: Signal, tier: str) -> bool:
-        """Whether there was one."""
+        """Remove a retention; True if there was one."""
 
 
 class SweepIndex(IngressIndex, RetentionIndex, Protocol):
-    """All that the sweeper may see and do.
+    """Index as the sweeper sees and changes it.
 
     Whatever deletes judges its rows again, skips what somebody else has locked, and returns what it deleted.
     """
 
     def sweep_lock(self) -> AbstractContextManager[bool]:
-        """Whether this is the only sweeper, for as long as the block runs."""
+        """Lock out other sweepers for as long as the block runs; False when there is one."""
 
     def all_organisations(self) -> list[str]:
-        """Disabled ones too, sorted: their data ages like any other."""
+        """List all organisations, sorted; disabled ones too, since their data ages like any other."""
 
     def aging(self, tier: OldTier, limit: int) -> Aging:
-        """At most `limit` segments and partitions that start before `ended_by_ns`."""
+        """List at most `limit` segments and partitions that start before `ended_by_ns`."""
 
     def expire(self, tier: OldTier, window: OldWindow) -> bool:
         """Retire these segments and expire these partitions, if the window still holds exactly them, free."""
 
     def retired_segments(self, grace_s: float, org: str, limit: int) -> list[LakeFile]:
-        """Retired for longer than the grace and in no batch that is under way, oldest first."""
+        """List segments retired for longer than the grace and in no batch that is under way, oldest first."""
 
     def delete_retired(self, keys: Sequence[str], grace_s: float, remove: Remove) -> list[LakeFile]: ...
 
     def old_objects(
         self, org: str, signal: Signal, ended_by_ns: int, limit: int, without: Sequence[str] = ()
     ) -> list[OldObject]:
-        """Done, of an arrival hour that ended by then, bytes still there, in no bucket of `without`."""
+        """List done objects of arrival hours that ended by then, with bytes, in no bucket of `without`."""
 
     def expire_objects(self, object_ids: Sequence[int], remove: Remove) -> list[OldObject]:
-        """Objects of one bucket: their bytes go, their rows stay."""
+        """Expire objects of one bucket: their bytes go, their rows stay."""
 
     def forgettable_objects(
         self, org: str, signal: Signal, ended_by_ns: int, expired_s: float, limit: int
     ) -> list[int]:
-        """Objects whose bytes went `expired_s` ago, and of which no segment holds rows any more."""
+        """List objects expired `expired_s` ago, of which no segment holds rows any more."""
 
     def forget_objects(self, object_ids: Sequence[int]) -> int: ...
 
     def known_segment_keys(self, keys: Sequence[str]) -> set[str]:
-        """Keys of live and of retired segments."""
+        """Return the keys of live and of retired segments."""
 
     def note_listed(self, org: str, unknown: Mapping[str, int], known: Sequence[str]) -> int:
-        """Files (key → bytes) without a segment are orphans from now on; how many are new."""
+        """Record files (key → bytes) without a segment as orphans; return how many are new."""
 
     def ripe_orphans(self, age_s: float, org: str, limit: int, without: Sequence[str] = ()) -> list[LakeFile]:
-        """Found longer ago than that, without a batch under way that is older and might publish them."""
+        """List orphans found longer ago than that, unless an older batch under way might publish them."""
 
     def delete_orphans(self, keys: Sequence[str], age_s: float, remove: Remove) -> list[LakeFile]: ...
 
     def orphan_counts(self) -> dict[str, OrphanCount]: ...
 
     def forget_batches(self, batch_s: float, limit: int) -> int:
-        """Done for so long, and nothing that they published is left."""
+        """Delete batches that have been done for so long, and of whose segments nothing is left."""
 
     def forget_silent_runs(self, run_s: float) -> int: ...
 
@@ -225,7 +226,7 @@ class SweepIndex(IngressIndex, RetentionIndex, Protocol):
 
 
 class PipelineIndex(IngressIndex, TierIndex, RetentionIndex, Protocol):
-    """What sensors, runs and singletons do. See design notes in `docs/concepts.md`."""
+    """Index as sensors, runs and singletons see and change it. See design notes in `docs/concepts.md`."""
 
     def read_offsets(self, cluster: str, topic: str) -> list[TopicOffset]: ...
 
@@ -239,45 +240,45 @@ class PipelineIndex(IngressIndex, TierIndex, RetentionIndex, Protocol):
         """
 
     def batched_bytes(self, window_s: float) -> dict[str, int]:
-        """Bytes put into cooking batches in the last `window_s`, by organisation."""
+        """Sum the bytes put into cooking batches in the last `window_s`, by organisation."""
 
     def pending_bytes(self, signal: Signal) -> int:
-        """Bytes of objects that are registered or in a batch and not done.
+        """Sum the bytes of objects that are registered or in a batch and not done.
 
         Without what waits because of its organisation's own limit: that may grow for days.
         """
 
     def set_gauges(self, values: Mapping[str, float]) -> None:
-        """Numbers that replace what they were, beside the counters."""
+        """Replace the values of gauges, which stand beside the counters."""
 
     def release_expired(self, lease_s: float) -> int:
-        """Claims without a heartbeat for `lease_s` become due again, one attempt later."""
+        """Make claims without a heartbeat for `lease_s` due again, one attempt later."""
 
     def due_batches(self, signal: Signal, kind: BatchKind) -> list[DueBatch]: ...
 
     def note_requested(self, batch_ids: Sequence[int]) -> None:
-        """A run was requested for these: their next run key must differ."""
+        """Record that a run was requested for these: their next run key must differ."""
 
     def claim_due(self, signal: Signal, kind: BatchKind, max_bytes: int) -> list[Claim]:
         """Claim due batches, oldest first, at least one, until `max_bytes` of input."""
 
     def create_claimed(self, plan: BatchPlan) -> Claim:
-        """A batch that is born claimed (rebuilds, work on segments); its inputs keep their state.
+        """Create a claimed batch (rebuilds, work on segments); its inputs keep their state.
 
         `PublishConflictError` when an input is gone, or a segment is in another batch that is under way.
         """
 
     def beat(self, tokens: Sequence[str]) -> int:
-        """Heartbeat for claims; the number still held."""
+        """Extend the lease of claims; return the number still held."""
 
     def give_back(self, claim: Claim, error: str, delay_s: float) -> None:
-        """The attempt failed for reasons outside its inputs: due again after `delay_s`."""
+        """Make due again after `delay_s`: the attempt failed for reasons outside its inputs."""
 
     def abandon(self, claim: Claim, error: str) -> None:
-        """A claimed rebuild that will not be retried: done, nothing published."""
+        """Finish a claimed rebuild that will not be retried, with nothing published."""
 
     def split(self, claim: Claim, error: str, max_tries: int) -> None:
-        """The attempt crashed without saying which input did it: two halves, or park a single object."""
+        """Halve a batch whose attempt crashed without naming the input, or park its single object."""
 
     def publish(self, publication: Publication) -> dict[int, int]:
         """Apply everything or raise `PublishConflictError`; returns the new version of each partition.
@@ -286,48 +287,52 @@ class PipelineIndex(IngressIndex, TierIndex, RetentionIndex, Protocol):
         """
 
     def objects_with_rows_in(self, org: str, signal: Signal, hour_ns: int) -> list[RawObject]:
-        """Done objects that hold rows of this event hour."""
+        """List done objects that hold rows of this event hour."""
 
     def pending_objects(
         self, org: str, signal: Signal, from_hour_ns: int, to_hour_ns: int
     ) -> list[PendingObject]:
-        """Registered objects whose arrival hour lies in the range (both inclusive)."""
+        """List registered objects whose arrival hour lies in the range (both inclusive)."""
 
     def batched_objects(self, org: str, signal: Signal, from_hour_ns: int, to_hour_ns: int) -> int:
-        """How many objects of these arrival hours (both inclusive) are in batches that are not done."""
+        """Count the objects of these arrival hours (both inclusive) in batches that are not done."""
 
     def batch_now(self, plans: Sequence[BatchPlan]) -> list[Claim]:
         """Create batches for these registered objects and claim them at once."""
 
     def live_segments(self, org: str, signal: Signal, frequency_ms: int, hour_ns: int) -> list[Segment]:
-        """Of the signal's own dataset, and exactly this window; see `tier_view` for wider ones."""
+        """List live segments of the signal's own dataset and exactly this window; see `tier_view` for wider
+        ones.
+        """
 
     def due_partitions(self, signal: Signal, frequency_ms: int, min_due_s: float = 0.0) -> list[DuePartition]:
-        """Partitions whose sources changed at least `min_due_s` ago, the longest due first."""
+        """List partitions whose sources changed at least `min_due_s` ago, the longest due first."""
 
     def put_off(
         self, org: str, signal: Signal, frequency_ms: int, starts: Sequence[int], *, ever: bool
     ) -> None:
-        """Due partitions that cannot be built: due since now, or (`ever`) not due until a source changes."""
+        """Postpone due partitions that cannot be built: due since now, or (`ever`) not due until a source
+        changes.
+        """
 
     def unsettled(self, signal: Signal, org: str = "") -> list[LiveSegment]:
-        """All live segments of every window (hour, day) with one that is not settled, for the planner.
+        """List all live segments of every window (hour, day) with one that is not settled, for the planner.
 
         Without those that are inputs of a batch that is under way.
         """
 
     def live_in(self, signal: Signal, org: str, start_ns: int, end_ns: int) -> list[LiveSegment]:
-        """The same for windows that overlap `(start_ns, end_ns]`, settled or not."""
+        """List live segments of windows that overlap `(start_ns, end_ns]`, settled or not."""
 
     def settle(self, segment_ids: Sequence[str]) -> int:
-        """These have nothing to be merged with; how many were still live."""
+        """Mark segments that have nothing to be merged with; return how many were still live."""
 
     def partitions(self, org: str, signal: Signal, frequency_ms: int) -> list[Partition]: ...
 
     def known_keys(self, bucket: str, keys: Sequence[str]) -> set[str]: ...
 
     def register_listed(self, notices: Sequence[ObjectNotice]) -> IntakeResult:
-        """Objects found by listing, which no notification announced."""
+        """Register objects found by listing, which no notification announced."""
 
     def drain_outbox(self, deliver: Deliver, limit: int) -> int:
         """Lock some messages, hand them to `deliver`, delete them; nothing is deleted if it raises."""
@@ -335,9 +340,9 @@ class PipelineIndex(IngressIndex, TierIndex, RetentionIndex, Protocol):
     def beat_run(self, run_id: str) -> None: ...
 
     def rest_run(self, run_id: str, seconds: float) -> None:
-        """A sign of life in advance, for a run whose next step is yet to begin."""
+        """Extend the heartbeat in advance, for a run whose next step is yet to begin."""
 
     def forget_run(self, run_id: str) -> None: ...
 
     def run_heartbeats(self) -> dict[str, float]:
-        """Seconds since the last heartbeat of every run that ever beat and has not ended."""
+        """Return the seconds since the last heartbeat of every run that ever beat and has not ended."""

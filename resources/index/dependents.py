@@ -1,4 +1,4 @@
-"""Which partitions a publication changes, and which others are built from those."""
+"""Publications change partitions, and rollups are built from those."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from resources.lake.timecut import cut
 
 
 def changed_partitions(publication: Publication) -> list[int]:
-    """Starts of the partitions whose content changes, in the order in which they are locked."""
+    """Return the starts of the partitions whose content changes, in the order in which they are locked."""
     return sorted({*publication.hours, *(built.start_ns for built in publication.built)})
 
 
 def dependents(publication: Publication) -> list[tuple[int, int]]:
-    """(frequency, start) of the rollups to be built again, in the order in which they are locked."""
+    """Return (frequency, start) of the rollups to be built again, in the order in which they are locked."""
     return sorted(
         (rollup.frequency_ms, start)
         for rollup in FACTS[publication.claim.signal].rollups

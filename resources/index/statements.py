@@ -1,4 +1,4 @@
-"""Loads named statements from the `.sql` files beside this module.
+"""SQL statements are loaded by name from the `.sql` files beside this module.
 
 A statement starts at `-- name: find_api_key` and ends at the next name; comments stay with it, so that they
 show up in the server's log next to what they explain.
@@ -13,7 +13,7 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
 def load(file: str) -> dict[str, bytes]:
-    """`{"find_api_key": b"SELECT …", …}` of `sql/{file}.sql`; a name used twice is an error."""
+    """Load `{"find_api_key": b"SELECT …", …}` of `sql/{file}.sql`; a name used twice is an error."""
     text = (files("resources.index") / "sql" / f"{file}.sql").read_text()
     parts = _NAME.split(text)[1:]
     names, bodies = parts[::2], parts[1::2]

@@ -1,4 +1,7 @@
-"""Frozen values that travel between the index and the sweeper. See `resources.index.types` for the others."""
+"""Frozen values travel between the index and the sweeper.
+
+`resources.index.types` has the others. Ages are counted by the index' own clock.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,10 @@ from dataclasses import dataclass
 
 from resources.lake.layout import Signal
 
-# << What people and dashboards see of tiers, in numbers. Ages are counted by the index' own clock.
-
 
 @dataclass(frozen=True, slots=True)
 class TierNumbers:
-    """One dataset of an organisation: what is live, what is left to do, what waits for the sweeper."""
+    """Numbers of one dataset of an organisation: live segments, work left, files for the sweeper."""
 
     org: str
     signal: Signal
@@ -24,13 +25,13 @@ class TierNumbers:
     """Live segments that may still be merged with others: compaction's debt."""
     unsettled_bytes: int = 0
     newest_ns: int | None = None
-    """The newest event of a live segment; of a rollup, the end of its newest bucket."""
+    """Newest event of a live segment; of a rollup, the end of its newest bucket."""
     newest_s: float = 0.0
-    """How long ago that was; below 0 for telemetry that is stamped ahead."""
+    """Age of the newest event; below 0 for telemetry that is stamped ahead."""
     due: int = 0
     """Partitions that can be built (days: once they are over) and whose sources changed since they were."""
     due_s: float = 0.0
-    """For how long the first of them has been due."""
+    """Time for which the first of them has been due."""
     retired: int = 0
     """Segments that were replaced and whose files are still there."""
     retired_bytes: int = 0
@@ -48,30 +49,30 @@ class OrphanNumbers:
 @dataclass(frozen=True, slots=True)
 class TierStatus:
     tiers: tuple[TierNumbers, ...]
-    """By organisation, signal and dataset, in this order."""
+    """Numbers by organisation, signal and dataset, in this order."""
     orphans: tuple[OrphanNumbers, ...]
-    """By organisation; those without any are not in it."""
+    """Numbers by organisation; those without any are not in it."""
 
 
 Remove = Callable[[Sequence[str]], None]
-"""Deletes the objects of these keys; when it raises, the rows stay as they are."""
+"""Function that deletes the objects of these keys; when it raises, the rows stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """One tier of one organisation's signal is kept for so long."""
+    """Retention of one tier of one organisation's signal."""
 
     org: str
     signal: Signal
     tier: str
     keep_days: int
     stood_s: float
-    """Since it was last changed."""
+    """Age of its last change."""
 
 
 @dataclass(frozen=True, slots=True)
 class OldTier:
-    """Segments of one frequency, of which windows that ended by `ended_by_ns` may go."""
+    """Segments of one frequency whose windows ended by `ended_by_ns` and may go."""
 
     org: str
     signal: Signal
@@ -87,7 +88,7 @@ class AgingSegment:
     width_ns: int
     bytes: int
     busy: bool
-    """An input of a batch that is under way."""
+    """True for an input of a batch that is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +98,12 @@ class Aging:
     segments: tuple[AgingSegment, ...]
     partitions: tuple[int, ...]
     seen_to_ns: int
-    """Whatever starts before this was seen; there may be more."""
+    """Bound before which everything was seen; there may be more behind it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OldWindow:
-    """What expires together or not at all: overlapping segments and all partitions they cover."""
+    """Unit of expiry: overlapping segments and all partitions they cover, together or not at all."""
 
     start_ns: int
     end_ns: int
@@ -112,7 +113,7 @@ class OldWindow:
 
 @dataclass(frozen=True, slots=True)
 class LakeFile:
-    """A file of the lake that nothing needs any more."""
+    """File of the lake that nothing needs any more."""
 
     key: str
     org: str
@@ -121,7 +122,7 @@ class LakeFile:
 
 @dataclass(frozen=True, slots=True)
 class OldObject:
-    """A raw object whose bytes may go."""
+    """Raw object whose bytes may go."""
 
     object_id: int
     bucket: str
@@ -141,11 +142,11 @@ class OrphanCount:
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What has no use any more, and what only a person can judge."""
+    """Counts of what has no use any more, and of what only a person can judge."""
 
     batches: int
     runs: int
     old_messages: int
-    """In the outbox, for longer than a broker is usually away."""
+    """Messages in the outbox for longer than a broker is usually away."""
     retired: int
     """Segments whose files wait for the end of the grace."""

@@ -1,7 +1,7 @@
-"""Frozen values that travel between the index and everything else.
+"""Frozen values travel between the index and everything else.
 
-Times are nanoseconds since epoch (`*_ns`), hours are named by the start of their left-open interval.
-No value here knows SQL, Dagster or Spark.
+Times are nanoseconds since epoch (`*_ns`), hours are named by the start of their left-open interval. No value
+here knows SQL, Dagster or Spark.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ObjectState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ObjectNotice:
-    """A valid notification: this raw object exists."""
+    """Valid notification: this raw object exists."""
 
     bucket: str
     key: str
@@ -53,7 +53,7 @@ class ObjectNotice:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message that cannot become work, kept with the reason and where it came from."""
+    """Message that cannot become work, stored with the reason and its origin."""
 
     source: str
     reason: str
@@ -72,7 +72,7 @@ class TopicOffset:
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """One sensor tick's worth of reading: written in a single transaction."""
+    """Reading of one sensor tick, written in a single transaction."""
 
     cluster: str
     notices: tuple[ObjectNotice, ...] = ()
@@ -82,7 +82,7 @@ class Intake:
 
 @dataclass(frozen=True, slots=True)
 class IntakeResult:
-    """What registering did: new objects, repeats of known ones, keys that changed under us."""
+    """Counts of registering: new objects, repeats of known ones, keys whose object changed."""
 
     registered: tuple[ObjectNotice, ...]
     duplicates: int
@@ -92,7 +92,7 @@ class IntakeResult:
 
 @dataclass(frozen=True, slots=True)
 class PendingObject:
-    """A registered object waiting for a batch."""
+    """Registered object waiting for a batch."""
 
     object_id: int
     org: str
@@ -106,7 +106,7 @@ class PendingObject:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """A batch to be created: the ordered, frozen inputs."""
+    """Batch to be created: the ordered, frozen inputs."""
 
     kind: BatchKind
     org: str
@@ -115,7 +115,7 @@ class BatchPlan:
     hour_ns: int
     object_ids: tuple[int, ...] = ()
     segment_ids: tuple[str, ...] = ()
-    """Of work on segments: they must be live, and in no other batch that is under way."""
+    """Segments to work on: they must be live, and in no other batch that is under way."""
     frequency_ms: int = 0
 
 
@@ -130,12 +130,12 @@ class RawObject:
     arrival_hour_ns: int
     collector: str = ""
     hour_rows: int = 0
-    """Its rows in the hour asked about (`objects_with_rows_in` only)."""
+    """Rows in the hour of the request (`objects_with_rows_in` only)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DueBatch:
-    """Enough of a due batch to decide on requesting a run."""
+    """Due batch, with enough to decide on requesting a run."""
 
     batch_id: int
     org: str
@@ -145,14 +145,14 @@ class DueBatch:
     bytes: int
     objects: int
     waited_s: float = field(default=0.0, compare=False)
-    """Since it could first have been claimed."""
+    """Time since it could first have been claimed."""
     requested_s: float = field(default=float("inf"), compare=False)
-    """Since a run was last requested for it."""
+    """Time since a run was last requested for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A batch that this process, and nobody else, may publish while the token holds."""
+    """Batch that this process, and nobody else, may publish while the token holds."""
 
     batch_id: int
     token: str
@@ -170,7 +170,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One immutable Parquet object, as the index row describes it."""
+    """Immutable Parquet object, as the index row describes it."""
 
     segment_id: str
     key: str
@@ -190,10 +190,10 @@ class Segment:
     format_version: int
     sort_version: int
     terms: tuple[int, ...] = field(compare=False)
-    """Written to the index and looked for there, empty when read back."""
+    """Index terms, written and looked for there, empty when read back."""
     label_names: tuple[str, ...]
     metric_names: tuple[str, ...]
-    """Names are empty unless `SegmentQuery.names` asks for them."""
+    """Metric names, empty unless `SegmentQuery.names` asks for them."""
     series_offset: int
     series_length: int
     bloom_offset: int
@@ -201,12 +201,12 @@ class Segment:
     object_ids: tuple[int, ...] = field(default=(), compare=False)
     """Raw objects with rows in here (written to `segment_source`, empty when read back)."""
     settled: bool = False
-    """There is nothing left to merge it with, as far as was known when it was written."""
+    """True when nothing was left to merge it with, as far as was known when it was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveSegment:
-    """What decides about merging a live segment."""
+    """Live segment, with what decides about merging it."""
 
     segment_id: str
     key: str
@@ -226,7 +226,7 @@ class LiveSegment:
 
 @dataclass(frozen=True, slots=True)
 class ObjectDone:
-    """A raw object whose every row is in this publication."""
+    """Raw object whose every row is in this publication."""
 
     object_id: int
     etag: str
@@ -236,7 +236,7 @@ class ObjectDone:
     hours: tuple[tuple[int, int], ...]
     """(event hour start, rows), live rows only."""
     remark: str = ""
-    """Where and why the first of its rejected records could not be read."""
+    """Position and reason of the first of its rejected records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,18 +254,18 @@ class OutboxMessage:
 
 @dataclass(frozen=True, slots=True)
 class BuiltPartition:
-    """A partition that is built from others, as one build left it."""
+    """Partition that is built from others, as one build left it."""
 
     start_ns: int
     expected_version: int
-    """Its own version when the build was planned; 0 for one that never was."""
+    """Version when the build was planned; 0 for one that never was built."""
     built_from: Mapping[int, int]
     """Version of each source partition by its start, as read when the build was planned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Everything one batch changes, applied in one transaction or not at all."""
+    """Changes of one batch, applied in one transaction or not at all."""
 
     claim: Claim
     segments: tuple[Segment, ...]
@@ -278,11 +278,11 @@ class Publication:
     expect_sources: tuple[int, ...] | None = None
     """Rebuild only: the exact objects with rows in the hour, as seen when planning."""
     given_up: tuple[int, ...] = ()
-    """Rebuild only: objects whose rows of this hour were allowed to be lost; they are no sources any more."""
+    """Rebuild only: objects whose rows of this hour may be lost; they are no sources any more."""
     max_tries: int = 3
-    """A failed object that was alone in its batch is parked at this many tries."""
+    """Tries at which a failed object that was alone in its batch is parked."""
     frequency_ms: int = 0
-    """Of the partitions in `hours` and `built`."""
+    """Frequency of the partitions in `hours` and `built`."""
     built: tuple[BuiltPartition, ...] = ()
     """Rollups only: their partitions are bumped like `hours`, if they still have the expected versions."""
 
@@ -297,9 +297,9 @@ class Partition:
     built_from: Mapping[int, int] = field(hash=False)
     updated_at_ns: int
     due: bool = False
-    """What it is built from changed since."""
+    """True if its sources changed since it was built."""
     expired: bool = False
-    """Its segments were deleted because of their age; its version still stands for what they held."""
+    """True if its segments were deleted because of their age; its version still stands for what they held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,12 +309,12 @@ class DuePartition:
     frequency_ms: int
     start_ns: int
     due_s: float
-    """Since when, in seconds."""
+    """Time it has been due, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class TierView:
-    """Partitions and live segments of a stretch of time, as they were at one moment."""
+    """Partitions and live segments of an interval, as they were at one moment."""
 
     partitions: tuple[Partition, ...]
     segments: tuple[Segment, ...]
@@ -322,19 +322,19 @@ class TierView:
 
 @dataclass(frozen=True, slots=True)
 class SegmentQuery:
-    """Which segments a query may need: pruned by everything the index knows."""
+    """Segments a query may need: pruned by everything the index knows."""
 
     org: str
     dataset: str
     frequency_ms: int
     start_ns: int
     end_ns: int
-    """Both inclusive."""
+    """Bounds, both inclusive."""
     terms: tuple[tuple[int, ...], ...] = ()
-    """A conjunction of alternatives: at least one term of every tuple must be present."""
+    """Conjunction of alternatives: at least one term of every tuple must be present."""
     collectors: tuple[str, ...] = ()
     names: bool = False
-    """Whether somebody wants to know the names of labels and metrics."""
+    """True if the names of labels and metrics are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +346,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class StorageProfile:
-    """How to reach a bucket; `credentials_ref` names settings, it is never a secret itself."""
+    """Access to a bucket; `credentials_ref` names settings, it is never a secret itself."""
 
     bucket: str
     url: str
@@ -354,12 +354,12 @@ class StorageProfile:
 
 
 class PublishConflictError(RuntimeError):
-    """The index is no longer what the plan assumed; nothing was changed, plan the batch again."""
+    """Index that is no longer what the plan assumed; nothing was changed, plan the batch again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Messages kept with a reason, and messages not yet handed to Kafka."""
+    """Messages stored with a reason, and messages not yet handed to Kafka."""
 
     dead_letters: int
     outbox_messages: int
@@ -367,7 +367,7 @@ class Backlog:
 
 
 def within_bytes(batches: Sequence[tuple[int, int]], max_bytes: int) -> list[int]:
-    """The first batches that fit together, and at least one however large it is."""
+    """Return the first batches that fit together, and at least one however large it is."""
     taken: list[int] = []
     total = 0
     for batch_id, size in batches:

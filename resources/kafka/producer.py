@@ -1,4 +1,4 @@
-"""Sending: every message is with the broker when `send` returns, else `KafkaUnavailableError` is raised.
+"""The producer returns from `send` once every message is with the broker, or raises.
 
 Idempotent and acks=all. After a failure the next sends fail at once for a short while, so that a receiver
 facing a dead broker goes to its outbox without making each caller wait the whole timeout.
@@ -26,7 +26,7 @@ POLL_S = 0.05
 
 
 class Delivery:
-    """The fate of one `send`: how many messages are still on their way, and what went wrong."""
+    """State of one `send`: the number of messages still on their way, and the errors."""
 
     def __init__(self, expected: int) -> None:
         self.waiting = expected
@@ -34,7 +34,7 @@ class Delivery:
         self.settled = threading.Event()
 
     def report(self, error: Any, message: Any) -> None:
-        """librdkafka's delivery callback, always run by the connection's polling thread."""
+        """Take librdkafka's delivery report; always called by the connection's polling thread."""
         if error is not None:
             self.errors.append(f"{message.topic()}: {error.str()}")
         self.waiting -= 1
@@ -43,7 +43,7 @@ class Delivery:
 
 
 class Connection:
-    """A native producer and the thread that serves its callbacks.
+    """Native producer and the thread that serves its callbacks.
 
     One thread polls for all senders: were each to poll for itself, it would often serve another's callback
     and sleep through its own.
@@ -66,7 +66,7 @@ class Connection:
 
 
 class Producer:
-    """Thread-safe; opens its connection with the first message."""
+    """Thread-safe producer that opens its connection with the first message."""
 
     def __init__(self, bootstrap: str, timeout_s: float = 5.0) -> None:
         self._bootstrap = bootstrap
@@ -76,7 +76,7 @@ class Producer:
         self._down_until = 0.0
 
     def send(self, messages: Sequence[OutboxMessage]) -> None:
-        """Produce all and wait for the broker's word on each."""
+        """Produce all messages and wait for the broker's answer to each."""
         if not messages:
             return
         if time.monotonic() < self._down_until:
@@ -89,7 +89,7 @@ class Producer:
             raise KafkaUnavailableError(f"Kafka at {self._bootstrap}: {_text(error)}") from error
 
     def check(self, timeout_s: float = 2.0) -> str:
-        """Empty when the broker answers, else why not (for readiness)."""
+        """Return '' when the broker answers, else the reason (for readiness)."""
         try:
             self._open().native.list_topics(timeout=timeout_s)
         except KafkaException as error:
@@ -158,5 +158,5 @@ def _text(error: Exception) -> str:
 
 
 def ingest_topic(signal: str) -> str:
-    """Where references to raw objects of a signal travel."""
+    """Return the topic of references to raw objects of a signal."""
     return f"objstore.ingest.{signal}"

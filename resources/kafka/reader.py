@@ -1,7 +1,8 @@
-"""Reading a bounded run of messages from offsets the caller keeps.
+"""The reader returns a bounded run of messages from offsets the caller keeps.
 
-`assign()` and no group join (which costs three seconds a tick); the consumer is kept between calls, because a
-sensor's process lives on. Each call assigns anew: the caller's offsets are the truth, not the consumer's.
+It uses `assign()` and no group join (which costs three seconds a tick); consumers are kept between calls,
+because a sensor's process lives on. Each call assigns anew: the caller's offsets are the truth, not the
+consumer's.
 """
 
 from __future__ import annotations
@@ -19,11 +20,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from resources.index.types import TopicOffset
 
-# << What is read from Kafka, and what there is to tell about the reading.
-
 
 class KafkaUnavailableError(RuntimeError):
-    """The broker did not answer or did not take a message in time; nothing is known to be lost."""
+    """Broker that did not answer or take a message in time; nothing is known to be lost."""
 
 
 class EventKind(StrEnum):
@@ -35,7 +34,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReadEvent:
-    """Something a person should see. For a gap the messages `[start, end)` were never read."""
+    """Event for a person to see. For a gap the messages `[start, end)` were never read."""
 
     kind: EventKind
     topic: str
@@ -46,7 +45,7 @@ class ReadEvent:
 
     @property
     def lost(self) -> int:
-        """How many messages were never read."""
+        """Number of messages that were never read."""
         return self.end - self.start if self.kind is EventKind.GAP else 0
 
 
@@ -77,13 +76,10 @@ class Watermarks:
     high: int
 
 
-# << Where to start reading a partition: a pure decision over the stored offset and the broker's watermarks.
-
-
 def start_of(
     topic: str, partition: int, stored: int | None, marks: Watermarks
 ) -> tuple[int, tuple[ReadEvent, ...]]:
-    """The first offset to read, with what there is to report.
+    """Return the first offset to read, with the events to report.
 
     >>> start_of("t", 0, None, Watermarks(3, 9))
     (3, ())
@@ -105,14 +101,12 @@ def start_of(
     return stored, ()
 
 
-# << What one call of the reader has read so far, and what each answer of the consumer does to it.
-
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Run:
-    """What one call has read so far; `position` and `end` are by partition."""
+    """Progress of one call; `position` and `end` are by partition."""
 
     topic: str
     position: dict[int, int] = field(default_factory=dict)
@@ -164,15 +158,15 @@ _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa
 
 
 @dataclass(slots=True)
-class Held:
-    """A consumer and the lock that lets one reader at a time use it."""
+class SharedConsumer:
+    """Consumer and the lock that lets one reader at a time use it."""
 
     consumer: Consumer
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 _lock = threading.Lock()
-_held: dict[tuple[int, str, str], Held] = {}
+_consumers: dict[tuple[int, str, str], SharedConsumer] = {}
 
 
 def read_batch(
@@ -182,24 +176,24 @@ def read_batch(
     max_messages: int = 5000,
     timeout: float = 5.0,
 ) -> ReadBatch:
-    """Everything up to the present ends of `topic`, within the bounds; quick when there is nothing new."""
-    held = _consumer(bootstrap, topic)
-    with held.lock:
+    """Read up to the present ends of `topic`, within the bounds; quick when there is nothing new."""
+    shared = _consumer(bootstrap, topic)
+    with shared.lock:
         try:
-            return _read(held.consumer, topic, offsets, max_messages, time.monotonic() + timeout)
+            return _read(shared.consumer, topic, offsets, max_messages, time.monotonic() + timeout)
         except KafkaException as error:
             raise KafkaUnavailableError(f"reading {topic} from {bootstrap}: {error.args[0].str()}") from error
 
 
 def commit_for_lag(bootstrap: str, offsets: Sequence[TopicOffset]) -> str:
-    """Tell the broker how far we are, for lag dashboards only; empty when it took it, else why not."""
+    """Commit offsets to the broker for lag dashboards only; return '' or why it refused."""
     if not offsets:
         return ""
-    held = _consumer(bootstrap, offsets[0].topic)
+    shared = _consumer(bootstrap, offsets[0].topic)
     wanted = [TopicPartition(o.topic, o.partition, o.next_offset) for o in offsets]
-    with held.lock:
+    with shared.lock:
         try:
-            held.consumer.commit(offsets=wanted, asynchronous=False)
+            shared.consumer.commit(offsets=wanted, asynchronous=False)
         except KafkaException as error:
             log.warning("lag commit for %s refused: %s", offsets[0].topic, error.args[0].str())
             return str(error.args[0].str())
@@ -209,9 +203,9 @@ def commit_for_lag(bootstrap: str, offsets: Sequence[TopicOffset]) -> str:
 def close_readers() -> None:
     """Close every consumer of this process."""
     with _lock:
-        held = list(_held.values())
-        _held.clear()
-    for each in held:
+        shared = list(_consumers.values())
+        _consumers.clear()
+    for each in shared:
         with each.lock:
             each.consumer.close()
 
@@ -261,12 +255,12 @@ def _partitions(consumer: Consumer, run: Run) -> list[int]:
     return sorted(found.partitions)
 
 
-def _consumer(bootstrap: str, topic: str) -> Held:
+def _consumer(bootstrap: str, topic: str) -> SharedConsumer:
     key = (os.getpid(), bootstrap, topic)
     with _lock:
-        if key not in _held:
-            _held[key] = Held(Consumer(_configuration(bootstrap)))
-        return _held[key]
+        if key not in _consumers:
+            _consumers[key] = SharedConsumer(Consumer(_configuration(bootstrap)))
+        return _consumers[key]
 
 
 def _configuration(bootstrap: str) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Notifications of object stores, from bytes to a reference that can be placed in the lake."""
+"""Object stores' notifications become references to raw objects in the lake."""

@@ -1,7 +1,8 @@
-"""From a notification to a raw object we know how to place, and the Kafka message in between.
+"""Notifications are resolved to raw objects that can be placed in the lake.
 
-The registry is what the index says about buckets, prefixes and organisations; `resolve` is a pure decision
-over it. A record that cannot be placed is refused with a reason and never repaired.
+The Kafka message in between is encoded and decoded here. The registry is what the index says about buckets,
+prefixes and organisations; `resolve` is a pure decision over it. A record that cannot be placed is refused
+with a reason and never repaired.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 from resources.index.types import ObjectNotice, StorageProfile
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError, PrefixMapping, parse_raw_key
 from resources.lake.timecut import hour_start
-from resources.notifications.announced import UNREADABLE, MalformedMessageError, NotifiedObject, checked
+from resources.notifications.events import UNREADABLE, MalformedMessageError, NotifiedObject, check
 from resources.notifications.s3_event import parse_s3_event
 
 __all__ = [
@@ -35,16 +36,16 @@ VERSION = 1
 
 
 class UnknownBucketError(ValueError):
-    """No storage profile names the bucket, so nothing could read the object."""
+    """Bucket without a storage profile: nothing could read the object."""
 
 
 class UnknownOrganisationError(ValueError):
-    """The organisation in the key does not exist, or is disabled."""
+    """Organisation in the key that does not exist, or is disabled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """What is known about the outside: how to reach buckets, whose prefixes are whose, who exists."""
+    """Storage profiles, prefix mappings and organisations of the index."""
 
     profiles: Mapping[str, StorageProfile]
     mappings: tuple[PrefixMapping, ...] = ()
@@ -63,13 +64,13 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Shape(msgspec.Struct):
-    """Just enough to tell our own messages from S3 events."""
+    """Fields that tell our own messages from S3 events."""
 
     v: int | None = None
 
 
 def resolve(record: NotifiedObject, registry: Registry) -> ObjectNotice:
-    """Whose object this is, of which signal, and in which hour it arrived."""
+    """Return organisation, signal and arrival hour of an object."""
     found = parse_raw_key(record.bucket, record.key, registry.mappings)
     if record.bucket not in registry.profiles:
         raise UnknownBucketError(
@@ -91,7 +92,7 @@ def resolve(record: NotifiedObject, registry: Registry) -> ObjectNotice:
 
 
 def encode_message(record: NotifiedObject | ObjectNotice) -> bytes:
-    """The Kafka value for an object; a notice keeps its arrival hour through `decode` and `resolve`."""
+    """Encode the Kafka value of an object; a notice keeps its arrival hour through `decode` and `resolve`."""
     if isinstance(record, ObjectNotice):
         # Hours are left-open: the first instant inside is one nanosecond after the start.
         moment, source = record.arrival_hour_ns + 1, "notice"
@@ -112,7 +113,7 @@ def encode_message(record: NotifiedObject | ObjectNotice) -> bytes:
 
 
 def decode_message(value: bytes, received_ns: int | None = None) -> list[NotifiedObject]:
-    """The objects a Kafka value announces: our own message, or an S3 event put on the topic directly.
+    """Return the objects a Kafka value announces: our own message, or an S3 event.
 
     One malformed record spoils its message: the whole of it is kept as a dead letter, nothing is lost.
     `received_ns` (the message's own time) stands in for an event time that was not sent.
@@ -133,7 +134,7 @@ def _own(value: bytes, version: int) -> NotifiedObject:
         message = msgspec.json.decode(value, type=_Message)
     except UNREADABLE as error:
         raise MalformedMessageError(str(error)) from error
-    return checked(
+    return check(
         NotifiedObject(
             message.bucket,
             message.key,

@@ -1,7 +1,7 @@
-"""The S3 event JSON, as AWS, MinIO and most S3 look-alikes send it over HTTP, SQS or Kafka.
+"""S3 events are JSON that AWS, MinIO and look-alikes send over HTTP, SQS or Kafka.
 
-Keys arrive URL-encoded (with `+` for a space) and this is the one place that decodes them. Records are
-parsed one by one: a malformed one is reported with its index and does no harm to its neighbours.
+Keys arrive URL-encoded (with `+` for a space) and are decoded only here. Records are parsed one by one: a
+malformed one is reported with its index and does no harm to its neighbours.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from urllib.parse import unquote_plus
 
 import msgspec
 
-from resources.notifications.announced import (
+from resources.notifications.events import (
     UNREADABLE,
     Event,
     MalformedMessageError,
     NotifiedObject,
-    checked,
+    check,
     nanoseconds,
     sort_out,
 )
@@ -53,7 +53,7 @@ class _Event(msgspec.Struct):
 
 
 def parse_s3_event(data: bytes, source: str, received_ns: int | None = None) -> Event:
-    """The event in `data`; `received_ns` stands in for an event time that was not sent.
+    """Parse the event in `data`; `received_ns` stands in for an event time that was not sent.
 
     >>> parse_s3_event(b'{"Event": "s3:TestEvent"}', "webhook").ignored
     1
@@ -80,7 +80,7 @@ def _created(raw: bytes, source: str, received_ns: int) -> NotifiedObject | None
     if not record.name.removeprefix("s3:").startswith("ObjectCreated:"):
         return None
     thing = record.s3.object
-    return checked(
+    return check(
         NotifiedObject(
             bucket=record.s3.bucket.name,
             key=_decoded(thing.key),

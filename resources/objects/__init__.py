@@ -1,1 +1,1 @@
-"""Object stores by URL: whole objects, ranges, create-only puts, listings."""
+"""Object stores are opened by URL: whole objects, ranges, create-only puts, listings."""

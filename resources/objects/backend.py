@@ -1,4 +1,4 @@
-"""From a lake or bucket URL to an obstore store.
+"""Lake and bucket URLs become obstore stores.
 
 Options come from `Settings`, or from the variables a `credentials_ref` names; anything else is the library's
 own default chain (instance roles, workload identity). The library's retries are off, see `retry.py`.

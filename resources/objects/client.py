@@ -1,8 +1,8 @@
-"""The object store as the rest of the code sees it: whole objects, ranges, create-only puts, listings.
+"""The client reads whole objects and ranges, creates, replaces, deletes and lists them.
 
-Every method is safe to call from any thread, timed, and retried on transient failures only; a failure is a
-`StoreError` that names the object. A client pickles as its URL, so that a Spark Python worker opens its own
-with the settings of its own environment and no secret travels in a task.
+Failures that another try can cure are retried with full jitter. The library's own retries are switched off:
+they end where the response headers arrive, so a connection lost in the middle of a body would fail the
+object. Here the whole operation is retried.
 """
 
 from __future__ import annotations
@@ -30,12 +30,6 @@ from resources.objects.errors import (
 from resources.objects.latency import LATENCY
 from resources.objects.values import Fetched, ObjectInfo, info_of, plain_etag, quoted_etag, readable
 
-# << Another try, with full jitter, for failures that another try can cure.
-# <<
-# << The library's own retries are switched off: they end where the response headers arrive, so a
-# << connection lost
-# << in the middle of a body would fail the object. Here the whole operation is the unit.
-
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 5.0
 
@@ -43,7 +37,7 @@ Result = TypeVar("Result")
 
 
 def delay_bound(attempt: int) -> float:
-    """The longest pause after failed attempt 1, 2, 3…
+    """Return the longest pause after failed attempt 1, 2, 3…
 
     >>> [delay_bound(n) for n in (1, 2, 3, 9)]
     [0.1, 0.2, 0.4, 5.0]
@@ -54,7 +48,7 @@ def delay_bound(attempt: int) -> float:
 def with_retries(
     call: Callable[[int], Result], max_retries: int, sleep: Callable[[float], None] = time.sleep
 ) -> Result:
-    """`call(attempt)` until it succeeds, fails for good, or has been tried 1 + `max_retries` times."""
+    """Call until it succeeds, fails for good, or has been tried 1 + `max_retries` times."""
     for attempt in range(1, max_retries + 1):
         try:
             return call(attempt)
@@ -83,7 +77,7 @@ class ObjectStore:
         return reopen_store, (self.url, self.credentials_ref)
 
     def get(self, key: str, max_bytes: int | None = None) -> Fetched:
-        """The whole object with what identifies the version read; `TooLargeError` before a byte of it is."""
+        """Read the whole object and its version; raise `TooLargeError` before reading a byte of it."""
 
         def read() -> Fetched:
             result = obstore.get(self._backend, key)
@@ -98,7 +92,7 @@ class ObjectStore:
         return self.get(key).data
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """`length` bytes from `start` (fewer where the object ends)."""
+        """Read `length` bytes from `start` (fewer where the object ends)."""
         if length == 0:
             return b""
         return self._run(
@@ -106,7 +100,7 @@ class ObjectStore:
         )
 
     def fetch_to(self, key: str, path: Path, etag: str = "") -> int:
-        """Download to `path`, complete or not at all; returns the bytes written.
+        """Download to `path`, complete or not at all; return the bytes written.
 
         Read in pinned ranges: memory stays at one chunk, a lost connection costs one chunk, and an object
         replaced half-way (or that no longer has `etag`) is a `ChangedError` and not a mixture of two.
@@ -125,12 +119,12 @@ class ObjectStore:
         return meta.size
 
     def put(self, key: str, data: bytes | Path) -> str:
-        """Write or replace; returns the etag."""
+        """Write or replace; return the etag."""
         with readable(data) as buffer:
             return self._run("put", key, lambda: self._put(key, buffer, "overwrite"))
 
     def put_new(self, key: str, data: bytes | Path) -> str:
-        """Create, or raise `AlreadyExistsError`; returns the etag.
+        """Create, or raise `AlreadyExistsError`; return the etag.
 
         A put whose answer was lost may have succeeded, and its retry then finds the key taken: the bytes
         there decide whether that was us.
@@ -139,7 +133,7 @@ class ObjectStore:
             return self._run_counted("put_new", key, lambda attempt: self._create(key, buffer, attempt))
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove these objects; one that is not there is as good as removed."""
+        """Delete these objects; one that is not there counts as deleted."""
         wanted = list(keys)
         for start in range(0, len(wanted), DELETE_CHUNK):
             chunk = wanted[start : start + DELETE_CHUNK]
@@ -159,7 +153,7 @@ class ObjectStore:
         return True
 
     def list(self, prefix: str = "") -> Iterator[Sequence[ObjectInfo]]:
-        """Objects under a folder, in chunks; `prefix` ends at a path part (`a/b` does not match `a/bc`).
+        """List objects under a folder, in chunks; `prefix` ends at a path part (`a/b` does not match `a/bc`).
 
         A transient failure resumes after the last key seen (stores list in key order).
         """
@@ -178,7 +172,7 @@ class ObjectStore:
             yield [info_of(meta) for meta in chunk]
 
     def list_folders(self, prefix: str = "") -> Sequence[str]:
-        """The next path parts under `prefix`, as full prefixes without a trailing slash."""
+        """List the next path parts under `prefix`, as full prefixes without a trailing slash."""
         return self._run(
             "list_folders",
             prefix,

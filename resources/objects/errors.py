@@ -1,4 +1,4 @@
-"""What can go wrong with an object, as types that name the object.
+"""Errors of object storage are types that name the object.
 
 The library's messages carry whole requests: only their first line is kept, and query strings (which hold
 signatures and SAS tokens) are cut out. Transient means "worth another try", nothing else is ever retried.
@@ -15,7 +15,7 @@ _QUERY_STRING = re.compile(r"\?[^\s\"')]+")
 
 
 class StoreError(RuntimeError):
-    """An operation on an object failed; `key` is the object."""
+    """Failed operation on an object; `key` is the object."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
@@ -26,27 +26,27 @@ class StoreError(RuntimeError):
 
 
 class NotFoundError(StoreError):
-    """There is no such object (or bucket)."""
+    """Missing object (or bucket)."""
 
 
 class AlreadyExistsError(StoreError):
-    """A create-only put found the key taken; the object there is unchanged."""
+    """Create-only put whose key exists; the object there is unchanged."""
 
 
 class ChangedError(StoreError):
-    """The object was replaced while it was being read."""
+    """Object that was replaced while it was being read."""
 
 
 class TooLargeError(StoreError):
-    """The object is larger than the reader can hold; nothing of it was read."""
+    """Object that is larger than the reader can hold; nothing of it was read."""
 
 
 class DeniedError(StoreError):
-    """The store refused our credentials."""
+    """Credentials that the store refused."""
 
 
 class UnavailableError(StoreError):
-    """The store did not answer after every retry: pause, the object itself is not to blame."""
+    """Store that did not answer after every retry: pause, the object itself is not to blame."""
 
 
 _KINDS: tuple[tuple[tuple[type[Exception], ...], type[StoreError], str], ...] = (
@@ -61,12 +61,12 @@ FAILURES = (native.BaseError, OSError, ValueError)
 
 
 def translate(error: Exception, operation: str, url: str, key: str) -> StoreError:
-    """The typed error for what obstore raised while doing `operation` on `key`."""
+    """Return the typed error for what obstore raised while doing `operation` on `key`."""
     kind, text = next((kind, text) for types, kind, text in _KINDS if isinstance(error, types))
     return kind(key, f"{operation} {url.rstrip('/')}/{key}: {text} ({detail(error)})")
 
 
 def detail(error: Exception) -> str:
-    """The first line of what the library says, without query strings."""
+    """Return the first line of the library's message, without query strings."""
     first = str(error).strip().splitlines() or [type(error).__name__]
     return _QUERY_STRING.sub("?…", first[0])[:MAX_DETAIL]

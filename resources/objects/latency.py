@@ -1,4 +1,4 @@
-"""How long operations take in this process, ready for `/metrics`.
+"""Latencies of operations in this process are kept as histograms for `/metrics`.
 
 `timed()` is wrapped around a call (for the object store: each attempt), so that neither callers nor the
 operations themselves hold a timer. Rendering is Prometheus text; there is no other consumer.
@@ -55,7 +55,7 @@ class LatencyTable:
             return sum(row.buckets) if row else 0
 
     def render(self) -> str:
-        """Prometheus text exposition of every histogram."""
+        """Write every histogram as Prometheus text."""
         with self._lock:
             rows = sorted(self._rows.items())
             lines = [
@@ -66,7 +66,7 @@ class LatencyTable:
         return "\n".join([f"# TYPE {self.name} histogram", *lines, ""])
 
     def add(self, operation: str, outcome: str, seconds: float) -> None:
-        """For what is timed otherwise than by one call."""
+        """Add a duration that was not measured around one call."""
         with self._lock:
             self._rows.setdefault((operation, outcome), Histogram()).add(seconds)
 

@@ -1,4 +1,4 @@
-"""The door to object storage: `open_store(url, settings)` and what it can raise.
+"""Object storage is opened by `open_store(url, settings)`.
 
 Clients are cached per process, URL and credentials; after a fork (Spark's Python workers) the child opens its
 own, since the library's threads do not survive one. The client itself lives in `resources/store/`.
@@ -19,7 +19,7 @@ _open: dict[tuple[int, str, str, str], ObjectStore] = {}
 
 
 def open_store(url: str, settings: Settings, credentials_ref: str = "") -> ObjectStore:
-    """The client for `url` (`file:///dir`, `s3://bucket/prefix`, `gs://…`, `az://container/prefix`)."""
+    """Open the client for `url` (`file:///dir`, `s3://bucket/prefix`, `gs://…`, `az://container/prefix`)."""
     key = (os.getpid(), url, credentials_ref, settings.s3_endpoint)
     with _lock:
         if key not in _open:
@@ -29,10 +29,10 @@ def open_store(url: str, settings: Settings, credentials_ref: str = "") -> Objec
 
 
 def reopen_store(url: str, credentials_ref: str) -> ObjectStore:
-    """What an unpickled client becomes: opened anew with the settings of this process."""
+    """Open an unpickled client anew with the settings of this process."""
     return open_store(url, Settings.load(), credentials_ref)
 
 
 def render_store_metrics() -> str:
-    """Prometheus text: latency of every operation of this process, by outcome."""
+    """Write the latency of every operation of this process, by outcome, as Prometheus text."""
     return LATENCY.render()

@@ -1,4 +1,4 @@
-"""Values about objects, and the reading of files to be uploaded."""
+"""Objects are described by plain values, and files are mapped for upload."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """The etag is without its quotes, as notifications spell it, so that the two can be compared."""
+    """Facts about an object.
+
+    The etag is without its quotes, as notifications spell it, so that the two can be compared.
+    """
 
     key: str
     size: int
@@ -24,7 +27,7 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """An object's bytes, and the version they are of."""
+    """Bytes of an object, and their version."""
 
     data: bytes
     info: ObjectInfo
@@ -47,14 +50,14 @@ class Fetched:
 
 
 def info_of(meta: Mapping[str, Any]) -> ObjectInfo:
-    """From the library's dictionary; a store without etags or versions gives empty text."""
+    """Convert the library's dictionary; a store without etags or versions gives empty text."""
     return ObjectInfo(
         meta["path"], meta["size"], plain_etag(meta["e_tag"]), meta["version"] or "", meta["last_modified"]
     )
 
 
 def plain_etag(etag: str | None) -> str:
-    """Without quotes; weak tags keep their form.
+    """Remove the quotes; weak tags keep their form.
 
     >>> plain_etag('"abc"'), plain_etag(None)
     ('abc', '')
@@ -63,13 +66,13 @@ def plain_etag(etag: str | None) -> str:
 
 
 def quoted_etag(etag: str) -> str:
-    """As `If-Match` wants it; weak tags (`W/"…`) keep their form."""
+    """Quote for `If-Match`; weak tags (`W/"…`) keep their form."""
     return etag if etag.startswith("W/") else f'"{etag}"'
 
 
 @contextmanager
 def readable(data: bytes | Path) -> Iterator[bytes | mmap.mmap]:
-    """The bytes to upload; a file is mapped, so that a large segment is never copied into memory."""
+    """Return the bytes to upload; a file is mapped, so that a large segment is never copied into memory."""
     if isinstance(data, bytes):
         yield data
     elif data.stat().st_size == 0:

@@ -1,4 +1,4 @@
-"""Message classes from a table that reads like the protocol's documentation.
+"""Message classes are built from a table that reads like the protocol's documentation.
 
 A message is a name in a line of its own, a field is `number name type` with `*` for repeated and `?` for
 optional with presence:
@@ -33,7 +33,7 @@ _SCALARS = {
 
 
 def build(package: str, table: str) -> dict[str, Any]:
-    """The classes by name. They live in a pool of their own, so no other library's can be in the way."""
+    """Build the classes by name, in a pool of their own: no other library's can be in the way."""
     file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
     for line in table.splitlines():
         words = line.split()

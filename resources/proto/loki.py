@@ -1,7 +1,7 @@
-"""Loki push (`logproto.PushRequest`).
+"""Loki push is `logproto.PushRequest`.
 
-`RawPushRequest` is the same message with bytes for every text: Loki's own clients do not check that a line
-is UTF-8, and one odd byte must not cost a whole request.
+`RawPushRequest` is the same message with bytes for every text: Loki's own clients do not check that a line is
+UTF-8, and one odd byte must not cost a whole request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Parsing a message, and where its bytes stop being one: the library only says that they do.
+"""Parse errors name the position where the bytes stop being a message.
 
-The place is only looked for after a parse failed. Sub-messages are parsed as a whole, and looked into only if
-they fail, so the cost stays near that of a parse whatever the size.
+The library only says that they do. The position is looked for after a parse failed; sub-messages are parsed
+as a whole, and searched only if they fail, so the cost stays near that of a parse whatever the size.
 """
 
 from __future__ import annotations
@@ -11,12 +11,17 @@ from typing import Any
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 MAX_DEPTH = 100
+VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+"""Wire types; groups (3 and 4) are retired."""
+LAST_TAG = 0xFFFFFFFF
 MAX_EXPLAINED_BYTES = 256 << 10
-"""Looking for the place costs many times a parse when a message is broken deep inside."""
+"""Size up to which the position is looked for: that costs many times a parse when a message is broken deep
+inside.
+"""
 
 
 class NotAMessageError(ValueError):
-    """The bytes are no such message; the text names the position and what is wrong there."""
+    """Bytes that are no such message; the text names the position and the fault there."""
 
 
 class _BrokenError(Exception):
@@ -27,7 +32,7 @@ class _BrokenError(Exception):
 
 
 def parse(message: Any, data: bytes) -> Any:
-    """`data` as a `message` (a message class), or `NotAMessageError`."""
+    """Parse `data` as a `message` (a message class), or raise `NotAMessageError`."""
     try:
         return message.FromString(data)
     except DecodeError as error:
@@ -35,7 +40,7 @@ def parse(message: Any, data: bytes) -> Any:
 
 
 def _explain(message: Any, data: bytes) -> str:
-    """Position and reason of the first fault in `data`, which is no `message`."""
+    """Return position and reason of the first fault in `data`, which is no `message`."""
     name = message.DESCRIPTOR.name
     if len(data) > MAX_EXPLAINED_BYTES:
         return f"{len(data)} bytes that are not a {name}"
@@ -53,15 +58,15 @@ def _walk(message: Any, data: memoryview, base: int, path: str, depth: int) -> N
         start = position
         tag, position = _varint(data, position, base, path)
         number, wire_type = tag >> 3, tag & 7
-        if number == 0 or tag > 0xFFFFFFFF:
+        if number == 0 or tag > LAST_TAG:
             raise _BrokenError(base + start, f"no field tag, in {path}")
         field = fields.get(number)
         where = f"{path}.{field.name}" if field else f"{path}, field {number}"
-        if wire_type == 0:
+        if wire_type == VARINT:
             _, position = _varint(data, position, base, where)
-        elif wire_type in {1, 5}:
-            position += 8 if wire_type == 1 else 4
-        elif wire_type == 2:
+        elif wire_type in {FIXED64, FIXED32}:
+            position += 8 if wire_type == FIXED64 else 4
+        elif wire_type == LENGTH:
             size, position = _varint(data, position, base, where)
             if size <= len(data) - position and field is not None:
                 _inside(field, data[position : position + size], base + position, where, depth)
@@ -73,7 +78,7 @@ def _walk(message: Any, data: memoryview, base: int, path: str, depth: int) -> N
 
 
 def _inside(field: Any, data: memoryview, base: int, path: str, depth: int) -> None:
-    """Looks into a sub-message or a text."""
+    """Search a sub-message or a text."""
     if field.message_type is not None:
         kind = field.message_type._concrete_class  # noqa: SLF001 - the only way from a field to its class
         try:

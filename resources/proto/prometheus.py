@@ -1,4 +1,4 @@
-"""Prometheus remote write: `prometheus.WriteRequest` (1.0) and `io.prometheus.write.v2.Request` (2.0).
+"""Prometheus remote write is `prometheus.WriteRequest` (1.0) or `io.prometheus.write.v2.Request` (2.0).
 
 Enumerations are plain integers here: a value that is unknown to us must survive.
 """

@@ -1,4 +1,4 @@
-"""`google.rpc.Status`, in which OTLP tells errors."""
+"""OTLP reports errors as `google.rpc.Status`."""
 
 from __future__ import annotations
 

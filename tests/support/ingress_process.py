@@ -23,7 +23,7 @@ from lakerunner_cli.stack.ports import any_free
 from resources.index.postgres import PostgresIndex
 from resources.index.types import StorageProfile
 from resources.kafka.reader import read_batch
-from resources.notifications.announced import NotifiedObject
+from resources.notifications.events import NotifiedObject
 from resources.notifications.references import decode_message
 from resources.settings import Settings
 

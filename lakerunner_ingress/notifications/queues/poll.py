@@ -26,7 +26,7 @@ from lakerunner_ingress.notifications.queues.queue import (
     Received,
 )
 from resources.index.postgres.connections import IndexUnavailableError
-from resources.notifications.announced import MalformedMessageError
+from resources.notifications.events import MalformedMessageError
 
 log = logging.getLogger(__name__)
 PAUSE_S, MAX_PAUSE_S = 0.5, 30.0

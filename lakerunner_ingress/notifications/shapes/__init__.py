@@ -6,7 +6,7 @@ Storage; `azure` Event Grid and CloudEvents. The same functions serve webhooks a
 
 from collections.abc import Callable
 
-from resources.notifications.announced import Event
+from resources.notifications.events import Event
 
 Shape = Callable[[bytes, str], Event]
 """From the bytes of a message and the name of its source to the event in it, or `MalformedMessageError`."""

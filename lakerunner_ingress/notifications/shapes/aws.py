@@ -10,13 +10,13 @@ import time
 
 import msgspec
 
-from resources.notifications.announced import (
+from resources.notifications.events import (
     UNREADABLE,
     BadRecord,
     Event,
     MalformedMessageError,
     NotifiedObject,
-    checked,
+    check,
     nanoseconds,
 )
 from resources.notifications.s3_event import parse_s3_event
@@ -94,7 +94,7 @@ def _from_eventbridge(envelope: _Envelope, body: bytes, source: str) -> Event:
         return Event(ignored=1)
     try:
         detail = msgspec.json.decode(envelope.detail, type=_Detail)
-        record = checked(
+        record = check(
             NotifiedObject(
                 bucket=detail.bucket.name,
                 key=detail.object.key,

@@ -12,12 +12,12 @@ from typing import TypeVar
 
 import msgspec
 
-from resources.notifications.announced import (
+from resources.notifications.events import (
     UNREADABLE,
     Event,
     MalformedMessageError,
     NotifiedObject,
-    checked,
+    check,
     nanoseconds,
     sort_out,
 )
@@ -94,7 +94,7 @@ def _created(raw: bytes, source: str, received_ns: int) -> NotifiedObject | None
         raise MalformedMessageError(
             f"subject {event.subject[:200]!r}: expected /blobServices/default/containers/NAME/blobs/NAME"
         )
-    return checked(
+    return check(
         NotifiedObject(
             bucket=found[1],
             key=found[2],

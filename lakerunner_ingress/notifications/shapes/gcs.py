@@ -13,13 +13,13 @@ import time
 
 import msgspec
 
-from resources.notifications.announced import (
+from resources.notifications.events import (
     UNREADABLE,
     BadRecord,
     Event,
     MalformedMessageError,
     NotifiedObject,
-    checked,
+    check,
     nanoseconds,
 )
 
@@ -85,7 +85,7 @@ def _read(found: _Body, body: bytes, source: str) -> NotifiedObject | None:
 
 def _object(attributes: dict[str, str], resource: _Resource, published: str, source: str) -> NotifiedObject:
     moment = attributes.get("eventTime") or resource.updated or resource.created or published
-    return checked(
+    return check(
         NotifiedObject(
             bucket=attributes.get("bucketId") or resource.bucket,
             key=attributes.get("objectId") or resource.name,

@@ -1,4 +1,4 @@
-"""The index without a database, for unit tests: the same parts as the one in PostgreSQL.
+"""The index in memory serves unit tests: the same parts as the one in PostgreSQL.
 
 One contract test (`tests/contract`) runs over this and over PostgreSQL, so a test that passes here says
 something about the real thing. Time comes from a `clock` that tests can move.
@@ -13,7 +13,7 @@ from resources.index.memory.tiers import TierStatusDesk
 
 
 class MemoryIndex(Accounts, IntakeDesk, Publishing, Runs, Sweeping, TierStatusDesk):
-    """Implements every protocol of `resources.index.contract`."""
+    """Index in memory that implements every protocol of `resources.index.contract`."""
 
 
 __all__ = ["MemoryIndex"]

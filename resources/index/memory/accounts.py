@@ -1,8 +1,8 @@
-"""Organisations, keys, buckets, without a database."""
+"""Organisations, keys and buckets live in memory."""
 
 from __future__ import annotations
 
-from resources.index.memory.state import Held
+from resources.index.memory.state import MemoryPart
 from resources.index.types import (
     ApiKey,
     StorageProfile,
@@ -11,7 +11,7 @@ from resources.lake.layout import PrefixMapping
 from resources.lake.options import OrgOptions, options_of, readable_options
 
 
-class Accounts(Held):
+class Accounts(MemoryPart):
     def find_api_key(self, key_hash: bytes) -> ApiKey | None:
         found = self._state.keys.get(key_hash)
         if found is None:

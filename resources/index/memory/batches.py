@@ -1,4 +1,4 @@
-"""The life of a batch, without a database."""
+"""Batches and the heartbeats of runs live in memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from resources.index.contract import Grouping
-from resources.index.memory.state import Batch, Held, pending_of, raw_of
+from resources.index.memory.state import Batch, MemoryPart, pending_of, raw_of
 from resources.index.types import (
     BatchKind,
     BatchPlan,
@@ -20,10 +20,8 @@ from resources.index.types import (
 )
 from resources.lake.layout import Signal
 
-# << Heartbeats of runs, without a database.
 
-
-class Runs(Held):
+class Runs(MemoryPart):
     def beat_run(self, run_id: str) -> None:
         self._state.runs[run_id] = self._clock()
 
@@ -37,7 +35,7 @@ class Runs(Held):
         return {run_id: self._clock() - beat for run_id, beat in self._state.runs.items()}
 
 
-class Batches(Held):
+class Batches(MemoryPart):
     def batched_bytes(self, window_s: float) -> dict[str, int]:
         found: dict[str, int] = {}
         for batch in self._state.batches.values():

@@ -1,11 +1,11 @@
-"""Registering raw objects and offsets, without a database."""
+"""Raw objects and offsets are registered in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from resources.index.memory.state import Held, Object
+from resources.index.memory.state import MemoryPart, Object
 from resources.index.types import (
     DeadLetter,
     Intake,
@@ -16,7 +16,7 @@ from resources.index.types import (
 )
 
 
-class IntakeDesk(Held):
+class IntakeDesk(MemoryPart):
     def read_offsets(self, cluster: str, topic: str) -> list[TopicOffset]:
         found = [
             TopicOffset(t, p, offset)
@@ -50,7 +50,7 @@ class IntakeDesk(Held):
         self._state.dead.extend(letters)
 
     def dead_letters(self) -> list[DeadLetter]:
-        """For assertions."""
+        """Return the dead letters, for assertions."""
         return list(self._state.dead)
 
     def known_keys(self, bucket: str, keys: Sequence[str]) -> set[str]:

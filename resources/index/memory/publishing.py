@@ -1,4 +1,4 @@
-"""The one change of what is live, without a database."""
+"""Publications change the live segments in memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from resources.index.contract import Deliver
 from resources.index.dependents import changed_partitions, dependents
 from resources.index.memory.batches import Batches
-from resources.index.memory.state import Kept, Object, Version
+from resources.index.memory.state import Object, StoredSegment, Version
 from resources.index.memory.tiers import Tiers
 from resources.index.types import (
     BatchState,
@@ -86,7 +86,7 @@ class Publishing(Batches, Tiers):
         for segment in publication.segments:
             if segment.segment_id in self._state.segments:
                 raise PublishConflictError(f"segment {segment.segment_id} exists already")
-            self._state.segments[segment.segment_id] = Kept(segment, self._clock())
+            self._state.segments[segment.segment_id] = StoredSegment(segment, self._clock())
 
     def _fail(self, failed: ObjectFailed, publication: Publication) -> None:
         batched = self._batched(failed.object_id)

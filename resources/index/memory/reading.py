@@ -1,11 +1,11 @@
-"""Segments, partitions and status, without a database."""
+"""Segments, partitions and status are read from memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from resources.index.memory.state import Held, Version, raw_of
+from resources.index.memory.state import MemoryPart, Version, raw_of
 from resources.index.types import (
     Backlog,
     ObjectState,
@@ -17,7 +17,7 @@ from resources.index.types import (
 from resources.lake.layout import Signal
 
 
-class Reading(Held):
+class Reading(MemoryPart):
     def find_segments(self, query: SegmentQuery) -> list[Segment]:
         found = [
             s
@@ -104,7 +104,7 @@ def _sorted(segments: Iterable[Segment], *, names: bool) -> list[Segment]:
 
 
 def without_long(segment: Segment, *, names: bool = False) -> Segment:
-    """Without what statements leave out."""
+    """Drop the arrays that statements leave out."""
     if names:
         return replace(segment, terms=())
     return replace(segment, terms=(), label_names=(), metric_names=())

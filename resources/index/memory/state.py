@@ -1,4 +1,4 @@
-"""What the twin keeps instead of tables, and its one way to roll back: a copy of everything."""
+"""The state in memory stands for tables; a copy of everything is its roll-back."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Version:
 
 
 @dataclass(slots=True)
-class Kept:
-    """A segment and what becomes of it."""
+class StoredSegment:
+    """Segment and its fate."""
 
     segment: Segment
     published_at: float
@@ -86,9 +86,9 @@ class State:
     mappings: dict[tuple[str, str], PrefixMapping] = field(default_factory=dict)
     objects: dict[int, Object] = field(default_factory=dict)
     batches: dict[int, Batch] = field(default_factory=dict)
-    segments: dict[str, Kept] = field(default_factory=dict)
+    segments: dict[str, StoredSegment] = field(default_factory=dict)
     versions: dict[tuple[str, Signal, int, int], Version] = field(default_factory=dict)
-    """By organisation, signal, frequency and start."""
+    """Versions by organisation, signal, frequency and start."""
     offsets: dict[tuple[str, str, int], int] = field(default_factory=dict)
     dead: list[DeadLetter] = field(default_factory=list)
     outbox: list[tuple[float, OutboxMessage]] = field(default_factory=list)
@@ -100,11 +100,11 @@ class State:
     """Organisation, bytes and since when, by key."""
     last_object: int = 0
     last_batch: int = 0
-    """Numbers are not given twice, like those of the tables."""
+    """Number of the last batch: numbers are not given twice, like those of the tables."""
 
 
-class Held:
-    """Owns the state; every part of the index is a subclass."""
+class MemoryPart:
+    """Owner of the state; every part of the index is a subclass."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""What the sweeper sees and deletes, without a database."""
+"""The sweeper sees and deletes values in memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from threading import Lock
 
-from resources.index.memory.state import Batch, Held, Kept, Object, State, Version
+from resources.index.memory.state import Batch, MemoryPart, Object, State, StoredSegment, Version
 from resources.index.sweeping_types import (
     Aging,
     AgingSegment,
@@ -25,7 +25,7 @@ from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS
 
 
-class Sweeping(Held):
+class Sweeping(MemoryPart):
     @cached_property
     def _sweeping(self) -> Lock:
         return Lock()
@@ -205,7 +205,7 @@ class Sweeping(Held):
         retired = sum(not kept.live for kept in self._state.segments.values())
         return Leftovers(len(self._idle(batch_s)), len(self._silent(run_s)), old, retired)
 
-    def _deletable(self, grace_s: float) -> list[Kept]:
+    def _deletable(self, grace_s: float) -> list[StoredSegment]:
         busy = _busy_segments(self._state)
         return [
             kept
@@ -228,7 +228,7 @@ class Sweeping(Held):
         ]
 
     def _idle(self, batch_s: float) -> list[Batch]:
-        """Without segments of its own here: the twin does not know which batch a segment came from."""
+        """List batches without segments of their own: the index in memory does not know a segment's batch."""
         return [
             batch
             for batch in self._state.batches.values()
@@ -239,7 +239,7 @@ class Sweeping(Held):
         return [run_id for run_id, beat in self._state.runs.items() if beat < self._clock() - run_s]
 
 
-def _of(tier: OldTier, state: State) -> list[Kept]:
+def _of(tier: OldTier, state: State) -> list[StoredSegment]:
     wanted = (tier.org, tier.signal, tier.frequency_ms)
     return [
         kept
@@ -270,12 +270,12 @@ def _hours(o: Object) -> list[int]:
     return [hour for hour, _ in o.done.hours] if o.done else []
 
 
-def _aging(kept: Kept, busy: set[str]) -> AgingSegment:
+def _aging(kept: StoredSegment, busy: set[str]) -> AgingSegment:
     s = kept.segment
     return AgingSegment(s.segment_id, s.key, s.hour_ns, s.width_ns, s.bytes, s.segment_id in busy)
 
 
-def _file(kept: Kept) -> LakeFile:
+def _file(kept: StoredSegment) -> LakeFile:
     return LakeFile(kept.segment.key, kept.segment.org, kept.segment.bytes)
 
 

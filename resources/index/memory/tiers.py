@@ -1,4 +1,4 @@
-"""What tiers are planned by, without a database."""
+"""Tiers are planned and counted in memory."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from resources.index.memory.reading import Reading, partition_of, without_long
-from resources.index.memory.state import Held, Kept
+from resources.index.memory.state import MemoryPart, StoredSegment
 from resources.index.sweeping_types import OrphanNumbers, TierNumbers, TierStatus
 from resources.index.types import BatchState, DuePartition, LiveSegment, Segment, TierView
 from resources.lake.frequency import DAY, rollup_of
 from resources.lake.layout import Signal
 from resources.lake.timecut import DAY_NS, HOUR_NS
 
-# << Tiers in numbers, without a database.
-
 Tier: TypeAlias = tuple[str, Signal, str]
 
 
-class TierStatusDesk(Held):
+class TierStatusDesk(MemoryPart):
     def tier_status(self) -> TierStatus:
-        segments: dict[Tier, list[Kept]] = defaultdict(list)
+        segments: dict[Tier, list[StoredSegment]] = defaultdict(list)
         for kept in self._state.segments.values():
             s = kept.segment
             segments[s.org, s.signal, s.dataset].append(kept)
@@ -38,7 +36,7 @@ class TierStatusDesk(Held):
             tuple(self._numbers(tier, segments[tier], due[tier]) for tier in tiers), self._orphans()
         )
 
-    def _numbers(self, tier: Tier, kept: list[Kept], due: list[float]) -> TierNumbers:
+    def _numbers(self, tier: Tier, kept: list[StoredSegment], due: list[float]) -> TierNumbers:
         live = [k.segment for k in kept if k.live]
         unsettled = [s for s in live if not s.settled]
         newest = max((s.max_ns for s in live), default=None)
@@ -148,7 +146,7 @@ class Tiers(Reading):
             kept.segment = replace(kept.segment, settled=True)
         return len(live)
 
-    def _free(self, found: Iterable[Kept]) -> list[LiveSegment]:
+    def _free(self, found: Iterable[StoredSegment]) -> list[LiveSegment]:
         taken = {
             segment_id
             for batch in self._state.batches.values()
@@ -167,7 +165,7 @@ def _overlaps(segment: Segment, start_ns: int, end_ns: int) -> bool:
     return segment.hour_ns < end_ns and segment.hour_ns + segment.width_ns > start_ns
 
 
-def _live(kept: Kept) -> LiveSegment:
+def _live(kept: StoredSegment) -> LiveSegment:
     s = kept.segment
     return LiveSegment(
         s.segment_id, s.key, s.org, s.collector, s.signal, s.dataset, s.frequency_ms, s.hour_ns, s.width_ns,

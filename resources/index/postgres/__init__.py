@@ -1,7 +1,7 @@
-"""The segment index in PostgreSQL: one class made of one part per concern.
+"""The segment index in PostgreSQL is one class made of one part per concern.
 
-Each part is a handful of transactions over the statements of one `.sql` file. Nothing is cached here:
-whoever may live with older answers caches where it knows how old is too old.
+Each part is a handful of transactions over the statements of one `.sql` file. Nothing is cached here: whoever
+may live with older answers caches where it knows how old is too old.
 """
 
 from resources.index.postgres.accounts import Accounts
@@ -17,7 +17,7 @@ from resources.index.postgres.tiers import Tiers, TierStatusDesk
 class PostgresIndex(
     Accounts, IntakeDesk, Batches, Publishing, Reading, Runs, Sweeping, Tiers, TierStatusDesk
 ):
-    """Implements every protocol of `resources.index.contract`."""
+    """Index in PostgreSQL that implements every protocol of `resources.index.contract`."""
 
 
 __all__ = ["IndexUnavailableError", "PostgresIndex"]

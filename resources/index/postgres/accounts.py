@@ -1,10 +1,10 @@
-"""Organisations, keys, buckets: what a person sets up and every request checks."""
+"""Organisations, keys and buckets are set up by people and checked by every request."""
 
 from __future__ import annotations
 
 from psycopg.types.json import Jsonb
 
-from resources.index.postgres.connections import Connected
+from resources.index.postgres.connections import PostgresPart
 from resources.index.statements import load
 from resources.index.types import ApiKey, StorageProfile
 from resources.lake.layout import PrefixMapping, Signal
@@ -14,7 +14,7 @@ from resources.lake.timecut import to_datetime
 SQL = load("accounts")
 
 
-class Accounts(Connected):
+class Accounts(PostgresPart):
     def find_api_key(self, key_hash: bytes) -> ApiKey | None:
         rows = self._rows(SQL["find_api_key"], {"key_hash": key_hash})
         return ApiKey(rows[0]["org_id"], rows[0]["role"], rows[0]["name"]) if rows else None

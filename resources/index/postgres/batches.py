@@ -1,7 +1,6 @@
-"""The life of a batch: planned, claimed, kept alive, given back, split.
+"""Batches are planned, claimed, kept alive, given back and split.
 
-A claim is a token on the row. Whoever holds it may publish; a holder that stops beating loses it, and its
-late publication then fails because the token no longer matches.
+Heartbeats of running Dagster runs stand here too; the watchdog compares them with what Dagster believes.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from resources.index.contract import Grouping
-from resources.index.postgres.connections import Connected, Connection, IndexDeadlockError, storable
+from resources.index.postgres.connections import Connection, IndexDeadlockError, PostgresPart, storable
 from resources.index.statements import load
 from resources.index.types import (
     BatchKind,
@@ -25,12 +24,10 @@ from resources.index.types import (
 )
 from resources.lake.layout import Signal
 
-# << Heartbeats of running Dagster runs, which the watchdog compares with what Dagster believes.
-
 RUNS_SQL = load("reading")
 
 
-class Runs(Connected):
+class Runs(PostgresPart):
     def beat_run(self, run_id: str) -> None:
         self._change(RUNS_SQL["beat_run"], {"run_id": run_id})
 
@@ -47,7 +44,7 @@ class Runs(Connected):
 SQL = load("batches")
 
 
-class Batches(Connected):
+class Batches(PostgresPart):
     def batched_bytes(self, window_s: float) -> dict[str, int]:
         rows = self._rows(SQL["batched_bytes"], {"window_s": window_s})
         return {row["org_id"]: int(row["bytes"]) for row in rows}
@@ -218,7 +215,7 @@ def _inputs(connection: Connection, batch_id: int) -> tuple[RawObject, ...]:
 
 
 def _halve(connection: Connection, claim: Claim, error: str) -> None:
-    """Two new batches with half of the inputs each; the neighbours of a bad object get away."""
+    """Create two batches with half of the inputs each; the neighbours of a bad object get away."""
     _finish(connection, claim, "done", f"split: {error}")
     ids = [obj.object_id for obj in claim.inputs]
     middle = len(ids) // 2

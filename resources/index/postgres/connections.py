@@ -22,11 +22,13 @@ class IndexUnavailableError(RuntimeError):
 
 
 class IndexDeadlockError(IndexUnavailableError):
-    """Two transactions waited for each other and this one was given up: nothing was changed."""
+    """Transaction given up because of a deadlock: nothing was changed."""
 
 
 def storable(text: str) -> str:
-    r"""Errors quote what they choked on; PostgreSQL's text holds neither NUL nor half a surrogate pair.
+    r"""Clean a text for storage.
+
+    Errors quote what they choked on; PostgreSQL's text holds neither NUL nor half a surrogate pair.
 
     >>> storable("a\0b")
     'a\\x00b'
@@ -34,8 +36,8 @@ def storable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
 
 
-class Connected:
-    """Owns the pool. Opened on first use, so that building an index does no I/O."""
+class PostgresPart:
+    """Owner of the pool, which is opened on first use, so that building an index does no I/O."""
 
     def __init__(
         self, dsn: str, *, min_connections: int = 1, max_connections: int = 8, wait_s: float = 10.0
@@ -54,7 +56,7 @@ class Connected:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        """One transaction: committed on leaving, rolled back on any exception."""
+        """Run one transaction: committed on leaving, rolled back on any exception."""
         self._pool.open()
         try:
             with self._pool.connection(timeout=self._wait_s) as connection:
@@ -65,17 +67,17 @@ class Connected:
             raise IndexUnavailableError(f"the segment index does not answer: {error}") from error
 
     def _rows(self, statement: bytes, values: dict[str, Any]) -> list[dict[str, Any]]:
-        """One read-only statement in its own transaction."""
+        """Run one read-only statement in its own transaction."""
         with self._transaction() as connection:
             return connection.execute(statement, values).fetchall()
 
     def _change(self, statement: bytes, values: dict[str, Any]) -> int:
-        """One changing statement in its own transaction; the number of rows it touched."""
+        """Run one changing statement in its own transaction; return the number of rows it touched."""
         with self._transaction() as connection:
             return connection.execute(statement, values).rowcount
 
     def ping(self) -> None:
-        """Raises `IndexUnavailableError` when the index cannot be reached."""
+        """Raise `IndexUnavailableError` when the index cannot be reached."""
         self._rows(b"SELECT 1", {})
 
     def close(self) -> None:

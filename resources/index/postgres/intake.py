@@ -1,23 +1,23 @@
-"""Registering raw objects together with the Kafka offsets they were read at."""
+"""Raw objects are registered together with the Kafka offsets they were read at."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from resources.index.postgres.connections import Connected, Connection, storable
+from resources.index.postgres.connections import Connection, PostgresPart, storable
 from resources.index.statements import load
 from resources.index.types import DeadLetter, Intake, IntakeResult, ObjectNotice, TopicOffset
 
 SQL = load("intake")
 
 
-class IntakeDesk(Connected):
+class IntakeDesk(PostgresPart):
     def read_offsets(self, cluster: str, topic: str) -> list[TopicOffset]:
         rows = self._rows(SQL["read_offsets"], {"cluster": cluster, "topic": topic})
         return [TopicOffset(row["topic"], row["partition"], row["next_offset"]) for row in rows]
 
     def take_in(self, intake: Intake) -> IntakeResult:
-        """All or nothing: an offset never moves past an object that is not registered."""
+        """Register all or nothing: an offset never moves past an object that is not registered."""
         with self._transaction() as connection:
             result = _register(connection, intake.notices)
             _keep(connection, intake.dead_letters)
@@ -56,7 +56,7 @@ class IntakeDesk(Connected):
 def _register(
     connection: Connection, notices: Sequence[ObjectNotice]
 ) -> tuple[tuple[ObjectNotice, ...], int, int]:
-    """(new objects, repeats, keys written again), in two statements however many there are."""
+    """Return (new objects, repeats, keys written again), in two statements however many there are."""
     first = {(n.bucket, n.key): n for n in reversed(notices)}
     rows = connection.execute(SQL["register"], _columns(list(first.values()))).fetchall()
     new = sorted((row["bucket"], row["key"]) for row in rows)

@@ -1,6 +1,6 @@
-"""What a person asks about raw objects: where are mine, what is parked and why, how fresh are answers.
+"""Raw objects are looked up by people: where they are, what is parked and why.
 
-Read only and for the command line; the pipeline never needs it, so it is not part of `PipelineIndex`.
+The freshness of answers is looked up here too.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from resources.index.postgres.connections import Connected
+from resources.index.postgres.connections import PostgresPart
 from resources.index.statements import load
 from resources.index.types import ObjectState
 
@@ -25,7 +25,7 @@ class ObjectStatus:
 
     @property
     def settled(self) -> bool:
-        """Nothing more will happen to it by itself."""
+        """True if nothing more will happen to it by itself."""
         return self.state in {ObjectState.DONE, ObjectState.PARKED}
 
 
@@ -42,7 +42,7 @@ class ParkedObject:
 
 @dataclass(frozen=True, slots=True)
 class PartlyRejected:
-    """A done object with records that could not be read; they are still in the raw object."""
+    """Done object with records that could not be read; they are still in the raw object."""
 
     object_id: int
     org: str
@@ -54,11 +54,11 @@ class PartlyRejected:
     first_error: str
 
 
-class ObjectBoard(Connected):
-    """Every method is one read-only transaction."""
+class ObjectBoard(PostgresPart):
+    """Read-only lookups, one transaction each."""
 
     def object_states(self, bucket: str, keys: Sequence[str]) -> list[ObjectStatus]:
-        """Of those keys that are known; a missing one has not been taken in yet."""
+        """Return the states of known keys; a missing one has not been taken in yet."""
         rows = self._rows(SQL["object_states"], {"bucket": bucket, "keys": list(keys)})
         return [
             ObjectStatus(r["key"], ObjectState(r["state"]), r["rows"], r["rejected"], r["error"])
@@ -66,18 +66,18 @@ class ObjectBoard(Connected):
         ]
 
     def parked_objects(self, org: str = "", limit: int = 1000) -> list[ParkedObject]:
-        """Oldest first; of every organisation when `org` is empty."""
+        """List parked objects, oldest first; of every organisation when `org` is empty."""
         return [
             ParkedObject(**row) for row in self._rows(SQL["parked_objects"], {"org": org, "limit": limit})
         ]
 
     def objects_with_rejects(self, org: str = "", limit: int = 1000) -> list[PartlyRejected]:
-        """Oldest first; of every organisation when `org` is empty."""
+        """List objects with rejected records, oldest first; of every organisation when `org` is empty."""
         rows = self._rows(SQL["objects_with_rejects"], {"org": org, "limit": limit})
         return [PartlyRejected(**row) for row in rows]
 
     def newest_queryable_ns(self, org: str, dataset: str) -> int | None:
-        """Time of the newest event that a query can see now."""
+        """Return the time of the newest event that a query can see now."""
         rows = self._rows(SQL["newest_queryable"], {"org": org, "dataset": dataset})
         newest = rows[0]["newest_ns"]
         return None if newest is None else int(newest)

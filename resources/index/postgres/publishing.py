@@ -1,4 +1,4 @@
-"""The one transaction that changes what is live.
+"""One transaction changes the live segments.
 
 Steps: finish the batch while its token holds; lock the partitions of all changed hours; check that the
 sources are those of the plan; insert segments; retire inputs; settle raw objects; bump versions; append
@@ -17,7 +17,7 @@ from psycopg import DataError, IntegrityError
 
 from resources.index.contract import Deliver
 from resources.index.dependents import changed_partitions, dependents
-from resources.index.postgres.connections import Connected, Connection, IndexDeadlockError, storable
+from resources.index.postgres.connections import Connection, IndexDeadlockError, PostgresPart, storable
 from resources.index.statements import load
 from resources.index.types import (
     BuiltPartition,
@@ -33,7 +33,7 @@ SQL = load("publish")
 DAY_WIDTH_NS = 24 * 3600 * 1_000_000_000
 
 
-class Publishing(Connected):
+class Publishing(PostgresPart):
     def publish(self, publication: Publication) -> dict[int, int]:
         try:
             with self._transaction() as connection:
@@ -197,7 +197,7 @@ def _expect(connection: Connection, statement: str, values: dict[str, Any], want
 
 
 def segment_row(segment: Segment, batch_id: int) -> dict[str, Any]:
-    """The column values of a segment's row."""
+    """Return the column values of a segment's row."""
     whole_days = segment.width_ns >= DAY_WIDTH_NS
     return {
         **{name: getattr(segment, name) for name in Segment.__slots__ if name != "object_ids"},

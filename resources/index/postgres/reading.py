@@ -1,24 +1,24 @@
-"""Segments, partitions and status rows, as queries, rebuilds and people read them."""
+"""Segments, partitions and status rows are read by queries, rebuilds and people."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from resources.index.postgres.connections import Connected
+from resources.index.postgres.connections import PostgresPart
 from resources.index.statements import load
 from resources.index.types import Backlog, Partition, RawObject, Segment, SegmentQuery
 from resources.lake.layout import Signal
 
 SQL = load("reading")
 _LONG = ("terms", "label_names", "metric_names")
-"""Arrays that statements leave out unless they are wanted."""
+"""Arrays that statements leave out unless they are asked for."""
 _SEGMENT_FIELDS = tuple(
     name for name in Segment.__slots__ if name not in {"org", "signal", "object_ids", *_LONG}
 )
 
 
-class Reading(Connected):
+class Reading(PostgresPart):
     def find_segments(self, query: SegmentQuery) -> list[Segment]:
         values: dict[str, Any] = {
             "org": query.org,

@@ -1,4 +1,4 @@
-"""What the sweeper sees and deletes. Every change locks its rows, judges them again and skips locked ones.
+"""The sweeper lists and deletes. Every change locks its rows, judges them again and skips locked ones.
 
 Files are deleted inside the transaction that deletes their rows, and before it commits: a sweeper that dies
 in between leaves rows without files that nobody reads any more, and the next one finishes.
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from resources.index.postgres.connections import Connected, IndexUnavailableError
+from resources.index.postgres.connections import IndexUnavailableError, PostgresPart
 from resources.index.statements import load
 from resources.index.sweeping_types import (
     Aging,
@@ -33,10 +33,10 @@ LOCK_KEY = 4_380_003
 MANY_BATCHES = 1_000_000
 
 
-class Sweeping(Connected):
+class Sweeping(PostgresPart):
     @contextmanager
     def sweep_lock(self) -> Iterator[bool]:
-        """On a connection of its own: the lock ends with it, however the process ends."""
+        """Hold the lock on a connection of its own: it ends with that, however the process ends."""
         try:
             connection = psycopg.connect(str(self._pool.conninfo), connect_timeout=5, autocommit=True)
         except psycopg.OperationalError as error:
@@ -196,7 +196,7 @@ class Sweeping(Connected):
 
 
 def seen_to(segments: Sequence[AgingSegment], starts: Sequence[int], ended_by_ns: int, limit: int) -> int:
-    """Where the shorter of two lists in order of time was cut off.
+    """Return where the shorter of two lists in order of time was cut off.
 
     >>> seen_to((), (10, 20, 30), 99, limit=3), seen_to((), (10, 20), 99, limit=3)
     (30, 99)

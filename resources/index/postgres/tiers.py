@@ -1,4 +1,7 @@
-"""What tiers are planned by: views at one moment, what is due, what is left to merge."""
+"""Tiers are planned by views at one moment, due partitions and segments left to merge.
+
+Their numbers are four counts, seen at one moment, put together by dataset.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from resources.index.postgres.connections import Connected
+from resources.index.postgres.connections import PostgresPart
 from resources.index.postgres.reading import partition_of, segment_of
 from resources.index.statements import load
 from resources.index.sweeping_types import OrphanNumbers, TierNumbers, TierStatus
@@ -14,12 +17,10 @@ from resources.index.types import DuePartition, LiveSegment, TierView
 from resources.lake.frequency import rollup_of
 from resources.lake.layout import Signal
 
-# << Tiers in numbers: four counts, seen at one moment, put together by dataset.
-
 STATUS_SQL = load("tier_status")
 
 
-class TierStatusDesk(Connected):
+class TierStatusDesk(PostgresPart):
     def tier_status(self) -> TierStatus:
         with self._transaction() as connection:
             # one snapshot: a swap must not be counted as live and as retired
@@ -37,7 +38,7 @@ class TierStatusDesk(Connected):
 
 
 def _named(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Partitions are rows by frequency, segments by dataset."""
+    """Name the dataset: partitions are rows by frequency, segments by dataset."""
     rest = {name: value for name, value in row.items() if name != "frequency_ms"}
     return {**rest, "dataset": rollup_of(row["frequency_ms"]).dataset}
 
@@ -46,7 +47,7 @@ SQL = load("tiers")
 _LIVE_FIELDS = tuple(name for name in LiveSegment.__slots__ if name != "org")
 
 
-class Tiers(Connected):
+class Tiers(PostgresPart):
     def tier_view(
         self,
         org: str,

@@ -7,7 +7,7 @@ from pathlib import Path
 import zstandard
 
 from resources.index.types import StorageProfile
-from resources.notifications.announced import NotifiedObject
+from resources.notifications.events import NotifiedObject
 from resources.notifications.references import decode_message
 from tests.support.ingress.doubles import FakeProducer, FlakyIndex, accounts
 

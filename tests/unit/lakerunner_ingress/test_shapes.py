@@ -16,7 +16,7 @@ from lakerunner_ingress.notifications.shapes import Shape
 from lakerunner_ingress.notifications.shapes.aws import parse_aws
 from lakerunner_ingress.notifications.shapes.azure import parse_azure, validation_code
 from lakerunner_ingress.notifications.shapes.gcs import parse_gcs
-from resources.notifications.announced import Event, MalformedMessageError, NotifiedObject
+from resources.notifications.events import Event, MalformedMessageError, NotifiedObject
 from resources.notifications.references import decode_message
 from tests.support.ingress import payloads
 from tests.support.ingress.payloads import T

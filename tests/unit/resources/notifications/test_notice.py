@@ -10,7 +10,7 @@ import pytest
 from resources.index.types import StorageProfile
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError, PrefixMapping, Signal
 from resources.lake.timecut import HOUR_NS
-from resources.notifications.announced import MalformedMessageError, NotifiedObject
+from resources.notifications.events import MalformedMessageError, NotifiedObject
 from resources.notifications.references import (
     MAX_MESSAGE_BYTES,
     Registry,

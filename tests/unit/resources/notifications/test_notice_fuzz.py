@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from resources.index.types import StorageProfile
 from resources.lake.layout import IgnoredKeyError, InvalidKeyError
-from resources.notifications.announced import MalformedMessageError
+from resources.notifications.events import MalformedMessageError
 from resources.notifications.references import (
     Registry,
     UnknownBucketError,

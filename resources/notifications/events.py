@@ -1,4 +1,4 @@
-"""What somebody told us: "this object exists". Nothing is believed here beyond form and size.
+"""Notified objects are checked for form and size, and nothing else is believed.
 
 Every text is bounded and free of control characters before it goes anywhere, since one bad value must not
 make a whole transaction of good ones fail later.
@@ -18,20 +18,20 @@ MAX_BUCKET_BYTES = 255
 MAX_KEY_BYTES = 1024
 MAX_TAG_BYTES = 1024
 MAX_SIZE = 2**43
-"""More than any store holds in one object; sums of many still fit into 64 bits."""
+"""Bytes of an object at most, more than any store holds; sums of many still fit into 64 bits."""
 MAX_TIME_NS = 4_102_444_800 * 1_000_000_000  # 2100-01-01: later is a mistake in units
 
 UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
-"""What JSON of strangers raises: msgspec looks at depth and at UTF-8 only in the fields it decodes."""
+"""Errors that JSON of strangers raises: msgspec looks at depth and at UTF-8 only in the fields it decodes."""
 
 
 class MalformedMessageError(ValueError):
-    """The bytes are not a notification; the message says what was expected and what was found."""
+    """Bytes that are not a notification; the message says what was expected and what was found."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotifiedObject:
-    """One object as a notification names it; the key is decoded, the etag without quotes."""
+    """Object named by a notification; the key is decoded, the etag without quotes."""
 
     bucket: str
     key: str
@@ -51,20 +51,24 @@ class BadRecord:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What one message announces, whoever sent it: new objects with their index in the message, records that
-    could not be read, and how many were of no interest.
+    """Contents of one message, whoever sent it.
+
+    New objects with their index in the message, records that could not be read, and the number of records
+    that were of no interest.
     """
 
     created: tuple[tuple[int, NotifiedObject], ...] = ()
     bad: tuple[BadRecord, ...] = ()
     ignored: int = 0
     note: str = ""
-    """What a person should know about it, for the log and the answer."""
+    """Remark for a person, for the log and the answer."""
 
 
 def sort_out(records: Iterable[bytes], read: Callable[[bytes], NotifiedObject | None]) -> Event:
-    """Every record by itself: `read` gives the new object, None if it is of no interest, or raises
-    `MalformedMessageError`, which is kept with the record and does no harm to its neighbours.
+    """Read every record by itself.
+
+    `read` gives the new object, None if it is of no interest, or raises `MalformedMessageError`, which is
+    kept with the record and does no harm to its neighbours.
     """
     created: list[tuple[int, NotifiedObject]] = []
     bad: list[BadRecord] = []
@@ -81,15 +85,15 @@ def sort_out(records: Iterable[bytes], read: Callable[[bytes], NotifiedObject | 
 
 
 def nanoseconds(name: str, text: str) -> int:
-    """Since 1970, of an ISO 8601 time; `name` is the field it came in."""
+    """Convert an ISO 8601 time to nanoseconds since 1970; `name` is the field it came in."""
     try:
         return from_datetime(dt.datetime.fromisoformat(text))
     except ValueError as error:
         raise MalformedMessageError(f"{name} {text[:64]!r}: {error}") from error
 
 
-def checked(record: NotifiedObject) -> NotifiedObject:
-    """`record`, or `MalformedMessageError` when a value is out of bounds."""
+def check(record: NotifiedObject) -> NotifiedObject:
+    """Return `record`, or raise `MalformedMessageError` when a value is out of bounds."""
     _text("bucket", record.bucket, 1, MAX_BUCKET_BYTES)
     _text("key", record.key, 1, MAX_KEY_BYTES)
     for name in ("etag", "version", "source"):
