@@ -1,4 +1,4 @@
-"""One value under one verb of `fmt`, with flags, width and precision.
+"""Formats one value under one verb of Go's package `fmt`, with flags, width and precision.
 
 >>> format_value(255, "x", Flags(sharp=True)), format_value("é", "q", Flags(plus=True))
 ('0xff', '"\\\\u00e9"')
@@ -19,18 +19,20 @@ from lakerunner_query.gotext.values import Interface, Labels, Uint8, to_bytes, t
 
 _BASES = {"d": "d", "v": "d", "b": "b", "o": "o", "O": "o", "x": "x", "X": "X"}
 _DEEPEST = 60
-"""Lists in lists; JSON that is nested deeper prints its inside no more."""
+"""Depth of lists in lists; JSON that is nested deeper does not print its inside."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
+    """Flags of a directive."""
+
     plus: bool = False
     minus: bool = False
     sharp: bool = False
     space: bool = False
     zero: bool = False
     source: bool = False
-    """`%#v`: as Go would write the value in a program."""
+    """Go syntax, as `%#v` writes a value."""
     width: int | None = None
     precision: int | None = None
 
@@ -70,7 +72,7 @@ def pad(text: str, flags: Flags) -> str:
 
 
 def _own_text(value: Any) -> str | None:
-    """The text of values that have a method String."""
+    """Return the text of values that have a method String."""
     if isinstance(value, Time):
         return time_text(value)
     if isinstance(value, Duration):
@@ -81,7 +83,7 @@ def _own_text(value: Any) -> str | None:
 
 
 def _basic(value: Any, verb: str, flags: Flags) -> str | None:
-    """None: the verb is none for this value."""
+    """Format a scalar; None if the verb does not apply to it."""
     if isinstance(value, bool):
         return pad("true" if value else "false", flags) if verb in "tv" else None
     if isinstance(value, str):
@@ -189,7 +191,7 @@ def _float(value: float, verb: str, flags: Flags) -> str:
 
 
 def _with_point(text: str, verb: str, precision: int | None) -> str:
-    """`#` keeps the point and, of `%g` and `%x`, the zeros behind it."""
+    """Apply `#`, which keeps the point and, of `%g` and `%x`, the zeros behind it."""
     marks = "pP" if verb in "xX" else "eE"
     mark = next((at for at, char in enumerate(text) if char in marks), len(text))
     body, tail = text[:mark], text[mark:]
@@ -226,7 +228,7 @@ def _collection(value: Any, verb: str, flags: Flags, depth: int) -> str:
 
 
 def join_texts(texts: Iterable[str], between: str) -> str:
-    """As `str.join`, but never more than a text may hold."""
+    """Join like `str.join`, but never to more than a text may hold."""
     parts: list[str] = []
     size = 0
     for text in texts:
@@ -252,5 +254,5 @@ def _as_source(value: Any, flags: Flags, depth: int) -> str:
 
 
 def sort_by_bytes(mapping: dict[str, Any]) -> list[str]:
-    """Keys in Go's order, that of their bytes."""
+    """Return keys in Go's order, that of their bytes."""
     return sorted(mapping, key=to_bytes)

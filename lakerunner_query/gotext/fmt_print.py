@@ -1,4 +1,4 @@
-"""Values written one after another, as Go's `fmt.Sprint` and `fmt.Sprintf` write them.
+"""Prints several values, as Go's `fmt.Sprint` and `fmt.Sprintf` do.
 
 >>> sprint([1, 2.5, "a", None]), sprintf("%05.1f|%-4s|%q|%x", [3.14159, "ab", "c", 255])
 ('1 2.5a<nil>', '003.1|ab  |"c"|ff')
@@ -23,7 +23,7 @@ _DIGITS = re.compile(r"[0-9]+")
 
 
 def sprint(values: Sequence[Any]) -> str:
-    """Spaces stand between two that are both no strings."""
+    """Print values with a space between two neighbours that are both no strings."""
     parts: list[str] = []
     was_text = True
     size = 0
@@ -43,7 +43,7 @@ def sprintln(values: Sequence[Any]) -> str:
 
 
 def print_value(value: Any) -> str:
-    """What an action leaves in the text."""
+    """Return the text that an action writes for its value."""
     value = unbox(value)
     if isinstance(value, str):
         return value
@@ -56,15 +56,15 @@ def sprintf(layout: str, values: Sequence[Any]) -> str:
 
 @dataclass(slots=True)
 class _Formatting:
-    """One pass over a format: where it is, and which argument comes next."""
+    """One pass over a format: its position, and the number of the next argument."""
 
     layout: str
     values: list[Any]
     at: int = 0
     argument: int = 0
-    reordered: bool = False
-    good_index: bool = True
-    after_index: bool = False
+    is_reordered: bool = False
+    has_good_index: bool = True
+    is_after_index: bool = False
     """A `[2]` was read, and nothing that belongs to it yet."""
 
     def run(self) -> str:
@@ -77,11 +77,11 @@ class _Formatting:
             self.at = end
             if end < len(self.layout):
                 self.at += 1
-                self.good_index = True
+                self.has_good_index = True
                 parts.append(self._directive())
                 length += len(parts[-1])
                 allow_text(length)
-        if not self.reordered and self.argument < len(self.values):
+        if not self.is_reordered and self.argument < len(self.values):
             parts.append(self._extra())
         return "".join(parts)
 
@@ -98,7 +98,7 @@ class _Formatting:
         self.at += len(marks)
         width, bad_width = self._width()
         precision, bad_precision = self._precision()
-        if not self.after_index:
+        if not self.is_after_index:
             self._index()
         flags = Flags(
             plus="+" in marks,
@@ -116,40 +116,40 @@ class _Formatting:
         return bad_width + bad_precision + self._verb(verb, flags)
 
     def _width(self) -> tuple[int | None, str]:
-        """Negative where it comes from an argument and asks for padding on the right."""
-        self.after_index = self._index()
+        """Return the width; negative if an argument asks for padding on the right."""
+        self.is_after_index = self._index()
         if self.layout[self.at : self.at + 1] == "*":
             self.at += 1
-            self.after_index = False
+            self.is_after_index = False
             value = self._star()
             return value, "%!(BADWIDTH)" if value is None else ""
         width = self._integer()
-        if self.after_index and width is not None:
-            self.good_index = False
+        if self.is_after_index and width is not None:
+            self.has_good_index = False
         return width, ""
 
     def _precision(self) -> tuple[int | None, str]:
         if self.layout[self.at : self.at + 1] != "." or self.at + 1 == len(self.layout):
             return None, ""
         self.at += 1
-        if self.after_index:
-            self.good_index = False
-        self.after_index = self._index()
+        if self.is_after_index:
+            self.has_good_index = False
+        self.is_after_index = self._index()
         if self.layout[self.at : self.at + 1] != "*":
             return self._integer() or 0, ""
         self.at += 1
-        self.after_index = False
+        self.is_after_index = False
         value = self._star()
         return (None, "%!(BADPREC)") if value is None or value < 0 else (value, "")
 
     def _index(self) -> bool:
-        """`[2]`: which argument comes next."""
+        """Read an explicit index such as `[2]`: the number of the next argument."""
         if self.layout[self.at : self.at + 1] != "[":
             return False
-        self.reordered = True
+        self.is_reordered = True
         closing = self.layout.find("]", self.at)
         if closing < 0:
-            self.good_index = False
+            self.has_good_index = False
             self.at += 1
             return False
         text = self.layout[self.at + 1 : closing]
@@ -157,7 +157,7 @@ class _Formatting:
         if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= len(self.values):
             self.argument = int(text) - 1
             return True
-        self.good_index = False
+        self.has_good_index = False
         return text.isascii() and text.isdigit()
 
     def _integer(self) -> int | None:
@@ -182,7 +182,7 @@ class _Formatting:
     def _verb(self, verb: str, flags: Flags) -> str:
         if verb == "%":
             return "%"
-        if not self.good_index:
+        if not self.has_good_index:
             return f"%!{verb}(BADINDEX)"
         if self.argument >= len(self.values):
             return f"%!{verb}(MISSING)"

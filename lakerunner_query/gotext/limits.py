@@ -1,7 +1,7 @@
-"""How far a template may go for one line, and for all lines of a frame.
+"""Bounds on the work and the text of a template, for one line and for all lines of a frame.
 
-A template is a program: it can loop, repeat and pad. Text is bounded before it is built and steps are
-counted, so that one that would run for ever or fill the memory ends with an error that says which bound.
+A template is a program: it can loop, repeat and pad. Steps are counted and text is bounded before it is
+built, so that a template that would run for ever or fill the memory ends with an error that names the bound.
 """
 
 from __future__ import annotations
@@ -12,23 +12,24 @@ from dataclasses import dataclass
 from lakerunner_query.errors import LimitExceededError
 
 LINE_BYTES = 4 << 20
-"""Of one rendered text, and of any text on the way to it."""
-LINE_MADE = 64 << 20
-"""Of all texts on the way to one: what variables may hold."""
+"""Size of one rendered text, and of any text on the way to it."""
+LINE_TEXTS_BYTES = 64 << 20
+"""Size of all texts on the way to one, which variables may hold."""
 FRAME_BYTES = 1 << 29
-"""Of all texts that one call renders."""
+"""Size of all texts that one call renders."""
 LINE_STEPS = 200_000
 """Actions, commands and operands evaluated for one line."""
 FRAME_STEPS = 5_000_000
+"""Steps for all lines together."""
 STEPS_PER_LINE = 200
-"""Lines add this to what a frame may take, so that many lines of a usual template never meet the bound."""
+"""Addition to the steps of a frame, so that many lines of a usual template never meet the bound."""
 DEPTH = 50
-"""Templates that call templates; with what is nested in them they may still be too many for our stack."""
-_CHECKED_EVERY = 4096
+"""Calls of templates by templates, each of which takes several frames of Python's stack."""
+_STEPS_PER_CHECK = 4096
 
 
 def allow_text(size: int) -> None:
-    """To be asked before a text of that many characters is built."""
+    """Raise if a text of that many characters may not be built."""
     if size > LINE_BYTES:
         raise LimitExceededError(
             f"a template makes a text of {size} bytes, more than the {LINE_BYTES} allowed; "
@@ -38,18 +39,19 @@ def allow_text(size: int) -> None:
 
 @dataclass(slots=True)
 class Budget:
-    """What is left for one call over a frame; `check` raises when the query was cancelled or is too late."""
+    """Steps and bytes that one call over a frame has used."""
 
     lines: int
     check: Callable[[], None] | None = None
+    """Raises when the query was cancelled or is too late."""
     steps: int = 0
     bytes: int = 0
     held: int = 0
     line_steps: int = 0
-    line_made: int = 0
+    line_bytes: int = 0
 
     def start_line(self) -> None:
-        self.line_steps = self.line_made = 0
+        self.line_steps = self.line_bytes = 0
 
     def step(self) -> None:
         self.line_steps += 1
@@ -58,10 +60,10 @@ class Budget:
                 f"a template takes more than {LINE_STEPS} steps for one line; let it loop over less"
             )
         self.steps += 1
-        if self.steps % _CHECKED_EVERY == 0:
-            self._look_around()
+        if self.steps % _STEPS_PER_CHECK == 0:
+            self._check_frame()
 
-    def _look_around(self) -> None:
+    def _check_frame(self) -> None:
         if self.steps > FRAME_STEPS + STEPS_PER_LINE * self.lines:
             raise LimitExceededError(
                 f"a template took {self.steps} steps for {self.lines} lines; let it loop over less"
@@ -70,12 +72,12 @@ class Budget:
             self.check()
 
     def make_text(self, size: int) -> None:
-        """A function returned a text of that size."""
+        """Count a text that a function returned."""
         allow_text(size)
-        self.line_made += size
-        if self.line_made > LINE_MADE:
+        self.line_bytes += size
+        if self.line_bytes > LINE_TEXTS_BYTES:
             raise LimitExceededError(
-                f"a template makes texts of more than {LINE_MADE} bytes for one line; let it do less"
+                f"a template makes texts of more than {LINE_TEXTS_BYTES} bytes for one line; let it do less"
             )
 
     def add_text(self, size: int) -> None:
@@ -83,12 +85,12 @@ class Budget:
         self._check_texts(self.bytes)
 
     def hold_text(self, size: int) -> None:
-        """Of distinct texts, before they are laid out row by row."""
+        """Count distinct texts, before they are laid out row by row."""
         self.held += size
         self._check_texts(self.held)
 
     def hold_step(self, size: int) -> None:
-        """Of all distinct texts at one step, which take the place of those before."""
+        """Check the distinct texts of one step, which replace those of the step before."""
         self._check_texts(self.held + size)
 
     def _check_texts(self, size: int) -> None:

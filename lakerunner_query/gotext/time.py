@@ -1,7 +1,11 @@
-"""A point in time with a zone, as Go's `time.Time`, and the calendar it is read by.
+"""Points in time with a zone, as Go's `time.Time`, and their form under Go's layouts.
 
-Nanoseconds since 1970 are a whole number of any size here, so that the year 1, which Go's zero time is in,
-and far years need no special case. Zones come from the IANA database.
+Nanoseconds since 1970 are a whole number of any size here, so that far years, and the year 1 of Go's zero
+time, need no special case. Zones come from the IANA database. A layout spells the moment
+2006-01-02 15:04:05.999999999 -0700 MST.
+
+>>> format_time(Time(1_661_518_453_000_000_000), "Mon, 02 Jan 2006 15:04:05 MST")
+'Fri, 26 Aug 2022 12:54:13 UTC'
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ MONTHS = (
 )
 DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
-"""The seconds Python's own calendar covers, years 1 to 9999; zones are looked up inside it."""
+"""Seconds that Python's own calendar covers, years 1 to 9999; zones are looked up inside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class Zone:
     name: str = "UTC"
 
     def at(self, seconds: int) -> tuple[int, str]:
-        """Seconds east of UTC and the abbreviation at that moment."""
+        """Return seconds east of UTC and the abbreviation at that moment."""
         if self.info is None:
             return self.offset, self.name
         inside = min(max(seconds, _FIRST + DAY_SECONDS), _LAST - DAY_SECONDS)
@@ -47,7 +51,7 @@ UTC_ZONE = Zone()
 
 @lru_cache(maxsize=256)
 def zone(name: str) -> Zone | None:
-    """The zone of that name, None where the database has none; `Local` is UTC here."""
+    """Return the zone of that name, None where the database has none; `Local` is UTC here."""
     if name in {"", "UTC", "Local"}:
         return UTC_ZONE
     if ".." in name or name[0] in "/\\" or "\\" in name:
@@ -60,7 +64,7 @@ def zone(name: str) -> Zone | None:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A time taken apart in its zone."""
+    """The parts of a time in its zone."""
 
     year: int
     month: int
@@ -69,7 +73,7 @@ class Clock:
     minute: int
     second: int
     weekday: int
-    """0 is Sunday."""
+    """Day of the week; 0 is Sunday."""
     day_of_year: int
     offset: int
     abbreviation: str
@@ -77,6 +81,8 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Time:
+    """A point in time and the zone that shows it."""
+
     go_name: ClassVar[str] = "time.Time"
     ns: int
     zone: Zone = UTC_ZONE
@@ -92,7 +98,7 @@ class Time:
     def clock(self) -> Clock:
         offset, abbreviation = self.zone.at(self.seconds)
         days, rest = divmod(self.seconds + offset, DAY_SECONDS)
-        year, month, day = civil(days)
+        year, month, day = civil_date(days)
         return Clock(
             *(year, month, day),
             *(rest // 3600, rest // 60 % 60, rest % 60),
@@ -107,15 +113,15 @@ ZERO_TIME = Time(_FIRST * SECOND)
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 in the proleptic Gregorian calendar."""
+    """Count days since 1970-01-01 in the proleptic Gregorian calendar."""
     year -= month <= 2
     era, of_era = divmod(year, 400)
     day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
     return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + day_of_year - 719_468
 
 
-def civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a count of days since 1970-01-01."""
+def civil_date(days: int) -> tuple[int, int, int]:
+    """Return year, month and day of a count of days since 1970-01-01."""
     era, day_of_era = divmod(days + 719_468, 146_097)
     of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
     day_of_year = day_of_era - (365 * of_era + of_era // 4 - of_era // 100)
@@ -130,18 +136,13 @@ def days_in(year: int, month: int) -> int:
 
 
 def moment(year: int, month: int, day: int, seconds: int, nanosecond: int, where: Zone) -> Time:
-    """The time that a clock in that zone shows; in a gap or overlap of summer time as Go guesses."""
+    """Return the time that a clock in that zone shows; gaps and overlaps are resolved as in Go."""
     local = days_of(year, month, day) * DAY_SECONDS + seconds
     offset, _ = where.at(local)
     if offset:
         offset, _ = where.at(local - offset)
     return Time((local - offset) * SECOND + nanosecond, where)
 
-
-# << Times written by Go's layouts, which spell the moment 2006-01-02 15:04:05.999999999 -0700 MST.
-# <<
-# << >>> formatted(Time(1_661_518_453_000_000_000), "Mon, 02 Jan 2006 15:04:05 MST")
-# << 'Fri, 26 Aug 2022 12:54:13 UTC'
 
 _ELEMENT = re.compile(
     r"January|Jan(?![a-z])|Monday|Mon(?![a-z])|MST|0[1-6]|002|15|1|2006|2|_2(?!006)|__2|3|4|5|PM|pm"
@@ -178,7 +179,7 @@ _WRITERS: dict[str, Callable[[Clock], str]] = {
 
 @lru_cache(maxsize=512)
 def elements(layout: str) -> tuple[tuple[str, str], ...]:
-    """Plain text and the element behind it, in order; the last element is empty."""
+    """Split a layout into plain texts, each with the element behind it; the last element is empty."""
     pairs: list[tuple[str, str]] = []
     at = 0
     for found in _ELEMENT.finditer(layout):
@@ -187,14 +188,14 @@ def elements(layout: str) -> tuple[tuple[str, str], ...]:
     return (*pairs, (layout[at:], ""))
 
 
-def formatted(time: Time, layout: str) -> str:
+def format_time(time: Time, layout: str) -> str:
     clock = time.clock()
     return "".join(plain + _element(element, clock, time.nanosecond) for plain, element in elements(layout))
 
 
-def spelled(time: Time) -> str:
-    """As a time prints itself."""
-    return formatted(time, _STRING)
+def time_text(time: Time) -> str:
+    """Write a time as it prints itself."""
+    return format_time(time, _STRING)
 
 
 def _element(element: str, clock: Clock, nanosecond: int) -> str:
@@ -206,7 +207,7 @@ def _element(element: str, clock: Clock, nanosecond: int) -> str:
 
 
 def _fraction(element: str, nanosecond: int) -> str:
-    """`.000` always has its digits, `.999` drops zeros at the end and then itself."""
+    """Write a fraction of a second: `.000` keeps its digits, `.999` drops zeros and then itself."""
     digits = f"{nanosecond:09d}"[: len(element) - 1]
     if element[1] == "0":
         return element[0] + digits

@@ -1,4 +1,4 @@
-"""Times read by Go's layouts.
+"""Parses times by Go's layouts.
 
 >>> parse_time("2006-01-02T15:04:05Z07:00", "2023-03-10T01:32:40.5+02:00", UTC_ZONE).ns
 1678404760500000000
@@ -23,22 +23,17 @@ from lakerunner_query.gotext.time import (
     moment,
 )
 
-# << What was read of a time, made one: halves of the day, days of the year, zones.
-# <<
-# << A time without a zone is one of the zone it is asked for in; an abbreviation that zone does not know
-# << makes a
-# << zone of which only the name is known.
-
 
 class TimeParseError(ValueError):
-    """Go's words for a value that does not follow its layout."""
+    """The value does not follow its layout; the message is Go's."""
 
 
 @dataclass(slots=True)
-class Read:
-    """What was read so far; None is not given."""
+class Reading:
+    """The parts of a time read so far; None stands for a part that is not there."""
 
-    rest: str
+    text: str
+    at: int = 0
     year: int = 0
     month: int | None = None
     day: int | None = None
@@ -52,14 +47,31 @@ class Read:
     offset: int | None = None
     zone_name: str = ""
     upcoming: str = ""
-    """The element of the layout behind the one being read."""
+    """Element of the layout behind the current one."""
+
+    @property
+    def rest(self) -> str:
+        return self.text[self.at :]
+
+    def ahead(self, count: int) -> str:
+        return self.text[self.at : self.at + count]
+
+    def take(self, pattern: re.Pattern[str]) -> str:
+        """Take the match at the current place, empty if there is none."""
+        found = pattern.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        return found[0] if found else ""
 
 
-def refusal(value: str, why: str) -> TimeParseError:
+def failure(value: str, why: str) -> TimeParseError:
     return TimeParseError(f"parsing time {quote_bytes(value)}: {why}")
 
 
-def settled(value: str, read: Read, default: Zone) -> Time:
+def complete(value: str, read: Reading, default: Zone) -> Time:
+    """Make one time of the parts: halves of the day, days of the year and zones are resolved.
+
+    An abbreviation that the default zone does not know makes a zone of which only the name is known.
+    """
     if read.afternoon and read.hour < 12:
         read.hour += 12
     elif read.afternoon is False and read.hour == 12:
@@ -68,12 +80,12 @@ def settled(value: str, read: Read, default: Zone) -> Time:
         _settle_day_of_year(value, read)
     month, day = read.month or 1, 1 if read.day is None else read.day
     if not 1 <= day <= days_in(read.year, month):
-        raise refusal(value, "day out of range")
+        raise failure(value, "day out of range")
     seconds = read.hour * 3600 + read.minute * 60 + read.second
     return _in_zone(read, moment(read.year, month, day, seconds, read.nanosecond, UTC_ZONE), default)
 
 
-def _in_zone(read: Read, as_utc: Time, default: Zone) -> Time:
+def _in_zone(read: Reading, as_utc: Time, default: Zone) -> Time:
     if read.zone is not None:
         return as_utc
     if read.offset is not None:
@@ -91,7 +103,7 @@ def _in_zone(read: Read, as_utc: Time, default: Zone) -> Time:
 
 
 def _named(name: str, as_utc: Time, default: Zone) -> Time:
-    """An abbreviation: of the default zone if it has that one, else of a zone known by name alone."""
+    """Resolve an abbreviation: in the default zone if it has it, else as a zone known by name alone."""
     for guess in (0, -43_200, 43_200, 15_552_000, -15_552_000):
         offset, abbreviation = default.at(as_utc.seconds + guess)
         if abbreviation == name:
@@ -100,27 +112,27 @@ def _named(name: str, as_utc: Time, default: Zone) -> Time:
     return Time(as_utc.ns, Zone(None, offset, name))
 
 
-def _settle_day_of_year(value: str, read: Read) -> None:
+def _settle_day_of_year(value: str, read: Reading) -> None:
     number = read.day_of_year or 0
     if not 1 <= number <= days_of(read.year + 1, 1, 1) - days_of(read.year, 1, 1):
-        raise refusal(value, "day-of-year out of range")
+        raise failure(value, "day-of-year out of range")
     month = 1
     while number > days_in(read.year, month):
         number -= days_in(read.year, month)
         month += 1
     if read.month not in {None, month}:
-        raise refusal(value, "day-of-year does not match month")
+        raise failure(value, "day-of-year does not match month")
     if read.day not in {None, number}:
-        raise refusal(value, "day-of-year does not match day")
+        raise failure(value, "day-of-year does not match day")
     read.month, read.day = month, number
 
 
 class _BadError(Exception):
-    """The value has something else at this element."""
+    """The value does not have this element."""
 
 
 class _RangeError(Exception):
-    """A number is too large for what it stands for."""
+    """A number is too large for its element."""
 
 
 _BLANKS = re.compile(r" *")
@@ -134,24 +146,24 @@ _SHORT_MONTHS, _SHORT_DAYS = tuple(name[:3] for name in MONTHS), tuple(name[:3] 
 
 
 def parse_time(layout: str, value: str, default: Zone) -> Time:
-    """The time; without a zone in the value it is one of `default`."""
-    read = Read(value)
+    """Parse a time; without a zone in the value it is one of `default`."""
+    read = Reading(value)
     pairs = elements(layout)
     for at, (plain, element) in enumerate(pairs):
         read.upcoming = pairs[at + 1][1] if element and not pairs[at + 1][0] else ""
         if not _skip(read, plain):
             raise _mismatch(layout, value, read.rest, plain)
-        held = read.rest
+        before = read.at
         try:
             if element:
                 _take(element, read)
-            elif read.rest:
-                raise refusal(value, f"extra text: {quote_bytes(read.rest)}")
+            elif read.at < len(value):
+                raise failure(value, f"extra text: {quote_bytes(read.rest)}")
         except _RangeError as error:
-            raise refusal(value, f"{error} out of range") from error
+            raise failure(value, f"{error} out of range") from error
         except _BadError as error:
-            raise _mismatch(layout, value, held, element) from error
-    return settled(value, read, default)
+            raise _mismatch(layout, value, value[before:], element) from error
+    return complete(value, read, default)
 
 
 def _mismatch(layout: str, value: str, rest: str, element: str) -> TimeParseError:
@@ -159,22 +171,28 @@ def _mismatch(layout: str, value: str, rest: str, element: str) -> TimeParseErro
     return TimeParseError(f"parsing time {shown[0]} as {shown[1]}: cannot parse {shown[2]} as {shown[3]}")
 
 
-def _skip(read: Read, plain: str) -> bool:
+def _skip(read: Reading, plain: str) -> bool:
     """Skip plain text of the layout; a run of spaces stands for any number of them."""
-    rest, at, place = read.rest, 0, 0
-    is_same = True
-    while is_same and place < len(plain):
+    place = 0
+    while place < len(plain):
         if plain[place] == " ":
-            is_same = rest[at : at + 1] in {"", " "}
-            place, at = (_BLANKS.match(*one).end() for one in ((plain, place), (rest, at)))  # type: ignore[union-attr]
+            if read.ahead(1) not in {"", " "}:
+                return False
+            place = _end(_BLANKS, plain, place)
+            read.take(_BLANKS)
+        elif read.ahead(1) != plain[place]:
+            return False
         else:
-            is_same = rest[at : at + 1] == plain[place]
-            place, at = place + is_same, at + is_same
-    read.rest = rest[at:]
-    return is_same
+            place, read.at = place + 1, read.at + 1
+    return True
 
 
-def _take(element: str, read: Read) -> None:
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
+def _take(element: str, read: Reading) -> None:
     if element[0] in "-Z":
         _take_offset(element, read)
     elif element[0] in ".,":
@@ -193,7 +211,7 @@ def _take(element: str, read: Read) -> None:
         _take_number(element, read)
 
 
-def _take_number(element: str, read: Read) -> None:
+def _take_number(element: str, read: Reading) -> None:
     value = _number(read, 2, fixed=element[0] == "0", blanks=element == "_2")
     match element.strip("0_"):
         case "1":
@@ -208,18 +226,18 @@ def _take_number(element: str, read: Read) -> None:
             read.minute = _within(value, 0, 59, "minute")
         case _:
             read.second = _within(value, 0, 59, "second")
-            if _FRACTION.match(read.rest) and read.upcoming[:1] not in {".", ","}:
+            if _FRACTION.match(read.text, read.at) and read.upcoming[:1] not in {".", ","}:
                 _take_fraction(".9", read)
 
 
-def _number(read: Read, most: int, *, fixed: bool, blanks: int = 0) -> int:
+def _number(read: Reading, most: int, *, fixed: bool, blanks: int = 0) -> int:
     for _ in range(blanks):
-        read.rest = read.rest.removeprefix(" ")
-    found = _DIGITS.match(read.rest)
-    digits = found[0][:most] if found else ""
+        read.at += read.ahead(1) == " "
+    found = _DIGITS.match(read.text, read.at, read.at + most)
+    digits = found[0] if found else ""
     if not digits or (fixed and len(digits) < most):
         raise _BadError
-    read.rest = read.rest[len(digits) :]
+    read.at += len(digits)
     return int(digits)
 
 
@@ -229,8 +247,8 @@ def _within(value: int, least: int, most: int, what: str) -> int:
     return value
 
 
-def _take_year(element: str, read: Read) -> None:
-    digits = read.rest[: len(element)]
+def _take_year(element: str, read: Reading) -> None:
+    digits = read.ahead(len(element))
     if element == "06" and digits[:1] in {"+", "-"} and digits[1:].isdigit():
         read.year = int(digits) + 2000
     elif len(digits) < len(element) or not (digits.isascii() and digits.isdigit()):
@@ -239,30 +257,30 @@ def _take_year(element: str, read: Read) -> None:
         read.year = int(digits)
         if element == "06":
             read.year += 1900 if read.year >= 69 else 2000
-    read.rest = read.rest[len(element) :]
+    read.at += len(element)
 
 
-def _take_name(element: str, read: Read) -> None:
+def _take_name(element: str, read: Reading) -> None:
     tables = {"Jan": _SHORT_MONTHS, "January": MONTHS, "Mon": _SHORT_DAYS, "Monday": DAYS}
     for at, name in enumerate(tables[element]):
-        if read.rest[: len(name)].lower() == name.lower():
-            read.rest = read.rest[len(name) :]
+        if read.ahead(len(name)).lower() == name.lower():
+            read.at += len(name)
             if element[0] == "J":
                 read.month = at + 1
             return
     raise _BadError
 
 
-def _take_half(element: str, read: Read) -> None:
+def _take_half(element: str, read: Reading) -> None:
     halves = {"PM": True, "AM": False} if element == "PM" else {"pm": True, "am": False}
-    if read.rest[:2] not in halves:
+    if read.ahead(2) not in halves:
         raise _BadError
-    read.afternoon = halves[read.rest[:2]]
-    read.rest = read.rest[2:]
+    read.afternoon = halves[read.ahead(2)]
+    read.at += 2
 
 
-def _take_fraction(element: str, read: Read) -> None:
-    found = _FRACTION.match(read.rest)
+def _take_fraction(element: str, read: Reading) -> None:
+    found = _FRACTION.match(read.text, read.at)
     text = found[0] if found else ""
     if element[1] == "0":
         text = text[: len(element)]
@@ -270,21 +288,21 @@ def _take_fraction(element: str, read: Read) -> None:
             raise _BadError
     if text:
         read.nanosecond = int(text[1:10].ljust(9, "0"))
-        read.rest = read.rest[len(text) :]
+        read.at += len(text)
 
 
-def _take_offset(element: str, read: Read) -> None:
-    if element[0] == "Z" and read.rest.startswith("Z"):
-        read.zone, read.rest = UTC_ZONE, read.rest[1:]
+def _take_offset(element: str, read: Reading) -> None:
+    if element[0] == "Z" and read.ahead(1) == "Z":
+        read.zone, read.at = UTC_ZONE, read.at + 1
         return
-    text = read.rest[: len(element)]
+    text = read.ahead(len(element))
     if len(text) < len(element) or any(
         (mark == ":") != (char == ":")
         for mark, char in zip(element[1:], text[1:], strict=True)
         if mark == ":"
     ):
         raise _BadError
-    read.rest = read.rest[len(element) :]
+    read.at += len(element)
     digits = text[1:].replace(":", "") if ":" in element else text[1:]
     if not (digits.isascii() and digits.isdigit()):
         raise _BadError
@@ -297,11 +315,10 @@ def _take_offset(element: str, read: Read) -> None:
     read.offset = ((hours * 60 + minutes) * 60 + seconds) * (-1 if text[0] == "-" else 1)
 
 
-def _take_zone_name(read: Read) -> None:
-    if read.rest.startswith("UTC"):
-        read.zone, read.rest = UTC_ZONE, read.rest[3:]
+def _take_zone_name(read: Reading) -> None:
+    if read.ahead(3) == "UTC":
+        read.zone, read.at = UTC_ZONE, read.at + 3
         return
-    found = _ZONE_NAME.match(read.rest)
-    if found is None:
+    read.zone_name = read.take(_ZONE_NAME)
+    if not read.zone_name:
         raise _BadError
-    read.zone_name, read.rest = found[0], read.rest[found.end() :]

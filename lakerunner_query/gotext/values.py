@@ -1,9 +1,9 @@
-"""Go's values as a template sees them, and what Go calls their types.
+"""Go's values as a template sees them, and Go's names of their types.
 
     string str · bool bool · int int · int64 Int64 · float64 float · map[string]interface {} dict
-    []interface {} list · map[string]string Labels · nil None · an interface{} that was not opened yet Interface
+    []interface {} list · map[string]string Labels · nil None · interface {} Interface
 
-Strings are runs of bytes in Go: bytes that are no UTF-8 are kept as surrogates (`surrogateescape`).
+Strings are runs of bytes in Go: bytes outside UTF-8 are kept as surrogates (`surrogateescape`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import Any
 
 from lakerunner_query.gotext.template.ast import Tree
 
-# << A template that failed on a row: Go's message, which becomes `__error_details__`.
-
 
 class ExecutionError(Exception):
-    """`template: line:1:2: executing "line" at <.foo>: …`; the column counts bytes from 0."""
+    """A template failed on a row: `template: line:1:2: executing "line" at <.foo>: …`.
+
+    The column counts bytes from 0.
+    """
 
     def __init__(self, tree: Tree, node: Any, name: str, message: str) -> None:
         before = tree.text[: node.position]
@@ -29,15 +30,17 @@ class ExecutionError(Exception):
 
 
 class TemplateError(Exception):
-    """A call failed; the message is what Go puts behind `error calling name: `."""
+    """A call failed; the message is the part that Go puts behind `error calling name: `."""
 
 
 class Int64(int):
+    """A 64-bit integer."""
+
     __slots__ = ()
 
 
 class Int32(int):
-    """Also a character constant, which Go calls a rune."""
+    """A 32-bit integer; also a character constant, which Go calls a rune."""
 
     __slots__ = ()
 
@@ -49,14 +52,14 @@ class Uint8(int):
 
 
 class Labels(dict[str, str]):
-    """The labels of a row: what the dot is at the start."""
+    """The labels of a row, which the dot is at the start."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """A value read out of JSON, before a pipeline opens its interface; None is a nil in there."""
+    """A value from JSON, before a pipeline opens its interface; None is a nil inside."""
 
     value: Any
 
@@ -82,7 +85,7 @@ def type_name(value: Any) -> str:
 
 
 def basic_kind(value: Any) -> str:
-    """What comparisons tell apart; empty for what they cannot compare."""
+    """Return the kind that comparisons distinguish; empty for what they cannot compare."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):
@@ -99,7 +102,7 @@ def unbox(value: Any) -> Any:
 
 
 def is_true(value: Any) -> bool:
-    """Zero and empty values are false; a time never is."""
+    """Tell a value's truth: zero and empty values are false; a time never is."""
     value = unbox(value)
     if value is None:
         return False
@@ -109,7 +112,7 @@ def is_true(value: Any) -> bool:
 
 
 def size(text: str) -> int:
-    """The length in bytes, as Go counts."""
+    """Return the length in bytes, as Go counts."""
     return len(text) if text.isascii() else len(to_bytes(text))
 
 
@@ -122,14 +125,9 @@ def from_bytes(raw: bytes) -> str:
 
 
 def wrap_int64(value: int) -> int:
-    """Two's complement in 64 bits: Go's integers overflow silently."""
+    """Wrap to two's complement in 64 bits: Go's integers overflow silently."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
-
-# << What a template's function takes: Go types of its parameters, and of those that may be any number.
-# <<
-# << function("trunc", trunc, "int", "string")          trunc(int, string)
-# << function("add", add, rest="interface {}")          add(...interface {})
 
 ANY, VALUE, STRING, INT, FLOAT, TIME = (
     *("interface {}", "reflect.Value"),
@@ -140,7 +138,7 @@ DURATION = "time.Duration"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What functions know of the row beside its labels."""
+    """The facts about a row that functions know beside its labels."""
 
     line: str
     ns: int
@@ -149,15 +147,21 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Function:
+    """A function that templates may call.
+
+    function("trunc", trunc, "int", "string")          trunc(int, string)
+    function("add", add, rest="interface {}")          add(...interface {})
+    """
+
     name: str
     call: Callable[..., Any]
     parameters: tuple[str, ...] = ()
     rest: str | None = None
-    """The type of all arguments behind the parameters; None: there may be none."""
+    """Type of all arguments behind the parameters; None: there may be none."""
     takes_row: bool = False
-    """The row comes first, before what the template gives."""
+    """The row is the first argument, before those of the template."""
     unusable: str = ""
-    """Why no template can call it, though Go has it."""
+    """Reason why no template can call it, though Go has it."""
 
     def type_of(self, position: int) -> str:
         if position < len(self.parameters):

@@ -1,6 +1,6 @@
-"""The tree of a Go template; `str(node)` is the text that Go quotes in its errors.
+"""Tokens and syntax tree of a Go template; `str(node)` is the text that Go quotes in its errors.
 
-Positions are characters from the start of the whole template. Nodes compare by identity: two equal actions
+Positions count characters from the start of the whole template. Nodes compare by identity: two equal actions
 at two places are two nodes, and evaluation keeps facts about each.
 """
 
@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lakerunner_query.gotext.strconv import quote
-
-# << The tokens of a template.
 
 ERROR, END, TEXT, LEFT, RIGHT = "error", "EOF", "text", "{{", "}}"
 SPACE, FIELD, VARIABLE, IDENTIFIER, DOT = "space", "field", "variable", "identifier", "."
@@ -23,6 +21,8 @@ KEYWORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Token:
+    """A token of a template."""
+
     kind: str
     """One of the kinds above, or a keyword."""
     text: str
@@ -34,7 +34,7 @@ class Token:
         return self.kind in KEYWORDS
 
     def __str__(self) -> str:
-        """As Go shows a token in an error."""
+        """Return the form that Go's errors show."""
         if self.kind in {END, ERROR}:
             return self.text
         if self.is_keyword or self.kind == DOT:
@@ -78,7 +78,7 @@ class Bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Number:
-    """A constant without a type: it is whatever of these its reader needs, None where it cannot be."""
+    """A constant without a type: any of these numbers, None where it cannot be that one."""
 
     position: int
     text: str
@@ -103,7 +103,7 @@ class String:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """`.a.b`, looked up from the dot."""
+    """A field of the dot, `.a.b`."""
 
     position: int
     names: tuple[str, ...]
@@ -114,7 +114,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Variable:
-    """`$x.a.b`; the first name has its dollar, and `$` alone is what the template was given."""
+    """A variable and its fields, `$x.a.b`.
+
+    The first name has its dollar; `$` alone is the argument of the template.
+    """
 
     position: int
     names: tuple[str, ...]
@@ -136,7 +139,7 @@ class Identifier:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
-    """`(…).a.b` and `now.Year`: fields of something that is no field itself."""
+    """Fields of something that is no field itself: `(…).a.b` and `now.Year`."""
 
     position: int
     of: Operand
@@ -157,13 +160,13 @@ class Command:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
-    """`$x := .a | upper`: commands, each handing its value to the next as last argument."""
+    """Commands, each handing its value to the next as last argument: `$x := .a | upper`."""
 
     position: int
     commands: tuple[Command, ...]
     variables: tuple[Variable, ...] = ()
     assigns: bool = False
-    """`=` instead of `:=`."""
+    """The variable is assigned (`=`), not declared (`:=`)."""
 
     def __str__(self) -> str:
         names = ", ".join(map(str, self.variables))
@@ -193,7 +196,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Branch:
-    """What `if`, `with` and `range` share."""
+    """The common shape of `if`, `with` and `range`."""
 
     position: int
     pipeline: Pipeline
@@ -239,7 +242,7 @@ class Continue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """`{{template "name" .}}`."""
+    """A call of a template, `{{template "name" .}}`."""
 
     position: int
     name: str
@@ -256,7 +259,7 @@ Node = Text | Action | If | With | Range | Break | Continue | Call
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A parsed text: its own nodes and the templates it defines by name."""
+    """A whole template: its own nodes, and the templates it defines by name."""
 
     name: str
     text: str

@@ -1,7 +1,6 @@
-"""What every Go template can call: comparisons, logic, indexing, printing and escaping.
+"""Built-in functions of Go templates: comparisons, logic, indexing, printing and escaping.
 
-`and` and `or` do not evaluate what they need not, so the runner knows them by name; here are only their
-types.
+The runner evaluates `and` and `or` itself, since they skip arguments; only their types are here.
 
 >>> escape_for_html("<a>"), escape_for_javascript("it's <b>")
 ('&lt;a&gt;', "it\\\\'s \\\\u003Cb\\\\u003E")
@@ -45,7 +44,7 @@ _SCRIPT = {
 
 
 def equal(first: Any, *others: Any) -> bool:
-    """To any of the others."""
+    """Compare with any of the others."""
     if not others:
         raise TemplateError("missing argument for comparison")
     return any(_equal(first, other) for other in others)
@@ -66,13 +65,12 @@ def _equal(left: Any, right: Any) -> bool:
 
 
 def _equal_values(left: Any, right: Any) -> bool:
-    """Of what is no number, text or flag: times are compared, lists and maps cannot be."""
+    """Compare values that are no number, text or flag: times can be, lists and maps cannot."""
     if left is None or right is None:
         return left is right
     if isinstance(left, dict) != isinstance(right, dict) or isinstance(left, list) != isinstance(right, list):
-        raise TemplateError(
-            f"non-comparable types {_shown(left)}: {type_name(left)}, {type_name(right)}: {print_value(right)}"
-        )
+        types = f"{type_name(left)}, {type_name(right)}"
+        raise TemplateError(f"non-comparable types {_shown(left)}: {types}: {print_value(right)}")
     if isinstance(right, dict | list):
         raise TemplateError(f"non-comparable type {_shown(left)}: {type_name(right)}")
     return bool(left == right)
@@ -114,7 +112,7 @@ def length(value: Any) -> int:
 
 
 def index(item: Any, *keys: Any) -> Any:
-    """`index x 1 "a"` is x[1]["a"]."""
+    """Look up keys in turn: `index x 1 "a"` is x[1]["a"]."""
     if unbox(item) is None:
         raise TemplateError("index of untyped nil")
     for key in keys:
@@ -178,7 +176,7 @@ def slice_of(item: Any, *bounds: Any) -> Any:
 
 
 def call(function_value: Any, *_: Any) -> Any:
-    """No value of a template is a function."""
+    """Refuse: no value of a template is a function."""
     value = unbox(function_value)
     if value is None:
         raise TemplateError("call of nil")
@@ -231,4 +229,4 @@ BUILTINS: tuple[Function, ...] = (
     function("urlquery", escape_for_url, rest=ANY),
 )
 LOGIC = {"and": False, "or": True}
-"""Which truth of an argument ends the evaluation of the others."""
+"""Truth of an argument that ends the evaluation of the others."""

@@ -1,7 +1,6 @@
-"""A template run for one row, node by node, in the order and with the checks of Go's text/template.
+"""Runs a template for one row, node by node, in the order and with the checks of Go's text/template.
 
-The node that is being looked at goes along (`_at`): Go's errors name it, and that name is part of what
-`__error_details__` says.
+The current node is recorded on the way: Go's errors name it, and `__error_details__` repeats the name.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class _ContinueError(Exception):
 
 
 class Execution(Operands):
-    """One run; `text()` after it."""
+    """One run of a template."""
 
     def __init__(self, tree: Tree, labels: Labels, row: Row, budget: Budget, library: Library) -> None:
         super().__init__(tree, labels, row, budget, library)
@@ -101,7 +100,7 @@ class Execution(Operands):
         del self.variables[declared:]
 
     def _pairs(self, value: Any, node: Range) -> Any:
-        """Keys and values, lazily: a range over a number may be long."""
+        """Return keys and values lazily: a range over a number may be long."""
         if value is None:
             return ()
         if isinstance(value, Labels):
@@ -133,7 +132,7 @@ class Execution(Operands):
         return ran
 
     def _bind(self, node: Range, key: Any, value: Any) -> None:
-        """The only variable is the value; of two, the first is the key."""
+        """Set the variables of a range: the only one is the value; of two, the first is the key."""
         names = [variable.names[0] for variable in node.pipeline.variables]
         items = (key, value)[-len(names) :] if names else ()
         if node.pipeline.assigns:

@@ -1,9 +1,9 @@
-"""Text to tokens: what stands between braces is taken apart, all else is text.
+"""Splits a template into tokens: actions between braces are taken apart, all else is text.
 
     a {{- .b | upper -}} c   →   text("a"), {{, field(.b), space, |, space, identifier(upper), }}, text("c")
 
 Spaces between words are tokens, because `.a .b` are two operands and `.a.b` is one. A fault is a token too:
-the parser words it together with the action it happened in.
+the parser reports it together with the action it happened in.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _MARKS = {"=": ASSIGN, "|": PIPE, "(": OPEN, ")": CLOSE}
 
 
 class Lexer:
-    """`next()` gives the tokens in order; after the last, `EOF` for ever."""
+    """Reads tokens in order; behind the last, `next()` returns `EOF` for ever."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -69,7 +69,7 @@ class Lexer:
         return self._action_token() if self._in_action else self._outside()
 
     def _outside(self) -> Token:
-        """Text up to the next action, or the braces that open it; comments are no token."""
+        """Read text up to the next action, or the braces that open it; comments are no token."""
         while True:
             opening = self._text.find("{{", self._at)
             if opening < 0:
@@ -104,7 +104,7 @@ class Lexer:
         return None
 
     def _after(self, closing: re.Match[str]) -> int:
-        """Behind the closing braces, and behind the blanks that a trim marker takes."""
+        """Return the place behind the closing braces and the blanks that a trim marker takes."""
         blanks = _BLANKS.match(self._text, closing.end())
         return blanks.end() if blanks and len(closing[0]) > 2 else closing.end()
 
@@ -206,7 +206,7 @@ class Lexer:
         return token
 
     def _fault(self, reason: str) -> Token:
-        """The rest of the text is given up."""
+        """Return a fault and give up the rest of the text."""
         token = Token(ERROR, reason, self._at, self._line_here())
         self._text, self._in_action = self._text[: self._at], False
         return token

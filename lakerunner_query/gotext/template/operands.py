@@ -1,4 +1,4 @@
-"""The values of pipelines, commands and operands.
+"""Evaluates pipelines, commands and operands.
 
     .a | replace "-" "" | upper   →   field a of the dot, handed on as last argument, twice
 
@@ -47,12 +47,12 @@ from lakerunner_query.gotext.values import (
 )
 
 _MISSING = object()
-"""No value comes down the pipeline."""
+"""Marker: no value comes down the pipeline."""
 _KINDS = {INT: "integer", FLOAT: "float", STRING: "string"}
 
 
 class Operands:
-    """The state of a run: variables, the node at hand, and the row."""
+    """The state of a run: variables, the current node, and the row."""
 
     def __init__(self, tree: Tree, labels: Labels, row: Row, budget: Budget, library: Library) -> None:
         self.tree = tree
@@ -119,7 +119,7 @@ class Operands:
         return self._ideal(node) if isinstance(node, Number) else node.value
 
     def _ideal(self, number: Number) -> Any:
-        """The type that a constant has by its looks."""
+        """Return a constant with the type that its spelling suggests."""
         self.at(number)
         text = number.text
         if number.complex is not None:
@@ -272,7 +272,7 @@ class Operands:
         raise self.failure(f"can't handle {node} for arg of type {wanted}")
 
     def _typed(self, value: Any, wanted: str | None) -> Any:
-        """The value, if a parameter of that type takes it."""
+        """Return the value if a parameter of that type takes it."""
         if wanted in {ANY, VALUE, None}:
             return value if wanted != ANY else unbox(value)
         if value is None:

@@ -1,8 +1,8 @@
-"""Tokens to a tree, with Go's rules about what may stand where and Go's words where it does not.
+"""Parses a template into a tree, with Go's rules and Go's error messages.
 
     {{if .a}}x{{else}}{{.b | upper}}{{end}}   →   If(.a, [Text x], [Action(.b | upper)])
 
-The caller says which functions there are: an unknown one is an error here and not when a line is formatted.
+The caller names the functions: an unknown one is an error here, not when a line is formatted.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ from lakerunner_query.gotext.template.pipelines import PipelineParser
 
 _BRANCHES: dict[str, type[If | With | Range]] = {"if": If, "with": With, "range": Range}
 _MAX_NESTING = 50
-"""Blocks in blocks; each costs a few frames of our stack, here and when the template runs."""
+"""Depth of blocks in blocks; each takes a few frames of Python's stack, here and when the template runs."""
 
 
 def parse(name: str, text: str, functions: AbstractSet[str]) -> Tree:
-    """The tree of `text`; `name` is what errors call the template."""
+    """Parse `text`; errors call the template `name`."""
     parser = Parser(name, text, functions)
     return Tree(name, text, parser.whole(), parser.defined)
 
 
 class Parser(PipelineParser):
+    """The parser of blocks and definitions."""
+
     def __init__(self, name: str, text: str, functions: AbstractSet[str]) -> None:
         super().__init__(name, text, functions)
         self.defined: dict[str, Block] = {}
@@ -72,7 +74,7 @@ class Parser(PipelineParser):
         self._define(name, context)
 
     def _define(self, name: str, context: str) -> None:
-        """The body of a template of its own: it sees no variables from outside."""
+        """Parse the body of a template of its own, which sees no variables from outside."""
         outside, self.variables = self.variables, ["$"]
         loops, self._loops = self._loops, 0
         body, end = self._block()
@@ -86,7 +88,7 @@ class Parser(PipelineParser):
         self.defined[name] = body
 
     def _block(self) -> tuple[Block, Token]:
-        """Nodes up to an `end` or `else`, and that."""
+        """Parse nodes up to an `end` or `else`, and return that too."""
         self._nesting += 1
         if self._nesting > _MAX_NESTING:
             self.fail(f"blocks are nested deeper than {_MAX_NESTING}")

@@ -1,8 +1,8 @@
-"""What stands inside an action: pipelines of commands, commands of operands.
+"""Parses the inside of an action: pipelines of commands, commands of operands.
 
     $x := .a | replace "-" "" | upper   →   Pipeline($x; [.a], [replace "-" ""], [upper])
 
-Looking ahead goes three tokens far, because a space is a token and `$x` may begin a declaration.
+The parser looks three tokens ahead, because a space is a token and `$x` may begin a declaration.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _OPERANDS = frozenset(
     | {t.RAW_STRING, t.STRING, t.VARIABLE, t.OPEN}
 )
 _MAX_PARENTHESES = 50
-"""Parentheses in parentheses; Go allows 10,000, which its stack can and ours cannot."""
+"""Depth of parentheses; Go allows 10,000, for which Python's stack is too small."""
 
 
 class PipelineParser:
-    """Tokens with three to look ahead, and the rules of pipelines."""
+    """The parser of pipelines, with three tokens to look ahead."""
 
     def __init__(self, name: str, text: str, functions: AbstractSet[str]) -> None:
         self._name = name
         self._lexer = Lexer(text)
         self._functions = functions
         self._ahead: list[Token] = []
-        """Next token last."""
-        self._given: list[Token] = []
+        """Tokens to come, the next one last."""
+        self._last: list[Token] = []
         self._line = 1
         self._parentheses = 0
         self.variables = ["$"]
@@ -60,12 +60,12 @@ class PipelineParser:
         else:
             token = self._lexer.next()
             self._line = token.line
-        self._given = [token]
+        self._last = [token]
         return token
 
     def back(self, *before: Token) -> None:
-        """Give back the token that `next` gave last, and in front of it these."""
-        self._ahead += [*self._given, *reversed(before)]
+        """Give back the last token of `next`, and in front of it these."""
+        self._ahead += [*self._last, *reversed(before)]
 
     def peek(self) -> Token:
         token = self.next()
@@ -73,7 +73,7 @@ class PipelineParser:
         return token
 
     def next_word(self) -> Token:
-        """The next token that is no space."""
+        """Return the next token that is no space."""
         token = self.next()
         while token.kind == t.SPACE:
             token = self.next()
@@ -116,7 +116,7 @@ class PipelineParser:
         return Pipeline(position, tuple(commands), tuple(variables), assigns)
 
     def _declarations(self, context: str) -> tuple[list[Variable], bool]:
-        """`$x :=`, `$x =` and, of a range, `$k, $v :=`."""
+        """Parse `$x :=`, `$x =` and, of a range, `$k, $v :=`."""
         declared: list[Variable] = []
         while (name := self.peek_word()).kind == t.VARIABLE:
             self.next_word()
@@ -198,7 +198,7 @@ class PipelineParser:
         if token.kind == t.FIELD:
             return Field(at, (text[1:],))
         if token.kind == t.OPEN:
-            return self._parenthesised()
+            return self._nested_pipeline()
         if token.kind in {t.CHARACTER, t.COMPLEX, t.NUMBER, t.STRING, t.RAW_STRING}:
             return self._literal(token)
         simple: dict[str, Operand] = {t.DOT: Dot(at), t.NIL: Nil(at), t.BOOL: Bool(at, text == "true")}
@@ -211,7 +211,7 @@ class PipelineParser:
             self.fail(f"undefined variable {quote(variable.names[0])}")
         return variable
 
-    def _parenthesised(self) -> Pipeline:
+    def _nested_pipeline(self) -> Pipeline:
         if self._parentheses >= _MAX_PARENTHESES:
             self.fail("max expression depth exceeded")
         self._parentheses += 1
