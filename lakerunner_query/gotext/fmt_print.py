@@ -154,21 +154,24 @@ class _Formatting:
             return False
         text = self.layout[self.at + 1 : closing]
         self.at = closing + 1
-        if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= len(self.values):
-            self.argument = int(text) - 1
+        is_number = text.isascii() and text.isdigit()
+        number = int(text.lstrip("0")[:9] or 0) if is_number else 0
+        if 1 <= number <= len(self.values):
+            self.argument = number - 1
             return True
         self.has_good_index = False
-        return text.isascii() and text.isdigit()
+        return is_number
 
     def _integer(self) -> int | None:
         found = _DIGITS.match(self.layout, self.at)
         if found is None:
             return None
-        if int(found[0][:9]) > _MOST:
+        number = int(found[0].lstrip("0")[:9] or 0)
+        if number > _MOST:
             self.at = len(self.layout)
             return None
         self.at = found.end()
-        return int(found[0])
+        return number
 
     def _star(self) -> int | None:
         if self.argument >= len(self.values):
