@@ -23,8 +23,7 @@ WARM_UPS = ("lakerunner_assets.warmup", "lakerunner_query.warmup")
 """Commands that use every kernel between them."""
 
 _MARK = "complete"
-_DECORATORS = "from resources.kernel import"
-"""A module with this line defines kernels."""
+_DECORATOR = re.compile(r"^@(?:kernel|scanner|inlined)$", re.MULTILINE)
 _ROOT = Path(__file__).resolve().parents[1]
 _NO_KERNELS = {Path(__file__).resolve(), _ROOT / "resources" / "settings.py"}
 _IMPORT = re.compile(
@@ -78,7 +77,8 @@ def closure(module: str) -> set[Path]:
 
 def _mark() -> Path:
     """Return a file beside the kernels, named by all that define any; other edits do not matter."""
-    kernels = {path for module in WARM_UPS for path in closure(module) if _DECORATORS in path.read_text()}
+    modules = {path for module in WARM_UPS for path in closure(module)}
+    kernels = {path for path in modules if _DECORATOR.search(path.read_text())}
     sources = {path for each in kernels for path in closure(_module(each))}
     return _folder_of(sources) / _MARK
 
