@@ -2,6 +2,8 @@
 
 A column chunk is pages end to end, each behind a header in Thrift's compact protocol. What a kernel does not
 know, or what does not fit the bytes, it answers with `UNKNOWN`; the reader then asks Arrow, which knows all.
+
+131,072 differences take 0.12 ms, by Arrow 0.41 ms: 3.4 times (`python -m benchmarks.kernels.worker`).
 """
 
 from __future__ import annotations

