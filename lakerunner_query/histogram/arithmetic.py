@@ -32,7 +32,7 @@ def coarser_index(index: Int64s, schema: int, target: int) -> Int64s:
     return ((index - 1) >> (schema - target)) + 1
 
 
-def reduced(buckets: Buckets, schema: int, target: int) -> Buckets:
+def reduce_buckets(buckets: Buckets, schema: int, target: int) -> Buckets:
     """The same observations in fewer buckets."""
     if schema == target or not buckets.size:
         return buckets
@@ -41,7 +41,7 @@ def reduced(buckets: Buckets, schema: int, target: int) -> Buckets:
     return Buckets(wide[starts], np.add.reduceat(buckets.count, starts))
 
 
-def beyond(buckets: Buckets, schema: int, threshold: float) -> Buckets:
+def drop_within_zero(buckets: Buckets, schema: int, threshold: float) -> Buckets:
     """Without the buckets that end within the zero bucket."""
     if threshold == 0 or not buckets.size:
         return buckets
@@ -63,7 +63,7 @@ def joint_index(first: Buckets, second: Buckets) -> Int64s:
     return np.union1d(first.index, second.index)
 
 
-def added(first: Buckets, second: Buckets, sign: float = 1.0) -> Buckets:
+def add_buckets(first: Buckets, second: Buckets, sign: float = 1.0) -> Buckets:
     """`first + sign * second`; a place that only one has is kept even if it counts zero."""
     if not second.size:
         return first
@@ -88,14 +88,14 @@ def place_in(index: Int64s, bounds: tuple[float, ...], target: tuple[float, ...]
     return np.searchsorted(np.array(target), upper, side="left").astype(np.int64)
 
 
-def mapped(buckets: Buckets, bounds: tuple[float, ...], target: tuple[float, ...]) -> Doubles:
+def map_counts(buckets: Buckets, bounds: tuple[float, ...], target: tuple[float, ...]) -> Doubles:
     """The counts of all buckets that `target` makes, the one to infinity last."""
     found = np.zeros(len(target) + 1)
     np.add.at(found, place_in(buckets.index, bounds, target), buckets.count)
     return found
 
 
-def sparse(counts: Doubles) -> Buckets:
+def sparse_buckets(counts: Doubles) -> Buckets:
     """The buckets that count something, of all from index 0 on."""
     index = np.flatnonzero(counts != 0)
     return Buckets(index, counts[index]) if len(index) else NO_BUCKETS
@@ -136,18 +136,18 @@ def threshold_over(sides: tuple[Side, Side], threshold: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Widened:
+class ZeroBucket:
     zero_count: float
     threshold: float
 
 
-def widened(histogram: Histogram, threshold: float) -> Widened:
+def widen_zero(histogram: Histogram, threshold: float) -> ZeroBucket:
     """What the zero bucket would count with a threshold at least as large as the given one.
 
     The order of additions is that of Prometheus: outwards, the positive side first.
     """
     if threshold == histogram.zero_threshold:
-        return Widened(histogram.zero_count, threshold)
+        return ZeroBucket(histogram.zero_count, threshold)
     if threshold < histogram.zero_threshold:
         raise ValueError(f"threshold {threshold}: expected at least {histogram.zero_threshold}")
     sides = (side(histogram.positive, histogram.schema), side(histogram.negative, histogram.schema))
@@ -156,10 +156,10 @@ def widened(histogram: Histogram, threshold: float) -> Widened:
     for one in sides:
         for inside in one.count[one.lower < threshold].tolist():
             count += inside
-    return Widened(count, threshold)
+    return ZeroBucket(count, threshold)
 
 
-def with_zero(histogram: Histogram, zero: Widened) -> Histogram:
+def set_zero(histogram: Histogram, zero: ZeroBucket) -> Histogram:
     """With the wider zero bucket, and without the buckets it took in."""
     emptied = [
         buckets.having(np.where(side(buckets, histogram.schema).lower < zero.threshold, 0.0, buckets.count))
@@ -175,19 +175,19 @@ def with_zero(histogram: Histogram, zero: Widened) -> Histogram:
     return compact(wide)
 
 
-def reconciled(first: Histogram, second: Histogram) -> tuple[Histogram, float]:
+def align_zero(first: Histogram, second: Histogram) -> tuple[Histogram, float]:
     """The first with a zero bucket that suits both, and what the second's would count with it."""
-    zero = Widened(second.zero_count, second.zero_threshold)
+    zero = ZeroBucket(second.zero_count, second.zero_threshold)
     while zero.threshold != first.zero_threshold:
         if first.zero_threshold > zero.threshold:
-            zero = widened(second, first.zero_threshold)
+            zero = widen_zero(second, first.zero_threshold)
         if zero.threshold > first.zero_threshold:
-            first = with_zero(first, widened(first, zero.threshold))
+            first = set_zero(first, widen_zero(first, zero.threshold))
     return first, zero.zero_count
 
 
 @dataclass(frozen=True, slots=True)
-class Combined:
+class HistogramSum:
     histogram: Histogram
     hint_conflict: bool
     """One was known to follow a reset, the other not to."""
@@ -209,43 +209,43 @@ def check_compatible(first: Histogram, second: Histogram) -> None:
         raise IncompatibleHistogramsError(first.schema, second.schema)
 
 
-def add(first: Histogram, second: Histogram) -> Combined:
-    return _combined(first, second, 1.0)
+def add(first: Histogram, second: Histogram) -> HistogramSum:
+    return _add(first, second, 1.0)
 
 
-def sub(first: Histogram, second: Histogram) -> Combined:
+def sub(first: Histogram, second: Histogram) -> HistogramSum:
     """The hint is that of a sum; the operator `-` of the language makes a gauge of it."""
-    return _combined(first, second, -1.0)
+    return _add(first, second, -1.0)
 
 
-def _combined(first: Histogram, second: Histogram, sign: float) -> Combined:
+def _add(first: Histogram, second: Histogram, sign: float) -> HistogramSum:
     check_compatible(first, second)
     hint, conflict = joint_hint(first.hint, second.hint)
     if first.is_custom:
-        total, is_reconciled = _custom(first, second, sign), first.bounds != second.bounds
+        total, is_reconciled = _add_custom(first, second, sign), first.bounds != second.bounds
     else:
-        total, is_reconciled = _exponential(first, second, sign), False
+        total, is_reconciled = _add_exponential(first, second, sign), False
     count, sum_ = first.count + sign * second.count, first.sum + sign * second.sum
-    return Combined(replace(total, count=count, sum=sum_, hint=hint), conflict, is_reconciled)
+    return HistogramSum(replace(total, count=count, sum=sum_, hint=hint), conflict, is_reconciled)
 
 
-def _custom(first: Histogram, second: Histogram, sign: float) -> Histogram:
+def _add_custom(first: Histogram, second: Histogram, sign: float) -> Histogram:
     if first.bounds == second.bounds:
-        return replace(first, positive=added(first.positive, second.positive, sign))
+        return replace(first, positive=add_buckets(first.positive, second.positive, sign))
     bounds = common_bounds(first.bounds, second.bounds)
     with np.errstate(all="ignore"):
-        counts = mapped(first.positive, first.bounds, bounds)
-        counts = counts + sign * mapped(second.positive, second.bounds, bounds)
-    return replace(first, positive=sparse(counts), bounds=bounds)
+        counts = map_counts(first.positive, first.bounds, bounds)
+        counts = counts + sign * map_counts(second.positive, second.bounds, bounds)
+    return replace(first, positive=sparse_buckets(counts), bounds=bounds)
 
 
-def _exponential(first: Histogram, second: Histogram, sign: float) -> Histogram:
-    first, zero_count = reconciled(first, second)
+def _add_exponential(first: Histogram, second: Histogram, sign: float) -> Histogram:
+    first, zero_count = align_zero(first, second)
     schema, threshold = min(first.schema, second.schema), first.zero_threshold
     sides = [
-        added(
-            reduced(mine, first.schema, schema),
-            beyond(reduced(other, second.schema, schema), schema, threshold),
+        add_buckets(
+            reduce_buckets(mine, first.schema, schema),
+            drop_within_zero(reduce_buckets(other, second.schema, schema), schema, threshold),
             sign,
         )
         for mine, other in ((first.positive, second.positive), (first.negative, second.negative))
@@ -306,8 +306,8 @@ def reduce_resolution(histogram: Histogram, schema: int) -> Histogram:
     return replace(
         histogram,
         schema=schema,
-        positive=reduced(histogram.positive, histogram.schema, schema),
-        negative=reduced(histogram.negative, histogram.schema, schema),
+        positive=reduce_buckets(histogram.positive, histogram.schema, schema),
+        negative=reduce_buckets(histogram.negative, histogram.schema, schema),
         hint=Hint.UNKNOWN,
     )
 

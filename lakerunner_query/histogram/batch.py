@@ -112,7 +112,7 @@ def objects(histograms: Sequence[Histogram | None]) -> Objects:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SheetRows:
     """Where many histograms are."""
 
     sheets: list[Sheet]
@@ -145,7 +145,7 @@ class Found:
         return found
 
 
-def found_in(histograms: Sequence[Histogram]) -> Found | None:
+def find_rows(histograms: Sequence[Histogram]) -> SheetRows | None:
     """None if some are on no sheet, or there are too few of each."""
     if set(map(type, histograms)) != {Row}:
         return None
@@ -154,7 +154,7 @@ def found_in(histograms: Sequence[Histogram]) -> Found | None:
     if len(histograms) < FEW * len(numbers):
         return None
     count = len(histograms)
-    return Found(
+    return SheetRows(
         list(numbers),
         np.fromiter(map(numbers.__getitem__, sheets), np.int64, count),
         np.fromiter(map(_row, histograms), np.int64, count),
@@ -163,7 +163,7 @@ def found_in(histograms: Sequence[Histogram]) -> Found | None:
 
 def totals_of(histograms: Sequence[Histogram], number: int) -> Doubles:
     """COUNT or SUM of all, wherever they are."""
-    found = found_in(histograms)
+    found = find_rows(histograms)
     if found is not None:
         return found.column(number)
     name = "count" if number == COUNT else "sum"
@@ -189,8 +189,8 @@ class Columns:
 
 def columns_of(histograms: Sequence[Histogram]) -> Columns | None:
     """At least one; None where single arithmetic has to do it."""
-    found = found_in(histograms)
-    sheet = _joined(histograms) if found is None else _gathered(found)
+    found = find_rows(histograms)
+    sheet = _sheet_of(histograms) if found is None else _join_sheets(found)
     if sheet is None:
         return None
     if not (is_beyond(sheet.positive, sheet.model) and is_beyond(sheet.negative, sheet.model)):
@@ -209,7 +209,7 @@ def _layout(one: Histogram) -> tuple[int, float, tuple[float, ...]]:
     return one.schema, one.zero_threshold, one.bounds
 
 
-def _joined(histograms: Sequence[Histogram]) -> Sheet | None:
+def _sheet_of(histograms: Sequence[Histogram]) -> Sheet | None:
     model = histograms[0]
     if any(_layout(one) != _layout(model) for one in histograms):
         return None
@@ -253,11 +253,11 @@ def places_of(index: Int64s) -> tuple[Int64s, Int64s]:
     return np.flatnonzero(seen) + low, (np.cumsum(seen) - 1)[index - low]
 
 
-def _gathered(found: Found) -> Sheet | None:
+def _join_sheets(found: SheetRows) -> Sheet | None:
     """Rows of some sheets as one sheet, without buckets that none of the rows lists."""
     first = found.sheets[0]
     if found.is_a_sheet:
-        return only_listed(first)
+        return drop_unlisted(first)
     if any(_layout(sheet.model) != _layout(first.model) for sheet in found.sheets):
         return None
     positive, negative = (
@@ -281,7 +281,7 @@ def _gathered(found: Found) -> Sheet | None:
         numbers[mine, :BUCKETS] = sheet.numbers[rows, :BUCKETS]
         numbers[mine[:, None], at + BUCKETS] = sheet.numbers[rows, BUCKETS:]
         listed[mine[:, None], at] = sheet.listed[rows]
-    return only_listed(Sheet(first.model, positive, negative, numbers, listed))
+    return drop_unlisted(Sheet(first.model, positive, negative, numbers, listed))
 
 
 def _all_places(places: list[Int64s]) -> Int64s:
@@ -291,7 +291,7 @@ def _all_places(places: list[Int64s]) -> Int64s:
     return np.unique(np.concatenate(places))
 
 
-def only_listed(sheet: Sheet) -> Sheet:
+def drop_unlisted(sheet: Sheet) -> Sheet:
     used: Flags = np.logical_or.reduce(sheet.listed, axis=0)
     if used.all():
         return sheet

@@ -41,11 +41,11 @@ class ClassicQuantile:
 
 def bucket_quantile(q: Doubles, le: Doubles, counts: Doubles, present: Flags) -> ClassicQuantile:
     """`le` in any order; a bound may come twice, its counts are added."""
-    raw = _ordered(le, counts, present)
+    raw = _sort_by_bound(le, counts, present)
     steps = raw.count.shape[1]
     is_asked = (q >= 0) & (q <= 1) & _has_infinity(raw)
     fixed, forced = _monotonic(raw)
-    value = _interpolated(q, fixed)
+    value = _interpolate(q, fixed)
     value = np.where(is_asked, value, np.nan)
     value = np.where(q < 0, -np.inf, np.where(q > 1, np.inf, value))
     low, high, most = forced
@@ -55,7 +55,7 @@ def bucket_quantile(q: Doubles, le: Doubles, counts: Doubles, present: Flags) ->
 
 def bucket_fraction(lower: Doubles, upper: Doubles, le: Doubles, counts: Doubles, present: Flags) -> Doubles:
     """The part of observations between two values, by step."""
-    raw = _ordered(le, counts, present)
+    raw = _sort_by_bound(le, counts, present)
     total = raw.count[-1]
     low, high = _ranks(lower, raw), _ranks(upper, raw)
     with np.errstate(all="ignore"):
@@ -66,7 +66,7 @@ def bucket_fraction(lower: Doubles, upper: Doubles, le: Doubles, counts: Doubles
     return np.where(is_known, found, np.nan)
 
 
-def _ordered(le: Doubles, counts: Doubles, present: Flags) -> Counts:
+def _sort_by_bound(le: Doubles, counts: Doubles, present: Flags) -> Counts:
     bounds, first, place = np.unique(le, return_index=True, return_inverse=True)
     if len(bounds) == len(le):
         return Counts(bounds, np.where(present[first], counts[first], 0.0), present[first])
@@ -85,7 +85,7 @@ def _has_infinity(counts: Counts) -> Flags:
     return found
 
 
-def _nearly(first: Doubles, second: Doubles) -> Flags:
+def _is_close(first: Doubles, second: Doubles) -> Flags:
     """Equal but for rounding, as `util/almost` has it; two NaN are equal."""
     smallest, largest = np.finfo(np.float64).tiny, np.finfo(np.float64).max
     total, gap = np.abs(first) + np.abs(second), np.abs(first - second)
@@ -105,7 +105,7 @@ def _monotonic(raw: Counts) -> tuple[Counts, tuple[Doubles, Doubles, Doubles]]:
         for row, bound in enumerate(raw.le.tolist()):
             here, there = raw.count[row], raw.present[row]
             later = there & seen
-            is_same = later & _nearly(reached, here)
+            is_same = later & _is_close(reached, here)
             fell = later & ~is_same & (here < reached)
             low, high = (
                 np.where(fell, np.minimum(low, bound), low),
@@ -118,7 +118,7 @@ def _monotonic(raw: Counts) -> tuple[Counts, tuple[Doubles, Doubles, Doubles]]:
     return Counts(raw.le, fixed, raw.present), (low, high, most)
 
 
-def _interpolated(q: Doubles, counts: Counts) -> Doubles:
+def _interpolate(q: Doubles, counts: Counts) -> Doubles:
     """Linear within the bucket in which the rank lies; the last bucket answers with where it begins."""
     steps = counts.count.shape[1]
     value, is_found = np.full(steps, np.nan), np.zeros(steps, np.bool_)

@@ -15,14 +15,14 @@ import numpy as np
 
 from lakerunner_query.histogram.arithmetic import (
     add,
-    beyond,
     common_bounds,
-    mapped,
+    drop_within_zero,
+    map_counts,
+    reduce_buckets,
     reduce_resolution,
-    reduced,
     scale,
     sub,
-    widened,
+    widen_zero,
 )
 from lakerunner_query.histogram.batch import SUM, columns_of
 from lakerunner_query.histogram.batch_kernels import find_drops
@@ -60,13 +60,13 @@ def detect_reset(current: Histogram, previous: Histogram) -> bool:
 
 def _custom_fell(current: Histogram, previous: Histogram) -> bool:
     bounds = common_bounds(current.bounds, previous.bounds)
-    now = mapped(current.positive, current.bounds, bounds)
-    before = mapped(previous.positive, previous.bounds, bounds)
+    now = map_counts(current.positive, current.bounds, bounds)
+    before = map_counts(previous.positive, previous.bounds, bounds)
     return bool((now < before).any())
 
 
 def _zero_fell(current: Histogram, previous: Histogram) -> bool:
-    zero = widened(previous, current.zero_threshold)
+    zero = widen_zero(previous, current.zero_threshold)
     return zero.threshold != current.zero_threshold or current.zero_count < zero.zero_count
 
 
@@ -81,7 +81,7 @@ def _outside(buckets: Buckets, owner: Histogram, target: Histogram) -> Buckets:
     """One side of `owner` on the layout of `target`, without what is in the zero bucket there."""
     if target.is_custom:
         return buckets
-    return beyond(reduced(buckets, owner.schema, target.schema), target.schema, target.zero_threshold)
+    return drop_within_zero(reduce_buckets(buckets, owner.schema, target.schema), target.schema, target.zero_threshold)
 
 
 def _fell(now: Buckets, before: Buckets) -> bool:
@@ -96,7 +96,7 @@ def _fell(now: Buckets, before: Buckets) -> bool:
     return bool(fell.any())
 
 
-def _found_at_once(histograms: Sequence[Histogram | None]) -> list[Histogram | None] | None:
+def _find_hints_at_once(histograms: Sequence[Histogram | None]) -> list[Histogram | None] | None:
     """None where layouts differ, or some are missing, stale or gauges."""
     known = [one for one in histograms if one is not None and one.hint != Hint.GAUGE]
     columns = columns_of(known) if known and len(known) == len(histograms) else None
@@ -114,7 +114,7 @@ def _found_at_once(histograms: Sequence[Histogram | None]) -> list[Histogram | N
     return found
 
 
-def with_found_hints(
+def find_hints(
     histograms: Sequence[Histogram | None], *, are_whole: bool = False
 ) -> list[Histogram | None]:
     """A series read one sample after the other, its unknown hints replaced by what is found.
@@ -123,7 +123,7 @@ def with_found_hints(
     or stale is passed over. Gauges are known by their hint, and of them only count and sum are read unless
     they have to be whole: whether one fell is told by its count alone then.
     """
-    at_once = _found_at_once(histograms)
+    at_once = _find_hints_at_once(histograms)
     if at_once is not None:
         return at_once
     found: list[Histogram | None] = []
@@ -187,7 +187,7 @@ def growth(
     total = first_step.histogram
     if is_counter:
         try:
-            total = _with_resets(total, start, histograms, reset_before, notes)
+            total = _add_resets(total, start, histograms, reset_before, notes)
         except IncompatibleHistogramsError:
             return MIXED
     return Growth(compact(total.with_hint(Hint.GAUGE)), frozenset(notes))
@@ -205,7 +205,7 @@ def _joint_schema(histograms: Sequence[Histogram], start: Histogram, is_counter:
     return min(one.schema for one in looked_at)
 
 
-def _with_resets(
+def _add_resets(
     total: Histogram,
     start: Histogram,
     histograms: Sequence[Histogram],
@@ -243,7 +243,7 @@ def step_growth(previous: Histogram, current: Histogram, is_counter: bool) -> Gr
     return Growth(compact(found.with_hint(Hint.GAUGE)), frozenset(notes))
 
 
-def interpolated(
+def interpolate(
     first: Histogram, first_ms: int, second: Histogram, second_ms: int, at_ms: int, is_counter: bool
 ) -> Growth:
     """The histogram at a time between two samples; a counter that was reset between them began at zero."""

@@ -132,10 +132,10 @@ def _within(
         return Quantile(math.nan, NanFact.RESULT) if is_nan else Quantile(bucket.upper)
     inside = rank - (counted - bucket.count) if upwards else counted - rank
     fraction = float(np.divide(inside, bucket.count)) if bucket.count else math.nan
-    return Quantile(_interpolated(bucket, fraction, histogram), _skew(counted, walk, histogram))
+    return Quantile(_interpolate(bucket, fraction, histogram), _skew(counted, walk, histogram))
 
 
-def _interpolated(bucket: Bucket, fraction: float, histogram: Histogram) -> float:
+def _interpolate(bucket: Bucket, fraction: float, histogram: Histogram) -> float:
     if histogram.is_custom or bucket.lower <= 0 <= bucket.upper:
         return bucket.lower + (bucket.upper - bucket.lower) * fraction
     low, high = log2(bucket.lower), log2(bucket.upper)
@@ -243,7 +243,7 @@ def plain_quantiles(quantiles: Doubles, histograms: Sequence[Histogram]) -> Doub
         lower[rows] = exponential_bounds(index[rows] - 1, schema)
         upper[rows] = exponential_bounds(index[rows], schema)
     totals = np.array([(one.count, one.zero_threshold, one.zero_count) for one in histograms], np.float64)
-    return _walked(quantiles, totals, sizes, lower, upper, counts)
+    return _walk_quantiles(quantiles, totals, sizes, lower, upper, counts)
 
 
 def sheet_quantiles(quantiles: Doubles, sheet: Sheet, rows: Int64s) -> tuple[Doubles, Flags]:
@@ -265,14 +265,14 @@ def sheet_quantiles(quantiles: Doubles, sheet: Sheet, rows: Int64s) -> tuple[Dou
     lower, upper = (
         exponential_bounds(index, sheet.model.schema) for index in (sheet.positive - 1, sheet.positive)
     )
-    found[plain] = _walked(
+    found[plain] = _walk_quantiles(
         quantiles, totals, np.count_nonzero(is_there, axis=1), lower[places], upper[places],
         numbers[:, BUCKETS : BUCKETS + middle][is_there],
     )  # fmt: skip
     return found, plain
 
 
-def _walked(
+def _walk_quantiles(
     quantiles: Doubles, totals: Doubles, sizes: Int64s, lower: Doubles, upper: Doubles, counts: Doubles
 ) -> Doubles:
     """`totals`: count, zero threshold and zero count of each."""
@@ -280,10 +280,10 @@ def _walked(
     found = np.empty((len(sizes), 3))
     kinds = np.empty(len(sizes), np.int8)
     find_buckets(quantiles, totals, offsets, lower, upper, counts, found, kinds)
-    return _placed(found, kinds)
+    return _interpolate_all(found, kinds)
 
 
-def _placed(found: Doubles, kinds: Int8s) -> Doubles:
+def _interpolate_all(found: Doubles, kinds: Int8s) -> Doubles:
     low, high, fraction = found.T
     with np.errstate(all="ignore"):
         linear = low + (high - low) * fraction

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.histogram.arithmetic import reduced
-from lakerunner_query.histogram.batch import BUCKETS, FEW, WIDEST, Sheet, only_listed
+from lakerunner_query.histogram.arithmetic import reduce_buckets
+from lakerunner_query.histogram.batch import BUCKETS, FEW, WIDEST, Sheet, drop_unlisted
 from lakerunner_query.histogram.model import (
     CUSTOM,
     HIGHEST,
@@ -79,7 +79,7 @@ def _sheet(array: pa.StructArray) -> Sheet | None:
     ]
     model = Histogram(int(schemas[0]), zero_threshold=float(thresholds[0]))
     numbers = np.concatenate((np.stack(totals, axis=1), positive[1], negative[1]), axis=1)
-    return only_listed(Sheet(model, positive[0], negative[0], numbers, numbers[:, BUCKETS:] != 0))
+    return drop_unlisted(Sheet(model, positive[0], negative[0], numbers, numbers[:, BUCKETS:] != 0))
 
 
 def _numbers(array: pa.StructArray, name: str, missing: float) -> Doubles:
@@ -156,12 +156,12 @@ def _histogram(row: dict[str, Any], place: int) -> Histogram:
             raise StoredHistogramError(
                 f"row {place}: {len(counts)} counts from {first}, expected at most {len(bounds) + 1}"
             )
-        return Histogram(CUSTOM, count, total, positive=_populated(buckets_at(first, counts)), bounds=bounds)
+        return Histogram(CUSTOM, count, total, positive=_drop_empty(buckets_at(first, counts)), bounds=bounds)
     if schema < LOWEST:
         raise StoredHistogramError(f"row {place}: schema {schema}, expected one from {LOWEST}")
     target = min(schema, HIGHEST)
     sides = [
-        reduced(_side(row, side), schema, target) if schema != target else _side(row, side)
+        reduce_buckets(_side(row, side), schema, target) if schema != target else _side(row, side)
         for side in ("positive", "negative")
     ]
     return Histogram(
@@ -178,10 +178,10 @@ def _custom_counts(row: dict[str, Any], is_explicit: bool) -> tuple[list[float],
 def _side(row: dict[str, Any], side: str) -> Buckets:
     counts = row[f"{side}_counts"] or []
     first = (row[f"{side}_offset"] or 0) + EXPONENTIAL_SHIFT
-    return _populated(buckets_at(first, counts))
+    return _drop_empty(buckets_at(first, counts))
 
 
-def _populated(buckets: Buckets) -> Buckets:
+def _drop_empty(buckets: Buckets) -> Buckets:
     """The lake stores sides dense; buckets that count nothing are filling."""
     found = buckets.populated()
     return found if found.size else NO_BUCKETS

@@ -13,21 +13,21 @@ import numpy as np
 
 from lakerunner_query.histogram.arithmetic import (
     add,
-    beyond,
     check_compatible,
     coarser_index,
     common_bounds,
     divide,
+    drop_within_zero,
     joint_hint,
     joint_index,
     on_index,
     place_in,
-    reduced,
+    reduce_buckets,
     scale,
     side,
-    sparse,
+    sparse_buckets,
     threshold_over,
-    widened,
+    widen_zero,
 )
 from lakerunner_query.histogram.batch import Columns, Sheet, columns_of
 from lakerunner_query.histogram.model import Buckets, Hint, Histogram, has_overflow
@@ -52,7 +52,7 @@ def plus_one(number: float, total: float, lost: float) -> tuple[float, float]:
     return after, lost + ((number - after) + total)
 
 
-def _nothing_lost(histogram: Histogram) -> Histogram:
+def _zeros_like(histogram: Histogram) -> Histogram:
     """A histogram of the same places that counts zero everywhere."""
     return replace(
         histogram,
@@ -68,7 +68,7 @@ Pair = tuple[Histogram, Histogram]
 """A total, and what its additions lost, on the same places."""
 
 
-def _summed(total: Buckets, lost: Buckets, other: Buckets) -> tuple[Buckets, Buckets]:
+def _add_kept(total: Buckets, lost: Buckets, other: Buckets) -> tuple[Buckets, Buckets]:
     index = joint_index(total, other)
     at = np.searchsorted(index, other.index)
     totals, losses = on_index(total, index), on_index(lost, index)
@@ -76,7 +76,7 @@ def _summed(total: Buckets, lost: Buckets, other: Buckets) -> tuple[Buckets, Buc
     return Buckets(index, totals), Buckets(index, losses)
 
 
-def _gathered(place: Int64s, parts: list[Doubles]) -> tuple[Doubles, Doubles]:
+def _sum_by_place(place: Int64s, parts: list[Doubles]) -> tuple[Doubles, Doubles]:
     """Sums by place, places counted from zero; parts of one bucket are added one after the other."""
     totals, losses = np.zeros(int(place.max(initial=-1)) + 1), np.zeros(int(place.max(initial=-1)) + 1)
     for i, to in enumerate(place.tolist()):
@@ -85,15 +85,15 @@ def _gathered(place: Int64s, parts: list[Doubles]) -> tuple[Doubles, Doubles]:
     return totals, losses
 
 
-def _reduced(total: Buckets, lost: Buckets, schema: int, target: int) -> tuple[Buckets, Buckets]:
+def _reduce_pair(total: Buckets, lost: Buckets, schema: int, target: int) -> tuple[Buckets, Buckets]:
     if schema == target or not total.size:
         return total, lost
     index, place = np.unique(coarser_index(total.index, schema, target), return_inverse=True)
-    totals, losses = _gathered(place.ravel().astype(np.int64), [total.count, lost.count])
+    totals, losses = _sum_by_place(place.ravel().astype(np.int64), [total.count, lost.count])
     return Buckets(index, totals), Buckets(index, losses)
 
 
-def _wider(total: Histogram, lost: Histogram, threshold: float) -> Pair:
+def _widen_zero(total: Histogram, lost: Histogram, threshold: float) -> Pair:
     """With a zero bucket of at least this threshold, by kept sums."""
     sides = (side(total.positive, total.schema), side(total.negative, total.schema))
     threshold = threshold_over(sides, threshold)
@@ -122,18 +122,18 @@ def _plus_exponential(total: Histogram, lost: Histogram, other: Histogram) -> Pa
     zero_count, threshold = other.zero_count, other.zero_threshold
     while threshold != total.zero_threshold:
         if total.zero_threshold > threshold:
-            zero = widened(other, total.zero_threshold)
+            zero = widen_zero(other, total.zero_threshold)
             zero_count, threshold = zero.zero_count, zero.threshold
         if threshold > total.zero_threshold:
-            total, lost = _wider(total, lost, threshold)
+            total, lost = _widen_zero(total, lost, threshold)
     schema = min(total.schema, other.schema)
     sides = []
     for mine, gone, new in (
         (total.positive, lost.positive, other.positive),
         (total.negative, lost.negative, other.negative),
     ):
-        coarser = _reduced(mine, gone, total.schema, schema)
-        sides.append(_summed(*coarser, beyond(reduced(new, other.schema, schema), schema, threshold)))
+        coarser = _reduce_pair(mine, gone, total.schema, schema)
+        sides.append(_add_kept(*coarser, drop_within_zero(reduce_buckets(new, other.schema, schema), schema, threshold)))
     zero_total, zero_lost = plus_one(zero_count, total.zero_count, lost.zero_count)
     return (
         replace(total, schema=schema, zero_count=zero_total, positive=sides[0][0], negative=sides[1][0]),
@@ -143,7 +143,7 @@ def _plus_exponential(total: Histogram, lost: Histogram, other: Histogram) -> Pa
 
 def _plus_custom(total: Histogram, lost: Histogram, other: Histogram) -> Pair:
     if total.bounds == other.bounds:
-        kept, gone = _summed(total.positive, lost.positive, other.positive)
+        kept, gone = _add_kept(total.positive, lost.positive, other.positive)
         return replace(total, positive=kept), replace(lost, positive=gone)
     bounds = common_bounds(total.bounds, other.bounds)
     size = len(bounds) + 1
@@ -155,8 +155,8 @@ def _plus_custom(total: Histogram, lost: Histogram, other: Histogram) -> Pair:
         )
     )
     parts = np.concatenate((total.positive.count, lost.positive.count, other.positive.count))
-    totals, losses = _gathered(np.append(place, size - 1), [np.append(parts, 0.0)])
-    kept = sparse(totals)
+    totals, losses = _sum_by_place(np.append(place, size - 1), [np.append(parts, 0.0)])
+    kept = sparse_buckets(totals)
     return (
         replace(total, bounds=bounds, positive=kept),
         replace(lost, bounds=bounds, positive=Buckets(kept.index, losses[kept.index])),
@@ -186,7 +186,7 @@ class KahanSum:
     """
 
     def __init__(self, first: Histogram) -> None:
-        self._pair: Pair = (first, _nothing_lost(first))
+        self._pair: Pair = (first, _zeros_like(first))
         self._hints = {first.hint}
         self.bounds_reconciled = False
 
@@ -208,7 +208,7 @@ class KahanMean:
     """`avg`, `avg_over_time`, used like `KahanSum`."""
 
     def __init__(self, first: Histogram) -> None:
-        self._pair: Pair = (first, _nothing_lost(first))
+        self._pair: Pair = (first, _zeros_like(first))
         self._count = 1.0
         self._is_running = False
         self._hints = {first.hint}
@@ -256,7 +256,7 @@ def grid_sums(cells: Objects, present: Flags, *, is_mean: bool) -> tuple[Objects
     if columns is None:
         return None
     sheet = columns.sheet
-    numbers = _kept(sheet.numbers, members, steps, present.shape)
+    numbers = _kahan_sums(sheet.numbers, members, steps, present.shape)
     if numbers is None:
         return None
     totals, lost = numbers
@@ -269,7 +269,7 @@ def grid_sums(cells: Objects, present: Flags, *, is_mean: bool) -> tuple[Objects
     return found.histograms(hints), conflicts
 
 
-def _kept(
+def _kahan_sums(
     numbers: Doubles, members: Int64s, steps: Int64s, shape: tuple[int, ...]
 ) -> tuple[Doubles, Doubles] | None:
     """Totals by step and what was lost; None if one is not finite, of which the order of things decides."""

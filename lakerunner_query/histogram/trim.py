@@ -24,7 +24,7 @@ from lakerunner_query.histogram.model import (
 )
 from lakerunner_query.histogram.quantiles import log2
 
-Kept = tuple[float, float]
+Share = tuple[float, float]
 """How many observations of a bucket are kept, and the value that stands for each of them."""
 
 
@@ -40,22 +40,22 @@ class Cut:
 
 def trim_upper(histogram: Histogram, value: float) -> Histogram:
     """`histogram </ value`."""
-    return _trimmed(histogram, Cut(value, True, histogram.is_custom))
+    return _trim(histogram, Cut(value, True, histogram.is_custom))
 
 
 def trim_lower(histogram: Histogram, value: float) -> Histogram:
     """`histogram >/ value`."""
-    return _trimmed(histogram, Cut(value, False, histogram.is_custom))
+    return _trim(histogram, Cut(value, False, histogram.is_custom))
 
 
-def _trimmed(histogram: Histogram, cut: Cut) -> Histogram:
+def _trim(histogram: Histogram, cut: Cut) -> Histogram:
     count, total = 0.0, 0.0
     sides = []
     for buckets, edges, is_positive in (
         (histogram.positive, positive_buckets(histogram), True),
         (histogram.negative, negative_buckets(histogram), False),
     ):
-        kept = [_kept(edge, cut, is_positive) if edge.count else (0.0, 0.0) for edge in edges]
+        kept = [_trim_bucket(edge, cut, is_positive) if edge.count else (0.0, 0.0) for edge in edges]
         for number, middle in kept:
             count, total = count + number, total + (middle * number if number else 0.0)
         sides.append(buckets.having(np.array([number for number, _ in kept], np.float64)))
@@ -73,7 +73,7 @@ def _same(histogram: Histogram, sides: list[Buckets]) -> bool:
     return all(bool((before.count == after.count).all()) for before, after in pairs)
 
 
-def _kept(bucket: Bucket, cut: Cut, is_positive: bool) -> Kept:
+def _trim_bucket(bucket: Bucket, cut: Cut, is_positive: bool) -> Share:
     is_inside = bucket.upper <= cut.value if cut.is_upper else bucket.lower >= cut.value
     if is_inside:
         return bucket.count, _middle(bucket.lower, bucket.upper, is_positive, cut)
@@ -90,7 +90,7 @@ def _kept(bucket: Bucket, cut: Cut, is_positive: bool) -> Kept:
     return bucket.count - below, _middle(cut.value, bucket.upper, is_positive, cut)
 
 
-def _from_infinity(bucket: Bucket, cut: Cut) -> Kept:
+def _from_infinity(bucket: Bucket, cut: Cut) -> Share:
     """The lowest custom bucket, cut. If it ends above zero, it is taken to begin at zero."""
     if bucket.upper <= 0:
         return (bucket.count, cut.value) if cut.is_upper else (0.0, 0.0)
@@ -103,7 +103,7 @@ def _from_infinity(bucket: Bucket, cut: Cut) -> Kept:
     return 0.0, 0.0
 
 
-def _to_infinity(bucket: Bucket, cut: Cut) -> Kept:
+def _to_infinity(bucket: Bucket, cut: Cut) -> Share:
     """The highest bucket, when what is above the value is kept: all of it counts as above."""
     return bucket.count, cut.value
 
@@ -131,7 +131,7 @@ def _middle(lower: float, upper: float, is_positive: bool, cut: Cut) -> float:
     return middle if is_positive else -middle
 
 
-def _zero(histogram: Histogram, cut: Cut) -> Kept:
+def _zero(histogram: Histogram, cut: Cut) -> Share:
     """A populated side makes the zero bucket end at zero on the other side."""
     if histogram.zero_count <= 0:
         return histogram.zero_count, 0.0

@@ -37,14 +37,14 @@ from lakerunner_query.vectors.group_kernels import (
     sum_of_code,
     variance_of_code,
 )
-from lakerunner_query.vectors.labels import Groups, coded, grouped, replaced, value_of
+from lakerunner_query.vectors.labels import Groups, group_series, number_keys, set_label, value_of
 from lakerunner_query.vectors.rows import (
+    drop_empty_rows,
+    empty_objects,
+    empty_vector,
     has_float,
     histograms_of,
     is_histogram,
-    no_objects,
-    nothing,
-    occupied,
 )
 from lakerunner_query.vectors.vector import NAME, Labels, Objects, Vector
 from resources.arrays import Doubles, Flags, Int64s
@@ -95,20 +95,20 @@ def count_values(context: Context, expr: Aggregate) -> Vector:
         raise EvaluationError(f"invalid label name {quote(name)}")
     steps = vector.present.shape[1]
     if not vector.present.any():
-        return nothing(steps)
-    groups = grouped(vector.labels, _grouping(name, expr), is_without=expr.without)
+        return empty_vector(steps)
+    groups = group_series(vector.labels, _grouping(name, expr), is_without=expr.without)
     texts, codes = _value_texts(vector)
     rows, columns = np.nonzero(vector.present)
     keys, places = _encode(groups.codes[rows] * len(texts) + codes[rows, columns])
     is_shown = not expr.without or not (name in expr.grouping or name == NAME)
     numbers: dict[Labels, int] = {}
     labels = [
-        replaced(groups.labels[key // len(texts)], name, texts[key % len(texts)])
+        set_label(groups.labels[key // len(texts)], name, texts[key % len(texts)])
         if is_shown
         else groups.labels[key // len(texts)]
         for key in keys.tolist()
     ]
-    cells = coded(labels, numbers)[places] * steps + columns
+    cells = number_keys(labels, numbers)[places] * steps + columns
     check_size(context, len(numbers) * steps)
     counts = np.bincount(cells, minlength=len(numbers) * steps).reshape(-1, steps)
     return Vector(list(numbers), counts.astype(np.float64), counts > 0)
@@ -132,7 +132,7 @@ def _value_texts(vector: Vector) -> tuple[list[str], Int64s]:
     floats = has_float(vector)
     bits, places = _encode(vector.values[floats].view(np.int64))
     if len(bits):
-        codes[floats] = coded([format_float(one, "f") for one in bits.view(np.float64).tolist()], numbers)[
+        codes[floats] = number_keys([format_float(one, "f") for one in bits.view(np.float64).tolist()], numbers)[
             places
         ]
     histograms = histograms_of(vector)
@@ -154,7 +154,7 @@ _TOO_LARGE, _TOO_SMALL = float(2**63 - 1024), float(-(2**63))
 def limit_ratio(context: Context, expr: Aggregate) -> Vector:
     ratios, vector, _ = _arguments(context, expr)
     if (ratios == 0).all():
-        return nothing(context.steps.count)
+        return empty_vector(context.steps.count)
     if np.isnan(ratios).any():
         raise EvaluationError("Ratio value is NaN")
     span = strip_parens(_parameter(expr)).span
@@ -167,18 +167,18 @@ def limit_ratio(context: Context, expr: Aggregate) -> Vector:
             context.annotations.warn(message, span)
     if not vector.labels:
         return vector
-    return occupied(replace(vector, present=vector.present & in_ratio(hash_ratios(vector.labels), ratios)))
+    return drop_empty_rows(replace(vector, present=vector.present & in_ratio(hash_ratios(vector.labels), ratios)))
 
 
 def limitk(context: Context, expr: Aggregate) -> Vector:
     numbers, vector, groups = _arguments(context, expr)
     limits = _limits(numbers, vector)
     if limits is None:
-        return nothing(context.steps.count)
+        return empty_vector(context.steps.count)
     if not vector.labels:
         return vector
     order, starts = groups.by_group()
-    return occupied(replace(vector, present=first_of_group(order, starts, vector.present, limits)))
+    return drop_empty_rows(replace(vector, present=first_of_group(order, starts, vector.present, limits)))
 
 
 def _rank(*, is_top: bool) -> Aggregator:
@@ -188,7 +188,7 @@ def _rank(*, is_top: bool) -> Aggregator:
         numbers, vector, groups = _arguments(context, expr)
         limits = _limits(numbers, vector)
         if limits is None:
-            return nothing(context.steps.count)
+            return empty_vector(context.steps.count)
         if not vector.labels:
             return vector
         order, starts = groups.by_group()
@@ -198,7 +198,7 @@ def _rank(*, is_top: bool) -> Aggregator:
         best = replace(vector, present=present, histograms=None)
         if context.steps.count == 1:
             best = best.take(_best_first(best, groups, is_top=is_top))
-        return occupied(best)
+        return drop_empty_rows(best)
 
     return aggregate
 
@@ -240,7 +240,7 @@ def _add_histograms(
         return reduced
     is_a_histogram = is_histogram(vector) & vector.present
     cells = any_of_code(groups.codes, is_a_histogram, groups.count)
-    present, histograms = reduced.present.copy(), no_objects(reduced.present.shape)
+    present, histograms = reduced.present.copy(), empty_objects(reduced.present.shape)
     order, starts = groups.by_group()
     for group in np.flatnonzero(cells.any(axis=1)).tolist():
         rows = order[starts[group] : starts[group + 1]]
@@ -319,10 +319,10 @@ def _add_both(fold: Fold, total: Total) -> Aggregator:
     def aggregate(context: Context, expr: Aggregate) -> Vector:
         vector, groups = _operand(context, expr)
         if not vector.labels:
-            return nothing(context.steps.count)
+            return empty_vector(context.steps.count)
         reduced = _fold(fold, vector, groups, has_float(vector))
         span = strip_parens(expr.expr).span
-        return occupied(_add_histograms(reduced, vector, groups, total, span, context.annotations))
+        return drop_empty_rows(_add_histograms(reduced, vector, groups, total, span, context.annotations))
 
     return aggregate
 
@@ -333,8 +333,8 @@ def _count_both(fold: Fold) -> Aggregator:
     def aggregate(context: Context, expr: Aggregate) -> Vector:
         vector, groups = _operand(context, expr)
         if not vector.labels:
-            return nothing(context.steps.count)
-        return occupied(_fold(fold, vector, groups, vector.present))
+            return empty_vector(context.steps.count)
+        return drop_empty_rows(_fold(fold, vector, groups, vector.present))
 
     return aggregate
 
@@ -362,12 +362,12 @@ def quantile(context: Context, expr: Aggregate) -> Vector:
 
 def _fold_floats(context: Context, expr: Aggregate, fold: Fold, vector: Vector, groups: Groups) -> Vector:
     if not vector.labels:
-        return nothing(context.steps.count)
+        return empty_vector(context.steps.count)
     if (is_histogram(vector) & vector.present).any():
         context.annotations.inform(
             f"ignored histogram in {expr.op} aggregation", strip_parens(expr.expr).span
         )
-    return occupied(_fold(fold, vector, groups, has_float(vector)))
+    return drop_empty_rows(_fold(fold, vector, groups, has_float(vector)))
 
 
 def _fold(fold: Fold, vector: Vector, groups: Groups, members: Flags) -> Vector:
@@ -420,7 +420,7 @@ def aggregate(context: Context, expr: Aggregate) -> Vector:
 
 def _operand(context: Context, expr: Aggregate) -> tuple[Vector, Groups]:
     vector = context.vector(expr.expr)
-    return vector, grouped(vector.labels, expr.grouping, is_without=expr.without)
+    return vector, group_series(vector.labels, expr.grouping, is_without=expr.without)
 
 
 def _arguments(context: Context, expr: Aggregate) -> tuple[Doubles, Vector, Groups]:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lakerunner_query.gotext.strconv import quote
-from lakerunner_query.histogram.arithmetic import Combined, add, divide, equal, scale, sub
+from lakerunner_query.histogram.arithmetic import HistogramSum, add, divide, equal, scale, sub
 from lakerunner_query.histogram.model import Hint, Histogram, IncompatibleHistogramsError, compact
 from lakerunner_query.histogram.trim import trim_lower, trim_upper
 from lakerunner_query.promql.context import Annotation, Annotations, Kind
 from lakerunner_query.promql.lang.ast import Span
 from lakerunner_query.vectors.rows import ARITHMETIC, COMPARISONS, TRIMS
-from lakerunner_query.vectors.vector import Objects, some
+from lakerunner_query.vectors.vector import Objects, histogram_mask
 from resources.arrays import Doubles, Flags
 
 _OPERATIONS = {"+": "addition", "-": "subtraction"}
@@ -97,7 +97,7 @@ def _histogram_cells(left: Cells, right: Cells, shape: tuple[int, ...]) -> Flags
         return None
     found = np.zeros(shape, np.bool_)
     for histograms in sides:
-        found |= some(histograms)
+        found |= histogram_mask(histograms)
     return found
 
 
@@ -166,7 +166,7 @@ def _combine_two(op: str, left: Histogram, right: Histogram) -> tuple[Histogram,
     if op not in _OPERATIONS:
         raise _NoCellError("info", _incompatible("histogram", op, "histogram"))
     try:
-        result: Combined = add(left, right) if op == "+" else sub(left, right)
+        result: HistogramSum = add(left, right) if op == "+" else sub(left, right)
     except IncompatibleHistogramsError as error:
         raise _NoCellError(
             "warning", f"incompatible bucket layout encountered for binary operator {op}"

@@ -59,18 +59,27 @@ from lakerunner_query.promql.selectors import (
     window_expr,
 )
 from lakerunner_query.promql.subqueries import interpolated_vector, subquery_samples
-from lakerunner_query.vectors.labels import without_metadata
+from lakerunner_query.vectors.labels import drop_metadata
 from lakerunner_query.vectors.rows import (
     ARITHMETIC,
     COMPARISONS,
-    beside,
-    drops,
-    merged,
-    occupied,
-    spread,
-    stacked,
+    drop_empty_rows,
+    drop_flags,
+    join_steps,
+    merge_rows,
+    repeat_steps,
+    stack_rows,
 )
-from lakerunner_query.vectors.vector import Labels, Scalar, Series, Steps, String, Value, Vector, some
+from lakerunner_query.vectors.vector import (
+    Labels,
+    Scalar,
+    Series,
+    Steps,
+    String,
+    Value,
+    Vector,
+    histogram_mask,
+)
 
 
 def evaluate_node(context: Context, expr: Expr) -> Value:
@@ -144,7 +153,7 @@ def _evaluate_once(context: Context, expr: Expr) -> Value:
     value = evaluate_node(replace(context, steps=Steps(start, steps.step_ms, 1)), expr)
     match value:
         case Vector():
-            return spread(value, steps)
+            return repeat_steps(value, steps)
         case Scalar():
             return Scalar(np.repeat(value.values, steps.count))
         case _:
@@ -168,7 +177,7 @@ def _negate(vector: Vector) -> Vector:
     histograms = vector.histograms
     if histograms is not None:
         histograms = histograms.copy()
-        for cell in np.argwhere(some(histograms)).tolist():
+        for cell in np.argwhere(histogram_mask(histograms)).tolist():
             histograms[tuple(cell)] = negate(histograms[tuple(cell)])
     drop_name = np.ones(len(vector.labels), np.bool_)
     return replace(vector, values=-vector.values, histograms=histograms, drop_name=drop_name)
@@ -186,7 +195,7 @@ _EVALUATIONS: Mapping[type[Expr], Callable[[Context, Any], Value]] = {
     Aggregate: aggregate,
     Call: _evaluate_call,
 }
-EVALUATOR = Evaluator(evaluate_node, window, select_range, spread)
+EVALUATOR = Evaluator(evaluate_node, window, select_range, repeat_steps)
 
 
 STACK_FRAMES = 12_000
@@ -213,7 +222,7 @@ def evaluate(
     )
     value = EVALUATOR.evaluate(context, expr)
     if isinstance(value, Vector):
-        value = merged(value)
+        value = merge_rows(value)
     elif isinstance(value, Series) and isinstance(strip_parens(expr), Matrix):
         where = EVALUATOR.window(context, expr)
         value = trim(value, where) if where.reach == Reach.PLAIN else extend_to_edges(value, where)
@@ -270,13 +279,13 @@ def _combine_values(values: list[Value]) -> Value:
 
 
 def _combine_vectors(parts: list[Vector]) -> Vector:
-    vector = occupied(merged(_join_rows(parts)))
+    vector = drop_empty_rows(merge_rows(_join_rows(parts)))
     if vector.drop_name is not None:
         labels = [
-            without_metadata(labels) if drop else labels
-            for labels, drop in zip(vector.labels, drops(vector).tolist(), strict=True)
+            drop_metadata(labels) if drop else labels
+            for labels, drop in zip(vector.labels, drop_flags(vector).tolist(), strict=True)
         ]
-        vector = replace(merged(vector, labels), drop_name=None)
+        vector = replace(merge_rows(vector, labels), drop_name=None)
     if vector.present.shape[1] == 1:
         return vector
     return vector.take(np.array(_label_order(vector.labels), np.int64))
@@ -295,9 +304,9 @@ def _join_rows(parts: list[Vector]) -> Vector:
             part,
             _blank_vector(part, rows, sum(widths) - before - width),
         ]
-        found.append(beside(blanks))
+        found.append(join_steps(blanks))
         before += width
-    return stacked(found)
+    return stack_rows(found)
 
 
 def _blank_vector(part: Vector, rows: int, steps: int) -> Vector:

@@ -19,17 +19,25 @@ from lakerunner_query.promql.context import Context
 from lakerunner_query.promql.lang.ast import Binary, Cardinality, Matching
 from lakerunner_query.promql.selectors import check_size
 from lakerunner_query.vectors.group_kernels import any_of_code, count_of_code
-from lakerunner_query.vectors.labels import METADATA, coded, kept, key_of, replaced, value_of, without
+from lakerunner_query.vectors.labels import (
+    METADATA,
+    drop_labels,
+    keep_labels,
+    key_of,
+    number_keys,
+    set_label,
+    value_of,
+)
 from lakerunner_query.vectors.rows import (
     ARITHMETIC,
     COMPARISONS,
     SETS,
-    drops,
-    no_objects,
-    nothing,
-    occupied,
-    of_scalars,
-    stacked,
+    apply_to_scalars,
+    drop_empty_rows,
+    drop_flags,
+    empty_objects,
+    empty_vector,
+    stack_rows,
 )
 from lakerunner_query.vectors.vector import Labels, Scalar, Value, Vector
 from resources.arrays import Flags, Int64s
@@ -40,14 +48,14 @@ def apply_set_operator(op: str, left: Vector, right: Vector, matching: Matching)
     """Evaluate `and`, `or` or `unless`, which select cells of rows and never combine them."""
     key = key_of(matching.labels, is_without=not matching.on)
     codes: dict[Labels, int] = {}
-    left_codes = coded(map(key, left.labels), codes)
-    right_codes = coded(map(key, right.labels), codes)
+    left_codes = number_keys(map(key, left.labels), codes)
+    right_codes = number_keys(map(key, right.labels), codes)
     if op == "or":
         taken = any_of_code(left_codes, left.present, len(codes))[right_codes]
-        return occupied(stacked([left, replace(right, present=right.present & ~taken)]))
+        return drop_empty_rows(stack_rows([left, replace(right, present=right.present & ~taken)]))
     match_vectors = any_of_code(right_codes, right.present, len(codes))[left_codes]
     present = left.present & (match_vectors if op == "and" else ~match_vectors)
-    return occupied(replace(left, present=present))
+    return drop_empty_rows(replace(left, present=present))
 
 
 NO_ROW = -1
@@ -101,7 +109,7 @@ def match_vectors(context: Context, expr: Binary, left: Vector, right: Vector, m
     if operands.has_fill or (left.labels and right.labels):
         pairs = _pairs(context, operands, stop_at=ambiguous_step)
     else:
-        return nothing(context.steps.count)
+        return empty_vector(context.steps.count)
     annotations = CellAnnotations()
     outcome = _combine(operands, pairs, annotations)
     labels = _labels(operands, pairs)
@@ -111,7 +119,7 @@ def match_vectors(context: Context, expr: Binary, left: Vector, right: Vector, m
     if matching.fill_left is not None:
         parts.append(_fill_unmatched(operands, pairs, pair_cells, annotations))
     annotations.report(context.annotations, expr.span)
-    return occupied(stacked(parts))
+    return drop_empty_rows(stack_rows(parts))
 
 
 def _align(expr: Binary, left: Vector, right: Vector, matching: Matching) -> _Operands:
@@ -119,7 +127,7 @@ def _align(expr: Binary, left: Vector, right: Vector, matching: Matching) -> _Op
     many, one = (right, left) if is_swapped else (left, right)
     key = key_of(matching.labels, is_without=not matching.on)
     codes: dict[Labels, int] = {}
-    many_codes, one_codes = coded(map(key, many.labels), codes), coded(map(key, one.labels), codes)
+    many_codes, one_codes = number_keys(map(key, many.labels), codes), number_keys(map(key, one.labels), codes)
     return _Operands(expr, matching, is_swapped, many, one, many_codes, one_codes, len(codes))
 
 
@@ -185,7 +193,7 @@ def _cells(vector: Vector, rows: Int64s, fill: float | None) -> Cells:
     values[real] = vector.values[rows[real]]
     if vector.histograms is None:
         return Cells(values, None)
-    histograms = no_objects(values.shape)
+    histograms = empty_objects(values.shape)
     histograms[real] = vector.histograms[rows[real]]
     return Cells(values, histograms)
 
@@ -204,11 +212,11 @@ def _labels(operands: _Operands, pairs: _Pairs) -> list[Labels]:
 
 def _result(operands: _Operands, many: Labels, one: Labels) -> Labels:
     matching = operands.matching
-    labels = without(many, METADATA) if operands.expr.op in ARITHMETIC else many
+    labels = drop_labels(many, METADATA) if operands.expr.op in ARITHMETIC else many
     if matching.cardinality == Cardinality.ONE_TO_ONE:
-        labels = kept(labels, matching.labels) if matching.on else without(labels, matching.labels)
+        labels = keep_labels(labels, matching.labels) if matching.on else drop_labels(labels, matching.labels)
     for name in matching.include:
-        labels = replaced(labels, name, value_of(one, name))
+        labels = set_label(labels, name, value_of(one, name))
     return labels
 
 
@@ -220,7 +228,7 @@ def _check(
     message, keys, count = NOT_EXPLICIT, codes, operands.count
     if operands.matching.cardinality != Cardinality.ONE_TO_ONE:
         numbers: dict[tuple[int, Labels], int] = {}
-        keys = coded(zip(codes.tolist(), labels, strict=True), numbers)
+        keys = number_keys(zip(codes.tolist(), labels, strict=True), numbers)
         message, count = NOT_UNIQUE, len(numbers)
     if len(np.unique(keys)) < len(keys) and (count_of_code(keys, pair_cells, count) > 1).any():
         raise EvaluationError(message)
@@ -276,7 +284,7 @@ def evaluate_binary(context: Context, expr: Binary) -> Value:
     left, right = context.evaluate(expr.left), context.evaluate(expr.right)
     match left, right:
         case Scalar(), Scalar():
-            return Scalar(of_scalars(expr.op, left.values, right.values))
+            return Scalar(apply_to_scalars(expr.op, left.values, right.values))
         case Vector(), Scalar():
             return _combine_with_scalar(context, expr, left, right, is_swapped=False)
         case Scalar(), Vector():
@@ -303,13 +311,13 @@ def _combine_with_scalar(
     )
     annotations.report(context.annotations, expr.span)
     values, histograms = outcome.cells.values, outcome.cells.histograms
-    present, drop_name = outcome.survivors, drops(vector)
+    present, drop_name = outcome.survivors, drop_flags(vector)
     if expr.op in COMPARISONS and is_swapped:
         values, histograms = vector.values, vector.histograms
     if expr.return_bool:
         values, present = outcome.survivors.astype(np.float64), vector.present & ~outcome.failures
     if expr.return_bool or expr.op in ARITHMETIC:
         drop_name = np.ones(len(vector.labels), np.bool_)
-    return occupied(
+    return drop_empty_rows(
         replace(vector, values=values, present=present, histograms=histograms, drop_name=drop_name)
     )

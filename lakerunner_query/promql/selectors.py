@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lakerunner_query.errors import SAME_LABELS, EvaluationError, LimitExceededError
 from lakerunner_query.histogram.batch import SUM, objects, totals_of
-from lakerunner_query.histogram.growth import with_found_hints
+from lakerunner_query.histogram.growth import find_hints
 from lakerunner_query.promql.context import Context, SelectorWindow, WindowExpr
 from lakerunner_query.promql.lang.ast import (
     Duration,
@@ -27,9 +27,9 @@ from lakerunner_query.promql.lang.ast import (
     Subquery,
 )
 from lakerunner_query.promql.lang.functions import ResetHints
-from lakerunner_query.vectors.labels import without_metadata
-from lakerunner_query.vectors.rows import nothing, occupied, spread
-from lakerunner_query.vectors.vector import Objects, Series, Vector, some
+from lakerunner_query.vectors.labels import drop_metadata
+from lakerunner_query.vectors.rows import drop_empty_rows, empty_vector, repeat_steps
+from lakerunner_query.vectors.vector import Objects, Series, Vector, histogram_mask
 from lakerunner_query.windows.extremes_kernels import ALL, newest
 from lakerunner_query.windows.functions import STALE_BITS, Function
 from lakerunner_query.windows.grid import Grid
@@ -82,7 +82,7 @@ def drop_names(series: Series) -> Series:
     """Drop the metric names that have to go, and merge the series that are equal then."""
     drop = np.zeros(series.count, np.bool_) if series.drop_name is None else series.drop_name
     labels = [
-        without_metadata(labels) if drop else labels
+        drop_metadata(labels) if drop else labels
         for labels, drop in zip(series.labels, drop.tolist(), strict=True)
     ]
     names = sorted(set(labels))
@@ -177,7 +177,7 @@ def _detect_hints(series: Series, *, are_whole: bool) -> Series:
         return series
     found = series.histograms.copy()
     for low, high in pairwise(series.offsets.tolist()):
-        found[low:high] = objects(with_found_hints(found[low:high].tolist(), are_whole=are_whole))
+        found[low:high] = objects(find_hints(found[low:high].tolist(), are_whole=are_whole))
     return replace(series, histograms=found)
 
 
@@ -193,7 +193,7 @@ def is_stale(series: Series) -> Flags:
     found: Flags = series.value.view(np.int64) == STALE_BITS
     if series.histograms is None:
         return found
-    rows = np.flatnonzero(some(series.histograms))
+    rows = np.flatnonzero(histogram_mask(series.histograms))
     found[rows] = totals_of(series.histograms[rows].tolist(), SUM).view(np.int64) == STALE_BITS
     return found
 
@@ -228,14 +228,14 @@ def instant_vector(context: Context, selector: Selector) -> Vector:
         vector = Vector(answer.labels, answer.windows.values, answer.windows.present)
     else:
         vector = newest_samples(select_samples(context, selector), where.grid)
-    vector = occupied(vector)
+    vector = drop_empty_rows(vector)
     check_size(context, len(vector.labels) * context.steps.count)
-    return spread(vector, context.steps) if where.is_fixed else vector
+    return repeat_steps(vector, context.steps) if where.is_fixed else vector
 
 
 def newest_samples(series: Series, grid: Grid) -> Vector:
     if not series.labels:
-        return nothing(grid.steps)
+        return empty_vector(grid.steps)
     shape = (series.count, grid.steps)
     values, states = np.full(shape, np.nan), np.zeros(shape, np.int8)
     usable, windows = ALL if series.are_real else ~is_stale(series), grid.windows

@@ -13,15 +13,22 @@ from itertools import pairwise
 import numpy as np
 
 from lakerunner_query.gotext.strconv import quote
-from lakerunner_query.histogram.growth import interpolated
+from lakerunner_query.histogram.growth import interpolate
 from lakerunner_query.histogram.model import Hint, Histogram
 from lakerunner_query.promql.context import Context
 from lakerunner_query.promql.lang.ast import Expr, Selector, Shift, Subquery, children
 from lakerunner_query.promql.lang.functions import ResetHints
 from lakerunner_query.promql.selectors import check_size, drop_stale, milliseconds, select_samples, window
 from lakerunner_query.vectors.labels import value_of
-from lakerunner_query.vectors.rows import is_histogram, merged, no_objects, nothing, occupied, spread
-from lakerunner_query.vectors.vector import NAME, Objects, Series, Steps, Vector, some
+from lakerunner_query.vectors.rows import (
+    drop_empty_rows,
+    empty_objects,
+    empty_vector,
+    is_histogram,
+    merge_rows,
+    repeat_steps,
+)
+from lakerunner_query.vectors.vector import NAME, Objects, Series, Steps, Vector, histogram_mask
 from resources.arrays import Doubles, Flags, Int64s
 
 
@@ -68,10 +75,10 @@ def subquery_steps(context: Context, subquery: Subquery) -> Steps:
 
 def subquery_samples(context: Context, subquery: Subquery) -> Series:
     steps = subquery_steps(context, subquery)
-    vector = nothing(0)
+    vector = empty_vector(0)
     if steps.count:
         inner = replace(context, steps=steps, hints=ResetHints.FINAL)
-        vector = merged(inner.vector(subquery.expr))
+        vector = merge_rows(inner.vector(subquery.expr))
     check_size(context, vector.present.size)
     return to_series(vector, steps)
 
@@ -98,7 +105,7 @@ def _without_hints(vector: Vector) -> Objects | None:
     if vector.histograms is None or not is_histogram(vector).any():
         return None
     found = vector.histograms[vector.present]
-    for at in np.flatnonzero(some(found)).tolist():
+    for at in np.flatnonzero(histogram_mask(found)).tolist():
         histogram: Histogram = found[at]
         if histogram.hint in _COUNTER_HINTS:
             found[at] = histogram.with_hint(Hint.UNKNOWN)
@@ -135,25 +142,25 @@ def interpolated_vector(context: Context, selector: Selector) -> Vector:
     where, lookback = window(context, selector), context.options.lookback_ms
     series = drop_stale(select_samples(context, selector))
     if not series.labels:
-        return nothing(context.steps.count)
+        return empty_vector(context.steps.count)
     grid = where.grid
     times = grid.first_end_ms + grid.step_ms * np.arange(grid.steps, dtype=np.int64)
     shape = (series.count, grid.steps)
-    values, present, histograms = np.full(shape, np.nan), np.zeros(shape, np.bool_), no_objects(shape)
+    values, present, histograms = np.full(shape, np.nan), np.zeros(shape, np.bool_), empty_objects(shape)
     for row, (low, high) in enumerate(pairwise(series.offsets.tolist())):
         if low == high:
             continue
         time_ms, value = series.time_ms[low:high], series.value[low:high]
         near = _find_neighbours(time_ms, times, lookback)
         values[row], present[row] = _interpolate_floats(value, time_ms, times, near), near.found
-        if series.histograms is not None and some(series.histograms[low:high]).any():
+        if series.histograms is not None and histogram_mask(series.histograms[low:high]).any():
             name = quote(value_of(series.labels[row], NAME))
             cells = series.histograms[low:high]
             histograms[row], present[row] = _interpolate_histograms(
                 context, selector, name, cells, time_ms, times, near
             )
-    vector = occupied(Vector(series.labels, values, present, histograms))
-    return spread(vector, context.steps) if where.is_fixed else vector
+    vector = drop_empty_rows(Vector(series.labels, values, present, histograms))
+    return repeat_steps(vector, context.steps) if where.is_fixed else vector
 
 
 def _find_neighbours(time_ms: Int64s, times: Int64s, lookback: int) -> _Neighbours:
@@ -184,8 +191,8 @@ def _interpolate_histograms(
     near: _Neighbours,
 ) -> tuple[Objects, Flags]:
     """Interpolate the histograms of a series; steps with floats near have no value."""
-    notes, found, histograms = context.annotations, near.found.copy(), no_objects(times.shape)
-    counted = np.concatenate(([0], np.cumsum(some(cells))))
+    notes, found, histograms = context.annotations, near.found.copy(), empty_objects(times.shape)
+    counted = np.concatenate(([0], np.cumsum(histogram_mask(cells))))
     counts = counted[near.end] - counted[near.begin]
     mixed = found & (counts > 0) & (counts < near.end - near.begin)
     if mixed.any():
@@ -196,7 +203,7 @@ def _interpolate_histograms(
         first: Histogram = cells[at]
         histograms[step] = first
         if to != at:
-            line = interpolated(first, int(time_ms[at]), cells[to], int(time_ms[to]), int(times[step]), False)
+            line = interpolate(first, int(time_ms[at]), cells[to], int(time_ms[to]), int(times[step]), False)
             histograms[step] = line.histogram
         if histograms[step] is None:
             found[step] = False

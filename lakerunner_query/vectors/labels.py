@@ -1,7 +1,7 @@
 """Label sets of series: what groups and matches them, worked out once per series, never per step.
 
 >>> series = [(("__name__", "up"), ("job", "a")), (("job", "b"),), (("job", "a"),)]
->>> groups = grouped(series, ("job",), is_without=False)
+>>> groups = group_series(series, ("job",), is_without=False)
 >>> groups.codes.tolist(), groups.labels
 ([0, 1, 0], [(('job', 'a'),), (('job', 'b'),)])
 """
@@ -40,15 +40,15 @@ METADATA = frozenset({NAME, "__type__", "__unit__"})
 """What a function's result is no longer: named, typed and measured as its argument."""
 
 
-def without_metadata(labels: Labels) -> Labels:
+def drop_metadata(labels: Labels) -> Labels:
     return tuple(label for label in labels if label[0] not in METADATA)
 
 
-def kept(labels: Labels, names: Collection[str]) -> Labels:
+def keep_labels(labels: Labels, names: Collection[str]) -> Labels:
     return tuple(label for label in labels if label[0] in names)
 
 
-def without(labels: Labels, names: Collection[str]) -> Labels:
+def drop_labels(labels: Labels, names: Collection[str]) -> Labels:
     return tuple(label for label in labels if label[0] not in names)
 
 
@@ -56,7 +56,7 @@ def value_of(labels: Labels, name: str) -> str:
     return next((value for one, value in labels if one == name), "")
 
 
-def replaced(labels: Labels, name: str, value: str) -> Labels:
+def set_label(labels: Labels, name: str, value: str) -> Labels:
     """With `name` set, or taken away by an empty value."""
     others = [label for label in labels if label[0] != name]
     return tuple(sorted([*others, (name, value)])) if value else tuple(others)
@@ -67,8 +67,8 @@ def key_of(names: Iterable[str], *, is_without: bool) -> Callable[[Labels], Labe
     chosen = frozenset(names)
     if is_without:
         chosen |= {NAME}
-        return lambda labels: without(labels, chosen)
-    return lambda labels: kept(labels, chosen)
+        return lambda labels: drop_labels(labels, chosen)
+    return lambda labels: keep_labels(labels, chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,19 +105,19 @@ class SharedLabels(list[Labels]):
         return found
 
 
-def grouped(labels: list[Labels], names: Iterable[str], *, is_without: bool) -> Groups:
+def group_series(labels: list[Labels], names: Iterable[str], *, is_without: bool) -> Groups:
     if not isinstance(labels, SharedLabels):
-        return _grouped(labels, names, is_without=is_without)
+        return _group(labels, names, is_without=is_without)
     asked = (tuple(names), is_without)
     if asked not in labels.groups:
-        labels.groups[asked] = _grouped(labels, names, is_without=is_without)
+        labels.groups[asked] = _group(labels, names, is_without=is_without)
     return labels.groups[asked]
 
 
-def _grouped(labels: list[Labels], names: Iterable[str], *, is_without: bool) -> Groups:
+def _group(labels: list[Labels], names: Iterable[str], *, is_without: bool) -> Groups:
     key = key_of(names, is_without=is_without)
     codes: dict[Labels, int] = {}
-    return Groups(coded((key(one) for one in labels), codes), list(codes))
+    return Groups(number_keys((key(one) for one in labels), codes), list(codes))
 
 
 def metric_names(labels: list[Labels]) -> dict[str, Labels]:
@@ -133,6 +133,6 @@ def metric_names(labels: list[Labels]) -> dict[str, Labels]:
     return found
 
 
-def coded(keys: Iterable[Key], codes: dict[Key, int]) -> Int64s:
+def number_keys(keys: Iterable[Key], codes: dict[Key, int]) -> Int64s:
     """Numbers of keys, new ones after those that `codes` has."""
     return np.fromiter((codes.setdefault(key, len(codes)) for key in keys), np.int64)

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lakerunner_query.errors import SAME_LABELS, EvaluationError
-from lakerunner_query.vectors.labels import coded
-from lakerunner_query.vectors.vector import Labels, Objects, Steps, Vector, some
+from lakerunner_query.vectors.labels import number_keys
+from lakerunner_query.vectors.vector import Labels, Objects, Steps, Vector, histogram_mask
 from resources.arrays import Doubles, Flags, Int64s
 
 # << The operators on floats, cell by cell, as IEEE 754 and Go's `math` have them.
@@ -39,7 +39,7 @@ TRIMS = frozenset({"</", ">/"})
 SETS = frozenset({"and", "or", "unless"})
 
 
-def of_scalars(op: str, left: Doubles, right: Doubles) -> Doubles:
+def apply_to_scalars(op: str, left: Doubles, right: Doubles) -> Doubles:
     with np.errstate(all="ignore"):
         if op in ARITHMETIC:
             return ARITHMETIC[op](left, right)
@@ -57,38 +57,38 @@ DIVISIONS = frozenset({"/", "%"})
 
 
 @dataclass(frozen=True, slots=True)
-class Combined:
+class OperatorResult:
     values: Doubles
     kept: Flags
     """What a comparison lets through, and all that anything else gives."""
 
 
-def combined(op: str, left: Doubles, right: Doubles, *, return_bool: bool) -> Combined:
+def apply_operator(op: str, left: Doubles, right: Doubles, *, return_bool: bool) -> OperatorResult:
     """A comparison gives the left side where it holds, with `bool` 1 where it does and 0 elsewhere."""
     left, right = np.broadcast_arrays(left, right)
     with np.errstate(all="ignore"):
         if op in COMPARISONS:
             holds = COMPARISONS[op](left, right)
             return (
-                Combined(holds.astype(np.float64), np.ones_like(holds))
+                OperatorResult(holds.astype(np.float64), np.ones_like(holds))
                 if return_bool
-                else Combined(left, holds)
+                else OperatorResult(left, holds)
             )
         values = ARITHMETIC[op](left, right)
     if op in DIVISIONS:
         values = np.where(right == 0, np.nan, values)
-    return Combined(values, np.ones(values.shape, np.bool_))
+    return OperatorResult(values, np.ones(values.shape, np.bool_))
 
 
-def nothing(steps: int) -> Vector:
+def empty_vector(steps: int) -> Vector:
     return Vector([], np.zeros((0, steps)), np.zeros((0, steps), np.bool_))
 
 
-def no_objects(shape: tuple[int, ...]) -> Objects:
+def empty_objects(shape: tuple[int, ...]) -> Objects:
     return np.full(shape, None, np.object_)
 
 
-def occupied(vector: Vector) -> Vector:
+def drop_empty_rows(vector: Vector) -> Vector:
     """Without rows that have nothing at any step, and without a place for histograms if there is none."""
     if vector.histograms is not None and not (is_histogram(vector) & vector.present).any():
         vector = replace(vector, histograms=None)
@@ -100,18 +100,18 @@ def is_histogram(vector: Vector) -> Flags:
     """Cells with a histogram; where nothing is present, anything."""
     if vector.histograms is None:
         return np.zeros(vector.present.shape, np.bool_)
-    return some(vector.histograms)
+    return histogram_mask(vector.histograms)
 
 
 def has_float(vector: Vector) -> Flags:
     return vector.present if vector.histograms is None else vector.present & ~is_histogram(vector)
 
 
-def drops(vector: Vector) -> Flags:
+def drop_flags(vector: Vector) -> Flags:
     return np.zeros(len(vector.labels), np.bool_) if vector.drop_name is None else vector.drop_name
 
 
-def stacked(vectors: Sequence[Vector]) -> Vector:
+def stack_rows(vectors: Sequence[Vector]) -> Vector:
     """Rows of all, in this order."""
     some_histograms = any(vector.histograms is not None for vector in vectors)
     some_drops = any(vector.drop_name is not None for vector in vectors)
@@ -120,11 +120,11 @@ def stacked(vectors: Sequence[Vector]) -> Vector:
         np.concatenate([vector.values for vector in vectors]),
         np.concatenate([vector.present for vector in vectors]),
         np.concatenate([histograms_of(vector) for vector in vectors]) if some_histograms else None,
-        np.concatenate([drops(vector) for vector in vectors]) if some_drops else None,
+        np.concatenate([drop_flags(vector) for vector in vectors]) if some_drops else None,
     )
 
 
-def beside(vectors: Sequence[Vector]) -> Vector:
+def join_steps(vectors: Sequence[Vector]) -> Vector:
     """The same rows, steps one after the other."""
     some_histograms = any(vector.histograms is not None for vector in vectors)
     return replace(
@@ -138,10 +138,10 @@ def beside(vectors: Sequence[Vector]) -> Vector:
 
 
 def histograms_of(vector: Vector) -> Objects:
-    return no_objects(vector.present.shape) if vector.histograms is None else vector.histograms
+    return empty_objects(vector.present.shape) if vector.histograms is None else vector.histograms
 
 
-def spread(vector: Vector, steps: Steps) -> Vector:
+def repeat_steps(vector: Vector, steps: Steps) -> Vector:
     """A vector of one step, the same at all."""
     return replace(
         vector,
@@ -151,24 +151,24 @@ def spread(vector: Vector, steps: Steps) -> Vector:
     )
 
 
-def merged(vector: Vector, labels: list[Labels] | None = None) -> Vector:
+def merge_rows(vector: Vector, labels: list[Labels] | None = None) -> Vector:
     """One row for all rows of equal labels; an error if two of them have something at the same step.
 
     Whether the name will go is what the row says that comes first in time.
     """
     found: dict[Labels, int] = {}
     labels = vector.labels if labels is None else labels
-    codes = coded(labels, found)
+    codes = number_keys(labels, found)
     if len(found) == len(labels):
         return vector if labels is vector.labels else vector.with_labels(labels)
     order = np.argsort(codes, kind="stable").astype(np.int64)
     starts = np.searchsorted(codes[order], np.arange(len(found)))
     if (np.add.reduceat(vector.present[order].astype(np.int32), starts, axis=0) > 1).any():
         raise EvaluationError(SAME_LABELS)
-    return _folded(vector, list(found), codes)
+    return _merge_equal_rows(vector, list(found), codes)
 
 
-def _folded(vector: Vector, labels: list[Labels], codes: Int64s) -> Vector:
+def _merge_equal_rows(vector: Vector, labels: list[Labels], codes: Int64s) -> Vector:
     rows, columns = np.nonzero(vector.present)
     targets = codes[rows]
     shape = (len(labels), vector.present.shape[1])
@@ -177,7 +177,7 @@ def _folded(vector: Vector, labels: list[Labels], codes: Int64s) -> Vector:
     present[targets, columns] = True
     histograms = None
     if vector.histograms is not None:
-        histograms = no_objects(shape)
+        histograms = empty_objects(shape)
         histograms[targets, columns] = vector.histograms[rows, columns]
     return Vector(labels, values, present, histograms, _first_drops(vector, codes, len(labels)))
 

@@ -23,12 +23,12 @@ Labels = tuple[tuple[str, str], ...]
 """Sorted by name, without empty values; `__name__` is one of them."""
 Objects = npt.NDArray[np.object_]
 NAME = "__name__"
-_NOTHING = np.array(None, np.object_)
+_NO_HISTOGRAM = np.array(None, np.object_)
 
 
-def some(histograms: Objects) -> Flags:
+def histogram_mask(histograms: Objects) -> Flags:
     """Where there is a histogram."""
-    found: Flags = np.not_equal(histograms, _NOTHING).astype(np.bool_)
+    found: Flags = np.not_equal(histograms, _NO_HISTOGRAM).astype(np.bool_)
     return found
 
 

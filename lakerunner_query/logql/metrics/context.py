@@ -14,8 +14,8 @@ from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.logql.frame import LogFrame, grouped_rows
 from lakerunner_query.logql.lang.ast import Grouping, LogRange, Matching, RangeAggregation
 from lakerunner_query.logql.pipeline import LogSource
-from lakerunner_query.vectors.labels import Groups, coded, grouped, without
-from lakerunner_query.vectors.labels import kept as kept_labels
+from lakerunner_query.vectors.labels import Groups, drop_labels, group_series, number_keys
+from lakerunner_query.vectors.labels import keep_labels as kept_labels
 from lakerunner_query.vectors.vector import Labels, Vector
 from lakerunner_query.windows.functions import Windows
 from resources.arrays import Int64s
@@ -150,7 +150,7 @@ class SeriesTable:
         codes, labels = grouped_rows(frame, self._naming.names, without=self._naming.is_without)
         if self._naming.drops_empty:
             labels = [tuple(pair for pair in one if pair[1]) for one in labels]
-        return coded(labels, self._codes)[codes]
+        return number_keys(labels, self._codes)[codes]
 
 
 def without_empty(labels: Labels) -> Labels:
@@ -171,22 +171,22 @@ def key_of(matching: Matching) -> Callable[[Labels], Labels]:
     chosen = frozenset(matching.labels)
     if matching.on:
         return lambda labels: without_empty(kept_labels(labels, chosen))
-    return lambda labels: without_empty(without(labels, chosen))
+    return lambda labels: without_empty(drop_labels(labels, chosen))
 
 
 def groups_of(vector: Vector, grouping: Grouping | None) -> Groups:
     """Group series by labels, without labels, or all together."""
     if grouping is None:
-        return grouped(vector.labels, (), is_without=False)
+        return group_series(vector.labels, (), is_without=False)
     if not grouping.without:
-        return grouped(vector.labels, grouping.labels, is_without=False)
-    return grouped([without_empty(labels) for labels in vector.labels], grouping.labels, is_without=True)
+        return group_series(vector.labels, grouping.labels, is_without=False)
+    return group_series([without_empty(labels) for labels in vector.labels], grouping.labels, is_without=True)
 
 
 def numbered(labels: list[Labels]) -> tuple[Int64s, list[Labels]]:
     """Return the number of each row's label set, and the distinct sets."""
     codes: dict[Labels, int] = {}
-    return coded(labels, codes), list(codes)
+    return number_keys(labels, codes), list(codes)
 
 
 def by_labels(vector: Vector) -> Vector:

@@ -35,7 +35,7 @@ from lakerunner_query.logql.metrics.vectors import (
     replace_label,
 )
 from lakerunner_query.logql.pipeline import LogSource
-from lakerunner_query.vectors.rows import merged, occupied
+from lakerunner_query.vectors.rows import drop_empty_rows, merge_rows
 from lakerunner_query.vectors.vector import Scalar, Vector
 
 
@@ -96,7 +96,7 @@ def evaluate(
     if isinstance(value, Scalar):
         return LogResult(value if steps.is_instant else _as_series(value))
     is_ordered = steps.is_instant and has_order(expr)
-    vector = merged(occupied(value))
+    vector = merge_rows(drop_empty_rows(value))
     return LogResult(vector if is_ordered else by_labels(vector), is_ordered)
 
 

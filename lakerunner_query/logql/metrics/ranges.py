@@ -31,7 +31,7 @@ from lakerunner_query.logql.metrics.errors import asks_for_errors, failing, mark
 from lakerunner_query.logql.pipeline import Demand, LogSource
 from lakerunner_query.logql.stages.formats import unwrap_numbers
 from lakerunner_query.syntax import Matcher, MatchOp
-from lakerunner_query.vectors.rows import occupied
+from lakerunner_query.vectors.rows import drop_empty_rows
 from lakerunner_query.vectors.vector import Labels, Vector
 from lakerunner_query.windows.grid import absent
 from resources.arrays import Doubles, Flags, Int64s
@@ -40,7 +40,7 @@ from resources.arrays import Doubles, Flags, Int64s
 def absence(matchers: Sequence[Matcher], vector: Vector, grid: LogGrid) -> Vector:
     """Return 1 wherever there is nothing: `absent_over_time({job="x", env=~".+"} [1m])` -> `{job="x"} 1`."""
     present = absent(vector.present)[None, :]
-    return occupied(Vector([labels_of(matchers)], np.ones((1, grid.steps)), present))
+    return drop_empty_rows(Vector([labels_of(matchers)], np.ones((1, grid.steps)), present))
 
 
 def labels_of(matchers: Sequence[Matcher]) -> Labels:
@@ -116,8 +116,8 @@ def range_aggregation(context: Context, expr: RangeAggregation, pushed: Grouping
     if expr.op == "absent_over_time":
         return absence(expr.range.query.matchers, _of_lines(context, expr, reading, naming), grid)
     if expr.range.unwrap is None:
-        return by_labels(occupied(_of_lines(context, expr, reading, naming)))
-    return by_labels(occupied(_of_samples(context, expr, reading, naming)))
+        return by_labels(drop_empty_rows(_of_lines(context, expr, reading, naming)))
+    return by_labels(drop_empty_rows(_of_samples(context, expr, reading, naming)))
 
 
 def _of_lines(context: Context, expr: RangeAggregation, reading: RangeReader, naming: Naming) -> Vector:

@@ -25,8 +25,15 @@ from lakerunner_query.vectors.group_kernels import (
     sum_of_code,
     variance_of_code,
 )
-from lakerunner_query.vectors.labels import Groups, coded, kept, replaced, value_of, without
-from lakerunner_query.vectors.rows import COMPARISONS, SETS, combined, merged, occupied, stacked
+from lakerunner_query.vectors.labels import Groups, drop_labels, keep_labels, number_keys, set_label, value_of
+from lakerunner_query.vectors.rows import (
+    COMPARISONS,
+    SETS,
+    apply_operator,
+    drop_empty_rows,
+    merge_rows,
+    stack_rows,
+)
 from lakerunner_query.vectors.vector import Labels, Scalar, Vector
 from resources.arrays import Doubles, Flags, Int64s
 
@@ -52,7 +59,7 @@ def replace_label(expr: LabelReplace, vector: Vector) -> Vector:
 
 
 def _with(labels: Labels, name: str, value: str | None) -> Labels:
-    return labels if value is None else without_empty(replaced(labels, name, value))
+    return labels if value is None else without_empty(set_label(labels, name, value))
 
 
 NOT_EXPLICIT = "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)"
@@ -96,7 +103,7 @@ def match_series(context: Context, expr: Binary, left: Vector, right: Vector) ->
     first, second = sides.many.values[pairs.many], sides.one.values[pairs.one]
     if sides.is_swapped:
         first, second = second, first
-    outcome = combined(expr.op, first, second, return_bool=expr.return_bool)
+    outcome = apply_operator(expr.op, first, second, return_bool=expr.return_bool)
     return Vector(labels, outcome.values, pairs.present & outcome.kept)
 
 
@@ -104,7 +111,7 @@ def _meet(left: Vector, right: Vector, matching: Matching) -> _Sides:
     is_swapped = matching.cardinality == Cardinality.ONE_TO_MANY
     many, one = (right, left) if is_swapped else (left, right)
     key, codes = key_of(matching), dict[Labels, int]()
-    many_codes, one_codes = coded(map(key, many.labels), codes), coded(map(key, one.labels), codes)
+    many_codes, one_codes = number_keys(map(key, many.labels), codes), number_keys(map(key, one.labels), codes)
     return _Sides(matching, is_swapped, many, one, many_codes, one_codes, len(codes))
 
 
@@ -125,9 +132,9 @@ def _pairs(context: Context, sides: _Sides) -> _Pairs:
 def _result(matching: Matching, many: Labels, one: Labels) -> Labels:
     labels = without_empty(many)
     if matching.cardinality == Cardinality.ONE_TO_ONE:
-        labels = kept(labels, matching.labels) if matching.on else without(labels, matching.labels)
+        labels = keep_labels(labels, matching.labels) if matching.on else drop_labels(labels, matching.labels)
     for name in matching.include:
-        labels = replaced(labels, name, value_of(one, name))
+        labels = set_label(labels, name, value_of(one, name))
     return labels
 
 
@@ -136,7 +143,7 @@ def _check(sides: _Sides, pairs: _Pairs, labels: list[Labels]) -> None:
     keys, count, message = sides.many_codes[pairs.many], sides.count, NOT_EXPLICIT
     if sides.matching.cardinality != Cardinality.ONE_TO_ONE:
         numbers: dict[tuple[int, Labels], int] = {}
-        keys = coded(zip(keys.tolist(), labels, strict=True), numbers)
+        keys = number_keys(zip(keys.tolist(), labels, strict=True), numbers)
         count, message = len(numbers), NOT_UNIQUE
     crowded = _first_shared(sides.one_codes, sides.one.present, sides.count)
     ambiguous = _first_shared(keys, pairs.present, count)
@@ -162,33 +169,33 @@ def operate(context: Context, expr: Binary, left: Value, right: Value) -> Value:
     match left, right:
         case Vector(), Vector():
             if expr.op in SETS:
-                return occupied(merged(_of_sets(expr.op, left, right, expr.matching)))
-            return occupied(merged(match_series(context, expr, left, right)))
+                return drop_empty_rows(merge_rows(_of_sets(expr.op, left, right, expr.matching)))
+            return drop_empty_rows(merge_rows(match_series(context, expr, left, right)))
         case Vector(), Scalar():
             return _with_number(expr, left, right, is_left=False)
         case Scalar(), Vector():
             return _with_number(expr, right, left, is_left=True)
         case _:
-            return Scalar(combined(expr.op, left.values, right.values, return_bool=True).values)
+            return Scalar(apply_operator(expr.op, left.values, right.values, return_bool=True).values)
 
 
 def _with_number(expr: Binary, vector: Vector, number: Scalar, *, is_left: bool) -> Vector:
     """Combine; a comparison that filters keeps the series' value, whichever side it stands on."""
     sides = (number.values[None, :], vector.values)
     left, right = sides if is_left else reversed(sides)
-    outcome = combined(expr.op, left, right, return_bool=expr.return_bool)
+    outcome = apply_operator(expr.op, left, right, return_bool=expr.return_bool)
     is_filter = expr.op in COMPARISONS and not expr.return_bool
     values = vector.values if is_filter else outcome.values
-    return occupied(replace(vector, values=values, present=vector.present & outcome.kept))
+    return drop_empty_rows(replace(vector, values=values, present=vector.present & outcome.kept))
 
 
 def _of_sets(op: str, left: Vector, right: Vector, matching: Matching) -> Vector:
     """Keep or drop cells by whether the other side has a match at that step."""
     key, codes = key_of(matching), dict[Labels, int]()
-    left_codes, right_codes = coded(map(key, left.labels), codes), coded(map(key, right.labels), codes)
+    left_codes, right_codes = number_keys(map(key, left.labels), codes), number_keys(map(key, right.labels), codes)
     if op == "or":
         taken = any_of_code(left_codes, left.present, len(codes))[right_codes]
-        return stacked([left, replace(right, present=right.present & ~taken)])
+        return stack_rows([left, replace(right, present=right.present & ~taken)])
     found = any_of_code(right_codes, right.present, len(codes))[left_codes]
     present = left.present & (found if op == "and" else np.logical_not(found))
     return replace(left, present=present)
@@ -270,7 +277,7 @@ def _best(context: Context, expr: VectorAggregation, vector: Vector, groups: Gro
     chosen = replace(vector, present=present)
     if context.steps.is_instant:
         chosen = chosen.take(_best_first(chosen, groups.codes, is_top=is_top))
-    return occupied(chosen)
+    return drop_empty_rows(chosen)
 
 
 def _ordered(context: Context, vector: Vector, *, is_top: bool) -> Vector:

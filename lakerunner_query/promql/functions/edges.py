@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lakerunner_query.histogram.arithmetic import add, divide, equal, sub
-from lakerunner_query.histogram.growth import Growth, Note, detect_reset, interpolated, reset_correction
+from lakerunner_query.histogram.growth import Growth, Note, detect_reset, interpolate, reset_correction
 from lakerunner_query.histogram.model import Hint, Histogram, IncompatibleHistogramsError, compact
 from lakerunner_query.promql.context import Context, FunctionBody
 from lakerunner_query.promql.functions.sums import empty_cells, over_float_samples
@@ -195,7 +195,7 @@ def _edges(
 def _interpolate(
     times: Int64s, histograms: list[Histogram], place: int, at_ms: int, is_counter: bool
 ) -> Growth:
-    return interpolated(
+    return interpolate(
         histograms[place],
         int(times[place]),
         histograms[place + 1],

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakerunner_query.gotext.numbers import format_float, parse_float
-from lakerunner_query.histogram.batch import COUNT, SUM, found_in, totals_of
+from lakerunner_query.histogram.batch import COUNT, SUM, find_rows, totals_of
 from lakerunner_query.histogram.classic import ClassicQuantile, bucket_fraction, bucket_quantile
 from lakerunner_query.histogram.model import Histogram
 from lakerunner_query.histogram.quantiles import (
@@ -30,8 +30,8 @@ from lakerunner_query.promql.context import Context, FunctionBody, MonotonicityF
 from lakerunner_query.promql.functions.messages import ArgumentAnnotations
 from lakerunner_query.promql.functions.windows import notes_at, scalar_of, vector_of, without_names
 from lakerunner_query.promql.lang.ast import Call
-from lakerunner_query.vectors.labels import replaced, value_of, without
-from lakerunner_query.vectors.rows import has_float, is_histogram, merged, stacked
+from lakerunner_query.vectors.labels import drop_labels, set_label, value_of
+from lakerunner_query.vectors.rows import has_float, is_histogram, merge_rows, stack_rows
 from lakerunner_query.vectors.vector import NAME, Labels, Value, Vector
 from resources.arrays import Doubles, Flags
 
@@ -145,7 +145,7 @@ def split_histograms(vector: Vector, notes: ArgumentAnnotations) -> HistogramVec
         if bound is None:
             notes.bad_bucket(label, value_of(labels, NAME))
             continue
-        members.setdefault(without(labels, (BOUND,)), []).append((bound, row))
+        members.setdefault(drop_labels(labels, (BOUND,)), []).append((bound, row))
     classics = list(_group_by_layout(vector, floats, members))
     if natives.any():
         _remove_conflicts(vector, natives, classics, notes)
@@ -180,7 +180,7 @@ def _remove_conflicts(
 
 
 def with_label(labels: list[Labels], name: str, value: str) -> list[Labels]:
-    return [replaced(one, name, value) for one in labels]
+    return [set_label(one, name, value) for one in labels]
 
 
 def histogram_quantile(context: Context, call: Call) -> Value:
@@ -207,7 +207,7 @@ def histogram_quantiles(context: Context, call: Call) -> Value:
             present = answer.present & steps
             labels = with_label(answer.labels, label, format_open_metrics(value))
             parts.append(without_names(labels, answer.values, present))
-    return merged(stacked(parts))
+    return merge_rows(stack_rows(parts))
 
 
 def _warn_of_quantiles(quantiles: Doubles, notes: ArgumentAnnotations) -> None:
@@ -236,7 +236,7 @@ def _quantiles(
             without_names(some.labels, answers.value.reshape(some.visible_cells.shape), some.visible_cells)
         )
         _annotate_fixes(some, answers, context.steps.times_ms.tolist(), notes)
-    return stacked(parts)
+    return stack_rows(parts)
 
 
 def _uncommon_histograms(
@@ -263,7 +263,7 @@ def _fill_from_sheets(found: HistogramVector, quantiles: Doubles, values: Double
     if found.vector.histograms is None:
         return done
     rows, steps = np.nonzero(found.natives)
-    sheets = found_in(found.vector.histograms[rows, steps].tolist())
+    sheets = find_rows(found.vector.histograms[rows, steps].tolist())
     for sheet, mine, at in sheets.by_sheet() if sheets is not None else ():
         told, are_plain = sheet_quantiles(quantiles[steps[mine]], sheet, at)
         plain = mine[are_plain]
@@ -307,7 +307,7 @@ def histogram_fraction(context: Context, call: Call) -> Value:
         parts.append(
             without_names(some.labels, answers.reshape(some.visible_cells.shape), some.visible_cells)
         )
-    return stacked(parts)
+    return stack_rows(parts)
 
 
 def _native_cells(found: HistogramVector, cells: Flags) -> Iterator[tuple[int, int, Histogram]]:

@@ -23,8 +23,8 @@ from lakerunner_query.promql.lang.ast import Call, Selector
 from lakerunner_query.promql.selectors import strip_parens
 from lakerunner_query.promql.subqueries import sample_times
 from lakerunner_query.syntax import Matcher, MatchOp
-from lakerunner_query.vectors.labels import kept, matches, value_of
-from lakerunner_query.vectors.rows import merged, occupied, stacked
+from lakerunner_query.vectors.labels import keep_labels, matches, value_of
+from lakerunner_query.vectors.rows import drop_empty_rows, merge_rows, stack_rows
 from lakerunner_query.vectors.vector import NAME, Labels, Series, Value, Vector
 from lakerunner_query.windows.functions import STALE_BITS
 from resources.arrays import Flags, Int64s
@@ -130,21 +130,21 @@ def _enrich(vector: Vector, are_infos: Flags, infos: InfoSeries, wanted: Sequenc
     pieces: list[Vector] = [vector.take(are_infos)]
     for row in np.flatnonzero(~are_infos).tolist():
         labels = vector.labels[row]
-        for column, at in _combinations(chosen.get(kept(labels, IDENTIFYING), []), vector.present.shape[1]):
+        for column, at in _combinations(chosen.get(keep_labels(labels, IDENTIFYING), []), vector.present.shape[1]):
             met = [infos.labels[one] for one in column if one != _NONE]
             present = vector.present[row] & at
             if not present.any() or not (met or may_lack):
                 continue
             piece = replace(vector.take(np.array([row])), present=present.reshape(1, -1))
             pieces.append(piece.with_labels([_join_labels(labels, met, names)]))
-    return merged(occupied(stacked(pieces)))
+    return merge_rows(drop_empty_rows(stack_rows(pieces)))
 
 
 def _choose(infos: InfoSeries, is_asked: Flags) -> dict[Labels, list[Int64s]]:
     """Choose the series of every info metric at each step, by instance and job."""
     rows: dict[Labels, dict[str, list[int]]] = {}
     for row, labels in enumerate(infos.labels):
-        of_identity = rows.setdefault(kept(labels, IDENTIFYING), {})
+        of_identity = rows.setdefault(keep_labels(labels, IDENTIFYING), {})
         of_identity.setdefault(value_of(labels, NAME), []).append(row)
     return {
         identity: [_newest_of(infos, of_name[name], is_asked) for name in sorted(of_name)]

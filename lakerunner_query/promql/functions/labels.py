@@ -26,8 +26,8 @@ from lakerunner_query.promql.functions.windows import texts_of, vector_of, witho
 from lakerunner_query.promql.lang.ast import Call, Expr, Matrix, Selector, Shift
 from lakerunner_query.promql.selectors import is_stale, strip_parens
 from lakerunner_query.syntax import Matcher, MatchOp
-from lakerunner_query.vectors.labels import replaced, value_of
-from lakerunner_query.vectors.rows import has_float, merged, occupied
+from lakerunner_query.vectors.labels import set_label, value_of
+from lakerunner_query.vectors.rows import drop_empty_rows, has_float, merge_rows
 from lakerunner_query.vectors.vector import NAME, Labels, Series, Value, Vector
 from lakerunner_query.windows.extremes_kernels import newest
 from lakerunner_query.windows.functions import Function
@@ -94,13 +94,13 @@ def label_join(context: Context, call: Call) -> Value:
 def _relabel(vector: Vector, target: str, values: list[str | None]) -> Vector:
     """Set a label, except where the value is None; a metric name set here stays."""
     labels: list[Labels] = [
-        one if value is None else replaced(one, target, value)
+        one if value is None else set_label(one, target, value)
         for one, value in zip(vector.labels, values, strict=True)
     ]
     drop_name = vector.drop_name
     if target == NAME and drop_name is not None:
         drop_name = drop_name & np.array([value is None for value in values], np.bool_)
-    return merged(Vector(labels, vector.values, vector.present, vector.histograms, drop_name))
+    return merge_rows(Vector(labels, vector.values, vector.present, vector.histograms, drop_name))
 
 
 def _check_name(name: str, role: str, call: Call) -> None:
@@ -177,7 +177,7 @@ def absent_over_time(context: Context, call: Call) -> Value:
 def _absence(call: Call, present: Flags) -> Value:
     missing = absent_at(present).reshape(1, -1)
     labels = labels_of_selector(strip_parens(call.arguments[0]))
-    return occupied(Vector([labels], np.ones(missing.shape), missing))
+    return drop_empty_rows(Vector([labels], np.ones(missing.shape), missing))
 
 
 def labels_of_selector(expr: Expr) -> Labels:
@@ -221,7 +221,7 @@ def value_order_function(*, descending: bool) -> FunctionBody:
 
     def apply(context: Context, call: Call) -> Value:
         vector = vector_of(context, call)
-        vector = occupied(Vector(vector.labels, vector.values, has_float(vector), None, vector.drop_name))
+        vector = drop_empty_rows(Vector(vector.labels, vector.values, has_float(vector), None, vector.drop_name))
         if _is_range(context, call):
             return vector
         values = vector.values[:, 0]

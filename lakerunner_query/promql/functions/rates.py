@@ -35,7 +35,7 @@ from lakerunner_query.promql.functions.windows import (
 )
 from lakerunner_query.promql.lang.ast import Call, Reach
 from lakerunner_query.vectors.labels import metric_names, value_of
-from lakerunner_query.vectors.rows import has_float, no_objects
+from lakerunner_query.vectors.rows import empty_objects, has_float
 from lakerunner_query.vectors.vector import NAME, Objects, Value, Vector
 from lakerunner_query.windows.edge_kernels import extrapolation_factor
 from lakerunner_query.windows.functions import Function
@@ -174,7 +174,7 @@ def _last_two_histograms(
             growth = _pair_growth(windows, mixed, function, place, step)
             annotate_growth(growth.notes, mixed.name, windows.notes)
             if growth.histogram is not None:
-                histograms = no_objects(values.shape) if histograms is None else histograms
+                histograms = empty_objects(values.shape) if histograms is None else histograms
                 histograms[mixed.row, step] = growth.histogram
                 present[mixed.row, step] = True
         present[mixed.row, ~enough] = False
@@ -300,10 +300,10 @@ def _histogram_growth(
         present[mixed.row, both] = False
         found = _batch_growth(windows, mixed, function)
         if found is None:
-            found = no_objects((values.shape[1],))
+            found = empty_objects((values.shape[1],))
             for step in np.flatnonzero(mixed.has_histograms & ~both).tolist():
                 found[step] = _growth_at_step(windows, mixed, function, step)
-        histograms = no_objects(values.shape) if histograms is None else histograms
+        histograms = empty_objects(values.shape) if histograms is None else histograms
         histograms[mixed.row] = found
         present[mixed.row] |= histogram_flags(found)
     return histograms
@@ -315,7 +315,7 @@ def _batch_growth(windows: RangeVector, mixed: MixedSeries, function: Function) 
     is_plain = windows.window.reach == Reach.PLAIN and not windows.uses_start_times
     if dense is None or not is_plain or mixed.is_delta.any():
         return None
-    found = no_objects(mixed.low.shape)
+    found = empty_objects(mixed.low.shape)
     steps = np.flatnonzero(mixed.high - mixed.low > 1)
     if not len(steps):
         return found

@@ -23,7 +23,7 @@ from lakerunner_query.promql.functions.windows import (
     source_vector,
 )
 from lakerunner_query.promql.lang.ast import Call
-from lakerunner_query.vectors.rows import no_objects
+from lakerunner_query.vectors.rows import empty_objects
 from lakerunner_query.vectors.vector import Labels, Objects, Value
 from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.grid import MixedTemporalityError, WindowValues
@@ -49,11 +49,11 @@ def sum_function(function: Function) -> FunctionBody:
             present[mixed.row, both] = False
             found = _batch_totals(windows, mixed, function)
             if found is None:
-                found = no_objects((values.shape[1],))
+                found = empty_objects((values.shape[1],))
                 for step in np.flatnonzero(mixed.has_histograms & ~both).tolist():
                     window = list(mixed.histograms[mixed.window_slice(step)])
                     found[step] = total_histogram(window, mixed.name, windows.notes, AGGREGATION, function)
-            histograms = no_objects(values.shape) if histograms is None else histograms
+            histograms = empty_objects(values.shape) if histograms is None else histograms
             histograms[mixed.row] = found
             present[mixed.row] |= histogram_flags(found)
         return windows.to_vector(values, present, histograms)
@@ -67,7 +67,7 @@ def _batch_totals(windows: RangeVector, mixed: MixedSeries, function: Function) 
     numbers = None if dense is None else totals(dense, mixed.times, windows.windows, function)
     if dense is None or numbers is None:
         return None
-    found = no_objects(mixed.low.shape)
+    found = empty_objects(mixed.low.shape)
     steps = np.flatnonzero(mixed.high > mixed.low)
     hints, conflicts = joint_hints(dense.hints, mixed.low[steps], mixed.high[steps])
     if conflicts.any():

@@ -20,7 +20,7 @@ from lakerunner_query.promql.functions.messages import ArgumentAnnotations, name
 from lakerunner_query.promql.lang.ast import NOWHERE, Call, Matrix, Reach, Subquery
 from lakerunner_query.promql.selectors import strip_parens
 from lakerunner_query.vectors.labels import SharedLabels
-from lakerunner_query.vectors.rows import occupied
+from lakerunner_query.vectors.rows import drop_empty_rows
 from lakerunner_query.vectors.vector import Labels, Objects, Series, Vector
 from lakerunner_query.windows.functions import Function, Windows
 from lakerunner_query.windows.grid import WindowValues
@@ -32,7 +32,7 @@ def without_names(
     labels: list[Labels], values: Doubles, present: Flags, histograms: Objects | None = None
 ) -> Vector:
     """Build a vector whose metric names are dropped when all steps are together."""
-    return occupied(Vector(labels, values, present, histograms, np.ones(len(labels), np.bool_)))
+    return drop_empty_rows(Vector(labels, values, present, histograms, np.ones(len(labels), np.bool_)))
 
 
 def histogram_flags(objects: Objects) -> Flags:
@@ -59,7 +59,7 @@ def source_vector(
     if found is None:
         return None
     drop_name = None if keeps_name else np.ones(len(found.labels), np.bool_)
-    vector = occupied(Vector(found.labels, found.windows.values, found.windows.present, None, drop_name))
+    vector = drop_empty_rows(Vector(found.labels, found.windows.values, found.windows.present, None, drop_name))
     return context.spread(vector) if window.is_fixed else vector
 
 
@@ -278,7 +278,7 @@ class RangeVector:
         drop_name = self.series.drop_name if keeps_name else np.ones(self.series.count, np.bool_)
         if histograms is not None and not (histogram_flags(histograms) & present).any():
             histograms = None
-        vector = occupied(Vector(self.series.labels, values, present, histograms, drop_name))
+        vector = drop_empty_rows(Vector(self.series.labels, values, present, histograms, drop_name))
         is_by_step = values.shape[1] == self.context.steps.count
         return self.context.spread(vector) if self.window.is_fixed and not is_by_step else vector
 

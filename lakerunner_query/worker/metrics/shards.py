@@ -30,8 +30,8 @@ from lakerunner_query.promql.context import Annotation, KnownVector
 from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.protocol.answers import Note, ShardAnswer, ShardPart, annotation, notes_together
 from lakerunner_query.syntax import Matcher
-from lakerunner_query.vectors.rows import no_objects, nothing, stacked
-from lakerunner_query.vectors.vector import Labels, Objects, Series, Steps, Vector, some
+from lakerunner_query.vectors.rows import empty_objects, empty_vector, stack_rows
+from lakerunner_query.vectors.vector import Labels, Objects, Series, Steps, Vector, histogram_mask
 from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.grid import Grid
 from resources.arrays import Doubles, UInt64s
@@ -90,17 +90,17 @@ def merge_vectors(vectors: Sequence[Vector], steps: int) -> Vector:
     """Concatenate the series of all shards, in order of labels as a selector returns them."""
     vectors = [vector for vector in vectors if vector.labels]
     if not vectors:
-        return nothing(steps)
+        return empty_vector(steps)
     if len(vectors) == 1:
         return vectors[0]
-    found = stacked(vectors)
+    found = stack_rows(vectors)
     labels: list[Labels] = found.labels
     return found.take(np.array(sorted(range(len(labels)), key=labels.__getitem__), np.int64))
 
 
 def _cells(histograms: Objects) -> list[_Histogram]:
     flat = histograms.ravel()
-    return [_stored(place, flat[place]) for place in np.flatnonzero(some(flat)).tolist()]
+    return [_stored(place, flat[place]) for place in np.flatnonzero(histogram_mask(flat)).tolist()]
 
 
 def _stored(place: int, one: Histogram) -> _Histogram:
@@ -116,7 +116,7 @@ def _side(buckets: Buckets) -> tuple[bytes, bytes]:
 
 
 def _grid(stored: list[_Histogram], shape: tuple[int, int]) -> Objects:
-    found = no_objects((shape[0] * shape[1],))
+    found = empty_objects((shape[0] * shape[1],))
     for one in stored:
         count, total, threshold, zeros = _doubles(one.totals).tolist()
         found[one.place] = Histogram(

@@ -14,7 +14,7 @@ from lakerunner_query.logql.lang.parser import parse_expr
 from lakerunner_query.logql.metrics.context import LogSteps, Options, by_labels, numbered
 from lakerunner_query.logql.metrics.evaluate import LogResult, evaluate
 from lakerunner_query.logql.pipeline import Buckets, Demand, LogSource
-from lakerunner_query.vectors.rows import beside, merged, stacked
+from lakerunner_query.vectors.rows import join_steps, merge_rows, stack_rows
 from lakerunner_query.vectors.vector import Labels, Vector
 from tests.golden.log_memory_source import LogMemorySource
 from tests.golden.logqltest_script import LogLine
@@ -120,8 +120,8 @@ def join_results(answers: Sequence[LogResult]) -> LogResult:
     parts = []
     for place, vector in enumerate(vectors):
         before, behind = sum(widths[:place]), sum(widths[place + 1 :])
-        parts.append(beside([_blank(vector, before), vector, _blank(vector, behind)]))
-    return LogResult(by_labels(merged(stacked(parts))))
+        parts.append(join_steps([_blank(vector, before), vector, _blank(vector, behind)]))
+    return LogResult(by_labels(merge_rows(stack_rows(parts))))
 
 
 def _blank(vector: Vector, steps: int) -> Vector:

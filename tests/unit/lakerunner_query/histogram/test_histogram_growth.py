@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from lakerunner_query.histogram.growth import (
     Note,
     detect_reset,
+    find_hints,
     growth,
-    interpolated,
+    interpolate,
     reset_correction,
     step_growth,
-    with_found_hints,
 )
 from lakerunner_query.histogram.model import Hint
 from tests.support.query.promql.histogram_of_observations import (
@@ -80,7 +80,7 @@ def test_custom_resets() -> None:
 
 def test_hints_found_while_reading() -> None:
     low, high = exponential([(1, 0)], 0), exponential([(1, 0), (1, 0)], 0)
-    found = with_found_hints([low, high, None, low, low.with_hint(Hint.GAUGE), high])
+    found = find_hints([low, high, None, low, low.with_hint(Hint.GAUGE), high])
     assert [one and one.hint for one in found] == [
         Hint.UNKNOWN, Hint.NO_RESET, None, Hint.RESET, Hint.GAUGE, Hint.NO_RESET,
     ]  # fmt: skip
@@ -157,14 +157,14 @@ def test_steps() -> None:
 
 def test_between_two_samples() -> None:
     low, high = exponential([(1, 0)] * 2, 0), exponential([(1, 0)] * 6, 0)
-    quarter = interpolated(low, 0, high, 1000, 250, is_counter=True).histogram
+    quarter = interpolate(low, 0, high, 1000, 250, is_counter=True).histogram
     assert quarter is not None
     assert quarter.positive.count.tolist() == [3.0]
-    reset = interpolated(high, 0, low, 1000, 250, is_counter=True).histogram
+    reset = interpolate(high, 0, low, 1000, 250, is_counter=True).histogram
     assert reset is not None
     assert reset.count == 0.5
-    assert interpolated(low, 0, high, 1000, 1000, is_counter=True).histogram is high
-    assert interpolated(low, 0, custom([1], ()), 9, 5, is_counter=False).notes == {Note.MIXED_SCHEMAS}
+    assert interpolate(low, 0, high, 1000, 1000, is_counter=True).histogram is high
+    assert interpolate(low, 0, custom([1], ()), 9, 5, is_counter=False).notes == {Note.MIXED_SCHEMAS}
 
 
 def test_corrections_add_what_resets_took_away() -> None:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakerunner_query.histogram.arithmetic import equal
-from lakerunner_query.histogram.batch import COUNT, FEW, SUM, Row, Sheet, columns_of, found_in, totals_of
+from lakerunner_query.histogram.batch import COUNT, FEW, SUM, Row, Sheet, columns_of, find_rows, totals_of
 from lakerunner_query.histogram.batch_kernels import find_drops
-from lakerunner_query.histogram.growth import detect_reset, with_found_hints
+from lakerunner_query.histogram.growth import detect_reset, find_hints
 from lakerunner_query.histogram.model import NO_BUCKETS, Buckets, Hint, Histogram
 from lakerunner_query.histogram.quantiles import is_plain, quantile, sheet_quantiles
 from lakerunner_query.histogram.stored import of_struct
@@ -55,8 +55,8 @@ def test_columns_of_rows_are_those_of_single_histograms(drawn: list[Sheet], rand
     rows = [one for sheet in drawn for one in sheet.histograms([Hint.UNKNOWN] * len(sheet.numbers))]
     random.shuffle(rows)  # type: ignore[attr-defined]
     single = [one.sheet.histogram(one.row, one.hint) for one in rows]
-    assert found_in(rows) is not None
-    assert found_in(single) is None
+    assert find_rows(rows) is not None
+    assert find_rows(single) is None
     mine, theirs = columns_of(rows), columns_of(single)
     assert (mine is None) == (theirs is None)
     if mine is not None and theirs is not None:
@@ -145,7 +145,7 @@ def test_stored_histograms_of_one_layout_share_a_sheet() -> None:
 @given(sheets(FINITE), st.permutations([Hint.UNKNOWN, Hint.UNKNOWN, Hint.NO_RESET, Hint.RESET]))
 def test_unknown_hints_are_found_for_a_whole_series(sheet: Sheet, hints: list[Hint]) -> None:
     rows = sheet.histograms((hints * FEW)[: len(sheet.numbers)]).tolist()
-    found = with_found_hints(rows)
+    found = find_hints(rows)
     assert found[0] is rows[0]
     for before, one, told in zip(rows, rows[1:], found[1:], strict=False):
         expected = Hint.RESET if detect_reset(one, before) else Hint.NO_RESET

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakerunner_query.histogram.growth import detect_reset, with_found_hints
+from lakerunner_query.histogram.growth import detect_reset, find_hints
 from lakerunner_query.histogram.model import Hint, Histogram, buckets_at
 
 
@@ -10,7 +10,7 @@ def test_of_gauges_only_count_and_sum_are_read_so_a_bucket_that_fell_is_no_reset
     first = Histogram(0, 5.0, 1.0, positive=buckets_at(0, [4.0, 1.0]), hint=Hint.GAUGE)
     second = Histogram(0, 6.0, 2.0, positive=buckets_at(0, [3.0, 3.0]), hint=Hint.GAUGE)
     assert detect_reset(second, first)
-    before, after = with_found_hints([first, second])
+    before, after = find_hints([first, second])
     assert before is not None
     assert after is not None
     assert not detect_reset(after, before)
@@ -20,13 +20,13 @@ def test_of_gauges_only_count_and_sum_are_read_so_a_bucket_that_fell_is_no_reset
 def test_counters_keep_their_buckets_and_say_whether_they_fell() -> None:
     first = Histogram(0, 5.0, 1.0, positive=buckets_at(0, [4.0, 1.0]))
     second = Histogram(0, 6.0, 2.0, positive=buckets_at(0, [3.0, 3.0]))
-    _, after = with_found_hints([first, second])
+    _, after = find_hints([first, second])
     assert after is not None
     assert (after.hint, after.positive.size) == (Hint.RESET, 2)
 
 
 def test_gauges_whose_windows_reach_beyond_their_edges_stay_whole() -> None:
     one = Histogram(0, 5.0, 1.0, positive=buckets_at(0, [4.0, 1.0]), hint=Hint.GAUGE)
-    (found,) = with_found_hints([one], are_whole=True)
+    (found,) = find_hints([one], are_whole=True)
     assert found is not None
     assert found.positive.size == 2
