@@ -25,8 +25,8 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from lakerunner_assets.decode import dispatch
 from lakerunner_assets.decode.dispatch import Place, Request
 from lakerunner_assets.decode.payload import open_payload
-from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.logs import write_log_segment
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_assets.signals.logs import LOGS
 from resources.lake.options import DecodeOptions
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.merge.request import MergeKind
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.lake.layout import Signal
 
 if TYPE_CHECKING:

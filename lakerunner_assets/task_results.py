@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakerunner_assets.segments.file import WrittenSegment
+from lakerunner_assets.segments.written import WrittenSegment
 
 
 class Fault(StrEnum):

@@ -20,9 +20,9 @@ from lakerunner_assets.decode.dispatch import Place, Request, decode
 from lakerunner_assets.decode.payload import open_payload
 from lakerunner_assets.rollup.build import RollupRequest, roll_up
 from lakerunner_assets.rollup.ddsketch import build
-from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.merge.request import MergeKind, MergeRequest, Window
 from lakerunner_assets.segments.merge.run import merge
+from lakerunner_assets.segments.written import SegmentIdentity
 from lakerunner_assets.signals import SIGNALS
 from lakerunner_assets.spec import SignalSpec
 from resources.kernel import count_compilations

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from benchmarks.ingest.corpus import START_NS
 from lakerunner_assets.decode.dispatch import Place, Request, decode
 from lakerunner_assets.decode.payload import open_payload
-from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_assets.signals import SIGNALS
 from resources.lake.layout import Signal
 from resources.lake.options import DecodeOptions

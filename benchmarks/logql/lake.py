@@ -19,8 +19,8 @@ from benchmarks.logql.corpus import (
     service_name,
 )
 from lakerunner_assets.decode.fingerprint import fingerprints
-from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.logs import write_log_segment
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.index.postgres import PostgresIndex
 from resources.index.types import BatchKind, BatchPlan, Publication, Segment
 from resources.lake import streams

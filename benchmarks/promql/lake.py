@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from benchmarks.promql.corpus import DAY_MS, END_MS, Floats, Hour
 from lakerunner_assets.rollup.build import RollupRequest, roll_up
-from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.metrics import write_metric_segment
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.index.postgres import PostgresIndex
 from resources.index.types import BatchKind, BatchPlan, BuiltPartition, Publication, Segment
 from resources.lake import streams

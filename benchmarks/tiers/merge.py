@@ -22,11 +22,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_assets.decode.naming import Attribute
-from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.logs import write_log_segment
 from lakerunner_assets.segments.merge.request import MergeKind, MergeRequest, Window
 from lakerunner_assets.segments.merge.run import merge
 from lakerunner_assets.segments.metrics import write_metric_segment
+from lakerunner_assets.segments.written import SegmentIdentity
 from resources.lake import streams
 
 LOG_SEGMENTS, METRIC_SEGMENTS = 16, 24

@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 
 from lakerunner_assets.decode.naming import Attribute
 from lakerunner_assets.rollup.build import RollupRequest, roll_up
-from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.metrics import write_metric_segment
+from lakerunner_assets.segments.written import SegmentIdentity
 from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.grid import Grid, WindowValues
 from lakerunner_query.windows.rollup_buckets import Buckets, over_buckets

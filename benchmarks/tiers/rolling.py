@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from lakerunner_assets.decode.naming import Attribute
 from lakerunner_assets.rollup.build import RollupRequest, roll_up
 from lakerunner_assets.rollup.parts import RollupSegment
-from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.metrics import write_metric_segment
+from lakerunner_assets.segments.written import SegmentIdentity
 from resources.arrays import Doubles
 from resources.lake import streams
 from resources.lake.frequency import ROLLUPS

@@ -24,7 +24,7 @@ from lakerunner_assets.decode.dispatch import DecodedSlice, Place, Request, deco
 from lakerunner_assets.decode.errors import DecodeError
 from lakerunner_assets.decode.payload import open_payload
 from lakerunner_assets.lake_files import put_segment
-from lakerunner_assets.segments.file import SegmentIdentity
+from lakerunner_assets.segments.written import SegmentIdentity
 from lakerunner_assets.signals import SIGNALS
 from lakerunner_assets.spec import SignalSpec
 from lakerunner_assets.task_results import Answer, Fault, ObjectAnswer, SegmentAnswer

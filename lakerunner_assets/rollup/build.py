@@ -16,8 +16,8 @@ from lakerunner_assets.rollup.buckets import NS_PER_MS, Cut, whole_buckets
 from lakerunner_assets.rollup.coarser import roll_rollups
 from lakerunner_assets.rollup.parts import Parts, PartsWriter, RollupSegment
 from lakerunner_assets.rollup.samples import roll_samples
-from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.merge.rounds import SortedSamples, sorted_rollups, sorted_samples
+from lakerunner_assets.segments.written import SegmentIdentity
 from resources.lake.columns import HIST_PREFIX, SUMMARY_PREFIX
 from resources.lake.frequency import AS_SENT
 

@@ -22,8 +22,9 @@ from datasketches import hll_sketch, hll_union  # type: ignore[import-untyped]
 
 from lakerunner_assets.rollup.label_values import distinct_series, distinct_values
 from lakerunner_assets.segments.encoding import METRIC_LEVEL
-from lakerunner_assets.segments.file import Content, SegmentIdentity, WrittenSegment, write_file
+from lakerunner_assets.segments.file import Content, write_file
 from lakerunner_assets.segments.order import MAX_GROUP_BYTES, MAX_GROUP_ROWS
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.lake.cardinality import (
     FORM,
     LOG_REGISTERS,

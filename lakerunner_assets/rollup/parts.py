@@ -15,9 +15,9 @@ from lakerunner_assets.rollup.buckets import RollupRows
 from lakerunner_assets.rollup.encoding import rollup_encodings
 from lakerunner_assets.rollup.segment import SegmentWriter, in_file_order
 from lakerunner_assets.rollup.stored import stored_columns
-from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.order import MAX_GROUP_ROWS
 from lakerunner_assets.segments.series_order import row_groups
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.lake import rollup_columns as rollup
 from resources.lake.columns import HIST_PREFIX
 

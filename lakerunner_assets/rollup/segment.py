@@ -23,8 +23,8 @@ from lakerunner_assets.rollup.buckets import NS_PER_MS
 from lakerunner_assets.rollup.encoding import SKETCH_LEVEL
 from lakerunner_assets.segments import token_bloom
 from lakerunner_assets.segments.encoding import METRIC_LEVEL, Encodings, compact_dictionaries
-from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.metrics import bloom_columns, derived_names, index_terms
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.arrays import Int32s, Int64s
 from resources.lake import rollup_columns as rollup
 from resources.lake import series

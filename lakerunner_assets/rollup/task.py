@@ -19,7 +19,7 @@ from lakerunner_assets.rollup.build import RollupRequest, roll_up
 from lakerunner_assets.rollup.checks import totals
 from lakerunner_assets.rollup.parts import RollupSegment
 from lakerunner_assets.rollup.units import RollAnswer, RollFault, RollUnit, decode_unit, encode, roll_id
-from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_assets.task_results import SegmentAnswer
 from resources.lake import series
 from resources.lake.cardinality import read

@@ -22,9 +22,10 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_assets.segments import token_bloom
-from lakerunner_assets.segments.file import Content, SegmentIdentity, WrittenSegment, write_file
+from lakerunner_assets.segments.file import Content, write_file
 from lakerunner_assets.segments.order import row_groups, row_order
 from lakerunner_assets.segments.unify import unify
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.lake import streams
 from resources.lake.columns import CHQ_FINGERPRINT, CHQ_OBJECT, CHQ_POSITION, CHQ_STREAM, CHQ_TSNS, PREFIX
 from resources.lake.segment_file import (

@@ -25,12 +25,13 @@ import pyarrow.compute as pc
 
 from lakerunner_assets.segments import token_bloom
 from lakerunner_assets.segments.encoding import METRIC_LEVEL, Encodings
-from lakerunner_assets.segments.file import Content, SegmentIdentity, WrittenSegment, write_file
+from lakerunner_assets.segments.file import Content, write_file
 from lakerunner_assets.segments.metric_columns import check_table, in_order
 from lakerunner_assets.segments.metric_values import SplitValues, split
 from lakerunner_assets.segments.segment_kernels import FIRST_MS, LAST_MS, ROWS, TID
 from lakerunner_assets.segments.series_order import SeriesRuns, row_groups, row_order, series_runs
 from lakerunner_assets.segments.unify import unify
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.lake import series
 from resources.lake.columns import (
     CHQ_EXEMPLARS,

@@ -24,10 +24,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakerunner_assets.segments import token_bloom
-from lakerunner_assets.segments.file import Content, SegmentIdentity, WrittenSegment, write_file
+from lakerunner_assets.segments.file import Content, write_file
 from lakerunner_assets.segments.order import most_rows
 from lakerunner_assets.segments.segment_kernels import is_ordered, radix_sorted
 from lakerunner_assets.segments.unify import unify
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.arrays import Int64s
 from resources.lake import streams
 from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_STREAM, PREFIX

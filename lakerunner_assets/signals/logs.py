@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.merge.request import MergeKind
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_assets.spec import SignalSpec
 from resources.lake.columns import CHQ_TSNS
 from resources.lake.layout import Signal

@@ -13,8 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PREFIX = "chq_"
 """Prefix of system columns; a producer's attribute never has it."""
@@ -130,8 +133,8 @@ class Column:
     """One column of the system in the kinds of segments where it has one meaning."""
 
     name: str
-    type: pa.DataType
-    """Type in the file; decoded tables may have text as a dictionary."""
+    kind: str
+    """Key of its type in `arrow_types`."""
     in_: frozenset[Segments]
     filled_by: Filler
     meaning: str
@@ -142,55 +145,69 @@ class Column:
     is_stored: bool = True
     """False for columns of decoded tables only, which the writer turns into something else."""
 
+    @property
+    def type(self) -> pa.DataType:
+        """Return the type in the file; decoded tables may have text as a dictionary."""
+        return arrow_types()[self.kind]
 
-_TEXT, _INT, _SMALL, _DOUBLE, _FLAG = pa.string(), pa.int64(), pa.int32(), pa.float64(), pa.bool_()
-_ID_16, _ID_8, _MAP = pa.binary(16), pa.binary(8), pa.map_(pa.string(), pa.string())
-_INTS, _DOUBLES = pa.list_(_INT), pa.list_(_DOUBLE)
 
-EXEMPLAR = pa.struct(
-    [
-        ("tsns", _INT),
-        ("value", _DOUBLE),
-        ("value_int", _INT),
-        ("trace_id", _ID_16),
-        ("span_id", _ID_8),
-        ("attributes", _MAP),
-    ]
-)
-HIST = pa.struct(
-    [
-        ("schema", _SMALL),
-        ("bounds", _DOUBLES),
-        ("counts", _DOUBLES),
-        ("zero_threshold", _DOUBLE),
-        ("zero_count", _DOUBLE),
-        ("positive_offset", _SMALL),
-        ("positive_counts", _DOUBLES),
-        ("negative_offset", _SMALL),
-        ("negative_counts", _DOUBLES),
-        ("count", _DOUBLE),
-        ("sum", _DOUBLE),
-    ]
-)
-"""One histogram of a rollup row. Explicit buckets: bounds and counts, schema null. Custom buckets of native
-histograms: schema -53 and bounds, counts on the positive side. Offsets as in samples."""
-QUANTILES = pa.list_(pa.struct([("quantile", _DOUBLE), ("value", _DOUBLE)]))
-_ATTRIBUTES = pa.list_(pa.struct([("key", _TEXT), ("kind", _TEXT), ("value", _TEXT)]))
-SPAN_EVENTS = pa.list_(
-    pa.struct([("tsns", _INT), ("name", _TEXT), ("dropped", _INT), ("attributes", _ATTRIBUTES)])
-)
-SPAN_LINKS = pa.list_(
-    pa.struct(
-        [
-            ("trace_id", _ID_16),
-            ("span_id", _ID_8),
-            ("trace_state", _TEXT),
-            ("flags", _INT),
-            ("dropped", _INT),
-            ("attributes", _ATTRIBUTES),
-        ]
+_TEXT, _INT, _SMALL, _DOUBLE, _FLAG, _BYTES, _MAP = "text", "int64", "int32", "double", "bool", "bytes", "map"
+_ID_16, _ID_8, _INTS, _DOUBLES = "16 bytes", "8 bytes", "int64s", "doubles"
+HISTOGRAM, _EXEMPLARS, _QUANTILES = "histogram", "exemplars", "quantiles"
+_SPAN_EVENTS, _SPAN_LINKS = "span events", "span links"
+
+
+@cache
+def arrow_types() -> dict[str, pa.DataType]:
+    """Return the Arrow type of each kind of column; only here pyarrow is loaded.
+
+    One histogram of a rollup row: explicit buckets have bounds and counts, and no schema; custom buckets of
+    native histograms have the schema -53, bounds, and counts on the positive side. Offsets mean the same as
+    in samples.
+    """
+    import pyarrow as pa
+
+    text, number, small, double = pa.string(), pa.int64(), pa.int32(), pa.float64()
+    trace, span, texts, doubles = (
+        pa.binary(16),
+        pa.binary(8),
+        pa.map_(pa.string(), pa.string()),
+        pa.list_(double),
     )
-)
+    attributes = pa.list_(pa.struct([("key", text), ("kind", text), ("value", text)]))
+    exemplar = {
+        "tsns": number, "value": double, "value_int": number, "trace_id": trace, "span_id": span,
+        "attributes": texts,
+    }  # fmt: skip
+    histogram = {
+        "schema": small, "bounds": doubles, "counts": doubles, "zero_threshold": double, "zero_count": double,
+        "positive_offset": small, "positive_counts": doubles, "negative_offset": small,
+        "negative_counts": doubles, "count": double, "sum": double,
+    }  # fmt: skip
+    event = {"tsns": number, "name": text, "dropped": number, "attributes": attributes}
+    link = {
+        "trace_id": trace, "span_id": span, "trace_state": text, "flags": number, "dropped": number,
+        "attributes": attributes,
+    }  # fmt: skip
+    return {
+        _TEXT: text,
+        _INT: number,
+        _SMALL: small,
+        _DOUBLE: double,
+        _FLAG: pa.bool_(),
+        _BYTES: pa.binary(),
+        _MAP: texts,
+        _ID_16: trace,
+        _ID_8: span,
+        _INTS: pa.list_(number),
+        _DOUBLES: doubles,
+        HISTOGRAM: pa.struct(list(histogram.items())),
+        _EXEMPLARS: pa.list_(pa.struct(list(exemplar.items()))),
+        _QUANTILES: pa.list_(pa.struct([("quantile", double), ("value", double)])),
+        _SPAN_EVENTS: pa.list_(pa.struct(list(event.items()))),
+        _SPAN_LINKS: pa.list_(pa.struct(list(link.items()))),
+    }
+
 
 _LOGS, _METRICS, _TRACES, _ROLLUPS = (frozenset({each}) for each in Segments)
 _SAMPLED = _METRICS | _ROLLUPS
@@ -241,8 +258,8 @@ COLUMNS: tuple[Column, ...] = (
     Column(CHQ_HIST_NEGATIVE_COUNTS, _INTS, _METRICS, _DECODER, "counts from the offset on"),
     Column(CHQ_HIST_NEGATIVE_COUNTS_FLOAT, _DOUBLES, _METRICS, _DECODER, "the same of a float histogram"),
     Column(CHQ_HIST_RESET_HINT, _SMALL, _METRICS, _DECODER, "reset hint of a native histogram, as sent"),
-    Column(CHQ_SUMMARY_QUANTILES, QUANTILES, _METRICS, _DECODER, "quantiles of a summary"),
-    Column(CHQ_EXEMPLARS, pa.list_(EXEMPLAR), _METRICS, _DECODER, "exemplars of the point"),
+    Column(CHQ_SUMMARY_QUANTILES, _QUANTILES, _METRICS, _DECODER, "quantiles of a summary"),
+    Column(CHQ_EXEMPLARS, _EXEMPLARS, _METRICS, _DECODER, "exemplars of the point"),
     Column("scope_name", _TEXT, _ALL, _DECODER, "as sent"),
     Column("scope_version", _TEXT, _ALL, _DECODER, "as sent"),
     Column("scope_schema_url", _TEXT, _ALL, _DECODER, "as sent"),
@@ -288,8 +305,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("span_end_ns", _INT, _TRACES, _DECODER, "end, ns, as sent"),
     Column("span_duration_ns", _INT, _TRACES, _DECODER, "end minus start, where both were sent"),
     Column("span_flags", _INT, _TRACES, _DECODER, "as sent"),
-    Column("span_events", SPAN_EVENTS, _TRACES, _DECODER, "events of the span"),
-    Column("span_links", SPAN_LINKS, _TRACES, _DECODER, "links of the span"),
+    Column("span_events", _SPAN_EVENTS, _TRACES, _DECODER, "events of the span"),
+    Column("span_links", _SPAN_LINKS, _TRACES, _DECODER, "links of the span"),
     Column("span_trace_state", _TEXT, _TRACES, _DECODER, "as sent"),
     Column(CHQ_DROPPED_EVENTS, _INT, _TRACES, _DECODER, "count as sent"),
     Column(CHQ_DROPPED_LINKS, _INT, _TRACES, _DECODER, "count as sent"),
@@ -322,11 +339,11 @@ COLUMNS: tuple[Column, ...] = (
     Column(CHQ_ROLLUP_RESETS, _INT, _ROLLUPS, _ROLLUP, "drops", default=0),
     Column(CHQ_ROLLUP_CHANGES, _INT, _ROLLUPS, _ROLLUP, "values unlike the one before", default=0),
     Column(CHQ_ROLLUP_M2, _DOUBLE, _ROLLUPS, _ROLLUP, "squared deviations from the mean"),
-    Column(CHQ_SKETCH, pa.binary(), _ROLLUPS, _ROLLUP, "DDSketch of the finite samples"),
+    Column(CHQ_SKETCH, _BYTES, _ROLLUPS, _ROLLUP, "DDSketch of the finite samples"),
     Column(CHQ_HIST_COUNT, _INT, _ROLLUPS, _ROLLUP, "histograms and summaries", default=0),
-    Column(CHQ_HIST_FIRST, HIST, _ROLLUPS, _ROLLUP, "first histogram", default=CHQ_HIST_LAST),
-    Column(CHQ_HIST_LAST, HIST, _ROLLUPS, _ROLLUP, "last histogram"),
-    Column(CHQ_HIST_SUM, HIST, _ROLLUPS, _ROLLUP, "sum of the histograms", default=CHQ_HIST_LAST),
+    Column(CHQ_HIST_FIRST, HISTOGRAM, _ROLLUPS, _ROLLUP, "first histogram", default=CHQ_HIST_LAST),
+    Column(CHQ_HIST_LAST, HISTOGRAM, _ROLLUPS, _ROLLUP, "last histogram"),
+    Column(CHQ_HIST_SUM, HISTOGRAM, _ROLLUPS, _ROLLUP, "sum of the histograms", default=CHQ_HIST_LAST),
     Column(CHQ_HIST_RESETS, _INT, _ROLLUPS, _ROLLUP, "drops of histograms", default=0),
     Column(CHQ_HIST_MIXED, _FLAG, _ROLLUPS, _ROLLUP, "sums do not say everything", default=False),
 )

@@ -59,14 +59,17 @@ from resources.lake.columns import (
     CHQ_ROLLUP_SUM_SCALED,
     CHQ_SKETCH,
     CHQ_TIMESTAMP,
-    HIST,
+    HISTOGRAM,
     Filler,
     Segments,
+    arrow_types,
     columns_in,
     types_of,
 )
 from resources.lake.metric_values import POWERS
 
+HIST = arrow_types()[HISTOGRAM]
+"""Type of one histogram."""
 TIMESTAMP = CHQ_TIMESTAMP
 """End of the bucket, ms: the row covers `(end - width, end]`."""
 

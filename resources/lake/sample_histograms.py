@@ -23,8 +23,8 @@ from resources.lake.columns import (
     CHQ_HIST_ZERO_COUNT,
     CHQ_HIST_ZERO_COUNT_FLOAT,
     CHQ_HIST_ZERO_THRESHOLD,
-    HIST,
 )
+from resources.lake.rollup_columns import HIST
 
 HISTOGRAM_COLUMNS = (
     CHQ_HIST_COUNT, CHQ_HIST_COUNT_FLOAT, CHQ_HIST_SUM, CHQ_HIST_BOUNDS, CHQ_HIST_COUNTS,

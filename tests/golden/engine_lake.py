@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.metrics import write_metric_segment
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Admission, Engine, Limits
 from lakerunner_query.coordinator.languages import PROMQL

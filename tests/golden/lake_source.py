@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_assets.rollup.build import RollupRequest, roll_up
-from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.metrics import write_metric_segment
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_query.histogram.model import CUSTOM, Buckets, Histogram
 from lakerunner_query.promql.context import SourceAnswer
 from lakerunner_query.protocol.units import RollupRef, SegmentRef

@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_assets.decode.fingerprint import fingerprints
-from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.logs import write_log_segment
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Admission, Engine, Limits
 from lakerunner_query.coordinator.languages import LOG_SAMPLES

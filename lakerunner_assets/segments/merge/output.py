@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakerunner_assets.segments.encoding import compact_dictionaries
-from lakerunner_assets.segments.file import SegmentIdentity, append_blocks, index_facts
+from lakerunner_assets.segments.file import append_blocks, index_facts
 from lakerunner_assets.segments.merge.contents import Contents, source_objects
 from lakerunner_assets.segments.merge.layout import Format
 from lakerunner_assets.segments.merge.merge_kernels import Keys
 from lakerunner_assets.segments.merge.request import MergedSegment, MergeKind, Window
 from lakerunner_assets.segments.merge.rounds import Rows, concatenate_rows
 from lakerunner_assets.segments.order import SLOT_NS, SMALL_SEGMENT_ROWS, most_rows
+from lakerunner_assets.segments.written import SegmentIdentity
 from resources.lake.segment_file import FORMAT_VERSION, MappedColumn, SegmentFacts, file_metadata
 from resources.lake.timecut import cut
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from lakerunner_assets.segments.file import WrittenSegment
+from lakerunner_assets.segments.written import WrittenSegment
 
 
 class MergeKind(StrEnum):

@@ -17,7 +17,6 @@ from itertools import pairwise
 import numpy as np
 
 from lakerunner_assets.decode.naming import MAX_COLUMNS
-from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.merge.contents import Contents, SeriesContents, StreamContents
 from lakerunner_assets.segments.merge.keys import LogOrder, Order, RollupOrder, SampleOrder, SpanOrder
 from lakerunner_assets.segments.merge.label_sets import SeriesUnion, StreamUnion, series_union, stream_union
@@ -34,6 +33,7 @@ from lakerunner_assets.segments.merge.request import (
 from lakerunner_assets.segments.merge.rounds import ROUNDS_SHARE, Rounds, Rows
 from lakerunner_assets.segments.merge.source import SORT_ORDERS, SORT_VERSION, Source, open_source
 from lakerunner_assets.segments.order import MAX_GROUP_BYTES
+from lakerunner_assets.segments.written import SegmentIdentity
 from resources.lake.frequency import ROLLUPS
 from resources.lake.metric_values import VALUE_SQL, VALUE_SQL_KEY
 

@@ -22,8 +22,8 @@ import httpx
 from litestar.testing import TestClient
 from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 
-from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.logs import write_log_segment
+from lakerunner_assets.segments.written import SegmentIdentity
 from lakerunner_cli.stack.ports import any_free
 from resources.index.memory import MemoryIndex
 from resources.index.postgres import PostgresIndex

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from lakerunner_assets.rollup.build import RollupRequest, roll_up
 from lakerunner_assets.rollup.ddsketch import build
 from lakerunner_assets.rollup.parts import RollupSegment
-from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.metrics import write_metric_segment
+from lakerunner_assets.segments.written import SegmentIdentity
 from resources.lake import rollup_columns as rollup
 from resources.lake import series, streams
 from resources.lake.segment_file import read_facts

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.logs import write_log_segment
 from lakerunner_assets.segments.merge.request import MergeKind, MergeRequest, MergeResult, Window
 from lakerunner_assets.segments.merge.run import merge
 from lakerunner_assets.segments.metrics import write_metric_segment
 from lakerunner_assets.segments.traces import write_span_segment
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.lake import metric_values, series, streams
 from resources.lake.segment_file import OVERFLOW_COLUMNS, read_facts, read_label_map
 from resources.otel_text import double_text

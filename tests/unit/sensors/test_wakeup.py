@@ -31,14 +31,14 @@ def test_what_publications_write_are_notices(lake: Lake) -> None:
     roll(lake, TEN_SECONDS)
     written = [sent for _, sent in lake.index._state.outbox]
     assert {sent.topic for sent in written} == {"boxer.metrics.compact", wakeup.ROLLUP_TOPIC}
-    assert [wakeup.refused(message(sent.payload)) for sent in written] == [None] * len(written)
+    assert [wakeup.dead_letter_of(message(sent.payload)) for sent in written] == [None] * len(written)
 
 
 @pytest.mark.parametrize(
     "value", [b"", b"{", b"[]", b'{"org": "acme"}', b'{"org": "a", "hour_ns": 1, "what": 2}', b"\xff"]
 )
 def test_what_is_no_notice_is_refused_with_a_reason(value: bytes) -> None:
-    letter = wakeup.refused(message(value, 7))
+    letter = wakeup.dead_letter_of(message(value, 7))
     assert letter is not None
     assert (letter.payload, letter.offset) == (value, 7)
     assert letter.reason.startswith("not a notice about a partition: ")

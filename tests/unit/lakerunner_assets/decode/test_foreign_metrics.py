@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from lakerunner_assets.decode.foreign.metric_rows import WIDE_STEP
-from lakerunner_assets.segments.file import SegmentIdentity
-from lakerunner_assets.segments.metric_columns import checked
+from lakerunner_assets.segments.metric_columns import check_table
 from lakerunner_assets.segments.metric_values import read_metric_segment
 from lakerunner_assets.segments.metrics import write_metric_segment
+from lakerunner_assets.segments.written import SegmentIdentity
 from resources.lake.layout import Signal
 from resources.lake.streams import labels_from_text, stream_id
 from tests.support.decode.foreign_files import (
@@ -228,7 +228,7 @@ def test_the_writer_takes_the_table_and_a_segment_comes_back(form: str, tmp_path
         for n in range(50)
     ]
     (part,) = decoded(WRITERS[form](records), form, Signal.METRICS)
-    checked(part.table)
+    check_table(part.table)
     path = tmp_path / "segment.parquet"
     identity = SegmentIdentity(
         segment_id="s", org="org", collector="c", dataset="metrics", hour_ns=0, generation=1

@@ -17,9 +17,9 @@ import pytest
 from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.foreign.arrow_columns import raw_columns
 from lakerunner_assets.decode.foreign.parquet import batch_rows, longest_value, repetitive
-from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.logs import write_log_segment
 from lakerunner_assets.segments.traces import write_span_segment
+from lakerunner_assets.segments.written import SegmentIdentity
 from resources.lake.layout import Signal
 from tests.support.decode import messages
 from tests.support.decode.foreign_files import as_json, as_parquet, decode_rows, decoded, notes_of, rows_of

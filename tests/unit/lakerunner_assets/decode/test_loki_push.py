@@ -18,8 +18,8 @@ from lakerunner_assets.decode.errors import MalformedError, TooLargeError
 from lakerunner_assets.decode.formats import Format
 from lakerunner_assets.decode.payload import payload_of
 from lakerunner_assets.decode.push.loki_push import decode_loki_push, decode_push
-from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.logs import write_log_segment
+from lakerunner_assets.segments.written import SegmentIdentity
 from resources.arrays import Bytes
 from resources.kernel import scanner
 from resources.lake.label_text import label_text, parse_labels

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from lakerunner_assets.decode.errors import MalformedError, TooLargeError
 from lakerunner_assets.decode.formats import Format, sniff
 from lakerunner_assets.decode.push import remote_write
-from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.metric_values import read_metric_segment
 from lakerunner_assets.segments.metrics import write_metric_segment
+from lakerunner_assets.segments.written import SegmentIdentity
 from resources.proto.prometheus import WriteRequest
 from tests.support.decode.remote_write_cases import (
     STALE,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lakerunner_assets.rollup import label_values
 from lakerunner_assets.rollup.cardinality import day_rows, hour_rows, write
-from lakerunner_assets.segments.file import SegmentIdentity
+from lakerunner_assets.segments.written import SegmentIdentity
 from resources.lake import series
 from resources.lake.cardinality import (
     SCHEMA,

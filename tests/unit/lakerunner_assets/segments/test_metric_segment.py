@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.metric_values import read_metric_segment
 from lakerunner_assets.segments.metrics import write_metric_segment
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.lake import series, streams
 from resources.lake.metric_values import VALUE_COLUMNS, VALUE_SQL, VALUE_SQL_KEY
 from resources.lake.segment_file import METRIC_SORT_ORDER, read_facts, read_label_map

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 
 from lakerunner_assets.decode.dispatch import Place
 from lakerunner_assets.decode.otlp.metrics import decode_metrics
-from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.metric_values import read_metric_segment
 from lakerunner_assets.segments.metrics import write_metric_segment
+from lakerunner_assets.segments.written import SegmentIdentity
 from resources.lake.options import DecodeOptions
 from tests.support.corpora import CORPORA
 from tests.support.decode.metric_messages import REQUESTS, corpus_payloads, sample

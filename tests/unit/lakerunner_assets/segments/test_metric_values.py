@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.metric_values import fewest_digits, read_metric_segment, split
 from lakerunner_assets.segments.metrics import write_metric_segment
+from lakerunner_assets.segments.written import SegmentIdentity
 from resources.lake.metric_values import DOUBLE, MAX_DIGITS, POWERS, SCALED, VALUE_COLUMNS, values
 from tests.support.segments.metric_tables import OTHER_NAN, STALE, double, doubles, samples
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from lakerunner_assets.decode.naming import Attribute, attribute_of
-from lakerunner_assets.segments.file import SegmentIdentity, WrittenSegment
 from lakerunner_assets.segments.traces import span_groups, span_order, trace_ranks, write_span_segment
+from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.lake import streams
 from resources.lake.segment_file import SPAN_SORT_ORDER, read_facts, read_label_map
 from resources.lake.terms import alternatives

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakerunner_assets.rollup.build import RollupRequest, roll_up
-from lakerunner_assets.segments.file import SegmentIdentity
 from lakerunner_assets.segments.metrics import write_metric_segment
+from lakerunner_assets.segments.written import SegmentIdentity
 from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.grid import Grid
 from lakerunner_query.windows.rollup_buckets import Buckets, join_columns, over_buckets
