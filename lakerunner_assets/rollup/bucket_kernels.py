@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from resources.arrays import Bytes, Doubles, Int32s, Int64s
-from resources.kernel import inlined, kernel
+from resources.kernel import Integer, inlined, kernel
 
 NOTHING, REAL, STALE, HISTOGRAM, SUMMARY = range(5)
 """Kinds of samples."""
@@ -121,6 +121,55 @@ def rounded_sum(total: float, compensation: float) -> tuple[float, float]:
     return result, (compensation - result) + total
 
 
+@inlined
+def extremes(least: float, most: float, low: float, high: float) -> tuple[float, float]:
+    """Widen the extremes by other ones; NaN only if all are."""
+    if low < least or np.isnan(least):
+        least = low
+    if high > most or np.isnan(most):
+        most = high
+    return least, most
+
+
+@inlined
+def merged_squares(
+    count: Integer, mean: float, m2: float, other_count: Integer, other_mean: float, other_m2: float
+) -> tuple[float, float]:
+    """Merge the means and squared deviations of two sets of samples, as Welford's method does."""
+    delta = other_mean - mean
+    both = count + other_count
+    m2 += other_m2 + delta * delta * (count * (other_count / both))
+    mean += delta * (other_count / both)
+    return mean, m2
+
+
+@inlined
+def put_doubles(
+    doubles: Doubles,
+    bucket: Integer,
+    count: Integer,
+    total: float,
+    compensation: float,
+    least: float,
+    most: float,
+    first: float,
+    last: float,
+    previous: float,
+    reset_sum: float,
+    m2: float,
+) -> None:
+    """Write the doubles of a bucket."""
+    if count > 1:
+        total, compensation = rounded_sum(total, compensation)
+    if np.isnan(least):
+        least = most = last
+    doubles[SUM, bucket], doubles[SUM_C, bucket] = total, compensation
+    doubles[MIN, bucket], doubles[MAX, bucket] = least, most
+    doubles[FIRST, bucket], doubles[LAST, bucket], doubles[PREV, bucket] = first, last, previous
+    doubles[RESET_SUM, bucket] = reset_sum
+    doubles[M2, bucket] = m2 if np.isfinite(m2 + (total - total)) else np.nan
+
+
 @kernel
 def copy_block(block: Statistics, start: int, end: int, found: Statistics) -> None:
     """Copy buckets `[start, end)` into their columns.
@@ -145,9 +194,7 @@ def copy_last(block: Statistics, buckets: int, found: Statistics) -> None:
 
 
 @kernel
-def summarise(  # noqa: C901, PLR0912, PLR0915 (one pass)
-    values: Doubles, times_ms: Int64s, kinds: Bytes, buckets: Buckets, found: Statistics
-) -> None:
+def summarise(values: Doubles, times_ms: Int64s, kinds: Bytes, buckets: Buckets, found: Statistics) -> None:
     """Compute the statistics of each bucket of samples."""
     block = Statistics(np.zeros((DOUBLES, BLOCK)), np.zeros((NUMBERS, BLOCK), np.int64))
     doubles, numbers = block
@@ -180,10 +227,7 @@ def summarise(  # noqa: C901, PLR0912, PLR0915 (one pass)
                 last_ts = any_last_ts
                 continue
             total, compensation = neumaier_step(total, compensation, value)
-            if value < least or np.isnan(least):
-                least = value
-            if value > most or np.isnan(most):
-                most = value
+            least, most = extremes(least, most, value, value)
             if value < last:
                 resets += 1
                 reset_sum += last
@@ -193,15 +237,9 @@ def summarise(  # noqa: C901, PLR0912, PLR0915 (one pass)
             mean += delta / count
             m2 += delta * (value - mean)
             previous, previous_ts, last, last_ts = last, last_ts, value, any_last_ts
-        if count > 1:
-            total, compensation = rounded_sum(total, compensation)
-        if np.isnan(least):
-            least = most = last
-        doubles[SUM, bucket], doubles[SUM_C, bucket] = total, compensation
-        doubles[MIN, bucket], doubles[MAX, bucket] = least, most
-        doubles[FIRST, bucket], doubles[LAST, bucket], doubles[PREV, bucket] = first, last, previous
-        doubles[RESET_SUM, bucket] = reset_sum
-        doubles[M2, bucket] = m2 if np.isfinite(m2 + (total - total)) else np.nan
+        put_doubles(
+            doubles, bucket, count, total, compensation, least, most, first, last, previous, reset_sum, m2
+        )
         numbers[COUNT, bucket], numbers[PREV_TS, bucket] = count, previous_ts
         numbers[FIRST_TS, bucket], numbers[LAST_TS, bucket] = any_first_ts, any_last_ts
         numbers[RESETS, bucket], numbers[CHANGES, bucket] = resets, changes
@@ -212,9 +250,7 @@ def summarise(  # noqa: C901, PLR0912, PLR0915 (one pass)
 
 
 @kernel
-def merge(  # noqa: C901, PLR0912, PLR0915 (one pass)
-    finer: Statistics, buckets: Buckets, found: Statistics
-) -> None:
+def merge(finer: Statistics, buckets: Buckets, found: Statistics) -> None:  # noqa: C901, PLR0912, PLR0915
     """Compute the statistics of each bucket from the finer buckets inside it."""
     block = Statistics(np.zeros((DOUBLES, BLOCK)), np.zeros((NUMBERS, BLOCK), np.int64))
     doubles, numbers = block
@@ -257,28 +293,17 @@ def merge(  # noqa: C901, PLR0912, PLR0915 (one pass)
                 total, compensation = neumaier_step(total, compensation, inner[SUM, row])
                 if not np.isinf(total):
                     compensation += inner[SUM_C, row]
-                if inner[MIN, row] < least or np.isnan(least):
-                    least = inner[MIN, row]
-                if inner[MAX, row] > most or np.isnan(most):
-                    most = inner[MAX, row]
-                delta = inner_mean - mean
-                both = count + n
-                m2 += inner[M2, row] + delta * delta * (count * (n / both))
-                mean += delta * (n / both)
+                least, most = extremes(least, most, inner[MIN, row], inner[MAX, row])
+                mean, m2 = merged_squares(count, mean, m2, n, inner_mean, inner[M2, row])
             if n > 1:
                 previous, previous_ts = inner[PREV, row], counts[PREV_TS, row]
             elif count > 0:
                 previous, previous_ts = last, last_ts
             last, last_ts = inner[LAST, row], counts[LAST_TS, row]
             count += n
-        total, compensation = rounded_sum(total, compensation) if count > 1 else (total, compensation)
-        if np.isnan(least):
-            least = most = last
-        doubles[SUM, bucket], doubles[SUM_C, bucket] = total, compensation
-        doubles[MIN, bucket], doubles[MAX, bucket] = least, most
-        doubles[FIRST, bucket], doubles[LAST, bucket], doubles[PREV, bucket] = first, last, previous
-        doubles[RESET_SUM, bucket] = reset_sum
-        doubles[M2, bucket] = m2 if np.isfinite(m2 + (total - total)) else np.nan
+        put_doubles(
+            doubles, bucket, count, total, compensation, least, most, first, last, previous, reset_sum, m2
+        )
         numbers[COUNT, bucket], numbers[PREV_TS, bucket] = count, previous_ts
         numbers[FIRST_TS, bucket], numbers[LAST_TS, bucket] = any_first_ts, any_last_ts
         numbers[RESETS, bucket], numbers[CHANGES, bucket] = resets, changes
