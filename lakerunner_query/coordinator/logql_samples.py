@@ -15,7 +15,7 @@ from lakerunner_query.logql.lang.ast import Literal, LogQuery, SampleExpr
 from lakerunner_query.logql.metrics.context import LogSteps
 from lakerunner_query.plan.logql import LOGS, Nothing
 from lakerunner_query.plan.logql_samples import LogReads, log_reads
-from lakerunner_query.plan.optimise import Improved, improved
+from lakerunner_query.plan.optimise import Improved, improve_cached
 from lakerunner_query.plan.slices import LogSliceSizes, cut_log_steps, overlapping_segments
 from lakerunner_query.protocol.answers import Kind, MetricAnswer
 from lakerunner_query.protocol.units import LogMetricUnit, segment_ref
@@ -61,14 +61,14 @@ LogSamplesQuery = Prepared[LogSamplesRequest, LogSamplesPlan, MetricAnswer, Join
 
 def is_log_query(text: str) -> bool:
     """Tell queries for lines from those for samples; raise for what is no LogQL."""
-    return isinstance(parser.parsed(text), LogQuery)
+    return isinstance(parser.parse_cached(text), LogQuery)
 
 
 def plan_log_samples(text: str, request: LogSamplesRequest, _: Limits) -> LogSamplesPlan:
     steps = evaluation_times(request)
     expr = _parse_samples(text)
     reads = log_reads(expr, steps)
-    return LogSamplesPlan(expr, steps, reads, tuple(improved(read.query) for read in reads))
+    return LogSamplesPlan(expr, steps, reads, tuple(improve_cached(read.query) for read in reads))
 
 
 def look_up_ranges(plan: LogSamplesPlan, request: LogSamplesRequest) -> Lookup:
@@ -127,7 +127,7 @@ def _slices(
 @lru_cache(256)
 def _parse_samples(text: str) -> SampleExpr:
     """Dashboards send the same text again and again."""
-    expr = parser.parsed(text)
+    expr = parser.parse_cached(text)
     if isinstance(expr, LogQuery):
         raise InvalidRequestError(
             "the query gives log lines, not samples: wrap it, as in count_over_time(… [5m])"

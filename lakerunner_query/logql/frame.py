@@ -101,7 +101,7 @@ def grouped_rows(
     Only codes are compared. A label that a row does not have is not in its group's set; one that is empty is.
     A label without a name (`json` makes it of an empty key) groups nothing.
     """
-    columns = _chosen(frame, labels, without)
+    columns = _choose(frame, labels, without)
     codes, first = np.zeros(frame.count, np.int32), np.zeros(min(frame.count, 1), np.int64)
     for _, column in columns:
         if frame.count and (column.codes != column.codes[0]).any():
@@ -124,7 +124,7 @@ def _combine(left: Int32s, right: Int32s) -> tuple[Int32s, Int64s]:
     return np.repeat(codes, np.diff(np.append(heads, len(left)))), first
 
 
-def _chosen(frame: LogFrame, labels: Iterable[str] | None, without: bool) -> list[tuple[str, Column]]:
+def _choose(frame: LogFrame, labels: Iterable[str] | None, without: bool) -> list[tuple[str, Column]]:
     named = set(labels or ())
     return [
         (name, column)
@@ -145,7 +145,7 @@ def _label_sets(columns: list[tuple[str, Column]], rows: Int64s) -> list[Labels]
     return [tuple(labels) for labels in sets]
 
 
-def coded(codes: Int32s, values: pa.StringArray, category: Category | Int8s) -> Column:
+def encode_column(codes: Int32s, values: pa.StringArray, category: Category | Int8s) -> Column:
     """Make a column of values that may repeat; equal ones get one code."""
     distinct = values.dictionary_encode()
     if len(distinct.dictionary) < len(values):
@@ -207,7 +207,7 @@ def overlay(under: Column | None, rows: Int64s, over: Column, count: int) -> Col
     codes = under.codes.copy()
     codes[rows] = np.where(over.codes >= 0, over.codes + len(under.values), ABSENT)
     values = pa.concat_arrays([under.values, over.values])
-    return coded(codes, values, _at(over.category, under.category, rows, count))
+    return encode_column(codes, values, _at(over.category, under.category, rows, count))
 
 
 def _at(over: Category | Int8s, under: Category | Int8s | None, rows: Int64s, count: int) -> Category | Int8s:

@@ -30,7 +30,7 @@ from lakerunner_query.plan.rules.matchers import (
     trivial_matchers,
     zero_limit,
 )
-from lakerunner_query.plan.rules.words import demanded_words, not_pruning
+from lakerunner_query.plan.rules.words import demanded_words, find_idle_conditions
 
 RequestRule = Callable[[TakeRows], LogPlan]
 Rule = Callable[[RunStages], Pipeline]
@@ -99,11 +99,11 @@ def improve(plan: Pipeline) -> Improved:
         if better != plan:
             fired.append(name)
         plan = better
-    refused = () if isinstance(plan, Nothing) else tuple(not_pruning(plan))
+    refused = () if isinstance(plan, Nothing) else tuple(find_idle_conditions(plan))
     return Improved(plan, tuple(fired), refused)
 
 
 @lru_cache(256)
-def improved(query: LogQuery) -> Improved:
+def improve_cached(query: LogQuery) -> Improved:
     """Improve a query alone: a worker learns tenant and times from its unit."""
     return improve(run_stages(query))

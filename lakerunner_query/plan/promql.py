@@ -189,11 +189,11 @@ def reads(expr: Expr, steps: Steps, lookback_ms: int, default_step_ms: int) -> t
 def _reads(expr: Expr, first: int, last: int, lookback: int, default_step: int) -> Iterator[Reads]:
     match expr:
         case Selector():
-            yield _selected(expr, first, last, lookback, 0)
+            yield _select(expr, first, last, lookback, 0)
         case Matrix():
-            yield _selected(expr.selector, first, last, lookback, _bound(expr.range))
+            yield _select(expr.selector, first, last, lookback, _bound(expr.range))
         case Subquery():
-            begin, end = _shifted(expr.shift, first, last)
+            begin, end = _shift_times(expr.shift, first, last)
             step = default_step if expr.step is None else _bound(expr.step)
             yield from _reads(expr.expr, begin - _bound(expr.range) - step, end, lookback, default_step)
         case Call(function=name) if FUNCTIONS[name].syntax.label_selector is not None:
@@ -203,8 +203,8 @@ def _reads(expr: Expr, first: int, last: int, lookback: int, default_step: int) 
                 yield from _reads(child, first, last, lookback, default_step)
 
 
-def _selected(selector: Selector, first: int, last: int, lookback: int, width: int) -> Reads:
-    begin, end = _shifted(selector.shift, first, last)
+def _select(selector: Selector, first: int, last: int, lookback: int, width: int) -> Reads:
+    begin, end = _shift_times(selector.shift, first, last)
     if not width:
         return Reads(selector.matchers, begin - lookback, end)
     if selector.reach is Reach.PLAIN:
@@ -228,13 +228,13 @@ def _info_times(expr: Expr, first: int, last: int) -> Iterable[tuple[int, int]]:
     yield first, last
     for child in children(expr):
         if isinstance(child, Selector):
-            yield _shifted(child.shift, first, last)
+            yield _shift_times(child.shift, first, last)
         yield from _info_times(child, first, last)
     if isinstance(expr, Selector):
-        yield _shifted(expr.shift, first, last)
+        yield _shift_times(expr.shift, first, last)
 
 
-def _shifted(shift: Shift, first: int, last: int) -> tuple[int, int]:
+def _shift_times(shift: Shift, first: int, last: int) -> tuple[int, int]:
     offset = _bound(shift.offset)
     if isinstance(shift.at, int):
         return shift.at - offset, shift.at - offset

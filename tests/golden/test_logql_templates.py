@@ -12,8 +12,8 @@ import pytest
 
 from lakerunner_query.errors import TemplateSyntaxError
 from lakerunner_query.logql.frame import Category, Column, LogFrame
-from lakerunner_query.logql.templates.chains import compiled
-from lakerunner_query.logql.templates.columns import rendered
+from lakerunner_query.logql.templates.chains import compile_template
+from lakerunner_query.logql.templates.columns import render
 
 RECORDED = json.loads((Path(__file__).parent / "cases" / "logql_templates.json").read_text())
 
@@ -25,7 +25,7 @@ def made(template: str) -> dict[str, str]:
     }
     frame = LogFrame(np.array([RECORDED["ns"]], np.int64), pa.array([RECORDED["line"]]), columns)
     try:
-        found = rendered(compiled(template), frame, RECORDED["ns"])
+        found = render(compile_template(template), frame, RECORDED["ns"])
     except TemplateSyntaxError as error:
         return {"refused": error.message}
     return {"error": found.messages[0]} if found.failed else {"text": found.texts[0].as_py()}

@@ -39,7 +39,7 @@ from lakerunner_query.coordinator.merge import COUNTS, AsTheyCome, Collected
 from lakerunner_query.coordinator.names import Listing
 from lakerunner_query.errors import InvalidRequestError, ParseError, QueryError
 from lakerunner_query.logql.lang.ast import Literal, LogQuery
-from lakerunner_query.logql.lang.parser import parsed
+from lakerunner_query.logql.lang.parser import parse_cached
 from lakerunner_query.logql.lang.pretty import pretty
 from lakerunner_query.logql.lang.printer import selector_text
 from lakerunner_query.plan.logql_samples import log_ranges
@@ -244,7 +244,7 @@ logql_router = Router(
 
 def _verdict(text: str) -> LogQLVerdict:
     try:
-        expr = parsed(text)
+        expr = parse_cached(text)
     except ParseError as error:
         return LogQLVerdict(False, error=envelope(error))
     if isinstance(expr, LogQuery):

@@ -14,7 +14,7 @@ from lakerunner_query.api.shared.times import MAX_NS, duration_ns, moment_ns
 from lakerunner_query.errors import InvalidRequestError, ParseError
 from lakerunner_query.gotext.strconv import LOGQL
 from lakerunner_query.logql.lang.ast import LogQuery
-from lakerunner_query.logql.lang.parser import parsed
+from lakerunner_query.logql.lang.parser import parse_cached
 from lakerunner_query.syntax import Matcher
 from resources.lake.timecut import SECOND_NS
 from resources.settings import Settings
@@ -114,7 +114,7 @@ def selector(text: str) -> tuple[Matcher, ...]:
     """Parse matchers with nothing behind them; `{}` is every stream."""
     if _EVERYTHING.fullmatch(text.strip()):
         return ()
-    query = parsed(text)
+    query = parse_cached(text)
     if not isinstance(query, LogQuery) or query.stages:
         raise InvalidRequestError("only label matchers are supported")
     return query.matchers
@@ -123,7 +123,7 @@ def selector(text: str) -> tuple[Matcher, ...]:
 def log_query_text(fields: RequestFields) -> str:
     """Read the text of a query that must give lines."""
     text = query_text(fields)
-    if not isinstance(parsed(text), LogQuery):
+    if not isinstance(parse_cached(text), LogQuery):
         raise InvalidRequestError("only log selector is supported")
     return text
 

@@ -57,7 +57,7 @@ def word(data: Bytes, position: Integer) -> np.uint64:
 
 
 @scanner
-def _padded(data: Bytes, position: Integer) -> np.uint64:
+def _padded_word(data: Bytes, position: Integer) -> np.uint64:
     """Read eight bytes, zeros where the data is over."""
     if position + 8 <= len(data):
         return word(data, position)
@@ -82,7 +82,7 @@ def hash_span(data: Bytes, start: Integer, length: Integer, seed: np.uint64) -> 
         value ^= value >> np.uint64(29)
         offset += 8
     if offset < length:
-        value = (value ^ _first(_padded(data, start + offset), length - offset)) * _MULTIPLIER
+        value = (value ^ _first(_padded_word(data, start + offset), length - offset)) * _MULTIPLIER
     return value ^ (value >> np.uint64(32))
 
 
@@ -95,7 +95,7 @@ def same_span(data: Bytes, left: Integer, right: Integer, length: Integer) -> bo
         offset += 8
     if offset == length:
         return True
-    differs = _padded(data, left + offset) ^ _padded(data, right + offset)
+    differs = _padded_word(data, left + offset) ^ _padded_word(data, right + offset)
     return bool(_first(differs, length - offset) == 0)
 
 

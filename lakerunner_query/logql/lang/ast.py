@@ -62,12 +62,12 @@ _OPERATIONS: dict[str, Callable[[float, float], float]] = {
 }
 
 
-def folded(op: str, left: float, right: float) -> float:
+def fold(op: str, left: float, right: float) -> float:
     """Compute an operation of two literals while parsing: `1 + 1` is a literal.
 
     Comparisons give 1 or 0, with `bool` or without; division by zero gives NaN, as in Loki.
 
-    >>> folded("%", -7, 3), folded("^", -2, 2), folded(">", 2, 1), folded("/", 1, 0)
+    >>> fold("%", -7, 3), fold("^", -2, 2), fold(">", 2, 1), fold("/", 1, 0)
     (-1.0, 4.0, 1.0, nan)
     """
     value = float(_OPERATIONS[op](left, right))

@@ -92,7 +92,7 @@ def parse_expr(text: str) -> Expr:
 
 
 @lru_cache(32)
-def parsed(text: str) -> Expr:
+def parse_cached(text: str) -> Expr:
     """Parse through a cache: routing a query and running it both look at its tree."""
     return parse_expr(text)
 
@@ -103,7 +103,7 @@ def parse(text: str) -> LogQuery:
     >>> parse('{app="web"} |= "error"').stages[0].values
     ('error',)
     """
-    expr = parsed(text)
+    expr = parse_cached(text)
     if not isinstance(expr, LogQuery):
         raise InvalidQueryError("a query for log lines was expected, this one gives samples", expr.position)
     return expr

@@ -34,7 +34,7 @@ from lakerunner_query.logql.lang.ast import (
     Unwrap,
     VectorAggregation,
     VectorOf,
-    folded,
+    fold,
 )
 from lakerunner_query.logql.lang.conditions import LINE_OPS, label_filter, line_filter
 from lakerunner_query.logql.lang.cursor import Cursor, literal, number_of, selector
@@ -100,7 +100,7 @@ def _open_end(parts: _Parts) -> tuple[str, ...]:
 
 def _parts(cursor: Cursor) -> Task[_Parts]:
     if cursor.next.kind == "(":
-        enclosed: _Parts = yield _enclosed(cursor)
+        enclosed: _Parts = yield _in_parentheses(cursor)
         return enclosed
     if cursor.next.kind != "{":
         raise cursor.unexpected("{", "(")
@@ -114,7 +114,7 @@ def _parts(cursor: Cursor) -> Task[_Parts]:
     return parts
 
 
-def _enclosed(cursor: Cursor) -> Task[_Parts]:
+def _in_parentheses(cursor: Cursor) -> Task[_Parts]:
     """Parse `(…)` around a whole range, or around its query: then range and maybe `unwrap` follow."""
     cursor.expect("(")
     parts: _Parts = yield _parts(cursor)
@@ -162,7 +162,7 @@ def _pipeline(cursor: Cursor, parts: _Parts) -> Task[None]:
 
 def _unwrap(cursor: Cursor) -> Task[Unwrap]:
     word = cursor.take()
-    label, conversion = _unwrapped(cursor)
+    label, conversion = _unwrap_label(cursor)
     filters: list[LabelFilter] = []
     while cursor.take_if("|"):
         if cursor.next.kind not in {IDENTIFIER, "("}:
@@ -171,7 +171,7 @@ def _unwrap(cursor: Cursor) -> Task[Unwrap]:
     return Unwrap(label, conversion, tuple(filters), word.position)
 
 
-def _unwrapped(cursor: Cursor) -> tuple[str, Conversion]:
+def _unwrap_label(cursor: Cursor) -> tuple[str, Conversion]:
     unit = cursor.take_if(*CONVERSIONS)
     if unit is None:
         return cursor.expect(IDENTIFIER, "bytes", "duration", "duration_seconds").text, Conversion.NONE
@@ -221,11 +221,11 @@ def _operand(cursor: Cursor) -> Task[Expr]:
         inner: Expr = yield expression(cursor)
         cursor.close()
         return inner
-    named: SampleExpr = yield _named(cursor)
+    named: SampleExpr = yield _call(cursor)
     return named
 
 
-def _named(cursor: Cursor) -> Task[SampleExpr]:
+def _call(cursor: Cursor) -> Task[SampleExpr]:
     kind = cursor.next.kind
     if kind == "vector":
         return _vector_of(cursor)
@@ -333,7 +333,7 @@ def _binary(cursor: Cursor, left: Expr) -> Task[SampleExpr]:
     if reason or isinstance(left, LogQuery) or isinstance(right, LogQuery):
         return Literal(math.nan, op.position)
     if isinstance(left, Literal) and isinstance(right, Literal):
-        return Literal(folded(op.kind, left.value, right.value), left.position)
+        return Literal(fold(op.kind, left.value, right.value), left.position)
     return Binary(op.kind, left, right, return_bool, matching, op.position)
 
 

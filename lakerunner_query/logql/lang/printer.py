@@ -54,7 +54,7 @@ def print_query(expr: Expr) -> str:
         case Literal():
             text = number_text(expr.value)
         case VectorOf():
-            text = f"vector({_fixed(expr.value)})"
+            text = f"vector({_fixed_text(expr.value)})"
         case Binary():
             left, right = print_query(expr.left), print_query(expr.right)
             text = f"({left} {operator_text(expr, ',', is_open=right.startswith('('))} {right})"
@@ -131,7 +131,7 @@ def _behind(grouping: Grouping | None) -> str:
     return "" if grouping is None else f" {grouping_text(grouping, ',')}"
 
 
-def _fixed(value: float) -> str:
+def _fixed_text(value: float) -> str:
     """Print a number with six decimals, or more if needed."""
     text = f"{value:f}"
     return text if float(text) == value else number_text(value)

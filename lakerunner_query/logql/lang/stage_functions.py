@@ -60,7 +60,7 @@ def json(cursor: Cursor) -> Json:
 
 
 def json_text(stage: Json) -> str:
-    return _listed("json", map(_extraction_text, stage.extractions))
+    return _with_items("json", map(_extraction_text, stage.extractions))
 
 
 def json_fault(stage: Json) -> str:
@@ -80,7 +80,7 @@ def logfmt(cursor: Cursor) -> Logfmt:
 
 def logfmt_text(stage: Logfmt) -> str:
     flags = (" --strict" if stage.strict else "") + (" --keep-empty" if stage.keep_empty else "")
-    return _listed(f"logfmt{flags}", map(_extraction_text, stage.extractions))
+    return _with_items(f"logfmt{flags}", map(_extraction_text, stage.extractions))
 
 
 def logfmt_fault(stage: Logfmt) -> str:
@@ -161,7 +161,7 @@ def _operation(cursor: Cursor) -> Rename | Assign:
 
 
 def label_format_text(stage: LabelFormat) -> str:
-    return _listed("label_format", map(_operation_text, stage.operations))
+    return _with_items("label_format", map(_operation_text, stage.operations))
 
 
 def _operation_text(operation: Rename | Assign) -> str:
@@ -208,10 +208,10 @@ def _item(cursor: Cursor) -> str | Matcher:
 
 
 def names_text(keyword: str, stage: Keep | Drop) -> str:
-    return _listed(keyword, (one if isinstance(one, str) else matcher_text(one) for one in stage.items))
+    return _with_items(keyword, (one if isinstance(one, str) else matcher_text(one) for one in stage.items))
 
 
-def _listed(keyword: str, items: Iterable[str]) -> str:
+def _with_items(keyword: str, items: Iterable[str]) -> str:
     listed = ",".join(items)
     return f"{keyword} {listed}" if listed else keyword
 

@@ -183,12 +183,6 @@ def groups_of(vector: Vector, grouping: Grouping | None) -> Groups:
     return group_series([without_empty(labels) for labels in vector.labels], grouping.labels, is_without=True)
 
 
-def numbered(labels: list[Labels]) -> tuple[Int64s, list[Labels]]:
-    """Return the number of each row's label set, and the distinct sets."""
-    codes: dict[Labels, int] = {}
-    return number_keys(labels, codes), list(codes)
-
-
 def by_labels(vector: Vector) -> Vector:
     """Order rows by their labels."""
     order = sorted(range(len(vector.labels)), key=vector.labels.__getitem__)

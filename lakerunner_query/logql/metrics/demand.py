@@ -21,7 +21,7 @@ from lakerunner_query.logql.pipeline import Demand
 EVERYTHING = Grouping(())
 
 
-def simplified(ranged: LogRange, naming: Naming, *, of_bytes: bool) -> LogRange:
+def simplify(ranged: LogRange, naming: Naming, *, of_bytes: bool) -> LogRange:
     """Leave out stages whose outcome nobody looks at when series are told apart like this.
 
         sum(count_over_time({app="web"} | json | line_format "{{.msg}}" [5m]))   ->   {app="web"}

@@ -46,7 +46,7 @@ class PipelineError(EvaluationError):
         self.kind = kind
 
 
-def failing(frame: LogFrame, *, keeps_errors: bool) -> Flags:
+def flag_failing(frame: LogFrame, *, keeps_errors: bool) -> Flags:
     """Flag rows with an error that fails the query."""
     failed = has_text(frame, ERROR)
     return failed & ~_of_parsers(frame) if keeps_errors and failed.any() else failed

@@ -42,9 +42,9 @@ from lakerunner_query.vectors.vector import Scalar, Vector
 def walk(context: Context, expr: SampleExpr) -> Value:
     match expr:
         case RangeAggregation():
-            return _ranged(context, expr, None)
+            return _aggregate_range(context, expr, None)
         case VectorAggregation():
-            return _aggregated(context, expr)
+            return _aggregate(context, expr)
         case Binary(left=left, right=right):
             return operate(context, expr, walk(context, left), walk(context, right))
         case LabelReplace(expr=inner, position=position):
@@ -56,17 +56,17 @@ def walk(context: Context, expr: SampleExpr) -> Value:
             return Vector([()], np.full(shape, value), np.ones(shape, np.bool_))
 
 
-def _aggregated(context: Context, expr: VectorAggregation) -> Vector:
+def _aggregate(context: Context, expr: VectorAggregation) -> Vector:
     check_times(context, expr)
     below = expr.expr
     if isinstance(below, RangeAggregation):
-        vector = _ranged(context, below, pushed_grouping(expr))
+        vector = _aggregate_range(context, below, pushed_grouping(expr))
     else:
         vector = _vector(walk(context, below), expr.position)
     return aggregate(context, expr, vector)
 
 
-def _ranged(context: Context, expr: RangeAggregation, pushed: Grouping | None) -> Vector:
+def _aggregate_range(context: Context, expr: RangeAggregation, pushed: Grouping | None) -> Vector:
     """Evaluate a range aggregation, or take it from the cache."""
     key = (expr, pushed)
     if key not in context.cache:

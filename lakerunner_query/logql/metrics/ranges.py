@@ -26,8 +26,8 @@ from lakerunner_query.logql.metrics.counts import (
     from_buckets,
     over_samples,
 )
-from lakerunner_query.logql.metrics.demand import demand_of, naming_of, simplified
-from lakerunner_query.logql.metrics.errors import asks_for_errors, failing, mark_errors, raise_oldest
+from lakerunner_query.logql.metrics.demand import demand_of, naming_of, simplify
+from lakerunner_query.logql.metrics.errors import asks_for_errors, flag_failing, mark_errors, raise_oldest
 from lakerunner_query.logql.pipeline import Demand, LogSource
 from lakerunner_query.logql.stages.formats import unwrap_numbers
 from lakerunner_query.syntax import Matcher, MatchOp
@@ -75,7 +75,7 @@ class RangeReader:
     def frames(self, demand: Demand) -> Iterator[NumberedRows]:
         """Yield rows; raise for the oldest line with an error."""
         for rows in self._rows(demand):
-            failed = failing(rows.frame, keeps_errors=self.keeps_errors)
+            failed = flag_failing(rows.frame, keeps_errors=self.keeps_errors)
             if failed.any():
                 self._fail(rows.frame, failed, demand)
             if rows.frame.count:
@@ -94,7 +94,7 @@ class RangeReader:
         """Raise with all labels of the line; lines are read once more if only some were read."""
         if demand.labels is not None:
             for rows in self._rows(Demand(None, demand.line)):
-                again = failing(rows.frame, keeps_errors=self.keeps_errors)
+                again = flag_failing(rows.frame, keeps_errors=self.keeps_errors)
                 if again.any():
                     raise_oldest(rows.frame, again)
         raise_oldest(frame, failed)
@@ -111,7 +111,7 @@ def in_windows(frame: LogFrame, grid: LogGrid) -> LogFrame:
 def range_aggregation(context: Context, expr: RangeAggregation, pushed: Grouping | None) -> Vector:
     """Evaluate by series, or by groups of the expression or of the aggregation above it."""
     grid, naming = LogGrid.of(context.steps, expr.range), naming_of(expr, pushed)
-    ranged = simplified(expr.range, naming, of_bytes=RANGE[expr.op].counts_bytes)
+    ranged = simplify(expr.range, naming, of_bytes=RANGE[expr.op].counts_bytes)
     reading = RangeReader(context.source, ranged, grid, asks_for_errors(expr, naming))
     if expr.op == "absent_over_time":
         return absence(expr.range.query.matchers, _of_lines(context, expr, reading, naming), grid)
@@ -122,7 +122,7 @@ def range_aggregation(context: Context, expr: RangeAggregation, pushed: Grouping
 
 def _of_lines(context: Context, expr: RangeAggregation, reading: RangeReader, naming: Naming) -> Vector:
     grid, with_bytes = reading.grid, RANGE[expr.op].counts_bytes
-    found = from_buckets(context, reading.ranged, grid, naming, with_bytes=with_bytes) or _counted(
+    found = from_buckets(context, reading.ranged, grid, naming, with_bytes=with_bytes) or _count_lines(
         context, expr, reading, naming
     )
     labels, counted = found
@@ -131,7 +131,7 @@ def _of_lines(context: Context, expr: RangeAggregation, reading: RangeReader, na
     return Vector(labels, values, counted.lines > 0)
 
 
-def _counted(
+def _count_lines(
     context: Context, expr: RangeAggregation, reading: RangeReader, naming: Naming
 ) -> tuple[list[Labels], WindowCounts]:
     series, with_bytes = SeriesTable(naming), RANGE[expr.op].counts_bytes

@@ -104,14 +104,17 @@ def match_series(context: Context, expr: Binary, left: Vector, right: Vector) ->
     if sides.is_swapped:
         first, second = second, first
     outcome = apply_operator(expr.op, first, second, return_bool=expr.return_bool)
-    return Vector(labels, outcome.values, pairs.present & outcome.kept)
+    return Vector(labels, outcome.values, pairs.present & outcome.is_kept)
 
 
 def _meet(left: Vector, right: Vector, matching: Matching) -> _Sides:
     is_swapped = matching.cardinality == Cardinality.ONE_TO_MANY
     many, one = (right, left) if is_swapped else (left, right)
     key, codes = key_of(matching), dict[Labels, int]()
-    many_codes, one_codes = number_keys(map(key, many.labels), codes), number_keys(map(key, one.labels), codes)
+    many_codes, one_codes = (
+        number_keys(map(key, many.labels), codes),
+        number_keys(map(key, one.labels), codes),
+    )
     return _Sides(matching, is_swapped, many, one, many_codes, one_codes, len(codes))
 
 
@@ -186,13 +189,16 @@ def _with_number(expr: Binary, vector: Vector, number: Scalar, *, is_left: bool)
     outcome = apply_operator(expr.op, left, right, return_bool=expr.return_bool)
     is_filter = expr.op in COMPARISONS and not expr.return_bool
     values = vector.values if is_filter else outcome.values
-    return drop_empty_rows(replace(vector, values=values, present=vector.present & outcome.kept))
+    return drop_empty_rows(replace(vector, values=values, present=vector.present & outcome.is_kept))
 
 
 def _of_sets(op: str, left: Vector, right: Vector, matching: Matching) -> Vector:
     """Keep or drop cells by whether the other side has a match at that step."""
     key, codes = key_of(matching), dict[Labels, int]()
-    left_codes, right_codes = number_keys(map(key, left.labels), codes), number_keys(map(key, right.labels), codes)
+    left_codes, right_codes = (
+        number_keys(map(key, left.labels), codes),
+        number_keys(map(key, right.labels), codes),
+    )
     if op == "or":
         taken = any_of_code(left_codes, left.present, len(codes))[right_codes]
         return stack_rows([left, replace(right, present=right.present & ~taken)])
@@ -254,7 +260,7 @@ VECTOR_RUNS: Mapping[str, VectorRun] = {
 def aggregate(context: Context, expr: VectorAggregation, vector: Vector) -> Vector:
     run = VECTOR_RUNS[expr.op]
     if VECTOR[expr.op].orders:
-        return _ordered(context, vector, is_top=run.largest_first)
+        return _order(context, vector, is_top=run.largest_first)
     groups = groups_of(vector, expr.grouping)
     if run.fold is None:
         return _best(context, expr, vector, groups)
@@ -280,7 +286,7 @@ def _best(context: Context, expr: VectorAggregation, vector: Vector, groups: Gro
     return drop_empty_rows(chosen)
 
 
-def _ordered(context: Context, vector: Vector, *, is_top: bool) -> Vector:
+def _order(context: Context, vector: Vector, *, is_top: bool) -> Vector:
     """Order the series of an instant query; several steps have no order in common."""
     if not context.steps.is_instant:
         return vector

@@ -22,7 +22,7 @@ from lakerunner_query.logql.frame import (
     Category,
     Column,
     LogFrame,
-    coded,
+    encode_column,
     is_base,
     of_texts,
     overlay,
@@ -270,7 +270,7 @@ def mark_failed(frame: LogFrame, rows: Int64s, kind: str, details: Int32s, texts
         return frame
     error = Column(np.zeros(len(rows), np.int32), pa.array([kind], pa.string()), Category.PARSED)
     there = details >= 0
-    said = coded(details[there], pa.array(list(texts), pa.string()), Category.PARSED)
+    said = encode_column(details[there], pa.array(list(texts), pa.string()), Category.PARSED)
     labels = dict(frame.labels)
     labels[ERROR] = overlay(labels.get(ERROR), rows, error, frame.count)
     if there.any():

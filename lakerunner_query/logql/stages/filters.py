@@ -146,7 +146,7 @@ def _test(frame: LogFrame, condition: LabelCondition, rows: Flags) -> tuple[LogF
         case LabelMatch(matcher):
             return frame, rows & matches(frame, matcher)
         case LabelCompare():
-            return _compared(frame, condition, rows)
+            return _compare(frame, condition, rows)
         case LabelIp():
             return frame, rows & _has_address(frame, condition)
         case LabelAnd(left, right):
@@ -173,7 +173,7 @@ def _text_test(values: pa.StringArray, matcher: Matcher) -> pa.BooleanArray:
     return pc.match_substring_regex(values, anchor(matcher.value))
 
 
-def _compared(frame: LogFrame, condition: LabelCompare, rows: Flags) -> tuple[LogFrame, Flags]:
+def _compare(frame: LogFrame, condition: LabelCompare, rows: Flags) -> tuple[LogFrame, Flags]:
     column = column_of(frame, condition.name)
     if not len(column.values):
         return frame, np.zeros(frame.count, np.bool_)

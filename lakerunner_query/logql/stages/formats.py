@@ -28,8 +28,8 @@ from lakerunner_query.logql.frame import (
 from lakerunner_query.logql.lang.ast import SPECIAL, Assign, Conversion, Rename, Unwrap
 from lakerunner_query.logql.stages.extract import SAMPLE_EXTRACTION, mark_failed
 from lakerunner_query.logql.stages.filters import test_rows
-from lakerunner_query.logql.templates.chains import compiled
-from lakerunner_query.logql.templates.columns import Rendered, rendered
+from lakerunner_query.logql.templates.chains import compile_template
+from lakerunner_query.logql.templates.columns import Rendered, render
 from resources.arrays import Doubles, Int64s
 
 _CONVERT: dict[Conversion, Callable[[str], float]] = {
@@ -70,7 +70,7 @@ Check = Callable[[], None]
 
 
 def line_format(frame: LogFrame, template: str, now_ns: int, check: Check | None = None) -> LogFrame:
-    made = rendered(compiled(template), frame, now_ns, check)
+    made = render(compile_template(template), frame, now_ns, check)
     if not made.failed:
         return frame.with_line(made.texts)
     lines = pc.if_else(made.failure < 0, made.texts, frame.line)
@@ -87,7 +87,7 @@ def label_format(
             frame = _rename(frame, operation)
         else:
             seen = seen or frame
-            made = rendered(compiled(operation.template, "label"), seen, now_ns, check)
+            made = render(compile_template(operation.template, "label"), seen, now_ns, check)
             frame = _assign(frame, operation.name, made)
     return frame
 

@@ -64,7 +64,7 @@ def json_fields(frame: LogFrame, wanted: Names) -> LogFrame:
     def scan(first: int, last: int, tokens: Tokens, paths: Paths, counts: Int64s) -> int:
         return int(scan_rows(text.data, text.offsets, first, last, False, tokens, paths, counts, errors))
 
-    fields = Scanner(text, _named, _key_text, wanted).run(scan)
+    fields = Scanner(text, _name, _key_text, wanted).run(scan)
     found = place_labels(frame, fields, wanted, unescaped_json)
     return with_json_errors(found, np.where(_is_complete(found, wanted), 0, errors).astype(np.int8))
 
@@ -103,7 +103,7 @@ def _key_text(raw: bytes) -> str:
     return key_text(raw) if b"\\" in raw else raw.decode(errors="replace")
 
 
-def _named(parent: str | None, key: str) -> str:
+def _name(parent: str | None, key: str) -> str:
     return label_name(key) if parent is None else nested_name(parent, key)
 
 
@@ -179,7 +179,7 @@ def unpack(frame: LogFrame, wanted: Names) -> LogFrame:
         return int(scan_rows(text.data, text.offsets, first, last, True, tokens, paths, counts, errors))
 
     scanned = None if wanted is None else wanted | {_LINE}
-    fields = Scanner(text, _named_entries, key_text, scanned).run(scan)
+    fields = Scanner(text, _name_entry, key_text, scanned).run(scan)
     is_object, is_empty = _begins(text)
     errors[~is_object] = OBJECT_ERROR
     errors[is_empty] = 0
@@ -194,7 +194,7 @@ def unpack(frame: LogFrame, wanted: Names) -> LogFrame:
     return mark_failed(frame, rows, JSON_PARSER, np.zeros(len(rows), np.int32), [_NO_OBJECT])
 
 
-def _named_entries(parent: str | None, key: str) -> str:
+def _name_entry(parent: str | None, key: str) -> str:
     del parent
     return _LINE if key == ENTRY else label_name(key)
 

@@ -60,7 +60,7 @@ def pairs_of(frame: LogFrame, stage: Logfmt, wanted: Names) -> tuple[Fields, Int
         room = tokens, paths, counts, errors, places
         return int(scan_pairs(text.data, text.offsets, first, last, stage.strict, *room))
 
-    fields = Scanner(text, _named, _key_text, wanted).run(scan)
+    fields = Scanner(text, _name, _key_text, wanted).run(scan)
     has_name = np.array([bool(name) for name in fields.names], np.bool_)
     return (fields if has_name.all() else fields.where(has_name[fields.name])), errors, places
 
@@ -81,7 +81,7 @@ def _key_text(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 
-def _named(parent: str | None, key: str) -> str:
+def _name(parent: str | None, key: str) -> str:
     del parent
     return label_name(key)
 
@@ -101,7 +101,7 @@ def logfmt_keys(frame: LogFrame, stage: Logfmt, wanted: Names) -> LogFrame:
     code = {key: number for number, key in enumerate(found.names)}
     fields = found.relabelled([(one.name, code[key]) for one in chosen for key in _keys(one) if key in code])
     missing = {one.name: ~_has(fields, one.name, frame.count) & ~is_base(frame, one.name) for one in chosen}
-    frame = place_labels(frame, fields, wanted, _unescaped, Choice.LATEST_OF_OWN_NAME)
+    frame = place_labels(frame, fields, wanted, _unescape, Choice.LATEST_OF_OWN_NAME)
     frame = fill_missing(frame, missing, wanted)
     return with_logfmt_errors(frame, errors, places)
 
@@ -125,7 +125,7 @@ def _not_parsed_before(frame: LogFrame, found: Fields, labels: set[str]) -> Fiel
     return found
 
 
-def _unescaped(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> pa.StringArray:
+def _unescape(data: Bytes, start: Int64s, length: Int32s, escaped: Flags) -> pa.StringArray:
     """Resolve escapes; a text with U+FFFD is empty here."""
     values = strings(*unescaped_spans(data, start, length, escaped, False))
     if holds_replacement(values):

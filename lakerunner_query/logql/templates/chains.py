@@ -221,7 +221,7 @@ class Template:
 
 
 @lru_cache(maxsize=512)
-def compiled(text: str, name: str = "line") -> Template:
+def compile_template(text: str, name: str = "line") -> Template:
     """Split a template into pieces, once per query; `name` is what errors call it: `line` or `label`.
 
     Variables tie the rest of a template together: from the first declaration on it is one piece.

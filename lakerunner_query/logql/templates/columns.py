@@ -60,7 +60,7 @@ class _Outcome:
     messages: list[str | None]
 
 
-def rendered(
+def render(
     template: Template, frame: LogFrame, now_ns: int, check: Callable[[], None] | None = None
 ) -> Rendered:
     """Render a template for all rows; `check` is called now and then, and may raise to end the work."""
@@ -70,7 +70,7 @@ def rendered(
     texts = []
     for piece in template.pieces:
         if isinstance(piece, Computed):
-            codes, outcome = _computed(template, piece, frame, now_ns, budget)
+            codes, outcome = _compute(template, piece, frame, now_ns, budget)
             _note_failures(codes, outcome.messages, failure, messages)
             texts.append(_spread(outcome.texts, codes, budget))
         else:
@@ -129,7 +129,7 @@ def _note_failures(codes: Int64s, found: list[str | None], failure: Int32s, mess
     np.copyto(failure, here, where=failure == ABSENT)
 
 
-def _computed(
+def _compute(
     template: Template, piece: Computed, frame: LogFrame, now_ns: int, budget: Budget
 ) -> tuple[Int64s, _Outcome]:
     """Return the combination of each row, and the outcome of each combination."""

@@ -3,7 +3,7 @@
 Whole numbers wrap in 64 bits, floats are added and multiplied as decimals. A function knows the Go types of
 its parameters, because arguments are checked, and constants read, by them.
 
->>> div(-7, 2), mod(-7, 2), decimal_of([0.1, 0.2], operator.add), rounded(123.555555, 3)
+>>> div(-7, 2), mod(-7, 2), decimal_of([0.1, 0.2], operator.add), round_places(123.555555, 3)
 (-3, -1, 0.3, 123.556)
 >>> trunc(-5, "hello world"), substr(6, 11, "hello world"), align_left(5, "hi"), title("a bc-d")
 ('world', 'world', 'hi   ', 'A Bc-D')
@@ -98,13 +98,13 @@ def _decimal(value: Any) -> Decimal:
     return Decimal(repr(number))
 
 
-def _divided(left: Decimal, right: Decimal) -> Decimal:
+def _divide(left: Decimal, right: Decimal) -> Decimal:
     if right == 0:
         raise TemplateError("decimal division by 0")
     return (left / right).quantize(_QUOTIENT, ROUND_HALF_UP)
 
 
-def rounded(value: Any, places: int, *threshold: float) -> float:
+def round_places(value: Any, places: int, *threshold: float) -> float:
     power = math.pow(10.0, min(max(places, -400), 308)) if places <= 308 else math.inf
     digit = power * to_float(value)
     if not math.isfinite(digit) or power == 0:
@@ -113,7 +113,7 @@ def rounded(value: Any, places: int, *threshold: float) -> float:
     return (math.ceil(digit) if above else math.floor(digit)) / power
 
 
-def _rounding(step: Callable[[float], int]) -> Callable[[Any], float]:
+def _round_by(step: Callable[[float], int]) -> Callable[[Any], float]:
     def stepped(value: Any) -> float:
         number = to_float(value)
         return math.copysign(float(step(number)), number) if math.isfinite(number) else number
@@ -135,14 +135,14 @@ MATH: tuple[Function, ...] = (
     function("addf", lambda *values: decimal_of((0.0, *values), operator.add), rest=ANY),
     function("subf", lambda *values: decimal_of(values, operator.sub), ANY, rest=ANY),
     function("mulf", lambda *values: decimal_of(values, operator.mul), ANY, rest=ANY),
-    function("divf", lambda *values: decimal_of(values, _divided), ANY, rest=ANY),
+    function("divf", lambda *values: decimal_of(values, _divide), ANY, rest=ANY),
     function("max", lambda *values: Int64(max(map(to_int, values))), ANY, rest=ANY),
     function("min", lambda *values: Int64(min(map(to_int, values))), ANY, rest=ANY),
     function("maxf", lambda *values: _extreme(values, max), ANY, rest=ANY),
     function("minf", lambda *values: _extreme(values, min), ANY, rest=ANY),
-    function("ceil", _rounding(math.ceil), ANY),
-    function("floor", _rounding(math.floor), ANY),
-    function("round", rounded, ANY, INT, rest=FLOAT),
+    function("ceil", _round_by(math.ceil), ANY),
+    function("floor", _round_by(math.floor), ANY),
+    function("round", round_places, ANY, INT, rest=FLOAT),
     function("int", to_int, ANY),
     function("float64", to_float, ANY),
     function("bytes", _byte_size, STRING),

@@ -34,7 +34,7 @@ def demanded_words(plan: RunStages) -> Pipeline:
     return replace(plan, source=replace(plan.source, words=tuple(found)[:MAX_TERMS]))
 
 
-def not_pruning(plan: RunStages) -> Iterator[str]:
+def find_idle_conditions(plan: RunStages) -> Iterator[str]:
     """Yield conditions that name a text and yet demand no whole word."""
     for stage in plan.stages:
         if row_of(stage).changes_line:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.logql.frame import ABSENT, Category, Column, coded
+from lakerunner_query.logql.frame import ABSENT, Category, Column, encode_column
 from lakerunner_query.worker.logs.segment_opener import Footer
 from resources.arrays import Flags, Int32s
 from resources.lake.columns import CHQ_DROPPED_ATTRIBUTES, CHQ_OBSERVED_TSNS
@@ -175,7 +175,7 @@ def stream_columns(scanned: ScannedRows, names: Collection[str] | None = None) -
 
 
 def _by_name(scanned: ScannedRows, names: Collection[str] | None) -> dict[str, dict[Source, set[int]]]:
-    """Return the sources of each label, best first, with the files in which the column holds it."""
+    """Return the sources of each label, best first, and the files of each."""
     there = set(scanned.rows.column_names)
     found: dict[str, dict[Source, set[int]]] = {}
     for number, footer in enumerate(scanned.footers):
@@ -222,7 +222,7 @@ def _first_of(sources: Mapping[Source, set[int]], scanned: ScannedRows, rows: Fl
             before += len(texts)
     if not values:
         return None
-    return coded(codes, pa.concat_arrays(values), Category.METADATA)
+    return encode_column(codes, pa.concat_arrays(values), Category.METADATA)
 
 
 def _coded_texts(column: pa.ChunkedArray, source: Source) -> tuple[Int32s, pa.StringArray]:
@@ -252,7 +252,7 @@ def _spill(scanned: ScannedRows, names: Collection[str] | None, found: Columns) 
                     if name is not None and (names is None or name.removesuffix(EXTRACTED) in names):
                         spilled.setdefault(name, {})[row] = value
     for name, by_row in spilled.items():
-        found[name] = _filled(found.get(name), by_row, len(scanned.ranks))
+        found[name] = _fill(found.get(name), by_row, len(scanned.ranks))
 
 
 def _spilled_name(name: str, scope: str, scanned: ScannedRows, row: int) -> str | None:
@@ -261,11 +261,11 @@ def _spilled_name(name: str, scope: str, scanned: ScannedRows, row: int) -> str 
     return None if scope == "resource" else f"{name}{EXTRACTED}"
 
 
-def _filled(column: Column | None, by_row: Mapping[int, str], rows: int) -> Column:
+def _fill(column: Column | None, by_row: Mapping[int, str], rows: int) -> Column:
     codes = np.full(rows, ABSENT, np.int32)
     for number, row in enumerate(by_row):
         codes[row] = number
-    spilled = coded(codes, pa.array(list(by_row.values()), pa.string()), Category.METADATA)
+    spilled = encode_column(codes, pa.array(list(by_row.values()), pa.string()), Category.METADATA)
     return spilled if column is None else beneath(column, spilled)
 
 
@@ -278,4 +278,4 @@ def beneath(first: Column, second: Column) -> Column:
     category = first.category
     if category is not second.category:
         category = np.where(taken, second.category, category).astype(np.int8)
-    return coded(codes, pa.concat_arrays([first.values, second.values]), category)
+    return encode_column(codes, pa.concat_arrays([first.values, second.values]), category)

@@ -1,4 +1,4 @@
-"""`LineScanner` answers a unit of a log query, interval after interval until the limit is reached.
+"""`LineScanner` answers a unit of a log query, interval after interval up to the limit.
 
 Repeated rows are dropped here on demand: they share an instant, and no other unit has that instant. Work
 stops within milliseconds when the coordinator hangs up.
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lakerunner_query.logql.lang.ast import Stage
 from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.plan.logql import Nothing, Pipeline
-from lakerunner_query.plan.optimise import improved
+from lakerunner_query.plan.optimise import improve_cached
 from lakerunner_query.plan.slices import RowSliceSizes, cut_slices
 from lakerunner_query.protocol.units import ROWS, LogUnit, UnitReport
 from lakerunner_query.worker.logs.late_materialisation import RANK, RowPage, RowReader
@@ -33,7 +33,7 @@ from lakerunner_query.worker.logs.scan_intervals import (
 from lakerunner_query.worker.logs.segment_opener import (
     DAMAGE,
     NO_DAMAGE,
-    OpenedSet,
+    OpenSegments,
     ScanResources,
     SegmentOpener,
     discard_damaged,
@@ -49,7 +49,7 @@ GROW_DISTINCT = 4
 @lru_cache(256)
 def parse_pipeline(text: str) -> Pipeline:
     """Parse and optimise the query, once for all units of it."""
-    return improved(parse(text)).pipeline
+    return improve_cached(parse(text)).pipeline
 
 
 class LineScanner:
@@ -118,7 +118,7 @@ class _Scan:
     unit: LogUnit
     stages: tuple[Stage, ...]
     stream_filter: StreamFilter
-    files: OpenedSet
+    files: OpenSegments
     resources: ScanResources
     sizes: IntervalSizes
     scanned: ScannedIntervals = field(default_factory=ScannedIntervals)

@@ -1,4 +1,4 @@
-"""`LogSampleScanner` answers a unit of a metric query over logs, with counts from SQL or rows as frames.
+"""`LogSampleScanner` answers a unit of a metric query over logs, from counts or rows.
 
 Filters are pushed down as in log queries, and labels that the query does not use are not read. A file that
 proves damaged in the middle ends the evaluation, which begins anew without it.
@@ -23,7 +23,7 @@ from lakerunner_query.logql.metrics.context import LogSteps, Options
 from lakerunner_query.logql.metrics.evaluate import LogResult, evaluate
 from lakerunner_query.logql.pipeline import Buckets, Demand, labels_before
 from lakerunner_query.plan.logql import Nothing, RunStages
-from lakerunner_query.plan.optimise import improved
+from lakerunner_query.plan.optimise import improve_cached
 from lakerunner_query.protocol.answers import MetricAnswer
 from lakerunner_query.protocol.units import LogMetricUnit, Missing, SegmentRef, UnitReport
 from lakerunner_query.vectors.vector import Scalar
@@ -43,8 +43,8 @@ from lakerunner_query.worker.logs.scan_intervals import (
 from lakerunner_query.worker.logs.segment_opener import (
     DAMAGE,
     NO_DAMAGE,
-    Opened,
-    OpenedSet,
+    OpenSegment,
+    OpenSegments,
     ScanResources,
     SegmentOpener,
     find_damage,
@@ -90,11 +90,11 @@ class LakeLogSource:
     """Access paths that were used, in order, for EXPLAIN."""
 
     def rows(self, query: LogQuery, from_ns: int, to_ns: int, demand: Demand) -> Iterator[LogFrame]:
-        plan = improved(query).pipeline
+        plan = improve_cached(query).pipeline
         if isinstance(plan, Nothing):
             return
         self.served_by[ROWS] = None
-        with self._opened(plan, from_ns, to_ns) as (files, scanned):
+        with self._open(plan, from_ns, to_ns) as (files, scanned):
             ranks = StreamRanks.of(stream for one in files.opened for stream in one.streams)
             for interval in scan_intervals(files.opened, from_ns + 1, to_ns + 1, INTERVALS, reverse=False):
                 scanned.add(interval)
@@ -111,7 +111,7 @@ class LakeLogSource:
         *,
         with_bytes: bool,
     ) -> Buckets | None:
-        plan = improved(query).pipeline
+        plan = improve_cached(query).pipeline
         counter = LineCounter(
             BucketGrid(start_ns, width_ns, count), self.resources.session, self.resources.cancellation
         )
@@ -120,7 +120,7 @@ class LakeLogSource:
         end_ns = start_ns + width_ns * count
         if any(condition_of(stage) is None for stage in split_line_filters(plan.stages)[1]):
             return None
-        with self._opened(plan, start_ns, end_ns) as (files, scanned):
+        with self._open(plan, start_ns, end_ns) as (files, scanned):
             scanned.add(ScanInterval(start_ns + 1, end_ns + 1, tuple(files.opened)))
             for group in files_by_schema(files.opened):
                 if not counter.add(group, plan.stages, by, with_bytes=with_bytes):
@@ -135,7 +135,7 @@ class LakeLogSource:
         self,
         stages: Sequence[Stage],
         interval: ScanInterval,
-        group: Sequence[Opened],
+        group: Sequence[OpenSegment],
         ranks: StreamRanks,
         demand: Demand,
     ) -> Iterator[LogFrame]:
@@ -163,9 +163,9 @@ class LakeLogSource:
                 yield pa.Table.from_batches([batch])
 
     @contextmanager
-    def _opened(
+    def _open(
         self, plan: RunStages, from_ns: int, to_ns: int
-    ) -> Iterator[tuple[OpenedSet, ScannedIntervals]]:
+    ) -> Iterator[tuple[OpenSegments, ScannedIntervals]]:
         stream_filter = StreamFilter.of(plan.source, from_ns + 1, to_ns + 1)
         segments = [
             one
@@ -185,7 +185,7 @@ class LakeLogSource:
             finally:
                 self.reports.append(unit_report(files, scanned, from_ns + 1, to_ns + 1))
 
-    def _leave_out(self, files: OpenedSet) -> bool:
+    def _leave_out(self, files: OpenSegments) -> bool:
         """Drop damaged copies: one from before is fetched again, a fresh one makes its segment missing."""
         found = [
             (one, reason) for one in files.opened if (reason := find_damage(one, self.resources.cancellation))

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakerunner_query.logql.frame import Category, LogFrame, of_texts
-from lakerunner_query.logql.templates.chains import compiled
-from lakerunner_query.logql.templates.columns import rendered
+from lakerunner_query.logql.templates.chains import compile_template
+from lakerunner_query.logql.templates.columns import render
 
 NOW_NS = 1_700_000_000_000_000_000
 
@@ -35,7 +35,7 @@ def texts_of(frame: LogFrame, name: str) -> list[str | None]:
 
 def text_of(template: str, **labels: str) -> str:
     """Of one row; an error is its message."""
-    found = rendered(
-        compiled(template), frame_of({name: [text] for name, text in labels.items()}, [""]), NOW_NS
+    found = render(
+        compile_template(template), frame_of({name: [text] for name, text in labels.items()}, [""]), NOW_NS
     )
     return found.messages[0] if found.failed else found.texts[0].as_py()

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from lakerunner_query.logql.frame import LogFrame
 from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.logql.lang.parser import parse_expr
-from lakerunner_query.logql.metrics.context import LogSteps, Options, by_labels, numbered
+from lakerunner_query.logql.metrics.context import LogSteps, Options, by_labels
 from lakerunner_query.logql.metrics.evaluate import LogResult, evaluate
 from lakerunner_query.logql.pipeline import Buckets, Demand, LogSource
+from lakerunner_query.vectors.labels import number_keys
 from lakerunner_query.vectors.rows import join_steps, merge_rows, stack_rows
 from lakerunner_query.vectors.vector import Labels, Vector
+from resources.arrays import Int64s
 from tests.golden.log_memory_source import LogMemorySource
 from tests.golden.logqltest_script import LogLine
 
@@ -103,7 +105,7 @@ class CountingSource(LogMemorySource):
                 }
                 size = len(frame.line[row].as_py().encode())
                 found.append((tuple(sorted(labels.items())), (time_ns - start_ns - 1) // width_ns, size))
-        codes, labels = numbered([one for one, _, _ in found])
+        codes, labels = number_labels([one for one, _, _ in found])
         counts, sizes = np.zeros((2, len(labels), count), np.int64)
         for code, (_, bucket, size) in zip(codes, found, strict=True):
             counts[code, bucket] += 1
@@ -127,3 +129,9 @@ def join_results(answers: Sequence[LogResult]) -> LogResult:
 def _blank(vector: Vector, steps: int) -> Vector:
     shape = (len(vector.labels), steps)
     return Vector(vector.labels, np.zeros(shape), np.zeros(shape, np.bool_))
+
+
+def number_labels(labels: list[Labels]) -> tuple[Int64s, list[Labels]]:
+    """Return the number of each row's label set, and the distinct sets."""
+    codes: dict[Labels, int] = {}
+    return number_keys(labels, codes), list(codes)

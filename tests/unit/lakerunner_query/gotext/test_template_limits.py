@@ -9,8 +9,8 @@ import pytest
 
 from lakerunner_query.errors import LimitExceededError, TemplateSyntaxError
 from lakerunner_query.gotext import limits
-from lakerunner_query.logql.templates.chains import compiled
-from lakerunner_query.logql.templates.columns import rendered
+from lakerunner_query.logql.templates.chains import compile_template
+from lakerunner_query.logql.templates.columns import render
 from tests.support.query.logql.template_frames import NOW_NS, frame_of, text_of
 
 LOOPS = [
@@ -93,7 +93,7 @@ def test_templates_that_call_themselves_within_many_blocks_stop() -> None:
 def test_deep_and_long_templates_are_refused(template: str) -> None:
     start = time.process_time()
     with pytest.raises(TemplateSyntaxError):
-        compiled(template)
+        compile_template(template)
     assert time.process_time() - start < 30
 
 
@@ -129,18 +129,18 @@ def test_all_lines_of_a_frame_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(limits, "FRAME_STEPS", 10_000)
     monkeypatch.setattr(limits, "STEPS_PER_LINE", 10)
     frame = frame_of({"a": [str(row) for row in range(1000)]})
-    rendered(compiled("{{.a | upper}}"), frame, NOW_NS)
+    render(compile_template("{{.a | upper}}"), frame, NOW_NS)
     with pytest.raises(LimitExceededError, match="for 1000 lines"):
-        rendered(compiled("{{$a := .a}}{{range 100}}{{$a}}{{end}}"), frame, NOW_NS)
+        render(compile_template("{{$a := .a}}{{range 100}}{{$a}}{{end}}"), frame, NOW_NS)
 
 
 def test_all_texts_of_a_frame_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "FRAME_BYTES", 100_000)
     frame = frame_of({"a": ["x" * 1000] * 200})
     with pytest.raises(LimitExceededError, match="200 lines"):
-        rendered(compiled("{{.a}}"), frame, NOW_NS)
+        render(compile_template("{{.a}}"), frame, NOW_NS)
     with pytest.raises(LimitExceededError, match="200 lines"):
-        rendered(compiled("{{.a | upper}}"), frame, NOW_NS)
+        render(compile_template("{{.a | upper}}"), frame, NOW_NS)
 
 
 def test_a_line_put_together_is_bounded() -> None:

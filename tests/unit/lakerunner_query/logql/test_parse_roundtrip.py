@@ -19,7 +19,7 @@ from lakerunner_query.logql.lang.aggregations import (
     UNWRAPPED,
     VECTOR_AGGREGATIONS,
 )
-from lakerunner_query.logql.lang.ast import CompareOp, Conversion, FilterOp, Unit, folded
+from lakerunner_query.logql.lang.ast import CompareOp, Conversion, FilterOp, Unit, fold
 from lakerunner_query.logql.lang.lexer import SET_OPERATORS
 from lakerunner_query.logql.lang.parser import parse_expr
 from lakerunner_query.logql.lang.pretty import pretty
@@ -157,7 +157,7 @@ def _binary(
     op: str, left: ast.SampleExpr, right: ast.SampleExpr, rest: tuple[bool, ast.Matching]
 ) -> ast.SampleExpr:
     if isinstance(left, ast.Literal) and isinstance(right, ast.Literal):
-        return ast.Literal(folded(op, left.value, right.value))
+        return ast.Literal(fold(op, left.value, right.value))
     return ast.Binary(op, left, right, rest[0] and op in {"==", "<"}, rest[1])
 
 

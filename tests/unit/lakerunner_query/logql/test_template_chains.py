@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakerunner_query.logql.templates import columns
-from lakerunner_query.logql.templates.chains import Computed, Template, compiled
-from lakerunner_query.logql.templates.columns import Rendered, rendered
+from lakerunner_query.logql.templates.chains import Computed, Template, compile_template
+from lakerunner_query.logql.templates.columns import Rendered, render
 from tests.support.query.logql.template_frames import NOW_NS, frame_of
 
 CHAINS = [
@@ -62,27 +62,29 @@ def outcome(found: Rendered) -> list[str | None]:
 
 @pytest.mark.parametrize("text", CHAINS)
 def test_chains(text: str) -> None:
-    assert chains_of(compiled(text))
+    assert chains_of(compile_template(text))
 
 
 @given(st.lists(texts, min_size=1, max_size=8), st.sampled_from(CHAINS))
 def test_same_as_a_run(values: list[str], text: str) -> None:
-    template = compiled(text)
+    template = compile_template(text)
     assert chains_of(template)
     plain = [
         replace(piece, chain=None) if isinstance(piece, Computed) else piece for piece in template.pieces
     ]
     frame = frame_of({"a": values}, values, 1_700_000_000_123_456_789)
-    run = rendered(replace(template, pieces=tuple(plain)), frame, NOW_NS)
-    assert outcome(rendered(template, frame, NOW_NS)) == outcome(run)
+    run = render(replace(template, pieces=tuple(plain)), frame, NOW_NS)
+    assert outcome(render(template, frame, NOW_NS)) == outcome(run)
 
 
 @pytest.mark.parametrize("text", NO_CHAINS)
 def test_no_chains(text: str) -> None:
-    assert chains_of(compiled(text)) == []
+    assert chains_of(compile_template(text)) == []
 
 
 def test_a_chain_does_not_run_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "Execution", None)
-    found = rendered(compiled('{{.a | upper | replace "A" "-"}}'), frame_of({"a": ["abc", "bca"]}), NOW_NS)
+    found = render(
+        compile_template('{{.a | upper | replace "A" "-"}}'), frame_of({"a": ["abc", "bca"]}), NOW_NS
+    )
     assert found.texts.to_pylist() == ["-BC", "BC-"]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from lakerunner_query.errors import QueryError
 from lakerunner_query.gotext.template.execute import Execution
 from lakerunner_query.logql.templates import columns
-from lakerunner_query.logql.templates.chains import Computed, Label, Plain, compiled
-from lakerunner_query.logql.templates.columns import rendered
+from lakerunner_query.logql.templates.chains import Computed, Label, Plain, compile_template
+from lakerunner_query.logql.templates.columns import render
 from tests.support.query.logql.template_frames import NOW_NS, frame_of
 
 texts = st.one_of(st.none(), st.text(alphabet="ab{é\n", max_size=3))
@@ -32,9 +32,9 @@ TEMPLATES = [
 def test_a_frame_is_its_rows_one_by_one(cells: list[tuple[str | None, str | None]], template: str) -> None:
     lines = [f"line {number % 3}" for number in range(len(cells))]
     frame = frame_of({"a": [a for a, _ in cells], "b": [b for _, b in cells]}, lines)
-    whole = rendered(compiled(template), frame, NOW_NS).texts.to_pylist()
+    whole = render(compile_template(template), frame, NOW_NS).texts.to_pylist()
     alone = [
-        rendered(compiled(template), frame.take(frame.tsns[row : row + 1]), NOW_NS).texts[0].as_py()
+        render(compile_template(template), frame.take(frame.tsns[row : row + 1]), NOW_NS).texts[0].as_py()
         for row in range(frame.count)
     ]
     assert whole == alone
@@ -43,19 +43,19 @@ def test_a_frame_is_its_rows_one_by_one(cells: list[tuple[str | None, str | None
 @given(rows)
 def test_labels_between_text_are_put_together(cells: list[tuple[str | None, str | None]]) -> None:
     frame = frame_of({"a": [a for a, _ in cells], "b": [b for _, b in cells]})
-    found = rendered(compiled("<{{.a}}|{{.b}}>"), frame, NOW_NS).texts.to_pylist()
+    found = render(compile_template("<{{.a}}|{{.b}}>"), frame, NOW_NS).texts.to_pylist()
     assert found == [f"<{a or ''}|{b or ''}>" for a, b in cells]
 
 
 def test_pieces() -> None:
-    pieces = compiled("{{.app}}: {{.msg | upper}}").pieces
+    pieces = compile_template("{{.app}}: {{.msg | upper}}").pieces
     assert pieces[:2] == (Label("app"), Plain(": "))
     assert isinstance(pieces[2], Computed)
     assert pieces[2].reads.labels == {"msg"}
 
 
 def test_a_declaration_ties_what_follows() -> None:
-    pieces = compiled("{{.a}}{{($x := .b)}}{{$x}}{{.c}}").pieces
+    pieces = compile_template("{{.a}}{{($x := .b)}}{{$x}}{{.c}}").pieces
     assert pieces[0] == Label("a")
     assert len(pieces) == 2
 
@@ -78,7 +78,7 @@ def test_a_declaration_ties_what_follows() -> None:
     ],
 )
 def test_what_is_read(template: str, labels: frozenset[str] | None, line: bool, time: bool) -> None:
-    reads = compiled(template).reads
+    reads = compile_template(template).reads
     assert (reads.labels, reads.line, reads.time) == (labels, line, time)
 
 
@@ -92,13 +92,13 @@ def test_a_piece_runs_once_per_distinct_input(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(columns, "Execution", Counted)
     frame = frame_of({"a": ["x", "y", "x", None] * 50, "b": [str(row) for row in range(200)]})
-    rendered(compiled("{{print .a 1}}{{.b}}"), frame, NOW_NS)
+    render(compile_template("{{print .a 1}}{{.b}}"), frame, NOW_NS)
     assert len(ran) == 3
 
 
 def test_errors_belong_to_rows() -> None:
     frame = frame_of({"a": ["1h", "x", "2m", "y", "x"]})
-    found = rendered(compiled("{{.a}}={{duration .a}}"), frame, NOW_NS)
+    found = render(compile_template("{{.a}}={{duration .a}}"), frame, NOW_NS)
     assert [code < 0 for code in found.failure] == [True, False, True, False, False]
     assert found.messages[found.failure[1]].endswith('error calling duration: time: invalid duration "x"')
     assert found.messages[found.failure[3]].endswith('error calling duration: time: invalid duration "y"')
@@ -106,17 +106,17 @@ def test_errors_belong_to_rows() -> None:
 
 
 def test_the_first_failing_action_is_told() -> None:
-    found = rendered(compiled("{{bytes .a}}{{duration .a}}"), frame_of({"a": ["x"]}), NOW_NS)
+    found = render(compile_template("{{bytes .a}}{{duration .a}}"), frame_of({"a": ["x"]}), NOW_NS)
     assert "error calling bytes" in found.messages[found.failure[0]]
 
 
 def test_no_rows() -> None:
     frame = frame_of({"a": []}, [])
-    assert rendered(compiled("{{.a}}{{.a | upper}}x"), frame, NOW_NS).texts.to_pylist() == []
+    assert render(compile_template("{{.a}}{{.a | upper}}x"), frame, NOW_NS).texts.to_pylist() == []
 
 
 def test_bytes_that_are_no_text_become_replacement_characters() -> None:
-    found = rendered(compiled('{{"\\xff"}}{{.a | b64dec}}'), frame_of({"a": ["/w=="]}), NOW_NS)
+    found = render(compile_template('{{"\\xff"}}{{.a | b64dec}}'), frame_of({"a": ["/w=="]}), NOW_NS)
     assert found.texts.to_pylist() == ["\ufffd\ufffd"]
 
 
@@ -128,4 +128,4 @@ def test_the_check_can_end_the_work() -> None:
         raise CancelledError("gone")
 
     with pytest.raises(CancelledError):
-        rendered(compiled("{{range 100000}}{{end}}"), frame_of({}, ["x"]), NOW_NS, check)
+        render(compile_template("{{range 100000}}{{end}}"), frame_of({}, ["x"]), NOW_NS, check)
