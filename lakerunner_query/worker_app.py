@@ -1,4 +1,4 @@
-"""The query worker is a process that answers `POST /work` behind the internal token, and its health checks.
+"""The query worker answers `POST /work` behind the internal token, and health checks.
 
 A unit runs in a thread while the event loop watches the connection: when the coordinator hangs up, the scan
 is interrupted. `lakerunner query-worker` calls `serve`.
@@ -106,7 +106,7 @@ def alive() -> str:
 
 @get("/readyz", media_type=MediaType.TEXT)
 async def ready(worker: Worker) -> Response[str]:
-    """Answer 200 once kernels are loaded, for which the first query would wait, and a statement runs."""
+    """Answer 200 once kernels are loaded and a statement runs."""
     if worker.warming_up.is_alive():
         return Response("loading kernels\n", status_code=503)
     await run_sync(_probe, worker.session)

@@ -84,7 +84,7 @@ class Readers:
 
 @dataclass(frozen=True, slots=True)
 class UnitHandler:
-    """The function that answers a kind of unit, the encoder of its answer, and what is counted of it."""
+    """Functions that answer a kind of unit, encode the answer, and count it."""
 
     run: Callable[[Readers, Any, Cancellation], Any]
     encode: Callable[[Any], bytes]

@@ -35,7 +35,7 @@ from lakerunner_query.worker.logs.row_fetch import (
     scanned_rows,
 )
 from lakerunner_query.worker.logs.scan_intervals import rows_in_bytes
-from lakerunner_query.worker.logs.segment_opener import Opened
+from lakerunner_query.worker.logs.segment_opener import OpenSegment
 from lakerunner_query.worker.logs.sql import RowQuery, label_conditions, row_statement, split_line_filters
 from lakerunner_query.worker.logs.trace_id_lookup import find_rows_by_id
 from resources.arrays import Flags, Int64s
@@ -70,7 +70,7 @@ class RowReader:
 
     unit: LogUnit
     stages: tuple[Stage, ...]
-    group: Sequence[Opened]
+    group: Sequence[OpenSegment]
     ranks: StreamRanks
     session: DuckSession
     cancellation: Cancellation
@@ -132,16 +132,16 @@ class RowReader:
                 limit, skipped = limit * 2, limit  # all at one time
                 continue
             skipped = repeated
-            query = self._continued(query, last)
+            query = self._continue_at(query, last)
 
-    def _continued(self, query: RowQuery, last_ns: int) -> RowQuery:
+    def _continue_at(self, query: RowQuery, last_ns: int) -> RowQuery:
         """Continue at the last time, which may have more rows."""
         if self.unit.reverse:
             return replace(query, end_ns=last_ns + 1)
         return replace(query, start_ns=last_ns)
 
     def _filter(self, batch: pa.Table, stages: Sequence[Stage], names: frozenset[str] | None) -> Int64s:
-        frame = _numbered(frame_of(scanned_rows(batch, self.group, self.ranks), names))
+        frame = _number_rows(frame_of(scanned_rows(batch, self.group, self.ranks), names))
         passed = pipeline.apply(frame, stages, NO_LABELS, self.unit.now_ns, self.cancellation.check)
         return _numbers(passed)
 
@@ -158,7 +158,7 @@ class RowReader:
                 if name not in narrow.column_names:
                     narrow = narrow.append_column(name, wide.column(name))
             found = replace(found, rows=narrow)
-        frame = _numbered(frame_of(found, None))
+        frame = _number_rows(frame_of(found, None))
         frame = pipeline.apply(frame, stages, EVERYTHING, self.unit.now_ns, self.cancellation.check)
         left = _numbers(frame)
         objects, positions = integers(narrow, CHQ_OBJECT)[left], integers(narrow, CHQ_POSITION)[left]
@@ -187,7 +187,7 @@ def _check_size(found: pa.Table) -> None:
         )
 
 
-def _numbered(frame: LogFrame) -> LogFrame:
+def _number_rows(frame: LogFrame) -> LogFrame:
     """Put the row number into each row's position, to find the row behind the stages."""
     return replace(frame, row_position=np.arange(frame.count, dtype=np.int64))
 

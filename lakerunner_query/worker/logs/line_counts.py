@@ -29,7 +29,7 @@ from lakerunner_query.worker.logs.page_counts import (
     merge_cells,
 )
 from lakerunner_query.worker.logs.row_fetch import integers, one_chunk
-from lakerunner_query.worker.logs.segment_opener import Opened
+from lakerunner_query.worker.logs.segment_opener import OpenSegment
 from lakerunner_query.worker.logs.sql import (
     Key,
     RowQuery,
@@ -60,7 +60,7 @@ class GroupingLabels:
     of_columns: Mapping[str, Key]
 
 
-def grouping_labels(by: Sequence[str], group: Sequence[Opened]) -> GroupingLabels | None:
+def grouping_labels(by: Sequence[str], group: Sequence[OpenSegment]) -> GroupingLabels | None:
     """Locate the labels; None where one has its values in more than one place."""
     of_streams: list[str] = []
     of_columns: dict[str, Key] = {}
@@ -98,7 +98,7 @@ class PageKeys:
     label_sets: list[StreamLabels]
 
     @classmethod
-    def of(cls, group: Sequence[Opened], keys: GroupingLabels) -> PageKeys:
+    def of(cls, group: Sequence[OpenSegment], keys: GroupingLabels) -> PageKeys:
         known = {stream.stream_id: stream.labels for one in group for stream in one.streams}
         streams = StreamVocabulary({identity: number for number, identity in enumerate(known)})
         is_needed = bool(keys.of_streams) or not selects_all_streams(group)
@@ -118,7 +118,7 @@ class PageKeys:
             for name, each, text in zip(self.keys.of_columns, numbers, self.texts, strict=True)
         }
         for name in self.keys.of_streams:
-            found[name] = _of_streams(name, self.label_sets, cells.numbers[0])
+            found[name] = _stream_labels(name, self.label_sets, cells.numbers[0])
         return found
 
 
@@ -134,7 +134,7 @@ class LineCounter:
         self._most = MOST_PARTS
 
     def add(
-        self, group: Sequence[Opened], stages: Sequence[Stage], by: Sequence[str], *, with_bytes: bool
+        self, group: Sequence[OpenSegment], stages: Sequence[Stage], by: Sequence[str], *, with_bytes: bool
     ) -> bool:
         """Count these files; False where rows have to go through the stages."""
         lines, rest = split_line_filters(stages)
@@ -166,11 +166,11 @@ class LineCounter:
                 add_up(places, part.bytes, sizes.reshape(-1))
         return Buckets(list(self._codes), lines, sizes)
 
-    def _add_pages(self, group: Sequence[Opened], keys: GroupingLabels) -> list[Opened]:
+    def _add_pages(self, group: Sequence[OpenSegment], keys: GroupingLabels) -> list[OpenSegment]:
         """Count files by their pages; return those that need DuckDB."""
         page_keys = PageKeys.of(group, keys)
         counter = PageCounter(self._grid, page_keys.columns)
-        left: list[Opened] = []
+        left: list[OpenSegment] = []
         cells: list[Cells] = []
         for one in group:
             self._cancellation.check()
@@ -222,7 +222,7 @@ class LineCounter:
         return found
 
 
-def _labels_of(found: pa.Table, keys: GroupingLabels, group: Sequence[Opened]) -> dict[str, Column]:
+def _labels_of(found: pa.Table, keys: GroupingLabels, group: Sequence[OpenSegment]) -> dict[str, Column]:
     """Return the labels of the statement's rows."""
     columns: dict[str, Column] = {}
     for number, name in enumerate(keys.of_columns):
@@ -235,11 +235,11 @@ def _labels_of(found: pa.Table, keys: GroupingLabels, group: Sequence[Opened]) -
         label_sets = {stream.stream_id: stream.labels for one in group for stream in one.streams}
         distinct = [label_sets[identity] for identity in coded.dictionary.to_pylist()]
         for name in keys.of_streams:
-            columns[name] = _of_streams(name, distinct, codes)
+            columns[name] = _stream_labels(name, distinct, codes)
     return columns
 
 
-def _of_streams(name: str, label_sets: Sequence[StreamLabels], codes: Int32s) -> Column:
+def _stream_labels(name: str, label_sets: Sequence[StreamLabels], codes: Int32s) -> Column:
     values = [dict(labels).get(name) for labels in label_sets]
     coded = pa.array(values, pa.string()).dictionary_encode()
     by_stream = coded.indices.fill_null(ABSENT).to_numpy(zero_copy_only=False).astype(np.int32)

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from lakerunner_query.logql.frame import ABSENT
 from lakerunner_query.worker.logs.scan_intervals import matching_groups
-from lakerunner_query.worker.logs.segment_opener import Opened
+from lakerunner_query.worker.logs.segment_opener import OpenSegment
 from lakerunner_query.worker.parquet.column_chunks import (
     Chunk,
     ColumnLocation,
@@ -133,14 +133,14 @@ class PageCounter:
         self._columns = columns
         self._names = [CHQ_TSNS, *(name for name, _ in columns)]
 
-    def count(self, one: Opened) -> list[Cells] | None:
+    def count(self, one: OpenSegment) -> list[Cells] | None:
         """Count by row group; None where DuckDB has to read the file."""
         try:
             return list(self._row_groups(one))
         except UNREADABLE:
             return None
 
-    def _row_groups(self, one: Opened) -> Iterator[Cells]:
+    def _row_groups(self, one: OpenSegment) -> Iterator[Cells]:
         by_group = list(zip(*column_locations(one, self._names), strict=True))
         matching = matching_groups(one, self._grid.first_ns, self._grid.end_ns)
         for number in np.flatnonzero(matching).tolist():
@@ -148,7 +148,7 @@ class PageCounter:
             yield self._row_group(one, number, times, keys)
 
     def _row_group(
-        self, one: Opened, number: int, times: ColumnLocation, columns: Sequence[ColumnLocation]
+        self, one: OpenSegment, number: int, times: ColumnLocation, columns: Sequence[ColumnLocation]
     ) -> Cells:
         groups = one.footer.groups
         low, high = int(groups.min_ns[number]), int(groups.max_ns[number])
@@ -171,8 +171,10 @@ class PageCounter:
         last = min(high, grid.end_ns - 1) - grid.first_ns
         return first // grid.width_ns, last // grid.width_ns + 1
 
-    def _keys(self, one: Opened, columns: Sequence[ColumnLocation], rows: int) -> tuple[list[Int32s], Int32s]:
-        """Return the numbers behind the codes by column, and the codes of all columns as one key per row."""
+    def _keys(
+        self, one: OpenSegment, columns: Sequence[ColumnLocation], rows: int
+    ) -> tuple[list[Int32s], Int32s]:
+        """Combine the codes of all columns to one key per row; return what codes stand for, too."""
         keys = np.zeros(rows, np.int32)
         values: list[Int32s] = []
         for location, (_, vocabulary) in zip(columns, self._columns, strict=True):
@@ -187,7 +189,7 @@ class PageCounter:
         return values, keys
 
     def _count_rows(
-        self, one: Opened, times: ColumnLocation, keys: Int32s, first: int, counts: Int64s
+        self, one: OpenSegment, times: ColumnLocation, keys: Int32s, first: int, counts: Int64s
     ) -> None:
         if not isinstance(times, Chunk):
             raise ValueError("times that are not kept as differences")  # noqa: TRY004 - it is the file
@@ -199,8 +201,8 @@ class PageCounter:
                 raise ValueError("a time that is later than the footer says")
 
 
-def column_locations(one: Opened, columns: Sequence[str]) -> list[tuple[ColumnLocation, ...]]:
-    """Return locations by column and row group, looked up once per file and kept with its footer."""
+def column_locations(one: OpenSegment, columns: Sequence[str]) -> list[tuple[ColumnLocation, ...]]:
+    """Return locations by column and row group, kept with the footer of the file."""
     known = one.footer.locations
     if any(name not in known for name in columns):
         metadata = pq.read_metadata(one.path)

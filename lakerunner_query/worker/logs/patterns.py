@@ -1,4 +1,4 @@
-"""Line patterns are counted by fingerprint, and one line of each fingerprint gives the pattern's text.
+"""Line patterns are counted by fingerprint; one line of each gives the pattern's text.
 
     fingerprint  bucket  lines                pattern           counts
     F1           7       120        ->        took <_>          7: 120, 8: 30
@@ -24,8 +24,8 @@ from lakerunner_query.protocol.units import PatternsUnit, UnitReport
 from lakerunner_query.worker.logs.segment_opener import (
     DAMAGE,
     NO_DAMAGE,
-    Opened,
-    OpenedSet,
+    OpenSegment,
+    OpenSegments,
     ScanResources,
     SegmentOpener,
     discard_damaged,
@@ -51,11 +51,11 @@ def pattern_of(line: str) -> str:
     >>> pattern_of('GET /u/42 from 10.0.0.1:8080, "Mozilla" in -1.5s {"id": "x"}')
     'GET /u/<_> from <_>, "<_>" in <_> {"id": "<_>"}'
     """
-    masked = _PIECE.sub(_masked, line[:MASKED_CHARACTERS]) + (HOLE if len(line) > MASKED_CHARACTERS else "")
+    masked = _PIECE.sub(_mask, line[:MASKED_CHARACTERS]) + (HOLE if len(line) > MASKED_CHARACTERS else "")
     return _HOLES.sub(HOLE, masked)
 
 
-def _masked(found: re.Match[str]) -> str:
+def _mask(found: re.Match[str]) -> str:
     text = found[0]
     if found["quote"]:
         is_key_or_empty = text.endswith(":") or len(text) == 2
@@ -91,7 +91,7 @@ class PatternReader:
         return PatternsAnswer(patterns, report)
 
     def _from_readable(
-        self, stream_filter: StreamFilter, files: OpenedSet, unit: PatternsUnit, cancellation: Cancellation
+        self, stream_filter: StreamFilter, files: OpenSegments, unit: PatternsUnit, cancellation: Cancellation
     ) -> tuple[LinePattern, ...]:
         """Read all files; leave out damaged ones and read the others again."""
         reader = _Reader(unit, self._session, cancellation)
@@ -112,7 +112,7 @@ class _Reader:
     session: DuckSession
     cancellation: Cancellation
 
-    def counts(self, one: Opened) -> pa.Table:
+    def counts(self, one: OpenSegment) -> pa.Table:
         """Count lines of one file as (fingerprint, level, bucket, lines)."""
         level = f"coalesce(l.{LEVEL}, '{NO_LEVEL}')" if LEVEL in one.footer.columns else f"'{NO_LEVEL}'"
         found = self._query(
@@ -126,7 +126,7 @@ class _Reader:
             raise LimitExceededError("too many patterns: narrow the time range, or use a larger step")
         return found
 
-    def patterns(self, by_file: Sequence[tuple[Opened, pa.Table]]) -> tuple[LinePattern, ...]:
+    def patterns(self, by_file: Sequence[tuple[OpenSegment, pa.Table]]) -> tuple[LinePattern, ...]:
         if not by_file:
             return ()
         whole = pa.concat_tables([counts for _, counts in by_file])
@@ -142,8 +142,8 @@ class _Reader:
             found.setdefault((text, row["level"]), Counter())[row["bucket"]] += row["lines_sum"]
         return tuple(LinePattern(*key, tuple(sorted(each.items()))) for key, each in sorted(found.items()))
 
-    def _texts(self, by_file: Sequence[tuple[Opened, pa.Table]], chosen: pa.Array) -> dict[int, str]:
-        """Return the pattern of each fingerprint, from one line of the newest file that has it."""
+    def _texts(self, by_file: Sequence[tuple[OpenSegment, pa.Table]], chosen: pa.Array) -> dict[int, str]:
+        """Return patterns by fingerprint, from one line of the newest file that has it."""
         left, found = set(chosen.to_pylist()), dict[int, str]()
         for one, counts in sorted(by_file, key=lambda each: -each[0].segment.max_ns):
             here = left & set(counts["fingerprint"].unique().to_pylist())
@@ -159,7 +159,7 @@ class _Reader:
                 left -= here
         return found
 
-    def _query(self, one: Opened, selected: str, condition: str, rest: str) -> pa.Table:
+    def _query(self, one: OpenSegment, selected: str, condition: str, rest: str) -> pa.Table:
         streams = pa.table({"stream_id": pa.array([each.stream_id for each in one.streams], pa.int64())})
         statement = (
             f"{selected} FROM read_parquet($file) l SEMI JOIN streams s ON l.{CHQ_STREAM_ID} = s.stream_id "

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from lakerunner_query.logql.frame import LogFrame
 from lakerunner_query.worker.logs.labels import ScannedRows, label_columns
-from lakerunner_query.worker.logs.segment_opener import Opened
+from lakerunner_query.worker.logs.segment_opener import OpenSegment
 from resources.arrays import Int32s, Int64s
 from resources.duckdb import Cancellation
 from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_TSNS
@@ -50,7 +50,7 @@ ROW_COLUMNS = (CHQ_TSNS, "rank", "scanned_file", "scanned_row", CHQ_OBJECT, CHQ_
 MESSAGE = "log_message"
 
 
-def scanned_rows(table: pa.Table, group: Sequence[Opened], ranks: StreamRanks) -> ScannedRows:
+def scanned_rows(table: pa.Table, group: Sequence[OpenSegment], ranks: StreamRanks) -> ScannedRows:
     paths = pa.array([str(one.path) for one in group], pa.string())
     files = pc.index_in(table["scanned_file"], value_set=paths)
     return ScannedRows(
@@ -112,7 +112,7 @@ class RowAddresses:
 
 
 def fetch_columns(
-    group: Sequence[Opened], addresses: RowAddresses, columns: Sequence[str], cancellation: Cancellation
+    group: Sequence[OpenSegment], addresses: RowAddresses, columns: Sequence[str], cancellation: Cancellation
 ) -> pa.Table:
     """Read these columns of these rows, in the order of the rows."""
     parts: list[pa.Table] = []
@@ -128,7 +128,7 @@ def fetch_columns(
 
 
 def _fetch_from_file(
-    one: Opened, rows: Int64s, columns: Sequence[str], cancellation: Cancellation
+    one: OpenSegment, rows: Int64s, columns: Sequence[str], cancellation: Cancellation
 ) -> pa.Table:
     """Read columns of rows, which ascend."""
     there = [name for name in columns if name in one.footer.columns]

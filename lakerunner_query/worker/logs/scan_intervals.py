@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lakerunner_query.protocol.units import Missing, UnitReport
-from lakerunner_query.worker.logs.segment_opener import Opened, OpenedSet
+from lakerunner_query.worker.logs.segment_opener import OpenSegment, OpenSegments
 from resources.arrays import Flags, Int64s
 
 FEWEST_ROWS = 1000
@@ -37,17 +37,17 @@ class ScanInterval:
 
     start_ns: int
     end_ns: int
-    files: tuple[Opened, ...]
+    files: tuple[OpenSegment, ...]
 
 
-def matching_groups(one: Opened, start_ns: int, end_ns: int) -> Flags:
+def matching_groups(one: OpenSegment, start_ns: int, end_ns: int) -> Flags:
     """Flag row groups whose statistics allow for a row of a selected stream."""
     ids = np.array([stream.stream_id for stream in one.streams], np.int64)
     return one.footer.groups.overlapping(start_ns, end_ns, ids)
 
 
 def scan_intervals(
-    opened: Sequence[Opened], start_ns: int, end_ns: int, sizes: IntervalSizes, *, reverse: bool
+    opened: Sequence[OpenSegment], start_ns: int, end_ns: int, sizes: IntervalSizes, *, reverse: bool
 ) -> Iterator[ScanInterval]:
     """Yield intervals that cover all matching row groups."""
     low, high, rows = _extents(opened, start_ns, end_ns)
@@ -67,15 +67,15 @@ def scan_intervals(
         yield _interval(opened, *((first[0], begin) if reverse else (begin, last[1])))
 
 
-def rows_in_bytes(group: Sequence[Opened], size: int, most: int) -> int:
+def rows_in_bytes(group: Sequence[OpenSegment], size: int, most: int) -> int:
     """Return how many rows are about `size` bytes, estimated from the whole files."""
     rows = sum(one.footer.rows for one in group)
     plain = sum(int(one.footer.groups.bytes.sum()) for one in group)
     return max(FEWEST_ROWS, min(most, size * rows // max(1, plain)))
 
 
-def _extents(opened: Sequence[Opened], start_ns: int, end_ns: int) -> tuple[Int64s, Int64s, Int64s]:
-    """Return first time, time behind the last, and rows of all matching row groups within the range."""
+def _extents(opened: Sequence[OpenSegment], start_ns: int, end_ns: int) -> tuple[Int64s, Int64s, Int64s]:
+    """Return begin, end and rows of all matching row groups within the range."""
     low, high, rows = [], [], []
     for one in opened:
         matching, groups = matching_groups(one, start_ns, end_ns), one.footer.groups
@@ -102,7 +102,7 @@ def _clusters(low: Int64s, high: Int64s, rows: Int64s) -> Iterator[tuple[int, in
         yield current
 
 
-def _interval(opened: Sequence[Opened], start_ns: int, end_ns: int) -> ScanInterval:
+def _interval(opened: Sequence[OpenSegment], start_ns: int, end_ns: int) -> ScanInterval:
     files = (one for one in opened if matching_groups(one, start_ns, end_ns).any())
     return ScanInterval(start_ns, end_ns, tuple(files))
 
@@ -121,7 +121,7 @@ class ScannedIntervals:
 
 
 def unit_report(
-    files: OpenedSet, scanned: ScannedIntervals, start_ns: int, end_ns: int, *, truncated: bool = False
+    files: OpenSegments, scanned: ScannedIntervals, start_ns: int, end_ns: int, *, truncated: bool = False
 ) -> UnitReport:
     """Report segments opened and pruned; rows and bytes are those of row groups that were read."""
     groups_read = rows = size = 0

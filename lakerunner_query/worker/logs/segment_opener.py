@@ -86,7 +86,7 @@ class Footer:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenSegment:
     """A segment on local disk with the streams that are selected from it."""
 
     segment: SegmentRef
@@ -97,10 +97,10 @@ class Opened:
 
 
 @dataclass(slots=True)
-class OpenedSet:
+class OpenSegments:
     """The files of a scan; one that proves damaged moves to `missing`."""
 
-    opened: list[Opened] = field(default_factory=list)
+    opened: list[OpenSegment] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
     skipped: int = 0
     """Segments without a selected stream."""
@@ -108,7 +108,7 @@ class OpenedSet:
     """Segments whose token blooms exclude a word."""
 
 
-class Skipped(Enum):
+class SkipReason(Enum):
     """Reasons not to open a segment."""
 
     NO_STREAM = "no stream is selected"
@@ -131,18 +131,18 @@ class SegmentOpener:
     @contextmanager
     def open(
         self, segments: Sequence[SegmentRef], stream_filter: StreamFilter, cancellation: Cancellation
-    ) -> Iterator[OpenedSet]:
+    ) -> Iterator[OpenSegments]:
         """Open segments with matching streams, pinned for as long as the block runs."""
 
-        def attempt(segment: SegmentRef) -> Opened | Missing | Skipped:
+        def attempt(segment: SegmentRef) -> OpenSegment | Missing | SkipReason:
             return self._attempt(stream_filter, segment, cancellation)
 
         found = list(self._fetchers.map(attempt, segments))
-        files = OpenedSet(
-            [one for one in found if isinstance(one, Opened)],
+        files = OpenSegments(
+            [one for one in found if isinstance(one, OpenSegment)],
             [one for one in found if isinstance(one, Missing)],
-            sum(one is Skipped.NO_STREAM for one in found),
-            sum(one is Skipped.NO_WORD for one in found),
+            sum(one is SkipReason.NO_STREAM for one in found),
+            sum(one is SkipReason.NO_WORD for one in found),
         )
         try:
             cancellation.check()
@@ -166,7 +166,7 @@ class SegmentOpener:
         return zip(segments, self._fetchers.map(attempt, segments), strict=True)
 
     def replace_damaged(
-        self, stream_filter: StreamFilter, files: OpenedSet, damaged: Opened, reason: str
+        self, stream_filter: StreamFilter, files: OpenSegments, damaged: OpenSegment, reason: str
     ) -> None:
         """Fetch a damaged file again where the copy was an old one; else report it as missing."""
         files.opened.remove(damaged)
@@ -175,16 +175,16 @@ class SegmentOpener:
         again = (
             self._attempt(stream_filter, damaged.segment, Cancellation()) if damaged.fetched == 0 else None
         )
-        if isinstance(again, Opened):
+        if isinstance(again, OpenSegment):
             files.opened.append(replace(again, fetched=again.segment.bytes))  # so it is not fetched for ever
         else:
             files.missing.append(Missing(damaged.segment.segment_id, f"unreadable: {reason}"))
 
     def _attempt(
         self, stream_filter: StreamFilter, segment: SegmentRef, cancellation: Cancellation
-    ) -> Opened | Missing | Skipped:
+    ) -> OpenSegment | Missing | SkipReason:
         if cancellation.cancelled:
-            return Skipped.NO_STREAM
+            return SkipReason.NO_STREAM
         was_cached = self._cache.holds(segment)
         try:
             return self._open(stream_filter, segment)
@@ -195,16 +195,16 @@ class SegmentOpener:
         except StoreError as error:
             return Missing(segment.segment_id, str(error))
 
-    def _open(self, stream_filter: StreamFilter, segment: SegmentRef) -> Opened | Skipped:
+    def _open(self, stream_filter: StreamFilter, segment: SegmentRef) -> OpenSegment | SkipReason:
         if (segment.bytes >= WHOLE_BELOW or stream_filter.words) and not self._cache.holds(segment):
-            skipped = self._skipped(stream_filter, segment, lambda: self._remote_streams(segment))
+            skipped = self._skip_reason(stream_filter, segment, lambda: self._remote_streams(segment))
             if skipped is not None:
                 return skipped
         path, fetched = self._cache.acquire(segment)
-        opened: Opened | None = None
+        opened: OpenSegment | None = None
         try:
             found = self._open_local(stream_filter, segment, path, fetched)
-            opened = found if isinstance(found, Opened) else None
+            opened = found if isinstance(found, OpenSegment) else None
         except SegmentUnreadableError:
             self._forget(segment)
             raise
@@ -215,24 +215,24 @@ class SegmentOpener:
 
     def _open_local(
         self, stream_filter: StreamFilter, segment: SegmentRef, path: Path, fetched: int
-    ) -> Opened | Skipped:
+    ) -> OpenSegment | SkipReason:
         streams = self._streams.get_or_make(segment.key, lambda: _local_streams(segment, path))
         if not self._may_hold_words(stream_filter, segment, streams):
-            return Skipped.NO_WORD
+            return SkipReason.NO_WORD
         selected = stream_filter.select(streams)
         if not selected:
-            return Skipped.NO_STREAM
+            return SkipReason.NO_STREAM
         footer = self._footers.get_or_make(segment.key, lambda: read_footer(path))
-        return Opened(segment, path, footer, selected, fetched)
+        return OpenSegment(segment, path, footer, selected, fetched)
 
-    def _skipped(
+    def _skip_reason(
         self, stream_filter: StreamFilter, segment: SegmentRef, read: Callable[[], tuple[Stream, ...]]
-    ) -> Skipped | None:
+    ) -> SkipReason | None:
         """Ask the bloom first: words are hashed already, streams are matched one by one."""
         streams = self._streams.get_or_make(segment.key, read)
         if not self._may_hold_words(stream_filter, segment, streams):
-            return Skipped.NO_WORD
-        return None if stream_filter.select(streams) else Skipped.NO_STREAM
+            return SkipReason.NO_WORD
+        return None if stream_filter.select(streams) else SkipReason.NO_STREAM
 
     def _may_hold_words(
         self, stream_filter: StreamFilter, segment: SegmentRef, streams: tuple[Stream, ...]
@@ -245,13 +245,13 @@ class SegmentOpener:
 
     def worth_opening(
         self, segments: Sequence[SegmentRef], stream_filter: StreamFilter, cancellation: Cancellation
-    ) -> tuple[list[SegmentRef], OpenedSet]:
+    ) -> tuple[list[SegmentRef], OpenSegments]:
         """Return segments that may have matching rows, without fetching one, and counts of the others."""
 
-        def attempt(segment: SegmentRef) -> Skipped | None:
+        def attempt(segment: SegmentRef) -> SkipReason | None:
             cancellation.check()
             try:
-                return self._skipped(stream_filter, segment, lambda: self._remote_streams(segment))
+                return self._skip_reason(stream_filter, segment, lambda: self._remote_streams(segment))
             except (SegmentUnreadableError, StoreError):
                 return None  # opening it tells the reason
 
@@ -259,9 +259,9 @@ class SegmentOpener:
         for _ in self._fetchers.map(attempt, unknown):
             pass  # now all are known, and asking in this thread takes microseconds
         found = [(segment, attempt(segment)) for segment in segments]
-        pruned = OpenedSet(
-            skipped=sum(why is Skipped.NO_STREAM for _, why in found),
-            without_words=sum(why is Skipped.NO_WORD for _, why in found),
+        pruned = OpenSegments(
+            skipped=sum(why is SkipReason.NO_STREAM for _, why in found),
+            without_words=sum(why is SkipReason.NO_WORD for _, why in found),
         )
         return [segment for segment, why in found if why is None], pruned
 
@@ -295,14 +295,14 @@ def _local_streams(segment: SegmentRef, path: Path) -> tuple[Stream, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ScanResources:
-    """The opener and the DuckDB session of a worker process, and the cancellation of one unit."""
+    """Opener and DuckDB session of the worker, and the cancellation of one unit."""
 
     opener: SegmentOpener
     session: DuckSession
     cancellation: Cancellation
 
 
-def discard_damaged(stream_filter: StreamFilter, files: OpenedSet, resources: ScanResources) -> bool:
+def discard_damaged(stream_filter: StreamFilter, files: OpenSegments, resources: ScanResources) -> bool:
     """Read every file alone and replace damaged ones; True where at least one was damaged."""
     damaged = [(one, reason) for one in files.opened if (reason := find_damage(one, resources.cancellation))]
     for one, reason in damaged:
@@ -310,7 +310,7 @@ def discard_damaged(stream_filter: StreamFilter, files: OpenedSet, resources: Sc
     return bool(damaged)
 
 
-def find_damage(one: Opened, cancellation: Cancellation) -> str:
+def find_damage(one: OpenSegment, cancellation: Cancellation) -> str:
     """Decode every column of a file; return the error, empty where there is none."""
     try:
         with pq.ParquetFile(one.path) as file:

@@ -1,4 +1,4 @@
-"""Line and label filters are pushed down to DuckDB where SQL means exactly what the stage means.
+"""Line and label filters are pushed down to DuckDB where SQL means the same.
 
     |= "took" | trace_id="4bf9…" | json | status="500"
 
@@ -35,7 +35,7 @@ from lakerunner_query.worker.logs.labels import (
     nonempty_texts,
     sources_of,
 )
-from lakerunner_query.worker.logs.segment_opener import Opened
+from lakerunner_query.worker.logs.segment_opener import OpenSegment
 from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_STREAM_ID, CHQ_TSNS
 
 LINE = "coalesce(l.log_message, '')"
@@ -47,7 +47,7 @@ Meanings = dict[str | int, object]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A column that rows are grouped by, and the label's text made of it, once per group."""
+    """A column that rows are grouped by; the label's text is made of it once per group."""
 
     column: str
     text: str
@@ -80,7 +80,7 @@ def split_line_filters(stages: Sequence[Stage]) -> tuple[tuple[TextSearch, ...],
 
 
 def label_conditions(
-    stages: Sequence[Stage], group: Sequence[Opened]
+    stages: Sequence[Stage], group: Sequence[OpenSegment]
 ) -> tuple[tuple[Matcher, ...], tuple[Stage, ...]]:
     """Return matchers that SQL evaluates, and the stages that are left to run."""
     pushed = tuple(one for one in stored_matches(stages) if is_pushable(one, group))
@@ -90,12 +90,12 @@ def label_conditions(
     return pushed, tuple(stages[first:])
 
 
-def is_pushable(matcher: Matcher, group: Sequence[Opened]) -> bool:
+def is_pushable(matcher: Matcher, group: Sequence[OpenSegment]) -> bool:
     """Tell whether SQL means the same as the stage, in all of these files."""
     return bool(group) and column_of(matcher.name, group) is not None
 
 
-def column_of(name: str, group: Sequence[Opened]) -> str | None:
+def column_of(name: str, group: Sequence[OpenSegment]) -> str | None:
     """Return SQL for the label's text, empty where a row has none; None where no single column has it."""
     if name.endswith(EXTRACTED) or any(OVERFLOWS & one.footer.columns.keys() for one in group):
         return None
@@ -114,8 +114,8 @@ def column_of(name: str, group: Sequence[Opened]) -> str | None:
     return f"coalesce({column}, '')" if kinds == {TEXT} else None
 
 
-def _single_source(name: str, group: Sequence[Opened]) -> Source | None:
-    """Return the column that holds the label in all files that have it, and no other label in any file."""
+def _single_source(name: str, group: Sequence[OpenSegment]) -> Source | None:
+    """Return the column that holds this label, and no other one, in all files."""
     by_file = [(one.footer, tuple(sources_of(one.footer, {name}))) for one in group]
     found = {sources for _, sources in by_file}
     one_each = {sources for sources in found if sources}
@@ -129,7 +129,7 @@ def _single_source(name: str, group: Sequence[Opened]) -> Source | None:
     return None if has_another else source
 
 
-def key_of(name: str, group: Sequence[Opened]) -> Key | None:
+def key_of(name: str, group: Sequence[OpenSegment]) -> Key | None:
     """Return the column of a label to group by; None where no single column has it."""
     if column_of(name, group) is None:
         return None
@@ -151,7 +151,7 @@ def add_lines(filters: Sequence[TextSearch], conditions: Conditions) -> None:
         conditions.sql.append(f"NOT ({either})" if line.is_negative else f"({either})")
 
 
-def add_labels(matchers: Sequence[Matcher], group: Sequence[Opened], conditions: Conditions) -> None:
+def add_labels(matchers: Sequence[Matcher], group: Sequence[OpenSegment], conditions: Conditions) -> None:
     for matcher in matchers:
         column = column_of(matcher.name, group)
         if column is None:
@@ -163,7 +163,7 @@ def identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _condition(matcher: Matcher, column: str, group: Sequence[Opened], conditions: Conditions) -> str:
+def _condition(matcher: Matcher, column: str, group: Sequence[OpenSegment], conditions: Conditions) -> str:
     value = matcher.value
     if matcher.op is MatchOp.EQUAL and value:
         plain = _plain_equality(matcher, group, conditions)
@@ -176,7 +176,7 @@ def _condition(matcher: Matcher, column: str, group: Sequence[Opened], condition
     return f"NOT {found}" if matcher.op.is_negative else found
 
 
-def _plain_equality(matcher: Matcher, group: Sequence[Opened], conditions: Conditions) -> str | None:
+def _plain_equality(matcher: Matcher, group: Sequence[OpenSegment], conditions: Conditions) -> str | None:
     """Compare the column itself, so that statistics and bloom filters choose row groups."""
     name, value = matcher.name, matcher.value
     (source,) = next(found for one in group if (found := sources_of(one.footer, {name})))
@@ -200,7 +200,7 @@ MAX_LISTED_STREAMS = 64
 class RowQuery:
     """Rows of `[start_ns, end_ns)` in these files that meet all conditions."""
 
-    group: Sequence[Opened]
+    group: Sequence[OpenSegment]
     start_ns: int
     end_ns: int
     lines: tuple[TextSearch, ...] = ()
@@ -261,13 +261,13 @@ def _conditions(query: RowQuery) -> Conditions:
     return found
 
 
-def streams_table(group: Sequence[Opened]) -> pa.Table:
+def streams_table(group: Sequence[OpenSegment]) -> pa.Table:
     """Return the `streams` table of a statement that does not order by them."""
     ids = sorted({stream.stream_id for one in group for stream in one.streams})
     return pa.table({"stream_id": pa.array(ids, pa.int64())})
 
 
-def selects_all_streams(group: Sequence[Opened]) -> bool:
+def selects_all_streams(group: Sequence[OpenSegment]) -> bool:
     """Tell whether these files have rows of selected streams only."""
     return all(sum(stream.rows for stream in one.streams) >= one.footer.rows for one in group)
 
@@ -282,13 +282,13 @@ def _files(query: RowQuery) -> str:
     return f"read_parquet($files{union}, filename = true, file_row_number = true) l"
 
 
-def files_by_schema(files: Iterable[Opened]) -> list[list[Opened]]:
+def files_by_schema(files: Iterable[OpenSegment]) -> list[list[OpenSegment]]:
     """Group files that one statement can scan; nearly always one group.
 
     Two files are apart where a stream id means different label sets in them (ids are hashes), or a column has
     another type (an attribute sent as a number here and as text there): a union would show `true` as `1`.
     """
-    found: list[tuple[Meanings, list[Opened]]] = []
+    found: list[tuple[Meanings, list[OpenSegment]]] = []
     for file in files:
         meanings: Meanings = {stream.stream_id: stream.labels for stream in file.streams}
         meanings.update(file.footer.columns)

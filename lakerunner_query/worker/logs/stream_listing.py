@@ -111,7 +111,7 @@ ANSWERS: dict[str, Callable[[Sequence[SegmentStream], StreamsUnit], StreamsAnswe
 
 
 def bucket_shares(stream: Stream, unit: StreamsUnit) -> Iterator[tuple[int, float]]:
-    """Yield the buckets that the stream reaches, with the part of its rows that each has.
+    """Yield the buckets that the stream reaches, and the part of its rows in each.
 
     >>> unit = StreamsUnit("", (), (), 10, 40, "volumes", step_ns=20)
     >>> list(bucket_shares(Stream(1, (), 100, 0, 99), unit))

@@ -1,4 +1,4 @@
-"""Rows with a trace or span id are found in the column of ids, without an SQL statement.
+"""Rows with a trace or span id are found in the id column, without SQL.
 
 A segment that holds the id at all has a handful of such rows. Scanning its ids takes less time than planning
 a statement; large segments have bloom filters by row group, which DuckDB uses.
@@ -17,7 +17,7 @@ from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.worker.logs.labels import hex_texts, sources_of
 from lakerunner_query.worker.logs.row_fetch import RowAddresses, StreamRanks, fetch_columns, integers
 from lakerunner_query.worker.logs.scan_intervals import matching_groups
-from lakerunner_query.worker.logs.segment_opener import Opened
+from lakerunner_query.worker.logs.segment_opener import OpenSegment
 from lakerunner_query.worker.logs.sql import ID_DIGITS, RowQuery
 from resources.arrays import Int64s
 from resources.duckdb import Cancellation
@@ -40,10 +40,10 @@ def find_rows_by_id(
     if len(addresses.rows) > MAX_ROWS_FOUND:
         return None
     narrow = fetch_columns(query.group, addresses, NARROW, cancellation) if len(addresses.rows) else None
-    return _ordered(_selected(query, ranks, addresses, narrow), reverse)
+    return _sort(_filter(query, ranks, addresses, narrow), reverse)
 
 
-def _id_of(matcher: Matcher, group: Sequence[Opened]) -> tuple[str, bytes] | None:
+def _id_of(matcher: Matcher, group: Sequence[OpenSegment]) -> tuple[str, bytes] | None:
     """Return the column and the bytes that it must hold."""
     digits = ID_DIGITS.get(matcher.name, 0)
     if matcher.op is not MatchOp.EQUAL or len(matcher.value) != digits or not digits:
@@ -77,7 +77,7 @@ def _find(query: RowQuery, column: str, value: bytes, cancellation: Cancellation
     return RowAddresses(np.concatenate(files).astype(np.int32), np.concatenate(rows))
 
 
-def _selected(
+def _filter(
     query: RowQuery, ranks: StreamRanks, addresses: RowAddresses, narrow: pa.Table | None
 ) -> pa.Table:
     """Keep rows of selected streams within the time."""
@@ -98,6 +98,6 @@ def _selected(
     return pa.table(columns)
 
 
-def _ordered(table: pa.Table, reverse: bool) -> pa.Table:
+def _sort(table: pa.Table, reverse: bool) -> pa.Table:
     direction = "descending" if reverse else "ascending"
     return table.take(pc.sort_indices(table, [(key, direction) for key in KEYS]))

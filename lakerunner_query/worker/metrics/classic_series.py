@@ -107,7 +107,7 @@ def _buckets(
     texts = {le: bound_text(le) for le in np.unique(known["le"]).tolist()}
     passes = dict(zip(texts.values(), _match_all(own, list(texts.values())), strict=True))
     names = [
-        _renamed(labels[s], BUCKET, (LE, texts[le]))
+        _rename(labels[s], BUCKET, (LE, texts[le]))
         for s, le in zip(known["series"].tolist(), known["le"].tolist(), strict=True)
     ]
     time_ms = np.repeat(rows.time_ms[at], sizes)
@@ -155,7 +155,7 @@ def _from_summaries(
     known, code = np.unique(keys, return_inverse=True)
     texts = [bound_text(q) for q in known["quantile"].tolist()]
     names = [
-        _renamed(labels[s], "", (QUANTILE_LABEL, text))
+        _rename(labels[s], "", (QUANTILE_LABEL, text))
         for s, text in zip(known["series"].tolist(), texts, strict=True)
     ]
     stale = np.flatnonzero(_stale_rows(rows, SUMMARY))
@@ -182,7 +182,7 @@ def _one_per_row(
     codes = rows.series[both]
     known, code = np.unique(codes, return_inverse=True)
     return SampleBlock(
-        [_renamed(labels[series], suffix, None) for series in known.tolist()],
+        [_rename(labels[series], suffix, None) for series in known.tolist()],
         code.ravel(),
         rows.time_ms[both],
         np.concatenate([numbers, rows.value[stale]]),
@@ -299,7 +299,7 @@ def bound_text(number: float) -> str:
     return np.format_float_positional(number, unique=True, trim="-")
 
 
-def _renamed(labels: Labels, suffix: str, more: tuple[str, str] | None) -> Labels:
+def _rename(labels: Labels, suffix: str, more: tuple[str, str] | None) -> Labels:
     found = dict(labels)
     found[NAME_LABEL] = found.get(NAME_LABEL, "") + suffix
     if more is not None:

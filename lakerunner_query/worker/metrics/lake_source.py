@@ -67,7 +67,7 @@ NAMES = (*SUFFIXES, QUANTILE)
 
 
 class LakeSource:
-    """Samples of the segments of one unit of work, of all series or those of one shard."""
+    """Samples of one unit's segments, of all series or those of one shard."""
 
     def __init__(
         self,
@@ -147,11 +147,11 @@ class LakeSource:
         from_ms: int,
         to_ms: int,
     ) -> tuple[Series, Trait]:
-        found, traits = self._stored(tables, matchers, from_ms, to_ms)
+        found, traits = self._select_stored(tables, matchers, from_ms, to_ms)
         own = [m for m in matchers if m.name in {LE, QUANTILE_LABEL}]
         blocks: list[SampleBlock] = []
         for suffix in NAMES:
-            named = [(s, t) for s, t in tables if t.matching(_of_name(matchers), suffix).any()]
+            named = [(s, t) for s, t in tables if t.matching(_name_matchers(matchers), suffix).any()]
             if not named:
                 continue
             rows, labels, _ = self._rows(
@@ -177,7 +177,7 @@ class LakeSource:
         samples = Samples(rows.offsets, rows.time_ms, rows.value, rows.is_delta)
         return NumberedSamples(numbers, samples)
 
-    def _stored(
+    def _select_stored(
         self,
         tables: Sequence[tuple[SegmentRef, SeriesTable]],
         matchers: Sequence[Matcher],
@@ -334,7 +334,7 @@ def _stored_only(matchers: Sequence[Matcher]) -> list[Matcher]:
     return [matcher for matcher in matchers if matcher.name not in {LE, QUANTILE_LABEL}]
 
 
-def _of_name(matchers: Sequence[Matcher]) -> list[Matcher]:
+def _name_matchers(matchers: Sequence[Matcher]) -> list[Matcher]:
     return [matcher for matcher in matchers if matcher.name == NAME_LABEL]
 
 

@@ -54,7 +54,7 @@ def _hint_whole_series(run: list[Histogram | None]) -> Objects | None:
     columns = columns_of(known) if known and len(known) == len(run) else None
     if columns is None:
         return None
-    listed = columns.sheet.listed
+    listed = columns.sheet.is_listed
     continues = ~find_drops(np.ascontiguousarray(columns.sheet.numbers)) & (columns.hints[1:] != Hint.RESET)
     for at in np.flatnonzero((listed[1:] != listed[:-1]).any(axis=1)).tolist():
         continues[at] = _hint(known[at + 1], known[at]) is Hint.NO_RESET
@@ -90,7 +90,7 @@ def _same_layout(one: Histogram, other: Histogram) -> bool:
 
 
 def stored_samples(rows: MergedRows, *, exact: bool) -> tuple[Flags | None, Int64s | None]:
-    """Flag rows that are samples of the stored name, and list those among them that are histograms.
+    """Flag rows that are samples of the stored name; list the histograms among them.
 
     A histogram with explicit buckets is one only where the name was given exactly.
     """

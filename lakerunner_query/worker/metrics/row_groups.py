@@ -1,4 +1,4 @@
-"""`RowGroup` holds the columns of a metric row group, decoded by Arrow and cached between queries.
+"""`RowGroup` holds the columns of a metric row group, decoded by Arrow and cached.
 
 Nearly every query needs times and values, so they are decoded for the whole row group and cut by series
 afterwards. Histogram columns stay Arrow arrays.

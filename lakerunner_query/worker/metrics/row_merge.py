@@ -1,4 +1,4 @@
-"""Rows of many row groups are merged to one run per series, one sample per series and millisecond.
+"""Rows of many row groups are merged to one sample per series and millisecond.
 
     segment A: series 0 at 1 2 3, series 1 at 1 2        0: 1 2 3 4 5
     segment B: series 0 at 4 5                      ->   1: 1 2

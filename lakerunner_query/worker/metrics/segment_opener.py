@@ -138,7 +138,7 @@ class UnitReader:
         return found
 
     def cache_selection(self, key: SelectionKey, found: CachedSelection) -> None:
-        """Cache the result unless a segment is missing, which the next query may be able to read."""
+        """Cache the result unless a segment is missing: the next query may find it."""
         if not self.missing:
             self.shared.samples.put((SELECTIONS, key), found)
 
@@ -216,7 +216,7 @@ class MetricOpener:
     def each(
         self, work: Callable[[SegmentRef], Found], segments: Iterable[SegmentRef]
     ) -> list[tuple[SegmentRef, Found]]:
-        """Apply `work` to all segments, in threads where most of the time is waiting for the object store."""
+        """Apply `work` to all segments, in threads where it waits for the object store."""
         listed = list(segments)
         if isinstance(self.cache, SegmentsInPlace):
             return [(segment, work(segment)) for segment in listed]

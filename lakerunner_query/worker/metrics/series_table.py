@@ -1,4 +1,4 @@
-"""`SeriesTable` runs matchers on the distinct label values of a segment, before any row is read.
+"""`SeriesTable` runs matchers on a segment's distinct label values, before any row is read.
 
 Label sets are interned as numbers, the same in all segments, so that runs of one series meet.
 """
@@ -202,7 +202,7 @@ class SeriesInterner:
 
 
 class SeriesNumbers:
-    """Numbers of label sets, which are compared as numbers of their texts, whole tables at once."""
+    """Numbers of label sets, compared as numbers of their texts, whole tables at once."""
 
     def __init__(self) -> None:
         self.labels: list[Labels] = []
@@ -243,7 +243,7 @@ class SeriesNumbers:
         return order, SharedLabels(labels[place] for place in order.tolist())
 
     def _numbers_of_last(self, table: SeriesTable) -> Int64s:
-        """Copy the numbers of the last table where it has the same series, as hour after hour has."""
+        """Copy the last table's numbers where series are the same, as hour after hour."""
         last = self._last() if self._last is not None else None
         if last is not None and last.has_labels_of(table):
             return self._of_table[last].copy()

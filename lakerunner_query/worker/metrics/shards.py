@@ -100,10 +100,10 @@ def merge_vectors(vectors: Sequence[Vector], steps: int) -> Vector:
 
 def _cells(histograms: Objects) -> list[_Histogram]:
     flat = histograms.ravel()
-    return [_stored(place, flat[place]) for place in np.flatnonzero(histogram_mask(flat)).tolist()]
+    return [_encode_histogram(place, flat[place]) for place in np.flatnonzero(histogram_mask(flat)).tolist()]
 
 
-def _stored(place: int, one: Histogram) -> _Histogram:
+def _encode_histogram(place: int, one: Histogram) -> _Histogram:
     totals = np.array([one.count, one.sum, one.zero_threshold, one.zero_count], np.float64)
     return _Histogram(
         place, int(one.schema), int(one.hint), totals.tobytes(),
@@ -140,13 +140,13 @@ class NoSource:
     """A source that reads nothing: all selectors lie inside parts that shards have answered."""
 
     def select(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> Series:
-        raise _unexpected(f"{list(matchers)} in ({from_ms}, {to_ms}]")
+        raise _unexpected_read(f"{list(matchers)} in ({from_ms}, {to_ms}]")
 
     def over_windows(self, function: Function, matchers: Sequence[Matcher], grid: Grid) -> None:
-        raise _unexpected(f"{function.name} of {list(matchers)} in ({grid.from_ms}, {grid.to_ms}]")
+        raise _unexpected_read(f"{function.name} of {list(matchers)} in ({grid.from_ms}, {grid.to_ms}]")
 
 
-def _unexpected(what: str) -> ValueError:
+def _unexpected_read(what: str) -> ValueError:
     return ValueError(f"{what}: expected inside of a part that shards have answered")
 
 

@@ -1,4 +1,4 @@
-"""Column chunks of a Parquet file are located by its footer and decoded page by page, without Arrow.
+"""Column chunks are located by the footer and decoded page by page, without Arrow.
 
 Two kinds are known: 64-bit integers stored as differences, and dictionary codes of integers and texts, both
 without nulls. Other columns have no location here and are left to Arrow or DuckDB.
@@ -142,7 +142,7 @@ def pages_in(raw: Bytes, rows: int) -> Int64s:
     return pages
 
 
-def decompressed(data: Bytes, size: int, codec: str | None) -> Bytes:
+def decompress(data: Bytes, size: int, codec: str | None) -> Bytes:
     """Decompress a page, which must become `size` bytes."""
     if codec is None:
         return data
@@ -157,7 +157,7 @@ def decompressed(data: Bytes, size: int, codec: str | None) -> Bytes:
 def page_bytes(raw: Bytes, page: Sequence[int], chunk: Chunk) -> tuple[Bytes, int]:
     """Decompress a page; return its bytes, and where behind its levels the values begin."""
     stored = raw[page[OFFSET] : page[OFFSET] + page[STORED_BYTES]]
-    data = decompressed(stored, page[PLAIN_BYTES], chunk.codec)
+    data = decompress(stored, page[PLAIN_BYTES], chunk.codec)
     return data, behind_levels(data) if chunk.has_levels else 0
 
 
@@ -207,7 +207,7 @@ class DictionaryChunk:
         if not page:
             raise ValueError("a column chunk that does not begin with a dictionary")
         begin, end, size = page
-        return cls(decompressed(raw[begin:end], size, chunk.codec).tobytes(), raw[end:], chunk)
+        return cls(decompress(raw[begin:end], size, chunk.codec).tobytes(), raw[end:], chunk)
 
     def add_to(self, keys: Int32s, size: int) -> None:
         """Make every key `key * size + code`; `keys` has one entry per row of the row group."""

@@ -20,10 +20,10 @@ from lakerunner_query.worker.parquet.page_kernels import (
     PLAIN_BYTES,
     STORED_BYTES,
     UNKNOWN,
-    header,
-    packed,
-    varint,
-    word,
+    read_bits,
+    read_header,
+    read_varint,
+    read_word,
 )
 from resources.arrays import Bytes, Int32s, Int64s
 from resources.kernel import Integer, kernel, scanner
@@ -38,7 +38,7 @@ _1, _3, _7 = np.uint64(1), np.uint64(3), np.uint64(7)
 def dictionary_page(chunk: Bytes) -> Int64s:
     """Return begin and end of the dictionary page's bytes, and their uncompressed size; or nothing."""
     facts = np.zeros(FACTS, np.int64)
-    at = header(chunk, 0, facts, np.zeros(DEEPEST, np.int64), np.zeros(DEEPEST, np.int64))
+    at = read_header(chunk, 0, facts, np.zeros(DEEPEST, np.int64), np.zeros(DEEPEST, np.int64))
     stored, plain = facts[STORED_BYTES], facts[PLAIN_BYTES]
     if at == UNKNOWN or facts[KIND] != DICTIONARY_PAGE:
         return facts[:0]
@@ -56,7 +56,7 @@ def add_codes(data: Bytes, at: Integer, size: Integer, keys: Int32s) -> Integer:
     at += 1
     done: Integer = 0
     while done < len(keys):
-        at, raw = varint(data, at)
+        at, raw = read_varint(data, at)
         groups = np.int64(raw >> _1)
         if at > len(data) or groups < 1 or groups > _LONGEST_RUN:
             return UNKNOWN
@@ -64,13 +64,13 @@ def add_codes(data: Bytes, at: Integer, size: Integer, keys: Int32s) -> Integer:
             if at + groups * width > len(data):
                 return UNKNOWN
             count: Integer = min(8 * groups, len(keys) - done)
-            if _unpacked(data, at, width, size, keys[done : done + count]) == UNKNOWN:
+            if _unpack(data, at, width, size, keys[done : done + count]) == UNKNOWN:
                 return UNKNOWN
             at += groups * width
         else:  # one value, repeated
             count = min(groups, len(keys) - done)
             stored = (width + 7) >> 3
-            code = np.int64(packed(data, at, 0, 8 * stored))
+            code = np.int64(read_bits(data, at, 0, 8 * stored))
             at += stored
             if at > len(data) or code >= size:
                 return UNKNOWN
@@ -81,20 +81,20 @@ def add_codes(data: Bytes, at: Integer, size: Integer, keys: Int32s) -> Integer:
 
 
 @scanner
-def _unpacked(data: Bytes, at: Integer, width: Integer, size: Integer, keys: Int32s) -> Integer:
+def _unpack(data: Bytes, at: Integer, width: Integer, size: Integer, keys: Int32s) -> Integer:
     largest = np.uint64(0)
     bit, step, mask = np.uint64(at) << _3, np.uint64(width), MASKS[width]
     whole: Integer = 0
     if width > 0:  # as many as surely have eight bytes of data from where they begin
         whole = max(0, min(len(keys), ((len(data) - at - 8) << 3) // width))
     for row in range(whole):
-        code = (word(data, bit >> _3) >> (bit & _7)) & mask
+        code = (read_word(data, bit >> _3) >> (bit & _7)) & mask
         keys[row] = keys[row] * size + np.int64(code)
         largest = max(largest, code)
         bit += step
     for row in range(whole, len(keys)):
         far = row * width
-        code = packed(data, at + (far >> 3), far & 7, width)
+        code = read_bits(data, at + (far >> 3), far & 7, width)
         keys[row] = keys[row] * size + np.int64(code)
         largest = max(largest, code)
     return UNKNOWN if np.int64(largest) >= size else 0

@@ -25,7 +25,7 @@ LARGEST_PAGE = 1 << 30
 LARGEST_BLOCK = 1 << 24
 """Numbers in a block of differences (writers put 128): products with widths do not overflow."""
 DEEPEST = 4
-"""Nesting of structs in a header."""
+"""Nesting of structs in a read_header."""
 _DATA_PAGE_HEADER = 5
 """Field of a page header that describes a data page."""
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I64, _DOUBLE, _BINARY, _STRUCT = 0, 1, 2, 3, 4, 6, 7, 8, 12
@@ -35,7 +35,7 @@ MASKS = np.array([(1 << width) - 1 for width in range(65)], np.uint64)
 
 
 @scanner
-def varint(data: Bytes, at: Integer) -> tuple[Integer, np.uint64]:
+def read_varint(data: Bytes, at: Integer) -> tuple[Integer, np.uint64]:
     """Return its end and its value; an end behind the data where it is cut off."""
     value, shift = np.uint64(0), np.uint64(0)
     while at < len(data):
@@ -49,13 +49,13 @@ def varint(data: Bytes, at: Integer) -> tuple[Integer, np.uint64]:
 
 
 @inlined
-def _signed(value: np.uint64) -> np.int64:
+def _zigzag(value: np.uint64) -> np.int64:
     """Decode a number whose sign is its last bit."""
     return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1))
 
 
 @scanner
-def header(  # noqa: C901, PLR0912 - a kernel: calls that take arrays along cost more than branches
+def read_header(  # noqa: C901, PLR0912 - a kernel: calls that take arrays along cost more than branches
     data: Bytes, at: Integer, facts: Int64s, last: Int64s, inside: Int64s
 ) -> Integer:
     """Fill the facts of the page that begins here; return where its header ends."""
@@ -71,8 +71,8 @@ def header(  # noqa: C901, PLR0912 - a kernel: calls that take arrays along cost
             continue
         kind, step = byte & 15, byte >> 4
         if step == 0:
-            at, raw = varint(data, at)
-            last[depth] = _signed(raw)
+            at, raw = read_varint(data, at)
+            last[depth] = _zigzag(raw)
         else:
             last[depth] += step
         field = last[depth]
@@ -81,15 +81,15 @@ def header(  # noqa: C901, PLR0912 - a kernel: calls that take arrays along cost
         if kind == _BYTE:
             at += 1
         elif _I16 <= kind <= _I64:
-            at, raw = varint(data, at)
+            at, raw = read_varint(data, at)
             if depth == 0 and 1 <= field <= STORED_BYTES + 1:
-                facts[field - 1] = _signed(raw)
+                facts[field - 1] = _zigzag(raw)
             elif depth == 1 and inside[1] == _DATA_PAGE_HEADER and 1 <= field <= 2:
-                facts[VALUES + field - 1] = _signed(raw)
+                facts[VALUES + field - 1] = _zigzag(raw)
         elif kind == _DOUBLE:
             at += 8
         elif kind == _BINARY:
-            at, raw = varint(data, at)
+            at, raw = read_varint(data, at)
             if raw > np.uint64(len(data)):
                 return UNKNOWN
             at += np.int64(raw)
@@ -115,7 +115,7 @@ def pages_of(chunk: Bytes, rows: Integer) -> npt.NDArray[np.int64]:
             more[:count] = found
             found = more
         facts = found[count]
-        at = header(chunk, at, facts, last, inside)
+        at = read_header(chunk, at, facts, last, inside)
         if at == UNKNOWN or facts[STORED_BYTES] < 0 or facts[STORED_BYTES] > len(chunk) - at:
             return found[:0]
         if facts[VALUES] < 1 or facts[VALUES] > rows - seen:  # pages of something else have no values
@@ -130,7 +130,7 @@ def pages_of(chunk: Bytes, rows: Integer) -> npt.NDArray[np.int64]:
 
 
 @inlined
-def word(data: Bytes, at: np.uint64) -> np.uint64:
+def read_word(data: Bytes, at: np.uint64) -> np.uint64:
     """Read eight bytes, little-endian; numba does not check an unsigned place for being negative."""
     return (
         np.uint64(data[at])
@@ -145,7 +145,7 @@ def word(data: Bytes, at: np.uint64) -> np.uint64:
 
 
 @scanner
-def packed(data: Bytes, at: Integer, shift: Integer, width: Integer) -> np.uint64:
+def read_bits(data: Bytes, at: Integer, shift: Integer, width: Integer) -> np.uint64:
     """Read a number of `width` bits, wherever it lies; bits behind the data are zero."""
     value, have = np.uint64(0), -shift
     while have < width and at < len(data):
@@ -161,22 +161,22 @@ def packed(data: Bytes, at: Integer, shift: Integer, width: Integer) -> np.uint6
 def deltas(data: Bytes, at: Integer, out: Int64s) -> Integer:  # noqa: C901, PLR0912 - as above
     """Decode numbers from `at` on into `out`; return how many, `UNKNOWN` where they do not fit."""
     size = len(data)
-    at, raw_block = varint(data, at)
-    at, raw_parts = varint(data, at)
-    at, raw_total = varint(data, at)
-    at, raw_first = varint(data, at)
+    at, raw_block = read_varint(data, at)
+    at, raw_parts = read_varint(data, at)
+    at, raw_total = read_varint(data, at)
+    at, raw_first = read_varint(data, at)
     block, parts, total = np.int64(raw_block), np.int64(raw_parts), np.int64(raw_total)
     if at > size or total < 1 or total > len(out) or parts < 1 or parts > size:
         return UNKNOWN
     if block < parts or block > LARGEST_BLOCK or block % parts != 0:
         return UNKNOWN
     each = block // parts
-    value = np.uint64(_signed(raw_first))
+    value = np.uint64(_zigzag(raw_first))
     out[0] = np.int64(value)
     done: Integer = 1
     while done < total:
-        at, raw = varint(data, at)
-        least, widths = np.uint64(_signed(raw)), at
+        at, raw = read_varint(data, at)
+        least, widths = np.uint64(_zigzag(raw)), at
         at += parts
         if at > size:
             return UNKNOWN
@@ -194,13 +194,13 @@ def deltas(data: Bytes, at: Integer, out: Int64s) -> Integer:  # noqa: C901, PLR
             elif width <= 57 and at + (each * width >> 3) + 8 <= size:  # a word holds it whole
                 bit, step, mask = np.uint64(at) << _3, np.uint64(width), MASKS[width]
                 for place in range(done, done + count):
-                    value += least + ((word(data, bit >> _3) >> (bit & _7)) & mask)
+                    value += least + ((read_word(data, bit >> _3) >> (bit & _7)) & mask)
                     out[place] = np.int64(value)
                     bit += step
             else:
                 far: Integer = 0
                 for place in range(done, done + count):
-                    value += least + packed(data, at + (far >> 3), far & 7, width)
+                    value += least + read_bits(data, at + (far >> 3), far & 7, width)
                     out[place] = np.int64(value)
                     far += width
             at += each * width >> 3

@@ -84,7 +84,7 @@ def place_values(
     power: npt.NDArray[np.float64],
     value: npt.NDArray[np.float64],
 ) -> None:
-    """Copy the runs' part of a page of scaled values as `(scaled + base) / power`, both by run."""
+    """Copy the runs' part of a page as `(scaled + base) / power`."""
     until = first + len(page)
     for run in range(np.searchsorted(end, first, "right"), len(begin)):
         if begin[run] >= until:
@@ -122,7 +122,7 @@ def count_rows(
     width_ns: Integer,
     counts: Int64s,
 ) -> Integer:
-    """Count rows of `[first_ns, end_ns)` by key and bucket, the first of which begins at `first_ns`.
+    """Count rows of `[first_ns, end_ns)` by key and bucket; the first bucket begins at `first_ns`.
 
     Times ascend within a template, so that the bucket is nearly always that of the row before.
     """

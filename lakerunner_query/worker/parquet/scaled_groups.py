@@ -1,4 +1,4 @@
-"""Row groups that hold only floats stored as scaled integers are decoded straight into result arrays.
+"""Row groups of scaled integers alone are decoded straight into result arrays.
 
     pages of the event time     -> times     of the runs of the series that match, wherever those are laid
     pages of the scaled values  -> values    (scaled + base) / 10^exponent, both from the series table

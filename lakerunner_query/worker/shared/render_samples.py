@@ -1,4 +1,4 @@
-"""Samples are rendered as JSON text in the forms of Prometheus and Loki, a column at a time.
+"""Samples are rendered as JSON text in the forms of Prometheus and Loki.
 
 [1735689600,"0.5"],[1735689660.25,"1e-07"],[1735689720,"+Inf"]      Prometheus
 [1735689600,"0.5"],[1735689660,"0.0000001"],[1735689720,"+Inf"]     Loki: numbers never have exponents

@@ -13,7 +13,7 @@ from lakerunner_query.protocol.units import LogMetricUnit, UnitReport, segment_r
 from lakerunner_query.worker.logs.line_counts import LineCounter
 from lakerunner_query.worker.logs.page_counts import Cells, PageCounter
 from lakerunner_query.worker.logs.samples import LakeLogSource, LogSampleScanner
-from lakerunner_query.worker.logs.segment_opener import Opened, SegmentOpener
+from lakerunner_query.worker.logs.segment_opener import OpenSegment, SegmentOpener
 from lakerunner_query.worker.shared.segment_cache import SegmentCache
 from resources.duckdb import Cancellation, DuckLimits, DuckSession
 from resources.index.types import Segment
@@ -75,7 +75,7 @@ def scanner(lake: Lake, tmp_path: Path) -> Iterator[LogSampleScanner]:
 def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
     ways, plainly = Ways(), PageCounter.count
 
-    def count(self: PageCounter, one: Opened) -> list[Cells] | None:
+    def count(self: PageCounter, one: OpenSegment) -> list[Cells] | None:
         found = plainly(self, one)
         ways.plain, ways.left = ways.plain + (found is not None), ways.left + (found is None)
         return found

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.worker.logs.page_counts import column_locations
-from lakerunner_query.worker.logs.segment_opener import Footer, Opened, RowGroups
+from lakerunner_query.worker.logs.segment_opener import Footer, OpenSegment, RowGroups
 from lakerunner_query.worker.parquet.column_chunks import Chunk, Constant, DictionaryChunk, plain_texts
 from lakerunner_query.worker.parquet.dictionary_kernels import add_codes
 from lakerunner_query.worker.parquet.page_kernels import UNKNOWN
@@ -23,13 +23,13 @@ NONE = np.zeros(0, np.int64)
 NO_GROUPS = RowGroups(NONE, NONE, NONE, NONE, NONE, NONE)
 
 
-def written(path: Path, values: list[str | None], **options: object) -> Opened:
+def written(path: Path, values: list[str | None], **options: object) -> OpenSegment:
     nullable = bool(options.pop("nullable", False)) or None in values
     schema = pa.schema([pa.field("level", pa.string(), nullable)])
     table = pa.table([pa.array(values, pa.string())], schema=schema)
     pq.write_table(table, path, **{"compression": "zstd", **options})
     footer = Footer({"level": "string"}, (), len(values), NO_GROUPS)
-    return Opened(SegmentRef("s", "s", 0, 0, 0, 0, 0), path, footer, (), 0)
+    return OpenSegment(SegmentRef("s", "s", 0, 0, 0, 0, 0), path, footer, (), 0)
 
 
 @settings(max_examples=80, deadline=None)
