@@ -12,7 +12,6 @@ from typing import Any
 
 import uvicorn
 from litestar import Litestar, Request, Response
-from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
@@ -27,7 +26,7 @@ from lakerunner_query.api.prometheus.render import respond_like_prometheus
 from lakerunner_query.api.prometheus.status import healthy, ready_like_prometheus
 from lakerunner_query.api.shared.health import alive, asset, metrics, page, ping, ready
 from lakerunner_query.api.shared.requests import compress_answers
-from lakerunner_query.api.shared.services import Services
+from lakerunner_query.api.shared.services import Services, provide_services
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Admission, Engine, Limits
 from lakerunner_query.coordinator.locate import Locator
@@ -63,7 +62,7 @@ def create_app(settings: Settings, index: QueryIndex) -> Litestar:
     return Litestar(
         route_handlers=HANDLERS,
         lifespan=[lifespan],
-        dependencies={"services": Provide(_provide, sync_to_thread=False)},
+        dependencies={"services": Provide(provide_services, sync_to_thread=False)},
         exception_handlers=handlers(respond),
         middleware=[DefineMiddleware(count_requests, counters=counters), compress_answers],
         openapi_config=OpenAPIConfig(title="Lakerunner query API", version="0.1.0", path="/schema"),
@@ -116,8 +115,3 @@ def respond(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     path = request.url.path
     dialect = next((one for prefix, one in DIALECTS.items() if path.startswith(prefix)), respond_plain)
     return dialect(request, error)
-
-
-def _provide(state: State) -> Services:
-    found: Services = state.services
-    return found

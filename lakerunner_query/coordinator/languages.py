@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from lakerunner_query.coordinator import logql_lines, logql_samples, names, promql
-from lakerunner_query.coordinator.engine import Language, Limits
+from lakerunner_query.coordinator.engine import Language
 from lakerunner_query.coordinator.explain import (
     explain_log_lines,
     explain_log_samples,
@@ -18,10 +18,10 @@ from lakerunner_query.coordinator.explain import (
     explain_segments,
 )
 from lakerunner_query.coordinator.locate import METRICS
-from lakerunner_query.coordinator.logql_samples import LogSamplesPlan, LogSamplesQuery, LogSamplesRequest
-from lakerunner_query.coordinator.merge import Collected, Collector, Joined, RowsAnswer
+from lakerunner_query.coordinator.logql_samples import LogSamplesPlan, LogSamplesRequest
+from lakerunner_query.coordinator.merge import Collected, Joined, RowsAnswer
 from lakerunner_query.coordinator.names import Listing, SeriesRequest, StreamsRequest
-from lakerunner_query.coordinator.promql import PromQLPlan, PromQLQuery, PromQLRequest
+from lakerunner_query.coordinator.promql import PromQLPlan, PromQLRequest
 from lakerunner_query.plan.logql import LOGS, LogLinesRequest, ReadStreams
 from lakerunner_query.plan.optimise import Optimised
 from lakerunner_query.plan.promql import Reads
@@ -41,11 +41,6 @@ from lakerunner_query.protocol.answers import (
 )
 from lakerunner_query.protocol.units import decode_answer
 
-
-def _join_points(query: PromQLQuery | LogSamplesQuery, limits: Limits) -> Collector:
-    return Collector(limits.max_points, query.language.advice)
-
-
 PROMQL: Language[PromQLRequest, PromQLPlan, MetricAnswer, Joined] = Language(
     name="PromQL",
     dataset=METRICS,
@@ -53,7 +48,7 @@ PROMQL: Language[PromQLRequest, PromQLPlan, MetricAnswer, Joined] = Language(
     lookup=promql.look_up_samples,
     cut=promql.cut_promql,
     decode=decode_metric_answer,
-    merge=_join_points,
+    merge=promql.merge_promql,
     explain=explain_promql,
     advice=promql.SLOW,
 )
@@ -64,7 +59,7 @@ LOG_LINES: Language[LogLinesRequest, Optimised, RowsAnswer, Collected] = Languag
     lookup=logql_lines.look_up_streams,
     cut=logql_lines.cut_log_lines,
     decode=decode_answer,
-    merge=lambda query, _: Collected(query.request.limit),
+    merge=logql_lines.merge_log_lines,
     explain=explain_log_lines,
     advice=logql_lines.SLOW,
 )
@@ -75,7 +70,7 @@ LOG_SAMPLES: Language[LogSamplesRequest, LogSamplesPlan, MetricAnswer, Joined] =
     lookup=logql_samples.look_up_ranges,
     cut=logql_samples.cut_log_samples,
     decode=decode_metric_answer,
-    merge=_join_points,
+    merge=logql_samples.merge_log_samples,
     explain=explain_log_samples,
     advice=logql_samples.SLOW,
 )

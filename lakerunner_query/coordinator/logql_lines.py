@@ -24,7 +24,7 @@ from lakerunner_query.coordinator.locate import Lookup, rows_query
 from lakerunner_query.coordinator.merge import Collected, RowsAnswer
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.logql.lang.ast import LogQuery
-from lakerunner_query.logql.lang.parser import parse
+from lakerunner_query.logql.lang.parser import parse, parse_cached
 from lakerunner_query.plan.logql import LogLinesRequest, Nothing, TakeRows, build
 from lakerunner_query.plan.optimise import Optimised, optimise
 from lakerunner_query.plan.slices import RowSliceSizes, cut_slices
@@ -36,6 +36,11 @@ FOR_WORDS = RowSliceSizes(rows=16_000_000, bytes=2 << 30, first=1.0)
 """Sizes for queries that look for words, where most segments are not opened: few, large units."""
 
 LogLinesQuery = Prepared[LogLinesRequest, Optimised, RowsAnswer, Collected]
+
+
+def is_log_query(text: str) -> bool:
+    """Tell queries for lines from those for samples; raise for what is no LogQL."""
+    return isinstance(parse_cached(text), LogQuery)
 
 
 def plan_log_lines(text: str, request: LogLinesRequest, limits: Limits) -> Optimised:
@@ -84,6 +89,10 @@ def log_units(
             distinct=plan.distinct,
             now_ns=now_ns,
         )
+
+
+def merge_log_lines(query: LogLinesQuery, _: Limits) -> Collected:
+    return Collected(query.request.limit)
 
 
 @lru_cache(256)

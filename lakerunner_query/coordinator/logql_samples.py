@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from lakerunner_query.coordinator.engine import Cut, Limits, Prepared, all_at_once, step_count
 from lakerunner_query.coordinator.locate import Lookup, rows_query
-from lakerunner_query.coordinator.merge import Joined
+from lakerunner_query.coordinator.merge import Collector, Joined
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.logql.lang import parser
 from lakerunner_query.logql.lang.ast import Literal, LogQuery, SampleExpr
@@ -57,11 +57,6 @@ class LogSamplesPlan:
 
 
 LogSamplesQuery = Prepared[LogSamplesRequest, LogSamplesPlan, MetricAnswer, Joined]
-
-
-def is_log_query(text: str) -> bool:
-    """Tell queries for lines from those for samples; raise for what is no LogQL."""
-    return isinstance(parser.parse_cached(text), LogQuery)
 
 
 def plan_log_samples(text: str, request: LogSamplesRequest, _: Limits) -> LogSamplesPlan:
@@ -122,6 +117,10 @@ def _slices(
             now_ns=query.now_ns if NOW in query.text else 0,  # else the same unit as a second ago
             max_series=limits.max_series,
         )
+
+
+def merge_log_samples(query: LogSamplesQuery, limits: Limits) -> Collector:
+    return Collector(limits.max_points, query.language.advice)
 
 
 @lru_cache(256)

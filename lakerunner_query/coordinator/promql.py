@@ -18,7 +18,7 @@ import msgspec
 
 from lakerunner_query.coordinator.engine import Cut, Limits, Prepared, Shards, all_at_once, step_count
 from lakerunner_query.coordinator.locate import METRICS, Lookup, RollupLookup, samples_query
-from lakerunner_query.coordinator.merge import Joined
+from lakerunner_query.coordinator.merge import Collector, Joined
 from lakerunner_query.plan.promql import Reads, per_series, reads, rollups_for
 from lakerunner_query.plan.slices import SampleSliceSizes, cut_steps, overlapping_segments, rows_to_read
 from lakerunner_query.promql.context import Options
@@ -146,6 +146,10 @@ def _slices(
             max_series=limits.max_series,
             max_samples=limits.max_points,
         )
+
+
+def merge_promql(query: PromQLQuery, limits: Limits) -> Collector:
+    return Collector(limits.max_points, query.language.advice)
 
 
 def _affinity(query: PromQLQuery) -> str:

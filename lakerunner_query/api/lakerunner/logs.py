@@ -33,8 +33,7 @@ from lakerunner_query.coordinator.languages import (
     STREAM_LABELS,
     STREAMS,
 )
-from lakerunner_query.coordinator.logql_lines import LogLinesQuery
-from lakerunner_query.coordinator.logql_samples import is_log_query
+from lakerunner_query.coordinator.logql_lines import LogLinesQuery, is_log_query
 from lakerunner_query.coordinator.merge import COUNTS, AsTheyCome, Collected
 from lakerunner_query.coordinator.names import Listing
 from lakerunner_query.errors import InvalidRequestError, ParseError, QueryError

@@ -43,7 +43,8 @@ from lakerunner_query.api.shared.auth import caller, require_reader
 from lakerunner_query.api.shared.requests import RequestFields, read_fields
 from lakerunner_query.api.shared.services import QueryWatch, Services
 from lakerunner_query.coordinator.languages import LOG_LINES, LOG_SAMPLES
-from lakerunner_query.coordinator.logql_samples import LogSamplesRequest, is_log_query
+from lakerunner_query.coordinator.logql_lines import is_log_query
+from lakerunner_query.coordinator.logql_samples import LogSamplesRequest
 from lakerunner_query.coordinator.merge import INLINE_POINTS, Collected
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError
 from lakerunner_query.plan.logql import LogLinesRequest

@@ -15,8 +15,8 @@ import msgspec
 import pyarrow as pa
 from litestar import HttpMethod, MediaType, Request, Response
 
-from lakerunner_query.api.prometheus.render import metric, partial
-from lakerunner_query.api.shared.requests import RequestFields
+from lakerunner_query.api.prometheus.render import metric
+from lakerunner_query.api.shared.requests import RequestFields, missing_warnings
 from lakerunner_query.coordinator.merge import Collected, Joined
 from lakerunner_query.errors import SegmentsMissingError
 from lakerunner_query.protocol.answers import Kind
@@ -35,7 +35,7 @@ def reply(
     fields: RequestFields, data: bytes, missing: Mapping[str, Missing], warnings: Sequence[str] = ()
 ) -> Response[bytes]:
     """Answer in Loki's envelope."""
-    texts = [*warnings, *partial(missing)]
+    texts = [*warnings, *missing_warnings(missing)]
     field = b'"warnings":' + msgspec.json.encode(texts) + b"," if texts else b""
     return bare(fields, b'{"status":"success",' + field + b'"data":' + data + b"}", missing)
 
@@ -43,7 +43,7 @@ def reply(
 def bare(fields: RequestFields, body: bytes, missing: Mapping[str, Missing]) -> Response[bytes]:
     """Answer with the body as it is; `partial_response=false` refuses an answer with gaps."""
     if missing and fields.text("partial_response").lower() in REFUSE_PARTIAL:
-        raise SegmentsMissingError(partial(missing)[0])
+        raise SegmentsMissingError(missing_warnings(missing)[0])
     headers = {PARTIAL_HEADER: "true"} if missing else {}
     return Response(body, media_type=JSON, headers=headers)
 

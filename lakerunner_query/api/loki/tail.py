@@ -29,7 +29,7 @@ from lakerunner_query.api.shared.auth import caller, require_reader
 from lakerunner_query.api.shared.requests import RequestFields, first_of_each
 from lakerunner_query.api.shared.services import QueryWatch, Services
 from lakerunner_query.api.shared.times import duration_ns
-from lakerunner_query.coordinator.logql_samples import is_log_query
+from lakerunner_query.coordinator.logql_lines import is_log_query
 from lakerunner_query.coordinator.tail import Tail
 from lakerunner_query.errors import InvalidRequestError, QueryError
 from lakerunner_query.plan.logql import LogLinesRequest

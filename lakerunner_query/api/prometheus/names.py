@@ -15,7 +15,7 @@ from lakerunner_query.api.prometheus import render as answers
 from lakerunner_query.api.prometheus.params import FOREVER_MS, limit, optional_time, selectors, unescape_label
 from lakerunner_query.api.prometheus.render import JSON, METHODS, reply
 from lakerunner_query.api.shared.auth import caller
-from lakerunner_query.api.shared.requests import RequestFields, read_fields
+from lakerunner_query.api.shared.requests import RequestFields, missing_warnings, read_fields
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.coordinator.languages import EXEMPLARS, LABEL_NAMES, LABEL_VALUES, METADATA, SERIES
 from lakerunner_query.coordinator.names import Listing, SeriesRequest
@@ -78,7 +78,9 @@ def question(fields: RequestFields, org: str) -> SeriesRequest:
 
 def _reply(fields: RequestFields, data: bytes, found: Listing) -> Response[bytes]:
     truncated = [answers.TRUNCATED] if found.truncated else []
-    return reply(fields, data, answers.Messages([*answers.partial(found.missing), *truncated]), found.missing)
+    return reply(
+        fields, data, answers.Messages([*missing_warnings(found.missing), *truncated]), found.missing
+    )
 
 
 RECENT_MS = 86_400_000
@@ -98,7 +100,7 @@ async def metadata(request: Request[Any, Any, Any], services: Services) -> Respo
         found = await unless_gone(request, services.engine.ask(METADATA, wanted))
         watch.end(partial=bool(found.missing))
     data = metadata_json(found.facts, most, most_each)
-    return reply(fields, data, answers.Messages(answers.partial(found.missing)), found.missing)
+    return reply(fields, data, answers.Messages(missing_warnings(found.missing)), found.missing)
 
 
 @route("/query_exemplars", http_method=METHODS, status_code=200, media_type=JSON)
@@ -118,7 +120,7 @@ async def query_exemplars(request: Request[Any, Any, Any], services: Services) -
     with services.watch("prometheus") as watch:
         found = await unless_gone(request, services.engine.ask(EXEMPLARS, wanted))
         watch.end(partial=bool(found.missing))
-    messages = answers.Messages(answers.partial(found.missing))
+    messages = answers.Messages(missing_warnings(found.missing))
     return reply(fields, exemplars_json(found.exemplars), messages, found.missing)
 
 

@@ -17,7 +17,7 @@ from lakerunner_query.api.prometheus.params import BadParameterError, instant_re
 from lakerunner_query.api.prometheus.render import JSON, METHODS, reply, respond_like_prometheus
 from lakerunner_query.api.prometheus.status import STATUS_HANDLERS
 from lakerunner_query.api.shared.auth import caller, require_reader
-from lakerunner_query.api.shared.requests import RequestFields, read_fields
+from lakerunner_query.api.shared.requests import RequestFields, missing_warnings, read_fields
 from lakerunner_query.api.shared.services import QueryWatch, Services
 from lakerunner_query.coordinator.languages import PROMQL
 from lakerunner_query.coordinator.merge import INLINE_POINTS, Joined
@@ -75,7 +75,7 @@ async def _answer(
     render = partial(answers.result, joined, at_ms=instant_ms, limit=most, stats=stats)
     data, cut = render() if joined.samples < INLINE_POINTS else await asyncio.to_thread(render)
     warnings = [answers.TRUNCATED] if cut else []
-    messages = answers.messages_of(joined.annotations, text, [*answers.partial(joined.missing), *warnings])
+    messages = answers.messages_of(joined.annotations, text, [*missing_warnings(joined.missing), *warnings])
     return reply(fields, data, messages, joined.missing)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from litestar import HttpMethod, MediaType, Request, Response
 
-from lakerunner_query.api.shared.requests import RequestFields
+from lakerunner_query.api.shared.requests import RequestFields, missing_warnings
 from lakerunner_query.coordinator.merge import Joined, JoinedSeries
 from lakerunner_query.errors import SegmentsMissingError
 from lakerunner_query.promql.context import Annotation
@@ -86,14 +86,6 @@ def seconds(time_ms: int) -> bytes:
     return f"{'-' if time_ms < 0 else ''}{whole}{f'.{rest:03d}' if rest else ''}".encode()
 
 
-def partial(missing: Mapping[str, Missing]) -> list[str]:
-    """Return the warning about segments that could not be read."""
-    if not missing:
-        return []
-    first = next(iter(missing.values()))
-    return [f"partial: {len(missing)} segments unreadable, e.g. {first.segment_id}: {first.reason}"]
-
-
 def messages_of(annotations: Sequence[Annotation], text: str, warnings: Sequence[str]) -> Messages:
     """Render annotations with their places in the query, behind other warnings."""
     found: dict[str, list[str]] = {"warning": [], "info": []}
@@ -134,7 +126,7 @@ def reply(
 ) -> Response[bytes]:
     """Answer in Prometheus' envelope; `partial_response=false` refuses an answer with gaps."""
     if missing and fields.text("partial_response").lower() in {"false", "0"}:
-        raise SegmentsMissingError(partial(missing)[0])
+        raise SegmentsMissingError(missing_warnings(missing)[0])
     headers = {PARTIAL_HEADER: "true"} if missing else {}
     return Response(success(data, messages), media_type=JSON, headers=headers)
 

@@ -18,6 +18,7 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.protocol.units import Missing
 
 FORM = "application/x-www-form-urlencoded"
 MAX_FIELDS = 1000
@@ -59,6 +60,14 @@ def first_of_each(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
     for name, value in fields:
         found.setdefault(name, value)
     return found
+
+
+def missing_warnings(missing: Mapping[str, Missing]) -> list[str]:
+    """Return the warning about segments that could not be read."""
+    if not missing:
+        return []
+    first = next(iter(missing.values()))
+    return [f"partial: {len(missing)} segments unreadable, e.g. {first.segment_id}: {first.reason}"]
 
 
 MIN_BYTES = 1024

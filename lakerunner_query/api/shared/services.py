@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from litestar.datastructures import State
+
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Engine
 from lakerunner_query.coordinator.locate import Locator
@@ -94,3 +96,8 @@ class Services:
     def watch(self, api: str) -> QueryWatch:
         """Time one query for `/metrics`; use it as a context."""
         return QueryWatch(api, self.query_times, self.counters)
+
+
+def provide_services(state: State) -> Services:
+    services: Services = state.services
+    return services

@@ -229,7 +229,7 @@ def test_health_check_of_grafana(client: Client) -> None:
 def test_more_samples_of_patterns_than_anybody_looks_at(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakerunner_query.api.loki.detected.MOST_SAMPLES", 100)
+    monkeypatch.setattr("lakerunner_query.api.loki.detected.MAX_SAMPLES", 100)
     refused = asked(client, "patterns", query=EVERY, step="60s")
     assert (refused.status_code, refused.text[:39]) == (400, "the answer has more than 100 samples: u")
     assert asked(client, "patterns", query=EVERY, step="60s", limit=1, end=BASE + 100 * MINUTE).is_success
