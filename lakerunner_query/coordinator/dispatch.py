@@ -25,7 +25,7 @@ from lakerunner_query.errors import (
     WorkFailedError,
 )
 from lakerunner_query.logql.metrics.errors import PipelineError
-from lakerunner_query.protocol.units import TOKEN_HEADER, MetricUnit, ShardUnit, Unit
+from lakerunner_query.protocol.units import TOKEN_HEADER, LogMetricUnit, MetricUnit, ShardUnit, Unit
 
 AnswerT = TypeVar("AnswerT")
 OK = 200
@@ -91,11 +91,10 @@ class Dispatcher:
     async def _one(self, unit: Unit, decode: Callable[[bytes], AnswerT]) -> AnswerT:
         body = msgspec.json.encode(unit)
         failures: list[str] = []
+        turn = unit.turn if isinstance(unit, MetricUnit | ShardUnit | LogMetricUnit) else 0
         async with self._slots:
             for attempt in range(ATTEMPTS):
-                worker = self._choose(
-                    unit.affinity, attempt, unit.turn if isinstance(unit, MetricUnit | ShardUnit) else 0
-                )
+                worker = self._choose(unit.affinity, attempt, turn)
                 try:
                     return await self._ask(worker, body, decode)
                 except (WireError, _UnfinishedError) as error:

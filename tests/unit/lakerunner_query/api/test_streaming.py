@@ -13,7 +13,16 @@ from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Admission
 from lakerunner_query.coordinator.merge import Collected
 from lakerunner_query.errors import TooManyQueriesError
-from lakerunner_query.protocol.units import ROWS, LogUnit, Missing, UnitReport, decode_answer, encode_answer
+from lakerunner_query.protocol.units import (
+    ROWS,
+    LogMetricUnit,
+    LogUnit,
+    MetricUnit,
+    Missing,
+    UnitReport,
+    decode_answer,
+    encode_answer,
+)
 
 
 def test_a_heartbeat_whenever_nothing_happens() -> None:
@@ -103,6 +112,22 @@ def test_answers_come_in_order_and_little_runs_ahead() -> None:
     found, started = asyncio.run(scenario(20))
     assert found == list(range(20))
     assert len(started) <= 20 + 4
+
+
+def test_parts_of_a_query_for_samples_go_to_different_workers() -> None:
+    class Noting(Dispatcher):
+        async def _ask(self, worker: str, body: bytes, decode: object) -> str:  # type: ignore[override]
+            return worker
+
+    async def scenario(units: list[LogMetricUnit | MetricUnit]) -> set[str]:
+        dispatcher = Noting(("a", "b"), "t")
+        found = {str(worker) async for worker in dispatcher.run(units, bytes, ahead=2)}
+        await dispatcher.close()
+        return found
+
+    logs = [LogMetricUnit("org/logs/metrics", "", 0, 0, 1, (), 0, turn=turn) for turn in (6, 7)]
+    metrics = [MetricUnit("org/metrics/up", "", 0, 0, 0, 0, 1, 0, (), turn=turn) for turn in (6, 7)]
+    assert asyncio.run(scenario([*logs])) == asyncio.run(scenario([*metrics])) == {"a", "b"}
 
 
 def test_collected_stops_exactly_at_the_limit() -> None:
