@@ -1,7 +1,7 @@
 """Object storage is opened by `open_store(url, settings)`.
 
 Clients are cached per process, URL and credentials; after a fork (Spark's Python workers) the child opens its
-own, since the library's threads do not survive one. The client itself lives in `resources/store/`.
+own, since the library's threads do not survive one. The client itself is `client.py`.
 """
 
 from __future__ import annotations

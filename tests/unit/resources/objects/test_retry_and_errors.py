@@ -115,7 +115,7 @@ def test_clients_are_shared_within_a_process_and_pickle_without_secrets(
     store = open_store("s3://bucket/prefix", settings)
     assert open_store("s3://bucket/prefix", settings) is store
     assert b"TOPSECRET" not in pickle.dumps(store)
-    monkeypatch.setattr(store, "_open", {})
+    monkeypatch.setattr("resources.objects.store._open", {})
     monkeypatch.setenv("LAKERUNNER_DATA_DIR", str(tmp_path))
     again = pickle.loads(pickle.dumps(store))  # noqa: S301
     assert (again.url, again is store) == ("s3://bucket/prefix", False)
