@@ -1,1 +1,1 @@
-"""Native and classic histograms, one by one and in batches of one layout."""
+"""Arithmetic of native and classic histograms, one by one and in batches of one layout."""

@@ -1,7 +1,14 @@
-"""Sums, differences and multiples of histograms.
+"""Histograms are added, subtracted and scaled on a common layout.
 
 {schema 1, count 4} + {schema 0, count 3}   = {schema 0, count 7}
 bounds [2, 4, 6]    + bounds [1, 2, 6]      = bounds [2, 6]
+
+schema 1: [1:3, 2:1, 3:5]       as schema 0: [1:4, 2:5]
+bounds [1, 2, 3]: [2, 3, 4, 1]  as bounds [2]: [5, 5]
+
+The zero bucket is made wide enough for both; a threshold inside of a populated bucket moves on to its end:
+
+threshold 0.001, zero 2, (0.5, 1] 3   widened to 0.7:   threshold 1, zero 5
 """
 
 from __future__ import annotations
@@ -21,19 +28,14 @@ from lakerunner_query.histogram.model import (
 )
 from resources.arrays import Doubles, Int64s
 
-# << Buckets put on a common layout.
-# <<
-# << schema 1: [1:3, 2:1, 3:5]   as schema 0: [1:4, 2:5]
-# << bounds [1, 2, 3]: [2, 3, 4, 1]   as bounds [2]: [5, 5]
-
 
 def coarser_index(index: Int64s, schema: int, target: int) -> Int64s:
-    """The buckets of schema `target` that hold these ones."""
+    """Return the buckets of schema `target` that hold these ones."""
     return ((index - 1) >> (schema - target)) + 1
 
 
 def reduce_buckets(buckets: Buckets, schema: int, target: int) -> Buckets:
-    """The same observations in fewer buckets."""
+    """Put the observations into the fewer buckets of schema `target`."""
     if schema == target or not buckets.size:
         return buckets
     wide = coarser_index(buckets.index, schema, target)
@@ -42,7 +44,7 @@ def reduce_buckets(buckets: Buckets, schema: int, target: int) -> Buckets:
 
 
 def drop_within_zero(buckets: Buckets, schema: int, threshold: float) -> Buckets:
-    """Without the buckets that end within the zero bucket."""
+    """Drop the buckets that end within the zero bucket."""
     if threshold == 0 or not buckets.size:
         return buckets
     keep = exponential_bounds(buckets.index, schema) > threshold
@@ -50,21 +52,21 @@ def drop_within_zero(buckets: Buckets, schema: int, threshold: float) -> Buckets
 
 
 def on_index(buckets: Buckets, index: Int64s) -> Doubles:
-    """The counts at these places, which include all of the buckets'."""
+    """Return the counts at these places, which include all of the buckets'."""
     found = np.zeros(len(index))
     found[np.searchsorted(index, buckets.index)] = buckets.count
     return found
 
 
 def joint_index(first: Buckets, second: Buckets) -> Int64s:
-    """All places that either has."""
+    """Return all places that either has."""
     if first.size == second.size and bool((first.index == second.index).all()):
         return first.index
     return np.union1d(first.index, second.index)
 
 
 def add_buckets(first: Buckets, second: Buckets, sign: float = 1.0) -> Buckets:
-    """`first + sign * second`; a place that only one has is kept even if it counts zero."""
+    """Return `first + sign * second`, with places that only one has even if they count zero."""
     if not second.size:
         return first
     index = joint_index(first, second)
@@ -73,7 +75,7 @@ def add_buckets(first: Buckets, second: Buckets, sign: float = 1.0) -> Buckets:
 
 
 def common_bounds(first: tuple[float, ...], second: tuple[float, ...]) -> tuple[float, ...]:
-    """Bounds that both have.
+    """Return the bounds that both have.
 
     >>> common_bounds((2.0, 4.0, 6.0), (1.0, 2.0, 6.0))
     (2.0, 6.0)
@@ -83,34 +85,27 @@ def common_bounds(first: tuple[float, ...], second: tuple[float, ...]) -> tuple[
 
 
 def place_in(index: Int64s, bounds: tuple[float, ...], target: tuple[float, ...]) -> Int64s:
-    """The buckets of `target` that hold these of `bounds`; all bounds of `target` are among `bounds`."""
+    """Return the buckets of `target` that hold these of `bounds`, among which are all of `target`."""
     upper = np.array((*bounds, np.inf))[np.minimum(index, len(bounds))]
     return np.searchsorted(np.array(target), upper, side="left").astype(np.int64)
 
 
 def map_counts(buckets: Buckets, bounds: tuple[float, ...], target: tuple[float, ...]) -> Doubles:
-    """The counts of all buckets that `target` makes, the one to infinity last."""
+    """Return the counts of all buckets of `target`, the one to infinity last."""
     found = np.zeros(len(target) + 1)
     np.add.at(found, place_in(buckets.index, bounds, target), buckets.count)
     return found
 
 
 def sparse_buckets(counts: Doubles) -> Buckets:
-    """The buckets that count something, of all from index 0 on."""
+    """Return the buckets that count something, of all from index 0 on."""
     index = np.flatnonzero(counts != 0)
     return Buckets(index, counts[index]) if len(index) else NO_BUCKETS
 
 
-# << The zero bucket, made wide enough for two histograms.
-# <<
-# <<     threshold 0.001, zero 2, (0.5, 1] 3   widened to 0.7:   threshold 1, zero 5
-# <<
-# << A threshold inside of a populated bucket moves on to where that bucket ends.
-
-
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side's buckets with their edges, counted from zero."""
+    """Buckets of one side with their edges, as distance from zero."""
 
     lower: Doubles
     upper: Doubles
@@ -123,7 +118,7 @@ def side(buckets: Buckets, schema: int) -> Side:
 
 
 def threshold_over(sides: tuple[Side, Side], threshold: float) -> float:
-    """The lowest threshold, from the given one on, that cuts no populated bucket."""
+    """Return the lowest threshold, from this one on, that cuts no populated bucket."""
     while True:
         moved = threshold
         for one in sides:
@@ -142,7 +137,7 @@ class ZeroBucket:
 
 
 def widen_zero(histogram: Histogram, threshold: float) -> ZeroBucket:
-    """What the zero bucket would count with a threshold at least as large as the given one.
+    """Return the zero bucket with a threshold of at least this one.
 
     The order of additions is that of Prometheus: outwards, the positive side first.
     """
@@ -160,7 +155,7 @@ def widen_zero(histogram: Histogram, threshold: float) -> ZeroBucket:
 
 
 def set_zero(histogram: Histogram, zero: ZeroBucket) -> Histogram:
-    """With the wider zero bucket, and without the buckets it took in."""
+    """Set the wider zero bucket, and drop the buckets within it."""
     emptied = [
         buckets.having(np.where(side(buckets, histogram.schema).lower < zero.threshold, 0.0, buckets.count))
         for buckets in (histogram.positive, histogram.negative)
@@ -176,7 +171,7 @@ def set_zero(histogram: Histogram, zero: ZeroBucket) -> Histogram:
 
 
 def align_zero(first: Histogram, second: Histogram) -> tuple[Histogram, float]:
-    """The first with a zero bucket that suits both, and what the second's would count with it."""
+    """Return the first with a zero bucket that fits both, and the second's count in that bucket."""
     zero = ZeroBucket(second.zero_count, second.zero_threshold)
     while zero.threshold != first.zero_threshold:
         if first.zero_threshold > zero.threshold:
@@ -190,13 +185,13 @@ def align_zero(first: Histogram, second: Histogram) -> tuple[Histogram, float]:
 class HistogramSum:
     histogram: Histogram
     hint_conflict: bool
-    """One was known to follow a reset, the other not to."""
+    """One is known to follow a reset, the other not to."""
     bounds_reconciled: bool
     """Custom bounds differed and were cut down to the common ones."""
 
 
 def joint_hint(first: Hint, second: Hint) -> tuple[Hint, bool]:
-    """The hint of a sum, and whether the two contradict each other."""
+    """Return the hint of a sum, and whether the two contradict each other."""
     if first == second:
         return first, False
     if Hint.GAUGE in (first, second):
@@ -214,7 +209,7 @@ def add(first: Histogram, second: Histogram) -> HistogramSum:
 
 
 def sub(first: Histogram, second: Histogram) -> HistogramSum:
-    """The hint is that of a sum; the operator `-` of the language makes a gauge of it."""
+    """Subtract; the hint is that of a sum, and the operator `-` of the language makes a gauge of it."""
     return _add(first, second, -1.0)
 
 
@@ -260,7 +255,7 @@ def _add_exponential(first: Histogram, second: Histogram, sign: float) -> Histog
 
 
 def scale(histogram: Histogram, factor: float) -> Histogram:
-    """All counts and the sum times `factor`; a negative factor makes a gauge."""
+    """Multiply all counts and the sum; a negative factor makes a gauge."""
     with np.errstate(all="ignore"):
         return replace(
             histogram,
@@ -278,7 +273,7 @@ def negate(histogram: Histogram) -> Histogram:
 
 
 def divide(histogram: Histogram, divisor: float) -> Histogram:
-    """All counts and the sum by `divisor`; zero leaves no buckets but the zero bucket."""
+    """Divide all counts and the sum; zero leaves no buckets but the zero bucket."""
     by = np.float64(divisor)
     with np.errstate(all="ignore"):
         totals = replace(
@@ -298,7 +293,7 @@ def divide(histogram: Histogram, divisor: float) -> Histogram:
 
 
 def reduce_resolution(histogram: Histogram, schema: int) -> Histogram:
-    """The same observations in the wider buckets of a lower schema; of the hint nothing is known then."""
+    """Put the observations into the wider buckets of a lower schema; the hint is unknown then."""
     if schema == histogram.schema:
         return histogram
     if histogram.is_custom or schema > histogram.schema:
@@ -313,9 +308,9 @@ def reduce_resolution(histogram: Histogram, schema: int) -> Histogram:
 
 
 def equal(first: Histogram, second: Histogram) -> bool:
-    """Bit by bit the same numbers in the same buckets; hints do not count.
+    """Test for the same buckets with the same bits of numbers; hints do not count.
 
-    A bucket that counts zero is told from one that is not there.
+    A bucket that counts zero differs from one that is not listed.
     """
     return (
         first.schema == second.schema

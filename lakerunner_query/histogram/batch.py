@@ -1,10 +1,11 @@
-"""Histograms of one layout as rows of numbers, and `Histogram`s that read theirs only when somebody looks.
+"""Histograms of one layout share a sheet of numbers; a `Row` reads its own only when somebody looks.
 
       count sum zero (0.5, 1] (1, 2]
-        4    5   0      1       3        a row: nothing but where it is, and its hint
+        4    5   0      1       3        a row: its place in the sheet, and its hint
         8    8   0      2       .        listed: yes, no
 
-Whoever works on many histograms asks `found_in` for the sheets and never looks at a single one.
+Arithmetic that does the same with every number runs on whole sheets (`columns_of`). Histograms of other
+layouts, and those that count something within their own zero bucket, are left to single arithmetic.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from resources.arrays import Doubles, Flags, Int8s, Int64s
 COUNT, SUM, ZEROS, BUCKETS = 0, 1, 2, 3
 """Places in a row; buckets begin at the last, the positive ones first."""
 FEW = 8
-"""So many rows of a sheet are worth looking at it instead of at them."""
+"""Number of rows from which on a sheet is faster than its histograms."""
 Objects = npt.NDArray[np.object_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sheet:
     model: Histogram
-    """Has what all have in common."""
+    """Holder of what all have in common."""
     positive: Int64s
     """Places of the positive buckets, ascending; then the negative ones."""
     negative: Int64s
     numbers: Doubles
     """(histograms, numbers); zero where a bucket is not listed."""
-    listed: Flags
+    is_listed: Flags
     """(histograms, buckets)."""
 
     def histograms(self, hints: Sequence[Hint]) -> Objects:
-        """All of them, one object each."""
+        """Return all rows, one object each."""
         place = range(len(self.numbers))
         if len(self.numbers) < FEW:
             return objects([self.histogram(row, hint) for row, hint in zip(place, hints, strict=True)])
@@ -49,7 +50,7 @@ class Sheet:
     def histogram(self, row: int, hint: Hint) -> Histogram:
         count, total, zeros = self.numbers[row, :BUCKETS].tolist()
         middle = BUCKETS + len(self.positive)
-        counts, listed = self.numbers[row], self.listed[row]
+        counts, listed = self.numbers[row], self.is_listed[row]
         return Histogram(
             self.model.schema, count, total, self.model.zero_threshold, zeros,
             _buckets(self.positive, counts[BUCKETS:middle], listed[: len(self.positive)]),
@@ -65,14 +66,14 @@ def _buckets(places: Int64s, counts: Doubles, listed: Flags) -> Buckets:
 
 
 class Row(Histogram):
-    """A histogram whose fields are set when the first of them is read; the hint always is."""
+    """A histogram whose fields are set when the first of them is read, but for the hint."""
 
     __slots__ = ("row", "sheet")
     sheet: Sheet
     row: int
 
     def __new__(cls, *values: Any, **named: Any) -> Histogram:  # type: ignore[misc]
-        """What is made of a row with other values (`replace`) is none of the sheet."""
+        """Make a plain histogram: `replace` of a row leaves the sheet."""
         return Histogram(*values, **named)
 
     def __getattr__(self, name: str) -> Any:
@@ -113,21 +114,21 @@ def objects(histograms: Sequence[Histogram | None]) -> Objects:
 
 @dataclass(frozen=True, slots=True)
 class SheetRows:
-    """Where many histograms are."""
+    """Sheets and rows of many histograms."""
 
     sheets: list[Sheet]
     codes: Int64s
-    """By histogram: which sheet."""
+    """Number of the sheet, by histogram."""
     rows: Int64s
 
     @property
-    def is_a_sheet(self) -> bool:
-        """All of one, in order."""
+    def is_whole_sheet(self) -> bool:
+        """All rows of one sheet, in order."""
         size = len(self.sheets[0].numbers)
         return len(self.rows) == size and len(self.sheets) == 1 and np.array_equal(self.rows, np.arange(size))
 
     def by_sheet(self) -> Iterator[tuple[Sheet, Int64s, Int64s]]:
-        """Each sheet, which of the histograms are there, and in which rows."""
+        """Yield each sheet, its histograms among all, and their rows."""
         if len(self.sheets) == 1:
             yield self.sheets[0], np.arange(len(self.rows), dtype=np.int64), self.rows
             return
@@ -138,7 +139,7 @@ class SheetRows:
             yield sheet, mine, self.rows[mine]
 
     def column(self, number: int) -> Doubles:
-        """COUNT, SUM or ZEROS of all."""
+        """Return COUNT, SUM or ZEROS of all."""
         found = np.empty(len(self.rows))
         for sheet, mine, rows in self.by_sheet():
             found[mine] = sheet.numbers[rows, number]
@@ -146,7 +147,7 @@ class SheetRows:
 
 
 def find_rows(histograms: Sequence[Histogram]) -> SheetRows | None:
-    """None if some are on no sheet, or there are too few of each."""
+    """Return None if some are on no sheet, or there are too few of each."""
     if set(map(type, histograms)) != {Row}:
         return None
     sheets = list(map(_sheet, histograms))
@@ -162,7 +163,7 @@ def find_rows(histograms: Sequence[Histogram]) -> SheetRows | None:
 
 
 def totals_of(histograms: Sequence[Histogram], number: int) -> Doubles:
-    """COUNT or SUM of all, wherever they are."""
+    """Return COUNT or SUM of all, wherever they are."""
     found = find_rows(histograms)
     if found is not None:
         return found.column(number)
@@ -170,14 +171,8 @@ def totals_of(histograms: Sequence[Histogram], number: int) -> Doubles:
     return np.fromiter(map(attrgetter(name), histograms), np.float64, len(histograms))
 
 
-# << Many histograms as columns of numbers, if they have one schema, one zero threshold and the same bounds.
-# <<
-# << Arithmetic that does the same with every number is done for all histograms at once. Others are left
-# << to the
-# << arithmetic of single ones, and so are those that count something within their own zero bucket.
-
 WIDEST = 1 << 16
-"""Between the lowest and the highest bucket; beyond it, places are found by sorting."""
+"""Distance between the lowest and the highest bucket beyond which places are found by sorting."""
 _hint = attrgetter("hint")
 
 
@@ -188,7 +183,7 @@ class Columns:
 
 
 def columns_of(histograms: Sequence[Histogram]) -> Columns | None:
-    """At least one; None where single arithmetic has to do it."""
+    """Return at least one histogram as columns; None where single arithmetic has to do it."""
     found = find_rows(histograms)
     sheet = _sheet_of(histograms) if found is None else _join_sheets(found)
     if sheet is None:
@@ -199,7 +194,7 @@ def columns_of(histograms: Sequence[Histogram]) -> Columns | None:
 
 
 def is_beyond(places: Int64s, model: Histogram) -> bool:
-    """Whether none of these buckets ends within the zero bucket."""
+    """Test whether none of these buckets ends within the zero bucket."""
     if model.is_custom or model.zero_threshold == 0 or not len(places):
         return True
     return bool((exponential_bounds(places, model.schema) > model.zero_threshold).all())
@@ -228,7 +223,7 @@ def _sheet_of(histograms: Sequence[Histogram]) -> Sheet | None:
 
 
 def _side(sides: list[Buckets]) -> tuple[Int64s, Doubles, Flags]:
-    """Places, counts and where they are listed."""
+    """Return places, counts, and flags of listed buckets."""
     sizes = np.fromiter((len(one.index) for one in sides), np.int64, len(sides))
     index = np.concatenate([one.index for one in sides])
     if not len(index):
@@ -243,7 +238,7 @@ def _side(sides: list[Buckets]) -> tuple[Int64s, Doubles, Flags]:
 
 
 def places_of(index: Int64s) -> tuple[Int64s, Int64s]:
-    """The distinct ones, ascending, and where each is among them."""
+    """Return the distinct ones, ascending, and the place of each among them."""
     low, high = int(index.min()), int(index.max())
     if high - low > WIDEST:
         places, where = np.unique(index, return_inverse=True)
@@ -254,9 +249,9 @@ def places_of(index: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def _join_sheets(found: SheetRows) -> Sheet | None:
-    """Rows of some sheets as one sheet, without buckets that none of the rows lists."""
+    """Join rows of some sheets to one sheet, without buckets that none of the rows lists."""
     first = found.sheets[0]
-    if found.is_a_sheet:
+    if found.is_whole_sheet:
         return drop_unlisted(first)
     if any(_layout(sheet.model) != _layout(first.model) for sheet in found.sheets):
         return None
@@ -270,7 +265,7 @@ def _join_sheets(found: SheetRows) -> Sheet | None:
     )
     for sheet, mine, rows in found.by_sheet():
         if np.array_equal(sheet.positive, positive) and np.array_equal(sheet.negative, negative):
-            numbers[mine], listed[mine] = sheet.numbers[rows], sheet.listed[rows]
+            numbers[mine], listed[mine] = sheet.numbers[rows], sheet.is_listed[rows]
             continue
         at = np.concatenate(
             (
@@ -280,7 +275,7 @@ def _join_sheets(found: SheetRows) -> Sheet | None:
         )
         numbers[mine, :BUCKETS] = sheet.numbers[rows, :BUCKETS]
         numbers[mine[:, None], at + BUCKETS] = sheet.numbers[rows, BUCKETS:]
-        listed[mine[:, None], at] = sheet.listed[rows]
+        listed[mine[:, None], at] = sheet.is_listed[rows]
     return drop_unlisted(Sheet(first.model, positive, negative, numbers, listed))
 
 
@@ -292,7 +287,7 @@ def _all_places(places: list[Int64s]) -> Int64s:
 
 
 def drop_unlisted(sheet: Sheet) -> Sheet:
-    used: Flags = np.logical_or.reduce(sheet.listed, axis=0)
+    used: Flags = np.logical_or.reduce(sheet.is_listed, axis=0)
     if used.all():
         return sheet
     middle = len(sheet.positive)
@@ -302,5 +297,5 @@ def drop_unlisted(sheet: Sheet) -> Sheet:
         sheet.positive[used[:middle]],
         sheet.negative[used[middle:]],
         sheet.numbers[:, keep],
-        sheet.listed[:, used],
+        sheet.is_listed[:, used],
     )

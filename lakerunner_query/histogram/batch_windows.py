@@ -1,4 +1,11 @@
-"""Sums and growth of dense histograms over all windows of a series; windows are given as [low, high)."""
+"""Sums and growth of a series of histograms of one layout, over all windows at once.
+
+    count sum zero (0.5, 1] (1, 2]
+      4    5   0      1       3        0 s
+      6    8   0      2       4        60 s
+
+`rate` and sums treat every number alike, so they run on columns of numbers; windows are pairs [low, high).
+"""
 
 from __future__ import annotations
 
@@ -16,20 +23,13 @@ from lakerunner_query.windows.functions import Function, Windows
 from lakerunner_query.windows.sums_kernels import sums
 from resources.arrays import Doubles, Flags, Int8s, Int64s
 
-# << Histograms of one series side by side, if all have one layout: columns of numbers instead of objects.
-# <<
-# <<     count sum zero (0.5, 1] (1, 2]
-# <<       4    5   0      1       3        0 s
-# <<       6    8   0      2       4       60 s
-# <<
-# << What `rate` and sums do with histograms they do with every number alike, so a few columns answer for all
-# << windows at once. Series whose layout changes are left to the arithmetic of single histograms.
-
 
 @dataclass(frozen=True)
 class Dense:
+    """Histograms of one series as rows of numbers."""
+
     model: Histogram
-    """One of them, for what all have in common."""
+    """Holder of what all have in common."""
     positive: Int64s
     """Places of the positive buckets, which follow the three totals; then the negative ones."""
     negative: Int64s
@@ -39,11 +39,11 @@ class Dense:
 
     @cached_property
     def resets(self) -> Int64s:
-        """Samples before which the counter began anew."""
+        """Samples before which the counter was reset."""
         return np.flatnonzero(self.fell())
 
     def fell(self) -> Flags:
-        """By sample: whether the counter began anew since the one before; by its hint, else by its counts."""
+        """Flag samples before which the counter was reset, by hint, else by counts."""
         found = np.zeros(len(self.numbers), np.bool_)
         found[1:] = find_drops(np.ascontiguousarray(self.numbers))
         found[self.hints == Hint.RESET] = True
@@ -51,13 +51,13 @@ class Dense:
         return found
 
     def histograms(self, numbers: Doubles, hints: Sequence[Hint]) -> Objects:
-        """Rows of numbers as histograms, without buckets that count zero."""
+        """Return rows of numbers as histograms, without buckets that count zero."""
         sheet = Sheet(self.model, self.positive, self.negative, numbers, numbers[:, BUCKETS:] != 0)
         return sheet.histograms(hints)
 
 
 def dense_of(histograms: Objects) -> Dense | None:
-    """None if their layouts differ, or one counts something within its own zero bucket."""
+    """Return None if layouts differ, or one counts something within its own zero bucket."""
     columns = columns_of(histograms.tolist())
     if columns is None:
         return None
@@ -68,7 +68,7 @@ def dense_of(histograms: Objects) -> Dense | None:
 def batch_growth(
     dense: Dense, times: Int64s, low: Int64s, high: Int64s, ends: Int64s, width: int, function: Function
 ) -> Doubles:
-    """`rate`, `increase` and `delta` of windows with at least two samples, drawn out to their edges."""
+    """Return `rate`, `increase` or `delta` of windows with at least two samples, extrapolated."""
     first, last = low, high - 1
     start = dense.numbers[first]
     is_counter = function != Function.DELTA
@@ -95,7 +95,7 @@ def batch_growth(
 
 
 def totals(dense: Dense, times: Int64s, windows: Windows, function: Function) -> Doubles | None:
-    """Sums or means by window, kept sums as for floats; None where they could get too large."""
+    """Return compensated sums or means by window; None where they could overflow."""
     with np.errstate(over="ignore"):
         if not np.isfinite(np.abs(dense.numbers).sum(axis=0)).all():
             return None
@@ -114,7 +114,7 @@ def totals(dense: Dense, times: Int64s, windows: Windows, function: Function) ->
 
 
 def joint_hints(hints: Int8s, low: Int64s, high: Int64s) -> tuple[list[Hint], Flags]:
-    """By window: the hint of a sum, and whether some are known to follow a reset and others not to."""
+    """Return the hint of each window's sum, and whether its hints contradict each other."""
     has = {hint: any_within(hints == hint, low, high) for hint in Hint}
     of_sum = np.full(len(low), Hint.UNKNOWN, np.int8)
     for hint in (Hint.RESET, Hint.NO_RESET):

@@ -1,4 +1,4 @@
-"""Quantiles and fractions of classic histograms: cumulative counts by upper bound, for all steps at once.
+"""Classic histograms give quantiles and fractions from cumulative counts, for all steps at once.
 
     le 1, 2, +Inf   counts 2, 6, 8     the median (rank 4) is 1 + (2 - 1) * (4 - 2) / (6 - 2) = 1.5
 
@@ -29,18 +29,18 @@ class Counts:
 @dataclass(frozen=True, slots=True)
 class ClassicQuantile:
     value: Doubles
-    """By step; NaN also where no bucket is there at all."""
-    forced: Flags
-    """Counts went down with rising bounds and were taken as flat."""
+    """Quantile by step; NaN also where there is no bucket at all."""
+    is_forced: Flags
+    """Steps whose counts went down with rising bounds and were taken as flat."""
     lowest: Doubles
-    """The first bound where they did; +Inf if nowhere."""
+    """First bound at which they went down; +Inf if nowhere."""
     highest: Doubles
     difference: Doubles
-    """By how much at most."""
+    """Largest amount by which they went down."""
 
 
 def bucket_quantile(q: Doubles, le: Doubles, counts: Doubles, present: Flags) -> ClassicQuantile:
-    """`le` in any order; a bound may come twice, its counts are added."""
+    """Return quantiles; `le` is in any order, and counts of equal bounds are added."""
     raw = _sort_by_bound(le, counts, present)
     steps = raw.count.shape[1]
     is_asked = (q >= 0) & (q <= 1) & _has_infinity(raw)
@@ -54,7 +54,7 @@ def bucket_quantile(q: Doubles, le: Doubles, counts: Doubles, present: Flags) ->
 
 
 def bucket_fraction(lower: Doubles, upper: Doubles, le: Doubles, counts: Doubles, present: Flags) -> Doubles:
-    """The part of observations between two values, by step."""
+    """Return the part of observations between two values, by step."""
     raw = _sort_by_bound(le, counts, present)
     total = raw.count[-1]
     low, high = _ranks(lower, raw), _ranks(upper, raw)
@@ -86,7 +86,7 @@ def _has_infinity(counts: Counts) -> Flags:
 
 
 def _is_close(first: Doubles, second: Doubles) -> Flags:
-    """Equal but for rounding, as `util/almost` has it; two NaN are equal."""
+    """Test equality but for rounding, as Prometheus' `util/almost` does; two NaN are equal."""
     smallest, largest = np.finfo(np.float64).tiny, np.finfo(np.float64).max
     total, gap = np.abs(first) + np.abs(second), np.abs(first - second)
     is_tiny = (first == 0) | (second == 0) | (total < smallest)
@@ -96,7 +96,7 @@ def _is_close(first: Doubles, second: Doubles) -> Flags:
 
 
 def _monotonic(raw: Counts) -> tuple[Counts, tuple[Doubles, Doubles, Doubles]]:
-    """Counts that never go down, and where and how far they did."""
+    """Return counts that never go down, and where and how far they did."""
     steps = raw.count.shape[1]
     fixed = raw.count.copy()
     reached, seen = np.zeros(steps), np.zeros(steps, np.bool_)
@@ -119,7 +119,7 @@ def _monotonic(raw: Counts) -> tuple[Counts, tuple[Doubles, Doubles, Doubles]]:
 
 
 def _interpolate(q: Doubles, counts: Counts) -> Doubles:
-    """Linear within the bucket in which the rank lies; the last bucket answers with where it begins."""
+    """Interpolate within the bucket of the rank; the last bucket answers with its begin."""
     steps = counts.count.shape[1]
     value, is_found = np.full(steps, np.nan), np.zeros(steps, np.bool_)
     start, before, seen = np.zeros(steps), np.zeros(steps), np.zeros(steps, np.bool_)
@@ -139,7 +139,7 @@ def _interpolate(q: Doubles, counts: Counts) -> Doubles:
 
 
 def _ranks(at: Doubles, counts: Counts) -> Doubles:
-    """How many observations are below a value, by step; NaN if it is beyond the last bound."""
+    """Count the observations below a value, by step; NaN if it is beyond the last bound."""
     steps = counts.count.shape[1]
     found, is_found = np.full(steps, np.nan), np.zeros(steps, np.bool_)
     start, rank, seen = np.zeros(steps), np.zeros(steps), np.zeros(steps, np.bool_)

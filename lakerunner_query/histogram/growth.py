@@ -1,8 +1,8 @@
-"""What a series of histograms grew by: the middle part of `rate`, `increase`, `delta`, `irate`, `idelta`.
+"""Growth of a series of histograms, for `rate`, `increase`, `delta`, `irate` and `idelta`.
 
     counts 4, 6, 1, 3    grew by 3 - 4 + 6 = 5: the third follows a reset
 
-Nothing is extrapolated here. Start timestamps may tell of resets that the counts do not show.
+Nothing is extrapolated here. Start times may tell of resets that the counts do not show.
 """
 
 from __future__ import annotations
@@ -36,13 +36,11 @@ from lakerunner_query.histogram.model import (
 )
 from lakerunner_query.windows.functions import STALE_BITS
 
-# << Whether a counter began anew between two histograms of a series.
-# <<
-# << count 5, [1, 1, 3]  after  count 4, [1, 2, 1]   yes: the second bucket went down
-
 
 def detect_reset(current: Histogram, previous: Histogram) -> bool:
-    """By the hint where it says so, else by any count that went down.
+    """Test for a reset between two histograms of a series: by the hint, else by any count that went down.
+
+        count 5, [1, 1, 3]  after  count 4, [1, 2, 1]   yes: the second bucket went down
 
     A finer schema or a narrower zero bucket comes only with a reset; a coarser one is compared on the
     coarser layout. The sum may go down without a reset.
@@ -78,14 +76,16 @@ def _any_fell(current: Histogram, previous: Histogram) -> bool:
 
 
 def _outside(buckets: Buckets, owner: Histogram, target: Histogram) -> Buckets:
-    """One side of `owner` on the layout of `target`, without what is in the zero bucket there."""
+    """Put one side of `owner` on the layout of `target`, without the buckets in the zero bucket there."""
     if target.is_custom:
         return buckets
-    return drop_within_zero(reduce_buckets(buckets, owner.schema, target.schema), target.schema, target.zero_threshold)
+    return drop_within_zero(
+        reduce_buckets(buckets, owner.schema, target.schema), target.schema, target.zero_threshold
+    )
 
 
 def _fell(now: Buckets, before: Buckets) -> bool:
-    """Whether a bucket went down, or one that counted something is not there any more."""
+    """Test whether a bucket went down, or one that counted something is gone."""
     if not before.size:
         return False
     if not now.size:
@@ -97,12 +97,12 @@ def _fell(now: Buckets, before: Buckets) -> bool:
 
 
 def _find_hints_at_once(histograms: Sequence[Histogram | None]) -> list[Histogram | None] | None:
-    """None where layouts differ, or some are missing, stale or gauges."""
+    """Return None where layouts differ, or some are missing, stale or gauges."""
     known = [one for one in histograms if one is not None and one.hint != Hint.GAUGE]
     columns = columns_of(known) if known and len(known) == len(histograms) else None
     if columns is None or (columns.sheet.numbers[:, SUM].view(np.int64) == STALE_BITS).any():
         return None
-    listed = columns.sheet.listed
+    listed = columns.sheet.is_listed
     fell = find_drops(np.ascontiguousarray(columns.sheet.numbers))
     for at in np.flatnonzero((listed[1:] != listed[:-1]).any(axis=1)).tolist():
         fell[at] = detect_reset(known[at + 1].with_hint(Hint.UNKNOWN), known[at])
@@ -114,14 +114,12 @@ def _find_hints_at_once(histograms: Sequence[Histogram | None]) -> list[Histogra
     return found
 
 
-def find_hints(
-    histograms: Sequence[Histogram | None], *, are_whole: bool = False
-) -> list[Histogram | None]:
-    """A series read one sample after the other, its unknown hints replaced by what is found.
+def find_hints(histograms: Sequence[Histogram | None], *, are_whole: bool = False) -> list[Histogram | None]:
+    """Replace unknown hints by the resets found between neighbours.
 
-    This is how `histogram_count`, `histogram_sum` and `histogram_avg` read their selectors. What is None
-    or stale is passed over. Gauges are known by their hint, and of them only count and sum are read unless
-    they have to be whole: whether one fell is told by its count alone then.
+    `histogram_count`, `histogram_sum` and `histogram_avg` read their selectors this way. None and stale
+    markers are passed over. Of gauges only count and sum are read unless `are_whole`: then their count alone
+    tells whether one fell.
     """
     at_once = _find_hints_at_once(histograms)
     if at_once is not None:
@@ -144,7 +142,7 @@ def find_hints(
 
 
 class Note(Enum):
-    """What the caller tells about the answer."""
+    """An annotation of the answer."""
 
     NOT_COUNTER = "a gauge where a counter is expected"
     NOT_GAUGE = "a counter where a gauge is expected"
@@ -165,13 +163,13 @@ MIXED = Growth(None, frozenset({Note.MIXED_SCHEMAS}))
 def growth(
     histograms: Sequence[Histogram], is_counter: bool, reset_before: Sequence[bool] | None = None
 ) -> Growth:
-    """Between the first and the last of at least two."""
+    """Return the growth between the first and the last of at least two."""
     notes: set[Note] = set()
     last, start = histograms[-1], histograms[0]
     if is_counter:
         notes |= {Note.NOT_COUNTER for end in (start, last) if end.hint == Hint.GAUGE}
         if (reset_before is not None and reset_before[1]) or detect_reset(histograms[1], start):
-            # Nothing of the first one counts then, so its layout must not matter.
+            # the first one does not count then, so its layout must not matter
             start = Histogram(schema=histograms[1].schema, bounds=histograms[1].bounds)
     schema = _joint_schema(histograms, start, is_counter)
     if schema is None:
@@ -198,7 +196,7 @@ def _ends_differ(start: Histogram, last: Histogram) -> bool:
 
 
 def _joint_schema(histograms: Sequence[Histogram], start: Histogram, is_counter: bool) -> int | None:
-    """The lowest schema, None if some are custom and others not; a gauge looks at its ends only."""
+    """Return the lowest schema, None if some are custom and others not; a gauge looks at its ends only."""
     looked_at = [start, *(histograms[1:-1] if is_counter else ()), histograms[-1]]
     if len({one.is_custom for one in looked_at}) > 1:
         return None
@@ -212,7 +210,7 @@ def _add_resets(
     reset_before: Sequence[bool] | None,
     notes: set[Note],
 ) -> Histogram:
-    """What was counted before each reset was counted, too."""
+    """Add the histogram before each reset."""
     previous = start
     for place, current in enumerate(histograms[1:], start=1):
         is_known = reset_before is not None and reset_before[place]
@@ -225,7 +223,7 @@ def _add_resets(
 
 
 def step_growth(previous: Histogram, current: Histogram, is_counter: bool) -> Growth:
-    """Of the last two samples; after a reset the newer one is all that is known."""
+    """Return the growth between the last two samples; after a reset it is the newer one."""
     notes: set[Note] = set()
     hints = {previous.hint, current.hint}
     if is_counter and Hint.GAUGE in hints:
@@ -246,7 +244,7 @@ def step_growth(previous: Histogram, current: Histogram, is_counter: bool) -> Gr
 def interpolate(
     first: Histogram, first_ms: int, second: Histogram, second_ms: int, at_ms: int, is_counter: bool
 ) -> Growth:
-    """The histogram at a time between two samples; a counter that was reset between them began at zero."""
+    """Return the histogram at a time between two samples; a counter reset between them began at zero."""
     if at_ms == first_ms:
         return Growth(first)
     if at_ms == second_ms:
@@ -265,7 +263,7 @@ def interpolate(
 
 
 def reset_correction(between: Sequence[Histogram], left: Histogram, right: Histogram) -> Growth:
-    """What resets took away on the way from `left` over `between` to `right`."""
+    """Return what resets took away between `left` and `right`."""
     notes: set[Note] = set()
     total: Histogram | None = None
     previous = left

@@ -1,4 +1,4 @@
-"""Native histograms as PromQL computes with them: all counts are floats, buckets are sparse.
+"""Native histograms have float counts and sparse buckets, as PromQL computes with them.
 
     schema 0, positive buckets at 0 and 1, zero bucket of width 0.001
 
@@ -20,13 +20,13 @@ from lakerunner_query.windows.functions import STALE_BITS
 from resources.arrays import Doubles, Int64s
 
 CUSTOM = -53
-"""The schema of histograms that bring their own bounds."""
+"""Schema of histograms with their own bounds."""
 LOWEST, HIGHEST = -4, 8
 """Exponential schemas: a power of two is cut into 2^schema buckets."""
 
 
 class Hint(IntEnum):
-    """What is known of a reset between this histogram and the one before it in its series."""
+    """Knowledge of a reset between this histogram and the previous one of its series."""
 
     UNKNOWN = 0
     RESET = 1
@@ -45,7 +45,7 @@ class IncompatibleHistogramsError(ValueError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buckets:
-    """One side: which buckets, ascending by distance from zero, and their counts."""
+    """Buckets of one side, ascending by distance from zero, and their counts."""
 
     index: Int64s
     """Exponential: bucket i ends at 2^(i / 2^schema); custom: at `bounds[i]`."""
@@ -56,12 +56,12 @@ class Buckets:
         return len(self.index)
 
     def populated(self) -> Buckets:
-        """Without buckets that count zero."""
+        """Drop the buckets that count zero."""
         keep = self.count != 0
         return self if bool(keep.all()) else Buckets(self.index[keep], self.count[keep])
 
     def having(self, count: Doubles) -> Buckets:
-        """The same places, other counts."""
+        """Replace the counts."""
         return Buckets(self.index, count)
 
 
@@ -69,14 +69,14 @@ NO_BUCKETS = Buckets(np.zeros(0, np.int64), np.zeros(0))
 
 
 def buckets_at(first: int, counts: list[float] | Doubles) -> Buckets:
-    """Neighbouring buckets from the index `first` on."""
+    """Return neighbouring buckets from the index `first` on."""
     values = np.asarray(counts, np.float64)
     return Buckets(np.arange(first, first + len(values), dtype=np.int64), values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histogram:
-    """Never changed in place; `==` is identity, `equality.equal` compares."""
+    """An immutable histogram; `==` is identity, `arithmetic.equal` compares."""
 
     schema: int = 0
     count: float = 0.0
@@ -95,7 +95,7 @@ class Histogram:
 
     @property
     def is_stale(self) -> bool:
-        """The marker that the series ended: a histogram of which only the sum says anything."""
+        """The marker that the series ended, which stands in the sum."""
         return int(np.float64(self.sum).view(np.uint64)) == STALE_BITS
 
     def with_hint(self, hint: Hint) -> Histogram:
@@ -107,18 +107,15 @@ class Histogram:
         )  # fmt: skip
 
 
-STALE = Histogram(sum=float(np.uint64(STALE_BITS).view(np.float64)))
-
-
 def compact(histogram: Histogram) -> Histogram:
-    """Without buckets that count zero, except the zero bucket."""
+    """Drop the buckets that count zero, except the zero bucket."""
     return replace(
         histogram, positive=histogram.positive.populated(), negative=histogram.negative.populated()
     )
 
 
 def has_overflow(histogram: Histogram) -> bool:
-    """Whether any number in it is infinite."""
+    """Test whether any number of the histogram is infinite."""
     totals = (histogram.count, histogram.sum, histogram.zero_count)
     return bool(
         np.isinf(totals).any()
@@ -126,10 +123,6 @@ def has_overflow(histogram: Histogram) -> bool:
         or np.isinf(histogram.negative.count).any()
     )
 
-
-# << Where buckets end.
-# <<
-# << schema 1, index 3:  2^(3 / 2) = 2.83          custom bounds [5, 10], index 2:  +Inf
 
 _PARTS = 1 << HIGHEST
 _FRACTIONS = np.exp2(np.arange(_PARTS) / _PARTS - 1)
@@ -139,7 +132,7 @@ _LAST = 1024
 
 
 def exponential_bounds(index: Int64s, schema: int) -> Doubles:
-    """The distance from zero at which each bucket ends.
+    """Return the distance from zero at which each bucket ends: schema 1, index 3 at 2^(3 / 2) = 2.83.
 
     >>> exponential_bounds(np.array([-1, 0, 2]), 0).tolist()
     [0.5, 1.0, 4.0]
@@ -157,22 +150,17 @@ def exponential_bounds(index: Int64s, schema: int) -> Doubles:
 
 
 def custom_bounds(index: Int64s, bounds: tuple[float, ...]) -> Doubles:
-    """The upper bound of each custom bucket; index -1 is where the first one begins."""
+    """Return the upper bound of each custom bucket: of bounds [5, 10], index 2 is +Inf, index -1 is -Inf."""
     framed = np.array((-np.inf, *bounds, np.inf))
     found: Doubles = framed[np.clip(index + 1, 0, len(framed) - 1)]
     return found
 
 
 def ends(histogram: Histogram, index: Int64s) -> Doubles:
-    """Where the buckets of either side end, as distance from zero (custom: as they are)."""
+    """Return the ends of buckets, as distance from zero (custom: as they are)."""
     if histogram.is_custom:
         return custom_bounds(index, histogram.bounds)
     return exponential_bounds(index, histogram.schema)
-
-
-# << The buckets of a histogram from lowest to highest, the zero bucket among them.
-# <<
-# << negative [-2, -1) 1   zero [-0.5, 0.5] 4   positive (1, 2] 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +173,7 @@ class Bucket:
 
 
 def positive_buckets(histogram: Histogram) -> list[Bucket]:
-    """Outwards from zero."""
+    """Return positive buckets outwards from zero."""
     index = histogram.positive.index
     lower, upper = ends(histogram, index - 1).tolist(), ends(histogram, index).tolist()
     counts = histogram.positive.count.tolist()
@@ -201,7 +189,7 @@ def positive_buckets(histogram: Histogram) -> list[Bucket]:
 
 
 def negative_buckets(histogram: Histogram) -> list[Bucket]:
-    """Outwards from zero."""
+    """Return negative buckets outwards from zero."""
     index = histogram.negative.index
     lower, upper = (-ends(histogram, index)).tolist(), (-ends(histogram, index - 1)).tolist()
     counts = histogram.negative.count.tolist()
@@ -217,14 +205,17 @@ def zero_bucket(histogram: Histogram) -> Bucket:
 
 
 def buckets(histogram: Histogram) -> Iterator[Bucket]:
-    """Ascending; where a bucket reaches into the zero bucket, it is cut off there."""
+    """Yield all buckets, ascending; one that reaches into the zero bucket is cut off there.
+
+    negative [-2, -1) 1   zero [-0.5, 0.5] 4   positive (1, 2] 3
+    """
     yield from (_cut(one, histogram) for one in reversed(negative_buckets(histogram)))
     yield from _zero(histogram)
     yield from (_cut(one, histogram) for one in positive_buckets(histogram))
 
 
 def buckets_down(histogram: Histogram) -> Iterator[Bucket]:
-    """Descending."""
+    """Yield all buckets, descending."""
     yield from (_cut(one, histogram) for one in reversed(positive_buckets(histogram)))
     yield from _zero(histogram)
     yield from (_cut(one, histogram) for one in negative_buckets(histogram))
@@ -245,7 +236,7 @@ def _cut(bucket: Bucket, histogram: Histogram) -> Bucket:
 
 
 def natural_zero(bucket: Bucket, histogram: Histogram) -> Bucket:
-    """The zero bucket of a histogram with one side only ends at zero on the other."""
+    """Cut the zero bucket of a histogram with one side only: it ends at zero on the other."""
     has_negative, has_positive = histogram.negative.size > 0, histogram.positive.size > 0
     if has_positive and not has_negative:
         return replace(bucket, lower=0.0)

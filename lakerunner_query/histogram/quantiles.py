@@ -1,6 +1,10 @@
-"""Quantiles of many histograms at once: exponential buckets, none negative, a sum that is known.
+"""Native histograms give means, spreads, quantiles and fractions.
 
-Says what `quantile` says of each; the walk is a kernel, the logarithms are taken for all together.
+    schema 0: (0.5, 1] 1, (1, 2] 2, (2, 4] 1    the median is 2^0.5, the fraction between 1 and 2 a half
+
+Observations in an exponential bucket are taken to be spread evenly on a logarithmic scale; in custom buckets
+and in the zero bucket evenly as they are. `plain_quantiles` gives what `quantile` gives for many at once: a
+kernel walks the buckets, and NumPy takes the logarithms of all together.
 """
 
 from __future__ import annotations
@@ -25,10 +29,6 @@ from lakerunner_query.histogram.model import (
 from lakerunner_query.histogram.sums import plus_one
 from resources.arrays import Doubles, Flags, Int8s, Int64s
 
-# << Mean and spread of a histogram's observations, each bucket taken as one value.
-# <<
-# << custom (2, 4] -> 3      exponential (2, 8] -> 4      zero bucket -> 0
-
 
 def mean(histogram: Histogram) -> float:
     with np.errstate(all="ignore"):
@@ -36,7 +36,7 @@ def mean(histogram: Histogram) -> float:
 
 
 def stdvar(histogram: Histogram) -> float:
-    """The population variance."""
+    """Return the population variance, each bucket taken as one value."""
     average = mean(histogram)
     total, lost = 0.0, 0.0
     for bucket in buckets(histogram):
@@ -54,6 +54,7 @@ def stddev(histogram: Histogram) -> float:
 
 
 def _middle(bucket: Bucket, histogram: Histogram) -> float:
+    """Return the value of a bucket: custom (2, 4] -> 3, exponential (2, 8] -> 4, zero bucket -> 0."""
     if histogram.is_custom:
         return (bucket.upper + bucket.lower) / 2
     if bucket.lower <= 0 <= bucket.upper:
@@ -62,16 +63,8 @@ def _middle(bucket: Bucket, histogram: Histogram) -> float:
     return -middle if bucket.upper < 0 else middle
 
 
-# << Quantiles of native histograms.
-# <<
-# <<     schema 0: (0.5, 1] 1, (1, 2] 2, (2, 4] 1    the median is 2^0.5
-# <<
-# << In an exponential bucket observations are taken to be spread evenly on a logarithmic scale; in custom
-# << buckets and in the zero bucket evenly as they are.
-
-
 class NanFact(Enum):
-    """What observations of NaN, which are in no bucket, did to an answer."""
+    """The effect on an answer of NaN observations, which are in no bucket."""
 
     NONE = "none"
     RESULT = "result"
@@ -87,7 +80,7 @@ class Quantile:
 
 
 def quantile(q: float, histogram: Histogram) -> Quantile:
-    """The value below which the fraction `q` of observations lies."""
+    """Return the value below which the fraction `q` of observations lies."""
     if q < 0:
         return Quantile(-math.inf)
     if q > 1:
@@ -102,7 +95,7 @@ def quantile(q: float, histogram: Histogram) -> Quantile:
 
 
 def _reach(walk: Iterator[Bucket], rank: float) -> tuple[Bucket, float]:
-    """The bucket in which the rank lies, and all that was counted up to its end."""
+    """Return the bucket of the rank, and the count up to its end."""
     bucket, reached = Bucket(0.0, 0.0, False, False, 0.0), 0.0
     for bucket in walk:
         if bucket.count == 0:
@@ -125,7 +118,7 @@ def _within(
             return Quantile(bucket.lower)
     elif bucket.lower < 0 < bucket.upper:
         bucket = natural_zero(bucket, histogram)
-    # Rounding may have counted more than there is.
+    # rounding may have counted more than there is
     counted = min(reached, histogram.count)
     if counted < rank:
         is_nan = math.isnan(histogram.sum)
@@ -146,7 +139,7 @@ def _interpolate(bucket: Bucket, fraction: float, histogram: Histogram) -> float
 
 
 def _skew(counted: float, walk: Iterator[Bucket], histogram: Histogram) -> NanFact:
-    """A sum of NaN may also come from observations of both infinities; those are all in buckets."""
+    """Tell NaN observations from both infinities, which make a sum of NaN too but are in buckets."""
     if not math.isnan(histogram.sum):
         return NanFact.NONE
     total = counted + sum(bucket.count for bucket in walk)
@@ -154,20 +147,15 @@ def _skew(counted: float, walk: Iterator[Bucket], histogram: Histogram) -> NanFa
 
 
 def log2(value: float) -> float:
-    """Of the distance from zero; minus infinity at zero."""
+    """Return the logarithm of the distance from zero; minus infinity at zero."""
     return math.log2(abs(value)) if value != 0 else -math.inf
-
-
-# << Which part of a histogram's observations lies between two values.
-# <<
-# << schema 0: (0.5, 1] 1, (1, 2] 2, (2, 4] 1    between 1 and 2: a half
 
 
 @dataclass(frozen=True, slots=True)
 class Fraction:
     value: float
     has_nans: bool = False
-    """There are observations of NaN; they are outside of any range."""
+    """NaN was observed; it is outside of any range."""
 
 
 def fraction(lower: float, upper: float, histogram: Histogram) -> Fraction:
@@ -186,7 +174,7 @@ def fraction(lower: float, upper: float, histogram: Histogram) -> Fraction:
 
 
 def _ranks(lower: float, upper: float, histogram: Histogram) -> tuple[float | None, float | None, float]:
-    """How many observations are below each value, None if all are, and how many there are in buckets."""
+    """Count the observations below each value (None: all), and all that are in buckets."""
     low: float | None = None
     high: float | None = None
     rank = 0.0
@@ -198,7 +186,7 @@ def _ranks(lower: float, upper: float, histogram: Histogram) -> tuple[float | No
 
 
 def _rank(value: float, bucket: Bucket, rank: float, histogram: Histogram) -> float | None:
-    """How many observations are below, if the value is not beyond this bucket."""
+    """Count the observations below, if the value is not beyond this bucket."""
     is_zero = bucket.lower <= 0 <= bucket.upper
     if is_zero:
         bucket = natural_zero(bucket, histogram)
@@ -209,7 +197,7 @@ def _rank(value: float, bucket: Bucket, rank: float, histogram: Histogram) -> fl
     if not histogram.is_custom and not is_zero:
         return rank + bucket.count * _logarithmic(value, bucket)
     if bucket.lower == -math.inf:
-        # Nothing is known of where in it observations lie: all count as lower.
+        # where in it observations lie is not known: all count as lower
         return bucket.count
     return rank + bucket.count * (value - bucket.lower) / (bucket.upper - bucket.lower)
 
@@ -232,7 +220,7 @@ def is_plain(histogram: Histogram, q: float) -> bool:
 
 
 def plain_quantiles(quantiles: Doubles, histograms: Sequence[Histogram]) -> Doubles:
-    """All of them plain, each with its own quantile."""
+    """Return a quantile of each histogram; all are plain."""
     sizes = np.fromiter((one.positive.size for one in histograms), np.int64, len(histograms))
     index = np.concatenate([one.positive.index for one in histograms])
     counts = np.concatenate([one.positive.count for one in histograms])
@@ -247,8 +235,8 @@ def plain_quantiles(quantiles: Doubles, histograms: Sequence[Histogram]) -> Doub
 
 
 def sheet_quantiles(quantiles: Doubles, sheet: Sheet, rows: Int64s) -> tuple[Doubles, Flags]:
-    """Of these rows, each with its own quantile; and which of them are plain, the others are not told."""
-    numbers, listed = sheet.numbers[rows], sheet.listed[rows]
+    """Return a quantile of each of these rows, and the flags of plain rows; the others have no answer."""
+    numbers, listed = sheet.numbers[rows], sheet.is_listed[rows]
     middle = len(sheet.positive)
     with np.errstate(invalid="ignore"):
         plain = (quantiles >= 0) & (quantiles <= 1) & ~np.isnan(numbers[:, SUM]) & (numbers[:, COUNT] != 0)
@@ -275,7 +263,7 @@ def sheet_quantiles(quantiles: Doubles, sheet: Sheet, rows: Int64s) -> tuple[Dou
 def _walk_quantiles(
     quantiles: Doubles, totals: Doubles, sizes: Int64s, lower: Doubles, upper: Doubles, counts: Doubles
 ) -> Doubles:
-    """`totals`: count, zero threshold and zero count of each."""
+    """Return quantiles; `totals` has count, zero threshold and zero count of each histogram."""
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     found = np.empty((len(sizes), 3))
     kinds = np.empty(len(sizes), np.int8)

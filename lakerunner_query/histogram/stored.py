@@ -1,4 +1,4 @@
-"""Histograms out of the lake's columns.
+"""Histograms are read from the lake's columns.
 
 explicit bounds [1, 5], counts [2, 3, 1]   ->   schema -53, buckets [2, 3, 1]
 """
@@ -29,9 +29,9 @@ from lakerunner_query.histogram.model import (
 from resources.arrays import Doubles, Int64s
 
 EXPONENTIAL_SHIFT = 1
-"""The lake numbers exponential buckets as OTLP does, by the bound where they begin."""
+"""The lake numbers exponential buckets as OTLP does, by their lower bound."""
 EMPTIEST = 8
-"""A sheet has at most so many places for each bucket that was sent."""
+"""Largest number of places in a sheet for each bucket that was sent."""
 
 
 class StoredHistogramError(ValueError):
@@ -39,9 +39,9 @@ class StoredHistogramError(ValueError):
 
 
 def of_struct(array: pa.StructArray, hints: Sequence[Hint] | None = None) -> list[Histogram | None]:
-    """From an array of the type `resources.lake.columns.HIST`; null stays None.
+    """Read an array of the type `resources.lake.columns.HIST`; null stays None.
 
-    Nothing is known of resets but what `hints` say, by row. A sum that was not sent is NaN.
+    `hints` by row tell of resets. A sum that was not sent is NaN.
     """
     schema = array.field("schema").fill_null(CUSTOM).to_numpy(zero_copy_only=False)
     usual = array.is_valid().to_numpy(zero_copy_only=False) & (schema >= LOWEST) & (schema <= HIGHEST)
@@ -58,14 +58,14 @@ def of_struct(array: pa.StructArray, hints: Sequence[Hint] | None = None) -> lis
 
 
 def _usual(array: pa.StructArray, usual: npt.NDArray[np.bool_], hints: Sequence[Hint]) -> list[Histogram]:
-    """Those of a schema that needs no reduction: there may be very many."""
+    """Read rows of a schema that needs no reduction: there may be very many."""
     chosen = array if bool(usual.all()) else array.filter(pa.array(usual))
     sheet = _sheet(chosen) if len(chosen) >= FEW else None
     return list(_exponential(chosen, hints)) if sheet is None else sheet.histograms(hints).tolist()
 
 
 def _sheet(array: pa.StructArray) -> Sheet | None:
-    """None if their layouts differ, or most of the sheet would be empty."""
+    """Return None if layouts differ, or most of the sheet would be empty."""
     schemas = array.field("schema").to_numpy(zero_copy_only=False)
     thresholds = _numbers(array, "zero_threshold", 0.0)
     if (schemas != schemas[0]).any() or (thresholds.view(np.int64) != thresholds[:1].view(np.int64)).any():
@@ -89,7 +89,7 @@ def _numbers(array: pa.StructArray, name: str, missing: float) -> Doubles:
 
 
 def _dense(array: pa.StructArray, side: str) -> tuple[Int64s, Doubles] | None:
-    """Places, and a row of counts for each histogram; those that count nothing are zero."""
+    """Return places, and a row of counts for each histogram, zero where nothing is counted."""
     sizes, first, counts = _flat(array, side)
     filled = sizes > 0
     if not filled.any():
@@ -108,7 +108,7 @@ def _dense(array: pa.StructArray, side: str) -> tuple[Int64s, Doubles] | None:
 
 
 def _flat(array: pa.StructArray, side: str) -> tuple[Int64s, Int64s, Doubles]:
-    """By histogram how many buckets there are and which is the first; the counts of all."""
+    """Return the number of buckets and the first one by histogram, and the counts of all."""
     lists = array.field(f"{side}_counts")
     sizes = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     first = array.field(f"{side}_offset").fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -116,7 +116,7 @@ def _flat(array: pa.StructArray, side: str) -> tuple[Int64s, Int64s, Doubles]:
 
 
 def _exponential(chosen: pa.StructArray, hints: Iterable[Hint]) -> Iterator[Histogram]:
-    """Cut from flat arrays."""
+    """Yield histograms cut from flat arrays."""
 
     def numbers(name: str, missing: float) -> list[float]:
         found: list[float] = chosen.field(name).fill_null(missing).to_pylist()
@@ -132,7 +132,7 @@ def _exponential(chosen: pa.StructArray, hints: Iterable[Hint]) -> Iterator[Hist
 
 
 def _sides(array: pa.StructArray, side: str) -> list[Buckets]:
-    """The buckets that count something, of every row."""
+    """Return the buckets that count something, of every row."""
     sizes, first, counts = _flat(array, side)
     ends = np.cumsum(sizes)
     index = np.arange(len(counts)) + np.repeat(first - (ends - sizes), sizes)
@@ -182,6 +182,6 @@ def _side(row: dict[str, Any], side: str) -> Buckets:
 
 
 def _drop_empty(buckets: Buckets) -> Buckets:
-    """The lake stores sides dense; buckets that count nothing are filling."""
+    """Drop buckets that count nothing: the lake stores sides dense."""
     found = buckets.populated()
     return found if found.size else NO_BUCKETS

@@ -1,8 +1,9 @@
-"""Sums and means of many histograms that keep what rounding loses.
+"""Compensated sums and means of many histograms keep what rounding loses.
 
-    1, 1e100, 1, -1e100   plain sum 0, kept sum 2
+    1, 1e100, 1, -1e100   plain sum 0, compensated sum 2
 
-The mean is the sum by the count as long as the sum fits; then it goes on as a running mean.
+The mean is the sum by the count as long as the sum fits; then it goes on as a running mean. `grid_sums` does
+the same for all steps at once where all histograms have one layout and nothing overflows.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from resources.arrays import Doubles, Flags, Int64s
 
 
 def plus(number: Doubles, total: Doubles, lost: Doubles) -> tuple[Doubles, Doubles]:
-    """Neumaier's step for arrays: the new totals, and all that was lost so far."""
+    """Add arrays as Neumaier does: return the totals, and all that rounding lost so far."""
     with np.errstate(all="ignore"):
         after = total + number
         gone = np.where(np.abs(total) >= np.abs(number), (total - after) + number, (number - after) + total)
@@ -53,7 +54,7 @@ def plus_one(number: float, total: float, lost: float) -> tuple[float, float]:
 
 
 def _zeros_like(histogram: Histogram) -> Histogram:
-    """A histogram of the same places that counts zero everywhere."""
+    """Return a histogram of the same places that counts zero everywhere."""
     return replace(
         histogram,
         count=0.0,
@@ -65,7 +66,7 @@ def _zeros_like(histogram: Histogram) -> Histogram:
 
 
 Pair = tuple[Histogram, Histogram]
-"""A total, and what its additions lost, on the same places."""
+"""A total, and the loss of its additions, on the same places."""
 
 
 def _add_kept(total: Buckets, lost: Buckets, other: Buckets) -> tuple[Buckets, Buckets]:
@@ -77,7 +78,7 @@ def _add_kept(total: Buckets, lost: Buckets, other: Buckets) -> tuple[Buckets, B
 
 
 def _sum_by_place(place: Int64s, parts: list[Doubles]) -> tuple[Doubles, Doubles]:
-    """Sums by place, places counted from zero; parts of one bucket are added one after the other."""
+    """Sum by place from zero on; parts of one bucket are added one after the other."""
     totals, losses = np.zeros(int(place.max(initial=-1)) + 1), np.zeros(int(place.max(initial=-1)) + 1)
     for i, to in enumerate(place.tolist()):
         for part in parts:
@@ -94,7 +95,7 @@ def _reduce_pair(total: Buckets, lost: Buckets, schema: int, target: int) -> tup
 
 
 def _widen_zero(total: Histogram, lost: Histogram, threshold: float) -> Pair:
-    """With a zero bucket of at least this threshold, by kept sums."""
+    """Widen the zero bucket to at least this threshold, with compensated sums."""
     sides = (side(total.positive, total.schema), side(total.negative, total.schema))
     threshold = threshold_over(sides, threshold)
     zero, zero_lost = total.zero_count, lost.zero_count
@@ -133,7 +134,11 @@ def _plus_exponential(total: Histogram, lost: Histogram, other: Histogram) -> Pa
         (total.negative, lost.negative, other.negative),
     ):
         coarser = _reduce_pair(mine, gone, total.schema, schema)
-        sides.append(_add_kept(*coarser, drop_within_zero(reduce_buckets(new, other.schema, schema), schema, threshold)))
+        sides.append(
+            _add_kept(
+                *coarser, drop_within_zero(reduce_buckets(new, other.schema, schema), schema, threshold)
+            )
+        )
     zero_total, zero_lost = plus_one(zero_count, total.zero_count, lost.zero_count)
     return (
         replace(total, schema=schema, zero_count=zero_total, positive=sides[0][0], negative=sides[1][0]),
@@ -164,7 +169,7 @@ def _plus_custom(total: Histogram, lost: Histogram, other: Histogram) -> Pair:
 
 
 def plus_histogram(pair: Pair, other: Histogram) -> tuple[Pair, bool]:
-    """The total with one more histogram, and whether custom bounds had to be cut down."""
+    """Add one histogram to the total, and return whether custom bounds had to be cut down."""
     total, lost = pair
     check_compatible(total, other)
     is_reconciled = total.is_custom and total.bounds != other.bounds
@@ -180,7 +185,7 @@ def plus_histogram(pair: Pair, other: Histogram) -> tuple[Pair, bool]:
 
 
 class KahanSum:
-    """`sum`, `sum_over_time`: histograms one after the other, then `result`.
+    """Compensated sum for `sum` and `sum_over_time`: `add` one after the other, then `result`.
 
     An addition may raise `IncompatibleHistogramsError`; the sum so far is then unchanged.
     """
@@ -205,7 +210,7 @@ class KahanSum:
 
 
 class KahanMean:
-    """`avg`, `avg_over_time`, used like `KahanSum`."""
+    """Compensated mean for `avg` and `avg_over_time`, used like `KahanSum`."""
 
     def __init__(self, first: Histogram) -> None:
         self._pair: Pair = (first, _zeros_like(first))
@@ -242,15 +247,11 @@ class KahanMean:
         return add(mean, lost).histogram
 
 
-# << Kept sums of histograms over the members of a group, for all steps at once.
-# <<
-# << Says what `KahanSum` and `KahanMean` say of each step, where all histograms have one layout. Where
-# << they have
-# << not, or something gets too large, it says nothing.
-
-
 def grid_sums(cells: Objects, present: Flags, *, is_mean: bool) -> tuple[Objects, Flags] | None:
-    """Of (members, steps) cells, every present one a histogram: a sum by step, and where hints conflict."""
+    """Sum (members, steps) cells, all histograms, by step, and flag steps where hints conflict.
+
+    None where `KahanSum` and `KahanMean` have to do it: layouts differ, or something overflows.
+    """
     members, steps = np.nonzero(present)
     columns = columns_of(cells[members, steps].tolist())
     if columns is None:
@@ -272,7 +273,7 @@ def grid_sums(cells: Objects, present: Flags, *, is_mean: bool) -> tuple[Objects
 def _kahan_sums(
     numbers: Doubles, members: Int64s, steps: Int64s, shape: tuple[int, ...]
 ) -> tuple[Doubles, Doubles] | None:
-    """Totals by step and what was lost; None if one is not finite, of which the order of things decides."""
+    """Return totals by step and their losses; None if one is not finite, as order decides then."""
     totals, lost = np.zeros((shape[1], numbers.shape[1])), np.zeros((shape[1], numbers.shape[1]))
     begins = np.searchsorted(members, np.arange(shape[0] + 1))
     for member in range(shape[0]):
@@ -283,8 +284,8 @@ def _kahan_sums(
 
 
 def _listed(sheet: Sheet, steps: Int64s, count: int) -> Flags:
-    found = np.zeros((count, sheet.listed.shape[1]), np.bool_)
-    np.logical_or.at(found, steps, sheet.listed)
+    found = np.zeros((count, sheet.is_listed.shape[1]), np.bool_)
+    np.logical_or.at(found, steps, sheet.is_listed)
     return found
 
 

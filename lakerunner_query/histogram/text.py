@@ -1,7 +1,6 @@
-"""Histograms as texts: for people, for the scripts of promqltest, and for the API.
+"""Histograms are written for people and for the API.
 
 {count:4, sum:5, (0.5,1]:1, (1,2]:3}
-{{count:4 sum:5 buckets:[1 3]}}
 {"count": "4", "sum": "5", "buckets": [[0, "0.5", "1", "1"], [0, "1", "2", "3"]]}
 """
 
@@ -14,8 +13,6 @@ import numpy as np
 from lakerunner_query.gotext.numbers import format_float
 from lakerunner_query.histogram.model import (
     Bucket,
-    Buckets,
-    Hint,
     Histogram,
     buckets,
     negative_buckets,
@@ -23,13 +20,12 @@ from lakerunner_query.histogram.model import (
     zero_bucket,
 )
 
-_HINTS = {Hint.RESET: "reset", Hint.NO_RESET: "not_reset", Hint.GAUGE: "gauge"}
 _EDGES = {(False, True): 0, (True, False): 1, (False, False): 2, (True, True): 3}
-"""(lower inclusive, upper inclusive) -> how the API says so."""
+"""(lower inclusive, upper inclusive) -> number of the API."""
 
 
 def text(histogram: Histogram) -> str:
-    """Every bucket that counts something, with its edges."""
+    """Write every bucket that counts something, with its edges."""
     parts = [f"count:{format_float(histogram.count)}", f"sum:{format_float(histogram.sum)}"]
     parts += [_bucket(one) for one in reversed(negative_buckets(histogram)) if one.count != 0]
     if histogram.zero_count != 0:
@@ -45,41 +41,8 @@ def _bucket(bucket: Bucket) -> str:
     return f"{opening}{edges}{closing}:{format_float(bucket.count)}"
 
 
-def test_text(histogram: Histogram) -> str:
-    """As promqltest writes it; what is zero or usual is left out."""
-    numbers = {
-        "count": histogram.count,
-        "sum": histogram.sum,
-        "z_bucket": histogram.zero_count,
-        "z_bucket_w": histogram.zero_threshold,
-    }
-    parts = [f"schema:{histogram.schema}"] if histogram.schema else []
-    parts += [f"{name}:{format_float(value)}" for name, value in numbers.items() if value != 0]
-    if histogram.is_custom:
-        parts.append(f"custom_values:[{' '.join(map(format_float, histogram.bounds))}]")
-    if histogram.hint in _HINTS:
-        parts.append(f"counter_reset_hint:{_HINTS[histogram.hint]}")
-    parts += _side(histogram.positive, "offset", "buckets")
-    parts += _side(histogram.negative, "n_offset", "n_buckets")
-    return "{{" + " ".join(parts) + "}}"
-
-
-test_text.__test__ = False  # type: ignore[attr-defined]
-
-
-def _side(side: Buckets, offset: str, name: str) -> list[str]:
-    side = side.populated()
-    if not side.size:
-        return []
-    first = int(side.index[0])
-    dense = np.zeros(int(side.index[-1]) - first + 1)
-    dense[side.index - first] = side.count
-    shift = [f"{offset}:{first}"] if first else []
-    return [*shift, f"{name}:[{' '.join(map(format_float, dense.tolist()))}]"]
-
-
 def json_form(histogram: Histogram) -> dict[str, object]:
-    """As the HTTP API gives it; without buckets that count nothing, and without the list if none is left."""
+    """Return the JSON of the HTTP API, without buckets that count zero, and without an empty list."""
     found: dict[str, object] = {"count": api_number(histogram.count), "sum": api_number(histogram.sum)}
     listed = [
         [
@@ -95,7 +58,7 @@ def json_form(histogram: Histogram) -> dict[str, object]:
 
 
 def api_number(value: float) -> str:
-    """The shortest digits; an exponent only below 1e-6 and from 1e21.
+    """Write the shortest digits; an exponent only below 1e-6 and from 1e21.
 
     >>> api_number(1e6), api_number(1e21), api_number(1.5e-7)
     ('1000000', '1e+21', '1.5e-07')

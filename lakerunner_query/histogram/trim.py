@@ -1,4 +1,4 @@
-"""The operators `</` and `>/`: only observations below, or above, a value.
+"""The operators `</` and `>/` keep only observations below, or above, a value.
 
     bounds [5, 10, 15], counts [1, 6, 4, 0]   </ 7.5   counts [1, 3]
 
@@ -25,26 +25,26 @@ from lakerunner_query.histogram.model import (
 from lakerunner_query.histogram.quantiles import log2
 
 Share = tuple[float, float]
-"""How many observations of a bucket are kept, and the value that stands for each of them."""
+"""Number of observations that a bucket keeps, and the value that stands for each of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where and how to trim one histogram."""
+    """The value and side of a trim."""
 
     value: float
     is_upper: bool
-    """Keep what is below (`</`)."""
+    """The side below the value stays (`</`)."""
     is_custom: bool
 
 
 def trim_upper(histogram: Histogram, value: float) -> Histogram:
-    """`histogram </ value`."""
+    """Evaluate `histogram </ value`."""
     return _trim(histogram, Cut(value, True, histogram.is_custom))
 
 
 def trim_lower(histogram: Histogram, value: float) -> Histogram:
-    """`histogram >/ value`."""
+    """Evaluate `histogram >/ value`."""
     return _trim(histogram, Cut(value, False, histogram.is_custom))
 
 
@@ -91,7 +91,7 @@ def _trim_bucket(bucket: Bucket, cut: Cut, is_positive: bool) -> Share:
 
 
 def _from_infinity(bucket: Bucket, cut: Cut) -> Share:
-    """The lowest custom bucket, cut. If it ends above zero, it is taken to begin at zero."""
+    """Cut the lowest custom bucket; if it ends above zero, it is taken to begin at zero."""
     if bucket.upper <= 0:
         return (bucket.count, cut.value) if cut.is_upper else (0.0, 0.0)
     if bucket.upper == math.inf:
@@ -104,7 +104,7 @@ def _from_infinity(bucket: Bucket, cut: Cut) -> Share:
 
 
 def _to_infinity(bucket: Bucket, cut: Cut) -> Share:
-    """The highest bucket, when what is above the value is kept: all of it counts as above."""
+    """Cut the highest bucket for `>/`: all of it counts as above."""
     return bucket.count, cut.value
 
 
@@ -118,7 +118,7 @@ def _share_below(bucket: Bucket, cut: Cut, is_positive: bool) -> float:
 
 
 def _middle(lower: float, upper: float, is_positive: bool, cut: Cut) -> float:
-    """The value that stands for observations between two others."""
+    """Return the value that stands for observations between two others."""
     if math.isinf(lower):
         if math.isinf(upper):
             return 0.0
@@ -132,7 +132,7 @@ def _middle(lower: float, upper: float, is_positive: bool, cut: Cut) -> float:
 
 
 def _zero(histogram: Histogram, cut: Cut) -> Share:
-    """A populated side makes the zero bucket end at zero on the other side."""
+    """Cut the zero bucket; a populated side makes it end at zero on the other side."""
     if histogram.zero_count <= 0:
         return histogram.zero_count, 0.0
     bucket = zero_bucket(histogram)

@@ -1,1 +1,1 @@
-"""Vectors of series, their labels and rows: the values both languages compute with."""
+"""Vectors of series with their labels and rows are the values both languages compute with."""

@@ -1,4 +1,9 @@
-"""Kernels that choose among the rows of a group, or look at them in order, step by step.
+"""Kernels that aggregate the rows of each group, step by step, in the order of the rows.
+
+    values   codes      sum
+    1  2     0          4  2
+    3  .     0          5  6
+    5  6     1
 
 `order` has the rows group by group, in the order of rows within; group g has `[starts[g], starts[g + 1])`.
 """
@@ -11,17 +16,10 @@ from lakerunner_query.windows.sums_kernels import add
 from resources.arrays import Doubles, Flags, Int64s
 from resources.kernel import Integer, kernel, scanner
 
-# << Kernels that fold rows of one group into one row, step by step, in the order of the rows.
-# <<
-# << values   codes      sum
-# << 1  2     0          4  2
-# << 3  .     0          5  6
-# << 5  6     1
-
 
 @kernel
 def any_of_code(codes: Int64s, present: Flags, count: int) -> Flags:
-    """By code and step: whether any row is present."""
+    """Flag by code and step whether any row is present."""
     found = np.zeros((count, present.shape[1]), np.bool_)
     for row in range(len(codes)):
         code = codes[row]
@@ -32,7 +30,7 @@ def any_of_code(codes: Int64s, present: Flags, count: int) -> Flags:
 
 @kernel
 def count_of_code(codes: Int64s, present: Flags, count: int) -> Int64s:
-    """By code and step: how many rows are present."""
+    """Count by code and step the rows that are present."""
     counts = np.zeros((count, present.shape[1]), np.int64)
     for row in range(len(codes)):
         code = codes[row]
@@ -43,7 +41,7 @@ def count_of_code(codes: Int64s, present: Flags, count: int) -> Int64s:
 
 @kernel
 def sum_of_code(codes: Int64s, values: Doubles, present: Flags, count: int) -> Doubles:
-    """Sums that keep what rounding loses, added from the first value on."""
+    """Sum as Kahan and Neumaier do, from the first value on."""
     steps = values.shape[1]
     totals, lost = np.zeros((count, steps)), np.zeros((count, steps))
     begun = np.zeros((count, steps), np.bool_)
@@ -64,7 +62,7 @@ def sum_of_code(codes: Int64s, values: Doubles, present: Flags, count: int) -> D
 
 @kernel
 def mean_of_code(codes: Int64s, values: Doubles, present: Flags, count: int) -> Doubles:
-    """Sum by count; from the addition on that would overflow, a mean that is corrected step by step."""
+    """Divide the sum by the count; from the addition on that would overflow, correct a mean step by step."""
     steps = values.shape[1]
     totals, lost = np.zeros((count, steps)), np.zeros((count, steps))
     counts = np.zeros((count, steps))
@@ -101,7 +99,7 @@ def mean_of_code(codes: Int64s, values: Doubles, present: Flags, count: int) -> 
 
 @kernel
 def extreme_of_code(codes: Int64s, values: Doubles, present: Flags, count: int, is_max: bool) -> Doubles:
-    """The largest or smallest; NaN only where there is nothing else."""
+    """Return the largest or smallest value; NaN only where there is no other."""
     steps = values.shape[1]
     found = np.full((count, steps), np.nan)
     for row in range(len(codes)):
@@ -116,7 +114,7 @@ def extreme_of_code(codes: Int64s, values: Doubles, present: Flags, count: int, 
 
 @kernel
 def variance_of_code(codes: Int64s, values: Doubles, present: Flags, count: int) -> Doubles:
-    """Welford's; a first value that is not finite leaves nothing to say."""
+    """Compute Welford's variance; NaN if the first value is not finite."""
     steps = values.shape[1]
     squares, means, counts = np.zeros((count, steps)), np.zeros((count, steps)), np.zeros((count, steps))
     for row in range(len(codes)):
@@ -141,7 +139,7 @@ def variance_of_code(codes: Int64s, values: Doubles, present: Flags, count: int)
 
 @scanner
 def _precedes(first: float, second: float, is_top: bool) -> bool:
-    """Whether `first` is the worse one: what a heap of the best has on top, NaN before all."""
+    """Test whether `first` is the worse one, which a heap of the best has on top; NaN is the worst."""
     if np.isnan(first):
         return True
     return first < second if is_top else first > second
@@ -182,7 +180,7 @@ def _sink(numbers: Doubles, rows: Int64s, size: Integer, is_top: bool) -> None:
 def best_of_group(
     order: Int64s, starts: Int64s, values: Doubles, present: Flags, limits: Int64s, is_top: bool
 ) -> Flags:
-    """The `limits[step]` largest or smallest of each group; a heap decides among equal ones."""
+    """Choose the `limits[step]` largest or smallest of each group; a heap decides among equal ones."""
     chosen = np.zeros(present.shape, np.bool_)
     room = max(limits.max(), 1)
     numbers, rows = np.empty(room), np.empty(room, np.int64)
@@ -213,7 +211,7 @@ def best_of_group(
 
 @kernel
 def first_of_group(order: Int64s, starts: Int64s, present: Flags, limits: Int64s) -> Flags:
-    """The first `limits[step]` rows of each group that are present."""
+    """Choose the first `limits[step]` rows of each group that are present."""
     chosen = np.zeros(present.shape, np.bool_)
     taken = np.zeros(present.shape[1], np.int64)
     for group in range(len(starts) - 1):
@@ -231,13 +229,13 @@ def first_of_group(order: Int64s, starts: Int64s, present: Flags, limits: Int64s
 def quantile_of_group(
     order: Int64s, starts: Int64s, values: Doubles, present: Flags, quantiles: Doubles
 ) -> Doubles:
-    """Between the two nearest ranks; NaN ranks lowest."""
+    """Interpolate between the two nearest ranks; NaN ranks lowest."""
     groups = len(starts) - 1
     found = np.full((groups, present.shape[1]), np.nan)
     numbers = np.empty(len(order))
     for group in range(groups):
         for step in range(present.shape[1]):
-            wanted = quantiles[step]
+            quantile = quantiles[step]
             size, without_number = 0, 0
             for at in range(starts[group], starts[group + 1]):
                 row = order[at]
@@ -249,13 +247,13 @@ def quantile_of_group(
                 else:
                     numbers[size] = number
                     size += 1
-            if size + without_number == 0 or np.isnan(wanted):
+            if size + without_number == 0 or np.isnan(quantile):
                 continue
-            if wanted < 0 or wanted > 1:
-                found[group, step] = -np.inf if wanted < 0 else np.inf
+            if quantile < 0 or quantile > 1:
+                found[group, step] = -np.inf if quantile < 0 else np.inf
                 continue
             numbers[:size].sort()
-            rank = wanted * (size + without_number - 1)
+            rank = quantile * (size + without_number - 1)
             low = int(np.floor(rank))
             high = min(size + without_number - 1, low + 1)
             weight = rank - np.floor(rank)

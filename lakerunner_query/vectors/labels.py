@@ -1,4 +1,4 @@
-"""Label sets of series: what groups and matches them, worked out once per series, never per step.
+"""Label sets group and match series, once per series and never per step.
 
 >>> series = [(("__name__", "up"), ("job", "a")), (("job", "b"),), (("job", "a"),)]
 >>> groups = group_series(series, ("job",), is_without=False)
@@ -19,14 +19,14 @@ from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import NAME, Labels
 from resources.arrays import Flags, Int64s
 
-# << Matchers applied to values at hand.
-# <<
-# << >>> from lakerunner_query.syntax import MatchOp
-# << >>> matches(Matcher("job", MatchOp.NOT_REGEX, "a.*"), ["ab", "b", ""]).tolist()
-# << [False, True, True]
-
 
 def matches(matcher: Matcher, values: list[str]) -> Flags:
+    """Flag the values that match.
+
+    >>> from lakerunner_query.syntax import MatchOp
+    >>> matches(Matcher("job", MatchOp.NOT_REGEX, "a.*"), ["ab", "b", ""]).tolist()
+    [False, True, True]
+    """
     if matcher.op.is_regex:
         found = np.array(full_matches(matcher.value, values), np.bool_)
     else:
@@ -37,7 +37,7 @@ def matches(matcher: Matcher, values: list[str]) -> Flags:
 Key = TypeVar("Key")
 
 METADATA = frozenset({NAME, "__type__", "__unit__"})
-"""What a function's result is no longer: named, typed and measured as its argument."""
+"""Labels that a function's result loses: it is not named, typed and measured as its argument."""
 
 
 def drop_metadata(labels: Labels) -> Labels:
@@ -57,13 +57,13 @@ def value_of(labels: Labels, name: str) -> str:
 
 
 def set_label(labels: Labels, name: str, value: str) -> Labels:
-    """With `name` set, or taken away by an empty value."""
+    """Set the label, or remove it by an empty value."""
     others = [label for label in labels if label[0] != name]
     return tuple(sorted([*others, (name, value)])) if value else tuple(others)
 
 
 def key_of(names: Iterable[str], *, is_without: bool) -> Callable[[Labels], Labels]:
-    """`by` and `on` keep labels, `without` and `ignoring` all but some and the name."""
+    """Return the key: `by` and `on` keep these labels, `without` and `ignoring` drop them and the name."""
     chosen = frozenset(names)
     if is_without:
         chosen |= {NAME}
@@ -73,33 +73,35 @@ def key_of(names: Iterable[str], *, is_without: bool) -> Callable[[Labels], Labe
 
 @dataclass(frozen=True, slots=True)
 class Groups:
+    """Numbered groups of series."""
+
     codes: Int64s
-    """By series: its group."""
+    """Group of each series."""
     labels: list[Labels]
-    """By group, in the order in which series have them."""
+    """Labels of each group, in the order of their first series."""
 
     @property
     def count(self) -> int:
         return len(self.labels)
 
     def by_group(self) -> tuple[Int64s, Int64s]:
-        """Series group by group, and where each group begins."""
+        """Return the series group by group, and the begin of each group."""
         order = np.argsort(self.codes, kind="stable").astype(np.int64)
         return order, np.searchsorted(self.codes[order], np.arange(len(self.labels) + 1)).astype(np.int64)
 
 
 class SharedLabels(list[Labels]):
-    """Labels of series that many queries meet: what is worked out about them stays with them."""
+    """Labels of series that many queries read, with caches of what is computed from them."""
 
     def __init__(self, labels: Iterable[Labels]) -> None:
         super().__init__(labels)
         self.groups: dict[tuple[tuple[str, ...], bool], Groups] = {}
         self.names: dict[str, Labels] | None = None
         self.by_row: dict[Hashable, dict[str, object]] = {}
-        """What is known of the samples of single series, by whoever works it out."""
+        """Cached facts about the samples of single series, by whoever computes them."""
 
     def for_other_samples(self) -> SharedLabels:
-        """The same label sets with all that is known of them, and nothing of any samples."""
+        """Return the same label sets with their caches, but none of samples."""
         found = SharedLabels(self)
         found.groups, found.names = self.groups, metric_names(self)
         return found
@@ -108,10 +110,10 @@ class SharedLabels(list[Labels]):
 def group_series(labels: list[Labels], names: Iterable[str], *, is_without: bool) -> Groups:
     if not isinstance(labels, SharedLabels):
         return _group(labels, names, is_without=is_without)
-    asked = (tuple(names), is_without)
-    if asked not in labels.groups:
-        labels.groups[asked] = _group(labels, names, is_without=is_without)
-    return labels.groups[asked]
+    key = (tuple(names), is_without)
+    if key not in labels.groups:
+        labels.groups[key] = _group(labels, names, is_without=is_without)
+    return labels.groups[key]
 
 
 def _group(labels: list[Labels], names: Iterable[str], *, is_without: bool) -> Groups:
@@ -121,7 +123,7 @@ def _group(labels: list[Labels], names: Iterable[str], *, is_without: bool) -> G
 
 
 def metric_names(labels: list[Labels]) -> dict[str, Labels]:
-    """The metric names there are, and for each the first series that has it."""
+    """Return the metric names, and the first series of each."""
     if isinstance(labels, SharedLabels) and labels.names is not None:
         return labels.names
     found: dict[str, Labels] = {}
@@ -134,5 +136,5 @@ def metric_names(labels: list[Labels]) -> dict[str, Labels]:
 
 
 def number_keys(keys: Iterable[Key], codes: dict[Key, int]) -> Int64s:
-    """Numbers of keys, new ones after those that `codes` has."""
+    """Number the keys, new ones after those of `codes`, which grows."""
     return np.fromiter((codes.setdefault(key, len(codes)) for key in keys), np.int64)

@@ -1,4 +1,4 @@
-"""Rows of vectors: left out, put below each other, merged where they are one series."""
+"""Operators on cells, and vectors without some rows, stacked, or merged where rows are one series."""
 
 from __future__ import annotations
 
@@ -13,10 +13,6 @@ from lakerunner_query.vectors.labels import number_keys
 from lakerunner_query.vectors.vector import Labels, Objects, Steps, Vector, histogram_mask
 from resources.arrays import Doubles, Flags, Int64s
 
-# << The operators on floats, cell by cell, as IEEE 754 and Go's `math` have them.
-# <<
-# << Comparisons give the left side and say where it is kept.
-
 ARITHMETIC: Mapping[str, Callable[[Doubles, Doubles], Doubles]] = {
     "+": np.add,
     "-": np.subtract,
@@ -26,6 +22,7 @@ ARITHMETIC: Mapping[str, Callable[[Doubles, Doubles], Doubles]] = {
     "^": np.power,
     "atan2": np.arctan2,
 }
+"""Operators on floats, cell by cell, as IEEE 754 and Go's `math` have them."""
 COMPARISONS: Mapping[str, Callable[[Doubles, Doubles], Flags]] = {
     "==": np.equal,
     "!=": np.not_equal,
@@ -35,7 +32,7 @@ COMPARISONS: Mapping[str, Callable[[Doubles, Doubles], Flags]] = {
     "<=": np.less_equal,
 }
 TRIMS = frozenset({"</", ">/"})
-"""They cut histograms off at a float."""
+"""Operators that cut histograms off at a float."""
 SETS = frozenset({"and", "or", "unless"})
 
 
@@ -46,25 +43,27 @@ def apply_to_scalars(op: str, left: Doubles, right: Doubles) -> Doubles:
         return COMPARISONS[op](left, right).astype(np.float64)
 
 
-# << LogQL's operators on numbers: as Go has them, but that nothing can be divided by zero.
-# <<
-# << >>> combined("/", np.array([1.0, 6.0]), np.array([0.0, 2.0]), return_bool=False).values.tolist()
-# << [nan, 3.0]
-# << >>> combined(">", np.array([1.0, 6.0]), np.array([2.0, 2.0]), return_bool=False).kept.tolist()
-# << [False, True]
-
 DIVISIONS = frozenset({"/", "%"})
+"""LogQL gives NaN for a division by zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorResult:
     values: Doubles
-    kept: Flags
-    """What a comparison lets through, and all that anything else gives."""
+    is_kept: Flags
+    """Cells that a comparison lets through; all cells of other operators."""
 
 
 def apply_operator(op: str, left: Doubles, right: Doubles, *, return_bool: bool) -> OperatorResult:
-    """A comparison gives the left side where it holds, with `bool` 1 where it does and 0 elsewhere."""
+    """Apply LogQL's operator to numbers.
+
+    A comparison gives the left side where it holds, with `bool` 1 where it does and 0 elsewhere.
+
+    >>> apply_operator("/", np.array([1.0, 6.0]), np.array([0.0, 2.0]), return_bool=False).values.tolist()
+    [nan, 3.0]
+    >>> apply_operator(">", np.array([1.0, 6.0]), np.array([2.0, 2.0]), return_bool=False).is_kept.tolist()
+    [False, True]
+    """
     left, right = np.broadcast_arrays(left, right)
     with np.errstate(all="ignore"):
         if op in COMPARISONS:
@@ -89,7 +88,7 @@ def empty_objects(shape: tuple[int, ...]) -> Objects:
 
 
 def drop_empty_rows(vector: Vector) -> Vector:
-    """Without rows that have nothing at any step, and without a place for histograms if there is none."""
+    """Drop rows that are empty at every step, and the cells of histograms if there are none."""
     if vector.histograms is not None and not (is_histogram(vector) & vector.present).any():
         vector = replace(vector, histograms=None)
     keep: Flags = np.logical_or.reduce(vector.present, axis=1)
@@ -97,7 +96,7 @@ def drop_empty_rows(vector: Vector) -> Vector:
 
 
 def is_histogram(vector: Vector) -> Flags:
-    """Cells with a histogram; where nothing is present, anything."""
+    """Flag cells with a histogram; flags of empty cells mean nothing."""
     if vector.histograms is None:
         return np.zeros(vector.present.shape, np.bool_)
     return histogram_mask(vector.histograms)
@@ -112,7 +111,7 @@ def drop_flags(vector: Vector) -> Flags:
 
 
 def stack_rows(vectors: Sequence[Vector]) -> Vector:
-    """Rows of all, in this order."""
+    """Put the rows of all vectors below each other, in this order."""
     some_histograms = any(vector.histograms is not None for vector in vectors)
     some_drops = any(vector.drop_name is not None for vector in vectors)
     return Vector(
@@ -125,7 +124,7 @@ def stack_rows(vectors: Sequence[Vector]) -> Vector:
 
 
 def join_steps(vectors: Sequence[Vector]) -> Vector:
-    """The same rows, steps one after the other."""
+    """Join vectors of the same rows, steps one after the other."""
     some_histograms = any(vector.histograms is not None for vector in vectors)
     return replace(
         vectors[0],
@@ -142,7 +141,7 @@ def histograms_of(vector: Vector) -> Objects:
 
 
 def repeat_steps(vector: Vector, steps: Steps) -> Vector:
-    """A vector of one step, the same at all."""
+    """Repeat a vector of one step at every step."""
     return replace(
         vector,
         values=np.repeat(vector.values, steps.count, axis=1),
@@ -152,9 +151,9 @@ def repeat_steps(vector: Vector, steps: Steps) -> Vector:
 
 
 def merge_rows(vector: Vector, labels: list[Labels] | None = None) -> Vector:
-    """One row for all rows of equal labels; an error if two of them have something at the same step.
+    """Merge rows of equal labels; raise EvaluationError if two of them have a value at the same step.
 
-    Whether the name will go is what the row says that comes first in time.
+    The row that comes first in time decides whether the name is dropped.
     """
     found: dict[Labels, int] = {}
     labels = vector.labels if labels is None else labels

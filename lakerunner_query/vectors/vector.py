@@ -1,4 +1,4 @@
-"""What expressions give, columnar: series by steps.
+"""Expressions evaluate to columns: series by steps.
 
     sum by (job) (up) at three steps
 
@@ -27,7 +27,7 @@ _NO_HISTOGRAM = np.array(None, np.object_)
 
 
 def histogram_mask(histograms: Objects) -> Flags:
-    """Where there is a histogram."""
+    """Flag the cells with a histogram."""
     found: Flags = np.not_equal(histograms, _NO_HISTOGRAM).astype(np.bool_)
     return found
 
@@ -55,15 +55,15 @@ class Vector:
 
     labels: list[Labels]
     values: Doubles
-    """(series, steps); where a histogram stands, or nothing, anything."""
+    """(series, steps); any value in cells that are empty or histograms."""
     present: Flags
     histograms: Objects | None = None
-    """(series, steps) of `Histogram`, None where a float stands or nothing."""
+    """(series, steps) of `Histogram`, None in cells that are empty or floats."""
     drop_name: Flags | None = None
-    """By series: its metric name goes once the whole query is answered. None: no series."""
+    """Series that lose their metric name once the whole query is answered; None: no series."""
 
     def take(self, rows: npt.NDArray[np.generic]) -> Vector:
-        """Some of the series."""
+        """Select series by index or mask."""
         index = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         return Vector(
             [self.labels[i] for i in index.tolist()],
@@ -80,7 +80,7 @@ class Vector:
 @dataclass(frozen=True, slots=True)
 class Scalar:
     values: Doubles
-    """By step."""
+    """Values by step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,10 @@ class String:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Samples of many series, end to end; series s has `[offsets[s], offsets[s + 1])`, times ascending."""
+    """Samples of many series, end to end.
+
+    Series s has the samples `[offsets[s], offsets[s + 1])`, times ascending.
+    """
 
     labels: list[Labels]
     offsets: Int64s
@@ -98,15 +101,15 @@ class Series:
     value: Doubles
     """Stale markers are NaN with the bits `STALE_BITS`."""
     histograms: Objects | None = None
-    """By sample: a `Histogram`, or None for floats."""
+    """`Histogram` by sample, or None for floats."""
     is_delta: Flags | None = None
-    """By sample: of delta temporality; None: none is."""
+    """Delta temporality by sample; None: all are cumulative."""
     start_ms: Int64s | None = None
-    """By sample: when counting began, 0 where unknown; None: not looked at."""
+    """Start time by sample, 0 where unknown; None: not looked at."""
     drop_name: Flags | None = None
-    """By series, as in `Vector` (samples of a subquery)."""
+    """Series that lose their name, as in `Vector` (samples of a subquery)."""
     are_real: bool = False
-    """Known to be without stale markers: nobody needs to look."""
+    """No stale markers are among them: nobody needs to look."""
 
     @property
     def count(self) -> int:

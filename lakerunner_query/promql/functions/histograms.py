@@ -284,7 +284,7 @@ def _flatten(some: ClassicHistograms) -> tuple[Doubles, Flags]:
 def _annotate_fixes(
     some: ClassicHistograms, answers: ClassicQuantile, times: list[int], notes: ArgumentAnnotations
 ) -> None:
-    for at in np.flatnonzero(answers.forced & some.visible_cells.ravel()).tolist():
+    for at in np.flatnonzero(answers.is_forced & some.visible_cells.ravel()).tolist():
         histogram, step = divmod(at, len(times))
         bounds = float(answers.lowest[at]), float(answers.highest[at])
         forced = MonotonicityFix(*bounds, float(answers.difference[at]), times[step], times[step])

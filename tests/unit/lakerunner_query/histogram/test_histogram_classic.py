@@ -38,7 +38,7 @@ def test_quantiles_are_those_of_custom_buckets(
     counts = cumulative(values, le)
     found = bucket_quantile(np.array([q]), np.array(le), counts, all_of(counts))
     native = quantile(q, custom(values, bounds)).value
-    assert not found.forced[0]
+    assert not found.is_forced[0]
     # The empty bucket in which a rank may end is passed over by the one and not by the other.
     ranks = counts[:, 0]
     if q * len(values) not in {0.0, *ranks.tolist()}:
@@ -91,7 +91,7 @@ def test_by_hand_for_several_steps() -> None:
     assert math.isnan(found.value[1])
     assert found.value[2] == pytest.approx(0.1 + 9.9 * 0.5)
     assert np.isnan(found.value[3:]).all()
-    assert not found.forced.any()
+    assert not found.is_forced.any()
 
 
 def test_ranks_outside_of_zero_and_one() -> None:
@@ -107,15 +107,20 @@ def test_falling_counts_are_raised_and_told() -> None:
     counts = np.array([[8.0], [4.0], [3.0], [1.0]])
     found = bucket_quantile(np.array([0.75]), LE, counts, all_of(counts))
     assert found.value[0] == 10.0
-    assert (found.forced[0], found.lowest[0], found.highest[0], found.difference[0]) == (True, 1.0, 10.0, 3.0)
+    assert (found.is_forced[0], found.lowest[0], found.highest[0], found.difference[0]) == (
+        True,
+        1.0,
+        10.0,
+        3.0,
+    )
     asked_nonsense = bucket_quantile(np.array([2.0]), LE, counts, all_of(counts))
-    assert not asked_nonsense.forced[0]
+    assert not asked_nonsense.is_forced[0]
 
 
 def test_differences_by_rounding_are_not_told() -> None:
     counts = np.array([[8.0], [2.0], [2.0 - 1e-13], [6.0]])
     found = bucket_quantile(np.array([0.5]), LE, counts, all_of(counts))
-    assert not found.forced[0]
+    assert not found.is_forced[0]
     assert found.value[0] == pytest.approx(1.0 + 9.0 * 0.5)
 
 

@@ -63,7 +63,7 @@ def test_columns_of_rows_are_those_of_single_histograms(drawn: list[Sheet], rand
         assert np.array_equal(mine.sheet.positive, theirs.sheet.positive)
         assert np.array_equal(mine.sheet.negative, theirs.sheet.negative)
         assert np.array_equal(mine.sheet.numbers, theirs.sheet.numbers, equal_nan=True)
-        assert np.array_equal(mine.sheet.listed, theirs.sheet.listed)
+        assert np.array_equal(mine.sheet.is_listed, theirs.sheet.is_listed)
     for number, name in ((COUNT, "count"), (SUM, "sum")):
         expected = [getattr(one, name) for one in single]
         assert np.array_equal(totals_of(rows, number), expected, equal_nan=True)
