@@ -298,15 +298,6 @@ def _fields(chance: np.random.Generator) -> Iterator[Case]:
         return [pairs[:, at].astype(kind) for at, kind in enumerate(narrow)]
 
     yield "attributes_of | numpy columns", lambda: fields.attributes_of(pairs), by_numpy
-    sent = fields.attributes_of(pairs)
-    rows_taken = np.arange(3, 8 * ROWS, 8)
-
-    def taken() -> object:
-        owners, values = sent.owner[rows_taken], sent.values
-        found = values.kind[rows_taken], values.value[rows_taken], values.length[rows_taken]
-        return owners, found, (owners[1:] == owners[:-1]).sum()
-
-    yield "picked | numpy take", lambda: fields.take_attributes(sent, rows_taken), taken
     raw = chance.integers(0, 256, 16 * ROWS, np.uint8)
     ids = fields.Spans(np.arange(ROWS) * 16, np.full(ROWS, 16, np.int32))
 

@@ -29,7 +29,6 @@ from lakerunner_assets.decode.field_kernels import (
     Attributes,
     Spans,
     Values,
-    take_attributes,
 )
 from lakerunner_assets.decode.naming import MAX_COLUMNS, Attribute
 from lakerunner_assets.decode.slice_kernels import distinct, group_by_code, take_spans
@@ -97,6 +96,13 @@ def _most_frequent(used: Int64s, counts: Int64s, limit: int, keys: Spans, data: 
         return -int(counts[code]), whole[start : start + length], code % _KINDS
 
     return np.array(sorted(sorted(used.tolist(), key=rank)[:limit]), np.int64)
+
+
+def take_attributes(attributes: Attributes, chosen: Int64s) -> tuple[Int64s, Values, int]:
+    """Take the owners and values at ascending indices; count the repeats of an owner."""
+    owners = attributes.owner[chosen].astype(np.int64)
+    repeated = int((owners[1:] == owners[:-1]).sum())
+    return owners, take_values(attributes.values, chosen), repeated
 
 
 def _column(

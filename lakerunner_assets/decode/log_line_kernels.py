@@ -76,16 +76,9 @@ def mask_line(
             break
         byte = text[np.uint64(position)]
         if byte == 45:
-            first = position - 8  # a UUID whose first eight have no digit
-            if (
-                first >= kept
-                and (first == kept or classes[text[np.uint64(first - 1)]] == _OTHER)
-                and is_uuid(text, first, end, classes)
-            ):
-                copy_bytes(masked, used, text, kept, first - kept)
-                used += first - kept
-                masked[np.uint64(used)] = _STAR
-                used += 1
+            first = position - 8
+            if is_letters_uuid(text, first, kept, end, classes):
+                used = copy_and_mask(text, kept, first, masked, used)
                 kept = first + 36
                 position = kept
             else:
@@ -98,17 +91,13 @@ def mask_line(
                 if close < 0:
                     open_double = open_double and byte != 34
                     open_single = open_single and byte != 39
-                elif (
-                    close + 1 < end and text[close + 1] == 58 and byte == 34
-                ):  # a JSON key tells the shape: keep it
-                    position = close + 1
+                elif close + 1 < end and text[close + 1] == 58 and byte == 34:
+                    position = close + 1  # a JSON key tells the shape: keep it
                     continue
                 elif close > position + 1:
-                    copy_bytes(masked, used, text, kept, position + 1 - kept)
-                    used += position + 1 - kept
-                    masked[np.uint64(used)] = _STAR
-                    masked[np.uint64(used + 1)] = byte
-                    used += 2
+                    used = copy_and_mask(text, kept, position + 1, masked, used)
+                    masked[np.uint64(used)] = byte
+                    used += 1
                     kept = close + 1
                     position = kept
                     continue
@@ -128,6 +117,15 @@ def mask_line(
         kept = position
     copy_bytes(masked, used, text, kept, end - kept)
     return used + end - kept
+
+
+@scanner
+def copy_and_mask(text: Bytes, start: Integer, end: Integer, masked: Bytes, used: Integer) -> Integer:
+    """Copy `text[start:end]` and append a mask."""
+    copy_bytes(masked, used, text, start, end - start)
+    used += end - start
+    masked[np.uint64(used)] = _STAR
+    return used + 1
 
 
 @inlined
@@ -235,6 +233,14 @@ def skip_joined_numbers(text: Bytes, position: Integer, end: Integer, classes: B
         else:
             return position
     return position
+
+
+@scanner
+def is_letters_uuid(text: Bytes, first: Integer, kept: Integer, end: Integer, classes: Bytes) -> bool:
+    """Recognise a UUID whose first eight have no digit, so that its dash is what is seen first."""
+    if first < kept or (first > kept and classes[text[np.uint64(first - 1)]] != _OTHER):
+        return False
+    return is_uuid(text, first, end, classes)
 
 
 @scanner

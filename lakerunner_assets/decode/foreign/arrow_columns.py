@@ -23,13 +23,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_assets.decode.any_value import json_double
 from lakerunner_assets.decode.errors import MalformedError
 from lakerunner_assets.decode.foreign.mapping import Key, valid
 from lakerunner_assets.decode.foreign.times import TIME
 from lakerunner_assets.decode.naming import MAX_COLUMNS
 from lakerunner_assets.decode.slice_kernels import group_by_code
 from lakerunner_assets.decode.text import repair_utf8
+from resources.otel_text import json_double
 
 
 def json_texts(column: pa.Array, notes: Counter[str]) -> pa.StringArray:

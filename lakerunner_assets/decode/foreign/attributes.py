@@ -1,4 +1,4 @@
-"""Values that no role took become flat attribute columns, and past the limit an overflow map."""
+"""Values that no role took become flat attribute columns or an overflow map."""
 
 from __future__ import annotations
 

@@ -54,30 +54,13 @@ def scan_rows(
     position: Integer = np.int64(0)
     while position < end and state[ROWS] < capacity:
         start = position
-        if text[np.uint64(position)] == _NEWLINE:
-            position += 1
+        blank = line_break(text, start, end)
+        if blank > 0:
+            position += blank
             continue
-        if (
-            text[np.uint64(position)] == _RETURN
-            and position + 1 < end
-            and text[np.uint64(position + 1)] == _NEWLINE
-        ):
-            position += 2
-            continue
-        row = state[ROWS]
+        row, patient = state[ROWS], state[PATIENCE] > 0
         position, count = scan_row(
-            text,
-            start,
-            end,
-            final,
-            delimiter,
-            starts,
-            lengths,
-            width,
-            row,
-            capacity,
-            escaped,
-            state[PATIENCE] > 0,
+            text, start, end, final, delimiter, starts, lengths, width, row, capacity, escaped, patient
         )
         if position == _MORE and end - start <= MAX_ROW_BYTES:
             return start
@@ -219,6 +202,15 @@ def unescape(
             text[np.uint64(used)] = byte
             used += 1
         lengths[slot] = np.int32(used - starts[slot])
+
+
+@scanner
+def line_break(text: Bytes, position: Integer, end: Integer) -> Integer:
+    """Return the bytes of the line break at `position`, 0 where there is none."""
+    byte = text[np.uint64(position)]
+    if byte == _RETURN and position + 1 < end and text[np.uint64(position + 1)] == _NEWLINE:
+        return np.int64(2)
+    return np.int64(1) if byte == _NEWLINE else np.int64(0)
 
 
 @scanner

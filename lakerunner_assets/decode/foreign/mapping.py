@@ -1,4 +1,4 @@
-"""Columns of foreign data play roles (time, message, service, …), found by name row by row.
+"""Columns of foreign data play roles (time, message, service, …), found by name.
 
     {"ts": 1767323045, "msg": "hello", "app": "web", "user": "ann"}
       timestamp         message         service       everything else: an attribute

@@ -1,4 +1,4 @@
-"""Numbers of foreign data are typed columns, or text (all there is in CSV) that reads as one.
+"""Numbers of foreign data are typed columns, or text that reads as one. CSV has only text.
 
 12        int             1.5e3, 0.25      double          NaN, +Inf, -infinity      double twelve    not a
 number    0x10, 1_000      not numbers     9999999999999999999       double

@@ -1,9 +1,9 @@
-"""Foreign Parquet, and segments of our own, are read a batch of rows at a time.
+"""Foreign Parquet and our own segments are read a batch of rows at a time.
 
 A row group may hold a gigabyte, and a dictionary turns a few bytes of file into as much memory as its writer
 likes. So pages are read through a buffer, and a batch has as many rows as the largest row group and the
-longest value of any dictionary allow. A damaged footer that pyarrow is asked about ends the process, while
-reading a damaged column raises: so one row of every row group is read before its footer is asked.
+longest value of any dictionary allow. pyarrow ends the process when asked about a damaged footer, but raises
+when it reads a damaged column: so one row of every row group is read before its footer is asked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Raw values become text, and one column is made of the several that may play a role.
+"""Raw values become text; columns that may play one role become one column.
 
 String forms are OTel's, as everywhere: numbers decimal, `true`, bytes base64, arrays JSON, times RFC 3339.
 """

@@ -1,9 +1,9 @@
-"""JSON lists are written in the wire form of an OTLP array, to be rendered and compared as one.
+"""JSON lists are written in the wire form of an OTLP array.
 
     [1, {"a": "x"}]  →  AnyValue{int_value: 1} AnyValue{kvlist_value: {a: "x"}}
 
-Input and output lie in the same bytes: a window and the room behind it. Part of the scan that
-`lines_kernels.py` measures.
+So they are rendered and compared like OTLP's. Input and output lie in the same bytes: a window and the room
+behind it. Part of the scan that `lines_kernels.py` measures.
 """
 
 from __future__ import annotations
@@ -25,11 +25,17 @@ from lakerunner_assets.decode.json.token_kernels import (
     BAD_VALUE,
     CLOSE_LIST,
     COMMA,
+    DIGIT_0,
+    DIGIT_9,
     EXPECTED_COMMA,
     EXPECTED_NAME,
     FALSE,
     FIXES,
+    LETTER_F,
+    LETTER_N,
+    LETTER_T,
     MAX_DEPTH,
+    MINUS,
     NO_ROOM,
     NULL,
     OPEN_LIST,
@@ -126,18 +132,11 @@ def put_list(
                 return fault(position, TRUNCATED), used
             byte = data[np.uint64(position)]
         elif byte == frames[depth, KIND]:
-            position += 1
-            opened = False
-            depth -= 1
+            position, opened, depth = position + 1, False, depth - 1
             if depth == outer:
                 return position, used
-            close(
-                data,
-                frames[depth + 1, CONTENT],
-                frames[depth + 1, VALUE_AT],
-                frames[depth + 1, PAIR_AT],
-                used,
-            )
+            frame = frames[depth + 1]
+            close(data, frame[CONTENT], frame[VALUE_AT], frame[PAIR_AT], used)
             continue
         elif not opened:
             return fault(position, EXPECTED_COMMA), used
@@ -148,29 +147,17 @@ def put_list(
         used += 1 + LENGTH_BYTES
         pair: Integer = -1
         if frames[depth, KIND] != CLOSE_LIST:
-            if byte != QUOTE:
-                return fault(position, EXPECTED_NAME), used
             pair = used
-            position, used = put_string(data, position + 1, end, used, tally)
-            if position < 0:
-                return position, used
-            position = read_colon(data, position, end)
+            position, used = put_name(data, position, end, used, tally)
             if position < 0:
                 return position, used
             byte = data[np.uint64(position)]
-            if used + _ROOM > len(data):
-                return fault(position, NO_ROOM), used
-            data[np.uint64(used)] = VALUE_TAG
-            used += 1 + LENGTH_BYTES
         value = used
         if byte in (OPEN_LIST, OPEN_OBJECT):
             depth += 1
             if depth >= MAX_DEPTH:
                 return fault(position, TOO_DEEP), used
-            data[np.uint64(used)] = ARRAY_TAG if byte == OPEN_LIST else KVLIST_TAG
-            used += 1 + LENGTH_BYTES
-            frames[depth, CONTENT], frames[depth, VALUE_AT], frames[depth, PAIR_AT] = used, value, pair
-            frames[depth, KIND] = byte + 2
+            used = open_frame(data, frames, depth, byte, used, value, pair)
             position += 1
             opened = True
             continue
@@ -178,6 +165,37 @@ def put_list(
         if position < 0:
             return position, used
         close(data, np.int64(-1), value, pair, used)
+
+
+@scanner
+def put_name(
+    data: Bytes, position: Integer, end: Integer, used: Integer, tally: Int64s
+) -> tuple[Integer, Integer]:
+    """Write the name of a map's member and the tag of its value; return the value's position."""
+    if data[np.uint64(position)] != QUOTE:
+        return fault(position, EXPECTED_NAME), used
+    position, used = put_string(data, position + 1, end, used, tally)
+    if position < 0:
+        return position, used
+    position = read_colon(data, position, end)
+    if position < 0:
+        return position, used
+    if used + _ROOM > len(data):
+        return fault(position, NO_ROOM), used
+    data[np.uint64(used)] = VALUE_TAG
+    return position, used + 1 + LENGTH_BYTES
+
+
+@scanner
+def open_frame(
+    data: Bytes, frames: Matrix, depth: Integer, byte: np.uint8, used: Integer, value: Integer, pair: Integer
+) -> Integer:
+    """Write the tag of a list or map, note where its parts began, and return where it goes on."""
+    data[np.uint64(used)] = ARRAY_TAG if byte == OPEN_LIST else KVLIST_TAG
+    used += 1 + LENGTH_BYTES
+    frames[depth, CONTENT], frames[depth, VALUE_AT], frames[depth, PAIR_AT] = used, value, pair
+    frames[depth, KIND] = byte + 2
+    return used
 
 
 @scanner
@@ -220,13 +238,13 @@ def put_scalar(
     """Write a string, number or word as a member of AnyValue; null writes nothing."""
     if byte == QUOTE:
         return put_string(data, position + 1, end, used, tally)
-    if byte == 110:
+    if byte == LETTER_N:
         return word_behind(data, position, end, NULL), used
-    if byte in (116, 102):
+    if byte in (LETTER_T, LETTER_F):
         data[np.uint64(used)] = BOOL_TAG
-        data[np.uint64(used + 1)] = 1 if byte == 116 else 0
-        return word_behind(data, position, end, TRUE if byte == 116 else FALSE), used + 2
-    if byte != 45 and not 48 <= byte <= 57:
+        data[np.uint64(used + 1)] = 1 if byte == LETTER_T else 0
+        return word_behind(data, position, end, TRUE if byte == LETTER_T else FALSE), used + 2
+    if byte != MINUS and not DIGIT_0 <= byte <= DIGIT_9:
         return fault(position, BAD_VALUE), used
     behind, number, is_double, late = number_of(data, position, end, tally)
     if behind < 0:

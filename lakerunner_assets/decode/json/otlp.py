@@ -205,7 +205,7 @@ class _Reader:
 
     @property
     def inside(self) -> bool:
-        """Whether the last window ended inside a document."""
+        """True if the last window ended inside a document."""
         return self._place != OUTSIDE
 
     def read(self, window: bytes, base: int, last: bool, notes: Counter[str]) -> tuple[int, bytes]:

@@ -1,4 +1,4 @@
-"""A JSON object becomes a row of positions and numbers per leaf, its key with dots.
+"""A JSON object becomes a row of positions and numbers per leaf.
 
 The window lies at the front of `data`; behind it is room for bytes that it does not hold as they are: dotted
 keys, opened escapes, lists on the wire. Dotted keys are joined once and remembered: `http` in a record and
@@ -29,11 +29,16 @@ from lakerunner_assets.decode.json.token_kernels import (
     BEHIND_RECORD,
     CLOSE_OBJECT,
     COMMA,
+    DIGIT_0,
+    DIGIT_9,
     EXPECTED_COMMA,
     EXPECTED_NAME,
     EXPECTED_OBJECT,
     FALSE,
+    LETTER_F,
+    LETTER_T,
     MAX_DEPTH,
+    MINUS,
     NO_ROOM,
     NULL,
     OPEN_LIST,
@@ -90,9 +95,7 @@ def read_record(
                 return fault(position, TRUNCATED)
             byte = data[np.uint64(position)]
         elif byte == CLOSE_OBJECT:
-            position += 1
-            opened = False
-            depth -= 1
+            position, opened, depth = position + 1, False, depth - 1
             if depth < 0:
                 position = skip_space(data, position, end)
                 return position if position >= end else fault(position, BEHIND_RECORD)
@@ -120,15 +123,35 @@ def read_record(
             position += 1
             opened = True
             continue
-        leaf = tally[LEAVES]
-        if leaf >= len(leaves):
-            return fault(position, NO_ROOM)
-        leaves[leaf, OWNER] = tally[ROWS]
-        leaves[leaf, KEY], leaves[leaf, KEY_LENGTH] = key, length
-        position = read_leaf(data, position, end, byte, leaves, leaf, fixes, frames, depth, tally)
+        position = add_leaf(data, position, end, key, length, leaves, fixes, frames, depth, tally)
         if position < 0:
             return position
+
+
+@inlined
+def add_leaf(
+    data: Bytes,
+    position: Integer,
+    end: Integer,
+    key: Integer,
+    length: Integer,
+    leaves: Matrix,
+    fixes: Matrix,
+    frames: Matrix,
+    depth: Integer,
+    tally: Int64s,
+) -> Integer:
+    """Add a row for the value at `position`; return the position behind it, or a fault."""
+    leaf = tally[LEAVES]
+    if leaf >= len(leaves):
+        return fault(position, NO_ROOM)
+    leaves[leaf, OWNER] = tally[ROWS]
+    leaves[leaf, KEY], leaves[leaf, KEY_LENGTH] = key, length
+    byte = data[np.uint64(position)]
+    position = read_leaf(data, position, end, byte, leaves, leaf, fixes, frames, depth, tally)
+    if position >= 0:
         tally[LEAVES] = leaf + 1
+    return position
 
 
 @inlined
@@ -206,15 +229,15 @@ def read_leaf(
         leaves[leaf, KIND], leaves[leaf, VALUE], leaves[leaf, VALUE_LENGTH] = STRING, start, length
         return stop + 1
     leaves[leaf, VALUE_LENGTH] = 0
-    if byte == 45 or 48 <= byte <= 57:
+    if byte == MINUS or DIGIT_0 <= byte <= DIGIT_9:
         behind, number, is_double, late = number_of(data, position, end, tally)
         leaves[leaf, KIND], leaves[leaf, VALUE] = DOUBLE if is_double else INT, number
         if late and behind >= 0 and not note_fix(fixes, tally, -1 - leaf, position, behind):
             return fault(position, NO_ROOM)
         return behind
-    if byte in (116, 102):
-        leaves[leaf, KIND], leaves[leaf, VALUE] = BOOL, 1 if byte == 116 else 0
-        return word_behind(data, position, end, TRUE if byte == 116 else FALSE)
+    if byte in (LETTER_T, LETTER_F):
+        leaves[leaf, KIND], leaves[leaf, VALUE] = BOOL, 1 if byte == LETTER_T else 0
+        return word_behind(data, position, end, TRUE if byte == LETTER_T else FALSE)
     if byte == OPEN_LIST:
         start = tally[ROOM_USED]
         behind, used = put_list(data, position + 1, end, start, fixes, frames, depth, tally)
@@ -245,7 +268,10 @@ def no_paths() -> Matrix:
 def find_path(
     data: Bytes, path: Integer, start: Integer, length: Integer, paths: Matrix
 ) -> tuple[np.uint64, bool]:
-    """Return the place of a name in the object at `path` (-1: in the record), and whether it is known."""
+    """Return the place of a name in the object at `path`, and whether it is known.
+
+    In the record the path is -1.
+    """
     mixed = (hash_slice(data, int(start), int(length)) ^ np.uint64(path)) * _MULTIPLIER
     slot = mixed >> np.uint64(64 - _BITS)
     known = (

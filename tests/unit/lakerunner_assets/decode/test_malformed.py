@@ -6,7 +6,9 @@ import pickle
 
 import pytest
 
-from lakerunner_assets.decode.errors import EmptyObjectError, MalformedError
+from lakerunner_assets.decode import wire_kernels
+from lakerunner_assets.decode.errors import JSON_REASONS, WIRE_REASONS, EmptyObjectError, MalformedError
+from lakerunner_assets.decode.json import token_kernels
 from tests.support.decode.messages import sample
 from tests.support.decoding import decode_logs, decode_object
 from tests.unit.conftest import Run
@@ -95,3 +97,8 @@ def test_empty_objects() -> None:
 def test_errors_survive_pickling() -> None:
     error = pickle.loads(pickle.dumps(MalformedError(7, "broken")))  # noqa: S301
     assert (error.offset, str(error)) == (7, "byte 7: broken")
+
+
+def test_every_fault_of_a_kernel_has_a_reason() -> None:
+    assert len(WIRE_REASONS) == wire_kernels.TOO_DEEP + 1
+    assert len(JSON_REASONS) == token_kernels.NO_ROOM  # which is no error of the text
