@@ -1,27 +1,30 @@
 """The ingress process: notification adapters and push receivers over one pipeline.
 
-It writes raw objects, Kafka, the outbox and dead letters, reads keys and the registry, and no more. Route
-handlers are thin; whatever blocks runs in worker threads.
+It writes raw objects, Kafka, the outbox and dead letters, and reads keys and the registry. Route handlers are
+thin; whatever blocks runs in worker threads.
 """
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+import uvicorn
 from litestar import Litestar
 from litestar.datastructures import State
 from litestar.di import Provide
 
+from lakerunner_ingress.auth import Secrets
 from lakerunner_ingress.errors import answer
 from lakerunner_ingress.health import live, metrics, ready
 from lakerunner_ingress.notifications.pipeline import Pipeline
-from lakerunner_ingress.notifications.senders import Secrets
 from lakerunner_ingress.notifications.webhooks import notify_azure, notify_gcs, notify_s3
 from lakerunner_ingress.pipeline_metrics import PipelineMetrics
 from lakerunner_ingress.receivers.receive import open_receivers
 from lakerunner_ingress.receivers.routes import push_routes
-from lakerunner_ingress.receivers.telemetry import PushTelemetry
 from lakerunner_ingress.registry import RegistryCache
+from lakerunner_ingress.telemetry import PushTelemetry
 from lakerunner_ingress.threads import WorkerThreads
 from resources.index.contract import IngressIndex
 from resources.kafka.producer import Producer
@@ -38,12 +41,12 @@ def create_app(settings: Settings, index: IngressIndex, producer: Producer) -> L
     return Litestar(
         [notify_s3, notify_gcs, notify_azure, push_routes(), live, ready, metrics],
         dependencies={
-            "pipeline": _given(pipeline),
-            "pipeline_metrics": _given(PipelineMetrics(index)),
-            "webhook_secrets": _given(Secrets(settings.webhook_token, settings.webhook_hmac_key)),
-            "receivers": _given(receivers),
-            "workers": _given(WorkerThreads(BUSY, WAITING, TIMEOUT_S)),
-            "health_workers": _given(WorkerThreads(4, WAITING, HEALTH_TIMEOUT_S)),
+            "pipeline": _provide(pipeline),
+            "pipeline_metrics": _provide(PipelineMetrics(index)),
+            "webhook_secrets": _provide(Secrets(settings.webhook_token, settings.webhook_hmac_key)),
+            "receivers": _provide(receivers),
+            "workers": _provide(WorkerThreads(BUSY, WAITING, TIMEOUT_S)),
+            "health_workers": _provide(WorkerThreads(4, WAITING, HEALTH_TIMEOUT_S)),
         },
         exception_handlers={Exception: answer},
         on_shutdown=[receivers.close, producer.close],
@@ -52,11 +55,26 @@ def create_app(settings: Settings, index: IngressIndex, producer: Producer) -> L
     )
 
 
-def serve(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT; requests in flight are finished and pushes in memory written."""
-    import uvicorn
+class DrainingServer(uvicorn.Server):
+    """A server that empties the receivers before it waits for the requests in flight.
 
-    from lakerunner_ingress.receivers.serving import DrainingServer
+    `drain` is called once, when the server stops accepting connections. Without it, SIGTERM would leave
+    requests waiting for the age of their batch, or for the server to cancel them.
+    """
+
+    def __init__(self, config: uvicorn.Config, drain: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(config)
+        self._drain = drain
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        await self._drain()
+        await super().shutdown(sockets)
+
+
+def serve(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT; then finish requests in flight and write the pushes in memory."""
     from resources.index.postgres import PostgresIndex
 
     index = PostgresIndex(settings.require("index_dsn"), max_connections=BUSY, wait_s=3.0)
@@ -75,5 +93,5 @@ def serve(settings: Settings) -> int:
     return 0 if server.started else 1
 
 
-def _given(value: Any) -> Provide:
+def _provide(value: Any) -> Provide:
     return Provide(lambda: value, sync_to_thread=False)

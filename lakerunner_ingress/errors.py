@@ -1,7 +1,7 @@
-"""What a caller of the ingress can be told, as types that already know their HTTP answer.
+"""Errors of the ingress, which know their HTTP answer.
 
-Every error leaves as one JSON envelope, `{"status", "code", "message"}`. A failure we did not foresee says
-only that it happened; its traceback goes to the log.
+Every error leaves as one JSON envelope, `{"status", "code", "message"}`. An unexpected failure says only that
+it happened; its traceback goes to the log.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class IngressError(Exception):
-    """The base of what a caller may be told."""
+    """Base of the errors that callers see."""
 
     status = 500
     code = "internal"
@@ -45,7 +45,7 @@ class OverloadedError(IngressError):
 
 
 class UnavailableError(IngressError):
-    """Neither Kafka nor Postgres would take it: the caller must send it again."""
+    """Neither Kafka nor Postgres takes the request: the caller must send it again."""
 
     status = 503
     code = "unavailable"
@@ -53,19 +53,19 @@ class UnavailableError(IngressError):
 
 
 def answer(_request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, object]]:
-    """The envelope for any exception that left a handler."""
+    """Answer an exception that left a handler."""
     if isinstance(error, IngressError):
         return _envelope(error.status, error.code, str(error), error.headers)
     if isinstance(error, MalformedMessageError):
         return _envelope(400, "malformed", str(error))
     if isinstance(error, IndexUnavailableError):
-        log.error("answered 503: %s", error)
+        log.error("the index does not answer, request refused with 503: %s", error)
         return _envelope(
             503, "unavailable", "the index does not answer; send this again", {"Retry-After": "5"}
         )
     if isinstance(error, HTTPException):
         return _envelope(error.status_code, _code(error.status_code), error.detail)
-    log.error("unforeseen error", exc_info=error)
+    log.error("unexpected error, request refused with 500", exc_info=error)
     return _envelope(500, "internal", "internal error; the log of the ingress has the details")
 
 

@@ -1,4 +1,4 @@
-"""Is this process alive, and can it still take something in?
+"""Liveness, readiness and metrics, for operators: no key is needed and no secret is shown.
 
 Kafka or Postgres alone is enough to accept (the outbox stands in for Kafka, the last registry for Postgres),
 so one of them down is `degraded` and answers 200; both down is 503.
@@ -23,6 +23,8 @@ from resources.kafka.producer import Producer
 
 @dataclass(frozen=True, slots=True)
 class Health:
+    """The state of the process and its two backends."""
+
     status: str
     kafka: str
     postgres: str
@@ -33,7 +35,8 @@ class Health:
 
 
 def judge(kafka_error: str, postgres_error: str) -> Health:
-    """
+    """Combine the errors of the backends, empty where there is none.
+
     >>> judge("", "").status, judge("x", "").status, judge("x", "y").status
     ('ready', 'degraded', 'down')
     """
@@ -42,7 +45,7 @@ def judge(kafka_error: str, postgres_error: str) -> Health:
 
 
 def check_postgres(index: IngressIndex) -> str:
-    """Empty when the index answers."""
+    """Return an error, empty if the index answers."""
     try:
         index.organisations()
     except IndexUnavailableError:
@@ -51,11 +54,8 @@ def check_postgres(index: IngressIndex) -> str:
 
 
 def check_kafka(producer: Producer) -> str:
-    """Empty when the broker answers."""
+    """Return an error, empty if the broker answers."""
     return "does not answer" if producer.check() else ""
-
-
-# << Routes for operators: liveness, readiness, metrics. They need no key and tell no secret.
 
 
 @get("/livez", media_type=MediaType.TEXT, sync_to_thread=False)
@@ -65,8 +65,8 @@ def live() -> str:
 
 @get(["/readyz", "/healthz"])
 async def ready(pipeline: Pipeline, health_workers: WorkerThreads) -> Response[Health]:
-    kafka = await _checked(health_workers, lambda: check_kafka(pipeline.producer))
-    postgres = await _checked(health_workers, lambda: check_postgres(pipeline.index))
+    kafka = await _run_check(health_workers, lambda: check_kafka(pipeline.producer))
+    postgres = await _run_check(health_workers, lambda: check_postgres(pipeline.index))
     health = judge(kafka, postgres)
     return Response(health, status_code=health.http_status)
 
@@ -75,7 +75,10 @@ async def ready(pipeline: Pipeline, health_workers: WorkerThreads) -> Response[H
 async def metrics(
     pipeline: Pipeline, pipeline_metrics: PipelineMetrics, health_workers: WorkerThreads
 ) -> str:
-    """This process, then the pipeline as the index knows it; the first part does not wait for the index."""
+    """Render the counters of this process, then those of the pipeline, which come from the index.
+
+    The first part does not wait for the index.
+    """
     try:
         shared = await health_workers.run(pipeline_metrics.render)
     except (UnavailableError, OverloadedError):
@@ -83,8 +86,8 @@ async def metrics(
     return pipeline.telemetry.render() + shared
 
 
-async def _checked(workers: WorkerThreads, check: Callable[[], str]) -> str:
-    """A part that accepts connections and never answers is as good as away."""
+async def _run_check(workers: WorkerThreads, check: Callable[[], str]) -> str:
+    """Run a check; a backend that accepts connections and never answers counts as down."""
     try:
         return await workers.run(check)
     except UnavailableError:

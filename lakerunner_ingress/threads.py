@@ -1,4 +1,4 @@
-"""Blocking work leaves the event loop through here, a bounded amount at a time and for a bounded time."""
+"""Worker threads take blocking work off the event loop, bounded in number and time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 class WorkerThreads:
-    """`busy` calls at once and `waiting` in line; beyond that the caller is told to come back."""
+    """Runs `busy` calls at once and keeps `waiting` in line; further ones raise `OverloadedError`."""
 
     def __init__(self, busy: int, waiting: int, timeout_s: float) -> None:
         self._busy = busy

@@ -40,8 +40,8 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, settings: Settings) -> int:
+    from lakerunner_ingress.notifications.queues.poll import serve
     from lakerunner_ingress.notifications.queues.queue import QueueSetupError
-    from lakerunner_ingress.notifications.queues.serve import serve
 
     try:
         return serve(args.queue, settings, once=args.once)

@@ -1,6 +1,6 @@
-"""The HTTP adapter for Azure Event Grid, with the two handshakes that come before the first event.
+"""HTTP adapters for notifications of S3 and its look-alikes, Cloud Storage and Azure Event Grid.
 
-Event Grid proves that an address wants its events: in its own schema by a code to be sent back, with
+Event Grid first proves that an address wants its events: in its own schema by a code to be sent back, with
 CloudEvents by an OPTIONS request that asks for permission. Both need the same secret as events do.
 """
 
@@ -12,15 +12,13 @@ from typing import Any
 from litestar import HttpMethod, Request, Response, post, route
 from litestar.exceptions import ClientException
 
+from lakerunner_ingress.auth import Credentials, Secrets, authenticate_sender
 from lakerunner_ingress.notifications.pipeline import Acknowledgement, Pipeline, Rejection
-from lakerunner_ingress.notifications.senders import Secrets, Sent, sender
 from lakerunner_ingress.notifications.shapes.aws import parse_aws
 from lakerunner_ingress.notifications.shapes.azure import parse_azure, validation_code
 from lakerunner_ingress.notifications.shapes.gcs import parse_gcs
 from lakerunner_ingress.threads import WorkerThreads
 from resources.notifications.events import MalformedMessageError
-
-# << The HTTP adapter for S3 and its look-alikes: S3 event JSON, alone or inside SNS or EventBridge.
 
 MAX_BODY_BYTES = 1024 * 1024
 
@@ -33,23 +31,14 @@ async def notify_s3(
     webhook_secrets: Secrets,
     workers: WorkerThreads,
 ) -> Response[Acknowledgement]:
-    """References to new objects; answered when they are durable."""
+    """Take S3 event JSON, alone or inside SNS or EventBridge; answer when references are durable."""
 
     def work() -> Acknowledgement:
-        caller = sender(Sent(request.headers, body, {}), webhook_secrets, pipeline.index)
+        caller = authenticate_sender(Credentials(request.headers, body, {}), webhook_secrets, pipeline.index)
         return pipeline.notify(body, caller, parse_aws)
 
     acknowledgement = await workers.run(work)
     return Response(acknowledgement, status_code=acknowledgement.http_status)
-
-
-# << The HTTP adapter for Cloud Storage: Pub/Sub's push envelope, or the bare object (payload unwrapping).
-# <<
-# << Pub/Sub repeats whatever is not answered with 2xx, for days. So a message that was judged and kept
-# << is answered
-# << with 202, also when it was refused; only what may succeed later gets an error.
-
-MAX_BODY_BYTES = 1024 * 1024
 
 
 @post("/api/v1/notifications/gcs", request_max_body_size=MAX_BODY_BYTES)
@@ -60,11 +49,15 @@ async def notify_gcs(
     webhook_secrets: Secrets,
     workers: WorkerThreads,
 ) -> Response[Acknowledgement]:
-    """One message about one object; answered when it is durable."""
+    """Take a push envelope of Pub/Sub, or the bare object; answer when the reference is durable.
+
+    Pub/Sub repeats for days whatever is not answered with 2xx. So a message that was judged and kept is
+    answered with 202, also when it was refused; only a message that may succeed later gets an error.
+    """
 
     def work() -> Acknowledgement:
-        sent = Sent(request.headers, body, request.query_params)
-        caller = sender(sent, webhook_secrets, pipeline.index)
+        credentials = Credentials(request.headers, body, request.query_params)
+        caller = authenticate_sender(credentials, webhook_secrets, pipeline.index)
         try:
             return pipeline.notify(body, caller, parse_gcs)
         except MalformedMessageError as error:  # kept as a dead letter by the pipeline
@@ -86,13 +79,13 @@ async def notify_azure(
     webhook_secrets: Secrets,
     workers: WorkerThreads,
 ) -> Response[Any]:
-    """Events about new blobs, answered when they are durable; or the answer to a handshake."""
-    sent = Sent(request.headers, body, request.query_params)
+    """Take events about new blobs and answer when they are durable, or answer a handshake."""
+    credentials = Credentials(request.headers, body, request.query_params)
 
     def work() -> Response[Any]:
         if request.method == HttpMethod.OPTIONS:
-            return _permission(sent, webhook_secrets, pipeline)
-        caller = sender(sent, webhook_secrets, pipeline.index)
+            return _permission(credentials, webhook_secrets, pipeline)
+        caller = authenticate_sender(credentials, webhook_secrets, pipeline.index)
         if code := validation_code(body):
             return Response({"validationResponse": code}, status_code=200)
         acknowledgement = pipeline.notify(body, caller, parse_azure)
@@ -101,13 +94,13 @@ async def notify_azure(
     return await workers.run(work)
 
 
-def _permission(sent: Sent, secrets: Secrets, pipeline: Pipeline) -> Response[Any]:
-    """What a sender of CloudEvents asks for: it may send, as often as it likes."""
-    origin = sent.headers.get("webhook-request-origin", "")
+def _permission(credentials: Credentials, secrets: Secrets, pipeline: Pipeline) -> Response[Any]:
+    """Permit a sender of CloudEvents to send, as often as it likes."""
+    origin = credentials.headers.get("webhook-request-origin", "")
     if not origin:
         return Response(None, status_code=204, headers=METHODS)
     if not _ORIGIN.fullmatch(origin):
         raise ClientException(f"WebHook-Request-Origin {origin[:64]!r}: expected a host name")
-    sender(sent, secrets, pipeline.index)
+    authenticate_sender(credentials, secrets, pipeline.index)
     allowed = {"WebHook-Allowed-Origin": origin, "WebHook-Allowed-Rate": "*"}
     return Response(None, status_code=200, headers=METHODS | allowed)

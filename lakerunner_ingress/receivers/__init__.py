@@ -2,5 +2,5 @@
 
 A request is authenticated, read, opened and checked (`receive.py`), gathered with others of its lane
 (`batching.py`), written as one object and announced (`writing.py`), and only then answered (`routes.py`).
-What is decided when a step fails is in `docs/decisions/0013-push-is-durable-before-it-is-answered.md`.
+`docs/decisions/0013-push-is-durable-before-it-is-answered.md` explains the failure of each step.
 """

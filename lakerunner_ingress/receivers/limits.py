@@ -1,4 +1,4 @@
-"""One bound on the bytes of all requests in flight; whoever would cross it is told to come back."""
+"""Limits of pushes: bytes per second of an organisation, and memory of all requests in flight."""
 
 from __future__ import annotations
 
@@ -16,18 +16,16 @@ from resources.index.contract import IngressIndex
 from resources.index.postgres.connections import IndexUnavailableError
 from resources.lake.options import OptionError, OrgOptions
 
-# << What every organisation may push, from its settings, at most a few seconds old and never waited for.
-# <<
-# << The event loop asks with every request, so reading happens in a thread of its own. Until the first
-# << reading is
-# << done nobody is limited, and while the index is away the last reading holds.
-
 log = logging.getLogger(__name__)
 MAX_AGE_S = 5.0
 
 
 class PushLimits:
-    """A `LimitOf`: the setting `push_bytes_per_second` of an organisation."""
+    """The setting `push_bytes_per_second` of organisations, at most a few seconds old.
+
+    The event loop asks with every request, so a thread of its own reads. Until the first reading nobody is
+    limited, and while the index is away the last reading holds.
+    """
 
     def __init__(self, index: IngressIndex, clock: Callable[[], float] = time.monotonic) -> None:
         self._index = index
@@ -53,20 +51,15 @@ class PushLimits:
         try:
             self._options = self._index.org_options()
         except (IndexUnavailableError, OptionError) as error:
-            log.warning("limits of pushes stay as they were: %s", error)
+            log.warning("limits of pushes could not be read, the last ones hold: %s", error)
 
-
-# << How much an organisation may push per second: a token bucket each.
-# <<
-# << A request is let in while its organisation is not in debt, and then charged in full: one larger than the
-# << limit passes once and is paid for by waiting.
 
 BURST_S = 10.0
-"""An organisation that was quiet may send so many seconds' worth at once."""
+"""Size of a token bucket, in seconds of the limit."""
 MAX_BUCKETS = 10_000
 
 LimitOf = Callable[[str], int | None]
-"""Bytes per second that an organisation may push; None is unlimited."""
+"""Source of the bytes per second that an organisation may push; None is unlimited."""
 
 
 @dataclass(slots=True)
@@ -76,15 +69,19 @@ class _Bucket:
 
 
 class Quota:
-    """Used from the event loop only."""
+    """A token bucket per organisation, for the event loop only.
+
+    A request passes while its organisation is not in debt, and is then charged in full: one larger than the
+    limit passes once, and later ones wait for it.
+    """
 
     def __init__(self, limit_of: LimitOf, clock: Callable[[], float] = time.monotonic) -> None:
         self._limit_of = limit_of
         self._clock = clock
         self._buckets: dict[str, _Bucket] = {}
 
-    def allowed(self, org: str, size: int) -> float | None:
-        """None and charged for `size` bytes, or the seconds to wait and not charged."""
+    def try_charge(self, org: str, size: int) -> float | None:
+        """Charge `size` bytes and return None, or return the seconds to wait and charge nothing."""
         limit = self._limit_of(org)
         if limit is None:
             return None
@@ -103,13 +100,13 @@ class Quota:
         return None
 
     def charge(self, org: str, size: int) -> None:
-        """More of a request that was let in: it passes, and its organisation waits the longer afterwards."""
+        """Charge more for a request that has passed; its organisation waits the longer afterwards."""
         if bucket := self._buckets.get(org):
             bucket.tokens -= size
 
 
 class Memory:
-    """Thread-safe. Counts bodies as received and as opened, until their object is durable."""
+    """The memory of all requests, from arrival until their object is durable; thread-safe."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -121,9 +118,9 @@ class Memory:
 
 
 class Hold:
-    """What one request has taken; leaving the `with` block gives all of it back.
+    """The memory of one request; the end of the `with` block returns all of it.
 
-    A worker thread that was given up on may still run then: what it asks for is refused.
+    An abandoned worker thread may still run then: its requests for memory are refused.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -145,7 +142,7 @@ class Hold:
             self._size, self._over = 0, True
 
     def grow(self, size: int) -> None:
-        """Before the bytes exist; `OverloadedError` when there is no room for them now."""
+        """Reserve memory before it is used, or raise `OverloadedError`."""
         memory = self._memory
         with memory.lock:
             if self._size + size > memory.limit:
@@ -160,7 +157,7 @@ class Hold:
         return self._size
 
     def shrink_to(self, size: int) -> None:
-        """Give back what is beyond `size`."""
+        """Return the memory beyond `size`."""
         memory = self._memory
         with memory.lock:
             given = max(0, self._size - size)

@@ -1,7 +1,9 @@
-"""Loki push: protobuf (snappy) is kept as sent, JSON is translated into it.
+"""Checks Loki push: protobuf (snappy) stays as sent, JSON is translated into it.
 
-A stream whose labels cannot be read is left out and told, the others are kept, as Loki does. A line that is
-not UTF-8 is kept with U+FFFD in place of its odd bytes.
+A stream with invalid labels is left out and reported, the others are kept, as Loki does. A line that is not
+UTF-8 is kept with U+FFFD in place of its odd bytes. In JSON, times are nanoseconds in text, and the third
+element (structured metadata) may be absent:
+`{"streams": [{"stream": {"app": "shop"}, "values": [["1700000000000000000", "a line", {"trace": "1"}]]}]}`
 """
 
 from __future__ import annotations
@@ -11,19 +13,13 @@ from typing import Any
 
 import msgspec
 
-from lakerunner_ingress.receivers.received import Form, Received
+from lakerunner_ingress.receivers.forms import CheckedPush, Form
 from lakerunner_ingress.receivers.refusals import BadRequestError, UnsupportedError
 from resources.lake.label_text import NAME, LabelTextError, label_text, parse_labels
 from resources.lake.layout import Signal
 from resources.notifications.events import UNREADABLE
 from resources.proto.loki import PushRequest, RawPushRequest
 from resources.proto.parsing import NotAMessageError, parse
-
-# << Loki's JSON push as protobuf.
-# <<
-# << `{"streams": [{"stream": {"app": "shop"}, "values": [["1700000000000000000", "a line", {"trace":
-# << "1"}]]}]}`:
-# << times are nanoseconds in text, the third element (structured metadata) may be left out.
 
 _NANOSECONDS = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _SECOND = 1_000_000_000
@@ -48,7 +44,7 @@ _DECODER = msgspec.json.Decoder(_Push)
 
 
 def translate(data: bytes) -> Any:
-    """The `PushRequest`."""
+    """Translate JSON into a `PushRequest`."""
     try:
         push = _DECODER.decode(data)
     except UNREADABLE as error:
@@ -87,18 +83,18 @@ def is_json(content_type: str) -> bool:
 
 
 def encoding_of(content_encoding: str, json: bool) -> str:
-    """Protobuf is always a snappy block, whether the header says so or not."""
+    """Return the encoding of the body; protobuf is always a snappy block, even without a header."""
     name = content_encoding.strip().lower()
     return name if json or name not in {"", "identity"} else "snappy"
 
 
-def read_loki(data: bytes, json: bool) -> Received:
+def read_loki(data: bytes, json: bool) -> CheckedPush:
     request = translate(data) if json else None
     if request is None:
-        request, data = _parsed(data)
+        request, data = _parse(data)
     else:
         data = request.SerializeToString()
-    bad, why = _unreadable(request)
+    bad, why = _bad_streams(request)
     if bad and all(bad):
         raise BadRequestError(why)
     rejected = sum(
@@ -111,11 +107,11 @@ def read_loki(data: bytes, json: bool) -> Received:
         )
         data = kept.SerializeToString()
     reason = f"{why}; {rejected} lines were refused, the others were kept" if why else ""
-    return Received(Signal.LOGS, Form.LOKI_PUSH, data, rejected, reason)
+    return CheckedPush(Signal.LOGS, Form.LOKI_PUSH, data, rejected, reason)
 
 
-def _unreadable(request: Any) -> tuple[bytearray, str]:
-    """A byte per stream, 1 if its labels are no labels, and what is wrong with the first of these."""
+def _bad_streams(request: Any) -> tuple[bytearray, str]:
+    """Return a byte per stream, 1 if its labels are invalid, and the fault of the first of these."""
     bad, why = bytearray(len(request.streams)), ""
     for index, stream in enumerate(request.streams):
         try:
@@ -128,15 +124,15 @@ def _unreadable(request: Any) -> tuple[bytearray, str]:
     return bad, why
 
 
-def _parsed(data: bytes) -> tuple[Any, bytes]:
+def _parse(data: bytes) -> tuple[Any, bytes]:
     try:
         return parse(PushRequest, data), data
     except NotAMessageError as error:
-        return _repaired(data, str(error))
+        return _repair(data, str(error))
 
 
-def _repaired(data: bytes, reason: str) -> tuple[Any, bytes]:
-    """The message with every text made UTF-8; `BadRequestError` if it is damaged otherwise."""
+def _repair(data: bytes, reason: str) -> tuple[Any, bytes]:
+    """Make every text UTF-8; raise `BadRequestError` if the message is damaged otherwise."""
     try:
         raw = parse(RawPushRequest, data)
     except NotAMessageError as error:

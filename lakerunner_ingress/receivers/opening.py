@@ -1,4 +1,8 @@
-"""Bodies out of their content encoding; their size is bounded before memory is used."""
+"""Decompresses bodies; their size is bounded before memory is used.
+
+So is the memory that parsing takes: two bytes of protobuf (`0a 00`) can stand for a message of a hundred, and
+two of JSON (`1,`) for a number of thirty. Ordinary bodies cost one to three times their size once parsed.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +16,18 @@ import zstandard
 from lakerunner_ingress.receivers.limits import Hold
 from lakerunner_ingress.receivers.refusals import BadRequestError, TooLargeError, UnsupportedError
 
-# << What parsing a body may take in memory, estimated from above before it is done.
-# <<
-# << Two bytes of protobuf (`0a 00`) can stand for a message of a hundred, and two of JSON (`1,`) for a
-# << number of
-# << thirty; a body full of them is far larger once parsed. Ordinary bodies cost one to three times their
-# << size.
-
 PER_MESSAGE = 48
-"""Of a protobuf field of less than `SHORT` bytes; longer ones pay for themselves with their length."""
+"""Cost of a protobuf field of less than `SHORT` bytes; longer ones count by their length."""
 SHORT = 8
 PER_OBJECT, PER_VALUE = 64, 16
-"""Of a JSON object, and of any member or element."""
+"""Costs of a JSON object, and of a member or element."""
 FREE_BYTES = 8 << 20
-"""So much is not counted: only two bodies are parsed at a time."""
+"""Cost that is not counted: only two bodies are parsed at a time."""
 _PIECE = 1 << 20
 
 
 def parse_cost(data: bytes) -> int:
-    """Of whichever of the two it is: the other estimate is small then."""
+    """Estimate from above the memory that parsing takes, as JSON or protobuf: the wrong estimate is small."""
     return max(0, max(json_cost(data), protobuf_cost(data)) - FREE_BYTES)
 
 
@@ -39,7 +36,7 @@ def json_cost(data: bytes) -> int:
 
 
 def protobuf_cost(data: bytes) -> int:
-    """Counts what looks like the tag of a text or message with a small length behind it."""
+    """Count bytes that look like the tag of a text or message with a small length behind it."""
     found = 0
     bytes_ = np.frombuffer(data, np.uint8)
     for start in range(0, max(0, len(bytes_) - 1), _PIECE):
@@ -50,18 +47,18 @@ def protobuf_cost(data: bytes) -> int:
 
 PIECE = 1 << 20
 ZSTD_WINDOW = 32 << 20
-"""RFC 9659 says 8 MiB over HTTP, but the highest levels of Go's encoder use more."""
+"""Largest window: RFC 9659 says 8 MiB over HTTP, but the highest levels of Go's encoder use more."""
 ZLIB_STEP = 1 << 16
-"""Compressed bytes at a time: what lies behind the end of a member is copied."""
+"""Compressed bytes at a time: those behind the end of a member are copied."""
 ZSTD_STEP = 512
 """Compressed bytes at a time: four of them can stand for 128 KiB."""
 MAX_MEMBERS = 1024
-"""Of one body: encodings may be put one after the other, and each start costs."""
+"""Members of one body: they may stand one after the other, and each start costs."""
 SNAPPY_RATIO = 64
 
 
 def open_body(data: bytes, encoding: str, max_bytes: int, hold: Hold) -> bytes:
-    """`encoding` is the Content-Encoding; `hold` grows by what comes on top of `data` itself."""
+    """Decompress `data`; `encoding` is the Content-Encoding, `hold` grows by the opened bytes."""
     name = encoding.strip().lower() or "identity"
     if name == "identity":
         return data
@@ -83,7 +80,7 @@ def open_body(data: bytes, encoding: str, max_bytes: int, hold: Hold) -> bytes:
 
 
 def open_snappy(data: bytes, max_bytes: int, hold: Hold) -> bytes:
-    """A snappy block (not the framed format): its length stands in front."""
+    """Decompress a snappy block (not the framed format), which begins with its length."""
     size = 0
     for index in range(5):
         if index >= len(data):
@@ -124,7 +121,7 @@ def _zlib(wbits: int, name: str) -> Callable[[bytes], Iterator[bytes]]:
             position -= len(opener.unused_data)
             if position == len(data):
                 return
-        raise _members(name)
+        raise _too_many_members(name)
 
     return pieces
 
@@ -146,10 +143,10 @@ def _zstd(data: bytes) -> Iterator[bytes]:
         position -= len(opener.unused_data)
         if position == len(data):
             return
-    raise _members("zstd")
+    raise _too_many_members("zstd")
 
 
-def _members(name: str) -> BadRequestError:
+def _too_many_members(name: str) -> BadRequestError:
     return BadRequestError(f"{name}: more than {MAX_MEMBERS} members, one after the other")
 
 

@@ -1,4 +1,4 @@
-"""OTLP/HTTP: what a request holds, and how it is answered, in protobuf or JSON as it was asked."""
+"""OTLP/HTTP: checks requests, and renders answers in protobuf or JSON like the request."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
+from lakerunner_ingress.receivers.forms import MARKER, CheckedPush, Form
 from lakerunner_ingress.receivers.otlp_json import read_json
-from lakerunner_ingress.receivers.received import MARKER, Form, Received
 from lakerunner_ingress.receivers.refusals import BadRequestError, Refusal, UnsupportedError
 from resources.lake.layout import Signal
 from resources.proto.parsing import NotAMessageError, parse
@@ -25,7 +25,7 @@ INTERNAL = 13
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """How a signal's messages and fields are called."""
+    """The names of a signal's messages and fields."""
 
     request: Any
     response: Any
@@ -60,7 +60,8 @@ _NAMES = {
 
 
 def form_of(content_type: str) -> Form:
-    """
+    """Return the form of a content type.
+
     >>> form_of("application/json; charset=utf-8").value
     'otlp_json'
     """
@@ -70,8 +71,8 @@ def form_of(content_type: str) -> Form:
     return FORMS[name]
 
 
-def read_otlp(data: bytes, signal: Signal, form: Form) -> Received:
-    """Raises `BadRequestError` when nothing of it can be kept; an empty request is a success."""
+def read_otlp(data: bytes, signal: Signal, form: Form) -> CheckedPush:
+    """Check a request; raise `BadRequestError` if nothing of it is valid. An empty request is a success."""
     if form is Form.OTLP_JSON:
         return read_json(data, signal, _NAMES[signal].key)
     names = _NAMES[signal]
@@ -83,11 +84,11 @@ def read_otlp(data: bytes, signal: Signal, form: Form) -> Received:
         raise BadRequestError(str(error)) from error
     if data and not getattr(request, names.field):
         raise BadRequestError(f"{len(data)} bytes without {names.field}: is this the path of this signal?")
-    return Received(signal, form, data)
+    return CheckedPush(signal, form, data)
 
 
-def answer(received: Received) -> tuple[bytes, str]:
-    """The body of a success, with its content type."""
+def answer(received: CheckedPush) -> tuple[bytes, str]:
+    """Render a success; return body and content type."""
     names = _NAMES[received.signal]
     if received.form is Form.OTLP_PROTOBUF:
         return names.response().SerializeToString(), PROTOBUF
@@ -98,7 +99,7 @@ def answer(received: Received) -> tuple[bytes, str]:
 
 
 def refuse(refusal: Refusal, content_type: str) -> tuple[bytes, str]:
-    """The body of an error: a google.rpc.Status."""
+    """Render an error as google.rpc.Status; return body and content type."""
     code = GRPC_CODES.get(refusal.status, INTERNAL)
     if FORMS.get(content_type.partition(";")[0].strip().lower()) is Form.OTLP_PROTOBUF:
         return Status(code=code, message=refusal.message).SerializeToString(), PROTOBUF

@@ -1,7 +1,7 @@
-r"""The shape of OTLP in JSON, exactly as narrow as the decoders of raw objects need it.
+r"""The schema of OTLP in JSON, exactly as narrow as the decoders of raw objects need it.
 
 An object holds the requests of many senders, and one value that its decoder cannot read would cost all of
-them. So whatever is accepted here must be decodable. Names are lowerCamelCase; a resource that has names of
+them. So everything accepted here must be decodable. Names are lowerCamelCase; a resource that has names of
 the .proto files as well is checked by `NAMED_BOTH_WAYS`. 64-bit integers are numbers or texts of digits, ids
 are hexadecimal, null stands for a member left out, unknown members are ignored.
 
@@ -85,7 +85,7 @@ ENUMS: dict[str, tuple[str, ...]] = {
 
 
 def _up_to(most: int) -> str:
-    r"""A pattern of the decimal numbers from 0 to `most`, as JSON writes them.
+    r"""Return a pattern of the decimal numbers from 0 to `most`, as JSON writes them.
 
     >>> _up_to(31)
     '0|[1-9][0-9]{0,0}|[1-2][0-9]{1}|3[0-0][0-9]{0}|31'
@@ -100,7 +100,10 @@ def _up_to(most: int) -> str:
 
 
 def _integer(least: int, most: int) -> Any:
-    r"""Numbers beyond int64 are only taken as text; `\Z` because `$` would also match before a newline."""
+    r"""Return the type of an integer; beyond int64 only text is valid.
+
+    The pattern ends with `\Z` because `$` would also match before a newline.
+    """
     negative = f"|-(?:{_up_to(-least)})" if least else ""
     text = Meta(pattern=rf"^(?:{_up_to(most)}{negative})\Z")
     return Annotated[int, Meta(ge=least, le=min(most, 2**63 - 1))] | Annotated[str, text]
@@ -115,7 +118,7 @@ _DOUBLE = (
     r"^(?:NaN|-?Infinity|-?(?:0|[1-9][0-9]{0,307})(?:\.[0-9]{1,400})?"
     r"|-?[0-9](?:\.[0-9]{1,400})?[eE](?:-[0-9]{1,3}|\+?(?:[0-9]{1,2}|[12][0-9]{2}|30[0-7])))\Z"
 )
-"""In text; none of these is too large for a double."""
+"""Pattern of doubles in text, none of them too large for a double."""
 
 _TYPES: dict[str, Any] = {
     "string": str,
@@ -131,7 +134,8 @@ _TYPES: dict[str, Any] = {
 
 
 def fields_of(table: str = TABLE) -> dict[str, list[tuple[str, str]]]:
-    """
+    """Parse the table into the fields of each message.
+
     >>> fields_of("Sum: data_points Point[]; is_monotonic bool")
     {'Sum': [('data_points', 'Point[]'), ('is_monotonic', 'bool')]}
     """
@@ -148,7 +152,7 @@ def _camel(name: str) -> str:
 
 
 def _decoders(both: bool) -> dict[Signal, msgspec.json.Decoder[Any]]:
-    """`both`: a field may be named in snake_case too, under the same rules."""
+    """Build the decoders; with `both`, fields may be named in snake_case too, under the same rules."""
     messages = fields_of()
     for owner, fields in messages.items():
         members: list[tuple[str, Any, Any]] = []
@@ -169,7 +173,10 @@ def _decoders(both: bool) -> dict[Signal, msgspec.json.Decoder[Any]]:
 
 
 def _annotation(written: str, both: bool) -> Any:
-    """Messages by name, since they hold each other. A list may be null, but not what is in it."""
+    """Return a field's type; messages are named, since they hold each other.
+
+    A list may be null, but not its elements.
+    """
     plain = written.removesuffix("[]")
     inner: Any = _TYPES.get(plain, ForwardRef(f"{plain}_{both}"))
     return Optional[list[inner] if written.endswith("[]") else inner]  # noqa: UP045 - of a value, not a type
@@ -177,4 +184,4 @@ def _annotation(written: str, both: bool) -> Any:
 
 CAMEL_ONLY = _decoders(both=False)
 NAMED_BOTH_WAYS = _decoders(both=True)
-"""Structs of twice the size, so only for text in which such names were seen."""
+"""Decoders for both spellings: structs of twice the size, so only for text with such names."""

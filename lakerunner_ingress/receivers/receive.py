@@ -1,4 +1,4 @@
-"""The steps of one push: who, how much, read, open and check, wait until it is durable."""
+"""The steps of one push: authenticate, charge, read, open and check, wait until it is durable."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from anyio import fail_after
 from litestar import Request
 from litestar.exceptions import InternalServerException
 
+from lakerunner_ingress.auth import PushAuthenticator
 from lakerunner_ingress.errors import UnavailableError
 from lakerunner_ingress.notifications.pipeline import Pipeline
-from lakerunner_ingress.receivers.auth import Doorkeeper
 from lakerunner_ingress.receivers.batching import Batcher
+from lakerunner_ingress.receivers.forms import CheckedPush, Lane
 from lakerunner_ingress.receivers.limits import Hold, LimitOf, Memory, PushLimits, Quota
 from lakerunner_ingress.receivers.opening import open_body, parse_cost
-from lakerunner_ingress.receivers.received import Lane, Received
 from lakerunner_ingress.receivers.refusals import (
     BadRequestError,
     SlowError,
     ThrottledError,
     TooLargeError,
 )
-from lakerunner_ingress.receivers.telemetry import ANNOUNCEMENTS, MEMORY, WITHDRAWALS, PushTelemetry
 from lakerunner_ingress.receivers.writing import Writer
+from lakerunner_ingress.telemetry import ANNOUNCEMENTS, MEMORY, WITHDRAWALS, PushTelemetry
 from lakerunner_ingress.threads import WorkerThreads
 from resources.lake.layout import NAME, valid_name
 from resources.settings import Settings
@@ -32,16 +32,16 @@ from resources.settings import Settings
 COLLECTOR = "x-lakerunner-collector"
 BODY_TIMEOUT_S = 30.0
 CHECKING, WAITING, CHECK_TIMEOUT_S = 2, 512, 60.0
-"""Checking parses: two at a time, since what it needs comes on top of the memory that is counted."""
+"""Threads that check, which parse: two, since their memory comes on top of what is counted."""
 
 LOOKUPS, LOOKUP_TIMEOUT_S = 8, 10.0
 
-Check = Callable[[bytes], Received]
+Check = Callable[[bytes], CheckedPush]
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """What a protocol says about a request: how its body is encoded, and how it is checked."""
+    """A push as its protocol describes it: the encoding of the body, and its check."""
 
     protocol: str
     encoding: str
@@ -49,41 +49,43 @@ class Push:
 
 
 class Receivers:
-    """Everything behind the routes; one per process."""
+    """The receivers of a process."""
 
-    def __init__(self, settings: Settings, doorkeeper: Doorkeeper, writer: Writer, limit_of: LimitOf) -> None:
+    def __init__(
+        self, settings: Settings, authenticator: PushAuthenticator, writer: Writer, limit_of: LimitOf
+    ) -> None:
         self.telemetry: PushTelemetry = writer.telemetry
         self._settings = settings
-        self._doorkeeper = doorkeeper
+        self._authenticator = authenticator
         self._writer = writer
         self._quota = Quota(limit_of)
         self._memory = Memory(settings.receiver_memory_bytes)
         self._workers = WorkerThreads(CHECKING, WAITING, CHECK_TIMEOUT_S)
         self._batcher = Batcher(writer.write, settings.receiver_batch_bytes, settings.receiver_batch_age_s)
-        watch = self.telemetry.watch
-        watch(MEMORY, "Bytes of pushes that are not yet answered.", lambda: self._memory.used)
-        watch(
+        add_gauge = self.telemetry.add_gauge
+        add_gauge(MEMORY, "Bytes of pushes that are not yet answered.", lambda: self._memory.used)
+        add_gauge(
             ANNOUNCEMENTS,
             "Durable objects that wait for Kafka or Postgres.",
             lambda: writer.announcements.waiting,
         )
-        watch(WITHDRAWALS, "Refused objects that wait to be removed.", lambda: writer.withdrawals.waiting)
+        add_gauge(WITHDRAWALS, "Refused objects that wait to be removed.", lambda: writer.withdrawals.waiting)
 
-    async def accept(self, request: Request[Any, Any, Any], push: Push) -> Received:
-        """What was kept, which is durable; raises what the sender is to be told otherwise."""
-        self._refuse_in_an_outage()
-        org = await self._doorkeeper.organisation(request.headers)
+    async def accept(self, request: Request[Any, Any, Any], push: Push) -> CheckedPush:
+        """Run all steps; return the durable part of the push, or raise the error for the sender."""
+        self._check_outage()
+        org = await self._authenticator.organisation_of(request.headers)
         collector = self._collector(request.headers)
         self._charge(org, 0)
         with self._memory.hold() as hold:
-            received = await self._received(request, push, org, hold)
+            received = await self._read_push(request, push, org, hold)
             if received.data:
                 await self._batcher.offer(Lane(org, collector, received.signal, received.form), received.data)
-        self.telemetry.kept(push.protocol, len(received.data), received.rejected)
+        self.telemetry.count_push(push.protocol, len(received.data), received.rejected)
         return received
 
     async def drain(self) -> None:
-        """On the way out: take nothing more, make everything durable that was taken."""
+        """Refuse new pushes and make those in memory durable."""
         await self._batcher.drain()
 
     async def close(self) -> None:
@@ -91,8 +93,8 @@ class Receivers:
         await self._workers.run(self._writer.announcements.close)
         await self._workers.run(self._writer.withdrawals.close)
 
-    def _refuse_in_an_outage(self) -> None:
-        """Before a byte is read: what is known to fail must not leave objects behind."""
+    def _check_outage(self) -> None:
+        """Refuse before a byte is read: a push that is bound to fail must not leave objects behind."""
         if self._batcher.draining:
             raise UnavailableError("the receiver is stopping; send this again")
         if self._writer.announcements.waiting:
@@ -107,12 +109,14 @@ class Receivers:
         return name
 
     def _charge(self, org: str, size: int) -> None:
-        wait_s = self._quota.allowed(org, size)
+        wait_s = self._quota.try_charge(org, size)
         if wait_s is not None:
             raise ThrottledError(f"{org} pushes more than it may; wait {wait_s:.1f} s", wait_s)
 
-    async def _received(self, request: Request[Any, Any, Any], push: Push, org: str, hold: Hold) -> Received:
-        """The body is charged also if it will be refused: reading and opening it costs too."""
+    async def _read_push(
+        self, request: Request[Any, Any, Any], push: Push, org: str, hold: Hold
+    ) -> CheckedPush:
+        """Read and check a push; a body that will be refused is charged too, since it costs the same."""
         body = await self._read(request, hold)
         self._charge(org, len(body))
         received = await self._workers.run(lambda: self._open(body, push, hold))
@@ -120,7 +124,7 @@ class Receivers:
         return received
 
     def _charge_rest(self, org: str, size: int) -> None:
-        """What the body turned out to be beyond its size on the wire; it is let in already."""
+        """Charge the size of the opened body beyond its size on the wire."""
         if size > 0:
             self._quota.charge(org, size)
 
@@ -128,15 +132,15 @@ class Receivers:
         parts: list[bytes] = []
         try:
             with fail_after(BODY_TIMEOUT_S):
-                async for part in _limited(request, self._settings.receiver_body_max_bytes):
+                async for part in _limit_body(request, self._settings.receiver_body_max_bytes):
                     hold.grow(len(part))
                     parts.append(part)
         except TimeoutError as error:
             raise SlowError(f"the body took longer than {BODY_TIMEOUT_S:.0f} s") from error
         return b"".join(parts)
 
-    def _open(self, body: bytes, push: Push, hold: Hold) -> Received:
-        """In a worker thread. Afterwards the hold is of what is kept, and no longer of the body."""
+    def _open(self, body: bytes, push: Push, hold: Hold) -> CheckedPush:
+        """Open and check a body, in a worker thread; afterwards `hold` covers the valid part only."""
         data = open_body(body, push.encoding, self._settings.receiver_body_max_bytes, hold)
         opened = hold.size
         hold.grow(parse_cost(data))
@@ -149,14 +153,14 @@ class Receivers:
 
 
 def open_receivers(settings: Settings, pipeline: Pipeline, telemetry: PushTelemetry) -> Receivers:
-    """The receivers of a process, over the same index, Kafka and registry as its notifications."""
+    """Open the receivers, over the same index, Kafka and registry as the notifications."""
     index = pipeline.index
     writer = Writer(settings, index, pipeline.producer, pipeline.registry, telemetry)
-    doorkeeper = Doorkeeper(index, WorkerThreads(LOOKUPS, WAITING, LOOKUP_TIMEOUT_S))
-    return Receivers(settings, doorkeeper, writer, PushLimits(index))
+    authenticator = PushAuthenticator(index, WorkerThreads(LOOKUPS, WAITING, LOOKUP_TIMEOUT_S))
+    return Receivers(settings, authenticator, writer, PushLimits(index))
 
 
-async def _limited(request: Request[Any, Any, Any], most: int) -> AsyncIterator[bytes]:
+async def _limit_body(request: Request[Any, Any, Any], most: int) -> AsyncIterator[bytes]:
     size = int(request.headers.get("content-length", "0") or "0")
     try:
         if size <= most:

@@ -1,4 +1,4 @@
-"""What a sender can be told besides the ingress's own errors, and any error as status, message, headers."""
+"""Errors of the receivers, and any error as status, code, message and headers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class BadRequestError(IngressError):
-    """The request is not what its content type says; sending it again would not help."""
+    """The request does not match its content type; sending it again would not help."""
 
     status = 400
     code = "malformed"
@@ -27,21 +27,21 @@ class TooLargeError(IngressError):
 
 
 class SlowError(IngressError):
-    """The body did not arrive in time; its memory is needed for others."""
+    """The body did not arrive in time; other requests need its memory."""
 
     status = 408
     code = "slow"
 
 
 class UnsupportedError(IngressError):
-    """Another content type or encoding than those that are read."""
+    """The content type or encoding is not supported."""
 
     status = 415
     code = "unsupported"
 
 
 class ThrottledError(OverloadedError):
-    """The organisation sends more than it may."""
+    """The organisation exceeds its quota."""
 
     code = "throttled"
 
@@ -52,6 +52,8 @@ class ThrottledError(OverloadedError):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
+    """An error as a sender sees it."""
+
     status: int
     code: str
     message: str
@@ -59,7 +61,7 @@ class Refusal:
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """For any exception that left a receiver; what was not foreseen is logged and not told."""
+    """Describe an exception that left a receiver; an unexpected one goes to the log only."""
     if isinstance(error, IngressError):
         return Refusal(error.status, error.code, str(error), dict(error.headers))
     if isinstance(error, IndexUnavailableError):
@@ -67,5 +69,5 @@ def refusal_of(error: Exception) -> Refusal:
         return Refusal(503, "unavailable", message, {"Retry-After": "5"})
     if isinstance(error, HTTPException):
         return Refusal(error.status_code, "http", error.detail)
-    log.error("unforeseen error in a receiver", exc_info=error)
+    log.error("unexpected error in a receiver, push refused with 500", exc_info=error)
     return Refusal(500, "internal", "internal error; the log of the ingress has the details")

@@ -1,7 +1,9 @@
-"""Prometheus remote write: version 1.0 is kept as sent, 2.0 is translated into it.
+"""Checks Prometheus remote write: version 1.0 stays as sent, 2.0 is translated into it.
 
-A series without a name cannot be queried, so it is left out and told; the others of its request are kept, as
-Prometheus itself does.
+The table of symbols of 2.0 would forbid putting requests together, so it is resolved. The metadata of a
+series becomes metadata of its metric, once per request; start timestamps have no place in 1.0 and are left
+out. A series without a name cannot be queried, so it is left out and reported; the others of its request are
+kept, as Prometheus itself does.
 """
 
 from __future__ import annotations
@@ -9,25 +11,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lakerunner_ingress.receivers.received import Form, Received
+from lakerunner_ingress.receivers.forms import CheckedPush, Form
 from lakerunner_ingress.receivers.refusals import BadRequestError, TooLargeError, UnsupportedError
 from resources.lake.layout import Signal
 from resources.proto.parsing import NotAMessageError, parse
 from resources.proto.prometheus import RequestV2, WriteRequest
 
-# << Remote write 2.0 as 1.0: the table of symbols, which forbids putting requests together, is resolved.
-# <<
-# << The metadata of a series becomes metadata of its metric, once per request. Start timestamps have no
-# << place in
-# << 1.0 and are left out.
-
 MAX_EXPANDED_BYTES = 64 << 20
-"""Two bytes of reference can stand for a symbol of any length."""
+"""Limit on resolved symbols: two bytes of reference can stand for a symbol of any length."""
 _PER_LABEL = 8
 
 
 def translate(request: Any) -> Any:
-    """The `WriteRequest`; a reference outside the table is a `BadRequestError` that names the series."""
+    """Translate into a `WriteRequest`; raise `BadRequestError` for a reference outside the table."""
     symbols = list(request.symbols)
     if request.timeseries and (not symbols or symbols[0]):
         raise BadRequestError("symbols[0]: expected the empty text")
@@ -35,7 +31,7 @@ def translate(request: Any) -> Any:
     expanded = 0
     for index, series in enumerate(request.timeseries):
         try:
-            expanded += _expanded(series, sizes)
+            expanded += _expanded_size(series, sizes)
         except IndexError as error:
             raise BadRequestError(
                 f"timeseries[{index}]: a name without a value, or outside the {len(symbols)} symbols"
@@ -51,8 +47,8 @@ def translate(request: Any) -> Any:
     return made
 
 
-def _expanded(series: Any, sizes: Sequence[int]) -> int:
-    """Bytes of the texts that a series refers to."""
+def _expanded_size(series: Any, sizes: Sequence[int]) -> int:
+    """Return the bytes of the texts that a series refers to."""
     meta = series.metadata
     references = [series.labels_refs, *(exemplar.labels_refs for exemplar in series.exemplars)]
     if any(len(found) % 2 for found in references):
@@ -94,7 +90,7 @@ V1, V2 = "prometheus.WriteRequest", "io.prometheus.write.v2.Request"
 
 
 def message_of(content_type: str) -> str:
-    """The full name of the message that is sent; without `proto=` it is that of version 1.0.
+    """Return the full name of the message; without `proto=` it is that of version 1.0.
 
     >>> message_of("application/x-protobuf;proto=io.prometheus.write.v2.Request")
     'io.prometheus.write.v2.Request'
@@ -114,32 +110,32 @@ def check_encoding(encoding: str) -> None:
         raise UnsupportedError(f"Content-Encoding {encoding[:32]!r}: expected snappy")
 
 
-def read_remote_write(data: bytes, message: str) -> tuple[Received, dict[str, str]]:
-    """What is kept, and the headers that tell a sender of 2.0 how much that is."""
-    request = _parsed(RequestV2 if message == V2 else WriteRequest, data)
+def read_remote_write(data: bytes, message: str) -> tuple[CheckedPush, dict[str, str]]:
+    """Check a request; return the valid part, and the headers that report its size to a sender of 2.0."""
+    request = _parse(RequestV2 if message == V2 else WriteRequest, data)
     if message == V2:
         request = translate(request)
         data = request.SerializeToString()
-    nameless = [i for i, series in enumerate(request.timeseries) if not _named(series)]
+    nameless = [i for i, series in enumerate(request.timeseries) if not _has_name(series)]
     if nameless:
         data = _without(request, set(nameless))
-    reason = _told(nameless, len(request.timeseries)) if nameless else ""
-    received = Received(Signal.METRICS, Form.REMOTE_WRITE, data, len(nameless), reason)
-    return received, _written(request, set(nameless)) if message == V2 else {}
+    reason = _refusal_text(nameless, len(request.timeseries)) if nameless else ""
+    received = CheckedPush(Signal.METRICS, Form.REMOTE_WRITE, data, len(nameless), reason)
+    return received, _written_headers(request, set(nameless)) if message == V2 else {}
 
 
-def _parsed(message: Any, data: bytes) -> Any:
+def _parse(message: Any, data: bytes) -> Any:
     try:
         return parse(message, data)
     except NotAMessageError as error:
         raise BadRequestError(str(error)) from error
 
 
-def _named(series: Any) -> bool:
+def _has_name(series: Any) -> bool:
     return any(label.name == "__name__" and label.value for label in series.labels)
 
 
-def _told(nameless: Sequence[int], series: int) -> str:
+def _refusal_text(nameless: Sequence[int], series: int) -> str:
     rest = "the others were kept" if len(nameless) < series else "nothing was kept"
     return (
         f"timeseries[{nameless[0]}] has no __name__; {len(nameless)} of {series} series were refused, {rest}"
@@ -152,7 +148,7 @@ def _without(request: Any, left_out: set[int]) -> bytes:
     return bytes(kept.SerializeToString())
 
 
-def _written(request: Any, left_out: set[int]) -> dict[str, str]:
+def _written_headers(request: Any, left_out: set[int]) -> dict[str, str]:
     kept = [s for i, s in enumerate(request.timeseries) if i not in left_out]
     prefix = "X-Prometheus-Remote-Write"
     return {

@@ -15,8 +15,7 @@ import pytest
 from lakerunner_ingress.notifications.queues import pubsub
 from lakerunner_ingress.notifications.queues.azure_queue import open_azure_queue
 from lakerunner_ingress.notifications.queues.pubsub import google_token, open_pubsub
-from lakerunner_ingress.notifications.queues.queue import QueueSetupError, RefusedError
-from lakerunner_ingress.notifications.queues.rest import ask, open_client
+from lakerunner_ingress.notifications.queues.queue import QueueSetupError, RefusedError, ask, open_client
 from resources.settings import Settings
 from tests.support.ingress import payloads
 from tests.support.ingress.doubles import GOOD

@@ -1,6 +1,6 @@
 """An Azure storage queue that Event Grid writes to, over its REST interface with a SAS token.
 
-It cannot wait for messages, so it is asked again after a moment. Event Grid writes base64; plain JSON, as
+Its interface cannot wait for messages, so the loop polls. Event Grid writes base64; plain JSON, as
 other tools write it, begins with a character that base64 does not know.
 """
 
@@ -15,12 +15,13 @@ from xml.etree import ElementTree as ET
 import httpx
 
 from lakerunner_ingress.notifications.queues.queue import (
+    QueueMessage,
     QueueSetupError,
     QueueUnavailableError,
-    Received,
     RefusedError,
+    ask,
+    open_client,
 )
-from lakerunner_ingress.notifications.queues.rest import ask, open_client
 from lakerunner_ingress.notifications.shapes import Shape
 from lakerunner_ingress.notifications.shapes.azure import parse_azure
 from resources.settings import Settings
@@ -35,6 +36,8 @@ HEADERS = {"x-ms-version": "2021-12-02"}
 
 
 class AzureQueue:
+    """The queue."""
+
     name = "azure-queue"
 
     def __init__(self, client: httpx.Client, url: str, sas: str, hold_s: int, idle_s: float) -> None:
@@ -45,34 +48,36 @@ class AzureQueue:
         self.idle_s = idle_s
         self.shape: Shape = parse_azure
 
-    def receive(self) -> list[Received]:
+    def receive(self) -> list[QueueMessage]:
         answer = self._ask("GET", "", numofmessages=str(MOST), visibilitytimeout=str(int(self.hold_s)))
         try:
-            # Azure's own answer; expat bounds what entities may expand to.
+            # Azure's own answer; expat bounds the expansion of entities.
             root = ET.fromstring(answer.content)  # noqa: S314
         except ET.ParseError as error:
             raise QueueUnavailableError(f"{WHO}: an answer that cannot be read: {error}") from error
-        return [_received(message) for message in root.iter("QueueMessage")]
+        return [_message(message) for message in root.iter("QueueMessage")]
 
-    def acknowledge(self, messages: Sequence[Received]) -> None:
+    def acknowledge(self, messages: Sequence[QueueMessage]) -> None:
         for message in messages:
-            self._tell("DELETE", message)
+            self._update("DELETE", message)
 
-    def release(self, messages: Sequence[Received]) -> None:
+    def release(self, messages: Sequence[QueueMessage]) -> None:
         for message in messages:
-            self._tell("PUT", message, visibilitytimeout="0")
+            self._update("PUT", message, visibilitytimeout="0")
 
     def close(self) -> None:
         self._client.close()
 
-    def _tell(self, method: str, message: Received, **parameters: str) -> None:
+    def _update(self, method: str, message: QueueMessage, **parameters: str) -> None:
         try:
             self._ask(method, f"/{message.id}", popreceipt=message.handle, **parameters)
         except RefusedError as error:
             if not any(code in str(error) for code in GONE):
                 raise
-            # Its time was over: somebody else has it, or has already deleted it.
-            log.warning("%s: message %s: %s", self.name, message.id, error)
+            # its lease is over: another process has it, or has already deleted it
+            log.warning(
+                "%s: message %s is leased to another process or deleted: %s", self.name, message.id, error
+            )
 
     def _ask(self, method: str, path: str, **parameters: str) -> httpx.Response:
         return ask(
@@ -95,8 +100,8 @@ def open_azure_queue(settings: Settings) -> AzureQueue:
     return AzureQueue(open_client(), url, sas, settings.azure_queue_visibility_s, idle_s)
 
 
-def _received(message: ET.Element) -> Received:
-    return Received(
+def _message(message: ET.Element) -> QueueMessage:
+    return QueueMessage(
         message.findtext("MessageId", ""),
         message.findtext("PopReceipt", ""),
         _body(message.findtext("MessageText") or ""),
@@ -104,7 +109,7 @@ def _received(message: ET.Element) -> Received:
 
 
 def _body(text: str) -> bytes:
-    """The JSON in a message; what is none stays as it came, for the dead letter it becomes.
+    """Return the JSON in a message; anything else stays unchanged and becomes a dead letter.
 
     >>> _body("eyJhIjoxfQ=="), _body('{"a":1}'), _body("nonsense")
     (b'{"a":1}', b'{"a":1}', b'nonsense')

@@ -1,6 +1,6 @@
 """A Pub/Sub pull subscription, over its REST interface.
 
-`projects/P/subscriptions/S` is asked at Google with a token of google-auth (loaded only here). A whole
+`projects/P/subscriptions/S` is read at Google with a token of google-auth, which is loaded only here. A whole
 `http://` address is an emulator's and gets no credentials.
 """
 
@@ -14,8 +14,14 @@ from typing import Any
 import httpx
 import msgspec
 
-from lakerunner_ingress.notifications.queues.queue import QueueSetupError, QueueUnavailableError, Received
-from lakerunner_ingress.notifications.queues.rest import CONNECT_S, ask, open_client
+from lakerunner_ingress.notifications.queues.queue import (
+    CONNECT_S,
+    QueueMessage,
+    QueueSetupError,
+    QueueUnavailableError,
+    ask,
+    open_client,
+)
 from lakerunner_ingress.notifications.shapes import Shape
 from lakerunner_ingress.notifications.shapes.gcs import parse_gcs
 from resources.settings import Settings
@@ -25,7 +31,7 @@ GOOGLE = "https://pubsub.googleapis.com/v1/"
 SCOPE = "https://www.googleapis.com/auth/pubsub"
 MOST = 10
 HOLD_S = 120
-"""A subscription's own deadline may be as short as 10 s; received messages get this one."""
+"""Deadline of received messages; a subscription's own may be as short as 10 s."""
 _SUBSCRIPTION = re.compile(r"(?:http://[^/?#]+/v1/)?projects/[^/?#]+/subscriptions/[^/?#]+")
 
 Token = Callable[[], str]
@@ -45,10 +51,12 @@ class _Answer(msgspec.Struct):
 
 
 class PubSubQueue:
+    """The subscription."""
+
     name = "pubsub"
     hold_s = float(HOLD_S)
     idle_s = 0.5
-    """An emulator may answer an empty pull at once; Google waits."""
+    """Pause after an empty answer: an emulator may answer at once, Google waits."""
 
     def __init__(self, client: httpx.Client, url: str, token: Token | None, wait_s: float) -> None:
         self._client = client
@@ -57,23 +65,25 @@ class PubSubQueue:
         self._wait = httpx.Timeout(max(1.0, wait_s), connect=CONNECT_S)
         self.shape: Shape = parse_gcs
 
-    def receive(self) -> list[Received]:
+    def receive(self) -> list[QueueMessage]:
         answer = self._pull()
         if answer is None:
             return []
         try:
             found = msgspec.json.decode(answer.content, type=_Answer).messages
-            received = [Received(_id(m.message), m.ack, b'{"message":%b}' % bytes(m.message)) for m in found]
+            received = [
+                QueueMessage(_id(m.message), m.ack, b'{"message":%b}' % bytes(m.message)) for m in found
+            ]
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise QueueUnavailableError(f"{WHO}: an answer that cannot be read: {error}") from error
         if received:
             self._extend(received, HOLD_S)
         return received
 
-    def acknowledge(self, messages: Sequence[Received]) -> None:
+    def acknowledge(self, messages: Sequence[QueueMessage]) -> None:
         self._ask("acknowledge", {"ackIds": [m.handle for m in messages]})
 
-    def release(self, messages: Sequence[Received]) -> None:
+    def release(self, messages: Sequence[QueueMessage]) -> None:
         self._extend(messages, 0)
 
     def close(self) -> None:
@@ -84,10 +94,10 @@ class PubSubQueue:
             return self._ask("pull", {"maxMessages": MOST}, timeout=self._wait)
         except QueueUnavailableError as error:
             if isinstance(error.__cause__, httpx.ReadTimeout):
-                return None  # no message for as long as we cared to wait
+                return None  # no message within the wait
             raise
 
-    def _extend(self, messages: Sequence[Received], seconds: int) -> None:
+    def _extend(self, messages: Sequence[QueueMessage], seconds: int) -> None:
         ids = [m.handle for m in messages]
         self._ask("modifyAckDeadline", {"ackIds": ids, "ackDeadlineSeconds": seconds})
 
@@ -111,7 +121,10 @@ def open_pubsub(settings: Settings) -> PubSubQueue:
 
 
 def google_token() -> Token:
-    """Access tokens of the machine's, the pod's or the user's own credentials, renewed when they expire."""
+    """Return a source of access tokens, renewed when they expire.
+
+    The credentials are those of the machine, the pod or the user.
+    """
     try:
         auth, requests = import_module("google.auth"), import_module("google.auth.transport.requests")
         problems = import_module("google.auth.exceptions")

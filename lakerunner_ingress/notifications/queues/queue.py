@@ -1,4 +1,4 @@
-"""What the loop needs of a queue, and how a queue says that it cannot.
+"""The protocol of a queue, its errors, its counters, and the HTTP client of queues with a REST interface.
 
 A received message is hidden from others for `hold_s` seconds. It then comes back by itself, unless it was
 acknowledged; `release` brings it back at once. Receiving a message twice does no harm.
@@ -6,11 +6,14 @@ acknowledged; `release` brings it back at once. Receiving a message twice does n
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+import httpx
 
 from lakerunner_ingress.notifications.shapes import Shape
 from lakerunner_ingress.telemetry import Telemetry
@@ -18,18 +21,17 @@ from resources.exposition import series
 from resources.index.contract import IngressIndex
 from resources.index.postgres.connections import IndexUnavailableError
 
-# << What a poller counts. It serves nobody over HTTP, so its counters go where runs leave theirs: to the
-# << index.
-# <<
-# << Every ingress shows them at `/metrics`. Amounts that the index does not take are kept and added later.
-
 MESSAGES = "lakerunner_notification_messages_total"
 RECORDS = "lakerunner_notification_records_total"
 FLUSH_S = 15.0
 
 
 class QueueTelemetry(Telemetry):
-    """Messages by their fate, and the pipeline's records by what became of them. For one thread."""
+    """Counts messages and records by outcome, for one thread.
+
+    A poller serves nobody over HTTP, so its counters go to the index, and every ingress shows them at
+    `/metrics`. Amounts that the index does not take are kept and added later.
+    """
 
     def __init__(self, queue: str, index: IngressIndex, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -43,11 +45,11 @@ class QueueTelemetry(Telemetry):
         super().count(outcome, records)
         self._add(RECORDS, outcome, records)
 
-    def message(self, fate: str, messages: int = 1) -> None:
-        self._add(MESSAGES, fate, messages)
+    def message(self, outcome: str, messages: int = 1) -> None:
+        self._add(MESSAGES, outcome, messages)
 
     def flush(self, *, now: bool = False) -> None:
-        """To the index, at most every `FLUSH_S` seconds unless `now`."""
+        """Write to the index, at most every `FLUSH_S` seconds unless `now`."""
         if not self._waiting or not (now or self._clock() - self._flushed >= FLUSH_S):
             return
         self._flushed = self._clock()
@@ -63,11 +65,11 @@ class QueueTelemetry(Telemetry):
 
 
 class QueueUnavailableError(Exception):
-    """The queue did not answer, or refused; trying again later may help. Never names a secret."""
+    """The queue did not answer, or refused; a later try may help. The message names no secret."""
 
 
 class RefusedError(QueueUnavailableError):
-    """It answered, with a status that is not success."""
+    """The queue answered with a status that is not success."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -75,12 +77,12 @@ class RefusedError(QueueUnavailableError):
 
 
 class QueueSetupError(Exception):
-    """Something a person has to put right: a package, an address, credentials."""
+    """The setup is wrong: a package, an address, credentials."""
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
-    """A message; `handle` is what this one delivery of it is acknowledged by."""
+class QueueMessage:
+    """A message; `handle` acknowledges this one delivery of it."""
 
     id: str
     handle: str
@@ -88,20 +90,48 @@ class Received:
 
 
 class Queue(Protocol):
+    """A queue of notifications."""
+
     name: str
-    """Of the kind of queue, for metrics and dead letters: `sqs`."""
+    """Kind of queue, for metrics and dead letters, e.g. `sqs`."""
     shape: Shape
     hold_s: float
     idle_s: float
-    """How long to wait after an empty answer: 0 for a queue that itself waits for messages."""
+    """Pause after an empty answer; 0 for a queue that itself waits for messages."""
 
-    def receive(self) -> list[Received]:
-        """A bounded number of messages, none if there are none for a while."""
+    def receive(self) -> list[QueueMessage]:
+        """Return a bounded number of messages, none if none arrived for a while."""
 
-    def acknowledge(self, messages: Sequence[Received]) -> None:
-        """They are done with and never come back."""
+    def acknowledge(self, messages: Sequence[QueueMessage]) -> None:
+        """Remove messages from the queue."""
 
-    def release(self, messages: Sequence[Received]) -> None:
-        """They go back, for anyone to receive."""
+    def release(self, messages: Sequence[QueueMessage]) -> None:
+        """Return messages to the queue, for anyone to receive."""
 
     def close(self) -> None: ...
+
+
+CONNECT_S, ANSWER_S = 5.0, 30.0
+MAX_TEXT = 300
+
+
+def open_client() -> httpx.Client:
+    """Open a client that logs no addresses: they may carry a secret, such as Azure's SAS token."""
+    for name in ("httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    return httpx.Client(timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S))
+
+
+def ask(client: httpx.Client, who: str, method: str, url: str, **arguments: Any) -> httpx.Response:
+    """Send one request; return the answer if it is 2xx, else raise with the server's words.
+
+    Redirects are not followed: they would carry the secret elsewhere.
+    """
+    try:
+        answer = client.request(method, url, **arguments)
+    except httpx.TransportError as error:
+        raise QueueUnavailableError(f"{who}: {type(error).__name__}: {error}") from error
+    if not answer.is_success:
+        text = " ".join(answer.text.split())[:MAX_TEXT]
+        raise RefusedError(f"{who} answered {answer.status_code}: {text}", answer.status_code)
+    return answer

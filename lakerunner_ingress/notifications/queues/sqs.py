@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
-from lakerunner_ingress.notifications.queues.queue import QueueSetupError, QueueUnavailableError, Received
+from lakerunner_ingress.notifications.queues.queue import QueueMessage, QueueSetupError, QueueUnavailableError
 from lakerunner_ingress.notifications.shapes import Shape
 from lakerunner_ingress.notifications.shapes.aws import parse_aws
 from resources.settings import Settings
@@ -25,6 +25,8 @@ _REGION = re.compile(r"https://sqs\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/")
 
 
 class SqsQueue:
+    """The queue."""
+
     name = "sqs"
     idle_s = 0.0
 
@@ -35,7 +37,7 @@ class SqsQueue:
         self.hold_s = float(hold_s)
         self.shape: Shape = parse_aws
 
-    def receive(self) -> list[Received]:
+    def receive(self) -> list[QueueMessage]:
         answer = _call(
             self._client.receive_message,
             QueueUrl=self._url,
@@ -44,15 +46,15 @@ class SqsQueue:
             VisibilityTimeout=int(self.hold_s),
         )
         return [
-            Received(m["MessageId"], m["ReceiptHandle"], m["Body"].encode(errors="surrogatepass"))
+            QueueMessage(m["MessageId"], m["ReceiptHandle"], m["Body"].encode(errors="surrogatepass"))
             for m in answer.get("Messages", [])
         ]
 
-    def acknowledge(self, messages: Sequence[Received]) -> None:
+    def acknowledge(self, messages: Sequence[QueueMessage]) -> None:
         for entries in _entries(messages):
             self._warn(_call(self._client.delete_message_batch, QueueUrl=self._url, Entries=entries))
 
-    def release(self, messages: Sequence[Received]) -> None:
+    def release(self, messages: Sequence[QueueMessage]) -> None:
         for entries in _entries(messages):
             now = [entry | {"VisibilityTimeout": 0} for entry in entries]
             self._warn(_call(self._client.change_message_visibility_batch, QueueUrl=self._url, Entries=now))
@@ -61,9 +63,13 @@ class SqsQueue:
         self._client.close()
 
     def _warn(self, answer: dict[str, Any]) -> None:
-        """A message that was not deleted comes back, and that does no harm; but somebody should know."""
+        """Log failures: a message that was not deleted comes back, which does no harm."""
         for failed in answer.get("Failed", []):
-            log.warning("sqs: %s: %s", failed.get("Code"), failed.get("Message", ""))
+            log.warning(
+                "sqs: a message was not updated and will come back: %s: %s",
+                failed.get("Code"),
+                failed.get("Message", ""),
+            )
 
 
 def open_sqs(settings: Settings) -> SqsQueue:
@@ -75,7 +81,7 @@ def open_sqs(settings: Settings) -> SqsQueue:
 
 
 def region(url: str, otherwise: str) -> str:
-    """Of a queue, from its address: a request signed for another region is refused.
+    """Return the region in a queue's address: a request signed for another one is refused.
 
     >>> region("https://sqs.eu-west-1.amazonaws.com/1/q", "x"), region("http://mq:9324/1/q", "x")
     ('eu-west-1', 'x')
@@ -105,8 +111,8 @@ def _load(name: str) -> Any:
         raise QueueSetupError("SQS needs boto3: pip install boto3") from error
 
 
-def _entries(messages: Sequence[Received]) -> Iterable[list[dict[str, Any]]]:
-    """At most ten at a time, which is what SQS takes."""
+def _entries(messages: Sequence[QueueMessage]) -> Iterable[list[dict[str, Any]]]:
+    """Split messages into requests of ten, the limit of SQS."""
     for start in range(0, len(messages), MOST):
         chunk = messages[start : start + MOST]
         yield [{"Id": str(n), "ReceiptHandle": message.handle} for n, message in enumerate(chunk)]

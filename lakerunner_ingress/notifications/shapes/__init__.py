@@ -1,6 +1,6 @@
-"""What the clouds say when an object is new, one file per family; each reads bytes into an `Event`.
+"""Messages of the clouds about new objects, one file per family; each is read into an `Event`.
 
-`aws` takes S3 event JSON, alone or in an SNS or EventBridge envelope; `gcs` what Pub/Sub carries for Cloud
+`aws` takes S3 event JSON, alone or in an SNS or EventBridge envelope; `gcs` messages of Pub/Sub for Cloud
 Storage; `azure` Event Grid and CloudEvents. The same functions serve webhooks and queues.
 """
 
@@ -9,4 +9,5 @@ from collections.abc import Callable
 from resources.notifications.events import Event
 
 Shape = Callable[[bytes, str], Event]
-"""From the bytes of a message and the name of its source to the event in it, or `MalformedMessageError`."""
+"""Reader of a message: takes bytes and the name of the source, returns the event or raises
+`MalformedMessageError`."""

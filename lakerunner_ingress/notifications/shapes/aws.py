@@ -1,6 +1,6 @@
 """S3 event JSON, and the two envelopes AWS may put around it: an SNS notification, an EventBridge event.
 
-Which one it is shows in the fields it must have, so that one webhook and one queue take all three. Keys are
+Required fields distinguish the three, so that one webhook and one queue take all of them. Keys are
 URL-encoded in S3 event JSON and plain in EventBridge.
 """
 
@@ -26,7 +26,7 @@ MAX_URL = 2048
 
 
 class _Envelope(msgspec.Struct):
-    """Just enough to tell the envelopes apart."""
+    """The fields that distinguish the envelopes."""
 
     sns_type: str = msgspec.field(default="", name="Type")
     topic: str = msgspec.field(default="", name="TopicArn")
@@ -54,7 +54,8 @@ class _Detail(msgspec.Struct):
 
 
 def parse_aws(body: bytes, source: str) -> Event:
-    """
+    """Read S3 event JSON, with or without an envelope.
+
     >>> parse_aws(b'{"Type":"UnsubscribeConfirmation","TopicArn":"arn:aws:sns:eu-west-1:1:t"}', "sqs").ignored
     1
     """
@@ -68,7 +69,7 @@ def _envelope(body: bytes) -> _Envelope:
     try:
         return msgspec.json.decode(body, type=_Envelope)
     except UNREADABLE:
-        return _Envelope()  # not an envelope; whoever reads it as S3 event JSON says what is wrong
+        return _Envelope()  # not an envelope; the reader of S3 event JSON reports the fault
 
 
 def _plain(envelope: _Envelope, body: bytes, source: str) -> Event:
@@ -77,7 +78,7 @@ def _plain(envelope: _Envelope, body: bytes, source: str) -> Event:
 
 def _from_sns(envelope: _Envelope, source: str) -> Event:
     if envelope.sns_type == "SubscriptionConfirmation":
-        # Fetching a URL because somebody sent it would let strangers choose what this process connects to.
+        # fetching a URL from a message would let strangers choose the hosts this process connects to
         return Event(
             ignored=1,
             note=f"SNS topic {envelope.topic[:256]!r} waits for its subscription to be confirmed; it is not "

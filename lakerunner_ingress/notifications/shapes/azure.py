@@ -1,7 +1,7 @@
 """Blob storage events of Azure Event Grid, in its own schema or as CloudEvents 1.0; one event or an array.
 
 The bucket is the container, the key is the blob's name, both from the event's subject, which is not
-URL-encoded. An event that is sent before the blob's content is there is ignored: another one follows.
+URL-encoded. An event sent before the blob has its content is ignored: another one follows.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class _Validation(msgspec.Struct):
 
 
 def parse_azure(body: bytes, source: str) -> Event:
-    """
+    """Read events of Event Grid.
+
     >>> parse_azure(b'[{"eventType":"Microsoft.Storage.BlobDeleted"}]', "azure-queue").ignored
     1
     """
@@ -60,7 +61,7 @@ def parse_azure(body: bytes, source: str) -> Event:
 
 
 def validation_code(body: bytes) -> str:
-    """What Event Grid wants to hear back before it delivers anything; empty for every other message."""
+    """Return the code that Event Grid wants back before it delivers; empty for every other message."""
     if VALIDATION.encode() not in body:
         return ""
     for raw in _events(body):

@@ -1,8 +1,8 @@
 """Cloud Storage notifications: a Pub/Sub message (pushed in an envelope, or pulled), or the object alone.
 
-The message's attributes say what happened and to which object; its data, when the notification was set up
-with `--payload-format=json`, adds the size. The etag of the JSON API is another one than the store client
-sees, and comparing them would report every object as overwritten: it is left out, the generation is kept.
+The message's attributes name the event and the object; its data, when the notification was set up
+with `--payload-format=json`, adds the size. The etag of the JSON API differs from the one the store client
+sees, and a comparison would report every object as overwritten: it is left out, the generation is kept.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class _Resource(msgspec.Struct):
 
 
 def parse_gcs(body: bytes, source: str) -> Event:
-    """
+    """Read a notification of Cloud Storage.
+
     >>> parse_gcs(b'{"message":{"attributes":{"eventType":"OBJECT_DELETE"}}}', "pubsub").ignored
     1
     """
@@ -71,7 +72,7 @@ def _read(found: _Body, body: bytes, source: str) -> NotifiedObject | None:
         if found.kind != RESOURCE:
             raise MalformedMessageError(f"neither a Pub/Sub message nor a {RESOURCE}")
         resource = _resource(body)
-        # Deletion leaves a time; what else happened cannot be told, and announcing twice does no harm.
+        # a deletion leaves a time; other events look alike, and announcing twice does no harm
         return None if resource.deleted else _object({}, resource, "", source)
     attributes = found.message.attributes
     event = attributes.get("eventType", "")
@@ -79,7 +80,7 @@ def _read(found: _Body, body: bytes, source: str) -> NotifiedObject | None:
         raise MalformedMessageError("no attribute eventType: not a notification of Cloud Storage")
     if event != CREATED:
         return None
-    resource = _resource(_decoded(found.message.data)) if found.message.data else _Resource()
+    resource = _resource(_decode(found.message.data)) if found.message.data else _Resource()
     return _object(attributes, resource, found.message.publish_time, source)
 
 
@@ -104,7 +105,7 @@ def _resource(data: bytes) -> _Resource:
         raise MalformedMessageError(f"not a {RESOURCE}: {error}") from error
 
 
-def _decoded(data: str) -> bytes:
+def _decode(data: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import escape
 
-from lakerunner_ingress.notifications.queues.queue import QueueUnavailableError, Received
+from lakerunner_ingress.notifications.queues.queue import QueueMessage, QueueUnavailableError
 from lakerunner_ingress.notifications.shapes import Shape
 from lakerunner_ingress.notifications.shapes.aws import parse_aws
 
@@ -85,19 +85,19 @@ class MemoryQueue:
         self.down = False
         self.received = threading.Event()
 
-    def receive(self) -> list[Received]:
+    def receive(self) -> list[QueueMessage]:
         self._check()
         taken = self.shelf.take(self.most, self.hold_s)
         if taken:
             self.received.set()
-        return [Received(m.id, m.receipt, m.body) for m in taken]
+        return [QueueMessage(m.id, m.receipt, m.body) for m in taken]
 
-    def acknowledge(self, messages: Sequence[Received]) -> None:
+    def acknowledge(self, messages: Sequence[QueueMessage]) -> None:
         self._check()
         for message in messages:
             self.shelf.drop(message.handle)
 
-    def release(self, messages: Sequence[Received]) -> None:
+    def release(self, messages: Sequence[QueueMessage]) -> None:
         self._check()
         for message in messages:
             self.shelf.hide(message.handle, 0)

@@ -9,8 +9,7 @@ import pytest
 
 from lakerunner_cli import tier_rows
 from lakerunner_cli.commands import status
-from lakerunner_ingress.pipeline_metrics import PipelineMetrics
-from lakerunner_ingress.tier_metrics import GAUGES, tier_families
+from lakerunner_ingress.pipeline_metrics import GAUGES, PipelineMetrics, tier_families
 from resources.exposition import render
 from resources.index.memory import MemoryIndex
 from resources.index.sweeping_types import OrphanNumbers, TierNumbers, TierStatus

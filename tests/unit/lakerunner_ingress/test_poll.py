@@ -13,9 +13,8 @@ import pytest
 
 from lakerunner_ingress.notifications.pipeline import Pipeline
 from lakerunner_ingress.notifications.queues import poll as loop
-from lakerunner_ingress.notifications.queues.poll import Fate, Round, poll, take
+from lakerunner_ingress.notifications.queues.poll import Outcome, Round, poll, run, take
 from lakerunner_ingress.notifications.queues.queue import FLUSH_S, QueueTelemetry
-from lakerunner_ingress.notifications.queues.serve import run
 from lakerunner_ingress.registry import RegistryCache
 from tests.support.ingress import payloads
 from tests.support.ingress.doubles import GOOD, FakeProducer, accounts
@@ -69,15 +68,15 @@ class Site:
             time.sleep(0.005)
 
 
-def fates(done: Round) -> list[Fate]:
-    return [fate for _, fate in done.fates]
+def outcomes(done: Round) -> list[Outcome]:
+    return [outcome for _, outcome in done.outcomes]
 
 
 def test_what_is_durable_or_kept_or_of_no_interest_leaves_the_queue() -> None:
     site = Site()
     site.put(GOOD_BODY, b"nonsense", IGNORED, UNKNOWN)
     done = site.take()
-    assert fates(done) == [Fate.DONE, Fate.MALFORMED, Fate.DONE, Fate.DONE]
+    assert outcomes(done) == [Outcome.DONE, Outcome.MALFORMED, Outcome.DONE, Outcome.DONE]
     assert site.left == []
     assert site.producer.keys == [GOOD]
     assert [(letter.source, letter.payload[:8]) for letter in site.index.dead_letters()] == [
@@ -104,7 +103,7 @@ def test_without_kafka_the_outbox_takes_it() -> None:
     site = Site()
     site.producer.down = True
     site.put(GOOD_BODY)
-    assert fates(site.take()) == [Fate.DONE]
+    assert outcomes(site.take()) == [Outcome.DONE]
     assert [message.topic for _, message in site.index._state.outbox] == ["objstore.ingest.logs"]
     assert site.left == []
 
@@ -116,8 +115,8 @@ def test_without_kafka_and_postgres_everything_goes_back_at_once() -> None:
     site.put(GOOD_BODY, GOOD_BODY)
     site.producer.down = site.index.down = True
     done = site.take()
-    assert fates(done) == [Fate.REFUSED, Fate.REFUSED]
-    assert not done.went_well
+    assert outcomes(done) == [Outcome.REFUSED, Outcome.REFUSED]
+    assert not done.is_ok
     assert site.visible == [GOOD_BODY, GOOD_BODY]
 
 
@@ -128,8 +127,8 @@ def test_without_postgres_what_needs_it_waits_and_the_rest_goes_on() -> None:
     site.put(UNKNOWN, GOOD_BODY, b"nonsense")
     site.index.down = True
     done = site.take()
-    assert fates(done) == [Fate.POSTPONED, Fate.DONE, Fate.POSTPONED]
-    assert not done.went_well
+    assert outcomes(done) == [Outcome.POSTPONED, Outcome.DONE, Outcome.POSTPONED]
+    assert not done.is_ok
     assert (site.left, site.visible) == ([UNKNOWN, b"nonsense"], [])
 
 
@@ -160,9 +159,9 @@ def test_a_mistake_of_ours_stops_one_message_only(
     payload_shape, site.queue.shape = site.queue.shape, shape
     site.put(b"trap", GOOD_BODY)
     done = site.take()
-    assert fates(done) == [Fate.FAILED, Fate.DONE]
-    assert done.went_well, "a single trap must not slow the queue down"
-    assert done.left_behind
+    assert outcomes(done) == [Outcome.FAILED, Outcome.DONE]
+    assert done.is_ok, "a single trap must not slow the queue down"
+    assert done.has_leftovers
     assert (site.left, site.visible) == ([b"trap"], [])
     assert "AttributeError" in caplog.text
 
@@ -183,7 +182,7 @@ def test_a_slow_round_gives_back_what_it_has_not_begun() -> None:
     send = site.producer.send
     site.producer.send = lambda messages: (time.sleep(0.25), send(messages))[1]  # type: ignore[method-assign]
     done = site.take()
-    assert fates(done) == [Fate.DONE, Fate.RETURNED, Fate.RETURNED]
+    assert outcomes(done) == [Outcome.DONE, Outcome.RETURNED, Outcome.RETURNED]
     assert len(site.visible) == 2
 
 
@@ -203,7 +202,7 @@ def test_a_queue_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_message_too_large_is_kept_in_part() -> None:
     site = Site()
     site.put(b" " * 3_000_000)
-    assert fates(site.take()) == [Fate.MALFORMED]
+    assert outcomes(site.take()) == [Outcome.MALFORMED]
     (letter,) = site.index.dead_letters()
     assert len(letter.payload) == 1024 * 1024
     assert "3000000 bytes" in letter.reason

@@ -15,15 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_ingress.errors import UnavailableError
-from lakerunner_ingress.receivers.afterwork import Afterwork
 from lakerunner_ingress.receivers.batching import Batcher
+from lakerunner_ingress.receivers.forms import Form, Lane
 from lakerunner_ingress.receivers.limits import BURST_S, MAX_AGE_S, PushLimits, Quota
-from lakerunner_ingress.receivers.received import Form, Lane
-from lakerunner_ingress.receivers.telemetry import PushTelemetry
+from lakerunner_ingress.receivers.retries import RetryQueue
 from lakerunner_ingress.receivers.writing import Writer, compress
 from lakerunner_ingress.registry import RegistryCache
+from lakerunner_ingress.telemetry import PushTelemetry
 from resources.index.types import StorageProfile
 from resources.lake.layout import PrefixMapping, Signal
+from resources.objects import errors as store_errors
 from resources.objects import store
 from resources.settings import Settings
 from tests.support.ingress.doubles import FakeProducer, FlakyIndex
@@ -203,12 +204,12 @@ def producer() -> FakeProducer:
 
 def writer(index: FlakyIndex, producer: FakeProducer, **known: Any) -> Writer:
     found = Writer(Settings(**known), index, producer, RegistryCache(index), PushTelemetry())  # type: ignore[arg-type]
-    object.__setattr__(found, "announcements", Afterwork("announce", (UnavailableError,), 0.02))
-    object.__setattr__(found, "withdrawals", Afterwork("withdraw", (store.UnavailableError,), 0.02))
+    object.__setattr__(found, "announcements", RetryQueue("announce", (UnavailableError,), 0.02))
+    object.__setattr__(found, "withdrawals", RetryQueue("withdraw", (store_errors.UnavailableError,), 0.02))
     return found
 
 
-def settled(afterwork: Afterwork) -> bool:
+def settled(afterwork: RetryQueue) -> bool:
     deadline = time.monotonic() + 5
     while afterwork.waiting and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -266,11 +267,11 @@ class LostAnswer:
 
     def put_new(self, key: str, data: bytes) -> str:
         self.store.put_new(key, data)
-        raise store.UnavailableError(key, "no answer")
+        raise store_errors.UnavailableError(key, "no answer")
 
     def delete(self, keys: Sequence[str]) -> None:
         if self.away:
-            raise store.UnavailableError(keys[0], "no answer")
+            raise store_errors.UnavailableError(keys[0], "no answer")
         self.store.delete(keys)
 
 
@@ -278,7 +279,7 @@ def test_what_is_refused_is_removed_since_its_senders_send_it_again(
     index: FlakyIndex, producer: FakeProducer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = LostAnswer(tmp_path)
-    monkeypatch.setattr(store, "open_store", lambda *_: lost)
+    monkeypatch.setattr("lakerunner_ingress.receivers.writing.open_store", lambda *_: lost)
     found = writer(index, producer)
     with pytest.raises(UnavailableError, match="nothing was stored: the object store does not answer"):
         found.write(LANE, [b"a"])
@@ -330,7 +331,7 @@ def test_a_chore_that_cannot_be_done_does_not_stop_the_others() -> None:
     def hopeless() -> None:
         raise ValueError("no")
 
-    work = Afterwork("test", (UnavailableError,), 0.01)
+    work = RetryQueue("test", (UnavailableError,), 0.01)
     work.add("hopeless", hopeless)
     work.add("fine", lambda: done.append("fine"))
     assert settled(work)
@@ -346,7 +347,7 @@ def test_closing_tries_once_more_and_names_what_remains(caplog: pytest.LogCaptur
         tries.append(1)
         raise UnavailableError("down")
 
-    work = Afterwork("test", (UnavailableError,), 3600.0)
+    work = RetryQueue("test", (UnavailableError,), 3600.0)
     work.add("the key", never)
     work.close()
     assert tries == [1]
@@ -356,14 +357,14 @@ def test_closing_tries_once_more_and_names_what_remains(caplog: pytest.LogCaptur
 def test_a_quota_lets_a_burst_through_and_then_the_rate() -> None:
     now = [0.0]
     quota = Quota(lambda org: 100 if org == "acme" else None, lambda: now[0])
-    assert quota.allowed("acme", int(100 * BURST_S)) is None
-    assert quota.allowed("acme", 1) is not None
+    assert quota.try_charge("acme", int(100 * BURST_S)) is None
+    assert quota.try_charge("acme", 1) is not None
     now[0] += 1.0
-    assert quota.allowed("acme", 350) is None  # 100 there, 250 in debt
-    assert quota.allowed("acme", 1) == pytest.approx(2.5)
+    assert quota.try_charge("acme", 350) is None  # 100 there, 250 in debt
+    assert quota.try_charge("acme", 1) == pytest.approx(2.5)
     now[0] += 2.6
-    assert quota.allowed("acme", 1) is None
-    assert quota.allowed("beta", 10**12) is None
+    assert quota.try_charge("acme", 1) is None
+    assert quota.try_charge("beta", 10**12) is None
 
 
 def test_over_time_a_quota_lets_through_what_it_says() -> None:
@@ -371,7 +372,7 @@ def test_over_time_a_quota_lets_through_what_it_says() -> None:
     quota = Quota(lambda _: 1000, lambda: now[0])
     for _ in range(5000):
         now[0] += 0.1
-        passed += 300 if quota.allowed("acme", 300) is None else 0
+        passed += 300 if quota.try_charge("acme", 300) is None else 0
     assert passed == pytest.approx(1000 * 500, rel=0.05)
 
 

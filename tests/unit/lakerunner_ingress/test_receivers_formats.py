@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lakerunner_assets.decode.formats import Format, sniff
+from lakerunner_ingress.receivers.forms import CheckedPush, Form
 from lakerunner_ingress.receivers.loki import read_loki
 from lakerunner_ingress.receivers.otlp import read_otlp
-from lakerunner_ingress.receivers.received import Form, Received
 from lakerunner_ingress.receivers.remote_write import V1, read_remote_write
 from resources.lake.layout import Signal
 from resources.proto.loki import PushRequest
@@ -15,7 +15,7 @@ from resources.proto.prometheus import WriteRequest
 from tests.support.otlp_logs import otlp_logs
 
 
-def written() -> list[tuple[Received, Format]]:
+def written() -> list[tuple[CheckedPush, Format]]:
     request = WriteRequest()
     request.timeseries.add().labels.add(name="__name__", value="up")
     push = PushRequest()
@@ -31,6 +31,6 @@ def written() -> list[tuple[Received, Format]]:
 
 
 @pytest.mark.parametrize(("received", "format_"), written())
-def test_the_decoders_recognise_what_is_written(received: Received, format_: Format) -> None:
+def test_the_decoders_recognise_what_is_written(received: CheckedPush, format_: Format) -> None:
     name = f"a{received.form.suffix}"
     assert sniff((received.form.head + received.data)[:4096], name) is format_

@@ -243,7 +243,7 @@ def test_postgres_down_goes_on_with_the_keys_and_buckets_that_are_known(
 ) -> None:
     assert client.post("/v1/logs", content=BODY, headers=KEY | PROTOBUF).status_code == 200
     index.down = True
-    monkeypatch.setattr("lakerunner_ingress.receivers.auth.FRESH_S", 0.0)
+    monkeypatch.setattr("lakerunner_ingress.auth.FRESH_S", 0.0)
     assert client.post("/v1/logs", content=BODY, headers=KEY | PROTOBUF).status_code == 200
     assert len(producer.sent) == 2
     unknown = client.post("/v1/logs", content=BODY, headers={"api-key": "beta-write"} | PROTOBUF)
@@ -255,7 +255,7 @@ def test_a_revoked_key_is_refused_once_its_answer_is_old(
 ) -> None:
     assert client.post("/v1/logs", content=BODY, headers=KEY | PROTOBUF).status_code == 200
     index.revoke_api_key("acme", "write")
-    monkeypatch.setattr("lakerunner_ingress.receivers.auth.FRESH_S", 0.0)
+    monkeypatch.setattr("lakerunner_ingress.auth.FRESH_S", 0.0)
     assert client.post("/v1/logs", content=BODY, headers=KEY | PROTOBUF).status_code == 401
     index.down = True
     assert client.post("/v1/logs", content=BODY, headers=KEY | PROTOBUF).status_code == 503

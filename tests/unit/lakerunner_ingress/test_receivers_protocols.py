@@ -15,9 +15,9 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
 )
 
 from lakerunner_ingress.receivers import otlp
+from lakerunner_ingress.receivers.forms import CheckedPush, Form
 from lakerunner_ingress.receivers.loki import encoding_of, read_loki
 from lakerunner_ingress.receivers.otlp_json import depth
-from lakerunner_ingress.receivers.received import Form, Received
 from lakerunner_ingress.receivers.refusals import BadRequestError, Refusal, UnsupportedError
 from lakerunner_ingress.receivers.remote_write import V1, V2, message_of, read_remote_write
 from resources.lake.label_text import parse_labels
@@ -28,7 +28,7 @@ from resources.proto.status import Status
 from tests.support.otlp_logs import otlp_logs
 
 
-def logs(body: object) -> Received:
+def logs(body: object) -> CheckedPush:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return otlp.read_otlp(data, Signal.LOGS, Form.OTLP_JSON)
 
@@ -39,7 +39,7 @@ RESOURCE = {"scopeLogs": [{"logRecords": [RECORD, RECORD]}]}
 
 def test_protobuf_is_kept_byte_for_byte() -> None:
     data = otlp_logs([(1, "a"), (2, "b")])
-    assert otlp.read_otlp(data, Signal.LOGS, Form.OTLP_PROTOBUF) == Received(
+    assert otlp.read_otlp(data, Signal.LOGS, Form.OTLP_PROTOBUF) == CheckedPush(
         Signal.LOGS, Form.OTLP_PROTOBUF, data
     )
 
@@ -176,7 +176,7 @@ def test_json_that_is_refused_as_a_whole(body: object, reason: str) -> None:
 
 
 def test_answers_and_errors_are_in_the_encoding_of_the_request() -> None:
-    body, media = otlp.answer(Received(Signal.LOGS, Form.OTLP_PROTOBUF, b"x"))
+    body, media = otlp.answer(CheckedPush(Signal.LOGS, Form.OTLP_PROTOBUF, b"x"))
     assert ExportLogsServiceResponse.FromString(body) == ExportLogsServiceResponse()
     assert media == "application/x-protobuf"
     body, media = otlp.refuse(Refusal(429, "overloaded", "later"), "application/x-protobuf")
@@ -206,7 +206,7 @@ def test_remote_write_is_kept_byte_for_byte() -> None:
     series(request, __name__="up", job="a").samples.add(value=1.5, timestamp=3)
     data = request.SerializeToString()
     received, headers = read_remote_write(data, V1)
-    assert (received, headers) == (Received(Signal.METRICS, Form.REMOTE_WRITE, data), {})
+    assert (received, headers) == (CheckedPush(Signal.METRICS, Form.REMOTE_WRITE, data), {})
 
 
 def test_a_series_without_a_name_is_left_out_and_told() -> None:
@@ -306,7 +306,7 @@ def push(*labels: str) -> Any:
 
 def test_loki_protobuf_is_kept_byte_for_byte() -> None:
     data = push('{a="b"}', "{c=`d`}").SerializeToString()
-    assert read_loki(data, json=False) == Received(Signal.LOGS, Form.LOKI_PUSH, data)
+    assert read_loki(data, json=False) == CheckedPush(Signal.LOGS, Form.LOKI_PUSH, data)
 
 
 def test_a_stream_with_broken_labels_is_left_out_and_told() -> None:

@@ -15,7 +15,7 @@ import pytest
 from litestar.testing import TestClient
 
 from lakerunner_ingress.app import create_app
-from lakerunner_ingress.notifications.senders import MAX_SKEW_S
+from lakerunner_ingress.auth import MAX_SKEW_S
 from resources.settings import Settings
 from tests.support.ingress import payloads
 from tests.support.ingress.doubles import GOOD, TOKEN, FakeProducer, FlakyIndex, accounts

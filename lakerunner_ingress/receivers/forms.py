@@ -1,4 +1,4 @@
-"""What a checked request leaves behind, and the forms in which raw objects keep it."""
+"""Forms of raw objects from pushes, and the lanes that share an object."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import StrEnum
 from resources.lake.layout import Signal
 
 MARKER = b"\xc2\xa9\x07"
-"""Tag of field 15000, which no protocol here uses: other readers skip it, ours learns what follows."""
+"""Tag of field 15000, which no protocol here uses: other readers skip it, ours learns the message type."""
 
 
 class Form(StrEnum):
-    """Requests of one form can stand one after the other in an object."""
+    """An encoding of requests; requests of one form can stand one after the other in an object."""
 
     OTLP_PROTOBUF = "otlp_protobuf"
     OTLP_JSON = "otlp_json"
@@ -21,7 +21,7 @@ class Form(StrEnum):
 
     @property
     def head(self) -> bytes:
-        """What an object of this form begins with."""
+        """First bytes of an object of this form."""
         return _HEADS.get(self, b"")
 
     @property
@@ -29,31 +29,31 @@ class Form(StrEnum):
         return ".json.zst" if self is Form.OTLP_JSON else ".binpb.zst"
 
 
-def _marked(message: bytes) -> bytes:
+def _marker(message: bytes) -> bytes:
     return MARKER + bytes([len(message)]) + message
 
 
 _HEADS = {
-    Form.REMOTE_WRITE: _marked(b"prometheus.WriteRequest"),
-    Form.LOKI_PUSH: _marked(b"logproto.PushRequest"),
+    Form.REMOTE_WRITE: _marker(b"prometheus.WriteRequest"),
+    Form.LOKI_PUSH: _marker(b"logproto.PushRequest"),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
-    """The part of a request that is kept, and what is to be said about the rest."""
+class CheckedPush:
+    """The valid part of a push, and the reason why the rest is refused."""
 
     signal: Signal
     form: Form
     data: bytes
     rejected: int = 0
-    """Records (log records, data points, spans, series, lines) that were not taken."""
+    """Number of refused records (log records, data points, spans, series, lines)."""
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Whose requests go into one object."""
+    """The requests that share an object."""
 
     org: str
     collector: str
