@@ -133,10 +133,13 @@ def ask(http: TestClient, path: str, params: dict[str, object]) -> None:  # type
 
 
 def main() -> None:
-    for name, modules in walked().items():
+    walks = walked()
+    for name, modules in walks.items():
         print(f"{name}: {len(modules)} modules")
         if "--list" in sys.argv:
             print("".join(f"  {module}\n" for module in modules), end="")
+    if "--json" in sys.argv:
+        print(json.dumps({name: len(modules) for name, modules in walks.items()}))
 
 
 if __name__ == "__main__":
