@@ -359,7 +359,7 @@ def test_templates_end_with_the_query(lake: Lake, worker: Worker, query: str) ->
         ),
     ):
         with pytest.raises(CancelledQueryError):
-            run(CancelledWithin("templates"))
+            run(CancelledWithin("gotext.limits"))
 
 
 class CancelledWithin(Cancellation):
