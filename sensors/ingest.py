@@ -58,7 +58,7 @@ def sort_messages(
     notices: list[ObjectNotice] = []
     dead: list[DeadLetter] = []
     for message in messages:
-        found, refused = _sorted(message, registry)
+        found, refused = _sort_message(message, registry)
         notices += found
         if refused:
             dead.append(_dead(message, "; ".join(refused)[:MAX_REASON]))
@@ -73,7 +73,7 @@ def arrivals(notices: Iterable[ObjectNotice]) -> dict[tuple[str, Signal, int], l
     return found
 
 
-def _sorted(message: Message, registry: Registry) -> tuple[list[ObjectNotice], list[str]]:
+def _sort_message(message: Message, registry: Registry) -> tuple[list[ObjectNotice], list[str]]:
     """Return the notices of a message, and why some of it cannot be placed."""
     try:
         records = decode_message(message.value, message.timestamp_ms * 1_000_000)

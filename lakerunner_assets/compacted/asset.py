@@ -157,7 +157,7 @@ def _checks(report: "Report") -> list[dg.AssetCheckResult]:
 
 
 def _metadata(report: "Report") -> dict[str, dg.MetadataValue | int | float]:
-    from lakerunner_assets.compacted.report import shortened
+    from lakerunner_assets.compacted.report import shorten
 
     return {
         "merges": report.merges,
@@ -176,7 +176,7 @@ def _metadata(report: "Report") -> dict[str, dg.MetadataValue | int | float]:
         "task seconds": report.task_seconds,
         "sizes": dg.MetadataValue.md(report.picture()),
         "plans out of date": len(report.conflicts),
-        "merges given up": dg.MetadataValue.json(shortened(report.failed)),
+        "merges given up": dg.MetadataValue.json(shorten(report.failed)),
     }
 
 

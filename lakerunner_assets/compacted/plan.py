@@ -89,15 +89,15 @@ def plan_merges(
     planning = _Planning(now_ns, policy)
     planning.settle += [s.segment_id for s in live if s.dataset in NEVER_MERGED and not s.settled]
     wanted = [segment for segment in live if segment.dataset not in NEVER_MERGED]
-    for group, segments in sorted(_grouped([s for s in wanted if not _sealable(s)], _window)):
+    for group, segments in sorted(_group([s for s in wanted if not _sealable(s)], _window)):
         planning.hour(group, segments, settles=True)
     awaited = {(d.org, *enclosing(d.start_ns)) for d in due for enclosing in (day_of, month_of)}
-    for group, segments in sorted(_grouped([s for s in wanted if _sealable(s)], _enclosing)):
+    for group, segments in sorted(_group([s for s in wanted if _sealable(s)], _enclosing)):
         due_in_it = (group.org, group.start_ns, group.width_ns) in awaited
         if planning.to_be_sealed(group, segments) and not due_in_it:
             planning.whole(group, segments)
         else:
-            for inner, mine in sorted(_grouped(segments, _window)):
+            for inner, mine in sorted(_group(segments, _window)):
                 planning.hour(inner, mine, settles=False)
     return Plans(tuple(planning.merges), tuple(sorted(planning.settle)))
 
@@ -122,7 +122,7 @@ def _enclosing(segment: LiveSegment) -> tuple[int, int]:
     return (month_of if segment.frequency_ms == DAY else day_of)(segment.hour_ns)
 
 
-def _grouped(
+def _group(
     segments: Iterable[LiveSegment], window: Callable[[LiveSegment], tuple[int, int]]
 ) -> list[tuple[Group, tuple[LiveSegment, ...]]]:
     found: dict[Group, list[LiveSegment]] = defaultdict(list)

@@ -136,7 +136,7 @@ def open_choices(segments: Iterable[LiveSegment], policy: Policy) -> list[Choice
     small = _small(segments, policy)
     chosen = _filling(small, policy)
     taken = {segment.segment_id for choice in chosen for segment in choice.inputs}
-    return chosen + _crowded([s for s in small if s.segment_id not in taken], policy)
+    return chosen + _crowds([s for s in small if s.segment_id not in taken], policy)
 
 
 def closing_choices(segments: Sequence[LiveSegment], policy: Policy) -> list[Choice]:
@@ -181,7 +181,7 @@ def _filling(small: list[LiveSegment], policy: Policy) -> list[Choice]:
     return found
 
 
-def _crowded(small: Sequence[LiveSegment], policy: Policy) -> list[Choice]:
+def _crowds(small: Sequence[LiveSegment], policy: Policy) -> list[Choice]:
     """Choose crowds of one size and level.
 
     The more was merged before, the later: closing rewrites it anyway.

@@ -132,5 +132,5 @@ def _bar(count: int, most: int = 30) -> str:
     return f"{'▇' * min(count, most)} {count}" if count else ""
 
 
-def shortened(texts: Sequence[str], most: int = 100) -> list[str]:
+def shorten(texts: Sequence[str], most: int = 100) -> list[str]:
     return [text[:1000] for text in texts[:most]]

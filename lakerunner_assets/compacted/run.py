@@ -83,7 +83,7 @@ def compact(run: RunContext, signal: Signal, report: Report, scope: Scope) -> It
 def _round(run: RunContext, merges: Sequence[Merge], report: Report) -> Iterator[MergeChange]:
     open_: dict[int, Job] = {}
     try:
-        for job in _claimed(run, merges, report):
+        for job in _claim(run, merges, report):
             open_[job.claim.batch_id] = job
         for job, answer in answers(run, list(open_.values())):
             change = _settle(run, job, answer, report)
@@ -96,7 +96,7 @@ def _round(run: RunContext, merges: Sequence[Merge], report: Report) -> Iterator
             run.heart.release(job.claim.token)
 
 
-def _claimed(run: RunContext, merges: Sequence[Merge], report: Report) -> Iterator[Job]:
+def _claim(run: RunContext, merges: Sequence[Merge], report: Report) -> Iterator[Job]:
     """Claim as many merges as one round may hold; of two runs one gets the segments."""
     size = 0
     for merge in merges:

@@ -75,7 +75,7 @@ def _compact(unit: MergeUnit, store: ObjectStore, folder: Path) -> MergeAnswer:
     try:
         merged = merge_segments(_request(unit, paths, out))
     except SourceError as error:
-        raise _blamed(unit, paths, error) from error
+        raise _blame_segment(unit, paths, error) from error
     outputs = tuple(_put(unit, store, segment) for segment in merged.segments)
     seconds = time.monotonic() - started
     return MergeAnswer(outputs, merged.rows_read, merged.rows_written, merged.duplicates, seconds)
@@ -91,7 +91,7 @@ def _fetch(store: ObjectStore, source: Source, path: Path) -> Path:
     return path
 
 
-def _blamed(unit: MergeUnit, paths: list[Path], error: SourceError) -> Exception:
+def _blame_segment(unit: MergeUnit, paths: list[Path], error: SourceError) -> Exception:
     """Replace the file in the error by its segment, where it names one."""
     for path, source in zip(paths, unit.sources, strict=True):
         if str(error).startswith(f"{path}:"):

@@ -70,7 +70,7 @@ def _ingest(
             context.log_event(_materialization(context.asset_key, change))
     context.log.info(f"{report.batches} batches, {report.objects} objects, {report.rows} rows")
     _count(lakerunner, spec, report)
-    yield _conserved(report)
+    yield _conservation(report)
     if report.failed:
         context.log.warning(f"{len(report.failed)} objects failed and wait:\n" + "\n".join(report.failed))
 
@@ -89,7 +89,7 @@ def _rebuild(
     for org, hours in _hours_by_org(context.partition_keys).items():
         for change in rebuild(run, spec.signal, org, sorted(hours), allow_loss, report):
             _note(context, change, hours if change.org == org else set())
-    yield dg.MaterializeResult(check_results=[_conserved(report)])
+    yield dg.MaterializeResult(check_results=[_conservation(report)])
 
 
 def _note(context: dg.AssetExecutionContext, change: HourChange, hours: set[int]) -> None:
@@ -133,7 +133,7 @@ def _metadata(change: HourChange) -> dict[str, int | float]:
     }
 
 
-def _conserved(report: "Report") -> dg.AssetCheckResult:
+def _conservation(report: "Report") -> dg.AssetCheckResult:
     expected = report.rows + report.quarantined
     return dg.AssetCheckResult(
         check_name=ROWS_CONSERVED,

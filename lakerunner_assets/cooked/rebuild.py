@@ -209,13 +209,13 @@ def _losses(answers: Sequence[Answer], sources: dict[int, list[RawObject]], allo
     faults = {obj.object_id: obj.error for obj in found.values() if obj.fault is not None}
     if faults and not allow_loss:
         raise RebuildRefusedError(_refusal(faults))
-    moved = [_moved(obj, hour, found[obj.object_id]) for hour, objects in sources.items() for obj in objects]
+    moved = [_shift(obj, hour, found[obj.object_id]) for hour, objects in sources.items() for obj in objects]
     if any(moved):
         raise RebuildRefusedError("\n".join(text for text in moved if text))
     return set(faults)
 
 
-def _moved(source: RawObject, hour_ns: int, answer: ObjectAnswer) -> str:
+def _shift(source: RawObject, hour_ns: int, answer: ObjectAnswer) -> str:
     now = dict(answer.hours).get(hour_ns, 0)
     if answer.fault is not None or now == source.hour_rows:
         return ""

@@ -104,10 +104,10 @@ def split_rows(table: pa.Table, spec: SignalSpec, unit: Unit, arrival_hour_ns: i
         mask = live & (hours == hour)
         counts[hour] = int(mask.sum())
         if not unit.targets or hour in unit.targets:
-            tables[spec.dataset, hour] = _filtered(table, mask)
+            tables[spec.dataset, hour] = _filter(table, mask)
     if unit.target is not None and not live.all():
         reasons = np.where(early, BEFORE_HORIZON, TOO_FAR_AHEAD)
-        tables[spec.quarantine_dataset, arrival_hour_ns] = _quarantined(table, ~live, reasons)
+        tables[spec.quarantine_dataset, arrival_hour_ns] = _quarantine(table, ~live, reasons)
     return Split(tables, counts, int((~live).sum()))
 
 
@@ -117,14 +117,14 @@ def _nanoseconds(times: npt.NDArray[np.int64], unit_ns: int) -> npt.NDArray[np.i
     return np.clip(times, -furthest, furthest) * unit_ns if unit_ns > 1 else times
 
 
-def _filtered(table: pa.Table, mask: Mask) -> pa.Table:
+def _filter(table: pa.Table, mask: Mask) -> pa.Table:
     import pyarrow as pa
 
     return table if mask.all() else table.filter(pa.array(mask))
 
 
-def _quarantined(table: pa.Table, mask: Mask, reasons: npt.NDArray[np.str_]) -> pa.Table:
+def _quarantine(table: pa.Table, mask: Mask, reasons: npt.NDArray[np.str_]) -> pa.Table:
     import pyarrow as pa
 
-    kept = _filtered(table, mask)
+    kept = _filter(table, mask)
     return kept.append_column(REASON_COLUMN, pa.array(reasons[mask].tolist(), pa.string()))

@@ -159,7 +159,7 @@ class Round:
         notes: Counter[str] = Counter()
         rejected = quarantined = 0
         first_rejected = ""
-        for decoded in self._decoded(obj, fetched, folder):
+        for decoded in self._decode(obj, fetched, folder):
             part = split_rows(decoded.table, self._spec, self._unit, obj.arrival_hour_ns)
             rejected += decoded.rejected
             first_rejected = first_rejected or decoded.first_rejected
@@ -181,7 +181,7 @@ class Round:
             error=first_rejected,
         )
 
-    def _decoded(self, obj: UnitObject, fetched: Download, folder: Path) -> Iterator[DecodedSlice]:
+    def _decode(self, obj: UnitObject, fetched: Download, folder: Path) -> Iterator[DecodedSlice]:
         place = Place(obj.object_id, 0, _arrival(obj, fetched.info))
         request = Request(obj.key, place, self._unit.options, max(1, self._unit.slice_bytes // 2))
         decoders = self._spec.decoders()

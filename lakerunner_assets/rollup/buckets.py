@@ -91,14 +91,14 @@ def whole_buckets(
             held.append((table.slice(0, start), codes[:start]))
             if start == table.num_rows:
                 continue
-            yield _joined(held)
+            yield _concatenate(held)
             held = []
         border = _last_run(codes, ends)
         for begin, end in _stretches(codes, ends, start, border):
             yield table.slice(begin, end - begin).combine_chunks(), codes[begin:end]
         held.append((table.slice(border), codes[border:]))
     if held:
-        yield _joined(held)
+        yield _concatenate(held)
 
 
 def _end(table: pa.Table, width_ms: int) -> int:
@@ -133,7 +133,7 @@ def _stretches(
         start = end
 
 
-def _joined(held: list[tuple[pa.Table, Int32s]]) -> tuple[pa.Table, Int32s]:
+def _concatenate(held: list[tuple[pa.Table, Int32s]]) -> tuple[pa.Table, Int32s]:
     tables = pa.concat_tables([table for table, _ in held])
     return tables.unify_dictionaries().combine_chunks(), np.concatenate([codes for _, codes in held])
 
@@ -197,7 +197,11 @@ def rollup_rows(
 ) -> RollupRows:
     """Build the rows in stored form, without columns that are null everywhere."""
     made = dict(zip(identity.columns.column_names, identity.columns.columns, strict=True))
-    stored = {**_stored(found), **({rollup.SKETCH: sketches} if sketches is not None else {}), **histograms}
+    stored = {
+        **_stored_columns(found),
+        **({rollup.SKETCH: sketches} if sketches is not None else {}),
+        **histograms,
+    }
     made |= {rollup.TIMESTAMP: pa.chunked_array([buckets.ends_ms])}
     made |= {n: pa.chunked_array([c]) for n, c in stored.items() if c.null_count < len(c)}
     fields = [identity.columns.schema.field(name) for name in identity.columns.column_names]
@@ -206,7 +210,7 @@ def rollup_rows(
     return RollupRows(table, codes[buckets.rows[buckets.starts[:-1]]])
 
 
-def _stored(found: Statistics) -> dict[str, pa.Array]:
+def _stored_columns(found: Statistics) -> dict[str, pa.Array]:
     doubles, numbers = found
     count = numbers[place.COUNT]
     none = count == 0

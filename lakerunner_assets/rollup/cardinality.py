@@ -90,7 +90,7 @@ def write(table: pa.Table, path: Path, identity: SegmentIdentity) -> WrittenSegm
     names = set(table.column("metric_name").unique().to_pylist())
     size = max(1, min(MAX_GROUP_ROWS, MAX_GROUP_BYTES * table.num_rows // table.nbytes))
     content = Content(
-        _coded(table),
+        _encode_names(table),
         np.arange(table.num_rows),
         [(start, min(start + size, table.num_rows)) for start in range(0, table.num_rows, size)],
         (),
@@ -134,7 +134,7 @@ def _rows(found: Iterable[tuple[Key, hll_sketch]], end_ms: int, frequency_ms: in
     )
 
 
-def _coded(table: pa.Table) -> pa.Table:
+def _encode_names(table: pa.Table) -> pa.Table:
     """Encode names as dictionaries, since they repeat."""
     for index, name in enumerate(("metric_name", "label")):
         table = table.set_column(index, name, table.column(name).dictionary_encode())

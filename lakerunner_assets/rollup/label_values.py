@@ -69,10 +69,10 @@ def distinct_values(table: pa.Table) -> Iterator[tuple[str, str, list[str]]]:
         labels, values = sets.labels.codes[entries], sets.values.codes[entries]
         metrics = np.repeat(_metrics(sets, start, stop), np.diff(sets.ends[start : stop + 1]))
         others = labels != name_label
-        yield from _grouped(sets, metrics[others], labels[others], values[others])
+        yield from _group(sets, metrics[others], labels[others], values[others])
 
 
-def _grouped(
+def _group(
     sets: LabelSets, metrics: Int64s, labels: Int64s, values: Int64s
 ) -> Iterator[tuple[str, str, list[str]]]:
     """Group values by metric and label; a metric of -1 has no name."""

@@ -105,13 +105,13 @@ class PartsWriter:
         for start, end in groups:
             writer = self._open
             if writer is None:
-                writer = self._open = self._started(table.slice(start), is_last)
+                writer = self._open = self._open_part(table.slice(start), is_last)
             rows = _with(table.slice(start, end - start), writer.columns)
             writer.write(rows, codes[start:end])
             if writer.bytes >= self._parts.target_bytes:
                 self._end_part(writer)
 
-    def _started(self, table: pa.Table, is_last: bool) -> SegmentWriter:
+    def _open_part(self, table: pa.Table, is_last: bool) -> SegmentWriter:
         """Open a file for these rows; unless they are the last, others may have more columns."""
         if is_last:
             table = table.select([n for n in table.column_names if table.column(n).null_count < len(table)])

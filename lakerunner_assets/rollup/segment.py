@@ -60,7 +60,7 @@ class _Runs:
         self.codes.append(codes[starts])
         self.columns.append(np.stack([tids, ends - starts, times[starts], times[ends - 1]]))
 
-    def joined(self) -> tuple[Int32s, Int64s]:
+    def by_series(self) -> tuple[Int32s, Int64s]:
         """Return one entry per series, also of those in several row groups."""
         codes, columns = np.concatenate(self.codes), np.concatenate(self.columns, axis=1)
         starts = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
@@ -108,7 +108,7 @@ class SegmentWriter:
 
     def write(self, table: pa.Table, codes: Int32s) -> None:
         """Write one row group."""
-        columns = [_narrowed(table.column(f.name), f.type) for f in self._schema]
+        columns = [_cast(table.column(f.name), f.type) for f in self._schema]
         group = pa.Table.from_arrays(columns, schema=self._schema)
         self._writer.write_table(compact_dictionaries(group), row_group_size=len(codes))
         self._runs.add(table, codes)
@@ -119,7 +119,7 @@ class SegmentWriter:
 
     def finish(self, identity: SegmentIdentity, width_ms: int, labels_of: Sequence[str]) -> WrittenSegment:
         """Write the series table, the bloom and the footer; `labels_of` is by code."""
-        codes, (tid, rows, first_ms, last_ms) = self._runs.joined()
+        codes, (tid, rows, first_ms, last_ms) = self._runs.by_series()
         labels = label_sets([labels_of[code] for code in codes.tolist()])
         none = np.zeros(len(tid), np.int64)
         numbers = {
@@ -205,6 +205,6 @@ def _as_stored(schema: pa.Schema, encodings: Encodings) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _narrowed(whole: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+def _cast(whole: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     column = whole.chunk(0) if whole.num_chunks == 1 else whole.combine_chunks()
     return column if column.type == kind else column.cast(kind)

@@ -34,7 +34,7 @@ def check_table(table: pa.Table) -> pa.Table:
         if name in REQUIRED and column.null_count:
             raise ValueError(f"decoded metrics: {column.null_count} nulls in {name}")
         if column.null_count < len(column):
-            arrays.append(_typed(name, column, REQUIRED.get(name) or OPTIONAL[name]))
+            arrays.append(_check_type(name, column, REQUIRED.get(name) or OPTIONAL[name]))
             schema.append(pa.field(name, arrays[-1].type))
     for field, column in zip(table.schema, table.columns, strict=True):
         if attribute_of(field) is not None:
@@ -49,7 +49,7 @@ def in_order(names: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda name: rank.get(name, len(rank)))
 
 
-def _typed(name: str, column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+def _check_type(name: str, column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     found = column.type
     plain = found.value_type if pa.types.is_dictionary(found) else found
     if plain != wanted:

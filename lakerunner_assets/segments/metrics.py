@@ -184,7 +184,7 @@ def write_metric_segment(tables: Sequence[pa.Table], path: Path, identity: Segme
     runs = series_runs(table)
     order = row_order(table, runs)
     bytes_per_row = table.nbytes / table.num_rows
-    table, split_values = _stored(table, runs, order)
+    table, split_values = _file_columns(table, runs, order)
     names, derived_labels = derived_names(table)
     content = Content(
         table,
@@ -207,7 +207,7 @@ def write_metric_segment(tables: Sequence[pa.Table], path: Path, identity: Segme
     )
 
 
-def _stored(table: pa.Table, runs: SeriesRuns, order: np.ndarray) -> tuple[pa.Table, SplitValues]:
+def _file_columns(table: pa.Table, runs: SeriesRuns, order: np.ndarray) -> tuple[pa.Table, SplitValues]:
     """Return the columns of the file: values split in four, no label sets."""
     found = (
         table.column(VALUE_COLUMN).chunk(0)

@@ -64,7 +64,10 @@ class SeriesRuns:
 
 def series_runs(table: pa.Table) -> SeriesRuns:
     """Find one run per label set, by name, id, labels."""
-    series, names = coded(table.column(CHQ_SERIES).chunk(0)), coded(table.column("metric_name").chunk(0))
+    series, names = (
+        encode_texts(table.column(CHQ_SERIES).chunk(0)),
+        encode_texts(table.column("metric_name").chunk(0)),
+    )
     codes, times_ms, tids = (
         series.indices.to_numpy(),
         table.column(CHQ_TIMESTAMP).to_numpy(),
@@ -143,7 +146,7 @@ def exact_times(table: pa.Table, times_ms: Int64s) -> Int64s:
     return exact
 
 
-def coded(column: pa.Array) -> pa.DictionaryArray:
+def encode_texts(column: pa.Array) -> pa.DictionaryArray:
     """Give every text one code: two codes of one label set would be two runs."""
     if not pa.types.is_dictionary(column.type):
         return column.dictionary_encode()

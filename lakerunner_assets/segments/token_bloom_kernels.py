@@ -48,7 +48,7 @@ def used_codes(codes: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.bool_]
 
 
 @inlined
-def mixed(value: np.uint64) -> np.uint64:
+def mix(value: np.uint64) -> np.uint64:
     value = (value ^ (value >> np.uint64(33))) * _MIX_1
     value = (value ^ (value >> np.uint64(33))) * _MIX_2
     return value ^ (value >> np.uint64(33))
@@ -64,14 +64,14 @@ def token_hash(text: Bytes, start: Integer, end: Integer) -> np.uint64:
         value = (value ^ word) * _MULTIPLIER
         value ^= value >> np.uint64(32)
         position += 8
-    return mixed(value)
+    return mix(value)
 
 
 @inlined
 def short_hash(word: np.uint64, length: Integer) -> np.uint64:
     """Compute `token_hash` of one word of up to eight bytes."""
     value = ((np.uint64(length) * _MULTIPLIER) ^ word) * _MULTIPLIER
-    return mixed(value ^ (value >> np.uint64(32)))
+    return mix(value ^ (value >> np.uint64(32)))
 
 
 @inlined
@@ -151,7 +151,7 @@ def add_hex_ids(raw: Bytes, width: int, words: Words, recent: UInt64s) -> None:
         for offset in range(0, width, 4):
             value = (value ^ hex_digits(raw, start + offset)) * _MULTIPLIER
             value ^= value >> np.uint64(32)
-        insert(mixed(value), words, recent)
+        insert(mix(value), words, recent)
 
 
 @inlined

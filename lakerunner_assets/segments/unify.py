@@ -34,7 +34,7 @@ class Unified:
 
 def unify(tables: Sequence[pa.Table], max_columns: int = MAX_COLUMNS) -> Unified:
     """Join tables: system columns as in the first table, attributes by name, overflow maps."""
-    found = [_keyed(table) for table in tables]
+    found = [_by_key(table) for table in tables]
     counts: Counter[Attribute] = Counter()
     for columns_of in found:
         for key, column in columns_of.items():
@@ -82,7 +82,7 @@ def _system_columns(tables: Sequence[pa.Table]) -> list[str]:
 _OVERFLOWS = frozenset(OVERFLOW_COLUMNS.values())
 
 
-def _keyed(table: pa.Table) -> Keyed:
+def _by_key(table: pa.Table) -> Keyed:
     keyed: Keyed = {}
     for field, column in zip(table.schema, table.columns, strict=True):
         key = attribute_of(field) or field.name

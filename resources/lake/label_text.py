@@ -57,10 +57,10 @@ def parse_labels(text: str) -> dict[str, str]:
         if text.startswith(",", position):
             position = _skip(text, position + 1)
         elif not text.startswith("}", position):
-            raise LabelTextError(position, f"expected ',' or '}}', found {_found(text, position)}")
+            raise LabelTextError(position, f"expected ',' or '}}', found {_character(text, position)}")
     end = _skip(text, position + 1)
     if end != len(text):
-        raise LabelTextError(end, f"expected the end, found {_found(text, end)}")
+        raise LabelTextError(end, f"expected the end, found {_character(text, end)}")
     return labels
 
 
@@ -73,7 +73,7 @@ def label_text(labels: Mapping[str, str]) -> str:
 def _name(text: str, position: int) -> tuple[str, int]:
     found = NAME.match(text, position)
     if found is None:
-        raise LabelTextError(position, f"expected a label name, found {_found(text, position)}")
+        raise LabelTextError(position, f"expected a label name, found {_character(text, position)}")
     return found.group(), found.end()
 
 
@@ -81,11 +81,11 @@ def _value(text: str, position: int) -> tuple[str, int]:
     if found := _BACKQUOTED.match(text, position):
         return found.group(1).replace("\r", ""), found.end()  # as Go reads raw string literals
     if found := _QUOTED.match(text, position):
-        return _unescaped(found.group(1), position + 1), found.end()
-    raise LabelTextError(position, f"expected a quoted value, found {_found(text, position)}")
+        return _unescape(found.group(1), position + 1), found.end()
+    raise LabelTextError(position, f"expected a quoted value, found {_character(text, position)}")
 
 
-def _unescaped(body: str, start: int) -> str:
+def _unescape(body: str, start: int) -> str:
     if "\\" not in body:
         return body
     pieces: list[bytes] = []
@@ -118,7 +118,7 @@ def _escape(match: re.Match[str], at: int) -> bytes:
 def _expect(text: str, position: int, char: str) -> int:
     position = _skip(text, position)
     if not text.startswith(char, position):
-        raise LabelTextError(position, f"expected {char!r}, found {_found(text, position)}")
+        raise LabelTextError(position, f"expected {char!r}, found {_character(text, position)}")
     return position + 1
 
 
@@ -127,5 +127,5 @@ def _skip(text: str, position: int) -> int:
     return found.end() if found else position
 
 
-def _found(text: str, position: int) -> str:
+def _character(text: str, position: int) -> str:
     return repr(text[position]) if position < len(text) else "the end"

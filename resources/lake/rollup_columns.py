@@ -164,7 +164,7 @@ def _logical(stored: dict[str, pa.Array], names: Collection[str], rows: int) -> 
 
     def column(name: str) -> pa.Array:
         found = values.get(name, stored.get(name))
-        return pa.nulls(rows, LOGICAL[name]) if found is None else _typed(name, found)
+        return pa.nulls(rows, LOGICAL[name]) if found is None else _cast(name, found)
 
     found: dict[str, pa.Array] = {}
     for name in names:
@@ -285,7 +285,7 @@ def _or(whole: pa.Array, default: pa.Array) -> pa.Array:
     return pc.coalesce(whole, default) if whole.null_count else whole
 
 
-def _typed(name: str, column: pa.Array) -> pa.Array:
+def _cast(name: str, column: pa.Array) -> pa.Array:
     """Cast a column whose list items a Parquet reader named differently."""
     return column if column.type == LOGICAL[name] else column.cast(LOGICAL[name])
 

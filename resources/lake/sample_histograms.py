@@ -46,13 +46,13 @@ def histograms_of_samples(table: pa.Table, rows: pa.Array) -> pa.StructArray:
 
     def numbers(name: str) -> pa.Array:
         integers = column(name, pa.int64())
-        doubles = _unsigned(integers.fill_null(0).to_numpy(zero_copy_only=False))
+        doubles = _as_unsigned(integers.fill_null(0).to_numpy(zero_copy_only=False))
         return pc.if_else(integers.is_valid(), doubles, column(f"{name}_float", pa.float64()))
 
     def lists(name: str) -> pa.Array:
         integers = column(name, pa.list_(pa.int64()))
         doubles = pa.ListArray.from_arrays(
-            _offsets(integers), _unsigned(integers.values.to_numpy(zero_copy_only=False))
+            _offsets(integers), _as_unsigned(integers.values.to_numpy(zero_copy_only=False))
         )
         floats = f"{name}_float"
         return pc.coalesce(doubles, column(floats, _DOUBLES)) if floats in table.column_names else doubles
@@ -73,7 +73,7 @@ def histograms_of_samples(table: pa.Table, rows: pa.Array) -> pa.StructArray:
     return histogram_struct(whole)
 
 
-def _unsigned(integers: npt.NDArray[np.int64]) -> pa.Array:
+def _as_unsigned(integers: npt.NDArray[np.int64]) -> pa.Array:
     return pa.array(np.ascontiguousarray(integers).view(np.uint64).astype(np.float64), from_pandas=False)
 
 

@@ -41,7 +41,7 @@ Columns = Mapping[str, pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Keyed:
+class KeyedRows:
     """Keys, codes and times of the rows of a batch."""
 
     keys: Keys
@@ -54,13 +54,13 @@ class Order(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that `keyed` reads."""
+        """Columns that `sort_keys` reads."""
 
     @property
     def optional(self) -> tuple[str, ...]:
         """Columns of these that may be missing."""
 
-    def keyed(self, columns: Columns, source: int, start: int) -> Keyed:
+    def sort_keys(self, columns: Columns, source: int, start: int) -> KeyedRows:
         """Compute the keys of rows of that source from `start` on."""
 
 
@@ -70,12 +70,12 @@ class LogOrder:
     columns = (CHQ_STREAM_ID, CHQ_TSNS, CHQ_FINGERPRINT, CHQ_OBJECT, CHQ_POSITION)
     optional = ()
 
-    def keyed(self, columns: Columns, source: int, start: int) -> Keyed:
+    def sort_keys(self, columns: Columns, source: int, start: int) -> KeyedRows:
         stream, times, fingerprint, *row_id = (_numbers(columns[name]) for name in self.columns)
         codes = _stream_codes(stream, self.streams)
         slot = cut(times, SLOT_NS) // SLOT_NS << _SERVICE_BITS
-        return Keyed(
-            _stacked(slot + self.streams.service_rank[codes], fingerprint, times, *row_id), codes, times
+        return KeyedRows(
+            _stack(slot + self.streams.service_rank[codes], fingerprint, times, *row_id), codes, times
         )
 
 
@@ -85,7 +85,7 @@ class SpanOrder:
     columns = (CHQ_STREAM_ID, "span_start_ns", CHQ_OBJECT, CHQ_POSITION, "span_trace_id")
     optional = ("span_trace_id",)
 
-    def keyed(self, columns: Columns, source: int, start: int) -> Keyed:
+    def sort_keys(self, columns: Columns, source: int, start: int) -> KeyedRows:
         stream, times, *row_id = (_numbers(columns[name]) for name in self.columns[:-1])
         trace = columns.get("span_trace_id")
         if trace is None:
@@ -97,8 +97,8 @@ class SpanOrder:
             halves = (raw.astype(np.uint64) ^ _SIGN).view(np.int64).reshape(-1, 2)
             if missing.any():
                 halves[missing] = 0
-        keys = _stacked(missing.astype(np.int64), halves[:, 0], halves[:, 1], times, *row_id)
-        return Keyed(keys, _stream_codes(stream, self.streams), times)
+        keys = _stack(missing.astype(np.int64), halves[:, 0], halves[:, 1], times, *row_id)
+        return KeyedRows(keys, _stream_codes(stream, self.streams), times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class SampleOrder:
     columns = (CHQ_TIMESTAMP, CHQ_OBJECT, CHQ_POSITION, CHQ_TSNS)
     optional = (CHQ_TSNS,)
 
-    def keyed(self, columns: Columns, source: int, start: int) -> Keyed:
+    def sort_keys(self, columns: Columns, source: int, start: int) -> KeyedRows:
         times_ms, *row_id = (_numbers(columns[name]) for name in self.columns[:-1])
         times = times_ms * NS_PER_MS
         exact = columns.get(CHQ_TSNS)
@@ -115,7 +115,7 @@ class SampleOrder:
             sent = exact.is_valid().to_numpy(zero_copy_only=False)
             times = np.where(sent, exact.fill_null(0).to_numpy(), times)
         ranks = self.series.of_source[source].ranks(start, len(times))
-        return Keyed(_stacked(ranks, times, *row_id), ranks, times)
+        return KeyedRows(_stack(ranks, times, *row_id), ranks, times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +124,10 @@ class RollupOrder:
     columns = (CHQ_TIMESTAMP,)
     optional = ()
 
-    def keyed(self, columns: Columns, source: int, start: int) -> Keyed:
+    def sort_keys(self, columns: Columns, source: int, start: int) -> KeyedRows:
         ends_ms = _numbers(columns[CHQ_TIMESTAMP])
         ranks = self.series.of_source[source].ranks(start, len(ends_ms))
-        return Keyed(_stacked(ranks, ends_ms), ranks, ends_ms * NS_PER_MS)
+        return KeyedRows(_stack(ranks, ends_ms), ranks, ends_ms * NS_PER_MS)
 
 
 def _numbers(column: pa.Array) -> Int64s:
@@ -137,7 +137,7 @@ def _numbers(column: pa.Array) -> Int64s:
     return numbers
 
 
-def _stacked(*words: np.ndarray) -> Keys:
+def _stack(*words: np.ndarray) -> Keys:
     keys = np.empty((len(words[0]), len(words)), np.int64)
     for place, word in enumerate(words):
         keys[:, place] = word

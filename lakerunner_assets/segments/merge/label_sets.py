@@ -109,7 +109,7 @@ class LabelSets:
 
     def texts(self) -> pa.StringArray:
         """Write the sets as `streams.labels_to_text` does."""
-        opening, closing = (_spelled(texts) for texts in (self.name_texts, self.value_texts))
+        opening, closing = (_json_texts(texts) for texts in (self.name_texts, self.value_texts))
         pairs = pc.binary_join_element_wise(
             opening.take(pa.array(self.names)), closing.take(pa.array(self.values)), ","
         )
@@ -154,8 +154,8 @@ def concatenate(parts: Sequence[LabelSets]) -> LabelSets:
     value_codes: dict[str, int] = {}
     names, values, lengths = [], [], []
     for part in parts:
-        names.append(_recoded(part.name_texts, part.names, name_codes))
-        values.append(_recoded(part.value_texts, part.values, value_codes))
+        names.append(_recode(part.name_texts, part.names, name_codes))
+        values.append(_recode(part.value_texts, part.values, value_codes))
         lengths.append(np.diff(part.offsets))
     return LabelSets(
         np.concatenate(([0], np.cumsum(np.concatenate(lengths)))),
@@ -166,7 +166,7 @@ def concatenate(parts: Sequence[LabelSets]) -> LabelSets:
     )
 
 
-def _recoded(texts: Sequence[str], codes: Int32s, known: dict[str, int]) -> Int32s:
+def _recode(texts: Sequence[str], codes: Int32s, known: dict[str, int]) -> Int32s:
     """Translate codes into those of `known`, which learns new texts."""
     used = np.unique(codes)
     place = np.zeros(len(texts) + 1, np.int32)
@@ -178,7 +178,7 @@ def _hashes(texts: Sequence[str]) -> Int64s:
     return np.array([xxhash.xxh3_64_intdigest(text.encode()) for text in texts], np.uint64).view(np.int64)
 
 
-def _spelled(texts: Sequence[str]) -> pa.StringArray:
+def _json_texts(texts: Sequence[str]) -> pa.StringArray:
     return pa.array([json.dumps(text, ensure_ascii=False) for text in texts], pa.string())
 
 

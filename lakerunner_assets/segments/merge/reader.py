@@ -90,18 +90,18 @@ class Reader:
             for name in self._order.columns
             if name not in self._order.optional or name in columns
         }
-        keyed = self._order.keyed(in_format, self._number, self._row)
+        keyed = self._order.sort_keys(in_format, self._number, self._row)
         odd = first_disorder(keyed.keys, self._last if self._last.size else keyed.keys[:0])
         if odd >= 0:
             raise ValueError(f"row {self._row + odd} does not follow the one before it")
         self._last = keyed.keys[-1:].copy()
         self._row += found.num_rows
-        unified = [self._unified(column, columns, found.num_rows) for column in self._layout.columns]
+        unified = [self._unify(column, columns, found.num_rows) for column in self._layout.columns]
         batch = Batch(unified, keyed.keys, keyed.codes, keyed.times, found.nbytes + keyed.keys.nbytes)
         self.waiting.append(batch)
         self.bytes += batch.bytes
 
-    def _unified(self, column: Column, found: Mapping[str, pa.Array], rows: int) -> pa.Array:
+    def _unify(self, column: Column, found: Mapping[str, pa.Array], rows: int) -> pa.Array:
         if column.name == VALUE:
             return metric_values.values({name: found[name] for name in metric_values.VALUE_COLUMNS})
         if moved := self._layout.demoted.get(column.name):
@@ -110,7 +110,7 @@ class Reader:
         if place is None:
             return pa.nulls(rows, pa.int32() if column.is_coded else column.kind)
         if column.is_coded:
-            return self._recoders[column.name].recoded(found[place])
+            return self._recoders[column.name].recode(found[place])
         return found[place] if found[place].type == column.kind else found[place].cast(column.kind)
 
     def _overflow(

@@ -58,7 +58,7 @@ class Rows:
         )
 
     def take(self, chosen: Int64s) -> Rows:
-        table = pa.table([_taken(c.chunk(0), chosen) for c in self.table.columns], schema=self.table.schema)
+        table = pa.table([_take(c.chunk(0), chosen) for c in self.table.columns], schema=self.table.schema)
         return Rows(table, self.keys[chosen], self.codes[chosen], self.times[chosen])
 
 
@@ -110,9 +110,9 @@ class Rounds:
                 if rows < left:
                     break
             borders.append(borders[-1] + taken)
-        return self._merged(active, pieces, np.array(borders, np.int64))
+        return self._merge(active, pieces, np.array(borders, np.int64))
 
-    def _merged(
+    def _merge(
         self, active: Sequence[Reader], pieces: Sequence[tuple[Batch, int, int]], borders: Int64s
     ) -> Rows:
         keys, codes, times = (
@@ -131,7 +131,7 @@ class Rounds:
                 whole = pa.nulls(len(order), parts[0].type)
             else:
                 whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
-                whole = whole if is_sorted else _taken(whole, order)
+                whole = whole if is_sorted else _take(whole, order)
             if column.is_coded:
                 whole = pa.DictionaryArray.from_arrays(whole, self._texts[column.name].array(), safe=False)
             columns.append(whole)
@@ -163,7 +163,7 @@ class Rounds:
                     batch.columns[place] = codes.take(batch.columns[place])
 
 
-def _taken(column: pa.Array, order: Int64s) -> pa.Array:
+def _take(column: pa.Array, order: Int64s) -> pa.Array:
     return pc.take(column, pa.array(order), boundscheck=False)
 
 

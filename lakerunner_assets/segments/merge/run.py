@@ -59,19 +59,19 @@ def merge(request: MergeRequest, max_columns: int = MAX_COLUMNS) -> MergeResult:
     outputs = {window: _output(request, shape, window) for window in (*request.carve, request.target)}
     try:
         for rows in rounds:
-            for window, own in _dealt(rows, request):
+            for window, own in _deal(rows, request):
                 outputs[window].add(own)
         for output in outputs.values():
             output.close()
         segments = tuple(segment for output in outputs.values() for segment in output.segments)
-        return _counted(sources, segments, rounds.duplicates)
+        return _count(sources, segments, rounds.duplicates)
     except BaseException:
         for output in outputs.values():
             output.abandon()
         raise
 
 
-def _counted(sources: Sequence[Source], segments: tuple[MergedSegment, ...], duplicates: int) -> MergeResult:
+def _count(sources: Sequence[Source], segments: tuple[MergedSegment, ...], duplicates: int) -> MergeResult:
     read = sum(source.rows for source in sources)
     written = sum(segment.facts.rows for segment in segments)
     if written + duplicates != read:
@@ -144,7 +144,7 @@ def _output(request: MergeRequest, shape: Shape, window: Window) -> Output:
     return Output(shape, window, request.folder, identity)
 
 
-def _dealt(rows: Rows, request: MergeRequest) -> list[tuple[Window, Rows]]:
+def _deal(rows: Rows, request: MergeRequest) -> list[tuple[Window, Rows]]:
     """Deal rows to windows, in their order."""
     left = np.ones(len(rows), np.bool_)
     dealt: list[tuple[Window, Rows]] = []

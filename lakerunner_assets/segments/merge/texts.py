@@ -52,7 +52,7 @@ class Recoder:
         self._codes = pa.array([], pa.int32())
         self._age = 0
 
-    def recoded(self, column: pa.DictionaryArray) -> pa.Int32Array:
+    def recode(self, column: pa.DictionaryArray) -> pa.Int32Array:
         dictionary = column.dictionary
         if (
             self._dictionary is None
