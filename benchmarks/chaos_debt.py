@@ -10,7 +10,7 @@ import psycopg
 
 from benchmarks.chaos_stack import hurry
 from lakerunner_assets.compacted.due import Scope, due_now, held_segments
-from lakerunner_cli.accounts import open_desk
+from lakerunner_cli.accounts import open_index
 from resources.index.types import BatchKind
 from resources.lake.frequency import DAY
 from resources.lake.layout import Signal
@@ -47,7 +47,7 @@ class Debt:
 def debt(settings: Settings) -> Debt:
     now = time.time_ns()
     hurry(settings)
-    with open_desk(settings) as desk, psycopg.connect(settings.index_dsn) as connection:
+    with open_index(settings) as desk, psycopg.connect(settings.index_dsn) as connection:
         objects: dict[str, int] = dict(
             connection.execute("SELECT state, count(*) FROM lakerunner.raw_object GROUP BY 1").fetchall()
         )

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.samples import Bucket, Oracle, Point
-from lakerunner_cli.accounts import open_desk
+from lakerunner_cli.accounts import open_index
 from resources.index.types import TierView
 from resources.lake.currency import current_partitions
 from resources.lake.frequency import AS_SENT, DAY, ROLLUPS, Rollup
@@ -64,7 +64,7 @@ def rollups(
     for org in orgs:
         mine = [point for point in oracle.points if point.org == org]
         days = {cut(point.ms * NS_PER_MS, DAY_NS) for point in mine}
-        with open_desk(settings) as desk:
+        with open_index(settings) as desk:
             views = {day: desk.tier_view(org, Signal.METRICS, FREQUENCIES, day, day + DAY_NS) for day in days}
         for day, view in views.items():
             here = [point for point in mine if cut(point.ms * NS_PER_MS, DAY_NS) == day]

@@ -27,7 +27,7 @@ from benchmarks.chaos_stack import run_processes
 from benchmarks.mixed import Made, make
 from benchmarks.report import Record, tell
 from benchmarks.traffic import Traffic, raw_store, run_counts
-from lakerunner_cli.accounts import open_desk
+from lakerunner_cli.accounts import open_index
 from resources.index.types import SegmentQuery
 from resources.lake.layout import Signal, raw_key
 from resources.lake.timecut import to_datetime
@@ -113,7 +113,7 @@ def outcome(settings: Settings) -> Outcome:
     rows: Counter[str] = Counter()
     distinct: Counter[str] = Counter()
     for each in Signal:
-        with open_desk(settings) as desk:
+        with open_index(settings) as desk:
             segments = desk.find_segments(SegmentQuery(ORG, each.value, 0, *EVER))
         if not segments:
             continue

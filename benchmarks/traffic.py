@@ -21,7 +21,7 @@ import psycopg
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from benchmarks.samples import Oracle, Point, points, samples_object
-from lakerunner_cli.accounts import LOCAL_BUCKET, bucket_profile, create_org, open_desk, replace_key
+from lakerunner_cli.accounts import LOCAL_BUCKET, bucket_profile, create_org, open_index, replace_key
 from resources.index.types import SegmentQuery
 from resources.lake.layout import Signal, raw_key
 from resources.lake.timecut import to_datetime
@@ -58,7 +58,7 @@ class Traffic:
     """What the objects of metrics hold."""
 
     def prepare(self) -> None:
-        with open_desk(self.settings) as desk:
+        with open_index(self.settings) as desk:
             bucket_profile(desk, LOCAL_BUCKET, self.settings)
             for org in self.orgs:
                 create_org(desk, org)
@@ -169,7 +169,7 @@ class Content:
 
 def lake_content(settings: Settings, orgs: Sequence[str], service: str) -> Content:
     """Reads the segments themselves: no query service in between."""
-    with open_desk(settings) as desk:
+    with open_index(settings) as desk:
         keys = [s.key for org in orgs for s in desk.find_segments(SegmentQuery(org, "logs", 0, *EVER))]
     if not keys:
         return Content(0, 0, Counter())
@@ -185,7 +185,7 @@ def lake_content(settings: Settings, orgs: Sequence[str], service: str) -> Conte
 
 def unfinished(settings: Settings) -> dict[str, float]:
     """Pending objects and the age of the oldest, over all organisations."""
-    with open_desk(settings) as desk:
+    with open_index(settings) as desk:
         status = desk.pipeline_status()
     return {
         "objects": float(sum(int(str(row["pending_objects"])) for row in status)),

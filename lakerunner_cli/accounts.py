@@ -1,7 +1,7 @@
-"""Organisations, keys and buckets as a person sets them up; used by `admin`, `demo` and tests.
+"""Sets up organisations, keys and buckets, for `admin`, `demo` and tests.
 
-A key is shown once and stored as its sha256 only. Its text says nothing about the organisation, so that a
-leaked key does not also tell whom it belongs to.
+A key is shown once and stored as its sha256 only. Its text does not name the organisation, so that a leaked
+key does not reveal its owner.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"^([1-9]\d{0,5})([mhdw])$")
 
 
-class Desk(PostgresIndex, ObjectBoard):
-    """The index as the command line uses it."""
+class CommandIndex(PostgresIndex, ObjectBoard):
+    """The index, with everything the command line uses."""
 
 
 class BucketIndex(Protocol):
-    """The part that knows buckets."""
+    """The part of the index that holds buckets."""
 
     def storage_profiles(self) -> dict[str, StorageProfile]: ...
 
@@ -42,15 +42,15 @@ class BucketIndex(Protocol):
 
 
 @contextmanager
-def open_desk(settings: Settings) -> Iterator[Desk]:
-    """The index of the configured stack; its absence is one line for a person."""
-    desk = Desk(settings.require("index_dsn"), max_connections=2, wait_s=5.0)
+def open_index(settings: Settings) -> Iterator[CommandIndex]:
+    """Open the index of the configured stack; its absence is one line for a person."""
+    index = CommandIndex(settings.require("index_dsn"), max_connections=2, wait_s=5.0)
     try:
-        yield desk
+        yield index
     except IndexUnavailableError as error:
         raise CommandError(f"{error}; is the stack running? (`lakerunner status`)") from error
     finally:
-        desk.close()
+        index.close()
 
 
 def new_key() -> str:
@@ -62,14 +62,14 @@ def key_hash(key: str) -> bytes:
 
 
 def create_org(index: AdminIndex, org: str) -> bool:
-    """True when it is new."""
+    """Create an organisation; return False if it exists."""
     if not valid_name(org):
         raise CommandError(f"organisation {org!r} does not match {NAME.pattern}")
     return index.create_organisation(org)
 
 
 def create_key(index: AdminIndex, org: str, role: str, name: str, expires: str = "") -> str:
-    """A fresh key of this organisation; only its hash is stored, so it cannot be shown again."""
+    """Create a key of an organisation; only its hash is stored, so it cannot be shown again."""
     key = new_key()
     expires_at_ns = time.time_ns() + seconds_of(expires) * 1_000_000_000 if expires else None
     index.create_api_key(org, role, name, key_hash(key), expires_at_ns)
@@ -77,13 +77,14 @@ def create_key(index: AdminIndex, org: str, role: str, name: str, expires: str =
 
 
 def replace_key(index: AdminIndex, org: str, role: str, name: str) -> str:
-    """A fresh key under this name; an older one of that name stops working."""
+    """Create a key under this name and revoke older ones of that name."""
     index.revoke_api_key(org, name)
     return create_key(index, org, role, name)
 
 
 def seconds_of(duration: str) -> int:
-    """
+    """Parse a duration.
+
     >>> seconds_of("30d"), seconds_of("12h")
     (2592000, 43200)
     """
@@ -94,7 +95,7 @@ def seconds_of(duration: str) -> int:
 
 
 def bucket_profile(index: BucketIndex, bucket: str, settings: Settings) -> StorageProfile:
-    """Where `bucket` is; the stack's own bucket `raw` is registered on first use."""
+    """Return the place of a bucket; the stack's own bucket `raw` is registered on first use."""
     profiles = index.storage_profiles()
     if bucket not in profiles and bucket == LOCAL_BUCKET:
         profile = StorageProfile(LOCAL_BUCKET, f"file://{settings.data_dir / 'raw'}")

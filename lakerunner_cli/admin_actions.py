@@ -1,4 +1,4 @@
-"""What each `lakerunner admin` verb does, given the index and the parsed arguments."""
+"""The verbs of `lakerunner admin`; each takes the index and the parsed arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from lakerunner_cli.accounts import Desk, create_key, create_org
+from lakerunner_cli.accounts import CommandIndex, create_key, create_org
 from lakerunner_cli.command import CommandError
 from resources.index.types import StorageProfile
 from resources.lake.layout import NAME, PrefixMapping, Signal, valid_name
@@ -17,36 +17,34 @@ from resources.lake.retention import NOTICE_S
 from resources.lake.signals import FACTS
 from resources.objects.backend import scheme_of
 
-# << `lakerunner admin retention …`: how long an organisation's telemetry is kept, tier by tier.
-
 MAX_DAYS = 36_500
 
 
-def retention_set(desk: Desk, args: Namespace) -> int:
-    _require(desk, args.org)
+def retention_set(index: CommandIndex, args: Namespace) -> int:
+    _require(index, args.org)
     signal, tier = Signal(args.signal), _tier(args)
     if not 1 <= args.days <= MAX_DAYS:
         raise CommandError(f"{args.days} days: expected 1 to {MAX_DAYS}")
-    desk.put_retention(args.org, signal, tier, args.days)
+    index.put_retention(args.org, signal, tier, args.days)
     hours = NOTICE_S / 3600
     print(f"{args.org}: {signal.value} {tier} are kept for {args.days} days; deletes from {hours:g} h after")
     print("the last change on. See what would go: lakerunner sweep --dry-run")
     return 0
 
 
-def retention_remove(desk: Desk, args: Namespace) -> int:
-    _require(desk, args.org)
+def retention_remove(index: CommandIndex, args: Namespace) -> int:
+    _require(index, args.org)
     signal, tier = Signal(args.signal), _tier(args)
-    if not desk.remove_retention(args.org, signal, tier):
+    if not index.remove_retention(args.org, signal, tier):
         raise CommandError(f"{args.org} has no retention of {signal.value} {tier}")
     print(f"{args.org}: {signal.value} {tier} are kept for ever")
     return 0
 
 
-def retention_list(desk: Desk, args: Namespace) -> int:
+def retention_list(index: CommandIndex, args: Namespace) -> int:
     if args.org:
-        _require(desk, args.org)
-    for found in desk.retentions():
+        _require(index, args.org)
+    for found in index.retentions():
         if args.org in {"", found.org}:
             young = "" if found.stood_s >= NOTICE_S else "  (deletes nothing yet)"
             print(f"{found.org}  {found.signal.value}  {found.tier}  {found.keep_days} days{young}")
@@ -60,83 +58,83 @@ def _tier(args: Namespace) -> str:
     return str(args.tier)
 
 
-def _require(desk: Desk, org: str) -> None:
-    """Also a disabled one: its data still ages."""
-    if org not in desk.all_organisations():
+def _require(index: CommandIndex, org: str) -> None:
+    """Require an organisation, also a disabled one: its data still ages."""
+    if org not in index.all_organisations():
         raise CommandError(f"no organisation {org!r}; `lakerunner admin org create {org}`")
 
 
-RETENTION_ACTIONS: dict[str, Callable[[Desk, Namespace], int]] = {
+RETENTION_ACTIONS: dict[str, Callable[[CommandIndex, Namespace], int]] = {
     "retention set": retention_set,
     "retention remove": retention_remove,
     "retention list": retention_list,
 }
 
 
-def org_create(desk: Desk, args: Namespace) -> int:
+def org_create(index: CommandIndex, args: Namespace) -> int:
     print(
-        f"organisation {args.org} {'created' if create_org(desk, args.org) else 'was there and is enabled'}"
+        f"organisation {args.org} {'created' if create_org(index, args.org) else 'was there and is enabled'}"
     )
     return 0
 
 
-def org_list(desk: Desk, args: Namespace) -> int:  # noqa: ARG001 - one signature for all
-    for org in desk.organisations():
+def org_list(index: CommandIndex, args: Namespace) -> int:  # noqa: ARG001 - one signature for all
+    for org in index.organisations():
         print(org)
     return 0
 
 
-def key_create(desk: Desk, args: Namespace) -> int:
-    """The key alone on stdout, so that a script can capture it."""
-    _require_org(desk, args.org)
+def key_create(index: CommandIndex, args: Namespace) -> int:
+    """Create a key and print it alone on stdout, so that a script can capture it."""
+    _require_org(index, args.org)
     try:
-        print(create_key(desk, args.org, args.role, args.name, args.expires))
+        print(create_key(index, args.org, args.role, args.name, args.expires))
     except psycopg.errors.UniqueViolation as error:
         raise CommandError(f"{args.org} has a live key named {args.name!r}; revoke it first") from error
     return 0
 
 
-def key_revoke(desk: Desk, args: Namespace) -> int:
-    revoked = desk.revoke_api_key(args.org, args.name)
+def key_revoke(index: CommandIndex, args: Namespace) -> int:
+    revoked = index.revoke_api_key(args.org, args.name)
     print(f"revoked {revoked} key(s) named {args.name!r} of {args.org}")
     return 0 if revoked else 1
 
 
-def bucket_add(desk: Desk, args: Namespace) -> int:
+def bucket_add(index: CommandIndex, args: Namespace) -> int:
     scheme_of(args.url)
-    desk.put_storage_profile(StorageProfile(args.bucket, args.url, args.credentials))
+    index.put_storage_profile(StorageProfile(args.bucket, args.url, args.credentials))
     print(f"bucket {args.bucket} is at {args.url}")
     return 0
 
 
-def bucket_list(desk: Desk, args: Namespace) -> int:  # noqa: ARG001 - one signature for all
-    for profile in desk.storage_profiles().values():
+def bucket_list(index: CommandIndex, args: Namespace) -> int:  # noqa: ARG001 - one signature for all
+    for profile in index.storage_profiles().values():
         print(f"{profile.bucket}  {profile.url}  {profile.credentials_ref}".rstrip())
     return 0
 
 
-def prefix_add(desk: Desk, args: Namespace) -> int:
-    _require_org(desk, args.org)
-    if args.bucket not in desk.storage_profiles():
+def prefix_add(index: CommandIndex, args: Namespace) -> int:
+    _require_org(index, args.org)
+    if args.bucket not in index.storage_profiles():
         raise CommandError(f"bucket {args.bucket!r} is not registered; `lakerunner admin bucket add` first")
     if not valid_name(args.collector) or not args.prefix:
         raise CommandError(f"expected a prefix, and a collector that matches {NAME.pattern}")
     signal = Signal(args.signal) if args.signal else None
-    desk.put_prefix_mapping(PrefixMapping(args.bucket, args.prefix, args.org, args.collector, signal))
+    index.put_prefix_mapping(PrefixMapping(args.bucket, args.prefix, args.org, args.collector, signal))
     print(f"{args.bucket}/{args.prefix} belongs to {args.org}")
     return 0
 
 
-def prefix_list(desk: Desk, args: Namespace) -> int:  # noqa: ARG001 - one signature for all
-    for m in desk.prefix_mappings():
+def prefix_list(index: CommandIndex, args: Namespace) -> int:  # noqa: ARG001 - one signature for all
+    for m in index.prefix_mappings():
         print(
             f"{m.bucket}/{m.prefix}  {m.org}  {m.collector}  {m.signal.value if m.signal else 'by file name'}"
         )
     return 0
 
 
-def parked_list(desk: Desk, args: Namespace) -> int:
-    parked = desk.parked_objects(args.org)
+def parked_list(index: CommandIndex, args: Namespace) -> int:
+    parked = index.parked_objects(args.org)
     for each in parked:
         place = f"{each.bucket}/{each.key}"
         print(f"{each.object_id}  {each.org}  {each.signal}  {each.tries} tries  {place}\n    {each.error}")
@@ -144,14 +142,14 @@ def parked_list(desk: Desk, args: Namespace) -> int:
     return 0
 
 
-def parked_retry(desk: Desk, args: Namespace) -> int:
-    retried = desk.retry_parked(args.org, args.ids or None)
+def parked_retry(index: CommandIndex, args: Namespace) -> int:
+    retried = index.retry_parked(args.org, args.ids or None)
     print(f"{retried} object(s) of {args.org} will be tried again")
     return 0 if retried or not args.ids else 1
 
 
-def rejected_list(desk: Desk, args: Namespace) -> int:
-    found = desk.objects_with_rejects(args.org)
+def rejected_list(index: CommandIndex, args: Namespace) -> int:
+    found = index.objects_with_rejects(args.org)
     for each in found:
         counts = f"{each.rejected} rejected, {each.rows} queryable"
         print(f"{each.object_id}  {each.org}  {each.signal}  {counts}  {each.bucket}/{each.key}")
@@ -160,42 +158,42 @@ def rejected_list(desk: Desk, args: Namespace) -> int:
     return 0
 
 
-def setting_set(desk: Desk, args: Namespace) -> int:
-    _require_org(desk, args.org)
+def setting_set(index: CommandIndex, args: Namespace) -> int:
+    _require_org(index, args.org)
     try:
         value = json.loads(args.value)
     except ValueError:
         value = args.value
     try:
-        desk.put_org_setting(args.org, args.name, value)
+        index.put_org_setting(args.org, args.name, value)
     except OptionError as error:
         raise CommandError(str(error)) from error
     print(f"{args.org}: {args.name} = {json.dumps(value)}")
     return 0
 
 
-def setting_remove(desk: Desk, args: Namespace) -> int:
-    _require_org(desk, args.org)
-    if args.name not in desk.org_settings(args.org):
+def setting_remove(index: CommandIndex, args: Namespace) -> int:
+    _require_org(index, args.org)
+    if args.name not in index.org_settings(args.org):
         raise CommandError(f"{args.org} did not set {args.name!r}")
-    desk.put_org_setting(args.org, args.name, None)
+    index.put_org_setting(args.org, args.name, None)
     print(f"{args.org}: {args.name} is the default again")
     return 0
 
 
-def setting_list(desk: Desk, args: Namespace) -> int:
-    _require_org(desk, args.org)
-    for name, value in desk.org_settings(args.org).items():
+def setting_list(index: CommandIndex, args: Namespace) -> int:
+    _require_org(index, args.org)
+    for name, value in index.org_settings(args.org).items():
         print(f"{name} = {json.dumps(value)}")
     return 0
 
 
-def _require_org(desk: Desk, org: str) -> None:
-    if org not in desk.organisations():
+def _require_org(index: CommandIndex, org: str) -> None:
+    if org not in index.organisations():
         raise CommandError(f"no enabled organisation {org!r}; `lakerunner admin org create {org}`")
 
 
-ACTIONS: dict[str, Callable[[Desk, Namespace], int]] = {
+ACTIONS: dict[str, Callable[[CommandIndex, Namespace], int]] = {
     "org create": org_create,
     "org list": org_list,
     "key create": key_create,

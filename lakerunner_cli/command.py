@@ -1,7 +1,7 @@
-"""What a command is: a module with these four names.
+"""The shape of a command, and the errors that a person can correct.
 
 A command gets parsed arguments and the settings of its data directory and returns an exit code. It raises
-`CommandError` (or any error listed in `main.ACTIONABLE`) for what a person can put right.
+`CommandError` (or any error listed in `main.ACTIONABLE`) for a fault that a person can correct.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from resources.settings import Settings
 
 
 class CommandError(Exception):
-    """Something a person can act on; printed as one line, exit code 2."""
+    """A fault that a person can correct; printed as one line, exit code 2."""
 
 
 class Command(Protocol):
+    """A command: a module or an object with these four names."""
+
     NAME: str
     HELP: str
 
@@ -24,4 +26,8 @@ class Command(Protocol):
         """Add the command's own arguments."""
 
     def run(self, args: Namespace, settings: Settings) -> int:
-        """Do it; the result is the exit code of the process."""
+        """Run the command; return the exit code of the process."""
+
+
+class StackError(CommandError):
+    """The stack cannot do this; the message names the cause and the remedy."""

@@ -1,4 +1,4 @@
-"""The dispatcher: arguments in, one command run, exit code out.
+"""Parses the arguments, runs one command, and returns its exit code.
 
 Every command accepts `--data-dir`; it selects the stack (and its settings) that the command talks to.
 Errors a person can act on become one line on stderr and exit code 2, everything else keeps its traceback.
@@ -16,6 +16,7 @@ from typing import cast
 
 from lakerunner_cli.command import Command, CommandError
 from lakerunner_cli.commands import COMMANDS
+from lakerunner_cli.commands.roles import ROLES
 from resources.settings import Settings, SettingsError, process_environment
 
 ACTIONABLE = (SettingsError, CommandError)
@@ -31,13 +32,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # `lakerunner logs | head`: the reader has what it wanted
+    except BrokenPipeError:  # `lakerunner logs | head`: the reader has enough
         sys.stderr.close()
         return 0
 
 
 def load_settings(args: Namespace) -> Settings:
-    """`--data-dir` wins over the environment, as an argument always does."""
+    """Load the settings; `--data-dir` wins over the environment, as an argument always does."""
     environment = process_environment()
     if args.data_dir is not None:
         environment["LAKERUNNER_DATA_DIR"] = str(args.data_dir)
@@ -57,7 +58,10 @@ def _parser() -> ArgumentParser:
 
 
 def _commands() -> list[Command]:
-    return [cast("Command", import_module(f"lakerunner_cli.commands.{name}")) for name in COMMANDS]
+    return [
+        ROLES[name] if name in ROLES else cast("Command", import_module(f"lakerunner_cli.commands.{name}"))
+        for name in COMMANDS
+    ]
 
 
 if __name__ == "__main__":

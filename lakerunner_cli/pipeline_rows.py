@@ -1,13 +1,14 @@
-"""The pipeline as `lakerunner status` shows it: one row per organisation and signal, from the index.
+"""Tables of the pipeline and its tiers for `lakerunner status`, read from the index.
 
-The component table must be there even when everything else is broken, so every way in which the index can
-be away ends here as one line of text.
+The component table must be there even when everything else is broken, so an index that
+is away becomes one line of text.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TypeAlias
 
 import psycopg
@@ -15,7 +16,7 @@ import psycopg
 from lakerunner_cli.stack.view import duration
 from resources.index.postgres import PostgresIndex
 from resources.index.postgres.connections import IndexUnavailableError
-from resources.index.sweeping_types import TierStatus
+from resources.index.sweeping_types import TierNumbers, TierStatus
 from resources.settings import Settings, SettingsError
 
 WAIT_S = 3.0
@@ -29,8 +30,8 @@ NO_TIERS = TierStatus((), ())
 
 
 def read_rows(settings: Settings) -> tuple[list[Row], TierStatus, str]:
-    """Rows and tiers, or why there are none; never raises for an index that is away, empty or unknown."""
-    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # it would tell of every attempt
+    """Return rows, tiers and an error; never raise for an index that is away, empty or unknown."""
+    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # it would log every attempt
     try:
         with PostgresIndex(settings.require("index_dsn"), max_connections=1, wait_s=WAIT_S) as index:
             return index.pipeline_status(), index.tier_status(), ""
@@ -41,7 +42,7 @@ def read_rows(settings: Settings) -> tuple[list[Row], TierStatus, str]:
 
 
 def table(rows: Sequence[Row], problem: str) -> list[str]:
-    """Lines for a person."""
+    """Return lines for a person."""
     if problem:
         return ["", f"pipeline: {problem}"]
     if not rows:
@@ -70,7 +71,8 @@ def _number(row: Row, name: str) -> int:
 
 
 def size(count: int) -> str:
-    """
+    """Write a number of bytes.
+
     >>> size(0), size(999), size(1_500_000), size(3_200_000_000_000)
     ('0 B', '999 B', '1.5 MB', '3.2 TB')
     """
@@ -80,3 +82,41 @@ def size(count: int) -> str:
             return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} TB"
+
+
+TIER_HEADER = (
+    f"{'organisation':<20} {'dataset':<18} {'segments':>8} {'bytes':>9} {'rows':>13} {'mean':>9} "
+    f"{'unmerged':>17} {'due':>6} {'longest':>7} {'newest':>7} {'retired':>9}"
+)
+
+
+def tier_table(status: TierStatus) -> list[str]:
+    """Return lines for a person; none as long as there is no tier."""
+    lines = [_tier_line(tier) for tier in status.tiers]
+    orphans = [
+        f"! {each.org}: {each.files:,} files ({size(each.bytes)}) in the lake that the index does not know"
+        for each in status.orphans
+    ]
+    return [*(["", TIER_HEADER] if lines else []), *lines, *orphans]
+
+
+def tiers_as_json(status: TierStatus, problem: str) -> dict[str, object]:
+    if problem:
+        return {"error": problem}
+    return {
+        "rows": [{**asdict(tier), "mean_bytes": mean_bytes(tier)} for tier in status.tiers],
+        "orphans": [asdict(each) for each in status.orphans],
+    }
+
+
+def mean_bytes(tier: TierNumbers) -> int:
+    return tier.bytes // tier.segments if tier.segments else 0
+
+
+def _tier_line(tier: TierNumbers) -> str:
+    unmerged = f"{tier.unsettled:,} / {size(tier.unsettled_bytes)}" if tier.unsettled else "-"
+    newest = "-" if tier.newest_ns is None else duration(max(0.0, tier.newest_s))
+    due = f"{tier.due:>6,} {duration(tier.due_s):>7}" if tier.due else f"{'-':>6} {'-':>7}"
+    retired = size(tier.retired_bytes) if tier.retired else "-"
+    kept = f"{tier.segments:>8,} {size(tier.bytes):>9} {tier.rows:>13,} {size(mean_bytes(tier)):>9}"
+    return f"{tier.org:<20} {tier.dataset:<18} {kept} {unmerged:>17} {due} {newest:>7} {retired:>9}"

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Sequence
 from typing import TextIO
+
+from lakerunner_cli.command import CommandError
+from resources.index.postgres.objects import ObjectStatus
 
 WIDTH = 30
 QUIET_S = 0.7  # a run shorter than this shows nothing
@@ -12,7 +16,7 @@ BAR_EVERY_S, LINE_EVERY_S = 0.1, 5.0
 
 
 class Progress:
-    """`step()` per unit of work; leaves the last state on screen."""
+    """A progress bar; `close()` leaves the last state on screen."""
 
     def __init__(self, what: str, total: int, stream: TextIO | None = None) -> None:
         self._what, self._total, self._stream = what, total, stream or sys.stderr
@@ -41,3 +45,27 @@ class Progress:
         else:
             self._stream.write(text + "\n")
         self._stream.flush()
+
+
+POLL_S = 0.5
+
+
+def wait_until_settled(
+    look: Callable[[], Sequence[ObjectStatus]], expected: int, timeout_s: float, tell: Callable[[int], None]
+) -> list[ObjectStatus]:
+    """Wait until objects are queryable or given up on; return their states.
+
+    `tell` gets the number of settled objects so far.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        settled = [status for status in look() if status.settled]
+        tell(len(settled))
+        if len(settled) >= expected:
+            return settled
+        if time.monotonic() >= deadline:
+            raise CommandError(
+                f"after {timeout_s:.0f} s {expected - len(settled)} of {expected} objects are not queryable "
+                "yet; they stay in the pipeline (`lakerunner status`)"
+            )
+        time.sleep(POLL_S)

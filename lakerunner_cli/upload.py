@@ -1,4 +1,4 @@
-"""Putting files under the raw prefix, named after their content.
+"""Uploads files under the raw prefix, named after their content.
 
 The same file in the same hour gets the same key, so that repeating `ingest` adds nothing: the put finds the
 key taken and the pipeline knows the object already.
@@ -29,6 +29,8 @@ _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class Destination:
+    """The place and owner of uploads."""
+
     store: ObjectStore
     bucket: str
     org: str
@@ -37,16 +39,18 @@ class Destination:
 
 
 @dataclass(frozen=True, slots=True)
-class Uploaded:
+class UploadedObject:
+    """An object in the bucket, new or there before."""
+
     object: NewObject
     is_new: bool
 
 
 def files_under(paths: Sequence[Path]) -> list[Path]:
-    """Telemetry files, in order; a path that names none is an error and never skipped silently.
+    """Return telemetry files in order; a path without any is an error.
 
-    In a directory the name tells which files are telemetry; a file named by itself is taken whatever it is
-    called. What it holds is told from its content when it is cooked.
+    In a directory the suffix tells which files are telemetry; a file named by itself is always taken. Cooking
+    recognises the format by the content.
     """
     found: list[Path] = []
     for path in paths:
@@ -57,17 +61,17 @@ def files_under(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def upload(path: Path, to: Destination, moment: datetime | None = None) -> Uploaded:
+def upload(path: Path, to: Destination, moment: datetime | None = None) -> UploadedObject:
     key = raw_key(to.org, to.collector, to.signal, moment or datetime.now(UTC), content_name(path))
     try:
         etag, is_new = to.store.put_new(key, path), True
     except AlreadyExistsError:
         etag, is_new = to.store.head(key).etag, False
-    return Uploaded(NewObject(to.bucket, key, path.stat().st_size, etag), is_new)
+    return UploadedObject(NewObject(to.bucket, key, path.stat().st_size, etag), is_new)
 
 
 def content_name(path: Path) -> str:
-    """`{hash of the content}-{file name}`, safe in any object key."""
+    """Return `{hash of the content}-{file name}`, safe in any object key."""
     digest = xxhash.xxh3_128()
     with path.open("rb") as file:
         while chunk := file.read(READ_BYTES):

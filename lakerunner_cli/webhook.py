@@ -1,4 +1,4 @@
-"""Telling the ingress about new objects, the way an S3 server would."""
+"""Notifies the ingress about new objects, as an S3 server does."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NewObject:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the ingress said, summed over requests; reasons are of rejected objects."""
+    """The answers of the ingress, summed over requests, with the reasons of rejected objects."""
 
     accepted: int = 0
     ignored: int = 0
@@ -49,7 +49,7 @@ def base_url(host: str, port: int) -> str:
 
 
 def notify(objects: Sequence[NewObject], settings: Settings) -> Outcome:
-    """Announce objects; tries again while the ingress is busy or away, since repeating does no harm."""
+    """Announce objects; retry while the ingress is busy or away, since repeating does no harm."""
     url = base_url(settings.ingress_host, settings.ingress_port) + PATH
     headers = {"Authorization": f"Bearer {settings.require('webhook_token')}"}
     outcome = Outcome()

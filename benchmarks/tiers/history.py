@@ -23,7 +23,7 @@ from benchmarks.report import Record
 from benchmarks.tiers import stack
 from benchmarks.tiers.stack import Sums
 from benchmarks.traffic import Traffic, object_bytes, raw_store
-from lakerunner_cli.accounts import open_desk
+from lakerunner_cli.accounts import open_index
 from resources.index.types import SegmentQuery
 from resources.lake.frequency import DAY, HOUR
 from resources.lake.layout import Signal, raw_key
@@ -146,7 +146,7 @@ def _records(settings: Settings, put: Put, seconds: dict[str, float]) -> list[Re
 
 def _facts(settings: Settings, put: Put) -> dict[str, Any]:
     problems = list(put.refused)
-    with open_desk(settings) as desk:
+    with open_index(settings) as desk:
         logs = [s for org in put.orgs for s in desk.find_segments(SegmentQuery(org, "logs", 0, *stack.EVER))]
         samples = [
             s for org in put.orgs for s in desk.find_segments(SegmentQuery(org, "metrics", 0, *stack.EVER))

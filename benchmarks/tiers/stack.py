@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from lakerunner_cli.accounts import open_desk
+from lakerunner_cli.accounts import open_index
 from resources.index.types import SegmentQuery, TierView
 from resources.lake.currency import current_partitions
 from resources.lake.frequency import HOUR, ROLLUPS, rollup_of
@@ -68,7 +68,7 @@ def wait_for_orgs(settings: Settings, orgs: Sequence[str], patience_s: float = 1
 
 
 def view_of(settings: Settings, org: str, start_ns: int, end_ns: int) -> TierView:
-    with open_desk(settings) as desk:
+    with open_index(settings) as desk:
         return desk.tier_view(org, Signal.METRICS, FREQUENCIES, start_ns, end_ns)
 
 
@@ -91,7 +91,7 @@ def stale(view: TierView, hours: Iterable[int], *, days: bool) -> list[str]:
 def rolled_sums(settings: Settings, org: str, frequency_ms: int = HOUR) -> Sums:
     """What all rows of a rollup say together."""
     dataset = rollup_of(frequency_ms).dataset
-    with open_desk(settings) as desk:
+    with open_index(settings) as desk:
         segments = desk.find_segments(SegmentQuery(org, dataset, frequency_ms, *EVER))
     found = Sums()
     for segment in segments:

@@ -1,1 +1,1 @@
-"""Rebuilding stretches of time through Dagster: what is wanted, how it is said, watching it happen."""
+"""Back-fills: rebuilding hours through Dagster, and watching the progress."""

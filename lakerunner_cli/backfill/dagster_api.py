@@ -1,4 +1,4 @@
-"""Dagster's webserver as the back-fill command uses it: questions, typed answers, errors for a person."""
+"""A client of Dagster's webserver for back-fills: typed answers, and errors for a person."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import httpx
 
 from lakerunner_assets.partitions import parse_partition_key
 from lakerunner_cli.backfill import documents
-from lakerunner_cli.backfill.request import AssetPath, Known, Launch
+from lakerunner_cli.backfill.request import AssetPath, Launch, Partitions
 from lakerunner_cli.command import CommandError
 
 Transport = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
-"""A document and its variables in, the `data` of the answer out."""
+"""Sender of a document and its variables; returns the `data` of the answer."""
 TIMEOUT_S = 300.0
-"""Dagster answers a launch when it has counted the partitions: 11 s for 14,400 of each of eight assets."""
+"""Timeout of a request: a launch takes 11 s to count 14,400 partitions of each of eight assets."""
 ENDED = frozenset({"COMPLETED_SUCCESS", "COMPLETED_FAILED", "COMPLETED", "FAILED", "CANCELED"})
 
 
 class DagsterAwayError(CommandError):
-    """The webserver did not answer; what it was asked to do goes on without it."""
+    """The webserver did not answer; a back-fill goes on without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class Dagster:
         parsed = httpx.URL(url.rstrip("/"))
         self._ask = ask or over_http(parsed)
         self.url = str(parsed.copy_with(userinfo=b""))
-        """Without the password that it may have been given with: it is printed."""
+        """Address without the password that it may contain: it is printed."""
 
-    def known(self, asset: AssetPath) -> Known:
+    def known(self, asset: AssetPath) -> Partitions:
         found = self._ask(documents.PARTITIONS, {"asset": {"path": list(asset)}})["assetNodeOrError"]
         if found["__typename"] != "AssetNode":
             raise CommandError(
@@ -75,7 +75,7 @@ class Dagster:
             )
         keys = {each["name"]: each["partitionKeys"] for each in found["partitionKeysByDimension"]}
         first, last = (parse_partition_key(f"{hour}|")[1] for hour in (keys["hour"][0], keys["hour"][-1]))
-        return Known(tuple(sorted(keys["org"])), first, last)
+        return Partitions(tuple(sorted(keys["org"])), first, last)
 
     def launch(self, wanted: Launch) -> str:
         params = {
@@ -106,7 +106,7 @@ class Dagster:
         )
 
     def failures(self, run_id: str) -> list[str]:
-        """What the failed steps of a run said. Its events come page by page, failures among the last."""
+        """Return the errors of failed steps; events come page by page, failures among the last."""
         found: list[str] = []
         cursor: str | None = None
         while True:
@@ -174,7 +174,7 @@ def _progress(each: Mapping[str, Any]) -> AssetProgress:
 
 
 def _why(event: Mapping[str, Any]) -> str:
-    """Dagster wraps what a step raised; a step that says why it fails says it in the description."""
+    """Return the reason of a failure: the step's description, else the wrapped exception."""
     error = event["error"] or {}
     cause = error.get("cause") or error
     described = (event["failureMetadata"] or {}).get("description")
@@ -182,6 +182,6 @@ def _why(event: Mapping[str, Any]) -> str:
 
 
 def _reason(found: Mapping[str, Any]) -> str:
-    """Dagster's messages may hold a stack trace; the first line says what it is."""
+    """Return the first line of a message, which may hold a stack trace."""
     lines = str(found.get("message") or "").strip().splitlines()
     return lines[0][:500] if lines else str(found["__typename"])

@@ -1,4 +1,4 @@
-"""What is said to Dagster, in GraphQL. A test validates every document against its webserver's schema."""
+"""The GraphQL documents for Dagster; a test validates each against its webserver's schema."""
 
 from __future__ import annotations
 

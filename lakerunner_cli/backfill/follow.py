@@ -1,4 +1,7 @@
-"""One bar per asset: redrawn in place on a terminal, a line per change now and then elsewhere."""
+"""Shows a back-fill until it ends: one bar per asset on a terminal, lines of changes elsewhere.
+
+Watching changes nothing: a back-fill goes on when nobody watches.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class Bars:
         self._stream.flush()
 
     def say(self, line: str) -> None:
-        """A line that stays, above the bars."""
+        """Print a line that stays, above the bars."""
         self._erase()
         self._stream.write(f"{line}\n")
         self._stream.flush()
@@ -46,7 +49,8 @@ class Bars:
 
 
 def bar(asset: AssetProgress) -> str:
-    """
+    """Draw the bar of an asset.
+
     >>> bar(AssetProgress("cooked/logs", 24, running=12, done=12))
     '[###############...............] cooked/logs        12/24, 12 running'
     >>> bar(AssetProgress("rollup/1d", 4, done=1, failed=3))
@@ -64,20 +68,18 @@ def _ends(asset: AssetProgress) -> tuple[int, int, int]:
     return asset.done, over, over + asset.running
 
 
-# << Watching a back-fill until it ends. Watching changes nothing: it goes on when nobody does.
-
 PAUSE_S = 2.0
 PATIENCE = 60
-"""How many questions in a row may stay without an answer: a webserver takes a minute to start again."""
+"""Requests in a row that may stay without an answer: a webserver takes a minute to restart."""
 BAD = frozenset({"FAILURE", "CANCELED"})
 MAX_EXPLAINED = 5
-"""Failed runs whose errors are shown; the others fail for the same reasons, as a rule."""
+"""Number of failed runs whose errors are shown; the others usually fail for the same reasons."""
 
 
 def follow(
     dagster: Dagster, backfill_id: str, bars: Bars, pause: Callable[[float], None] = time.sleep
 ) -> BackfillState:
-    """Until it has ended; tells of every run once."""
+    """Show a back-fill until it ends, and report every run once."""
     told: set[str] = set()
     silent = 0
     while True:
@@ -101,7 +103,7 @@ def follow(
 
 
 def summary(dagster: Dagster, backfill_id: str, state: BackfillState) -> list[str]:
-    """What came of it, with what a person looks at next when something is missing."""
+    """Summarise the result, with the places to look at if something is missing."""
     done = sum(asset.done for asset in state.assets)
     total = sum(asset.total for asset in state.assets)
     what = "succeeded" if state.succeeded else f"did not succeed ({state.status.lower()})"

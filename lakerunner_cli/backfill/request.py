@@ -1,4 +1,4 @@
-"""What is to be rebuilt: a person's words become assets and partitions. Pure decisions.
+"""Turns the arguments of a back-fill into assets and partitions, without side effects.
 
     acme metrics 2026-01-02T05 2026-01-02T07 --tiers rollups
     →  rollup/10s … rollup/1d of 2026-01-02-05:00|acme and 2026-01-02-06:00|acme
@@ -32,8 +32,8 @@ DAY_ROLLUP: AssetPath = tuple(rollup_key(rollup_of(DAY)).path)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a person asked for, before anybody knows whether it exists."""
+class BackfillRequest:
+    """The arguments, not yet checked against the existing partitions."""
 
     orgs: tuple[str, ...]
     signal: Signal
@@ -45,12 +45,12 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What Dagster has partitions for."""
+class Partitions:
+    """The partitions that Dagster has."""
 
     orgs: tuple[str, ...]
     first_ns: int
-    """The horizon."""
+    """Start of the first hour, which is the horizon."""
     last_ns: int
     """Start of the newest hour."""
 
@@ -65,11 +65,11 @@ class Launch:
     title: str
 
 
-def parse_wanted(
+def parse_request(
     orgs: str, signal: str, start: str, end: str, tiers: str, *, allow_loss: bool, force: bool
-) -> Wanted:
+) -> BackfillRequest:
     chosen = Signal(signal)
-    wanted = Wanted(
+    request = BackfillRequest(
         tuple(dict.fromkeys(name.strip() for name in orgs.split(",") if name.strip())),
         chosen,
         parse_hour(start),
@@ -78,19 +78,22 @@ def parse_wanted(
         allow_loss,
         force,
     )
-    if not wanted.orgs:
+    if not request.orgs:
         raise CommandError(f"no organisation given; a name, several with commas, or `{EVERYONE}`")
-    if wanted.end_ns <= wanted.start_ns:
-        raise CommandError(f"TO ({spell(wanted.end_ns)}) must be later than FROM ({spell(wanted.start_ns)})")
-    if allow_loss and Tier.COOKED.value not in wanted.tiers:
+    if request.end_ns <= request.start_ns:
+        raise CommandError(
+            f"TO ({format_hour(request.end_ns)}) must be later than FROM ({format_hour(request.start_ns)})"
+        )
+    if allow_loss and Tier.COOKED.value not in request.tiers:
         raise CommandError("--allow-loss says how `cooked` is rebuilt, and that tier is not among --tiers")
-    if force and ROLLUPS_TIER not in wanted.tiers:
+    if force and ROLLUPS_TIER not in request.tiers:
         raise CommandError("--force says how `rollups` are rebuilt, and that tier is not among those chosen")
-    return wanted
+    return request
 
 
 def parse_hour(text: str) -> int:
-    """
+    """Parse an hour in UTC; return its start.
+
     >>> parse_hour("2026-01-02T05") - parse_hour("2026-01-02") == 5 * HOUR_NS
     True
     """
@@ -102,16 +105,17 @@ def parse_hour(text: str) -> int:
     raise CommandError(f"{text!r} is no hour: expected 2026-01-02T05 or 2026-01-02, in UTC")
 
 
-def spell(hour_ns: int) -> str:
-    """
-    >>> spell(parse_hour("2026-01-02"))
+def format_hour(hour_ns: int) -> str:
+    """Write an hour as a person types it.
+
+    >>> format_hour(parse_hour("2026-01-02"))
     '2026-01-02T00'
     """
     return to_datetime(hour_ns).strftime(FORMATS[0])
 
 
 def parse_tiers(text: str, signal: Signal) -> tuple[str, ...]:
-    """In the order in which they are built, whatever the order they were given in; empty means all."""
+    """Parse names of tiers; return them in the order of their builds. Empty means all."""
     available = tuple(tier for tier in TIERS if tier != ROLLUPS_TIER or FACTS[signal].rollups)
     given = {name.strip() for name in text.split(",") if name.strip()} or set(available)
     unknown = sorted(given - set(available))
@@ -122,29 +126,29 @@ def parse_tiers(text: str, signal: Signal) -> tuple[str, ...]:
     return tuple(tier for tier in available if tier in given)
 
 
-def plan_launches(wanted: Wanted, known: Known) -> tuple[Launch, ...]:
-    """One, or two when the range reaches from days that are over into one that is not."""
-    orgs = _orgs(wanted, known)
-    _check_range(wanted, known)
-    assets = assets_of(wanted.signal, wanted.tiers)
+def plan_launches(request: BackfillRequest, known: Partitions) -> tuple[Launch, ...]:
+    """Return one back-fill, or two when the range reaches from past days into the current one."""
+    orgs = _orgs(request, known)
+    _check_range(request, known)
+    assets = assets_of(request.signal, request.tiers)
     hourly = tuple(path for path in assets if path != DAY_ROLLUP)
-    over_ns = (known.last_ns + HOUR_NS) // DAY_NS * DAY_NS if hourly != assets else wanted.end_ns
-    middle = min(max(over_ns, wanted.start_ns), wanted.end_ns)
-    parts = ((assets, wanted.start_ns, middle), (hourly, middle, wanted.end_ns))
-    return tuple(_launch(wanted, orgs, *part) for part in parts if part[1] < part[2])
+    over_ns = (known.last_ns + HOUR_NS) // DAY_NS * DAY_NS if hourly != assets else request.end_ns
+    middle = min(max(over_ns, request.start_ns), request.end_ns)
+    parts = ((assets, request.start_ns, middle), (hourly, middle, request.end_ns))
+    return tuple(_launch(request, orgs, *part) for part in parts if part[1] < part[2])
 
 
 def _launch(
-    wanted: Wanted, orgs: Sequence[str], assets: tuple[AssetPath, ...], start_ns: int, end_ns: int
+    request: BackfillRequest, orgs: Sequence[str], assets: tuple[AssetPath, ...], start_ns: int, end_ns: int
 ) -> Launch:
     hours = range(start_ns, end_ns, HOUR_NS)
     whose = orgs[0] if len(orgs) == 1 else f"{len(orgs)} organisations"
-    tags = {ALLOW_LOSS_TAG: wanted.allow_loss, FORCE_TAG: wanted.force}
+    tags = {ALLOW_LOSS_TAG: request.allow_loss, FORCE_TAG: request.force}
     return Launch(
         assets,
         tuple(str(partition_key(org, hour)) for org in orgs for hour in hours),
         {name: "true" for name, chosen in tags.items() if chosen},
-        f"{wanted.signal.value} of {whose}, {spell(start_ns)} to {spell(end_ns)}"[:100],
+        f"{request.signal.value} of {whose}, {format_hour(start_ns)} to {format_hour(end_ns)}"[:100],
     )
 
 
@@ -155,28 +159,29 @@ def assets_of(signal: Signal, tiers: Sequence[str]) -> tuple[AssetPath, ...]:
     return tuple(tuple(key.path) for key in found)
 
 
-def _orgs(wanted: Wanted, known: Known) -> tuple[str, ...]:
-    if wanted.orgs == (EVERYONE,):
+def _orgs(request: BackfillRequest, known: Partitions) -> tuple[str, ...]:
+    if request.orgs == (EVERYONE,):
         if not known.orgs:
             raise CommandError("there is nothing to rebuild: no organisation has sent anything yet")
         return known.orgs
-    unknown = [org for org in wanted.orgs if org not in known.orgs]
+    unknown = [org for org in request.orgs if org not in known.orgs]
     if unknown:
         raise CommandError(
             f"no partitions of {', '.join(unknown)}; there are some of: {', '.join(known.orgs) or 'nobody'} "
             "(an organisation has partitions from its first object on)"
         )
-    return wanted.orgs
+    return request.orgs
 
 
-def _check_range(wanted: Wanted, known: Known) -> None:
+def _check_range(request: BackfillRequest, known: Partitions) -> None:
     end_ns = known.last_ns + HOUR_NS
-    if wanted.start_ns < known.first_ns:
+    if request.start_ns < known.first_ns:
         raise CommandError(
-            f"{spell(wanted.start_ns)} is before the horizon: partitions begin at {spell(known.first_ns)} "
-            "(setting `horizon`)"
+            f"{format_hour(request.start_ns)} is before the horizon: "
+            f"partitions begin at {format_hour(known.first_ns)} (setting `horizon`)"
         )
-    if wanted.end_ns > end_ns:
+    if request.end_ns > end_ns:
         raise CommandError(
-            f"TO ({spell(wanted.end_ns)}) is past the newest partition: TO may be {spell(end_ns)} at most"
+            f"TO ({format_hour(request.end_ns)}) is past the newest partition: "
+            f"TO may be {format_hour(end_ns)} at most"
         )

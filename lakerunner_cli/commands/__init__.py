@@ -1,7 +1,7 @@
-"""One module per command; each is a `lakerunner_cli.command.Command` by shape.
+"""The commands: each a module, or a row of `roles.ROLES`, with the shape of `command.Command`.
 
-`COMMANDS` is the whole list, in the order of `lakerunner --help`. Modules import heavy things inside
-`run`, because all of them are loaded to build the help text.
+`COMMANDS` is the whole list, in the order of `lakerunner --help`. Modules import heavy things inside `run`,
+because all of them are loaded to build the help text.
 """
 
 COMMANDS = (
@@ -18,7 +18,7 @@ COMMANDS = (
     "migrate",
     "ingress",
     "notifications",
-    "query_api",
-    "query_worker",
+    "query-api",
+    "query-worker",
     "watchdog",
 )

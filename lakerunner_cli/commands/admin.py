@@ -1,6 +1,6 @@
 """`lakerunner admin …`: organisations, keys, buckets, prefixes and parked objects.
 
-Each noun and verb is a row of `ACTIONS`; the functions print what they did and return an exit code. Heavy
+Each noun and verb is a row of `ACTIONS`; the functions print a result and return an exit code. Heavy
 imports stay inside `run`, because building the help text loads every command.
 """
 
@@ -39,11 +39,11 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, settings: Settings) -> int:
-    from lakerunner_cli.accounts import open_desk
+    from lakerunner_cli.accounts import open_index
     from lakerunner_cli.admin_actions import ACTIONS
 
-    with open_desk(settings) as desk:
-        return ACTIONS[args.action](desk, args)
+    with open_index(settings) as index:
+        return ACTIONS[args.action](index, args)
 
 
 Verbs = Any  # argparse's own type is private and generic
@@ -56,7 +56,7 @@ def _verbs(nouns: _SubParsersAction[ArgumentParser], noun: str, text: str) -> Ve
 def _verb(verbs: Verbs, action: str, text: str) -> ArgumentParser:
     parser: ArgumentParser = verbs.add_parser(action.split()[1], help=text, description=text)
     parser.set_defaults(action=action)
-    # The command has this option already; people type it last, where only the verb's parser sees it.
+    # the command has this option already; people type it last, where only the verb's parser sees it
     parser.add_argument("--data-dir", type=Path, default=SUPPRESS, help=SUPPRESS)
     return parser
 

@@ -1,7 +1,7 @@
 """`lakerunner backfill ORG SIGNAL FROM TO`: rebuild hours, tier by tier, as one back-fill of Dagster.
 
 The command starts it and watches; ^C ends the watching only. Exit code 0: every partition was built; 1: some
-were not; 130: nobody watches any more.
+were not; 130: the watching was interrupted.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def run(args: Namespace, settings: Settings) -> int:
 
 
 def webserver_url(settings: Settings) -> str:
-    """Of the stack that runs on the data directory."""
+    """Return the webserver of the stack that runs on the data directory."""
     from lakerunner_cli.stack.paths import StackPaths
     from lakerunner_cli.stack.state import Phase, is_running, read_state
 
@@ -82,9 +82,9 @@ def webserver_url(settings: Settings) -> str:
 
 def _start(args: Namespace, settings: Settings) -> int:
     from lakerunner_cli.backfill.dagster_api import Dagster
-    from lakerunner_cli.backfill.request import assets_of, parse_wanted, plan_launches
+    from lakerunner_cli.backfill.request import assets_of, parse_request, plan_launches
 
-    wanted = parse_wanted(
+    request = parse_request(
         args.org,
         args.signal,
         getattr(args, "from"),
@@ -95,7 +95,7 @@ def _start(args: Namespace, settings: Settings) -> int:
     )
     dagster = Dagster(args.dagster_url or webserver_url(settings))
     ids = []
-    for launch in plan_launches(wanted, dagster.known(assets_of(wanted.signal, wanted.tiers)[0])):
+    for launch in plan_launches(request, dagster.known(assets_of(request.signal, request.tiers)[0])):
         ids.append(dagster.launch(launch))
         print(f"back-fill {ids[-1]}: {launch.title}; {len(launch.partitions):,} hours of each asset")
         print(dagster.backfill_url(ids[-1]))
@@ -106,7 +106,7 @@ def _start(args: Namespace, settings: Settings) -> int:
 
 
 def _follow(dagster: Dagster, ids: Sequence[str]) -> int:
-    """One after the other; they run side by side."""
+    """Watch one after the other; they run side by side."""
     from lakerunner_cli.backfill.follow import Bars, follow, summary
 
     succeeded = True

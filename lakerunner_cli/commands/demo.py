@@ -1,7 +1,7 @@
 """`lakerunner demo`: a small shop's live telemetry, from raw objects to answers, unattended.
 
-Starts the stack unless one runs, and leaves it running. Ctrl-C ends the generator and still says where to go
-next; the same seed gives the same lines for the same second.
+It starts the stack unless one runs, and leaves it running. Ctrl-C ends the generator and still prints the
+next steps; the same seed gives the same lines for the same second.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, settings: Settings) -> int:
-    from lakerunner_cli.demo.story import Plan, tell
+    from lakerunner_cli.demo.story import Plan, run_demo
     from lakerunner_cli.demo.watch import Screen
 
     plan = Plan(args.seconds, args.keep, args.seed)
-    return tell(plan, settings, Screen(args.seconds))
+    return run_demo(plan, settings, Screen(args.seconds))

@@ -1,4 +1,4 @@
-"""`lakerunner doctor`: what is missing on this machine and how to get it."""
+"""`lakerunner doctor`: find missing parts of this machine and their remedies."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ HELP = "Stop the local stack; its data stays."
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Nothing beyond the data directory."""
+    """Add nothing."""
 
 
 def run(args: Namespace, settings: Settings) -> int:  # noqa: ARG001 - the interface of a command

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from resources.settings import Settings
 
 if TYPE_CHECKING:
-    from lakerunner_cli.accounts import Desk
-    from lakerunner_cli.upload import Destination, Uploaded
+    from lakerunner_cli.accounts import CommandIndex
+    from lakerunner_cli.upload import Destination, UploadedObject
 
 NAME = "ingest"
 HELP = "Ingest files: OTLP protobuf or JSON, JSON lines, CSV, Parquet; plain, gz or zst."
@@ -32,40 +32,42 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, settings: Settings) -> int:
-    from lakerunner_cli.accounts import open_desk
+    from lakerunner_cli.accounts import open_index
     from lakerunner_cli.upload import files_under
 
     files = files_under(args.paths)
-    with open_desk(settings) as desk:
-        sent, refused = _send(files, _destination(desk, args, settings), settings)
+    with open_index(settings) as index:
+        sent, refused = _send(files, _destination(index, args, settings), settings)
         _report(sent, refused)
-        failed = _wait(desk, args.bucket, sent, args.timeout) if args.wait and not refused else 0
+        failed = _wait(index, args.bucket, sent, args.timeout) if args.wait and not refused else 0
     return 1 if refused or failed else 0
 
 
-def _destination(desk: Desk, args: Namespace, settings: Settings) -> Destination:
+def _destination(index: CommandIndex, args: Namespace, settings: Settings) -> Destination:
     from lakerunner_cli.accounts import bucket_profile
     from lakerunner_cli.command import CommandError
     from lakerunner_cli.upload import Destination
     from resources.lake.layout import Signal, valid_name
     from resources.objects.store import open_store
 
-    if args.org not in desk.organisations():
+    if args.org not in index.organisations():
         raise CommandError(f"no enabled organisation {args.org!r}; `lakerunner admin org create {args.org}`")
     if not valid_name(args.collector):
         raise CommandError(f"collector {args.collector!r}: expected lower-case letters, digits, - and _")
-    profile = bucket_profile(desk, args.bucket, settings)
+    profile = bucket_profile(index, args.bucket, settings)
     store = open_store(profile.url, settings, profile.credentials_ref)
     return Destination(store, args.bucket, args.org, args.collector, Signal(args.signal))
 
 
-def _send(files: list[Path], to: Destination, settings: Settings) -> tuple[list[Uploaded], tuple[str, ...]]:
+def _send(
+    files: list[Path], to: Destination, settings: Settings
+) -> tuple[list[UploadedObject], tuple[str, ...]]:
     from lakerunner_cli.progress import Progress
     from lakerunner_cli.upload import upload
     from lakerunner_cli.webhook import notify
 
     progress = Progress("uploaded", len(files))
-    sent: list[Uploaded] = []
+    sent: list[UploadedObject] = []
     reasons: tuple[str, ...] = ()
     for start in range(0, len(files), CHUNK):
         chunk = []
@@ -78,7 +80,7 @@ def _send(files: list[Path], to: Destination, settings: Settings) -> tuple[list[
     return sent, reasons
 
 
-def _report(sent: list[Uploaded], refused: tuple[str, ...]) -> None:
+def _report(sent: list[UploadedObject], refused: tuple[str, ...]) -> None:
     new = [each for each in sent if each.is_new]
     size = sum(each.object.size for each in new)
     print(f"{len(new)} new object(s), {size:,} bytes, announced")
@@ -88,15 +90,16 @@ def _report(sent: list[Uploaded], refused: tuple[str, ...]) -> None:
         print(f"refused: {reason}")
 
 
-def _wait(desk: Desk, bucket: str, sent: list[Uploaded], timeout_s: float) -> int:
-    """How many objects cannot be queried in the end."""
-    from lakerunner_cli.progress import Progress
-    from lakerunner_cli.settling import wait_until_settled
+def _wait(index: CommandIndex, bucket: str, sent: list[UploadedObject], timeout_s: float) -> int:
+    """Wait; return the number of objects that cannot be queried in the end."""
+    from lakerunner_cli.progress import Progress, wait_until_settled
     from resources.index.types import ObjectState
 
     keys = sorted({each.object.key for each in sent})
     progress = Progress("queryable", len(keys))
-    statuses = wait_until_settled(lambda: desk.object_states(bucket, keys), len(keys), timeout_s, progress.at)
+    statuses = wait_until_settled(
+        lambda: index.object_states(bucket, keys), len(keys), timeout_s, progress.at
+    )
     progress.close()
     failed = [status for status in statuses if status.state is ObjectState.PARKED]
     for status in statuses:

@@ -1,4 +1,4 @@
-"""`lakerunner logs`: the last lines of one component or of all of them, followed on request."""
+"""`lakerunner logs`: print the last lines of one component or of all, and follow on request."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def run(args: Namespace, settings: Settings) -> int:
     chosen = [args.component] if args.component else known
     for name in chosen:
         for line in logs.last_lines(paths.log(name), args.lines):
-            print(_shown(name, line, len(chosen)))
+            print(_label(name, line, len(chosen)))
     if args.follow:
         for name, line in logs.follow(paths, chosen):
-            print(_shown(name, line, len(chosen)), flush=True)
+            print(_label(name, line, len(chosen)), flush=True)
     return 0
 
 
-def _shown(name: str, line: str, of: int) -> str:
+def _label(name: str, line: str, of: int) -> str:
     return line if of == 1 else f"{name:<15} | {line}"

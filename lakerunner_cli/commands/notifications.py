@@ -1,6 +1,6 @@
 """`lakerunner notifications …`: take notifications from a queue, as a process of its own.
 
-The loop lives in `lakerunner_ingress.notifications.queues`; the same command runs it everywhere.
+The loop is `lakerunner_ingress.notifications.queues.poll`; the local stack and production run this command.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def configure(parser: ArgumentParser) -> None:
             action="store_true",
             help="one round, then exit: 1 if a message had to stay in the queue",
         )
-        # The command has this option already; people type it last, where only this parser sees it.
+        # the command has this option already; people type it last, where only this parser sees it
         queue.add_argument("--data-dir", type=Path, default=SUPPRESS, help=SUPPRESS)
 
 

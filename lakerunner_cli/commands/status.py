@@ -1,4 +1,4 @@
-"""`lakerunner status`: what runs where, and how the pipeline is doing.
+"""`lakerunner status`: show the components, the pipeline and its tiers.
 
 The first table comes from the supervisor's state file and is there even if everything else is broken; the
 rows about the pipeline and its tiers come from the index, if it answers.
@@ -24,8 +24,8 @@ def run(args: Namespace, settings: Settings) -> int:
 
 
 def show(settings: Settings, as_json: bool) -> bool:
-    """Print; whether the stack runs and every component is ready."""
-    from lakerunner_cli import pipeline_rows, tier_rows
+    """Print; return True if the stack runs and every component is ready."""
+    from lakerunner_cli import pipeline_rows
     from lakerunner_cli.stack import view
     from lakerunner_cli.stack.orphans import find_orphans
     from lakerunner_cli.stack.paths import StackPaths
@@ -40,7 +40,7 @@ def show(settings: Settings, as_json: bool) -> bool:
         if running:
             rows, tiers, problem = pipeline_rows.read_rows(settings)
             shown["pipeline"] = pipeline_rows.as_json(rows, problem)
-            shown["tiers"] = tier_rows.as_json(tiers, problem)
+            shown["tiers"] = pipeline_rows.tiers_as_json(tiers, problem)
         print(json.dumps(shown))
     elif state is None or not running:
         print(f"no stack is running on {paths.root}; start one with `lakerunner up`")
@@ -49,6 +49,6 @@ def show(settings: Settings, as_json: bool) -> bool:
             print(f"! left behind by a killed supervisor: {names}; `lakerunner down` stops them")
     else:
         rows, tiers, problem = pipeline_rows.read_rows(settings)
-        lines = [*view.table(state), *pipeline_rows.table(rows, problem), *tier_rows.table(tiers)]
+        lines = [*view.table(state), *pipeline_rows.table(rows, problem), *pipeline_rows.tier_table(tiers)]
         print("\n".join(lines))
     return running and state is not None and state.ready

@@ -1,7 +1,7 @@
-"""`lakerunner sweep`: delete now what is past its retention or needed by nothing, or see what would go.
+"""`lakerunner sweep`: delete expired and unneeded data now, or show it.
 
-The same as the sweeper of the pipeline does every ten minutes. Exit code 0: done; 1: something was in the way
-(the lines with `!`); 3: another sweep is running, nothing was done.
+The pipeline's sweeper does the same every ten minutes. Exit code 0: done; 1: something was in the way (the
+lines with `!`); 3: another sweep is running, nothing was done.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace, settings: Settings) -> int:
     from lakerunner_assets.sweep.act import sweep
     from lakerunner_assets.sweep.plan import Policy
-    from lakerunner_cli.accounts import open_desk
+    from lakerunner_cli.accounts import open_index
     from lakerunner_cli.command import CommandError
 
     policy = Policy.of(settings, all_orphans=args.all_orphans)
     bars = Bars()
-    with open_desk(settings) as desk:
-        if args.org and args.org not in desk.all_organisations():
+    with open_index(settings) as index:
+        if args.org and args.org not in index.all_organisations():
             raise CommandError(f"no organisation {args.org!r}")
-        report = sweep(desk, settings, policy, org=args.org, dry_run=args.dry_run, tell=bars.tell)
+        report = sweep(index, settings, policy, org=args.org, dry_run=args.dry_run, tell=bars.tell)
     bars.close()
     print("\n".join(report.lines()))
     if report.busy:
@@ -52,7 +52,7 @@ def run(args: Namespace, settings: Settings) -> int:
 
 
 class Bars:
-    """One progress bar after the other, as the steps come."""
+    """One progress bar per step."""
 
     def __init__(self) -> None:
         self._what = ""

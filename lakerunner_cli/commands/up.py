@@ -1,4 +1,4 @@
-"""`lakerunner up`: the whole system on this machine.
+"""`lakerunner up`: run the whole system on this machine.
 
 In the foreground it supervises until Ctrl-C; with `--detach` the supervisor gets a session of its own and the
 command returns when everything is ready. A second `up` on the same data directory changes nothing.

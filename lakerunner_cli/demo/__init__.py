@@ -1,5 +1,5 @@
 """The demo: a small shop that never closes, watched live.
 
-`shop.py` says what its eight services log, `otlp.py` packs it as a collector would, `generator.py` puts it
-into the raw bucket, `watch.py` asks how far it came, `screen.py` shows it, `story.py` is the order of it all.
+`shop.py` makes the logs of its eight services, `otlp.py` packs them as a collector would, `generator.py` puts
+them into the raw bucket, `watch.py` shows their way through the pipeline, `story.py` runs all steps in order.
 """

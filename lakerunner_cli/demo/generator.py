@@ -1,7 +1,7 @@
 """Puts raw objects into the bucket every second and announces them, like a collector with an S3 exporter.
 
-What could not be announced is kept and announced with the next one; a store or ingress that is away slows
-the shop's telemetry down and loses none of it.
+An announcement that fails is repeated with the next one; a store or ingress that is away delays the shop's
+telemetry and loses none of it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from resources.objects.errors import AlreadyExistsError, StoreError
 from resources.settings import Settings
 
 OTHERS_EVERY_S = 5
-"""How often spans and metrics are written; log lines are every second."""
+"""Interval of spans and metrics; log lines are written every second."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Output:
+    """Totals of the generator."""
+
     objects: int = 0
     lines: int = 0
     bytes: int = 0
@@ -35,11 +37,11 @@ class Made:
 
 
 class Generator(threading.Thread):
-    """`made` may be read from any thread; `stop()` returns when the second at hand is done."""
+    """The generator; `output` may be read from any thread, `stop()` finishes the current second."""
 
     def __init__(self, to: Destination, settings: Settings, seed: int) -> None:
         super().__init__(name="demo-generator", daemon=True)
-        self.made = Made()
+        self.output = Output()
         self._to, self._settings, self._seed = to, settings, seed
         self._stopping = threading.Event()
         self._waiting: list[NewObject] = []
@@ -62,10 +64,10 @@ class Generator(threading.Thread):
             self._put(second)
             refused = notify(self._waiting, self._settings).reasons
         except (StoreError, CommandError) as error:
-            self.made = replace(self.made, problem=str(error), waiting=len(self._waiting))
+            self.output = replace(self.output, problem=str(error), waiting=len(self._waiting))
         else:
             self._waiting = []
-            self.made = replace(self.made, problem=refused[0] if refused else "", waiting=0)
+            self.output = replace(self.output, problem=refused[0] if refused else "", waiting=0)
 
     def _put(self, second: int) -> None:
         lines = lines_of_second(self._seed, second)
@@ -76,8 +78,8 @@ class Generator(threading.Thread):
             size += self._put_object(Signal.TRACES, second, pack_spans(self._lately))
             size += self._put_object(Signal.METRICS, second, self._totals.pack((second + 1) * SECOND_NS))
             self._lately = []
-        made = self.made
-        self.made = replace(made, lines=made.lines + len(lines), bytes=made.bytes + size)
+        made = self.output
+        self.output = replace(made, lines=made.lines + len(lines), bytes=made.bytes + size)
 
     def _put_object(self, signal: Signal, second: int, data: bytes) -> int:
         name = f"shop-{self._seed}-{second}.binpb.gz"
@@ -88,5 +90,5 @@ class Generator(threading.Thread):
         except AlreadyExistsError:  # another demo on this stack made the same second: announce it again
             etag = self._to.store.head(key).etag
         self._waiting.append(NewObject(self._to.bucket, key, len(data), etag))
-        self.made = replace(self.made, objects=self.made.objects + 1)
+        self.output = replace(self.output, objects=self.output.objects + 1)
         return len(data)

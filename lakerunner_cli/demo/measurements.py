@@ -1,4 +1,4 @@
-"""What the shop counts: requests by level, how long they took, memory. Cumulative, as most SDKs send it."""
+"""The shop's metrics: requests by level, durations, memory; cumulative, as most SDKs send them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     Sum,
 )
 
-from lakerunner_cli.demo.otlp import attribute, packed, resource_of, seconds_of
+from lakerunner_cli.demo.otlp import attribute, compress, resource_of, seconds_of
 from lakerunner_cli.demo.shop import SERVICES, Line
 
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -29,7 +29,7 @@ CUMULATIVE = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
 
 @dataclass(slots=True)
 class Totals:
-    """Everything counted since `start_ns`."""
+    """All counts since `start_ns`."""
 
     start_ns: int
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -44,7 +44,7 @@ class Totals:
             self.seconds[line.service] += took  # type: ignore[assignment]
 
     def pack(self, now_ns: int) -> bytes:
-        """One export request with a resource per service."""
+        """Pack one export request with a resource per service."""
         groups = [
             ResourceMetrics(
                 resource=resource_of(service),
@@ -52,7 +52,7 @@ class Totals:
             )
             for service in SERVICES
         ]
-        return packed(ExportMetricsServiceRequest(resource_metrics=groups).SerializeToString())
+        return compress(ExportMetricsServiceRequest(resource_metrics=groups).SerializeToString())
 
     def _metrics(self, service: str, now_ns: int) -> list[Metric]:
         requests = [

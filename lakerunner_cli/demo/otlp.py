@@ -1,4 +1,4 @@
-"""The shop's telemetry as an OpenTelemetry collector writes it: OTLP protobuf, gzipped.
+"""Packs the shop's telemetry as an OpenTelemetry collector does: OTLP protobuf, gzipped.
 
 Every log line has a span of the same ids, so that one leads to the other.
 """
@@ -25,15 +25,15 @@ SEVERITY_NUMBERS = {
 
 
 def pack(lines: list[Line]) -> bytes:
-    """One export request with a resource per service."""
+    """Pack one export request with a resource per service."""
     request = ExportLogsServiceRequest(
         resource_logs=[_resource(service, found) for service, found in by_service(lines) if found]
     )
-    return packed(request.SerializeToString())
+    return compress(request.SerializeToString())
 
 
 def pack_spans(lines: list[Line]) -> bytes:
-    """A span for every line, ended when the line was written."""
+    """Pack a span for every line, which ends when the line was written."""
     groups = [
         ResourceSpans(
             resource=resource_of(service), scope_spans=[ScopeSpans(spans=[_span(line) for line in found])]
@@ -41,10 +41,10 @@ def pack_spans(lines: list[Line]) -> bytes:
         for service, found in by_service(lines)
         if found
     ]
-    return packed(ExportTraceServiceRequest(resource_spans=groups).SerializeToString())
+    return compress(ExportTraceServiceRequest(resource_spans=groups).SerializeToString())
 
 
-def packed(data: bytes) -> bytes:
+def compress(data: bytes) -> bytes:
     return gzip.compress(data, compresslevel=5, mtime=0)
 
 
@@ -84,7 +84,7 @@ def _span(line: Line) -> Span:
 
 
 def seconds_of(line: Line) -> float:
-    """How long the work behind a line took: what it says itself, else something that fits its ids."""
+    """Return the duration of the work behind a line: its own, else one derived from its ids."""
     said = dict(line.attributes)
     for name in ("wait_ms", "took_ms"):
         if name in said:

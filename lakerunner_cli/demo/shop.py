@@ -1,4 +1,4 @@
-"""Eight services of a small shop and what they log: access lines, logfmt, JSON, stack traces.
+"""The logs of eight services of a small shop: access lines, logfmt, JSON, stack traces.
 
 Seeded: the same seed and second give the same lines. Every minute the payment gateway has a bad quarter
 (`:25` to `:40`): payments time out, checkouts fail, everything else goes on.
@@ -31,11 +31,11 @@ class Line:
 
 
 Draft = tuple[str, str, dict[str, str | int | float]]
-"""Severity, message, attributes."""
+"""Severity, message and attributes of a line."""
 
 
 def lines_of_second(seed: int, second: int) -> list[Line]:
-    """What the whole shop logs between `second` and the next, in time order."""
+    """Return the lines of the whole shop in one second, in time order."""
     chance = random.Random(f"{seed}:{second}")  # noqa: S311 - a shop, not a secret
     burst = second % 60 in BURST
     lines = [

@@ -1,4 +1,4 @@
-"""The demo from the first second to the last: download, start, set up, generate and watch, say goodbye."""
+"""Runs the demo: download, start, set up, generate and watch, print the next steps."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lakerunner_cli.accounts import LOCAL_BUCKET, Desk, bucket_profile, create_key, create_org, open_desk
+from lakerunner_cli.accounts import (
+    LOCAL_BUCKET,
+    CommandIndex,
+    bucket_profile,
+    create_key,
+    create_org,
+    open_index,
+)
+from lakerunner_cli.command import StackError
 from lakerunner_cli.demo.generator import Generator
 from lakerunner_cli.demo.watch import ORDERS, TIMEOUTS, Screen, Watcher
 from lakerunner_cli.stack import jars
-from lakerunner_cli.stack.errors import StackError
 from lakerunner_cli.stack.lifecycle import detach
 from lakerunner_cli.stack.paths import StackPaths
 from lakerunner_cli.stack.site import download_dir
@@ -22,15 +29,13 @@ from resources.lake.layout import Signal
 from resources.objects.store import open_store
 from resources.settings import Settings, process_environment
 
-# << The demo's use of the local stack: fetch what is missing, start it unless it runs.
-
 Announce = Callable[[str], None]
 
 
 def fetch_parts(settings: Settings, announce: Announce) -> None:
-    """Kafka's jars, ahead of the start so that the two are timed apart; failing is the stack's to judge."""
+    """Download Kafka's jars before the start, to time the two apart; the stack handles a failure."""
     cache = download_dir(settings)
-    missing = jars.absent(jars.kafka_jars(), cache)
+    missing = jars.find_absent(jars.kafka_jars(), cache)
     if not missing:
         return
     try:
@@ -40,7 +45,7 @@ def fetch_parts(settings: Settings, announce: Announce) -> None:
 
 
 def start_stack(settings: Settings, announce: Announce) -> Settings:
-    """The settings of a running stack on this data directory."""
+    """Start a stack unless one runs on this data directory; return its settings."""
     if is_running(StackPaths(settings.data_dir)):
         announce(f"using the stack that runs on {settings.data_dir}")
     else:
@@ -48,14 +53,12 @@ def start_stack(settings: Settings, announce: Announce) -> Settings:
     return Settings.load(process_environment() | {"LAKERUNNER_DATA_DIR": str(settings.data_dir)})
 
 
-# << What a person can do next: addresses, keys, and commands that work when pasted.
-
 REQUESTS = "sum by (job, level) (rate(shop_requests_total[1m]))"
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds; `first_answer` counts from the moment the stack was ready."""
+    """Durations in seconds; `first_answer` counts from the moment the stack was ready."""
 
     download: float
     start: float
@@ -66,7 +69,8 @@ class Times:
         return f"download {self.download:.1f} s, start {self.start:.1f} s, first answer {first}"
 
 
-def farewell(settings: Settings, org: str, read_key: str, times: Times) -> list[str]:
+def closing_lines(settings: Settings, org: str, read_key: str, times: Times) -> list[str]:
+    """Return the next steps: addresses, keys, and commands that work when pasted."""
     query_api = base_url(settings.query_host, settings.query_port)
     key = f"-H {shlex.quote(f'x-cardinalhq-api-key: {read_key}')}"
     loki = f"curl -sG {key} {query_api}/loki/api/v1/query_range --data-urlencode limit=5 --data-urlencode"
@@ -91,51 +95,53 @@ def farewell(settings: Settings, org: str, read_key: str, times: Times) -> list[
 
 ORG, COLLECTOR = "demo", "shop"
 LOOK_EVERY_S = 1.0
-PATIENCE_S = 180.0  # how much longer than asked we wait for the first answer
+PATIENCE_S = 180.0  # extra wait for the first answer
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """The arguments of the demo."""
+
     seconds: float
     keep: bool
     seed: int
 
 
-def tell(plan: Plan, settings: Settings, screen: Screen) -> int:
-    """0 when queries were answered, 1 when the time ran out before."""
+def run_demo(plan: Plan, settings: Settings, screen: Screen) -> int:
+    """Run the demo; return 0 if queries were answered, 1 if the time ran out before."""
     began = time.monotonic()
     fetch_parts(settings, screen.say)
     fetched = time.monotonic()
     settings = start_stack(settings, screen.say)
     ready = time.monotonic()
     screen.say(f"stack ready: download {fetched - began:.1f} s, start {ready - fetched:.1f} s")
-    with open_desk(settings) as desk:
-        read_key = set_up(desk, settings)
-        generator = Generator(_destination(desk, settings), settings, plan.seed)
+    with open_index(settings) as index:
+        read_key = set_up(index, settings)
+        generator = Generator(_destination(index, settings), settings, plan.seed)
         viewing = Viewing(ready)
-        _run(generator, Watcher(desk, settings, ORG, read_key), plan, screen, viewing)
+        _run(generator, Watcher(index, settings, ORG, read_key), plan, screen, viewing)
     times = Times(fetched - began, ready - fetched, viewing.first_answer)
-    for text in farewell(settings, ORG, read_key, times):
+    for text in closing_lines(settings, ORG, read_key, times):
         screen.say(text)
     return 0 if viewing.first_answer is not None else 1
 
 
-def set_up(desk: Desk, settings: Settings) -> str:
-    """The organisation, the bucket, and a read key that is this demo's own."""
-    create_org(desk, ORG)
-    bucket_profile(desk, LOCAL_BUCKET, settings)
-    return create_key(desk, ORG, "read", f"demo-{time.time_ns()}", "7d")
+def set_up(index: CommandIndex, settings: Settings) -> str:
+    """Create the organisation and the bucket; return a read key for this demo."""
+    create_org(index, ORG)
+    bucket_profile(index, LOCAL_BUCKET, settings)
+    return create_key(index, ORG, "read", f"demo-{time.time_ns()}", "7d")
 
 
-def _destination(desk: Desk, settings: Settings) -> Destination:
-    profile = bucket_profile(desk, LOCAL_BUCKET, settings)
+def _destination(index: CommandIndex, settings: Settings) -> Destination:
+    profile = bucket_profile(index, LOCAL_BUCKET, settings)
     store = open_store(profile.url, settings, profile.credentials_ref)
     return Destination(store, profile.bucket, ORG, COLLECTOR, Signal.LOGS)
 
 
 @dataclass(slots=True)
 class Viewing:
-    """What has been seen so far; survives a Ctrl-C at any moment."""
+    """The progress so far; survives a Ctrl-C at any moment."""
 
     ready: float
     first_answer: float | None = None
@@ -161,7 +167,7 @@ def _watch(generator: Generator, watcher: Watcher, plan: Plan, screen: Screen, v
         if viewing.first_answer is None and seen.answer:
             viewing.first_answer = elapsed
             screen.say(f"first answer after {elapsed:.1f} s: {seen.answer[0]}")
-        screen.show(elapsed, generator.made, seen)
+        screen.show(elapsed, generator.output, seen)
         time.sleep(LOOK_EVERY_S)
 
 

@@ -1,4 +1,7 @@
-"""How far the shop's telemetry has come: from the index, and from the query API as any user would ask."""
+"""Shows the way of the shop's telemetry, from the index and from the query API as any user would.
+
+On a terminal the view is a block that redraws itself, elsewhere a plain line every few seconds.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from typing import Any, TextIO
 
 import httpx
 
-from lakerunner_cli.accounts import Desk
-from lakerunner_cli.demo.generator import Made
+from lakerunner_cli.accounts import CommandIndex
+from lakerunner_cli.demo.generator import Output
 from lakerunner_cli.webhook import base_url
 from resources.index.postgres.connections import IndexUnavailableError
 from resources.settings import Settings
@@ -22,8 +25,8 @@ LINES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """One look; `None` is "not known (yet)"."""
+class Snapshot:
+    """The state at one moment; `None` is not known (yet)."""
 
     rows: int = 0
     samples: int = 0
@@ -37,24 +40,24 @@ class Seen:
 
 
 class Watcher:
-    def __init__(self, desk: Desk, settings: Settings, org: str, key: str) -> None:
-        self._desk, self._org = desk, org
+    def __init__(self, index: CommandIndex, settings: Settings, org: str, key: str) -> None:
+        self._index, self._org = index, org
         self._client = httpx.Client(
             base_url=base_url(settings.query_host, settings.query_port),
             headers={"x-cardinalhq-api-key": key},
             timeout=20,
         )
 
-    def look(self) -> Seen:
-        """Never raises for a part that is away: that is something to show."""
+    def look(self) -> Snapshot:
+        """Take a snapshot; a part that is away is part of it, never an error."""
         try:
-            status = {row["signal"]: row for row in self._desk.pipeline_status() if row["org"] == self._org}
+            status = {row["signal"]: row for row in self._index.pipeline_status() if row["org"] == self._org}
             row = status.get("logs", {})
-            newest = self._desk.newest_queryable_ns(self._org, "logs")
+            newest = self._index.newest_queryable_ns(self._org, "logs")
         except IndexUnavailableError as error:
-            return Seen(problem=str(error))
+            return Snapshot(problem=str(error))
         lines, answer_ms, problem = self._ask()
-        return Seen(
+        return Snapshot(
             rows=_number(row, "rows"),
             samples=_number(status.get("metrics", {}), "rows"),
             spans=_number(status.get("traces", {}), "rows"),
@@ -82,7 +85,7 @@ class Watcher:
 
 
 def newest_lines(body: dict[str, Any]) -> tuple[str, ...]:
-    """Of a Loki answer, newest first, with the time of day (UTC)."""
+    """Return the lines of a Loki answer, newest first, with the time of day (UTC)."""
     values = [value for stream in body["data"]["result"] for value in stream["values"]]
     values.sort(key=lambda value: int(value[0]), reverse=True)
     return tuple(f"{_clock(int(value[0]))}  {value[1].splitlines()[0]}" for value in values[:LINES])
@@ -96,8 +99,6 @@ def _number(row: Any, name: str) -> int:
     return int(row.get(name, 0))
 
 
-# << The live view: a block that redraws itself on a terminal, a plain line every few seconds elsewhere.
-
 WIDTH = 30
 PLAIN_EVERY_S = 5.0
 
@@ -109,7 +110,7 @@ class Screen:
         self._drawn = 0
         self._plain_at = -PLAIN_EVERY_S
 
-    def show(self, elapsed_s: float, made: Made, seen: Seen) -> None:
+    def show(self, elapsed_s: float, made: Output, seen: Snapshot) -> None:
         if self._stream.isatty():
             self._redraw(block(elapsed_s, self._seconds, made, seen))
         elif time.monotonic() - self._plain_at >= PLAIN_EVERY_S:
@@ -118,14 +119,14 @@ class Screen:
         self._stream.flush()
 
     def say(self, text: str) -> None:
-        """A line that stays; the block goes on below it."""
+        """Print a line that stays; the block goes on below it."""
         erase = f"\033[{self._drawn}F\033[J" if self._drawn else ""
         self._drawn = 0
         self._stream.write(f"{erase}{text}\n")
         self._stream.flush()
 
     def leave_block(self) -> None:
-        """What is drawn now stays."""
+        """Leave the current block on the screen."""
         self._drawn = 0
 
     def _redraw(self, rows: list[str]) -> None:
@@ -135,7 +136,7 @@ class Screen:
         self._drawn = len(rows)
 
 
-def block(elapsed_s: float, seconds: float, made: Made, seen: Seen) -> list[str]:
+def block(elapsed_s: float, seconds: float, made: Output, seen: Snapshot) -> list[str]:
     share = min(1.0, elapsed_s / seconds) if seconds else 1.0
     answer = [f"    {row}" for row in seen.answer] + [""] * (LINES - len(seen.answer))
     late = ", waiting for the first answer" if elapsed_s > seconds and not seen.answer else ""
@@ -153,7 +154,7 @@ def block(elapsed_s: float, seconds: float, made: Made, seen: Seen) -> list[str]
     ]
 
 
-def line(elapsed_s: float, made: Made, seen: Seen) -> str:
+def line(elapsed_s: float, made: Output, seen: Snapshot) -> str:
     newest = seen.answer[0] if seen.answer else "no lines yet"
     problem = seen.problem or made.problem
     return (

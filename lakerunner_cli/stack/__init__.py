@@ -1,6 +1,6 @@
 """The local stack: every real part of the system, supervised on one machine.
 
-`components/` says what the parts are (values), `site.py` where they live (directories, ports, secrets),
-`supervisor.py` keeps them running and `state.py` tells other processes about it. Read
-`components/__init__.py` first: it is the list of parts.
+`components/` describes the parts as values, `site.py` chooses directories, ports and secrets,
+`supervisor.py` keeps the parts running and `state.py` publishes their state to other processes. Start at
+`components/__init__.py`, the list of parts.
 """

@@ -1,7 +1,7 @@
-"""What a machine needs to run the stack, as small independent checks.
+"""Checks of a machine before it runs the stack.
 
-Each check looks at one thing and returns a finding: fine, worth knowing, or missing, and then how to get it.
-Nothing is changed, except that the data directory is tried by writing a file to it.
+Each check looks at one thing and returns a finding: fine, worth knowing, or missing with a remedy. Nothing is
+changed, except that the data directory is tried by writing a file to it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from lakerunner_cli.stack import jars
+from lakerunner_cli.stack.jars import ssl_context
 from lakerunner_cli.stack.java import find_java
 from lakerunner_cli.stack.orphans import find_orphans
 from lakerunner_cli.stack.paths import StackPaths
 from lakerunner_cli.stack.ports import is_free
-from lakerunner_cli.stack.site import download_dir, wanted_ports
+from lakerunner_cli.stack.site import download_dir, preferred_ports
 from lakerunner_cli.stack.state import Phase, is_running, read_state
-from lakerunner_cli.stack.trust import trusted
 from resources.settings import Settings, process_environment
 
 GIB = 1024**3
@@ -103,7 +103,7 @@ def data_directory(settings: Settings) -> Finding:
 
 def kafka_jars(settings: Settings) -> Finding:
     every, cache = jars.kafka_jars(), download_dir(settings)
-    damaged = jars.damaged(every, cache)
+    damaged = jars.find_damaged(every, cache)
     if not damaged:
         return Finding("kafka jars", Verdict.FINE, f"all {len(every)} in {cache / 'maven'}")
     if _answers(f"{settings.maven_url.rstrip('/')}/{damaged[0].path}"):
@@ -120,7 +120,7 @@ def kafka_jars(settings: Settings) -> Finding:
 def ports(settings: Settings) -> Finding:
     if is_running(StackPaths(settings.data_dir)):
         return Finding("ports", Verdict.FINE, "in use by the running stack")
-    taken = [f"{port} ({name})" for name, port in wanted_ports(settings).items() if not is_free(port)]
+    taken = [f"{port} ({name})" for name, port in preferred_ports(settings).items() if not is_free(port)]
     if taken:
         remedy = "`lakerunner up` will choose others, or set LAKERUNNER_*_PORT"
         return Finding("ports", Verdict.NOTE, f"taken: {', '.join(taken)}", remedy)
@@ -163,6 +163,6 @@ def _answers(url: str) -> bool:
     import httpx
 
     try:
-        return httpx.head(url, timeout=5, follow_redirects=True, verify=trusted()).is_success
+        return httpx.head(url, timeout=5, follow_redirects=True, verify=ssl_context()).is_success
     except httpx.HTTPError:
         return False

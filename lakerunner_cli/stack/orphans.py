@@ -1,6 +1,6 @@
-"""Children that a killed supervisor left behind, found by what it recorded and stopped.
+"""Stops the children that a killed supervisor left behind.
 
-Called with the lock held: no supervisor lives, so whatever its state file names and still runs has no owner.
+The caller holds the lock: no supervisor lives, so a process that the state file names has no owner.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ GRACE_S = 5.0
 
 
 def find_orphans(paths: StackPaths) -> dict[int, str]:
-    """Session leaders with the names of their components."""
+    """Return session leaders with the names of their components."""
     state = read_state(paths.state)
     if state is None:
         return {}
@@ -26,7 +26,7 @@ def find_orphans(paths: StackPaths) -> dict[int, str]:
 
 
 def stop_orphans(paths: StackPaths, announce: Callable[[str], None]) -> int:
-    """All at once, politely first; the number of sessions stopped."""
+    """Stop all at once, politely first; return the number of sessions."""
     orphans = find_orphans(paths)
     if not orphans:
         return 0

@@ -1,7 +1,7 @@
 """The layout of a data directory.
 
-Everything a local stack knows is under one directory that can be deleted, moved or kept across restarts.
-Each component owns the directory of its name; `run/` belongs to the supervisor.
+All files of a local stack are under one directory, which can be deleted, moved or kept across restarts. Each
+component owns the directory of its name; `run/` belongs to the supervisor.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Choosing ports: the wanted one if it is free, another one said aloud if not.
+"""Chooses ports for components, and probes the components behind them.
 
-A port is wanted because it was used last time (it then stands in `stack.env`) or because it is the default.
-Free means that nothing listens on it (a socket left in TIME_WAIT by our own last run does not count) and that
-no other stack has reserved it: two stacks that start together would else both find it free.
+The preferred port is the last one, which stands in `stack.env`, or the default; a change is announced. A port
+is free if nothing listens on it (a socket of the last run in TIME_WAIT does not count) and no other stack has
+reserved it: two stacks that start together would else both find it free.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Self
 HOST = "127.0.0.1"
 NEIGHBOURS = 40
 NEVER_OUTGOING = (10_240, 32_000)
-"""Systems hand out higher ports to whoever connects somewhere."""
+"""First port of the range that systems use for outgoing connections."""
 APART = 4
-"""Some components take the port behind their own as well."""
+"""Distance of ports: some components take the next port as well."""
 ATTEMPTS = 50
 
 
 class Reservations:
     """Ports promised to components that do not listen yet.
 
-    The mark is a UDP socket on the same number: exclusive, seen by every user of the machine, in nobody's
-    way, and gone when the supervisor is, however it ends.
+    The mark is a UDP socket on the same number: exclusive, visible to every user of the machine, in nobody's
+    way, and gone with the supervisor, however it ends.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ def is_free(port: int, host: str = HOST) -> bool:
 
 
 def any_free() -> int:
-    """A port that no outgoing connection takes before the one who asks listens on it."""
+    """Return a port that no outgoing connection takes before the caller listens on it."""
     for port in random.sample(range(*NEVER_OUTGOING, APART), ATTEMPTS):
         if is_free(port):
             return port
@@ -79,7 +79,7 @@ def any_free() -> int:
 def choose(
     wanted: Mapping[str, int], announce: Callable[[str], None], take: Callable[[int], bool]
 ) -> dict[str, int]:
-    """A free port per name; no two names share one, and every change of port is announced."""
+    """Choose a free port per name; no two names share one, and every change is announced."""
     chosen: dict[str, int] = {}
     for name, port in wanted.items():
         others = set(chosen.values()) | (set(wanted.values()) - {port})
@@ -95,3 +95,22 @@ def _first_free(port: int, avoid: Collection[int], take: Callable[[int], bool]) 
         if candidate not in avoid and take(candidate):
             return candidate
     raise OSError(f"no free port was found near {port} or anywhere else")
+
+
+def tcp(port: int) -> bool:
+    """Probe by connecting; a refused connection is normal while a component starts."""
+    try:
+        with socket.create_connection((HOST, port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def http(port: int, path: str) -> bool:
+    """Probe by an HTTP request; answer within about two seconds."""
+    import httpx
+
+    try:
+        return httpx.get(f"http://{HOST}:{port}{path}", timeout=2, trust_env=False).is_success
+    except httpx.HTTPError:
+        return False

@@ -1,4 +1,4 @@
-"""Child processes: started in their own session, stopped as a whole session.
+"""Starts child processes in their own session, and stops whole sessions.
 
 A session is the unit because children of children change their process group (the Python workers of Spark do)
 but stay in the session. A process is known by pid and creation time, so that a recycled pid is never killed.
@@ -27,7 +27,7 @@ STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """A process that cannot be confused with a later one of the same number."""
+    """The pid and creation time of a process, distinct from a later process of the same pid."""
 
     pid: int
     created: float
@@ -55,7 +55,7 @@ def spawn(
     log: Path,
     user: str | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a child that a Ctrl-C in our terminal does not reach; it logs to a file of its own."""
+    """Start a child that a Ctrl-C in this terminal does not reach; it logs to a file of its own."""
     with log.open("ab") as output, default_signals():
         return subprocess.Popen(
             command,
@@ -71,7 +71,7 @@ def spawn(
 
 @contextlib.contextmanager
 def default_signals() -> Iterator[None]:
-    """Let children start with signals that stop them: they inherit what is blocked or ignored here."""
+    """Start children with default signals: they inherit those blocked or ignored here."""
     before = signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
     ignored = [number for number in STOPPING if signal.getsignal(number) is signal.SIG_IGN]
     if threading.current_thread() is not threading.main_thread():
@@ -87,14 +87,14 @@ def default_signals() -> Iterator[None]:
 
 
 def identity(user: str | None) -> dict[str, Any]:
-    """Arguments of `subprocess` that make a child run as `user` with that account's group only."""
+    """Return arguments of `subprocess` for a child of `user`, with that account's group only."""
     if user is None:
         return {}
     return {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
 
 
 def session_members(leader: int) -> list[int]:
-    """Living processes of the session that `leader` opened, itself included."""
+    """Return the living processes of the session that `leader` opened, itself included."""
     return [pid for pid in psutil.pids() if _session(pid) == leader and not _is_dead(pid)]
 
 
@@ -108,7 +108,7 @@ def signal_session(leader: int, number: signal.Signals, leader_only: bool = Fals
 
 
 def listens(leader: int, port: int) -> bool:
-    """Whether the session itself holds the port: an answer there may come from somebody else's program."""
+    """Tell if the session itself holds the port: another program may answer there."""
     try:
         connections = [
             c for pid in session_members(leader) for c in psutil.Process(pid).net_connections("tcp")
@@ -121,7 +121,7 @@ def listens(leader: int, port: int) -> bool:
 
 
 def wait_gone(leaders: Sequence[int], timeout_s: float) -> list[int]:
-    """Wait until the sessions are empty; the leaders of those that are not."""
+    """Wait until the sessions are empty; return the leaders of those that are not."""
     deadline = time.monotonic() + timeout_s
     remaining = [leader for leader in leaders if session_members(leader)]
     while remaining and time.monotonic() < deadline:
@@ -138,12 +138,12 @@ def end_session(leader: int, grace_s: float, first: signal.Signals = signal.SIGT
 
 
 def orphan_sessions(recorded: Sequence[ProcessId], data_dir: Path) -> list[int]:
-    """Sessions of an earlier supervisor that still run, judged by their recorded leaders."""
+    """Return sessions of an earlier supervisor that still run, by their recorded leaders."""
     return [known.pid for known in recorded if known.alive() or _leaderless_rest(known, data_dir)]
 
 
 def _leaderless_rest(known: ProcessId, data_dir: Path) -> bool:
-    """The leader died but members remain: ours only if younger than it and started for this directory."""
+    """Return members whose leader died; they count if younger than it and started for this directory."""
     if psutil.pid_exists(known.pid):
         return False
     return any(_belongs(pid, known.created, data_dir) for pid in session_members(known.pid))
@@ -166,7 +166,7 @@ def _session(pid: int) -> int:
 
 
 def _is_dead(pid: int) -> bool:
-    """A zombie with threads is a JVM whose first thread has gone: it still holds its ports."""
+    """Tell if a process is dead; a zombie with threads is a JVM that still holds its ports."""
     try:
         process = psutil.Process(pid)
         zombie: bool = process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1

@@ -1,7 +1,7 @@
-"""The life of one component: wait for what it needs, prepare, start, watch, start again.
+"""Runs one component: wait for its needs, prepare, start, watch, restart.
 
-Every component has a thread of its own, so independent ones start at the same time. The order of the steps is
-`ComponentRunner._live`; stopping is the supervisor's, which only needs to know our process.
+Every component has a thread of its own, so independent ones start at the same time. `ComponentRunner._live`
+holds the steps in order; the supervisor stops the process.
 """
 
 from __future__ import annotations
@@ -14,30 +14,28 @@ from dataclasses import dataclass
 from threading import Event, Lock, Thread
 from typing import Protocol
 
+from lakerunner_cli.command import StackError
 from lakerunner_cli.stack.component import Component
-from lakerunner_cli.stack.errors import StackError
 from lakerunner_cli.stack.processes import ProcessId, end_session, listens, spawn
 from lakerunner_cli.stack.site import Site
 from lakerunner_cli.stack.state import Phase, StateFile
-
-# << How long to wait before a crashed child is started again.
 
 FIRST_S = 0.5
 LONGEST_S = 10.0
 CALM_S = 60.0
 
 
-def delay(crashes_in_a_row: int) -> float:
-    """0.5, 1, 2, 4, 8, 10, 10 … seconds.
+def delay(next_crash_count: int) -> float:
+    """Return the wait before a restart: 0.5, 1, 2, 4, 8, 10, 10 … seconds.
 
     >>> [delay(n) for n in (1, 2, 5, 6, 60)]
     [0.5, 1.0, 8.0, 10.0, 10.0]
     """
-    return min(LONGEST_S, FIRST_S * 2.0 ** min(crashes_in_a_row - 1, 10))
+    return min(LONGEST_S, FIRST_S * 2.0 ** min(next_crash_count - 1, 10))
 
 
-def crashes_in_a_row(before: int, lived_s: float) -> int:
-    """A child that lived for a minute starts a new count."""
+def next_crash_count(before: int, lived_s: float) -> int:
+    """Count a crash; a child that lived for a minute starts a new count."""
     return 1 if lived_s >= CALM_S else before + 1
 
 
@@ -47,12 +45,12 @@ SWEEP_GRACE_S = 3.0
 
 class Report(Protocol):
     def __call__(self, component: str, text: str) -> None:
-        """Tell the person (and the log) what happened to a component."""
+        """Report an event of a component to the person and the log."""
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all runners of one supervisor share."""
+class Shared:
+    """The state that all runners of a supervisor share."""
 
     site: Site
     state: StateFile
@@ -63,7 +61,7 @@ class Surroundings:
 
 
 class ComponentRunner(Thread):
-    def __init__(self, component: Component, around: Surroundings) -> None:
+    def __init__(self, component: Component, around: Shared) -> None:
         super().__init__(name=component.name, daemon=True)
         self.component = component
         self._around = around
@@ -77,12 +75,12 @@ class ComponentRunner(Thread):
             self._fail(error)
 
     def leader(self) -> int | None:
-        """The session to stop; waits for a start that is under way."""
+        """Return the session to stop; wait for a start that is under way."""
         with self._gate:
             return self._process.pid if self._process else None
 
     def reap(self) -> None:
-        """Of a stopped child; else it stays a zombie where process 1 is not an init."""
+        """Reap a stopped child, which else stays a zombie where process 1 is not an init."""
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=0.5)
@@ -96,8 +94,8 @@ class ComponentRunner(Thread):
             reason = self._watch(process, begin)
             if self._around.stopping.is_set():
                 return
-            crashes = crashes_in_a_row(crashes, time.monotonic() - started)
-            self._crashed(process, reason, delay(crashes))
+            crashes = next_crash_count(crashes, time.monotonic() - started)
+            self._record_crash(process, reason, delay(crashes))
             begin = time.monotonic()
 
     def _needs_are_ready(self) -> bool:
@@ -129,7 +127,7 @@ class ComponentRunner(Thread):
         return self._process
 
     def _watch(self, process: subprocess.Popen[bytes], begin: float) -> str:
-        """Until the process ends; the result says how, for the report."""
+        """Watch until the process ends; return how, for the report."""
         started_at = time.time()
         while process.poll() is None:
             try:
@@ -139,7 +137,7 @@ class ComponentRunner(Thread):
             except Exception as error:  # noqa: BLE001 - it may have been killed in the middle of an answer
                 return f"failed its checks ({error})"
             if ready:
-                self._became_ready(time.monotonic() - begin)
+                self._mark_ready(time.monotonic() - begin)
                 return f"exited with {process.wait()}"
             if time.time() - started_at > self.component.ready_timeout_s:
                 return f"was not ready after {self.component.ready_timeout_s:.0f} s"
@@ -156,13 +154,13 @@ class ComponentRunner(Thread):
         self.component.finish(self._around.site)
         return True
 
-    def _became_ready(self, seconds: float) -> None:
+    def _mark_ready(self, seconds: float) -> None:
         address = self.component.address(self._around.site)
         self._set(Phase.READY, ready_after_s=round(seconds, 2), address=address, message="")
         self._around.ready[self.name].set()
         self._around.report(self.name, f"ready after {seconds:.1f} s  {address}")
 
-    def _crashed(self, process: subprocess.Popen[bytes], reason: str, pause_s: float) -> None:
+    def _record_crash(self, process: subprocess.Popen[bytes], reason: str, pause_s: float) -> None:
         self._around.ready[self.name].clear()
         end_session(
             process.pid, SWEEP_GRACE_S, self.component.stop_signal

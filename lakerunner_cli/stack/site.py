@@ -1,7 +1,7 @@
-"""Where one stack lives: its directory, ports, secrets and Java, decided once before anything starts.
+"""The site of a stack: directory, ports, secrets and Java, chosen once before anything starts.
 
-The site is what components compute their command and environment from. Decisions that other shells need are
-written to `stack.env` (mode 600), which `Settings.load` reads; secrets in it survive restarts.
+Components compute their command and environment from the site. Values that other shells need are written to
+`stack.env` (mode 600), which `Settings.load` reads; secrets in it survive restarts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Site:
         return f"postgresql://{user}@{HOST}:{self.ports['postgres']}/{database}"
 
     def environment(self) -> dict[str, str]:
-        """Of every child: the caller's, with our settings in place of whatever LAKERUNNER_* it had."""
+        """Environment of every child: the caller's, with the stack's settings as LAKERUNNER_*."""
         kept = {k: v for k, v in process_environment().items() if not _is_setting(k)}
         return {**kept, **self.settings.child_environment(), **self._tool_environment()}
 
@@ -69,14 +69,14 @@ def prepare_site(
     definitions_module: str = DEFINITIONS,
     take_port: Callable[[int], bool] = ports.is_free,
 ) -> Site:
-    """Directories, ports (of `components`, or of all), secrets; nothing starts, `stack.env` is written."""
+    """Prepare directories, ports (of `components`, or of all) and secrets, and write `stack.env`."""
     paths = StackPaths(settings.data_dir)
     paths.create()
-    password = _known_password(paths) or secrets.token_urlsafe(24)
+    password = _stored_password(paths) or secrets.token_urlsafe(24)
     java = find_java(process_environment(), paths.root / "java")
     chosen = _choose_ports(settings, announce, components, take_port)
     site = Site(settings, paths, chosen, password, java, definitions_module)
-    site = replace(site, settings=_decided(site))
+    site = replace(site, settings=_child_settings(site))
     write_env_file(site)
     return site
 
@@ -99,14 +99,14 @@ def _choose_ports(
     components: Collection[str] | None,
     take_port: Callable[[int], bool],
 ) -> dict[str, int]:
-    wanted = wanted_ports(settings)
+    wanted = preferred_ports(settings)
     needed = {name: port for name, port in wanted.items() if components is None or name in components}
     chosen = {**wanted, **ports.choose(needed, announce, take_port)}
     controller = {"kafka_controller": chosen["kafka"] + 1}  # the broker speaks to itself there
     return {**chosen, **ports.choose(controller, lambda _text: None, take_port)}
 
 
-def wanted_ports(settings: Settings) -> dict[str, int]:
+def preferred_ports(settings: Settings) -> dict[str, int]:
     second = urlsplit(settings.worker_urls.partition(",")[2]).port or settings.worker_port + 1
     return {
         "postgres": settings.postgres_port,
@@ -121,8 +121,8 @@ def wanted_ports(settings: Settings) -> dict[str, int]:
     }
 
 
-def _decided(site: Site) -> Settings:
-    """The settings of the children: every address points into this stack."""
+def _child_settings(site: Site) -> Settings:
+    """Return the settings of the children: every address points into this stack."""
     given, chosen = site.settings, site.ports
     workers = [f"http://{HOST}:{chosen[name]}" for name in ("query_worker_1", "query_worker_2")]
     own_lake = f"file://{site.paths.root / 'lake'}"
@@ -146,8 +146,8 @@ def _decided(site: Site) -> Settings:
     )
 
 
-def _known_password(paths: StackPaths) -> str:
-    """Of the last run; only `stack.env` counts, an index elsewhere has another password."""
+def _stored_password(paths: StackPaths) -> str:
+    """Return the password of the last run; only `stack.env` counts, since another index has another one."""
     dsn = read_env_file(paths.env_file).get("LAKERUNNER_INDEX_DSN", "")
     return urlsplit(dsn).password or ""
 

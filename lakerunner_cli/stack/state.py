@@ -1,7 +1,8 @@
-"""What the supervisor tells the rest of the world: `run/state.json` and the lock beside it.
+"""The published state of a supervisor: `run/state.json` and the lock beside it.
 
 The supervisor is the only writer and holds the lock for as long as it lives; the kernel frees it on kill -9,
-so "is a stack running" needs no guess about pids. Readers see whole files only (written aside, renamed).
+so the check for a running stack needs no guess about pids. Files are written aside and renamed, so readers
+see whole ones only.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class StackState:
 
 
 class StateFile:
-    """The supervisor's writing end; every change is on disk before the call returns."""
+    """The writing end, for the supervisor; every change is on disk before the call returns."""
 
     def __init__(self, path: Path, state: StackState) -> None:
         self._path = path
@@ -96,9 +97,9 @@ def read_state(path: Path) -> StackState | None:
 
 
 def acquire(paths: StackPaths, patience_s: float = 0.0) -> IO[str] | None:
-    """The lock of a data directory (keep the result open), or None while a supervisor holds it.
+    """Take the lock of a data directory; return None while a supervisor holds it. Keep the result open.
 
-    Whoever means to supervise is patient: `is_running` in another process holds the lock for a moment.
+    A supervisor should be patient: `is_running` in another process holds the lock for a moment.
     """
     paths.lock.parent.mkdir(parents=True, exist_ok=True)
     handle, deadline = paths.lock.open("w"), time.monotonic() + patience_s

@@ -1,7 +1,7 @@
 """Starts all components, keeps them running, stops them in reverse order within fifteen seconds.
 
 It owns the lock and the state file of the data directory for as long as it lives. Children never outlive it
-for long: the next supervisor first stops what a killed one left behind (`orphans.py`).
+for long: the next supervisor first stops those of a killed one (`orphans.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import FrameType
 
 from lakerunner_cli.stack.component import Component, stop_order
 from lakerunner_cli.stack.processes import ProcessId, signal_session, wait_gone
-from lakerunner_cli.stack.runner import ComponentRunner, Surroundings
+from lakerunner_cli.stack.runner import ComponentRunner, Shared
 from lakerunner_cli.stack.site import Site
 from lakerunner_cli.stack.state import ComponentState, Phase, StackState, StateFile
 
@@ -39,11 +39,11 @@ class Supervisor:
         )
         self._stopping, self._failed, self._impatient = Event(), Event(), Event()
         ready = {component.name: Event() for component in components}
-        around = Surroundings(site, self._state, ready, self._stopping, self._failed, self._report)
+        around = Shared(site, self._state, ready, self._stopping, self._failed, self._report)
         self._runners = {component.name: ComponentRunner(component, around) for component in components}
 
     def run(self, when_ready: Callable[[StackState], None]) -> int:
-        """Until a stop signal (0) or a component that cannot be prepared (1)."""
+        """Run until a stop signal (0) or a component that cannot be prepared (1)."""
         asked_to_stop = self._listen_for_signals()
         for runner in self._runners.values():
             runner.start()
@@ -57,7 +57,7 @@ class Supervisor:
         return 1 if self._failed.is_set() else 0
 
     def _listen_for_signals(self) -> Event:
-        """Real handlers (not ignored signals), so that children start with the defaults after exec."""
+        """Install real handlers, so that children start with the default ones after exec."""
         asked = Event()
 
         def handle(_number: int, _frame: FrameType | None) -> None:
@@ -107,7 +107,7 @@ class Supervisor:
 
 
 def leave(code: int) -> None:
-    """End the process even if a download thread is still busy; everything that matters was stopped."""
+    """End the process even if a download thread is still busy; all components are stopped."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,4 +1,4 @@
-"""The topics of the local broker, created explicitly: a misspelt name must fail, not make a topic.
+"""Creates the topics of the local broker explicitly: a misspelt name must fail, not make a topic.
 
 Ingest topics carry references to raw objects; `boxer.*` topics carry hints that may be lost.
 """
@@ -30,7 +30,7 @@ def broker_answers(bootstrap: str) -> bool:
 
 
 def create_topics(bootstrap: str) -> None:
-    """Existing topics are left alone; a broker that just restarted gets time to elect its leaders."""
+    """Create missing topics; a broker that just restarted gets time to elect its leaders."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import NewTopic
 

@@ -1,4 +1,4 @@
-"""How the state of a stack is shown to a person and to a program."""
+"""Renders the state of a stack for a person and for a program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEADER = f"{'component':<15} {'state':<11} {'pid':>7} {'restarts':>8} {'uptime':
 
 
 def table(state: StackState) -> list[str]:
-    """One line per component, then what a person should know (ports moved, mock broker)."""
+    """Return one line per component, then remarks (moved ports, mock broker)."""
     rows = [_row(component) for component in state.components.values()]
     return [HEADER, *rows, *(f"! {notice}" for notice in state.notices)]
 
@@ -33,7 +33,7 @@ def as_json(state: StackState, running: bool) -> dict[str, Any]:
 
 
 def memory_mb(component: ComponentState) -> int:
-    """Resident memory of a component and its descendants."""
+    """Return the resident memory of a component and its descendants."""
     if component.process is None or not component.process.alive():
         return 0
     try:
@@ -57,7 +57,8 @@ def _uptime(component: ComponentState) -> float:
 
 
 def duration(seconds: float) -> str:
-    """
+    """Write a duration in its two largest units.
+
     >>> duration(7.4), duration(75), duration(7500), duration(200000)
     ('7s', '1m15s', '2h05m', '2d07h')
     """

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.traffic import Traffic, announce, object_bytes, raw_store
-from lakerunner_cli.accounts import create_key, open_desk
+from lakerunner_cli.accounts import create_key, open_index
 from resources.lake.layout import Signal, raw_key
 from resources.lake.timecut import to_datetime
 from resources.objects.store import open_store
@@ -44,7 +44,7 @@ def put(settings: Settings, org: str, name: str, data: bytes) -> str:
 
 
 def parked(settings: Settings) -> dict[str, str]:
-    with open_desk(settings) as desk:
+    with open_index(settings) as desk:
         return {obj.key: obj.error for obj in desk.parked_objects("north", 1000)}
 
 
@@ -62,7 +62,7 @@ def test_a_wrong_key_is_refused_everywhere(stack: Settings, traffic: Traffic) ->
 
 
 def test_a_write_key_cannot_read_and_a_read_key_cannot_write(stack: Settings, traffic: Traffic) -> None:
-    with open_desk(stack) as desk:
+    with open_index(stack) as desk:
         write = create_key(desk, "north", "write", f"w{time.time_ns()}")
         read = create_key(desk, "north", "read", f"r{time.time_ns()}")
     status, _ = call(query_url(stack, "/loki/api/v1/query_range", query='{a="b"}'), headers=key_header(write))
@@ -73,7 +73,7 @@ def test_a_write_key_cannot_read_and_a_read_key_cannot_write(stack: Settings, tr
 def test_another_organisations_key_cannot_announce_its_objects(stack: Settings, traffic: Traffic) -> None:
     status, body = notify(stack, key_of("north", "stolen"), key_header(traffic.keys["south"]))
     assert (status, body["accepted"]) == (400, 0)
-    with open_desk(stack) as desk:
+    with open_index(stack) as desk:
         assert not desk.known_keys("raw", [key_of("north", "stolen")])
 
 
@@ -131,7 +131,7 @@ def test_an_object_of_a_hundred_megabytes_is_cooked(stack: Settings, traffic: Tr
     rows = (wanted // len(one) + 1) * 20
 
     def cooked_rows() -> bool:
-        with open_desk(stack) as desk:
+        with open_index(stack) as desk:
             return any(
                 row["org"] == "west" and int(str(row["rows"])) >= rows for row in desk.pipeline_status()
             )
@@ -143,7 +143,7 @@ def test_an_overwritten_object_is_reported_and_not_mixed_in(stack: Settings, tra
     key = put(stack, "south", "twice.binpb", object_bytes("twice", 1, time.time_ns()))
 
     def status() -> dict[str, object]:
-        with open_desk(stack) as desk:
+        with open_index(stack) as desk:
             return next((dict(row) for row in desk.pipeline_status() if row["org"] == "south"), {})
 
     wait_for(

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.traffic import ROWS, Traffic, lake_content, object_bytes, raw_store
 from lakerunner_assets.partitions import partition_key
-from lakerunner_cli.accounts import open_desk
+from lakerunner_cli.accounts import open_index
 from resources.lake.layout import Signal, raw_key
 from resources.lake.timecut import HOUR_NS, hour_start, to_datetime
 from resources.settings import Settings
@@ -48,7 +48,7 @@ def backfill(settings: Settings, assets: Sequence[str], keys: Sequence[str]) -> 
 
 
 def versions(settings: Settings, org: str) -> dict[int, int]:
-    with open_desk(settings) as desk:
+    with open_index(settings) as desk:
         return {p.start_ns: p.version for p in desk.partitions(org, Signal.LOGS, 0)}
 
 

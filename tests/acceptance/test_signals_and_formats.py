@@ -17,7 +17,7 @@ import zstandard
 
 from benchmarks.mixed import make
 from benchmarks.traffic import loki
-from lakerunner_cli.accounts import create_org, open_desk, replace_key
+from lakerunner_cli.accounts import create_org, open_index, replace_key
 from resources.index.types import SegmentQuery
 from resources.lake.layout import Signal
 from resources.settings import Settings
@@ -31,7 +31,7 @@ ORG = "formats"
 
 @pytest.fixture(scope="module")
 def key(stack: Settings) -> str:
-    with open_desk(stack) as desk:
+    with open_index(stack) as desk:
         create_org(desk, ORG)
         return replace_key(desk, ORG, "admin", "formats")
 
@@ -44,7 +44,7 @@ def ingest(stack: Settings, path: Path, signal: Signal) -> str:
 
 def rows(stack: Settings, signal: Signal, condition: str) -> list[tuple[Any, ...]]:
     """Rows of live segments, straight from the files."""
-    with open_desk(stack) as desk:
+    with open_index(stack) as desk:
         segments = desk.find_segments(SegmentQuery(ORG, signal.value, 0, *EVER))
     files = [f"{stack.data_dir}/lake/{segment.key}" for segment in segments]
     if not files:

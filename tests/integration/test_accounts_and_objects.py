@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 
 import pytest
 
-from lakerunner_cli.accounts import bucket_profile, create_key, create_org, key_hash, open_desk, replace_key
+from lakerunner_cli.accounts import bucket_profile, create_key, create_org, key_hash, open_index, replace_key
 from lakerunner_cli.command import CommandError
 from lakerunner_cli.commands import admin
 from resources.index.types import Intake, ObjectNotice, ObjectState
@@ -23,7 +23,7 @@ def settings(index_dsn: str) -> Settings:
 
 
 def test_a_key_lives_until_it_is_replaced(settings: Settings) -> None:
-    with open_desk(settings) as desk:
+    with open_index(settings) as desk:
         assert create_org(desk, "acme")
         first = create_key(desk, "acme", "read", "demo", "30d")
         assert desk.find_api_key(key_hash(first))
@@ -37,7 +37,7 @@ def test_a_key_lives_until_it_is_replaced(settings: Settings) -> None:
 def test_a_second_live_key_of_one_name_is_refused_in_words(settings: Settings) -> None:
     parser = ArgumentParser()
     admin.configure(parser)
-    with open_desk(settings) as desk:
+    with open_index(settings) as desk:
         create_org(desk, "acme")
     args = parser.parse_args(["key", "create", "--org", "acme", "--name", "ci"])
     assert admin.run(args, settings) == 0
@@ -50,7 +50,7 @@ def test_object_states_parked_and_freshness(settings: Settings) -> None:
         ObjectNotice("raw", f"otel-raw/acme/c/logs/{n}", "acme", "c", Signal.LOGS, 500_000 * HOUR_NS, 1)
         for n in range(3)
     ]
-    with open_desk(settings) as desk:
+    with open_index(settings) as desk:
         create_org(desk, "acme")
         bucket_profile(desk, "raw", settings)
         desk.take_in(Intake("local", tuple(notices)))
@@ -65,7 +65,7 @@ def test_an_absent_index_is_one_line_for_a_person() -> None:
     dsn = "postgresql://nobody@127.0.0.1:9/none"
     with (
         pytest.raises(CommandError, match="is the stack running"),
-        open_desk(Settings(index_dsn=dsn)) as desk,
+        open_index(Settings(index_dsn=dsn)) as desk,
     ):
         desk.organisations()
 
@@ -75,7 +75,7 @@ def test_settings_are_chosen_listed_and_removed_by_command(
 ) -> None:
     parser = ArgumentParser()
     admin.configure(parser)
-    with open_desk(settings) as desk:
+    with open_index(settings) as desk:
         create_org(desk, "acme")
 
     def run(*arguments: str) -> str:

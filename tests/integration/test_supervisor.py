@@ -28,7 +28,7 @@ PROGRAM = """
 import sys, time
 from pathlib import Path
 from lakerunner_cli.stack.component import Component
-from lakerunner_cli.stack.errors import StackError
+from lakerunner_cli.command import StackError
 from lakerunner_cli.stack.site import prepare_site
 from lakerunner_cli.stack.supervisor import Supervisor, leave
 from resources.settings import Settings

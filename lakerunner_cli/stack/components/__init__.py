@@ -1,15 +1,15 @@
 """The parts of the local stack, in the order of `lakerunner status`.
 
-What each part waits for stands in its `needs`; everything else starts at once.
+A part waits for those in its `needs`; all others start at once.
 """
 
+from lakerunner_cli.command import StackError
 from lakerunner_cli.stack.component import Component
 from lakerunner_cli.stack.components.dagster import CODE_SERVER, DAEMON, WEBSERVER
 from lakerunner_cli.stack.components.kafka import KAFKA
 from lakerunner_cli.stack.components.postgres import POSTGRES
 from lakerunner_cli.stack.components.roles import INGRESS, QUERY_API, QUERY_WORKER_1, QUERY_WORKER_2, WATCHDOG
 from lakerunner_cli.stack.components.spark import SPARK
-from lakerunner_cli.stack.errors import StackError
 
 COMPONENTS: tuple[Component, ...] = (
     POSTGRES,
@@ -27,7 +27,7 @@ COMPONENTS: tuple[Component, ...] = (
 
 
 def select(names: tuple[str, ...]) -> tuple[Component, ...]:
-    """These components and everything they need; no names means all of them."""
+    """Select components and everything they need; no names means all of them."""
     known = {component.name: component for component in COMPONENTS}
     wanted: set[str] = set()
     open_names = list(names or known)

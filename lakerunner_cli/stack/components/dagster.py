@@ -1,4 +1,9 @@
-"""DAGSTER_HOME of the stack: the project's `dagster.yaml` and a workspace that points at our code server."""
+"""Dagster's web server, code server and daemon, over one DAGSTER_HOME.
+
+DAGSTER_HOME holds the project's `dagster.yaml` and a workspace that points at the code server, which listens
+only after it has loaded the definitions. The daemon has no port: it is ready when it has written a heartbeat
+of this start into Dagster's database.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,9 @@ from pathlib import Path
 import psycopg
 
 import lakerunner_cli
+from lakerunner_cli.command import StackError
 from lakerunner_cli.stack.component import Announce, Component
-from lakerunner_cli.stack.errors import StackError
-from lakerunner_cli.stack.ports import HOST
-from lakerunner_cli.stack.probes import http, tcp
+from lakerunner_cli.stack.ports import HOST, http, tcp
 from lakerunner_cli.stack.site import Site
 
 WORKSPACE = """\
@@ -32,7 +36,7 @@ def workspace(site: Site) -> Path:
 
 
 def prepare(site: Site, announce: Announce) -> None:  # noqa: ARG001 - one signature for all
-    """Written at every start: the port may have changed, and the project's file may have."""
+    """Write the files at every start: the port or the project's file may have changed."""
     source = Path(lakerunner_cli.__file__).parent.parent / "dagster.yaml"
     if not source.is_file():
         raise StackError(f"{source} is missing; run `lakerunner up` from a checkout of the project")
@@ -43,9 +47,6 @@ def prepare(site: Site, announce: Announce) -> None:  # noqa: ARG001 - one signa
         aside = target.with_suffix(".tmp")
         aside.write_text(text)
         aside.replace(target)
-
-
-# << Dagster's web server: lineage, runs, backfills and checks for people.
 
 
 def webserver_command(site: Site) -> list[str]:
@@ -62,11 +63,6 @@ WEBSERVER = Component(
     probe=lambda site, _since: http(site.ports["webserver"], "/server_info"),
     address=lambda site: f"http://{HOST}:{site.ports['webserver']}",
 )
-
-
-# << Dagster's code server: it holds the definitions, runs sensors and starts runs.
-# <<
-# << It listens only after the definitions were loaded, so an open port means that they load.
 
 
 def code_server_command(site: Site) -> list[str]:
@@ -87,10 +83,6 @@ CODE_SERVER = Component(
     address=lambda site: f"{HOST}:{site.ports['code_server']}",
 )
 
-
-# << Dagster's daemon: it ticks sensors and schedules, evaluates automation and dequeues runs.
-# <<
-# << It has no port; it is ready when it has written a heartbeat of this start into Dagster's database.
 
 HEARTBEAT = """
 SELECT count(*) FROM daemon_heartbeats

@@ -1,7 +1,7 @@
 """Apache Kafka, one node in KRaft mode, from jars of Maven Central.
 
-Without Java or jars the mock broker takes its place, loudly: it forgets its messages when it exits. Which of
-the two runs is decided by what is on disk, so a restart after the jars have arrived uses the real one.
+Without Java or jars the mock broker takes its place and says so: it forgets its messages when it exits. The
+files on disk decide between the two, so a restart after the jars have arrived uses the real one.
 """
 
 from __future__ import annotations
@@ -12,19 +12,18 @@ import uuid
 from base64 import urlsafe_b64encode
 from pathlib import Path
 
+from lakerunner_cli.command import StackError
 from lakerunner_cli.stack import jars, topics
 from lakerunner_cli.stack.component import Announce, Component
-from lakerunner_cli.stack.errors import StackError
 from lakerunner_cli.stack.java import Java
-from lakerunner_cli.stack.ports import HOST
-from lakerunner_cli.stack.probes import tcp
+from lakerunner_cli.stack.ports import HOST, tcp
 from lakerunner_cli.stack.site import Site, download_dir
 
 MOCK_NOTICE = (
     "NOTICE: {reason}. Kafka is replaced by a mock broker that FORGETS ALL MESSAGES when it stops; "
     "`lakerunner doctor` says how to get the real one"
 )
-# A killed broker is let in again only when its old session has expired: short, or a restart takes 12 s.
+# a killed broker may register again only when its old session has expired: short, or a restart takes 12 s
 PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -64,7 +63,7 @@ def prepare(site: Site, announce: Announce) -> None:
         return
     cache = download_dir(site.settings)
     try:
-        if to_fetch := jars.damaged(jars.kafka_jars(), cache):
+        if to_fetch := jars.find_damaged(jars.kafka_jars(), cache):
             jars.fetch(to_fetch, cache, site.settings.maven_url, announce)
     except (OSError, StackError) as error:
         announce(MOCK_NOTICE.format(reason=str(error)))
@@ -87,7 +86,7 @@ def command(site: Site) -> list[str]:
 
 
 def is_real(site: Site) -> bool:
-    return site.java is not None and not jars.absent(jars.kafka_jars(), download_dir(site.settings))
+    return site.java is not None and not jars.find_absent(jars.kafka_jars(), download_dir(site.settings))
 
 
 def probe(site: Site, since: float) -> bool:  # noqa: ARG001 - one signature for all

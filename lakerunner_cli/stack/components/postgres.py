@@ -1,8 +1,10 @@
-"""PostgreSQL from its wheel, run as a child of ours: the index and, in another database, Dagster's storage.
+"""PostgreSQL from its wheel: the index and, in another database, Dagster's storage.
 
 The wheel's binaries are called directly (its Python starts a daemon that nobody supervises). The cluster is
 made aside and renamed, so an interrupted `initdb` leaves nothing half done; only loopback TCP with a password
-is open.
+is open. PostgreSQL refuses to run as root, which is usual in a container: then the owner of an existing
+cluster is kept, else an account that every machine has is used, and directories on the way get the right to
+be walked through (not to be read).
 """
 
 from __future__ import annotations
@@ -19,23 +21,17 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
+from lakerunner_cli.command import StackError
 from lakerunner_cli.stack.component import Announce, Component
-from lakerunner_cli.stack.errors import StackError
 from lakerunner_cli.stack.ports import HOST
 from lakerunner_cli.stack.processes import identity
 from lakerunner_cli.stack.site import POSTGRES_USER, Site
-
-# << Who PostgreSQL runs as when we are root, which it refuses to be.
-# <<
-# << In a container everything is often run as root. The owner of an existing cluster is kept, else an
-# << account that
-# << every machine has is used; directories on the way get the right to be walked through (not to be read).
 
 ACCOUNTS = ("postgres", "nobody")
 
 
 def unprivileged_user(cluster: Path) -> str | None:
-    """None when we are not root and can run PostgreSQL as ourselves."""
+    """Return the account for PostgreSQL, None unless this process is root."""
     if os.geteuid() != 0:
         return None
     if cluster.exists() and cluster.stat().st_uid != 0:
@@ -48,7 +44,7 @@ def unprivileged_user(cluster: Path) -> str | None:
 
 
 def make_reachable(user: str, targets: tuple[Path, ...], announce: Announce) -> None:
-    """Give `user` the right to walk through the parents of `targets`, and say where that was needed."""
+    """Give `user` the right to walk through the parents of `targets`; return those that needed it."""
     account = pwd.getpwnam(user)
     for directory in {parent for target in targets for parent in target.resolve().parents}:
         mode = directory.stat()
@@ -171,7 +167,7 @@ def _initdb(site: Site, target: Path, password: Path, user: str | None) -> None:
 
 
 def _forget_dead_postmaster(directory: Path) -> None:
-    """After a reboot the recorded pid may be another program's; PostgreSQL would refuse to start."""
+    """Remove a stale pid file: after a reboot its pid may be another program's."""
     record = directory / "postmaster.pid"
     if not record.is_file():
         return

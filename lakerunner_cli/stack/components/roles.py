@@ -1,4 +1,4 @@
-"""Our own roles: each is the same `lakerunner …` command that production runs, with `/livez` as its probe.
+"""Lakerunner's own roles: the `lakerunner …` commands of production, with `/livez` as their probe.
 
 The second query worker differs from the first only in its port; two of them make dispatch real.
 """
@@ -9,8 +9,7 @@ import sys
 from functools import partial
 
 from lakerunner_cli.stack.component import Component
-from lakerunner_cli.stack.ports import HOST
-from lakerunner_cli.stack.probes import http
+from lakerunner_cli.stack.ports import HOST, http
 from lakerunner_cli.stack.site import Site
 
 
@@ -55,7 +54,7 @@ INGRESS = _role("ingress", "ingress", ("postgres", "kafka"))
 QUERY_API = _role("query_api", "query-api", ("postgres",))
 QUERY_WORKER_1 = _worker("query_worker_1")
 QUERY_WORKER_2 = _worker("query_worker_2")
-# The watchdog has no port: it is ready as soon as it runs.
+# the watchdog has no port: it is ready as soon as it runs
 WATCHDOG = Component(
     name="watchdog",
     needs=("code_server",),

@@ -1,6 +1,6 @@
 """A warm Spark Connect server from the PySpark wheel.
 
-The JVM is started directly with what `spark-submit` would pass: no shell is needed and one JVM start is
+The JVM is started directly with the arguments of `spark-submit`: no shell is needed and one JVM start is
 saved. Python workers inherit the environment, hence find settings and compiled decoders by themselves.
 """
 
@@ -10,10 +10,9 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+from lakerunner_cli.command import StackError
 from lakerunner_cli.stack.component import Announce, Component
-from lakerunner_cli.stack.errors import StackError
-from lakerunner_cli.stack.ports import HOST
-from lakerunner_cli.stack.probes import tcp
+from lakerunner_cli.stack.ports import HOST, tcp
 from lakerunner_cli.stack.site import Site
 from resources.kernel_cache import is_warm, warm_up
 
@@ -23,7 +22,7 @@ OPENED = (
     "java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs",
     "sun.security.action", "sun.util.calendar",
 )  # fmt: skip
-# As printed by org.apache.spark.launcher.Main of PySpark 4.3, without the optional incubator module.
+# as printed by org.apache.spark.launcher.Main of PySpark 4.3, without the optional incubator module.
 JVM_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED),

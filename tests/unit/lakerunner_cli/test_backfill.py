@@ -23,14 +23,14 @@ from lakerunner_cli.backfill.dagster_api import (
 )
 from lakerunner_cli.backfill.follow import PATIENCE, Bars, follow, summary
 from lakerunner_cli.backfill.request import (
-    Known,
+    BackfillRequest,
     Launch,
-    Wanted,
+    Partitions,
     assets_of,
+    format_hour,
     parse_hour,
-    parse_wanted,
+    parse_request,
     plan_launches,
-    spell,
 )
 from lakerunner_cli.command import CommandError
 from lakerunner_cli.commands import backfill
@@ -43,7 +43,7 @@ from resources.lake.timecut import DAY_NS, HOUR_NS
 from resources.settings import Settings
 
 DAY = parse_hour("2026-01-02")
-KNOWN = Known(("acme", "beta"), parse_hour("2026-01-01"), parse_hour("2026-01-03T09"))
+KNOWN = Partitions(("acme", "beta"), parse_hour("2026-01-01"), parse_hour("2026-01-03T09"))
 HOURLY_METRICS = [
     "raw/metrics", "cooked/metrics", "compacted/metrics", "rollup/10s", "rollup/1m", "rollup/5m", "rollup/1h",
 ]  # fmt: skip
@@ -51,12 +51,12 @@ HOURLY_METRICS = [
 
 def wanted(
     orgs: str = "acme", signal: str = "logs", start: str = "2026-01-02T05", end: str = "2026-01-02T07", **more
-) -> Wanted:
+) -> BackfillRequest:
     given = {"tiers": "", "allow_loss": False, "force": False, **more}
-    return parse_wanted(orgs, signal, start, end, **given)
+    return parse_request(orgs, signal, start, end, **given)
 
 
-def plan_launch(wanted: Wanted, known: Known) -> Launch:
+def plan_launch(wanted: BackfillRequest, known: Partitions) -> Launch:
     (launch,) = plan_launches(wanted, known)
     return launch
 
@@ -99,7 +99,7 @@ def test_hours_of_a_day_that_is_not_over_go_without_the_day() -> None:
     assert (rest.partitions[0], rest.partitions[-1]) == ("2026-01-03-00:00|acme", "2026-01-03-02:00|acme")
     today = plan_launch(wanted(signal="metrics", start="2026-01-03T01", end="2026-01-03T03"), KNOWN)
     assert ("rollup", "1d") not in today.assets
-    over = Known(KNOWN.orgs, KNOWN.first_ns, parse_hour("2026-01-03T23"))
+    over = Partitions(KNOWN.orgs, KNOWN.first_ns, parse_hour("2026-01-03T23"))
     assert ("rollup", "1d") in plan_launch(
         wanted(signal="metrics", start="2026-01-02T20", end="2026-01-04"), over
     ).assets
@@ -156,7 +156,7 @@ def test_the_outermost_partitions_are_allowed() -> None:
 
 def test_all_of_nobody_is_said() -> None:
     with pytest.raises(CommandError, match="no organisation has sent anything yet"):
-        plan_launch(wanted("all"), Known((), KNOWN.first_ns, KNOWN.last_ns))
+        plan_launch(wanted("all"), Partitions((), KNOWN.first_ns, KNOWN.last_ns))
 
 
 def test_the_tags_are_the_ones_that_assets_read() -> None:
@@ -244,11 +244,11 @@ def test_dagster_takes_hours_up_to_the_newest_one(real: tuple[Dagster, Any]) -> 
         wanted(
             "acme",
             "metrics",
-            spell(known.last_ns - 30 * HOUR_NS),
-            spell(known.last_ns + HOUR_NS),
+            format_hour(known.last_ns - 30 * HOUR_NS),
+            format_hour(known.last_ns + HOUR_NS),
             tiers="rollups",
         ),
-        Known(known.orgs, known.first_ns, known.last_ns),
+        Partitions(known.orgs, known.first_ns, known.last_ns),
     )
     totals = []
     for launch in launches:
@@ -283,7 +283,7 @@ def test_hours_of_an_organisation_become_one_run_of_all_hourly_tiers(real: tuple
 
 def test_what_dagster_refuses_is_one_line(real: tuple[Dagster, Any]) -> None:
     dagster, _ = real
-    launch = plan_launch(wanted(), Known(("acme",), KNOWN.first_ns, KNOWN.last_ns))
+    launch = plan_launch(wanted(), Partitions(("acme",), KNOWN.first_ns, KNOWN.last_ns))
     gone = type(launch)(launch.assets, ("2026-01-02-05:00|nobody",), {}, launch.title)
     with pytest.raises(CommandError) as refused:
         dagster.launch(gone)
@@ -514,7 +514,7 @@ class Pretend(Scripted):
 
     script: tuple[BackfillState | BaseException, ...] = ()
 
-    def known(self, asset: tuple[str, ...]) -> Known:
+    def known(self, asset: tuple[str, ...]) -> Partitions:
         return KNOWN
 
     def launch(self, wanted: Any) -> str:

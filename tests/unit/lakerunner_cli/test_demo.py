@@ -17,12 +17,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from lakerunner_cli.command import CommandError
 from lakerunner_cli.demo import generator as generating
-from lakerunner_cli.demo.generator import Generator, Made
+from lakerunner_cli.demo.generator import Generator, Output
 from lakerunner_cli.demo.measurements import Totals
 from lakerunner_cli.demo.otlp import pack, pack_spans
 from lakerunner_cli.demo.shop import BURST, SERVICES, lines_of_second
-from lakerunner_cli.demo.story import Times, farewell
-from lakerunner_cli.demo.watch import Screen, Seen, block, line, newest_lines
+from lakerunner_cli.demo.story import Times, closing_lines
+from lakerunner_cli.demo.watch import Screen, Snapshot, block, line, newest_lines
 from lakerunner_cli.upload import Destination
 from lakerunner_cli.webhook import NewObject, Outcome
 from resources.lake.layout import Signal, parse_raw_key
@@ -134,10 +134,10 @@ def test_what_could_not_be_announced_is_announced_with_the_next(
 
     monkeypatch.setattr(generating, "notify", away)
     generator._tick(CALM + 1)
-    assert (generator.made.problem, generator.made.waiting) == ("the ingress is away", 1)
+    assert (generator.output.problem, generator.output.waiting) == ("the ingress is away", 1)
     monkeypatch.setattr(generating, "notify", here)
     generator._tick(CALM + 2)
-    assert (generator.made.problem, generator.made.waiting, generator.made.objects) == ("", 0, 2)
+    assert (generator.output.problem, generator.output.waiting, generator.output.objects) == ("", 0, 2)
     assert len(announced) == 2
     assert {parse_raw_key("raw", key).org for key in announced} == {"demo"}
 
@@ -155,8 +155,8 @@ class Terminal(io.StringIO):
         return True
 
 
-MADE = Made(12, 1900, 130_000)
-SEEN = Seen(
+MADE = Output(12, 1900, 130_000)
+SEEN = Snapshot(
     rows=1500, pending_objects=3, freshness_s=8.25, answer=("12:00:00  order 1 placed",), answer_ms=21.0
 )
 
@@ -181,12 +181,12 @@ def test_without_a_terminal_there_are_plain_lines_now_and_then() -> None:
 
 
 def test_the_block_has_the_same_height_whatever_there_is_to_say() -> None:
-    assert len(block(1, 60, Made(), Seen())) == len(block(1, 60, MADE, SEEN))
-    assert "no lines yet" in "\n".join(block(1, 60, Made(), Seen()))
+    assert len(block(1, 60, Output(), Snapshot())) == len(block(1, 60, MADE, SEEN))
+    assert "no lines yet" in "\n".join(block(1, 60, Output(), Snapshot()))
 
 
 def test_the_commands_of_the_farewell_can_be_pasted() -> None:
-    told = farewell(Settings(query_port=4999), "demo", "lr_key", Times(1, 2, 3.5))
+    told = closing_lines(Settings(query_port=4999), "demo", "lr_key", Times(1, 2, 3.5))
     commands = [shlex.split(text) for text in told if text.strip().startswith("curl")]
     assert len(commands) == 4
     assert all("x-cardinalhq-api-key: lr_key" in words for words in commands)

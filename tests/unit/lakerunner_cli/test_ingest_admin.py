@@ -16,8 +16,7 @@ from litestar.testing import TestClient
 from lakerunner_cli import accounts
 from lakerunner_cli.command import CommandError
 from lakerunner_cli.commands import admin, ingest
-from lakerunner_cli.progress import Progress
-from lakerunner_cli.settling import wait_until_settled
+from lakerunner_cli.progress import Progress, wait_until_settled
 from lakerunner_cli.upload import content_name
 from lakerunner_cli.webhook import base_url
 from lakerunner_ingress.app import create_app
@@ -68,7 +67,7 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> MemoryDesk:
     def opened(_settings: Settings) -> Iterator[MemoryDesk]:
         yield found
 
-    monkeypatch.setattr(accounts, "open_desk", opened)
+    monkeypatch.setattr(accounts, "open_index", opened)
     return found
 
 
@@ -157,7 +156,7 @@ def test_what_ingest_refuses(
 
 
 def test_waiting_ends_with_an_error_that_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakerunner_cli.settling.POLL_S", 0.0)
+    monkeypatch.setattr("lakerunner_cli.progress.POLL_S", 0.0)
     answers = [
         ObjectStatus("a", ObjectState.DONE, 1, 0, ""),
         ObjectStatus("b", ObjectState.BATCHED, 0, 0, ""),

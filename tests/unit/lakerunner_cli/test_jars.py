@@ -11,9 +11,9 @@ from threading import Thread
 
 import pytest
 
+from lakerunner_cli.command import StackError
 from lakerunner_cli.stack import jars
-from lakerunner_cli.stack.errors import StackError
-from lakerunner_cli.stack.jars import Jar, absent, damaged, fetch, kafka_jars
+from lakerunner_cli.stack.jars import Jar, fetch, find_absent, find_damaged, kafka_jars
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -50,7 +50,7 @@ def test_fetch_verifies_and_keeps(repository: tuple[Path, str], tmp_path: Path) 
     wanted = [_jar(repository[0], "a.jar", b"aaa"), _jar(repository[0], "b.jar", b"bbbb")]
     said: list[str] = []
     fetch(wanted, tmp_path, repository[1], said.append)
-    assert damaged(wanted, tmp_path) == []
+    assert find_damaged(wanted, tmp_path) == []
     assert "2 jars" in said[0]
 
 
@@ -69,12 +69,12 @@ def test_a_missing_file_leaves_the_others_for_the_next_try(
     good, bad = _jar(repository[0], "a.jar", b"aaa"), Jar("absent.jar", "0" * 64, 3)
     with pytest.raises(StackError, match=r"absent\.jar"):
         fetch([good, bad], tmp_path, repository[1], lambda _text: None)
-    assert absent([good, bad], tmp_path) == [bad]
+    assert find_absent([good, bad], tmp_path) == [bad]
 
 
 def test_a_damaged_cache_is_noticed(repository: tuple[Path, str], tmp_path: Path) -> None:
     jar = _jar(repository[0], "a.jar", b"aaa")
     fetch([jar], tmp_path, repository[1], lambda _text: None)
     jar.in_cache(tmp_path).write_bytes(b"xxx")
-    assert absent([jar], tmp_path) == []
-    assert damaged([jar], tmp_path) == [jar]
+    assert find_absent([jar], tmp_path) == []
+    assert find_damaged([jar], tmp_path) == [jar]

@@ -6,10 +6,10 @@ import doctest
 
 import pytest
 
+from lakerunner_cli.command import StackError
 from lakerunner_cli.stack import java, runner, view
 from lakerunner_cli.stack.component import stop_order
 from lakerunner_cli.stack.components import COMPONENTS, select
-from lakerunner_cli.stack.errors import StackError
 
 
 @pytest.mark.parametrize("module", [runner, java, view])
@@ -41,5 +41,5 @@ def test_select_adds_what_is_needed() -> None:
 
 
 def test_a_calm_minute_forgives_earlier_crashes() -> None:
-    assert runner.crashes_in_a_row(5, lived_s=1) == 6
-    assert runner.crashes_in_a_row(5, lived_s=61) == 1
+    assert runner.next_crash_count(5, lived_s=1) == 6
+    assert runner.next_crash_count(5, lived_s=61) == 1

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lakerunner_cli import tier_rows
+from lakerunner_cli import pipeline_rows
 from lakerunner_cli.commands import status
-from lakerunner_ingress.pipeline_metrics import GAUGES, PipelineMetrics, tier_families
+from lakerunner_ingress.pipeline_metrics import TIER_GAUGES, PipelineMetrics, tier_families
 from resources.exposition import render
 from resources.index.memory import MemoryIndex
 from resources.index.sweeping_types import OrphanNumbers, TierNumbers, TierStatus
@@ -36,8 +36,8 @@ STATUS = TierStatus((LOGS, MINUTES), (OrphanNumbers("acme", 3, 12_000),))
 
 
 def test_a_line_says_what_is_stored_and_what_is_left_to_do() -> None:
-    _, header, logs, minutes, orphans = tier_rows.table(STATUS)
-    assert header == tier_rows.HEADER
+    _, header, logs, minutes, orphans = pipeline_rows.tier_table(STATUS)
+    assert header == pipeline_rows.TIER_HEADER
     assert logs.split() == [
         "acme", "logs", "4", "8.0", "MB", "120,000", "2.0", "MB",
         "3", "/", "1.5", "MB", "-", "-", "1m15s", "2.0", "kB",
@@ -50,20 +50,20 @@ def test_a_line_says_what_is_stored_and_what_is_left_to_do() -> None:
 
 
 def test_nothing_is_shown_of_nothing_and_stamped_ahead_is_now() -> None:
-    assert tier_rows.table(TierStatus((), ())) == []
+    assert pipeline_rows.tier_table(TierStatus((), ())) == []
     ahead = TierNumbers("a", Signal.LOGS, "logs", segments=1, newest_ns=1, newest_s=-30.0)
-    assert tier_rows.table(TierStatus((ahead,), ()))[-1].split()[-2] == "0s"
+    assert pipeline_rows.tier_table(TierStatus((ahead,), ()))[-1].split()[-2] == "0s"
 
 
 def test_programs_get_the_numbers_themselves() -> None:
-    found = json.loads(json.dumps(tier_rows.as_json(STATUS, "")))
+    found = json.loads(json.dumps(pipeline_rows.tiers_as_json(STATUS, "")))
     assert found["rows"][0]["signal"] == "logs"
     assert found["rows"][0]["mean_bytes"] == 2_000_000
     assert found["rows"][0]["unsettled_bytes"] == 1_500_000
     assert found["rows"][1]["newest_ns"] is None
     assert found["rows"][1]["mean_bytes"] == 0
     assert found["orphans"] == [{"org": "acme", "files": 3, "bytes": 12_000}]
-    assert tier_rows.as_json(STATUS, "away") == {"error": "away"}
+    assert pipeline_rows.tiers_as_json(STATUS, "away") == {"error": "away"}
 
 
 def test_both_outputs_of_the_command_have_them(
@@ -105,7 +105,7 @@ def test_gauges_are_by_organisation_signal_and_dataset() -> None:
     assert ("lakerunner_tier_newest_event_timestamp_seconds", minutes) not in found
     assert found["lakerunner_orphan_files", frozenset({("org", "acme")})] == 3
     assert found["lakerunner_orphan_bytes", frozenset({("org", "acme")})] == 12_000
-    assert {gauge.name for gauge in GAUGES} <= {name for name, _ in found}
+    assert {gauge.name for gauge in TIER_GAUGES} <= {name for name, _ in found}
 
 
 def test_the_exporter_serves_them(monkeypatch: pytest.MonkeyPatch) -> None:

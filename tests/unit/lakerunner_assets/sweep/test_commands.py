@@ -35,7 +35,7 @@ def clocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clocked:
     def opened(_settings: Settings) -> Iterator[object]:
         yield found.index
 
-    monkeypatch.setattr(accounts, "open_desk", opened)
+    monkeypatch.setattr(accounts, "open_index", opened)
     found.index.create_organisation("acme")
     found.index.put_storage_profile(StorageProfile("raw", f"file://{tmp_path}/raw"))
     (tmp_path / "lake").mkdir()
