@@ -110,7 +110,8 @@ def authenticate_sender(credentials: Credentials, secrets: Secrets, index: KeyIn
 
 
 def signature(key: str, timestamp: str, body: bytes) -> str:
-    """
+    """Return the signature of a request.
+
     >>> signature("key", "1767323045", b"{}")[:20]
     'sha256=1d533de094100'
     """

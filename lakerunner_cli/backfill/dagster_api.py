@@ -47,11 +47,11 @@ class BackfillState:
     runs: tuple[RunState, ...]
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.status in ENDED
 
     @property
-    def succeeded(self) -> bool:
+    def has_succeeded(self) -> bool:
         return (
             self.status in {"COMPLETED_SUCCESS", "COMPLETED"}
             and bool(self.assets)
@@ -66,7 +66,7 @@ class Dagster:
         self.url = str(parsed.copy_with(userinfo=b""))
         """Address without the password that it may contain: it is printed."""
 
-    def known(self, asset: AssetPath) -> Partitions:
+    def partitions_of(self, asset: AssetPath) -> Partitions:
         found = self._ask(documents.PARTITIONS, {"asset": {"path": list(asset)}})["assetNodeOrError"]
         if found["__typename"] != "AssetNode":
             raise CommandError(

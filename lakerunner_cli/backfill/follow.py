@@ -96,8 +96,8 @@ def follow(
             if run.run_id not in told:
                 told.add(run.run_id)
                 bars.say(f"run {run.run_id}  {dagster.run_url(run.run_id)}")
-        bars.show(state.assets, last=state.ended)
-        if state.ended:
+        bars.show(state.assets, last=state.has_ended)
+        if state.has_ended:
             return state
         pause(PAUSE_S)
 
@@ -106,7 +106,7 @@ def summary(dagster: Dagster, backfill_id: str, state: BackfillState) -> list[st
     """Summarise the result, with the places to look at if something is missing."""
     done = sum(asset.done for asset in state.assets)
     total = sum(asset.total for asset in state.assets)
-    what = "succeeded" if state.succeeded else f"did not succeed ({state.status.lower()})"
+    what = "succeeded" if state.has_succeeded else f"did not succeed ({state.status.lower()})"
     lines = [f"back-fill {backfill_id} {what}: {done:,} of {total:,} partitions, {len(state.runs):,} runs"]
     lines += [
         f"{a.asset}: {a.total - a.done:,} of {a.total:,} missing" for a in state.assets if a.done < a.total

@@ -95,7 +95,7 @@ def _start(args: Namespace, settings: Settings) -> int:
     )
     dagster = Dagster(args.dagster_url or webserver_url(settings))
     ids = []
-    for launch in plan_launches(request, dagster.known(assets_of(request.signal, request.tiers)[0])):
+    for launch in plan_launches(request, dagster.partitions_of(assets_of(request.signal, request.tiers)[0])):
         ids.append(dagster.launch(launch))
         print(f"back-fill {ids[-1]}: {launch.title}; {len(launch.partitions):,} hours of each asset")
         print(dagster.backfill_url(ids[-1]))
@@ -114,7 +114,7 @@ def _follow(dagster: Dagster, ids: Sequence[str]) -> int:
         for backfill_id in ids:
             state = follow(dagster, backfill_id, Bars())
             print("\n".join(summary(dagster, backfill_id, state)))
-            succeeded = succeeded and state.succeeded
+            succeeded = succeeded and state.has_succeeded
     except KeyboardInterrupt:
         print("\nit goes on: " + " ".join(dagster.backfill_url(each) for each in ids))
         print(_how_to(dagster, ids))

@@ -49,7 +49,7 @@ class Report(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedState:
     """The state that all runners of a supervisor share."""
 
     site: Site
@@ -61,7 +61,7 @@ class Shared:
 
 
 class ComponentRunner(Thread):
-    def __init__(self, component: Component, around: Shared) -> None:
+    def __init__(self, component: Component, around: SharedState) -> None:
         super().__init__(name=component.name, daemon=True)
         self.component = component
         self._around = around

@@ -17,7 +17,7 @@ from types import FrameType
 
 from lakerunner_cli.stack.component import Component, stop_order
 from lakerunner_cli.stack.processes import ProcessId, signal_session, wait_gone
-from lakerunner_cli.stack.runner import ComponentRunner, Shared
+from lakerunner_cli.stack.runner import ComponentRunner, SharedState
 from lakerunner_cli.stack.site import Site
 from lakerunner_cli.stack.state import ComponentState, Phase, StackState, StateFile
 
@@ -39,7 +39,7 @@ class Supervisor:
         )
         self._stopping, self._failed, self._impatient = Event(), Event(), Event()
         ready = {component.name: Event() for component in components}
-        around = Shared(site, self._state, ready, self._stopping, self._failed, self._report)
+        around = SharedState(site, self._state, ready, self._stopping, self._failed, self._report)
         self._runners = {component.name: ComponentRunner(component, around) for component in components}
 
     def run(self, when_ready: Callable[[StackState], None]) -> int:

@@ -90,14 +90,14 @@ class Writer:
         try:
             client = open_store(profile.url, _with_short_timeouts(self.settings), profile.credentials_ref)
         except SettingsError as error:
-            raise _not_stored(str(error)) from error
+            raise _not_stored_error(str(error)) from error
         try:
             return client.put_new(key, data)
         except errors.UnavailableError as error:
             self.withdrawals.add(key, lambda: client.delete([key]))
-            raise _not_stored("the object store does not answer") from error
+            raise _not_stored_error("the object store does not answer") from error
         except errors.StoreError as error:
-            raise _not_stored("the object store refuses") from error
+            raise _not_stored_error("the object store refuses") from error
 
 
 def place(
@@ -108,17 +108,21 @@ def place(
     A prefix mapping must not give the key to another owner.
     """
     if bucket and bucket not in registry.profiles:
-        raise _not_stored(f"bucket {bucket!r} (LAKERUNNER_RECEIVER_BUCKET) is not registered")
+        raise _not_stored_error(f"bucket {bucket!r} (LAKERUNNER_RECEIVER_BUCKET) is not registered")
     if not bucket and len(registry.profiles) != 1:
-        raise _not_stored(f"{len(registry.profiles)} buckets are registered: set LAKERUNNER_RECEIVER_BUCKET")
+        raise _not_stored_error(
+            f"{len(registry.profiles)} buckets are registered: set LAKERUNNER_RECEIVER_BUCKET"
+        )
     profile = registry.profiles[bucket or next(iter(registry.profiles))]
     record = replace(record, bucket=profile.bucket)
     try:
         notice = resolve(record, registry)
     except (InvalidKeyError, IgnoredKeyError, UnknownOrganisationError) as error:
-        raise _not_stored(str(error)) from error
+        raise _not_stored_error(str(error)) from error
     if (notice.org, notice.collector, notice.signal) != (lane.org, lane.collector, lane.signal):
-        raise _not_stored(f"a prefix mapping of bucket {record.bucket!r} gives {record.key!r} to another")
+        raise _not_stored_error(
+            f"a prefix mapping of bucket {record.bucket!r} gives {record.key!r} to another"
+        )
     return profile, AcceptedRecord(record, notice)
 
 
@@ -141,5 +145,5 @@ def _with_short_timeouts(settings: Settings) -> Settings:
     )
 
 
-def _not_stored(reason: str) -> UnavailableError:
+def _not_stored_error(reason: str) -> UnavailableError:
     return UnavailableError(f"nothing was stored: {reason}; send this again")

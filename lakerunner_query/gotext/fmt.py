@@ -141,7 +141,7 @@ def _integer(value: int, verb: str, flags: Flags) -> str | None:
         return None
     if flags.source and isinstance(value, Uint8):
         return pad(f"0x{int(value):x}", flags)
-    return _based(int(value), verb, flags)
+    return _in_base(int(value), verb, flags)
 
 
 def _character(code: int) -> str:
@@ -149,7 +149,7 @@ def _character(code: int) -> str:
     return chr(code) if valid else "\ufffd"
 
 
-def _based(value: int, verb: str, flags: Flags) -> str:
+def _in_base(value: int, verb: str, flags: Flags) -> str:
     sign = "-" if value < 0 else "+" if flags.plus else " " if flags.space else ""
     if flags.precision == 0 and value == 0:
         return pad("", replace(flags, zero=False)) if flags.width else ""

@@ -128,7 +128,7 @@ def _hexadecimal(value: float, precision: int | None) -> str:
     exponent -= 1 if value else 0
     bits = _MANTISSA_BITS
     if precision is not None and precision * 4 < bits:
-        mantissa, bits = _rounded(mantissa, bits - precision * 4), precision * 4
+        mantissa, bits = _round(mantissa, bits - precision * 4), precision * 4
         if mantissa >> bits > 1:
             mantissa, exponent = mantissa >> 1, exponent + 1
     nibbles = (bits + 3) // 4
@@ -138,7 +138,7 @@ def _hexadecimal(value: float, precision: int | None) -> str:
     return f"0x{mantissa >> bits}{'.' if digits else ''}{digits}p{mark}{abs(exponent):02d}"
 
 
-def _rounded(mantissa: int, dropped: int) -> int:
+def _round(mantissa: int, dropped: int) -> int:
     """Drop bits, rounding half to even."""
     kept, rest, half = mantissa >> dropped, mantissa & ((1 << dropped) - 1), 1 << (dropped - 1)
     return kept + (rest > half or (rest == half and kept & 1 == 1))

@@ -120,27 +120,27 @@ def complaint(pattern: str) -> str:
     ('error parsing regexp: missing closing ): `a(b`', '')
     """
     if not is_utf8(pattern):
-        return _worded("invalid UTF-8", pattern)
+        return _message("invalid UTF-8", pattern)
     if any(token["escape"] == r"\C" for token in tokens(pattern)):  # RE2 knows it, Go does not
-        return _worded("invalid escape sequence", r"\C")
+        return _message("invalid escape sequence", r"\C")
     try:
         check(pattern)
         check(anchor(pattern))  # an open `\Q` takes the end of the wrapping
     except InvalidRegexError as error:
-        return _reworded(str(error))
+        return _reword(str(error))
     return ""
 
 
-def _reworded(message: str) -> str:
+def _reword(message: str) -> str:
     """Translate `error parsing regexp: reason: part: `whole pattern``."""
     detail, _, whole = message.removeprefix("error parsing regexp: ").rpartition(": `")
     reason, has_part, part = detail.partition(": ")
     if reason == "trailing \\":
-        return _worded("trailing backslash at end of expression", "")
-    return _worded(_WORDS.get(reason, reason), part if has_part else whole.removesuffix("`"))
+        return _message("trailing backslash at end of expression", "")
+    return _message(_WORDS.get(reason, reason), part if has_part else whole.removesuffix("`"))
 
 
-def _worded(reason: str, part: str) -> str:
+def _message(reason: str, part: str) -> str:
     return f"error parsing regexp: {reason}: `{part}`"
 
 
@@ -176,7 +176,7 @@ def check_captures(pattern: str) -> None:
 
 
 Groups = dict[str, str]
-"""Captured texts by number and by name."""
+"""Texts of groups, by number and by name."""
 _REFERENCE = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<braced>\w++)\}|(?P<bare>\w++))")
 
 
@@ -187,12 +187,12 @@ def capture(pattern: str, values: list[str]) -> list[Groups | None]:
     [{'0': 'x-yz', 'a': 'x', '1': 'x', '2': 'yz'}, None]
     """
     check(pattern)
-    numbered, names = _numbered(pattern)
+    numbered, names = _number_groups(pattern)
     found = pc.extract_regex(pa.array(values, pa.string()), anchor(f"(?P<g0>(?s:{numbered}))"))
     return [None if row is None else _by_name(row, names) for row in found.to_pylist()]
 
 
-def _numbered(pattern: str) -> tuple[str, list[str | None]]:
+def _number_groups(pattern: str) -> tuple[str, list[str | None]]:
     """Name all groups `g1`, `g2`, …; also return the names they had."""
     names: list[str | None] = []
     parts: list[str] = []
@@ -255,17 +255,17 @@ def count(pattern: str, text: str) -> int:
     Arrow's own count steps through empty matches in another way than Go, so the text is measured twice: each
     match becomes one character, then none.
     """
-    pattern = _checked(pattern)
-    return len(_replaced(pattern, "x", text)) - len(_replaced(pattern, "", text))
+    pattern = _check_pattern(pattern)
+    return len(_replace(pattern, "x", text)) - len(_replace(pattern, "", text))
 
 
 def replace_all(pattern: str, text: str, replacement: str) -> str:
     """Replace all matches; `$1`, `${1}`, `$name` and `${name}` stand for groups, `$$` for a dollar."""
-    return _bounded(*_rewritten(_checked(pattern), replacement), text)
+    return _replace_within_bound(*_rewritten(_check_pattern(pattern), replacement), text)
 
 
 def replace_all_literally(pattern: str, text: str, replacement: str) -> str:
-    return _bounded(_checked(pattern), replacement.replace("\\", "\\\\"), text)
+    return _replace_within_bound(_check_pattern(pattern), replacement.replace("\\", "\\\\"), text)
 
 
 def replace_all_in(texts: list[str], pattern: str, replacement: str) -> list[str] | None:
@@ -273,7 +273,7 @@ def replace_all_in(texts: list[str], pattern: str, replacement: str) -> list[str
 
     None where the replacement may make them much longer, or they are no UTF-8.
     """
-    pattern, rewrite = _rewritten(_checked(pattern), replacement)
+    pattern, rewrite = _rewritten(_check_pattern(pattern), replacement)
     if len(rewrite) > _SHORT or sum(map(len, texts)) * (len(rewrite) + 1) > _AT_ONCE:
         return None
     try:
@@ -284,19 +284,19 @@ def replace_all_in(texts: list[str], pattern: str, replacement: str) -> list[str
     return changed
 
 
-def _bounded(pattern: str, rewrite: str, text: str) -> str:
+def _replace_within_bound(pattern: str, rewrite: str, text: str) -> str:
     """Replace within the bound on texts.
 
     All that stands for groups is no longer than the text; the rest stands there once per match.
     """
     if len(rewrite) > _SHORT:
         allow_text(len(text) + count(pattern, text) * len(rewrite))
-    changed = _replaced(pattern, rewrite, text)
+    changed = _replace(pattern, rewrite, text)
     allow_text(len(changed))
     return changed
 
 
-def _replaced(pattern: str, rewrite: str, text: str) -> str:
+def _replace(pattern: str, rewrite: str, text: str) -> str:
     return str(pc.replace_substring_regex(_scalar(text), pattern=pattern, replacement=rewrite).as_py())
 
 
@@ -305,7 +305,7 @@ def _scalar(text: str) -> pa.StringScalar:
 
 
 @lru_cache(maxsize=512)
-def _checked(pattern: str) -> str:
+def _check_pattern(pattern: str) -> str:
     """Return the pattern, or raise: replacing would compile it only inside parentheses of its own."""
     reason = complaint(pattern) if len(pattern) <= _LONGEST else "error parsing regexp: expression too large"
     if reason:

@@ -28,10 +28,10 @@ Way = tuple[str, ...]
 
 
 @lru_cache(1024)
-def required(pattern: str) -> tuple[Way, ...]:
+def required_texts(pattern: str) -> tuple[Way, ...]:
     """Return ways to match, each with texts that are all in such a match; none if nothing is certain.
 
-    >>> required("took|refused: (card|cash) x"), required("(?i)abc"), required("a?bc+d")
+    >>> required_texts("took|refused: (card|cash) x"), required_texts("(?i)abc"), required_texts("a?bc+d")
     ((('took',), ('refused: ', ' x')), (), (('bc', 'cd'),))
     """
     try:
@@ -63,7 +63,7 @@ def _texts(node: _Node) -> Way:
     return tuple(dict.fromkeys(text for text in found if text))
 
 
-def _joined(left: _Node, right: _Node) -> _Node:
+def _join(left: _Node, right: _Node) -> _Node:
     if left.exact is not None and right.exact is not None:
         return _Node(left.exact + right.exact)
     if left.exact is not None:
@@ -74,7 +74,7 @@ def _joined(left: _Node, right: _Node) -> _Node:
     return _Node(None, left.begin, right.end, (*left.inside, *((middle,) if middle else ()), *right.inside))
 
 
-def _repeated(node: _Node) -> _Node:
+def _repeat(node: _Node) -> _Node:
     """Repeat once or more often."""
     if node.exact is None:
         return node
@@ -104,7 +104,7 @@ class _Reader:
     def _sequence(self) -> _Node:
         found = _Node("")
         while self._at < len(self._tokens) and self._char() not in {"|", ")"}:
-            found = _joined(found, self._repeats(self._atom()))
+            found = _join(found, self._repeats(self._atom()))
         return found
 
     def _repeats(self, node: _Node) -> _Node:
@@ -112,7 +112,7 @@ class _Reader:
         while self._at < len(self._tokens) and self._tokens[self._at].lastgroup == "repeat":
             repeat = self._take()
             least = _LEAST[repeat[0]] if repeat[0] in _LEAST else int(repeat["least"])
-            node = _repeated(node) if least else _SOMETHING
+            node = _repeat(node) if least else _SOMETHING
         return node
 
     def _atom(self) -> _Node:

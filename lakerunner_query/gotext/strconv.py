@@ -89,9 +89,9 @@ class Dialect:
         """Write the literal as `%q` does, or as `%+q` if `is_ascii`."""
         if quotation == '"' and _PLAIN.fullmatch(text):
             return f'"{text}"'
-        return quotation + "".join(self._escaped(char, quotation, is_ascii) for char in text) + quotation
+        return quotation + "".join(self._escape(char, quotation, is_ascii) for char in text) + quotation
 
-    def _escaped(self, char: str, quotation: str, is_ascii: bool) -> str:
+    def _escape(self, char: str, quotation: str, is_ascii: bool) -> str:
         if char == quotation:
             return f"\\{char}"
         if char in _NAMED:

@@ -95,14 +95,14 @@ def _in_zone(read: Reading, as_utc: Time, default: Zone) -> Time:
             return Time(ns, default)
         return Time(ns, Zone(None, read.offset, read.zone_name))
     if read.zone_name:
-        return _named(read.zone_name, as_utc, default)
+        return _resolve_zone_name(read.zone_name, as_utc, default)
     offset, _ = default.at(as_utc.seconds)
     if offset:
         offset, _ = default.at(as_utc.seconds - offset)
     return Time(as_utc.ns - offset * SECOND, default)
 
 
-def _named(name: str, as_utc: Time, default: Zone) -> Time:
+def _resolve_zone_name(name: str, as_utc: Time, default: Zone) -> Time:
     """Resolve an abbreviation: in the default zone if it has it, else as a zone known by name alone."""
     for guess in (0, -43_200, 43_200, 15_552_000, -15_552_000):
         offset, abbreviation = default.at(as_utc.seconds + guess)

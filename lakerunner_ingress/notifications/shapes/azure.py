@@ -57,7 +57,7 @@ def parse_azure(body: bytes, source: str) -> Event:
     1
     """
     moment = time.time_ns()
-    return sort_out(_events(body), lambda event: _created(event, source, moment))
+    return sort_out(_events(body), lambda event: _read_created(event, source, moment))
 
 
 def validation_code(body: bytes) -> str:
@@ -80,7 +80,7 @@ def _events(body: bytes) -> list[bytes]:
     return [bytes(event) for event in events]
 
 
-def _created(raw: bytes, source: str, received_ns: int) -> NotifiedObject | None:
+def _read_created(raw: bytes, source: str, received_ns: int) -> NotifiedObject | None:
     event = _read(raw, _Event)
     kind = event.event_type or event.type
     if not kind:

@@ -119,11 +119,11 @@ def index(item: Any, *keys: Any) -> Any:
         item = unbox(item)
         if item is None:
             raise TemplateError("index of nil pointer")
-        item = _indexed(item, unbox(key))
+        item = _look_up(item, unbox(key))
     return item
 
 
-def _indexed(item: Any, key: Any) -> Any:
+def _look_up(item: Any, key: Any) -> Any:
     if isinstance(item, dict):
         if key is None:
             raise TemplateError("value is nil; should be of type string")

@@ -116,7 +116,7 @@ class Lexer:
             return self._fault("unclosed action")
         if char in _BLANK:
             return self._space()
-        return self._quoted(char) if char in _QUOTED else self._word(char)
+        return self._literal(char) if char in _QUOTED else self._word(char)
 
     def _word(self, char: str) -> Token:
         following = self._text[self._at + 1 : self._at + 2]
@@ -145,7 +145,7 @@ class Lexer:
                 return self._action_token()
         return self._emit(SPACE, end)
 
-    def _quoted(self, opening: str) -> Token:
+    def _literal(self, opening: str) -> Token:
         kind, pattern, fault = _QUOTED[opening]
         found = pattern.match(self._text, self._at)
         return self._emit(kind, found.end()) if found else self._fault(fault)

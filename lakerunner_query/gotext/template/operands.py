@@ -179,7 +179,7 @@ class Operands:
         method = self._library.methods.get(type(receiver), {}).get(name)
         if method is not None:
             bound = replace(method, call=lambda *given: method.call(receiver, *given))
-            return self._called(dot, bound, node, words, final)
+            return self._invoke(dot, bound, node, words, final)
         if not isinstance(receiver, dict):
             raise self.failure(f"can't evaluate field {name} in type {shown}")
         if len(words) > 1 or final is not _MISSING:
@@ -190,9 +190,9 @@ class Operands:
         self, dot: Any, node: Identifier, command: Any, words: tuple[Operand, ...], final: Any
     ) -> Any:
         self.at(node)
-        return self._called(dot, self._library.functions[node.name], command, words, final)
+        return self._invoke(dot, self._library.functions[node.name], command, words, final)
 
-    def _called(self, dot: Any, function: Function, node: Any, words: tuple[Operand, ...], final: Any) -> Any:
+    def _invoke(self, dot: Any, function: Function, node: Any, words: tuple[Operand, ...], final: Any) -> Any:
         given = words[1:]
         self._count(function, len(given), final)
         if function.unusable:
@@ -201,7 +201,7 @@ class Operands:
             return self._logic(dot, function.name, given, final)
         arguments = [self._argument(dot, function.type_of(at), word) for at, word in enumerate(given)]
         if final is not _MISSING:
-            arguments.append(self._typed(final, function.type_of(len(given))))
+            arguments.append(self._check_type(final, function.type_of(len(given))))
         try:
             result = function.call(self._row, *arguments) if function.takes_row else function.call(*arguments)
         except TemplateError as error:
@@ -238,7 +238,7 @@ class Operands:
             raise self.failure(f"cannot assign nil to {wanted}")
         if isinstance(node, Bool | Number | String):
             return self._literal(wanted, node)
-        return self._typed(self._looked_up(dot, node), wanted)
+        return self._check_type(self._looked_up(dot, node), wanted)
 
     def _looked_up(self, dot: Any, node: Dot | Field | Variable | Pipeline | Identifier | Chain) -> Any:
         match node:
@@ -271,7 +271,7 @@ class Operands:
             raise self.failure(f"expected integer; found {node}")
         raise self.failure(f"can't handle {node} for arg of type {wanted}")
 
-    def _typed(self, value: Any, wanted: str | None) -> Any:
+    def _check_type(self, value: Any, wanted: str | None) -> Any:
         """Return the value if a parameter of that type takes it."""
         if wanted in {ANY, VALUE, None}:
             return value if wanted != ANY else unbox(value)

@@ -194,7 +194,7 @@ class PipelineParser:
                 self.fail(f"function {quote(text)} not defined")
             return Identifier(at, text)
         if token.kind == t.VARIABLE:
-            return self._used(Variable(at, tuple(text.split("."))))
+            return self._check_declared(Variable(at, tuple(text.split("."))))
         if token.kind == t.FIELD:
             return Field(at, (text[1:],))
         if token.kind == t.OPEN:
@@ -206,7 +206,7 @@ class PipelineParser:
             self.back()
         return simple.get(token.kind)
 
-    def _used(self, variable: Variable) -> Variable:
+    def _check_declared(self, variable: Variable) -> Variable:
         if variable.names[0] not in self.variables:
             self.fail(f"undefined variable {quote(variable.names[0])}")
         return variable

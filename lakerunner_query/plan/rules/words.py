@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from lakerunner_query.gotext import regexp
-from lakerunner_query.gotext.regexp_words import required
+from lakerunner_query.gotext.regexp_words import required_texts
 from lakerunner_query.logql.lang.ast import FilterOp, LineFilter, Stage
 from lakerunner_query.logql.lang.stages import row_of
 from lakerunner_query.plan.logql import Pipeline, RunStages, Words
@@ -71,7 +71,7 @@ def _ways(op: FilterOp, value: str) -> list[tuple[str, ...]]:
     if op is FilterOp.PATTERN:
         pieces = _CAPTURE.split(value)
         return [() if any("<" in piece for piece in pieces) else _words(pieces)]
-    return [_words(way) for way in required(value)] or [()]
+    return [_words(way) for way in required_texts(value)] or [()]
 
 
 def _words(fragments: Sequence[str]) -> tuple[str, ...]:

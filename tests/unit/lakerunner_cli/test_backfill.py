@@ -212,23 +212,23 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Dagster, An
 
 def test_dagster_says_what_partitions_there_are(real: tuple[Dagster, Any]) -> None:
     dagster, _ = real
-    known = dagster.known(("cooked", "logs"))
+    known = dagster.partitions_of(("cooked", "logs"))
     assert known.orgs == ("acme", "beta", "gamma")
     assert known.first_ns == parse_hour(Settings().horizon)
     assert (known.last_ns - known.first_ns) % HOUR_NS == 0
     with pytest.raises(CommandError, match="no asset cooked/nothing"):
-        dagster.known(("cooked", "nothing"))
+        dagster.partitions_of(("cooked", "nothing"))
 
 
 def test_dagster_takes_a_back_fill_of_hours_and_adds_the_days(real: tuple[Dagster, Any]) -> None:
     dagster, process = real
     launch = plan_launch(
         wanted("acme,gamma", "metrics", "2026-01-02T22", "2026-01-03T01", force=True),
-        dagster.known(("rollup", "10s")),
+        dagster.partitions_of(("rollup", "10s")),
     )
     backfill_id = dagster.launch(launch)
     state = dagster.state(backfill_id)
-    assert (state.status, state.error, state.runs, state.ended) == ("REQUESTED", "", (), False)
+    assert (state.status, state.error, state.runs, state.has_ended) == ("REQUESTED", "", (), False)
     totals = {asset.asset: asset.total for asset in state.assets}
     assert totals == {**dict.fromkeys(HOURLY_METRICS, 6), "rollup/1d": 4}  # 2 organisations, 2 days
     assert process.instance.get_backfill(backfill_id).tags == {"lakerunner/force": "true"}
@@ -239,7 +239,7 @@ def test_dagster_takes_a_back_fill_of_hours_and_adds_the_days(real: tuple[Dagste
 def test_dagster_takes_hours_up_to_the_newest_one(real: tuple[Dagster, Any]) -> None:
     """It refuses a day of which hours are no partitions yet; so what is planned must never name one."""
     dagster, _ = real
-    known = dagster.known(("rollup", "10s"))
+    known = dagster.partitions_of(("rollup", "10s"))
     launches = plan_launches(
         wanted(
             "acme",
@@ -267,7 +267,7 @@ def test_hours_of_an_organisation_become_one_run_of_all_hourly_tiers(real: tuple
 
     dagster, process = real
     launch = plan_launch(
-        wanted("beta", "metrics", "2026-01-02T05", "2026-01-02T08"), dagster.known(("raw", "metrics"))
+        wanted("beta", "metrics", "2026-01-02T05", "2026-01-02T08"), dagster.partitions_of(("raw", "metrics"))
     )
     backfill_id = dagster.launch(launch)
     list(execute_backfill_iteration(process, logging.getLogger("backfill")))
@@ -338,7 +338,7 @@ def test_it_is_watched_until_it_ends_and_each_run_is_told_once() -> None:
     )
     out, pauses = io.StringIO(), []
     found = follow(dagster, "b", Bars(out), pauses.append)
-    assert found.succeeded
+    assert found.has_succeeded
     assert len(pauses) == 3
     text = out.getvalue()
     assert text.count("run r1  http://dagster:3000/runs/r1") == 1
@@ -363,8 +363,8 @@ def test_a_webserver_that_stays_away_ends_the_watching_only() -> None:
     ],
 )
 def test_only_a_back_fill_that_built_everything_succeeded(ended: BackfillState, good: bool) -> None:
-    assert ended.ended
-    assert ended.succeeded is good
+    assert ended.has_ended
+    assert ended.has_succeeded is good
 
 
 def test_the_summary_names_what_is_missing_and_where_to_look() -> None:
@@ -514,7 +514,7 @@ class Pretend(Scripted):
 
     script: tuple[BackfillState | BaseException, ...] = ()
 
-    def known(self, asset: tuple[str, ...]) -> Partitions:
+    def partitions_of(self, asset: tuple[str, ...]) -> Partitions:
         return KNOWN
 
     def launch(self, wanted: Any) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.gotext.regexp_words import required
+from lakerunner_query.gotext.regexp_words import required_texts
 from resources.lake.tokens import inner_tokens, tokens
 
 
@@ -41,7 +41,7 @@ from resources.lake.tokens import inner_tokens, tokens
     ],
 )
 def test_examples(pattern: str, ways: list[tuple[str, ...]]) -> None:
-    assert list(required(pattern)) == ways
+    assert list(required_texts(pattern)) == ways
 
 
 PIECES = st.recursive(
@@ -64,7 +64,7 @@ LINES = st.text(alphabet="abcx1é .=-_,d\n]!", max_size=16)
 @settings(max_examples=600, deadline=None)
 @given(st.lists(PIECES, min_size=1, max_size=3).map("|".join), st.lists(LINES, min_size=20, max_size=60))
 def test_no_line_that_matches_is_without_the_words(pattern: str, lines: list[str]) -> None:
-    ways = [[word for text in way for word in inner_tokens(text)] for way in required(pattern)]
+    ways = [[word for text in way for word in inner_tokens(text)] for way in required_texts(pattern)]
     if not ways:
         return
     matching = pc.match_substring_regex(pa.array(lines, pa.string()), pattern).to_pylist()
