@@ -6,6 +6,10 @@
     5  6     1
 
 `order` has the rows group by group, in the order of rows within; group g has `[starts[g], starts[g + 1])`.
+
+`python -m benchmarks.kernels.windows`, 1,000 rows in 20 groups against `reduceat` over sorted rows: sums 1.4
+times as fast, means 2.7, variances 6, extremes 12, counts 22, quantiles 22, `limitk` 14 times. `topk` is as
+fast as `argpartition`, whose choice among equal values is not that of Prometheus' heap.
 """
 
 from __future__ import annotations

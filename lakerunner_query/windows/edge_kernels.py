@@ -2,6 +2,9 @@
 
 A *run* is a bucket, or a single sample, which is a bucket with one sample in it; runs without a real sample
 are left out beforehand. Between two runs lies a seam: `v < previous` is a drop there as it is inside of runs.
+
+`python -m benchmarks.kernels.windows`, 60,000 windows of 20 samples against `searchsorted` and running sums
+in NumPy, which round differently: `edges` is 3.3 to 3.7 times as fast, `fill_offsets` 1.7 times.
 """
 
 from __future__ import annotations

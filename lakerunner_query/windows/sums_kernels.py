@@ -2,6 +2,10 @@
 
 Every window is summed anew: a sum that moves along would round differently from window to window and never
 forget an infinity. Where all numbers are whole, `whole_sums` moves along and is exact nevertheless.
+
+`python -m benchmarks.kernels.windows`, 60,000 windows of 20 samples against `searchsorted` and `reduceat` in
+NumPy, which does not compensate: `sums` is 2.0 times as fast for sums and 1.3 for means, `over_windows` 3.4,
+`whole_sums` 8 times. For variances `reduceat` takes 0.8 times as long and loses digits that Prometheus keeps.
 """
 
 from __future__ import annotations

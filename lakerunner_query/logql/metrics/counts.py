@@ -18,7 +18,7 @@ from lakerunner_query.windows import sums_kernels
 from lakerunner_query.windows.extremes_kernels import extremes
 from lakerunner_query.windows.functions import PRESENT, Function
 from lakerunner_query.windows.grid import WindowValues
-from lakerunner_query.windows.ranks_kernels import quantiles
+from lakerunner_query.windows.ranks_kernels import ranks
 from lakerunner_query.windows.sums_kernels import are_whole, whole_sums
 from resources.arrays import Doubles, Int64s
 
@@ -182,13 +182,14 @@ def over_samples(op: str, parameter: float, samples: Samples, grid: LogGrid) -> 
     values, present = np.full(shape, np.nan), np.zeros(shape, np.bool_)
     data = (samples.offsets, samples.times, samples.numbers, grid.windows)
     row = SAMPLE_ROWS[op]
-    if row.extreme is not None:
+    if row.extreme is not None or row.is_quantile:
         states = np.zeros(shape, np.int8)
-        extremes(row.extreme, *data, values, states)
+        if row.extreme is not None:
+            extremes(row.extreme, *data, values, states)
+        else:
+            ranks(*data, np.full(grid.steps, parameter), values, states)
         return WindowValues(values, states == PRESENT)
-    if row.is_quantile:
-        quantiles(parameter, *data, values, present)
-    elif row.has_whole_sums and are_whole(samples.numbers):
+    if row.has_whole_sums and are_whole(samples.numbers):
         whole_sums(row.sums == sums_kernels.AVG, *data, values, present)
     elif row.sums is not None:
         sums_kernels.over_windows(row.sums, *data, values, present)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -36,6 +37,22 @@ def test_windows_of_buckets_are_what_samples_give(
 ) -> None:
     grid = data.draw(grids(width))
     check(rolled_up(all_points, width, orders), all_points, grid)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0.0, -5.0, -0.0],  # the drop adds 0 to a growth of -0, which makes it 0
+        [0.0, -0.0, -5.0, -0.0],  # this one adds -0, which does not
+        [0.0, math.nan, -0.0],  # no drop at all
+        [0.0, 3.0, math.nan, 0.0, -1.0, -0.0],
+        [-0.0, -1.0, -0.0, -1.0, -0.0],
+    ],
+)
+@pytest.mark.parametrize("width", [TEN_SECONDS, MINUTE, FIVE_MINUTES])
+def test_a_growth_of_zero_has_the_sign_of_the_samples(width: int, values: list[float]) -> None:
+    points = [Point(1_000 * (second + 1), value) for second, value in enumerate(values)]
+    check(rolled_up([points], width, []), [points], Grid(FIVE_MINUTES, FIVE_MINUTES, 1, FIVE_MINUTES))
 
 
 @settings(max_examples=35)
