@@ -4,7 +4,7 @@ Two histograms have one layout when their schema, bounds and zero threshold are 
 exponential ones begin may differ: they are compared and added by number.
 
 No library call adds lists of different lengths and offsets. `python -m benchmarks.kernels.segments`: 50,000
-explicit histograms take 7.8 ms; NumPy's `reduceat` takes 3.2 ms for a matrix of them, if all have one layout
+explicit histograms take 2.5 ms; NumPy's `reduceat` takes 3.1 ms for a matrix of them, if all have one layout
 and nobody checks.
 """
 
