@@ -27,7 +27,7 @@ LINE = {
     "span_id": IDS["span_id"].hex(),
 }
 Named = tuple[str, bytes]
-"""An object's name and content."""
+"""Name and content of an object."""
 
 
 def log_samples() -> Iterator[Named]:
@@ -142,7 +142,7 @@ def _write_request() -> bytes:
 
 
 def _point(point: Any, number: int) -> None:
-    """The second time with attributes on both sides of the other fields."""
+    """Fill a point; the second has attributes on both sides of the other fields."""
     point.time_unix_nano = MOMENT_NS + number * 10**9
     point.start_time_unix_nano = MOMENT_NS
     point.attributes.add(key="route").value.string_value = f"/{number}"

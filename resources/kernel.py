@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 from numba.core.event import install_recorder
-from numba.core.types import unliteral
+from numba.core.types.misc import unliteral
 
 from resources.kernel_cache import WARM_UPS, cache_folder
 
@@ -49,7 +49,7 @@ def inlined(function: Function) -> Function:
 def count_compilations() -> Iterator[list[int]]:
     """Yield a list of one number: the functions compiled since, if it is read after the block."""
     counts = [0]
-    with install_recorder("numba:compile") as recorder:  # type: ignore[no-untyped-call]
+    with install_recorder("numba:compile") as recorder:
         yield counts
     counts[0] = sum(event.is_start for _, event in recorder.buffer)
 

@@ -107,7 +107,7 @@ def row_of(sheet: Sheet, row: int, hint: Hint) -> Row:
 
 
 def objects(histograms: Sequence[Histogram | None]) -> Objects:
-    """Without asking each of them whether it is an array, which would make rows read theirs."""
+    """Make an array without asking each object whether it is one, which would make rows read theirs."""
     found: Objects = np.fromiter(histograms, np.object_, len(histograms))
     return found
 

@@ -1,4 +1,4 @@
-"""What is compiled beforehand is all that LogQL has."""
+"""The warm-up uses everything that LogQL has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it means that rollups and samples agree, function by function."""
+"""Rollups and samples agree, function by function."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _check_series(
 
 
 def may_ask(function: Function, inside: Sequence[Point]) -> bool:
-    """Whether buckets may say that they do not know."""
+    """Test whether buckets may leave the answer to samples."""
     numbers = [point.value for point in inside]
     if function in NEVER_ASKS or not inside:
         return False
@@ -93,7 +93,7 @@ def agrees(function: Function, inside: Sequence[Point], found: float, wanted: fl
 def _rates_agree(
     function: Function, inside: Sequence[Point], found: float, wanted: float, range_ms: int
 ) -> bool:
-    """With two drops or more their sum is rounded in another order; deltas are sums."""
+    """Compare rates: the sum of two drops or more is rounded in another order; deltas are sums."""
     size = sum(abs(point.value) for point in inside)
     drops = sum(b.value < a.value for a, b in pairwise(inside))
     if not inside[0].delta and drops < 2:
@@ -104,7 +104,7 @@ def _rates_agree(
 
 
 def refuses(function: Function, points: Sequence[Point], grid: Grid) -> bool:
-    """Whether samples answer with an error, as a window mixes temporalities."""
+    """Test whether samples answer with an error, as a window mixes temporalities."""
     try:
         over_samples(function, samples([points]), grid)
     except MixedTemporalityError:

@@ -62,7 +62,7 @@ def test_fractions_are_those_of_custom_buckets(
 
 
 def expected_fraction(lower: float, upper: float, le: list[float], counts: Doubles) -> float:
-    """By numpy: counts between bounds are linear, all beyond the last bound is beyond every number."""
+    """Compare with numpy: counts are linear between bounds, and all beyond the last one beyond any number."""
     if lower >= upper:
         return 0.0
     edges, reached = [0.0, *le[:-1]], [0.0, *counts[:-1, 0].tolist()]

@@ -1,4 +1,4 @@
-"""What `histogram_count`, `histogram_sum` and `histogram_avg` see of the histograms of a selector."""
+"""`histogram_count`, `histogram_sum` and `histogram_avg` read the histograms of a selector."""
 
 from __future__ import annotations
 

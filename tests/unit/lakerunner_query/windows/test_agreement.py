@@ -92,7 +92,7 @@ def test_a_single_window_of_coarse_and_fine_buckets_and_samples(
 def test_windows_of_both_temporalities_go_to_the_samples(
     before: list[Point], after: list[Point], data: st.DataObject
 ) -> None:
-    """Which refuse them; windows of one temporality in the same series are answered."""
+    """Samples refuse them; windows of one temporality in the same series are answered."""
     latest = before[-1].ts if before else 0
     shift = max(0, latest + 1 - after[0].ts) if after else 0
     points = [

@@ -1,4 +1,4 @@
-"""Which frequency serves which part of a window: exact tiles, never a bucket across an edge."""
+"""Frequencies tile a window exactly, and no bucket crosses an edge."""
 
 from __future__ import annotations
 

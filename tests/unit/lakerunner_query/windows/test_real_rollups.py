@@ -56,7 +56,7 @@ def drawn(name: str, rng: np.random.Generator) -> list[Point]:
 
 
 def rows_of(name: str, points: Sequence[Point], rng: np.random.Generator) -> list[Row]:
-    """With samples that do not count beside those that do: an earlier nanosecond of the same millisecond."""
+    """Add samples that do not count: an earlier nanosecond of the same millisecond."""
     rows = []
     for point in points:
         for late in (True, False) if rng.random() < 0.05 else (True,):

@@ -1,4 +1,4 @@
-"""What is read by the footer answers like what is read whole."""
+"""Columns left out by the footer do not change answers."""
 
 from __future__ import annotations
 
