@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from benchmarks.promql.samples import Sampled
 from lakerunner_query.api.prometheus import render
-from lakerunner_query.coordinator.merge import Joined
+from lakerunner_query.coordinator.merge import SampleResult
 from lakerunner_query.coordinator.promql import PromQLRequest
 from lakerunner_query.errors import QueryError
 from lakerunner_query.plan.slices import SampleSliceSizes
@@ -76,7 +76,7 @@ class LakeApi:
         found: dict[str, Any] = json.loads(render.success(data, said))
         return found
 
-    async def _asked(self, text: str, asked: PromQLRequest) -> Joined:
+    async def _asked(self, text: str, asked: PromQLRequest) -> SampleResult:
         prepared = await self._lake.engine.prepare(self._lake.language, text, asked)
         if asked.step_ms and type_of(prepared.expr) not in {Type.SCALAR, Type.VECTOR}:
             raise RangeTypeError(f"invalid expression type {type_of(prepared.expr)} for range query")

@@ -136,19 +136,19 @@ class Language(Generic[RequestT, PlanT, AnswerT, ResultT]):
     """Parse the text and decide what it reads; pure."""
     lookup: Callable[[PlanT, RequestT], Lookup]
     """Questions to the index; pure."""
-    cut: Callable[[Prepared[RequestT, PlanT, AnswerT, ResultT], int, Limits], Cut]
+    cut: Callable[[PreparedQuery[RequestT, PlanT, AnswerT, ResultT], int, Limits], Cut]
     """Units of work for so many workers; pure."""
     decode: Callable[[bytes], AnswerT]
     """Answer of one unit, as the worker encoded it."""
-    merge: Callable[[Prepared[RequestT, PlanT, AnswerT, ResultT], Limits], Merge[AnswerT, ResultT]]
-    explain: Callable[[Prepared[RequestT, PlanT, AnswerT, ResultT], Cut, int], Iterable[str]]
+    merge: Callable[[PreparedQuery[RequestT, PlanT, AnswerT, ResultT], Limits], Merge[AnswerT, ResultT]]
+    explain: Callable[[PreparedQuery[RequestT, PlanT, AnswerT, ResultT], Cut, int], Iterable[str]]
     """Lines about a query, its units and the live segments of the dataset."""
     advice: str
     """What a caller can do about a query that takes too long."""
 
 
 @dataclass(frozen=True)
-class Prepared(Generic[RequestT, PlanT, AnswerT, ResultT]):
+class PreparedQuery(Generic[RequestT, PlanT, AnswerT, ResultT]):
     """A query that is planned and knows its segments."""
 
     language: Language[RequestT, PlanT, AnswerT, ResultT]
@@ -211,17 +211,19 @@ class Engine:
 
     async def prepare(
         self, language: Language[RequestT, PlanT, AnswerT, ResultT], text: str, request: RequestT
-    ) -> Prepared[RequestT, PlanT, AnswerT, ResultT]:
+    ) -> PreparedQuery[RequestT, PlanT, AnswerT, ResultT]:
         """Plan the query and locate its segments; raise what is wrong with it."""
         timeout_s = min(request.timeout_s or self.limits.timeout_s, self.limits.timeout_s)
         deadline = asyncio.get_running_loop().time() + timeout_s
         plan = await run_sync(language.plan, text, request, self.limits)
         segments, tiers = await self._locator.look_up(language.lookup(plan, request))
-        return Prepared(language, text, request, plan, segments, tiers, deadline, timeout_s, time.time_ns())
+        return PreparedQuery(
+            language, text, request, plan, segments, tiers, deadline, timeout_s, time.time_ns()
+        )
 
     async def run(
         self,
-        query: Prepared[RequestT, PlanT, AnswerT, ResultT],
+        query: PreparedQuery[RequestT, PlanT, AnswerT, ResultT],
         sink: Sink[AnswerT, PieceT],
     ) -> AsyncGenerator[PieceT, None]:
         """Stream what `sink` makes of each answer; closing the iterator stops the workers."""
@@ -237,7 +239,7 @@ class Engine:
                     if sink.is_full:
                         return
 
-    async def collect(self, query: Prepared[RequestT, PlanT, AnswerT, ResultT]) -> ResultT:
+    async def collect(self, query: PreparedQuery[RequestT, PlanT, AnswerT, ResultT]) -> ResultT:
         """Return the whole answer."""
         merge = query.language.merge(query, self.limits)
         async with aclosing(self.run(query, merge)) as pieces:
@@ -249,14 +251,14 @@ class Engine:
         """Answer a question that has no text."""
         return await self.collect(await self.prepare(language, "", request))
 
-    async def explain(self, query: Prepared[RequestT, PlanT, AnswerT, ResultT]) -> str:
+    async def explain(self, query: PreparedQuery[RequestT, PlanT, AnswerT, ResultT]) -> str:
         """Describe what is read, what the index pruned, and how the query is cut."""
         cut = query.language.cut(query, self._dispatcher.count, self.limits)
         live = await self._locator.live_segments(query.request.org, query.language.dataset)
         return "\n".join(query.language.explain(query, cut, live))
 
     async def _join_shards(
-        self, query: Prepared[RequestT, PlanT, AnswerT, ResultT], cut: Cut
+        self, query: PreparedQuery[RequestT, PlanT, AnswerT, ResultT], cut: Cut
     ) -> Iterable[Unit]:
         """Replace the one unit by what its shards leave of it; keep it whole if one of them fails."""
         shards = cut.shards
@@ -273,7 +275,7 @@ class Engine:
 
     async def _answers(
         self,
-        query: Prepared[Any, Any, Any, Any],
+        query: PreparedQuery[Any, Any, Any, Any],
         units: Iterable[Unit],
         decode: Callable[[bytes], AnswerT],
         ahead: int,

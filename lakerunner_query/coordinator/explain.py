@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lakerunner_query.coordinator.engine import Cut, Prepared
+from lakerunner_query.coordinator.engine import Cut, PreparedQuery
 from lakerunner_query.coordinator.logql_lines import LogLinesQuery
 from lakerunner_query.coordinator.logql_samples import LogSamplesQuery
 from lakerunner_query.coordinator.promql import PromQLQuery
@@ -33,7 +33,7 @@ from lakerunner_query.protocol.units import LogMetricUnit, MetricUnit
 from resources.index.types import Segment
 
 
-def explain_segments(query: Prepared[Any, Any, Any, Any], _: Cut, live: int) -> Iterator[str]:
+def explain_segments(query: PreparedQuery[Any, Any, Any, Any], _: Cut, live: int) -> Iterator[str]:
     """Say how many segments the index pruned; all there is to say of a question without a text."""
     left = len(query.distinct_segments)
     yield f"segments: {live} live, {live - left} pruned by time and terms, {left} may match"

@@ -19,7 +19,7 @@ from lakerunner_query.coordinator.explain import (
 )
 from lakerunner_query.coordinator.locate import METRICS
 from lakerunner_query.coordinator.logql_samples import LogSamplesPlan, LogSamplesRequest
-from lakerunner_query.coordinator.merge import Collected, Joined, RowsAnswer
+from lakerunner_query.coordinator.merge import RowMerge, RowsAnswer, SampleResult
 from lakerunner_query.coordinator.names import Listing, SeriesRequest, StreamsRequest
 from lakerunner_query.coordinator.promql import PromQLPlan, PromQLRequest
 from lakerunner_query.plan.logql import LOGS, LogLinesRequest, ReadStreams
@@ -41,7 +41,7 @@ from lakerunner_query.protocol.answers import (
 )
 from lakerunner_query.protocol.units import decode_answer
 
-PROMQL: Language[PromQLRequest, PromQLPlan, MetricAnswer, Joined] = Language(
+PROMQL: Language[PromQLRequest, PromQLPlan, MetricAnswer, SampleResult] = Language(
     name="PromQL",
     dataset=METRICS,
     plan=promql.plan_promql,
@@ -52,7 +52,7 @@ PROMQL: Language[PromQLRequest, PromQLPlan, MetricAnswer, Joined] = Language(
     explain=explain_promql,
     advice=promql.SLOW,
 )
-LOG_LINES: Language[LogLinesRequest, Optimised, RowsAnswer, Collected] = Language(
+LOG_LINES: Language[LogLinesRequest, Optimised, RowsAnswer, RowMerge] = Language(
     name="LogQL, lines",
     dataset=LOGS,
     plan=logql_lines.plan_log_lines,
@@ -63,7 +63,7 @@ LOG_LINES: Language[LogLinesRequest, Optimised, RowsAnswer, Collected] = Languag
     explain=explain_log_lines,
     advice=logql_lines.SLOW,
 )
-LOG_SAMPLES: Language[LogSamplesRequest, LogSamplesPlan, MetricAnswer, Joined] = Language(
+LOG_SAMPLES: Language[LogSamplesRequest, LogSamplesPlan, MetricAnswer, SampleResult] = Language(
     name="LogQL, samples",
     dataset=LOGS,
     plan=logql_samples.plan_log_samples,

@@ -17,11 +17,11 @@ from lakerunner_query.coordinator.engine import (
     Cut,
     Engine,
     Limits,
-    Prepared,
+    PreparedQuery,
     hour_affinity,
 )
 from lakerunner_query.coordinator.locate import Lookup, rows_query
-from lakerunner_query.coordinator.merge import Collected, RowsAnswer
+from lakerunner_query.coordinator.merge import RowMerge, RowsAnswer
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.logql.lang.parser import parse, parse_cached
@@ -35,7 +35,7 @@ SLOW = "narrow the time range, or add a stream matcher or a line filter that sel
 FOR_WORDS = RowSliceSizes(rows=16_000_000, bytes=2 << 30, first=1.0)
 """Sizes for queries that look for words, where most segments are not opened: few, large units."""
 
-LogLinesQuery = Prepared[LogLinesRequest, Optimised, RowsAnswer, Collected]
+LogLinesQuery = PreparedQuery[LogLinesRequest, Optimised, RowsAnswer, RowMerge]
 
 
 def is_log_query(text: str) -> bool:
@@ -91,8 +91,8 @@ def log_units(
         )
 
 
-def merge_log_lines(query: LogLinesQuery, _: Limits) -> Collected:
-    return Collected(query.request.limit)
+def merge_log_lines(query: LogLinesQuery, _: Limits) -> RowMerge:
+    return RowMerge(query.request.limit)
 
 
 @lru_cache(256)
@@ -101,9 +101,9 @@ def _parse(text: str) -> LogQuery:
     return parse(text)
 
 
-async def read_rows(engine: Engine, query: LogLinesQuery) -> tuple[pa.Table, Collected]:
+async def read_rows(engine: Engine, query: LogLinesQuery) -> tuple[pa.Table, RowMerge]:
     """Return all rows of a query in one table."""
-    collected, tables = Collected(query.request.limit), [ROWS.empty_table()]
+    collected, tables = RowMerge(query.request.limit), [ROWS.empty_table()]
     async with aclosing(engine.run(query, collected)) as pieces:
         tables += [rows async for rows in pieces]
     return pa.concat_tables(tables), collected

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from lakerunner_query.coordinator.engine import Cut, Limits, Prepared, all_at_once, step_count
+from lakerunner_query.coordinator.engine import Cut, Limits, PreparedQuery, all_at_once, step_count
 from lakerunner_query.coordinator.locate import Lookup, rows_query
-from lakerunner_query.coordinator.merge import Collector, Joined
+from lakerunner_query.coordinator.merge import SampleMerge, SampleResult
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.logql.lang import parser
 from lakerunner_query.logql.lang.ast import Literal, LogQuery, SampleExpr
@@ -56,7 +56,7 @@ class LogSamplesPlan:
         return "scalar" if isinstance(self.expr, Literal) else "vector"
 
 
-LogSamplesQuery = Prepared[LogSamplesRequest, LogSamplesPlan, MetricAnswer, Joined]
+LogSamplesQuery = PreparedQuery[LogSamplesRequest, LogSamplesPlan, MetricAnswer, SampleResult]
 
 
 def plan_log_samples(text: str, request: LogSamplesRequest, _: Limits) -> LogSamplesPlan:
@@ -119,8 +119,8 @@ def _slices(
         )
 
 
-def merge_log_samples(query: LogSamplesQuery, limits: Limits) -> Collector:
-    return Collector(limits.max_points, query.language.advice)
+def merge_log_samples(query: LogSamplesQuery, limits: Limits) -> SampleMerge:
+    return SampleMerge(limits.max_points, query.language.advice)
 
 
 @lru_cache(256)

@@ -33,7 +33,7 @@ COUNTS = (
 
 
 @dataclass(slots=True)
-class Collected:
+class RowMerge:
     """The first `limit` rows of a log query, and what reading them took.
 
     Units are disjoint in time and arrive in answering order, each already ordered by (time, stream labels,
@@ -77,7 +77,7 @@ class Collected:
             setattr(self, name, getattr(self, name) + getattr(report, name))
         return kept
 
-    def result(self) -> Collected:
+    def result(self) -> RowMerge:
         return self
 
 
@@ -99,7 +99,7 @@ class JoinedSeries:
 
 
 @dataclass(slots=True)
-class Joined:
+class SampleResult:
     """The whole answer to a query for samples, and what reading it took."""
 
     kind: Kind = "vector"
@@ -118,13 +118,13 @@ class Joined:
 
 
 @dataclass(slots=True)
-class Collector:
+class SampleMerge:
     """Joins the series of a query for samples; slices come in order of time."""
 
     max_points: int = ANY_NUMBER
     """Upper bound of the points of the answer, inclusive."""
     advice: str = ""
-    _joined: Joined = field(default_factory=Joined)
+    _joined: SampleResult = field(default_factory=SampleResult)
     _rows: dict[Labels, list[RenderedSeries]] = field(default_factory=dict)
     _notes: Annotations = field(default_factory=Annotations)
 
@@ -154,7 +154,7 @@ class Collector:
                 f"the answer has more than {self.max_points} points: aggregate, {self.advice}"
             )
 
-    def result(self) -> Joined:
+    def result(self) -> SampleResult:
         joined = self._joined
         joined.series = list(_without_names(_end_to_end(self._rows)))
         if not joined.is_ordered:

@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from lakerunner_query.coordinator.engine import Cut, Limits, Prepared, all_at_once, hour_affinity
+from lakerunner_query.coordinator.engine import Cut, Limits, PreparedQuery, all_at_once, hour_affinity
 from lakerunner_query.coordinator.locate import METRICS, Lookup, rows_query, samples_query
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.logql.lang.ast import LogQuery
@@ -120,17 +120,17 @@ class Listing:
     """Segments that could not be read."""
 
 
-class Reported(Protocol):
+class ReportingAnswer(Protocol):
     """An answer with its report."""
 
     @property
     def report(self) -> UnitReport: ...
 
 
-ReportedT = TypeVar("ReportedT", bound=Reported)
-SeriesQuery = Prepared[SeriesRequest, tuple[Reads, ...], Any, Listing]
-QueryT = TypeVar("QueryT", bound=Prepared[Any, Any, Any, Any])
-StreamsQuery = Prepared[StreamsRequest, tuple[ReadStreams, ...], Any, Listing]
+ReportedT = TypeVar("ReportedT", bound=ReportingAnswer)
+SeriesQuery = PreparedQuery[SeriesRequest, tuple[Reads, ...], Any, Listing]
+QueryT = TypeVar("QueryT", bound=PreparedQuery[Any, Any, Any, Any])
+StreamsQuery = PreparedQuery[StreamsRequest, tuple[ReadStreams, ...], Any, Listing]
 
 
 def plan_series(_text: str, request: SeriesRequest, _: Limits) -> tuple[Reads, ...]:
@@ -170,11 +170,11 @@ def look_up_stream_labels(plan: tuple[ReadStreams, ...], request: StreamsRequest
     return Lookup(tuple(rows_query(streams, names=not request.selectors) for streams in plan))
 
 
-def all_segments(query: Prepared[Any, Any, Any, Listing]) -> Sequence[Segment]:
+def all_segments(query: PreparedQuery[Any, Any, Any, Listing]) -> Sequence[Segment]:
     return query.distinct_segments
 
 
-def unless_indexed(query: Prepared[Any, Any, Any, Listing]) -> Sequence[Segment]:
+def unless_indexed(query: PreparedQuery[Any, Any, Any, Listing]) -> Sequence[Segment]:
     """Without a selector the index itself names the labels, as exactly as segments are cut."""
     return query.distinct_segments if query.request.selectors else ()
 
@@ -294,10 +294,10 @@ class ListingMerge(Generic[ReportedT]):
 
 def merging(
     unite: Callable[[ListingMerge[ReportedT], ReportedT], int], *, index_has_names: bool = False
-) -> Callable[[Prepared[Any, Any, ReportedT, Listing], Limits], ListingMerge[ReportedT]]:
+) -> Callable[[PreparedQuery[Any, Any, ReportedT, Listing], Limits], ListingMerge[ReportedT]]:
     """Make the merge of a question; label names that the index tells are in it from the start."""
 
-    def merge(query: Prepared[Any, Any, ReportedT, Listing], _: Limits) -> ListingMerge[ReportedT]:
+    def merge(query: PreparedQuery[Any, Any, ReportedT, Listing], _: Limits) -> ListingMerge[ReportedT]:
         found = ListingMerge(unite, query.request.limit, query.language.advice)
         if index_has_names and not query.request.selectors:
             found.texts.update(*(segment.label_names for segment in query.distinct_segments))

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lakerunner_query.coordinator.engine import Cut, Limits, Prepared, Shards, all_at_once, step_count
+from lakerunner_query.coordinator.engine import Cut, Limits, PreparedQuery, Shards, all_at_once, step_count
 from lakerunner_query.coordinator.locate import METRICS, Lookup, RollupLookup, samples_query
-from lakerunner_query.coordinator.merge import Collector, Joined
+from lakerunner_query.coordinator.merge import SampleMerge, SampleResult
 from lakerunner_query.plan.promql import Reads, per_series, reads, rollups_for
 from lakerunner_query.plan.slices import SampleSliceSizes, cut_steps, overlapping_segments, rows_to_read
 from lakerunner_query.promql.context import Options
@@ -68,7 +68,7 @@ class PromQLPlan:
     """Rollups that may serve windows of the query."""
 
 
-PromQLQuery = Prepared[PromQLRequest, PromQLPlan, MetricAnswer, Joined]
+PromQLQuery = PreparedQuery[PromQLRequest, PromQLPlan, MetricAnswer, SampleResult]
 
 
 def plan_promql(text: str, request: PromQLRequest, limits: Limits) -> PromQLPlan:
@@ -148,8 +148,8 @@ def _slices(
         )
 
 
-def merge_promql(query: PromQLQuery, limits: Limits) -> Collector:
-    return Collector(limits.max_points, query.language.advice)
+def merge_promql(query: PromQLQuery, limits: Limits) -> SampleMerge:
+    return SampleMerge(limits.max_points, query.language.advice)
 
 
 def _affinity(query: PromQLQuery) -> str:

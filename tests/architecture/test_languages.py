@@ -20,7 +20,7 @@ from lakerunner_query.coordinator.engine import (
     Engine,
     Language,
     Limits,
-    Prepared,
+    PreparedQuery,
     all_at_once,
 )
 from lakerunner_query.coordinator.explain import explain_segments
@@ -72,11 +72,11 @@ def lookup(_: tuple[str, ...], request: ToyRequest) -> Lookup:
     return Lookup((SegmentQuery(request.org, "toys", 0, 0, 10),))
 
 
-def cut(query: Prepared[Any, tuple[str, ...], int, int], _workers: int, _: Limits) -> Cut:
+def cut(query: PreparedQuery[Any, tuple[str, ...], int, int], _workers: int, _: Limits) -> Cut:
     return all_at_once([ToyUnit("", query.plan, one.key) for one in query.distinct_segments])
 
 
-def explain(query: Prepared[Any, Any, Any, Any], cut: Cut, live: int) -> Iterator[str]:
+def explain(query: PreparedQuery[Any, Any, Any, Any], cut: Cut, live: int) -> Iterator[str]:
     yield f"words: {len(query.plan)}"
     yield from explain_segments(query, cut, live)
 

@@ -23,7 +23,7 @@ from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Admission, Engine, Limits
 from lakerunner_query.coordinator.languages import PROMQL
 from lakerunner_query.coordinator.locate import Locator
-from lakerunner_query.coordinator.merge import Joined
+from lakerunner_query.coordinator.merge import SampleResult
 from lakerunner_query.coordinator.promql import SLICE_SIZES, PromQLRequest, cut_promql
 from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.protocol.answers import encode_metric_answer, encode_shard_answer
@@ -122,8 +122,8 @@ class EngineLake:
             ]
             self._write(hour, gauge_table(parts))
 
-    def ask(self, text: str, start_ms: int, end_ms: int, step_ms: int = 0) -> Joined:
-        async def asked() -> Joined:
+    def ask(self, text: str, start_ms: int, end_ms: int, step_ms: int = 0) -> SampleResult:
+        async def asked() -> SampleResult:
             prepared = await self.engine.prepare(
                 self.language, text, PromQLRequest(ORG, start_ms, end_ms, step_ms)
             )

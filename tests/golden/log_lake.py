@@ -27,7 +27,7 @@ from lakerunner_query.coordinator.engine import Admission, Engine, Limits
 from lakerunner_query.coordinator.languages import LOG_SAMPLES
 from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.logql_samples import SLICE_SIZES, LogSamplesRequest, cut_log_samples
-from lakerunner_query.coordinator.merge import Joined
+from lakerunner_query.coordinator.merge import SampleResult
 from lakerunner_query.plan.slices import LogSliceSizes
 from lakerunner_query.protocol.answers import encode_metric_answer
 from lakerunner_query.protocol.units import LogMetricUnit, Unit
@@ -95,8 +95,8 @@ class LogLake:
         for (hour, _), part in found.items():
             self._write(hour, part)
 
-    def ask(self, text: str, start_ns: int, end_ns: int, step_ns: int) -> Joined:
-        async def asked() -> Joined:
+    def ask(self, text: str, start_ns: int, end_ns: int, step_ns: int) -> SampleResult:
+        async def asked() -> SampleResult:
             request = LogSamplesRequest(ORG, start_ns, end_ns, step_ns)
             prepared = await self._engine.prepare(self._language, text, request)
             return await self._engine.collect(prepared)

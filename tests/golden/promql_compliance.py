@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from lakerunner_query.coordinator.merge import Joined
+from lakerunner_query.coordinator.merge import SampleResult
 from lakerunner_query.errors import QueryError
 from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.vectors.vector import Labels
@@ -58,7 +58,7 @@ def problem(case: dict[str, Any], lake: EngineLake) -> str | None:
     return differences(series_of(found), expected["data"]["result"])
 
 
-def series_of(found: Joined) -> dict[Labels, dict[float, float]]:
+def series_of(found: SampleResult) -> dict[Labels, dict[float, float]]:
     return {s.labels: dict(_points(json.loads(b"[" + s.floats + b"]"))) for s in found.series}
 
 

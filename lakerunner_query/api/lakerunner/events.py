@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from lakerunner_query.api.lakerunner.params import Aligned
+from lakerunner_query.api.lakerunner.params import AlignedRequest
 from lakerunner_query.api.prometheus.render import messages_of, metric
 from lakerunner_query.api.shared.services import QueryWatch
-from lakerunner_query.coordinator.merge import Collector, Joined, JoinedSeries
+from lakerunner_query.coordinator.merge import JoinedSeries, SampleMerge, SampleResult
 from lakerunner_query.coordinator.promql import SLOW
 from lakerunner_query.errors import LimitExceededError, QueryError
 from lakerunner_query.promql.context import Annotations
@@ -112,7 +112,7 @@ class Progress:
     rows_considered: int = 0
     bytes_fetched: int = 0
 
-    def take(self, part: Joined) -> list[JoinedSeries]:
+    def take(self, part: SampleResult) -> list[JoinedSeries]:
         """Return the series of one slice that the limit lets through."""
         self.slices += 1
         self.segments_opened += part.segments_opened
@@ -142,7 +142,7 @@ class Progress:
 async def metric_events(
     slices: AsyncGenerator[MetricAnswer, None],
     text: str,
-    times: Aligned,
+    times: AlignedRequest,
     progress: Progress,
     watch: QueryWatch,
     max_points: int,
@@ -151,7 +151,7 @@ async def metric_events(
         with watch:
             async with aclosing(slices) as answers:
                 async for answer in answers:
-                    collector = Collector()
+                    collector = SampleMerge()
                     collector.add(answer)
                     # series that are one without their names meet within a slice: its times are its own
                     part = await asyncio.to_thread(collector.result)
@@ -194,7 +194,7 @@ def _summary(progress: Progress) -> dict[str, object]:
     return {"series": listed}
 
 
-def _done(progress: Progress, times: Aligned, text: str) -> dict[str, object]:
+def _done(progress: Progress, times: AlignedRequest, text: str) -> dict[str, object]:
     messages = messages_of(progress.notes.all(), text, [])
     return {
         "status": "partial" if progress.missing else "complete",

@@ -34,7 +34,7 @@ from lakerunner_query.coordinator.languages import (
     STREAMS,
 )
 from lakerunner_query.coordinator.logql_lines import LogLinesQuery, is_log_query
-from lakerunner_query.coordinator.merge import COUNTS, AsTheyCome, Collected
+from lakerunner_query.coordinator.merge import COUNTS, AsTheyCome, RowMerge
 from lakerunner_query.coordinator.names import Listing
 from lakerunner_query.errors import InvalidRequestError, ParseError, QueryError
 from lakerunner_query.logql.lang.ast import Literal, LogQuery
@@ -187,7 +187,7 @@ async def _events(
 ) -> AsyncGenerator[bytes, None]:
     try:
         with watch:
-            collected = Collected(prepared.request.limit)
+            collected = RowMerge(prepared.request.limit)
             async with aclosing(services.engine.run(prepared, collected)) as pieces:
                 async for rows in pieces:
                     for chunk in await asyncio.to_thread(row_events, rows, fields):
@@ -202,7 +202,7 @@ async def _events(
         yield events.event("done", {"status": "error"})
 
 
-def _done(collected: Collected) -> dict[str, object]:
+def _done(collected: RowMerge) -> dict[str, object]:
     return {
         "status": "partial" if collected.is_partial else "complete",
         "rows": collected.rows,

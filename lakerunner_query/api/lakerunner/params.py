@@ -58,7 +58,7 @@ class MetricsNames(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Aligned:
+class AlignedRequest:
     """A request whose times are whole multiples of the step."""
 
     request: PromQLRequest
@@ -67,7 +67,7 @@ class Aligned:
         return {"s": str(self.request.start_ms), "e": str(self.request.end_ms), "step": self.request.step_ms}
 
 
-def align(data: MetricsQuery, org: str, settings: Settings) -> Aligned:
+def align(data: MetricsQuery, org: str, settings: Settings) -> AlignedRequest:
     start_ms, end_ms = _range_ms(data.s, data.e, settings)
     if data.limit < 0:
         raise InvalidRequestError("limit must not be negative")
@@ -77,7 +77,7 @@ def align(data: MetricsQuery, org: str, settings: Settings) -> Aligned:
         if step_ms <= 0:
             raise InvalidRequestError("step must be at least a millisecond")
     first, last = start_ms // step_ms * step_ms, end_ms // step_ms * step_ms
-    return Aligned(PromQLRequest(org, first, last, step_ms))
+    return AlignedRequest(PromQLRequest(org, first, last, step_ms))
 
 
 def default_step(range_ms: int) -> int:
@@ -151,7 +151,7 @@ def lines(data: LogsQuery, org: str, settings: Settings) -> LogLinesRequest:
     return LogLinesRequest(org, start, end, limit, data.reverse)
 
 
-def samples(data: LogsQuery, org: str, settings: Settings) -> tuple[Aligned, LogSamplesRequest]:
+def samples(data: LogsQuery, org: str, settings: Settings) -> tuple[AlignedRequest, LogSamplesRequest]:
     """Make the request of a query for samples, with times in whole steps as for metrics."""
     if data.fields:
         raise InvalidRequestError("fields are of queries for lines; this one gives samples")

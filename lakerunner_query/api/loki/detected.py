@@ -32,7 +32,7 @@ from lakerunner_query.api.shared.requests import RequestFields, read_fields
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.coordinator.languages import LOG_LINES, PATTERNS, STREAM_VALUES
 from lakerunner_query.coordinator.logql_lines import read_rows
-from lakerunner_query.coordinator.merge import Collected
+from lakerunner_query.coordinator.merge import RowMerge
 from lakerunner_query.coordinator.names import Listing, StreamsRequest
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError
 from lakerunner_query.gotext import conversions
@@ -273,7 +273,7 @@ async def detected_field_values(
 
 async def _fields(
     request: Request[Any, Any, Any], services: Services, fields: RequestFields
-) -> tuple[list[Field], Collected]:
+) -> tuple[list[Field], RowMerge]:
     now = time.time_ns()
     start, end = time_range(fields, now, services.settings.query_default_window_s)
     if end < start:
@@ -285,7 +285,7 @@ async def _fields(
     return await asyncio.to_thread(fields_of, rows, fields.text("query"), now), collected
 
 
-async def _rows(services: Services, text: str, within: LogLinesRequest) -> tuple[pa.Table, Collected]:
+async def _rows(services: Services, text: str, within: LogLinesRequest) -> tuple[pa.Table, RowMerge]:
     return await read_rows(services.engine, await services.engine.prepare(LOG_LINES, text, within))
 
 
@@ -296,7 +296,7 @@ def _sample(fields: RequestFields) -> int:
     return lines
 
 
-def _reply_sampled(fields: RequestFields, data: dict[str, object], collected: Collected) -> Response[bytes]:
+def _reply_sampled(fields: RequestFields, data: dict[str, object], collected: RowMerge) -> Response[bytes]:
     response = bare(fields, msgspec.json.encode(data), collected.missing)
     response.headers[SAMPLED] = str(collected.rows)
     return response

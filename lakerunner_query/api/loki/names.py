@@ -29,7 +29,7 @@ from lakerunner_query.coordinator.languages import (
     STREAM_VOLUMES,
     STREAMS,
 )
-from lakerunner_query.coordinator.merge import Collected
+from lakerunner_query.coordinator.merge import RowMerge
 from lakerunner_query.coordinator.names import Listing, StreamsRequest
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.serving import unless_gone
@@ -119,7 +119,7 @@ async def _volume(request: Request[Any, Any, Any], services: Services, *, is_ran
         found = await unless_gone(request, services.engine.ask(STREAM_VOLUMES, volumes))
         watch.end(partial=bool(found.missing))
     series = greatest(_by_label(found) if by_labels else _by_series(found), most)
-    stats = msgspec.json.encode(statistics(Collected(0), time.perf_counter() - began))
+    stats = msgspec.json.encode(statistics(RowMerge(0), time.perf_counter() - began))
     return reply(fields, volumes_json(series, wanted, step, stats), found.missing)
 
 

@@ -45,7 +45,7 @@ from lakerunner_query.api.shared.services import QueryWatch, Services
 from lakerunner_query.coordinator.languages import LOG_LINES, LOG_SAMPLES
 from lakerunner_query.coordinator.logql_lines import is_log_query
 from lakerunner_query.coordinator.logql_samples import LogSamplesRequest
-from lakerunner_query.coordinator.merge import INLINE_POINTS, Collected
+from lakerunner_query.coordinator.merge import INLINE_POINTS, RowMerge
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError
 from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.serving import handlers, unless_gone
@@ -135,7 +135,7 @@ async def _streams(
     began = time.perf_counter()
     within = LogLinesRequest(org, during.start_ns, during.end_ns, during.limit, during.reverse, distinct=True)
     tables: list[pa.Table] = []
-    collected, size = Collected(during.limit), 0
+    collected, size = RowMerge(during.limit), 0
     thinning = Thinning(during.interval_ns, during.reverse)
     prepared = await services.engine.prepare(LOG_LINES, query_text(fields), within)
     async with aclosing(services.engine.run(prepared, collected)) as pieces:

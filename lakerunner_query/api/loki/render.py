@@ -17,7 +17,7 @@ from litestar import HttpMethod, MediaType, Request, Response
 
 from lakerunner_query.api.prometheus.render import metric
 from lakerunner_query.api.shared.requests import RequestFields, missing_warnings
-from lakerunner_query.coordinator.merge import Collected, Joined
+from lakerunner_query.coordinator.merge import RowMerge, SampleResult
 from lakerunner_query.errors import SegmentsMissingError
 from lakerunner_query.protocol.answers import Kind
 from lakerunner_query.protocol.units import Missing
@@ -58,19 +58,19 @@ def respond_like_loki(request: Request[Any, Any, Any], error: Exception) -> Resp
     return Response(failure.message, status_code=status, media_type=MediaType.TEXT, headers=plain.headers)
 
 
-def statistics(collected: Collected, seconds: float) -> dict[str, object]:
+def statistics(collected: RowMerge, seconds: float) -> dict[str, object]:
     """Render the statistics that Grafana and `logcli --stats` show; unknown ones are zero."""
     ingester = {"totalReached": 0, "totalChunksMatched": 0, "totalBatches": 0, "totalLinesSent": 0}
     return {
         "summary": _summary(collected, max(seconds, 1e-9)),
         "querier": {"store": _store(collected)},
-        "ingester": {**ingester, "store": _store(Collected(0))},
+        "ingester": {**ingester, "store": _store(RowMerge(0))},
         "cache": {},
         "index": {"totalChunks": 0, "postFilterChunks": 0, "shardsDuration": 0},
     }
 
 
-def _summary(collected: Collected, seconds: float) -> dict[str, object]:
+def _summary(collected: RowMerge, seconds: float) -> dict[str, object]:
     return {
         "bytesProcessedPerSecond": int(collected.bytes_considered / seconds),
         "linesProcessedPerSecond": int(collected.rows_considered / seconds),
@@ -87,7 +87,7 @@ def _summary(collected: Collected, seconds: float) -> dict[str, object]:
     }
 
 
-def _store(collected: Collected) -> dict[str, object]:
+def _store(collected: RowMerge) -> dict[str, object]:
     return {
         "totalChunksRef": collected.segments_opened + collected.segments_skipped,
         "totalChunksDownloaded": collected.segments_opened,
@@ -123,16 +123,16 @@ class Stream:
         return b'{"stream":' + self.json + b',"values":[' + b",".join(self.values) + b"]}"
 
 
-def streams_json(tables: Sequence[pa.Table], collected: Collected, seconds: float, categorize: bool) -> bytes:
+def streams_json(tables: Sequence[pa.Table], collected: RowMerge, seconds: float, categorize: bool) -> bytes:
     """Render the data of a query for lines."""
     rendered = b",".join(one.rendered for one in streams_of(tables, categorize))
     flags = b'"encodingFlags":["categorize-labels"],' if categorize else b""
     return _data(b'"streams",' + flags + b'"result":[' + rendered + b"]", collected, seconds)
 
 
-def samples_json(joined: Joined, kind: Kind, at_ns: int | None, seconds: float) -> bytes:
+def samples_json(joined: SampleResult, kind: Kind, at_ns: int | None, seconds: float) -> bytes:
     """Render the data of a query for samples; `at_ns` is the time of an instant one."""
-    collected = Collected(0, rows_considered=joined.rows_considered, segments_opened=joined.segments_opened)
+    collected = RowMerge(0, rows_considered=joined.rows_considered, segments_opened=joined.segments_opened)
     if kind == "scalar" and at_ns is not None:
         value = joined.series[0].floats.partition(b",")[2]
         return _data(b'"scalar","result":[%d,' % (at_ns // NS_PER_MS) + value, collected, seconds)
@@ -145,7 +145,7 @@ def samples_json(joined: Joined, kind: Kind, at_ns: int | None, seconds: float) 
     return _data(shown + b',"result":[' + rendered + b"]", collected, seconds)
 
 
-def _data(result: bytes, collected: Collected, seconds: float) -> bytes:
+def _data(result: bytes, collected: RowMerge, seconds: float) -> bytes:
     stats = msgspec.json.encode(statistics(collected, seconds))
     return b'{"resultType":' + result + b',"stats":' + stats + b"}"
 

@@ -20,7 +20,7 @@ from lakerunner_query.api.shared.auth import caller, require_reader
 from lakerunner_query.api.shared.requests import RequestFields, missing_warnings, read_fields
 from lakerunner_query.api.shared.services import QueryWatch, Services
 from lakerunner_query.coordinator.languages import PROMQL
-from lakerunner_query.coordinator.merge import INLINE_POINTS, Joined
+from lakerunner_query.coordinator.merge import INLINE_POINTS, SampleResult
 from lakerunner_query.coordinator.promql import PromQLQuery, PromQLRequest
 from lakerunner_query.errors import ParseError
 from lakerunner_query.promql.lang.ast import Type
@@ -91,7 +91,7 @@ async def _prepared(services: Services, text: str, at: PromQLRequest) -> PromQLQ
     return prepared
 
 
-def _stats(joined: Joined, preparing_s: float, running_s: float) -> bytes:
+def _stats(joined: SampleResult, preparing_s: float, running_s: float) -> bytes:
     """Render the timings of Grafana's inspector; waiting and sorting are not timed apart."""
     timings = {
         "evalTotalTime": running_s,

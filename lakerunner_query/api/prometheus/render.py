@@ -13,7 +13,7 @@ import msgspec
 from litestar import HttpMethod, MediaType, Request, Response
 
 from lakerunner_query.api.shared.requests import RequestFields, missing_warnings
-from lakerunner_query.coordinator.merge import Joined, JoinedSeries
+from lakerunner_query.coordinator.merge import JoinedSeries, SampleResult
 from lakerunner_query.errors import SegmentsMissingError
 from lakerunner_query.promql.context import Annotation
 from lakerunner_query.protocol.units import Missing
@@ -45,7 +45,7 @@ def success(data: bytes, messages: Messages = NO_MESSAGES) -> bytes:
     return b'{"status":"success","data":' + data + warnings + infos + b"}"
 
 
-def result(answer: Joined, *, at_ms: int | None, limit: int, stats: bytes) -> tuple[bytes, bool]:
+def result(answer: SampleResult, *, at_ms: int | None, limit: int, stats: bytes) -> tuple[bytes, bool]:
     """Render the data of a query, and tell whether the limit cut it; instant queries have `at_ms`."""
     shown = answer.series[:limit] if limit and answer.kind != "scalar" else answer.series
     if at_ms is None:

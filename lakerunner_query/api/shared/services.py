@@ -16,7 +16,7 @@ from litestar.datastructures import State
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Engine
 from lakerunner_query.coordinator.locate import Locator
-from lakerunner_query.coordinator.merge import Collected
+from lakerunner_query.coordinator.merge import RowMerge
 from lakerunner_query.errors import QueryError
 from lakerunner_query.promql.lang.cursor import Features
 from lakerunner_query.serving import Counters
@@ -42,7 +42,7 @@ class QueryWatch:
         """Count the query at the end of the next block; the answer goes on after this one."""
         self._handed_over = True
 
-    def finish(self, collected: Collected) -> None:
+    def finish(self, collected: RowMerge) -> None:
         """End a query for lines without an error."""
         self.end(partial=collected.is_partial)
         self.counters.add(series("lakerunner_query_rows_total", api=self.api), collected.rows)

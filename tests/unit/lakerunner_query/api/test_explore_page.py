@@ -22,7 +22,7 @@ from litestar import Litestar
 from litestar.testing import TestClient
 
 from lakerunner_query.api.lakerunner.events import Progress, _done
-from lakerunner_query.api.lakerunner.params import Aligned
+from lakerunner_query.api.lakerunner.params import AlignedRequest
 from lakerunner_query.api.shared import health
 from lakerunner_query.app import create_app
 from lakerunner_query.coordinator.promql import PromQLRequest
@@ -190,7 +190,7 @@ def test_the_queries_of_the_page_reach_the_workers(api: TestClient[Any]) -> None
 
 def test_the_end_of_an_answer_has_what_the_page_reads() -> None:
     done = _done(
-        Progress(limit=0, has_summary=False), Aligned(PromQLRequest("acme", 0, 60_000, 60_000)), "up"
+        Progress(limit=0, has_summary=False), AlignedRequest(PromQLRequest("acme", 0, 60_000, 60_000)), "up"
     )
     used = {
         name

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakerunner_query.api.loki.render import streams_json
-from lakerunner_query.coordinator.merge import Collected
+from lakerunner_query.coordinator.merge import RowMerge
 from lakerunner_query.protocol.units import ROWS
 
 
@@ -22,7 +22,7 @@ def rows(*found: tuple[int, str, str, str]) -> pa.Table:
 
 
 def streams(*tables: pa.Table, categorize: bool = False) -> list[dict[str, Any]]:
-    body = json.loads(streams_json(tables, Collected(9), 1.0, categorize))
+    body = json.loads(streams_json(tables, RowMerge(9), 1.0, categorize))
     found: list[dict[str, Any]] = body["result"]
     return found
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from lakerunner_query.api.shared.services import QueryWatch
-from lakerunner_query.coordinator.merge import Collected
+from lakerunner_query.coordinator.merge import RowMerge
 from lakerunner_query.errors import ParseError
 from lakerunner_query.protocol.units import Missing
 from lakerunner_query.serving import Counters
@@ -27,9 +27,9 @@ def outcomes(watch: QueryWatch) -> dict[str, float]:
 
 def test_complete_and_partial(watch: QueryWatch) -> None:
     with watch:
-        watch.finish(Collected(10, rows=7))
+        watch.finish(RowMerge(10, rows=7))
     with watch:
-        watch.finish(Collected(10, missing={"s": Missing("s", "gone")}))
+        watch.finish(RowMerge(10, missing={"s": Missing("s", "gone")}))
     assert outcomes(watch) == {"complete": 1, "partial": 1}
     assert parse(watch.counters.render())["lakerunner_query_rows_total", frozenset({("api", "loki")})] == 7
 
@@ -49,5 +49,5 @@ def test_a_stream_is_counted_at_its_end(watch: QueryWatch) -> None:
         watch.hand_over()
     assert outcomes(watch) == {}
     with watch:
-        watch.finish(Collected(10))
+        watch.finish(RowMerge(10))
     assert outcomes(watch) == {"complete": 1}

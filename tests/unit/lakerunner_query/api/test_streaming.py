@@ -11,7 +11,7 @@ import pytest
 from lakerunner_query.api.lakerunner.events import event, with_heartbeats
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Admission
-from lakerunner_query.coordinator.merge import Collected
+from lakerunner_query.coordinator.merge import RowMerge
 from lakerunner_query.errors import TooManyQueriesError
 from lakerunner_query.protocol.units import (
     ROWS,
@@ -132,7 +132,7 @@ def test_parts_of_a_query_for_samples_go_to_different_workers() -> None:
 
 def test_collected_stops_exactly_at_the_limit() -> None:
     rows = pa.table([pa.array([1, 2, 3]), *(pa.nulls(3, f.type) for f in list(ROWS)[1:])], schema=ROWS)
-    collected = Collected(5)
+    collected = RowMerge(5)
     lost = UnitReport(missing=(Missing("s", "gone"),), rows_considered=10)
     assert collected.add((rows, lost)).num_rows == 3
     assert not collected.is_full

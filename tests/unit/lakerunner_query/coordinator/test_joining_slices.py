@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakerunner_query.coordinator.merge import Collector, Joined
+from lakerunner_query.coordinator.merge import SampleMerge, SampleResult
 from lakerunner_query.coordinator.promql import current_rollups, narrow_rollups
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.plan import slices
@@ -32,8 +32,8 @@ def series(labels: tuple[tuple[str, str], ...], *times: int, drop: bool = False)
     return RenderedSeries(labels, drop, b",".join(b'[%d,"1"]' % t for t in times), b"", len(times))
 
 
-def joined(*answers: tuple[RenderedSeries, ...]) -> Joined:
-    collector = Collector()
+def joined(*answers: tuple[RenderedSeries, ...]) -> SampleResult:
+    collector = SampleMerge()
     for answer in answers:
         collector.add(MetricAnswer("vector", answer))
     return collector.result()
@@ -81,7 +81,7 @@ def test_two_samples_of_one_time_are_an_error() -> None:
 
 
 def test_missing_segments_and_notes_of_all_slices_are_told() -> None:
-    collector = Collector()
+    collector = SampleMerge()
     note = Note("warning", "PromQL warning: odd", "PromQL warning: odd (1:1)", None, (0, 1))
     for name in ("s1", "s2"):
         report = UnitReport(missing=(Missing(name, "gone"),), rows_considered=5)

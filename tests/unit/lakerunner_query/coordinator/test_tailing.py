@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.coordinator.merge import Collected
+from lakerunner_query.coordinator.merge import RowMerge
 from lakerunner_query.coordinator.tail import Tail
 from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.protocol.units import ROWS, Missing
@@ -46,7 +46,7 @@ class Shelf:
     async def prepare(self, _language: object, _text: str, within: LogLinesRequest) -> Asked:
         return Asked(within, (tuple(self.segments),))
 
-    async def run(self, asked: Asked, collected: Collected) -> AsyncGenerator[pa.Table, None]:
+    async def run(self, asked: Asked, collected: RowMerge) -> AsyncGenerator[pa.Table, None]:
         segments = asked.distinct_segments
         readable = [one for one in segments if one.segment_id not in self.unreadable]
         within, rows = asked.request, sorted(row for one in readable for row in one.rows)
