@@ -1,4 +1,4 @@
-"""The warm-up of ingest compiles every kernel of it once, so that the first object does not wait.
+"""The warm-up compiles every kernel of ingest once, before the first object needs it.
 
 `python -m lakerunner_assets.warmup` cooks, merges and rolls up small objects of every signal and format; the
 compiled kernels are kept on disk. Part of `make setup`, and of `lakerunner up` when needed.

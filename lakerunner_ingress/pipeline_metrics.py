@@ -1,4 +1,4 @@
-"""Metrics of the whole pipeline and of tiers, read from the index and served by the ingress.
+"""Pipeline and tier metrics are read from the index and served by the ingress.
 
 Runs come and go, so they leave their counters in the index, which also holds the state of the pipeline.
 Reading them costs scans, so one reading serves every scrape until it is old, and a slow index is read less

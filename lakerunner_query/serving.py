@@ -1,4 +1,4 @@
-"""Both query processes watch for callers who leave, turn errors into one envelope, and count requests.
+"""Both query processes watch for callers who leave, share one error envelope, and count requests.
 
 The API process adds the error forms of its dialects (`api/*/render.py`); the worker uses the plain one.
 """

@@ -1,4 +1,4 @@
-"""The warm-up of queries compiles every kernel of theirs once, so that the first query does not wait.
+"""The warm-up compiles every kernel of queries once, before the first query needs it.
 
 `python -m lakerunner_query.warmup` evaluates every function, stage and aggregation over a few samples;
 compiled kernels are kept on disk. Part of `make setup`, and of `lakerunner up` when needed. A worker runs

@@ -1,4 +1,4 @@
-"""Array types name the element of a one-dimensional NumPy array, once for the whole code base."""
+"""Array types name the element of a one-dimensional NumPy array."""
 
 from __future__ import annotations
 

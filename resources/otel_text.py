@@ -1,4 +1,4 @@
-"""OpenTelemetry's string form of attribute values, the same where they are written and where they are read.
+"""OpenTelemetry's string form of attribute values, for ingest and queries alike.
 
 Strings are themselves, numbers decimal, bytes base64, arrays and maps JSON. Doubles have two forms: segments
 hold one that any JSON reader reads back as the same number, LogQL shows the one of Go's JSON encoding, as

@@ -1,4 +1,4 @@
-"""Puts raw objects into the bucket every second and announces them, like a collector with an S3 exporter.
+"""The generator puts raw objects into the bucket every second and announces them.
 
 An announcement that fails is repeated with the next one; a store or ingress that is away delays the shop's
 telemetry and loses none of it.

@@ -1,4 +1,4 @@
-"""Shows the way of the shop's telemetry, from the index and from the query API as any user would.
+"""The demo watches its telemetry in the index and through the query API.
 
 On a terminal the view is a block that redraws itself, elsewhere a plain line every few seconds.
 """

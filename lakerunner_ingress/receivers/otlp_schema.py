@@ -1,4 +1,4 @@
-r"""The schema of OTLP in JSON, exactly as narrow as the decoders of raw objects need it.
+r"""The schema of OTLP in JSON, exactly as narrow as the decoders need it.
 
 An object holds the requests of many senders, and one value that its decoder cannot read would cost all of
 them. So everything accepted here must be decodable. Names are lowerCamelCase; a resource that has names of

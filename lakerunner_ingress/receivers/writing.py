@@ -1,4 +1,4 @@
-"""Writes a batch as one raw object, and sends its reference to Kafka or the outbox.
+"""A batch becomes one raw object, announced through Kafka or the outbox.
 
 The order gives failures their meaning. An object that is durable is never refused: its announcement is
 repeated, and the listing schedule would find it anyway. An object that may or may not be there is refused and

@@ -1,4 +1,4 @@
-"""The locator asks the index which segments may hold an answer, scoped by organisation in its SQL.
+"""The locator asks the index, per organisation, which segments may hold an answer.
 
 A connection that went stale while idle fails on first use, so the question is asked once more before the
 query is refused with 503.

@@ -1,4 +1,4 @@
-"""Numbers, durations and sizes read from label values, as Go's standard library and Loki's units read them.
+"""Label values convert to numbers as Go's and Loki's libraries convert them.
 
     durations  "1.5s" -> 1500000000 ns, "90" -> missing unit;   sizes  "2KiB" -> 2048, "2,048" -> 2048
 

@@ -1,4 +1,4 @@
-"""Bounds on the work and the text of a template, for one line and for all lines of a frame.
+"""Bounds on the work and the text of a template.
 
 A template is a program: it can loop, repeat and pad. Steps are counted and text is bounded before it is
 built, so that a template that would run for ever or fill the memory ends with an error that names the bound.

@@ -1,4 +1,4 @@
-"""Sums and growth of a series of histograms of one layout, over all windows at once.
+"""Sums and growth of one-layout histograms, over all windows at once.
 
     count sum zero (0.5, 1] (1, 2]
       4    5   0      1       3        0 s

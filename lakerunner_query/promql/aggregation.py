@@ -132,9 +132,9 @@ def _value_texts(vector: Vector) -> tuple[list[str], Int64s]:
     floats = has_float(vector)
     bits, places = _encode(vector.values[floats].view(np.int64))
     if len(bits):
-        codes[floats] = number_keys([format_float(one, "f") for one in bits.view(np.float64).tolist()], numbers)[
-            places
-        ]
+        codes[floats] = number_keys(
+            [format_float(one, "f") for one in bits.view(np.float64).tolist()], numbers
+        )[places]
     histograms = histograms_of(vector)
     for cell in np.argwhere(is_histogram(vector) & vector.present).tolist():
         codes[tuple(cell)] = numbers.setdefault(text(histograms[tuple(cell)]), len(numbers))
@@ -167,7 +167,9 @@ def limit_ratio(context: Context, expr: Aggregate) -> Vector:
             context.annotations.warn(message, span)
     if not vector.labels:
         return vector
-    return drop_empty_rows(replace(vector, present=vector.present & in_ratio(hash_ratios(vector.labels), ratios)))
+    return drop_empty_rows(
+        replace(vector, present=vector.present & in_ratio(hash_ratios(vector.labels), ratios))
+    )
 
 
 def limitk(context: Context, expr: Aggregate) -> Vector:

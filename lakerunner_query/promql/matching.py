@@ -127,7 +127,10 @@ def _align(expr: Binary, left: Vector, right: Vector, matching: Matching) -> _Op
     many, one = (right, left) if is_swapped else (left, right)
     key = key_of(matching.labels, is_without=not matching.on)
     codes: dict[Labels, int] = {}
-    many_codes, one_codes = number_keys(map(key, many.labels), codes), number_keys(map(key, one.labels), codes)
+    many_codes, one_codes = (
+        number_keys(map(key, many.labels), codes),
+        number_keys(map(key, one.labels), codes),
+    )
     return _Operands(expr, matching, is_swapped, many, one, many_codes, one_codes, len(codes))
 
 

@@ -1,4 +1,4 @@
-"""Answers travel from workers to the coordinator as MessagePack, one kind for each kind of unit."""
+"""Answers travel from workers to the coordinator as MessagePack, one kind per unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units of work travel from coordinator to workers as JSON with a tag for each kind.
+"""Units of work travel from coordinator to workers as tagged JSON.
 
 All kinds go to one endpoint; their names and fields are the wire format. Log lines come back as an Arrow
 stream: rows in their final order, rendered, with the report in the schema's metadata.

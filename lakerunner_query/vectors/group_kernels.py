@@ -1,4 +1,4 @@
-"""Kernels that aggregate the rows of each group, step by step, in the order of the rows.
+"""Kernels aggregate the rows of each group, step by step.
 
     values   codes      sum
     1  2     0          4  2

@@ -1,4 +1,4 @@
-"""Operators on cells, and vectors without some rows, stacked, or merged where rows are one series."""
+"""Vectors are masked, stacked and merged row by row."""
 
 from __future__ import annotations
 

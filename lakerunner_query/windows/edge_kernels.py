@@ -1,4 +1,4 @@
-"""Kernels of functions that need only the ends of a window's samples, their count and the seams between.
+"""Kernels of functions that need only the ends of a window.
 
 A *run* is a bucket, or a single sample, which is a bucket with one sample in it; runs without a real sample
 are left out beforehand. Between two runs lies a seam: `v < previous` is a drop there as it is inside of runs.

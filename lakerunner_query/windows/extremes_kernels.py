@@ -1,4 +1,4 @@
-"""Kernels of the instant selector, of extremes, and of growth over plain samples, each in one pass.
+"""Kernels of the instant selector, extremes and growth, one pass each.
 
     samples 10 20 5 9 at 15 30 45 60 s, window (0 s, 60 s]: 9 - 10, and 20 for the drop at 45 s, which is
     remembered as long as some window holds it

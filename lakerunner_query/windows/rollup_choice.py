@@ -1,4 +1,4 @@
-"""A query reads each part of its windows at the coarsest frequency that is current there. Pure.
+"""A query reads each part of its windows at the coarsest current frequency. Pure.
 
     sum_over_time(m[2h30m]) at 14:40, everything current:
 

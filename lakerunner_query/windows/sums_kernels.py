@@ -1,4 +1,4 @@
-"""Kernels of sum, mean and variance over the samples of windows, in the order of time.
+"""Kernels of sum, mean and variance over the samples of windows.
 
 Every window is summed anew: a sum that moves along would round differently from window to window and never
 forget an infinity. Where all numbers are whole, `whole_sums` moves along and is exact nevertheless.

@@ -1,4 +1,4 @@
-"""An Azure storage queue that Event Grid writes to, over its REST interface with a SAS token.
+"""Azure storage queues are polled over REST with a SAS token.
 
 Its interface cannot wait for messages, so the loop polls. Event Grid writes base64; plain JSON, as
 other tools write it, begins with a character that base64 does not know.

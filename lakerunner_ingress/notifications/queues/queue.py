@@ -1,4 +1,4 @@
-"""The protocol of a queue, its errors, its counters, and the HTTP client of queues with a REST interface.
+"""The protocol of a queue, with its errors, counters and REST client.
 
 A received message is hidden from others for `hold_s` seconds. It then comes back by itself, unless it was
 acknowledged; `release` brings it back at once. Receiving a message twice does no harm.

@@ -1,4 +1,4 @@
-"""Request fields are read as Go reads them, and answers are compressed for clients that take gzip.
+"""Request fields are read as Go reads them; answers are compressed on demand.
 
 The first of repeated fields counts, a form before the address, as in Prometheus and Loki.
 """

@@ -1,4 +1,4 @@
-"""Runs a template for one row, node by node, in the order and with the checks of Go's text/template.
+"""A template runs for one row, in the order and with the checks of Go.
 
 The current node is recorded on the way: Go's errors name it, and `__error_details__` repeats the name.
 """

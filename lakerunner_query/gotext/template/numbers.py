@@ -1,4 +1,4 @@
-"""Reads a number literal of a template as every kind of number that it can be.
+"""A number literal is read as every kind of number it can be.
 
 >>> [constant(0, text, "number").integer for text in ("0x10", "1e3", "1.5")]
 [16, 1000, None]

@@ -1,4 +1,4 @@
-"""`info` copies labels of info series, such as `target_info`, to series of the same instance and job.
+"""`info` copies labels of info series to series of the same instance and job.
 
     up{instance="a", job="b"}, target_info{instance="a", job="b", version="2"}
 
@@ -130,7 +130,9 @@ def _enrich(vector: Vector, are_infos: Flags, infos: InfoSeries, wanted: Sequenc
     pieces: list[Vector] = [vector.take(are_infos)]
     for row in np.flatnonzero(~are_infos).tolist():
         labels = vector.labels[row]
-        for column, at in _combinations(chosen.get(keep_labels(labels, IDENTIFYING), []), vector.present.shape[1]):
+        for column, at in _combinations(
+            chosen.get(keep_labels(labels, IDENTIFYING), []), vector.present.shape[1]
+        ):
             met = [infos.labels[one] for one in column if one != _NONE]
             present = vector.present[row] & at
             if not present.any() or not (met or may_lack):

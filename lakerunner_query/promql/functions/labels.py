@@ -221,7 +221,9 @@ def value_order_function(*, descending: bool) -> FunctionBody:
 
     def apply(context: Context, call: Call) -> Value:
         vector = vector_of(context, call)
-        vector = drop_empty_rows(Vector(vector.labels, vector.values, has_float(vector), None, vector.drop_name))
+        vector = drop_empty_rows(
+            Vector(vector.labels, vector.values, has_float(vector), None, vector.drop_name)
+        )
         if _is_range(context, call):
             return vector
         values = vector.values[:, 0]

@@ -59,7 +59,9 @@ def source_vector(
     if found is None:
         return None
     drop_name = None if keeps_name else np.ones(len(found.labels), np.bool_)
-    vector = drop_empty_rows(Vector(found.labels, found.windows.values, found.windows.present, None, drop_name))
+    vector = drop_empty_rows(
+        Vector(found.labels, found.windows.values, found.windows.present, None, drop_name)
+    )
     return context.spread(vector) if window.is_fixed else vector
 
 

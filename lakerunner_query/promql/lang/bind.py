@@ -1,4 +1,4 @@
-"""Binding replaces everything in a tree that depends on the start, end or step of the query.
+"""Binding replaces what depends on the start, end or step of the query.
 
 rate(up[step() * 2] @ end())      start 0, end 600 s, step 15 s
 

@@ -1,4 +1,4 @@
-"""The cursor over the tokens of a query, and the limits on its length and depth.
+"""The cursor walks the tokens of a query and bounds its length and depth.
 
 An error about a misplaced token names the innermost construct around it that has a wording of its own:
 `sum(a b)` is "unexpected identifier "b" in aggregation".

@@ -1,4 +1,4 @@
-"""The lexer of PromQL, which reads one token at a time because brackets change its rules.
+"""The PromQL lexer reads one token at a time, because brackets change its rules.
 
     rate(up{job="a"}[5m])
 
