@@ -54,7 +54,7 @@ from lakerunner_assets.decode.json.token_kernels import (
 from lakerunner_assets.decode.json.value_kernels import read_colon, skip_value
 from lakerunner_assets.decode.memory_kernels import store_word
 from resources.arrays import Bytes, Int64s
-from resources.kernel import Integer, scanner
+from resources.kernel import Integer, inlined, scanner
 
 GROWTH = 4
 """Bytes of output per byte of input at most: a zero and a comma in a list of fixed64."""
@@ -175,13 +175,13 @@ def put_members(
             return position, used
 
 
-@scanner
+@inlined
 def put_tag(out: Bytes, used: Integer, field: Integer) -> Integer:
     store_word(out, used, np.uint64(RULES[field, TAG]))
     return used + np.int64(RULES[field, TAG_SIZE])
 
 
-@scanner
+@inlined
 def read_member(
     data: Bytes,
     position: Integer,
