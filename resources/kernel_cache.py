@@ -27,7 +27,7 @@ _DECORATOR = re.compile(r"^@(?:kernel|scanner|inlined)$", re.MULTILINE)
 _ROOT = Path(__file__).resolve().parents[1]
 _NO_KERNELS = {Path(__file__).resolve(), _ROOT / "resources" / "settings.py"}
 _IMPORT = re.compile(
-    r"^\s*from ((?:lakerunner_assets|lakerunner_query|resources)(?:\.\w+)*) import (\([^)]*\)|[^\n]*)",
+    r"^\s*from ((?:lakerunner_assets|lakerunner_query|resources)(?:\.\w++)*+) import (\([^)]*\)|[^\n]*)",
     re.MULTILINE,
 )
 _NAME = re.compile(r"(?:^|[(,\s])(\w+)(?: as \w+)?")

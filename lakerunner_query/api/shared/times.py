@@ -12,12 +12,9 @@ import re
 from decimal import Decimal
 
 from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.gotext.durations import NANOSECONDS
 from resources.lake.timecut import SECOND_NS, from_datetime
 
-UNITS_NS = {
-    "ns": 1, "us": 1000, "µs": 1000, "ms": 1_000_000, "s": SECOND_NS, "m": 60 * SECOND_NS,
-    "h": 3600 * SECOND_NS, "d": 86_400 * SECOND_NS, "w": 604_800 * SECOND_NS, "y": 31_536_000 * SECOND_NS,
-}  # fmt: skip
 _EPOCH = re.compile(r"[+-]?\d+(\.\d+)?([eE]\+?\d{1,2})?$")
 _RELATIVE = re.compile(r"(now|e)(?:([+-])(.+))?$")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d|w|y)")
@@ -57,7 +54,7 @@ def duration_ns(text: str) -> int:
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise InvalidRequestError(f"{text!r} is not a duration; expected e.g. 15s, 5m, 1h30m, 7d")
-    return sum(int(Decimal(number) * UNITS_NS[unit]) for number, unit in parts)
+    return sum(int(Decimal(number) * NANOSECONDS[unit]) for number, unit in parts)
 
 
 def _short(text: str) -> str:
