@@ -73,83 +73,101 @@ def _factors(
     return (sampled + start + np.where(end >= average * 1.1, average / 2, end)) / sampled
 
 
-def window_cases() -> Iterator[Case]:  # noqa: C901 - a function for each library call
-    d = Data()
-    windows, tail = GRID.windows, (d.values, d.states)
-    rows = (d.offsets, d.times, d.numbers, windows)
-    starts = np.zeros(len(d.times), np.int64)
+class Library:
+    """NumPy calls that find all windows and fold them."""
 
-    def numpy_growth() -> None:
-        low, high = d.bounds()
+    def __init__(self, data: Data) -> None:
+        self.data = data
+        self.folded = Buckets(columns_of_samples(data.samples), SERIES).folded
+
+    def growth(self) -> None:
+        low, high = self.data.bounds()
         drops = np.concatenate(
-            ([0.0], np.where(d.numbers[1:] < d.numbers[:-1], d.numbers[:-1], 0.0))
+            ([0.0], np.where(self.data.numbers[1:] < self.data.numbers[:-1], self.data.numbers[:-1], 0.0))
         ).cumsum()
-        grown = d.numbers[high - 1] - d.numbers[low] + drops[high - 1] - drops[low]
-        ends = np.tile(d.ends, SERIES)
-        grown * _factors(d.times[low], d.times[high - 1], high - low, ends, d.numbers[low], grown)
+        grown = self.data.numbers[high - 1] - self.data.numbers[low] + drops[high - 1] - drops[low]
+        ends = np.tile(self.data.ends, SERIES)
+        grown * _factors(
+            self.data.times[low], self.data.times[high - 1], high - low, ends, self.data.numbers[low], grown
+        )
 
-    def numpy_trends() -> None:
-        low, high = d.bounds()
-        x = d.times / 1e3
-        sums = [np.concatenate(([0.0], part.cumsum())) for part in (x, d.numbers, x * d.numbers, x * x)]
+    def trends(self) -> None:
+        low, high = self.data.bounds()
+        x = self.data.times / 1e3
+        sums = [
+            np.concatenate(([0.0], part.cumsum()))
+            for part in (x, self.data.numbers, x * self.data.numbers, x * x)
+        ]
         sx, sy, sxy, sxx = (part[high] - part[low] for part in sums)
         (sxy - sx * sy / (high - low)) / (sxx - sx * sx / (high - low))
 
-    def numpy_ranks() -> None:
-        low, _ = d.bounds()
-        views = np.lib.stride_tricks.sliding_window_view(d.numbers, 20)
+    def quantiles(self) -> None:
+        low, _ = self.data.bounds()
+        views = np.lib.stride_tricks.sliding_window_view(self.data.numbers, 20)
         np.quantile(views[np.minimum(low, len(views) - 1)], 0.5, axis=1)
 
-    def numpy_ranks_one_by_one() -> None:
-        low, high = d.bounds()
+    def medians_one_by_one(self) -> None:
+        low, high = self.data.bounds()
         for begin, end in zip(low.tolist(), high.tolist(), strict=True):
-            np.partition(d.numbers[begin:end], (end - begin) // 2)
+            np.partition(self.data.numbers[begin:end], (end - begin) // 2)
 
-    def numpy_smoothing() -> None:
-        low, high = d.bounds()
-        level, slope = d.numbers[low], d.numbers[low + 1] - d.numbers[low]
+    def smoothing(self) -> None:
+        low, high = self.data.bounds()
+        level, slope = self.data.numbers[low], self.data.numbers[low + 1] - self.data.numbers[low]
         before = np.zeros(len(low))
         for at in range(1, 20):
             slope = slope if at == 1 else 0.1 * (level - before) + 0.9 * slope
-            before, level = level, 0.3 * d.numbers[np.minimum(low + at, high - 1)] + 0.7 * (level + slope)
+            before, level = (
+                level,
+                0.3 * self.data.numbers[np.minimum(low + at, high - 1)] + 0.7 * (level + slope),
+            )
 
-    def numpy_sums() -> None:
-        np.add.reduceat(d.numbers, d.pairs())[::2]
+    def sums(self) -> None:
+        np.add.reduceat(self.data.numbers, self.data.pairs())[::2]
 
-    def numpy_variance() -> None:
-        low, high = d.bounds()
-        pairs, counts = d.pairs(), high - low
-        mean = np.add.reduceat(d.numbers, pairs)[::2] / counts
-        np.sqrt(np.add.reduceat(d.numbers * d.numbers, pairs)[::2] / counts - mean * mean)
+    def variance(self) -> None:
+        low, high = self.data.bounds()
+        pairs, counts = self.data.pairs(), high - low
+        mean = np.add.reduceat(self.data.numbers, pairs)[::2] / counts
+        np.sqrt(np.add.reduceat(self.data.numbers * self.data.numbers, pairs)[::2] / counts - mean * mean)
 
-    def numpy_merge() -> None:
+    def merge(self) -> None:
         """The columns of a mean: count, sum, its loss, least, greatest, and the size that bounds rounding."""
-        pairs = d.pairs()
-        for column in (folded.counts, folded.sum, folded.sum_c, np.abs(folded.max) * folded.counts):
+        pairs = self.data.pairs()
+        for column in (
+            self.folded.counts,
+            self.folded.sum,
+            self.folded.sum_c,
+            np.abs(self.folded.max) * self.folded.counts,
+        ):
             np.add.reduceat(column, pairs)[::2]
-        np.minimum.reduceat(folded.min, pairs)[::2]
-        np.maximum.reduceat(folded.max, pairs)[::2]
+        np.minimum.reduceat(self.folded.min, pairs)[::2]
+        np.maximum.reduceat(self.folded.max, pairs)[::2]
 
-    def numpy_whole() -> None:
-        low, high = d.bounds()
-        total = np.concatenate(([0.0], d.numbers.cumsum()))
+    def whole(self) -> None:
+        low, high = self.data.bounds()
+        total = np.concatenate(([0.0], self.data.numbers.cumsum()))
         total[high] - total[low]
 
-    def numpy_resets() -> None:
-        low, high = d.bounds()
-        drops = np.concatenate(([0], d.numbers[1:] < d.numbers[:-1])).cumsum()
+    def resets(self) -> None:
+        low, high = self.data.bounds()
+        drops = np.concatenate(([0], self.data.numbers[1:] < self.data.numbers[:-1])).cumsum()
         drops[high - 1] - drops[low]
 
-    folded = Buckets(columns_of_samples(d.samples), SERIES).folded
-    runs = d.samples.runs
-    halves, room = np.full(GRID.steps, 0.5), np.zeros_like(d.offsets)
+
+def edge_cases() -> Iterator[Case]:
+    d = Data()
+    library = Library(d)
+    windows, tail = GRID.windows, (d.values, d.states)
+    rows = (d.offsets, d.times, d.numbers, windows)
+    runs, room = d.samples.runs, np.zeros_like(d.offsets)
     yield "edges.fill_offsets", lambda: fill_offsets(d.series, d.times, room), lambda: (
         np.diff(d.series).min() >= 0 and np.diff(d.keys).min() > 0,
         np.searchsorted(d.series, np.arange(SERIES + 1)),
     )  # fmt: skip
-    yield "edges.edges (resets)", lambda: edges(int(Function.RESETS), runs, windows, *tail), numpy_resets
-    yield "edges.edges (rate)", lambda: edges(int(Function.RATE), runs, windows, *tail), numpy_growth
-    yield "extremes.growth (rate)", lambda: growth(int(Function.RATE), *rows, *tail), numpy_growth
+    yield "edges.edges (resets)", lambda: edges(int(Function.RESETS), runs, windows, *tail), library.resets
+    yield "edges.edges (rate)", lambda: edges(int(Function.RATE), runs, windows, *tail), library.growth
+    yield "extremes.growth (rate)", lambda: growth(int(Function.RATE), *rows, *tail), library.growth
     yield (
         "extremes.newest",
         lambda: newest(d.offsets, d.times, d.numbers, d.times, ALL, windows, *tail),
@@ -170,45 +188,60 @@ def window_cases() -> Iterator[Case]:  # noqa: C901 - a function for each librar
             ]
         ),
     )
-    yield "sums.sums (sum)", lambda: plain.sums(int(Function.SUM), *rows, *tail), numpy_sums
-    yield "sums.sums (avg)", lambda: plain.sums(int(Function.AVG), *rows, *tail), numpy_sums
-    yield "sums.sums (stddev)", lambda: plain.sums(int(Function.STDDEV), *rows, *tail), numpy_variance
-    yield "sums.whole_sums", lambda: plain.whole_sums(False, *rows, d.values, d.present), numpy_whole
+
+
+def sum_cases() -> Iterator[Case]:
+    d = Data()
+    library = Library(d)
+    windows, tail = GRID.windows, (d.values, d.states)
+    rows = (d.offsets, d.times, d.numbers, windows)
+    yield "sums.sums (sum)", lambda: plain.sums(int(Function.SUM), *rows, *tail), library.sums
+    yield "sums.sums (avg)", lambda: plain.sums(int(Function.AVG), *rows, *tail), library.sums
+    yield "sums.sums (stddev)", lambda: plain.sums(int(Function.STDDEV), *rows, *tail), library.variance
+    yield "sums.whole_sums", lambda: plain.whole_sums(False, *rows, d.values, d.present), library.whole
     yield (
         "sums.over_windows (sum)",
         lambda: plain.over_windows(plain.SUM, *rows, d.values, d.present),
-        numpy_sums,
+        library.sums,
     )
     yield (
         "rollup_sums.merged_sums (avg)",
-        lambda: merged_sums(int(Function.AVG), folded, windows, *tail),
-        numpy_merge,
+        lambda: merged_sums(int(Function.AVG), library.folded, windows, *tail),
+        library.merge,
     )
-    yield "ranks.ranks (windows of one length)", lambda: ranks(*rows, halves, *tail), numpy_ranks
-    yield "ranks.ranks (any windows)", lambda: ranks(*rows, halves, *tail), numpy_ranks_one_by_one
-    yield "ranks.trends", lambda: trends(*rows, room[:0], d.values, d.values.copy(), d.states), numpy_trends
-    yield "ranks.smoothings", lambda: smoothings(*rows, halves, halves, *tail), numpy_smoothing
-    flags = np.zeros(SERIES, np.bool_)
+
+
+def rank_cases() -> Iterator[Case]:
+    d = Data()
+    library = Library(d)
+    windows, tail = GRID.windows, (d.values, d.states)
+    rows = (d.offsets, d.times, d.numbers, windows)
+    halves, no_origins = np.full(GRID.steps, 0.5), np.zeros(0, np.int64)
+    starts, flags = np.zeros(len(d.times), np.int64), np.zeros(SERIES, np.bool_)
+    yield "ranks.ranks (windows of one length)", lambda: ranks(*rows, halves, *tail), library.quantiles
+    yield "ranks.ranks (any windows)", lambda: ranks(*rows, halves, *tail), library.medians_one_by_one
+    yield (
+        "ranks.trends",
+        lambda: trends(*rows, no_origins, d.values, d.values.copy(), d.states),
+        library.trends,
+    )
+    yield "ranks.smoothings", lambda: smoothings(*rows, halves, halves, *tail), library.smoothing
     yield "start_time.since_starts (rate)", lambda: since_starts(
         int(Function.RATE), d.offsets, d.times, d.numbers, starts, windows, *tail, flags
-    ), numpy_growth  # fmt: skip
+    ), library.growth  # fmt: skip
     yield "start_time.reaching (rate)", lambda: reaching(
         int(Function.RATE), True, 300_000, d.offsets, d.times, d.numbers, starts, windows, *tail
-    ), numpy_growth  # fmt: skip
+    ), library.growth  # fmt: skip
 
 
-def group_cases() -> Iterator[Case]:  # noqa: C901 - a function for each library call
+def group_cases() -> Iterator[Case]:
     rng = np.random.default_rng(1)
     values, present = rng.random(SHAPE), rng.random(SHAPE) < 0.95
     codes = rng.integers(0, GROUPS, SERIES)
-    limits, halves = np.full(GRID.steps, 5), np.full(GRID.steps, 0.5)
 
     def order() -> tuple[Int64s, Int64s]:
         found = np.argsort(codes, kind="stable")
         return found, np.searchsorted(codes[found], np.arange(GROUPS))
-
-    rows, begins = order()
-    bounds = np.append(begins, SERIES)
 
     def fold(ufunc: np.ufunc, numbers: Doubles | Flags, missing: float) -> Doubles:
         at, starts = order()
@@ -222,19 +255,6 @@ def group_cases() -> Iterator[Case]:  # noqa: C901 - a function for each library
     def numpy_variance() -> None:
         mean = fold(np.add, values, 0.0) / fold(np.add, present.astype(np.int64), 0.0)
         fold(np.add, (values - mean[codes]) ** 2, 0.0)
-
-    def numpy_best() -> None:
-        for at, end in zip(begins.tolist(), bounds[1:].tolist(), strict=True):
-            np.argpartition(np.where(present[rows[at:end]], values[rows[at:end]], -np.inf), -5, axis=0)[-5:]
-
-    def numpy_first() -> None:
-        for at, end in zip(begins.tolist(), bounds[1:].tolist(), strict=True):
-            mine = present[rows[at:end]]
-            mine & (mine.cumsum(axis=0) <= limits)
-
-    def numpy_quantile() -> None:
-        for at, end in zip(begins.tolist(), bounds[1:].tolist(), strict=True):
-            np.nanquantile(np.where(present[rows[at:end]], values[rows[at:end]], np.nan), 0.5, axis=0)
 
     yield (
         "group.any_of_code",
@@ -262,6 +282,30 @@ def group_cases() -> Iterator[Case]:  # noqa: C901 - a function for each library
         lambda: groups.variance_of_code(codes, values, present, GROUPS),
         numpy_variance,
     )
+
+
+def choice_cases() -> Iterator[Case]:
+    rng = np.random.default_rng(1)
+    values, present = rng.random(SHAPE), rng.random(SHAPE) < 0.95
+    codes = rng.integers(0, GROUPS, SERIES)
+    limits, halves = np.full(GRID.steps, 5), np.full(GRID.steps, 0.5)
+    rows = np.argsort(codes, kind="stable")
+    begins = np.searchsorted(codes[rows], np.arange(GROUPS))
+    bounds = np.append(begins, SERIES)
+
+    def numpy_best() -> None:
+        for at, end in zip(begins.tolist(), bounds[1:].tolist(), strict=True):
+            np.argpartition(np.where(present[rows[at:end]], values[rows[at:end]], -np.inf), -5, axis=0)[-5:]
+
+    def numpy_first() -> None:
+        for at, end in zip(begins.tolist(), bounds[1:].tolist(), strict=True):
+            mine = present[rows[at:end]]
+            mine & (mine.cumsum(axis=0) <= limits)
+
+    def numpy_quantile() -> None:
+        for at, end in zip(begins.tolist(), bounds[1:].tolist(), strict=True):
+            np.nanquantile(np.where(present[rows[at:end]], values[rows[at:end]], np.nan), 0.5, axis=0)
+
     yield "group.best_of_group", lambda: (
         groups.best_of_group(rows, bounds, values, present, limits, True)
     ), numpy_best  # fmt: skip
@@ -306,7 +350,7 @@ def histogram_cases() -> Iterator[Case]:
 
 
 def main() -> None:
-    for cases in (window_cases, group_cases, histogram_cases):
+    for cases in (edge_cases, sum_cases, rank_cases, group_cases, choice_cases, histogram_cases):
         for name, ours, library in cases():
             mine, theirs = best(ours), best(library)
             print(
