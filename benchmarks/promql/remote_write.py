@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.promql.samples import Sampled
-from lakerunner_query.histogram.model import STALE as STALE_HISTOGRAM
 from lakerunner_query.histogram.model import Buckets, Histogram
 from lakerunner_query.windows.functions import STALE_BITS
 from resources.arrays import Doubles, Int64s
@@ -25,6 +24,8 @@ HEADERS = {
     "Content-Encoding": "snappy",
     "X-Prometheus-Remote-Write-Version": "0.1.0",
 }
+
+STALE_HISTOGRAM = Histogram(sum=float(np.uint64(STALE_BITS).view(np.float64)))
 
 
 def request(series: Iterable[Sampled]) -> bytes:
