@@ -49,7 +49,7 @@ def warm() -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         pool.submit(cook, [Signal.LOGS], is_text=False).result()
         parts = [
-            pool.submit(cook, [Signal.METRICS, Signal.TRACES], is_text=False),
+            pool.submit(cook, [Signal.TRACES, Signal.METRICS], is_text=False),
             pool.submit(cook, [Signal.LOGS, Signal.TRACES, Signal.METRICS], is_text=True),
         ]
         for part in parts:
