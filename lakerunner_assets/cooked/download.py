@@ -7,9 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from resources.objects.client import ObjectStore
+from resources.objects.client import ObjectInfo, ObjectStore
 from resources.objects.errors import TooLargeError
-from resources.objects.values import ObjectInfo
 
 IN_MEMORY_BYTES = 32 << 20
 

@@ -30,10 +30,9 @@ from lakerunner_assets.spec import SignalSpec
 from lakerunner_assets.task_results import Answer, Fault, ObjectAnswer, SegmentAnswer
 from resources.lake.layout import hourly_segment_key
 from resources.lake.timecut import HOUR_NS, from_datetime
-from resources.objects.client import ObjectStore
+from resources.objects.client import ObjectInfo, ObjectStore
 from resources.objects.errors import StoreError, UnavailableError
 from resources.objects.store import open_store
-from resources.objects.values import ObjectInfo
 from resources.settings import Settings, SettingsError
 
 MAX_SILENCE = 2

@@ -15,10 +15,9 @@ from resources.lake.layout import IgnoredKeyError, InvalidKeyError, Signal, raw_
 from resources.lake.timecut import HOUR_NS, cut, from_datetime, to_datetime
 from resources.notifications.events import NotifiedObject
 from resources.notifications.references import Registry, UnknownOrganisationError, resolve
-from resources.objects.client import ObjectStore
+from resources.objects.client import ObjectInfo, ObjectStore
 from resources.objects.errors import StoreError
 from resources.objects.store import open_store
-from resources.objects.values import ObjectInfo
 from resources.settings import Settings, SettingsError
 
 CHUNK = 1000

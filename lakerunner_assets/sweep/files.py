@@ -9,8 +9,7 @@ from lakerunner_assets.sweep.report import Kind, Sweep
 from resources.exposition import series
 from resources.index.sweeping_types import LakeFile
 from resources.lake.layout import LAKE_PREFIX
-from resources.objects.client import ObjectStore
-from resources.objects.values import ObjectInfo
+from resources.objects.client import ObjectInfo, ObjectStore
 
 LISTED_AT = "lakerunner_sweep_listed_timestamp_seconds"
 SHOWN = 5

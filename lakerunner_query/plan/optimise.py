@@ -14,7 +14,9 @@ from functools import lru_cache
 from lakerunner_query.logql.lang.ast import LogQuery
 from lakerunner_query.plan.logql import LogPlan, Nothing, Pipeline, RunStages, TakeRows, run_stages
 from lakerunner_query.plan.rules.filters import (
+    demanded_words,
     drop_always_true,
+    find_idle_conditions,
     line_filters_first,
     literal_line_regex,
     never_matching_line,
@@ -30,7 +32,6 @@ from lakerunner_query.plan.rules.matchers import (
     trivial_matchers,
     zero_limit,
 )
-from lakerunner_query.plan.rules.words import demanded_words, find_idle_conditions
 
 RequestRule = Callable[[TakeRows], LogPlan]
 Rule = Callable[[RunStages], Pipeline]
