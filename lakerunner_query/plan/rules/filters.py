@@ -1,8 +1,8 @@
 """Rules about filters: fewer, cheaper, answered by storage, and words that prune segments.
 
 A substring search costs a tenth of a regex, and no filter costs nothing. A label filter that no earlier stage
-can have affected sees what is stored: labels of the stream, or structured metadata of the row. Words of filters
-prune segments by their token blooms: of a line filter those within its text, of a label filter all of them.
+can have affected sees what is stored: labels of the stream, or structured metadata of the row. Words of
+filters prune segments by their token blooms: of a line filter those within its text, of a label filter all.
 """
 
 from __future__ import annotations
