@@ -72,14 +72,14 @@ class LakeApi:
             return {"status": "error", "errorType": INTERNAL, "error": traceback.format_exc(limit=-6)}
         at_ms = None if step_ms else end_ms
         data, _ = render.result(joined, at_ms=at_ms, limit=0, stats=b"")
-        said = render.noted(joined.annotations, text, ())
+        said = render.messages_of(joined.annotations, text, ())
         found: dict[str, Any] = json.loads(render.success(data, said))
         return found
 
     async def _asked(self, text: str, asked: PromQLRequest) -> SampleResult:
         prepared = await self._lake.engine.prepare(self._lake.language, text, asked)
-        if asked.step_ms and type_of(prepared.expr) not in {Type.SCALAR, Type.VECTOR}:
-            raise RangeTypeError(f"invalid expression type {type_of(prepared.expr)} for range query")
+        if asked.step_ms and type_of(prepared.plan.expr) not in {Type.SCALAR, Type.VECTOR}:
+            raise RangeTypeError(f"invalid expression type {type_of(prepared.plan.expr)} for range query")
         return await self._lake.engine.collect(prepared)
 
 

@@ -44,7 +44,9 @@ class Overlay:
         place = Path({folder!r}).joinpath(*name.split("."))
         for file in (place.with_suffix(".py"), place / "__init__.py"):
             if file.is_file():
-                return spec_from_file_location(name, file)
+                folders = [str(place), str(Path({root!r}).joinpath(*name.split(".")))]
+                within = folders if file.name == "__init__.py" else None
+                return spec_from_file_location(name, file, submodule_search_locations=within)
 
 sys.meta_path.insert(0, Overlay())
 """
@@ -73,7 +75,7 @@ def follow(block: str, overlay: Path) -> None:
 
 def run(program: str, overlay: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", OVERLAY.format(folder=str(overlay)) + program],
+        [sys.executable, "-c", OVERLAY.format(folder=str(overlay), root=str(ROOT)) + program],
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=120,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
