@@ -183,7 +183,7 @@ from lakerunner_assets.sweep.act import sweep
 from lakerunner_assets.sweep.plan import Policy
 from resources.index.postgres import PostgresIndex
 from resources.settings import Settings
-from resources.store.client import ObjectStore
+from resources.objects.client import ObjectStore
 
 def then_die(kind, name):
     real = getattr(kind, name)
