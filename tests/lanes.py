@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def together(texts: list[str], seconds: float) -> str:
-    """What failed, and the sum of all summaries, in pytest's words.
+    """Join the failures and add up the summaries, in pytest's words.
 
     >>> together(["FAILED a.py::b - no\\n== 1 failed, 2 passed in 3.00s ==", "== 4 passed in 5.00s =="], 6)
     'FAILED a.py::b - no\\n==== 1 failed, 6 passed in 6.00s ===='

@@ -144,7 +144,7 @@ class Language(Generic[RequestT, PlanT, AnswerT, ResultT]):
     explain: Callable[[PreparedQuery[RequestT, PlanT, AnswerT, ResultT], Cut, int], Iterable[str]]
     """Lines about a query, its units and the live segments of the dataset."""
     advice: str
-    """What a caller can do about a query that takes too long."""
+    """Advice to a caller whose query takes too long."""
 
 
 @dataclass(frozen=True)

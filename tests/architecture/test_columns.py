@@ -56,7 +56,7 @@ NOT_COLUMNS = {"slot_5m", "labels"}
 
 @dataclass(slots=True)
 class Made:
-    """What one kind of segments was made of and became."""
+    """Inputs and outputs of one kind of segments."""
 
     decoded: list[pa.Table] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)

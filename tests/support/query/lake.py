@@ -38,7 +38,7 @@ from tests.support.decoding import decode_object
 BASE = 1_767_225_600 * SECOND_NS  # 2026-01-01T00:00:00Z
 TOKEN = "internal"
 LOKI_PUSH = b"\xc2\xa9\x07\x14logproto.PushRequest"
-"""What the ingress writes in front of a push, so that it is known again."""
+"""Marker that the ingress writes in front of a push."""
 Entry = tuple[int, str, dict[str, str]]
 
 
