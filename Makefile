@@ -7,6 +7,9 @@ STAMP  := $(VENV)/.installed
 UV     := 0.13.8
 # A network that inspects TLS has its certificate in the system's store and not in the installer's.
 SYNC   := $(BIN)/uv pip sync --quiet --python $(BIN)/python requirements.lock
+# Newer versions are refused for want of a wheel, older ones for the language.
+FITS    := 0 if (3, 11) <= v < (3, 14) else "Python %d.%d: " % v + ("Lakerunner needs 3.11 or newer" if v < (3, 11) \
+  else "datasketches 5.2 has no wheel for it") + ". Set PYTHON=/path/to/python3.13 (or 3.12, 3.11)"
 BENCHES := decode_logs ingest latency chaos fire
 
 .DEFAULT_GOAL := help
@@ -18,7 +21,7 @@ help: ## list the tasks
 setup: $(STAMP) ## create .venv with the locked dependencies
 
 $(STAMP): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 13) else "Lakerunner needs Python 3.11 or 3.12; this is %d.%d. Set PYTHON=/path/to/python3.11" % v)'
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit($(FITS))'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing dependencies into $(VENV) (a few hundred MB on the first run)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV)

@@ -31,6 +31,8 @@ OLD_DAY, OLD_HOURS = 2, (5, 6, 7)
 Three, because a day with two small segments of a kind has few enough and stays as it is.
 """
 PAUSE_S, LOOK_S = 1.5, 3.0
+MOST_WAITING = 400
+"""Objects not cooked yet at which the sender waits: a busy machine would settle for hours after the storm."""
 
 
 @dataclass(slots=True)
@@ -49,6 +51,8 @@ class Sender:
     """Hours of the old day that rows are to be sent for now."""
     _keys: list[str] = field(default_factory=list)
     _looked: float = 0.0
+    _counted: float = 0.0
+    _waiting: int = 0
 
     def __post_init__(self) -> None:
         self._fill()
@@ -68,7 +72,8 @@ class Sender:
     def run(self, stop: threading.Event) -> None:
         try:
             while not stop.is_set():
-                self._send()
+                if self._count_waiting() < MOST_WAITING:
+                    self._send()
                 self._look()
                 stop.wait(PAUSE_S)
         except BaseException as error:  # noqa: BLE001 - handed to the main thread, which raises it
@@ -84,6 +89,19 @@ class Sender:
             self._both(number, self._within(cut(self.began_ns, HOUR_NS) - hours_ago * HOUR_NS, number))
         else:
             self._both(number, None)
+
+    def _count_waiting(self) -> int:
+        if time.monotonic() - self._counted > LOOK_S:
+            self._counted = time.monotonic()
+            try:
+                with psycopg.connect(self.settings().index_dsn, connect_timeout=3) as connection:
+                    row = connection.execute(
+                        "SELECT count(*) FROM lakerunner.raw_object WHERE state IN ('registered', 'batched')"
+                    ).fetchone()
+            except psycopg.OperationalError:
+                return self._waiting  # killed; what was counted last will do
+            self._waiting = row[0] if row else 0
+        return self._waiting
 
     def _both(self, number: int, at_ns: int | None) -> str:
         self.late += at_ns is not None

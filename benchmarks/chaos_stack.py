@@ -66,8 +66,7 @@ def kill_working(data_dir: Path, chance: random.Random) -> str:
     settings = chaos_settings(data_dir)
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
-        kinds = _claimed(settings)
-        if kinds:
+        if kinds := _claimed(settings):
             time.sleep(chance.uniform(0.0, 1.5))
             oldest = sorted(run_processes(data_dir), key=psutil.Process.create_time)[:1]
             for process in oldest:
@@ -81,11 +80,14 @@ def kill_working(data_dir: Path, chance: random.Random) -> str:
 
 
 def _claimed(settings: Settings) -> dict[str, int]:
-    """Batches under way by kind."""
-    with psycopg.connect(settings.index_dsn, connect_timeout=5) as connection:
-        rows = connection.execute(
-            "SELECT kind, count(*) FROM lakerunner.batch WHERE state = 'claimed' GROUP BY 1"
-        ).fetchall()
+    """Batches under way by kind; none while the index is coming back from a kill."""
+    try:
+        with psycopg.connect(settings.index_dsn, connect_timeout=5) as connection:
+            rows = connection.execute(
+                "SELECT kind, count(*) FROM lakerunner.batch WHERE state = 'claimed' GROUP BY 1"
+            ).fetchall()
+    except psycopg.OperationalError:
+        return {}
     return dict(rows)
 
 
@@ -106,6 +108,28 @@ def kill_component(*names: str) -> Kill:
     return kill
 
 
+def kill_backend(data_dir: Path, chance: random.Random) -> str:
+    """One server process of PostgreSQL, in the middle of a statement if any is: all others then restart."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        postmaster = stack_state(data_dir).components["postgres"].process
+        family = _family(postmaster.pid)[1:] if postmaster is not None else []
+        titles = {process.pid: title for process in family if "lakerunner" in (title := _title(process))}
+        busy = [pid for pid, title in titles.items() if not title.endswith(" idle")]
+        for pid in chance.sample(busy or list(titles), 1) if titles else []:
+            os.kill(pid, signal.SIGKILL)
+            return f"backend {pid} of PostgreSQL: {titles[pid]}"
+        time.sleep(0.1)
+    raise RuntimeError(f"PostgreSQL served nobody for {WAIT_S:.0f} s")
+
+
+def _title(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline()).strip()
+    except psutil.NoSuchProcess:
+        return ""
+
+
 def kill_everything(data_dir: Path, _chance: random.Random) -> str:
     """The supervisor and all of its children at once, as a power cut would; then `up` again."""
     state = stack_state(data_dir)
@@ -124,12 +148,13 @@ def kill_everything(data_dir: Path, _chance: random.Random) -> str:
 
 RUN, WORKING, EVERYTHING = kill_run, kill_working, kill_everything
 SPARK, CODE_SERVER = kill_component("spark"), kill_component("code_server")
+POSTMASTER, BACKEND = kill_component("postgres"), kill_backend
 WORKER = kill_component("query_worker_1", "query_worker_2")
 DECK: tuple[Kill, ...] = (
     RUN, WORKING, WORKING, WORKING, CODE_SERVER, SPARK, WORKER,
-    kill_component("daemon"), kill_component("kafka"), EVERYTHING,
+    kill_component("daemon"), kill_component("kafka"), POSTMASTER, BACKEND, EVERYTHING,
 )  # fmt: skip
-QUICK_DECK: tuple[Kill, ...] = (WORKING, SPARK, WORKER, WORKING, EVERYTHING)
+QUICK_DECK: tuple[Kill, ...] = (WORKING, SPARK, WORKER, POSTMASTER, BACKEND, WORKING, EVERYTHING)
 SHORT_DECK: tuple[Kill, ...] = (WORKING, SPARK, EVERYTHING)
 
 

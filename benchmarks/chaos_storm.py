@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 
 from benchmarks.chaos_debt import Debt, settle
+from benchmarks.chaos_progress import Progress, wait_for_progress
 from benchmarks.chaos_queries import Asker
 from benchmarks.chaos_sender import OLD_HOURS, Sender
 from benchmarks.chaos_stack import DECK, EVERYTHING, QUICK_DECK, Kill, chaos_settings, shuffled
@@ -41,6 +42,10 @@ class Plan:
     """Of a day that is long over; none: nothing is sealed."""
     until_merged: bool = True
     """Also wait for merges, of which content does not depend."""
+    kills: int = 0
+    """At least so many, however long that takes."""
+    must_progress: bool = True
+    """After each deck, wait until rows were published, segments merged and rollups built."""
 
 
 @dataclass(slots=True)
@@ -55,6 +60,7 @@ class Storm:
     killed: list[str] = field(default_factory=list)
     settled_s: float = 0.0
     left: Debt = field(default_factory=Debt)
+    progress: Progress = field(default_factory=Progress)
 
 
 def storm(data_dir: Path, plan: Plan) -> Storm:
@@ -106,7 +112,7 @@ def _beside(*parts: Sender | Asker | Sweeper) -> Iterator[None]:
 
 
 def _kill(found: Storm, plan: Plan, chance: random.Random) -> None:
-    began = time.monotonic()
+    began, deck_began, settings = time.monotonic(), time.time(), chaos_settings(found.data_dir)
     time.sleep(FIRST_S)
     for number, kill in zip(count(1), shuffled(plan.deck, chance), strict=False):
         if kill is EVERYTHING:
@@ -114,13 +120,20 @@ def _kill(found: Storm, plan: Plan, chance: random.Random) -> None:
         found.killed.append(kill(found.data_dir, chance))
         if kill is EVERYTHING:
             found.asker.api_killed_at.append(time.monotonic())
-        print(f"{time.monotonic() - began:4.0f} s: killed {found.killed[-1]}", flush=True)
+        found.progress.kills.append(time.time())
+        print(f"{time.monotonic() - began:4.0f} s: {number} killed {found.killed[-1]}", flush=True)
         time.sleep(chance.uniform(*PAUSE_S))
-        if number >= len(plan.deck) and time.monotonic() - began >= plan.seconds:
+        if number % len(plan.deck):
+            continue
+        if plan.must_progress:
+            wait_for_progress(settings, deck_began, number // len(plan.deck), found.progress)
+        deck_began = time.time()
+        if number >= plan.kills and time.monotonic() - began >= plan.seconds:
             return
 
 
-def plan_of(quick: bool, minutes: float | None = None, seed: int | None = None) -> Plan:
+def plan_of(quick: bool, minutes: float | None = None, seed: int | None = None, kills: int = 0) -> Plan:
     default = 1.0 if quick else 10.0
     seconds = 60.0 * (default if minutes is None else minutes)
-    return Plan(seconds, QUICK_DECK if quick else DECK, time.time_ns() % 10**6 if seed is None else seed)
+    seed = time.time_ns() % 10**6 if seed is None else seed
+    return Plan(seconds, QUICK_DECK if quick else DECK, seed, kills=kills, must_progress=not quick)

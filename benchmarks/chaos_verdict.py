@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchmarks.chaos_debt import abandoned_batches, published_batches
+from benchmarks.chaos_ids import Ids, compare_ids
 from benchmarks.chaos_lake import RollupFindings, metric_rows, rollups
+from benchmarks.chaos_progress import PROOFS, Between, progress_between, recoveries
 from benchmarks.chaos_stack import chaos_settings
 from benchmarks.chaos_storm import Storm
 from benchmarks.chaos_sweeps import Orphans, sweep_orphans
@@ -31,6 +33,10 @@ class Verdict:
     batches: dict[str, int]
     abandoned: dict[str, int]
     runs: dict[str, int]
+    ids: Ids
+    between: Between
+    recoveries: int
+    """Recoveries of PostgreSQL from a crash."""
 
 
 def judge(found: Storm) -> Verdict:
@@ -52,6 +58,9 @@ def judge(found: Storm) -> Verdict:
         published_batches(settings),
         abandoned_batches(settings),
         run_counts(settings),
+        compare_ids(settings, traffic, found.sender.old_day_ns),
+        progress_between(settings, found.progress.kills),
+        recoveries(found.data_dir),
     )
 
 
@@ -63,6 +72,8 @@ def records(found: Storm, verdict: Verdict) -> list[Record]:
         Record("sent", "objects sent of each signal", len(found.traffic.sent), "objects"),
         Record("late", "of them late", found.sender.late, "objects"),
         *_happened(found, verdict),
+        *_progress(found, verdict),
+        *_ids(verdict.ids),
         *_content(verdict),
         *_answers(found),
         Record("runs", "Dagster runs", sum(verdict.runs.values()), "runs", counters=verdict.runs),
@@ -84,6 +95,35 @@ def _happened(found: Storm, verdict: Verdict) -> list[Record]:
         _some("rolled", "rollup partitions built", done.get("rollup", 0), compared),
         _some("swept", "files of retired segments deleted", sweeper.deleted, sweeper.outcomes),
     ]
+
+
+def _progress(found: Storm, verdict: Verdict) -> list[Record]:
+    """Between the first kill and the last one, not after the storm."""
+    windows, progress = len(found.killed) - 1, found.progress
+    crashes = sum("postgres " in what or "PostgreSQL" in what for what in found.killed)
+    return [
+        *(
+            _some(proof, f"batches {proof} between kills", verdict.between.batches[proof],
+                  {"windows": f"{verdict.between.windows[proof]} of {windows}"})
+            for proof in PROOFS
+        ),
+        _none("stalled", "decks of kills without all of these", len(progress.stalled), progress.stalled),
+        Record("waited", "waited for them after decks", progress.waited_s, "s"),
+        Record("recovered", "recoveries of PostgreSQL from a crash", verdict.recoveries, "", must=crashes,
+               ok=verdict.recoveries >= crashes),
+    ]  # fmt: skip
+
+
+def _ids(ids: Ids) -> list[Record]:
+    sources = {"sent": ids.expected, "query API": ids.answered, "files": ids.stored}
+    samples = {"sent": ids.samples_expected, "PromQL": ids.samples_counted}
+    return [
+        _some("rows", "log rows sent, by row id", ids.expected, sources),
+        _none("ids-api", "row ids wrong in answers", len(ids.wrong_answers), ids.wrong_answers),
+        _none("ids-files", "row ids wrong in live segments", len(ids.wrong_files), ids.wrong_files),
+        _none("counted", "samples more or less than PromQL counts",
+              abs(ids.samples_expected - ids.samples_counted), samples),
+    ]  # fmt: skip
 
 
 def _content(verdict: Verdict) -> list[Record]:

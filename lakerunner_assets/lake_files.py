@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from lakerunner_assets.segments.readback import verify_segment
 from resources.objects.client import ObjectStore
 from resources.objects.errors import AlreadyExistsError
 
@@ -20,7 +21,8 @@ def fetch_segments(lake: ObjectStore, keys: Sequence[str], folder: Path) -> list
 
 
 def put_segment(lake: ObjectStore, key: str, path: Path) -> None:
-    """Create the segment; a repeated attempt must have written the same bytes."""
+    """Read the segment back, then create it; a repeated attempt must have written the same bytes."""
+    verify_segment(path)
     try:
         lake.put_new(key, path)
     except AlreadyExistsError:

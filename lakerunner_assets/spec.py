@@ -6,7 +6,7 @@ libraries when called, so that definitions load fast and offline.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -43,6 +43,8 @@ class SignalSpec:
     """Datasets whose days become one segment. Quarantined rows are not among them: they are read by hour."""
     warm_up_samples: Callable[[], Iterator[tuple[str, bytes]]]
     """Names and contents of small objects that run every kernel of the signal."""
+    roles_in_words: Mapping[str, str]
+    """Roles of foreign columns that a person asks about, with their words."""
     description: str
 
     @property

@@ -44,7 +44,7 @@ class BucketIndex(Protocol):
 @contextmanager
 def open_index(settings: Settings) -> Iterator[CommandIndex]:
     """Open the index of the configured stack; its absence is one line for a person."""
-    index = CommandIndex(settings.require("index_dsn"), max_connections=2, wait_s=5.0)
+    index = CommandIndex(settings.require("index_dsn"), max_connections=2, wait_s=5.0, answer_s=60.0)
     try:
         yield index
     except IndexUnavailableError as error:

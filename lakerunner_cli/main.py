@@ -1,22 +1,25 @@
 """Parses the arguments, runs one command, and returns its exit code.
 
-Every command accepts `--data-dir`; it selects the stack (and its settings) that the command talks to.
-Errors a person can act on become one line on stderr and exit code 2, everything else keeps its traceback.
+`--data-dir`, before or after the command, selects the stack (and its settings) that the command talks to.
+What a command writes is private to its user; roles alone keep the umask they were started with. Errors that
+a person can act on become one line on stderr and exit code 2, everything else keeps its traceback.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from lakerunner_cli.command import Command, CommandError
 from lakerunner_cli.commands import COMMANDS
 from lakerunner_cli.commands.roles import ROLES
+from lakerunner_cli.stack.paths import PRIVATE_UMASK
 from resources.settings import Settings, SettingsError, process_environment
 
 ACTIONABLE = (SettingsError, CommandError)
@@ -25,6 +28,8 @@ ACTIONABLE = (SettingsError, CommandError)
 def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     command = cast("Command", args.command)
+    if command.NAME not in ROLES:
+        os.umask(PRIVATE_UMASK)
     try:
         return command.run(args, load_settings(args))
     except ACTIONABLE as error:
@@ -48,10 +53,13 @@ def load_settings(args: Namespace) -> Settings:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(prog="lakerunner", description="A telemetry lakehouse on plain Parquet.")
     parser.add_argument("--version", action="version", version=f"lakerunner {version('lakerunner')}")
+    data_dir: dict[str, Any] = {"type": Path, "help": "directory of the local stack (default ./.lakerunner)"}
+    parser.add_argument("--data-dir", **data_dir)
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in _commands():
         sub = subparsers.add_parser(command.NAME, help=command.HELP, description=command.HELP)
-        sub.add_argument("--data-dir", type=Path, help="directory of the local stack (default ./.lakerunner)")
+        # without a default, or it would replace what stands before the command
+        sub.add_argument("--data-dir", default=SUPPRESS, **data_dir)
         sub.set_defaults(command=command)
         command.configure(sub)
     return parser

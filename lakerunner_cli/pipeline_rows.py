@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import psycopg
 
@@ -19,7 +19,7 @@ from resources.index.postgres.connections import IndexUnavailableError
 from resources.index.sweeping_types import TierNumbers, TierStatus
 from resources.settings import Settings, SettingsError
 
-WAIT_S = 3.0
+WAIT_S, ANSWER_S = 3.0, 15.0
 Row: TypeAlias = Mapping[str, object]
 HEADER = (
     f"{'organisation':<20} {'signal':<8} {'pending':>8} {'bytes':>9} {'oldest':>8} "
@@ -33,8 +33,15 @@ def read_rows(settings: Settings) -> tuple[list[Row], TierStatus, str]:
     """Return rows, tiers and an error; never raise for an index that is away, empty or unknown."""
     logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # it would log every attempt
     try:
-        with PostgresIndex(settings.require("index_dsn"), max_connections=1, wait_s=WAIT_S) as index:
-            return index.pipeline_status(), index.tier_status(), ""
+        with PostgresIndex(
+            settings.require("index_dsn"), max_connections=1, wait_s=WAIT_S, answer_s=ANSWER_S
+        ) as index:
+            rows, counters = index.pipeline_status(), index.counters()
+            return (
+                [{**row, "advice": advice(row, counters, settings)} for row in rows],
+                index.tier_status(),
+                "",
+            )
     except (IndexUnavailableError, SettingsError) as error:
         return [], NO_TIERS, str(error).splitlines()[0]
     except psycopg.Error as error:
@@ -47,7 +54,39 @@ def table(rows: Sequence[Row], problem: str) -> list[str]:
         return ["", f"pipeline: {problem}"]
     if not rows:
         return ["", "pipeline: nothing ingested yet"]
-    return ["", HEADER, *(_line(row) for row in rows)]
+    told = dict.fromkeys(line for row in rows for line in cast("list[str]", row.get("advice", [])))
+    return ["", HEADER, *(_line(row) for row in rows), *(f"! {line}" for line in told)]
+
+
+ODD_ROWS = {
+    "time_from_arrival": "rows got the time of their arrival, because no field was read as their time",
+    "time_from_date": "rows have a date and no time of day: they are at 00:00 UTC",
+    "message_from_fields": "rows have no message and are shown as their fields",
+}
+"""Notes of cooking that a person wants to know of; the `fields` setting names the right columns."""
+
+
+def advice(row: Row, counters: Mapping[str, float], settings: Settings) -> list[str]:
+    """Return what is odd about a row, and what to do."""
+    org, signal = row["org"], row["signal"]
+    found: list[str] = []
+    if count := _number(row, "quarantined"):
+        found.append(
+            f"{org} {signal}: {count:,} rows in quarantine, which no query sees: their times are up to "
+            f"LAKERUNNER_HORIZON={settings.horizon} or more than "
+            f"LAKERUNNER_FUTURE_TOLERANCE_S={settings.future_tolerance_s} after their arrival"
+        )
+    if count := _number(row, "parked_objects"):
+        found.append(
+            f"{org} {signal}: {count:,} objects parked: `lakerunner admin parked list --org {org}` says why"
+        )
+    for note, words in ODD_ROWS.items():
+        total = int(counters.get(f'lakerunner_cook_notes_total{{signal="{signal}",note="{note}"}}', 0))
+        if total:
+            found.append(
+                f"{signal} of all organisations: {total:,} {words} (`fields` of `lakerunner admin setting`)"
+            )
+    return found
 
 
 def as_json(rows: Sequence[Row], problem: str) -> dict[str, object]:

@@ -7,31 +7,44 @@ thin; whatever blocks runs in worker threads.
 from __future__ import annotations
 
 import socket
+import sys
+import threading
 from collections.abc import Awaitable, Callable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from litestar import Litestar
 from litestar.datastructures import State
 from litestar.di import Provide
 
+from lakerunner_ingress.addresses import GRPC_ANSWER
 from lakerunner_ingress.auth import Secrets
 from lakerunner_ingress.errors import answer
 from lakerunner_ingress.health import live, metrics, ready
 from lakerunner_ingress.notifications.pipeline import Pipeline
 from lakerunner_ingress.notifications.webhooks import notify_azure, notify_gcs, notify_s3
+from lakerunner_ingress.openapi import OPENAPI
 from lakerunner_ingress.pipeline_metrics import PipelineMetrics
 from lakerunner_ingress.receivers.receive import open_receivers
 from lakerunner_ingress.receivers.routes import push_routes
 from lakerunner_ingress.registry import RegistryCache
 from lakerunner_ingress.telemetry import PushTelemetry
 from lakerunner_ingress.threads import WorkerThreads
+from resources.http_server import host_check, server_options
 from resources.index.contract import IngressIndex
 from resources.kafka.producer import Producer
 from resources.settings import Settings
 
+if TYPE_CHECKING:
+    from resources.index.postgres import PostgresIndex
+
 BUSY, WAITING, TIMEOUT_S = 16, 128, 30.0
+INDEX_WAIT_S, INDEX_ANSWER_S = 3.0, 10.0
+"""Seconds for a connection, and for the answer to one statement."""
 HEALTH_TIMEOUT_S = 4.0
+SWITCH_S = 0.001
+"""Seconds after which a thread that checks a body lets the event loop go on; Python waits five times that."""
 
 
 def create_app(settings: Settings, index: IngressIndex, producer: Producer) -> Litestar:
@@ -49,9 +62,10 @@ def create_app(settings: Settings, index: IngressIndex, producer: Producer) -> L
             "health_workers": _provide(WorkerThreads(4, WAITING, HEALTH_TIMEOUT_S)),
         },
         exception_handlers={Exception: answer},
+        on_startup=[partial(_connect, producer)],
         on_shutdown=[receivers.close, producer.close],
-        state=State({"receivers": receivers}),
-        openapi_config=None,
+        state=State({"receivers": receivers, "query_port": settings.query_port}),
+        openapi_config=OPENAPI,
     )
 
 
@@ -73,24 +87,36 @@ class DrainingServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT; then finish requests in flight and write the pushes in memory."""
+def open_index(settings: Settings) -> PostgresIndex:
+    """Make the index of this process; it connects on first use."""
     from resources.index.postgres import PostgresIndex
 
-    index = PostgresIndex(settings.require("index_dsn"), max_connections=BUSY, wait_s=3.0)
+    return PostgresIndex(
+        settings.require("index_dsn"), max_connections=BUSY, wait_s=INDEX_WAIT_S, answer_s=INDEX_ANSWER_S
+    )
+
+
+def serve(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT; then finish requests in flight and write the pushes in memory."""
+    sys.setswitchinterval(SWITCH_S)
+    index = open_index(settings)
     app = create_app(settings, index, Producer(settings.require("kafka_bootstrap")))
     config = uvicorn.Config(
-        app,
+        host_check(app, settings, settings.ingress_host),
         host=settings.ingress_host,
         port=settings.ingress_port,
-        log_level=settings.log_level.lower(),
-        access_log=False,
         timeout_graceful_shutdown=10,
+        **server_options(settings, GRPC_ANSWER),
     )
     server = DrainingServer(config, app.state.receivers.drain)
     server.run()
     index.close()
     return 0 if server.started else 1
+
+
+def _connect(producer: Producer) -> None:
+    """Connect to Kafka beside the start: while the first push waits for it, an SDK's queue runs full."""
+    threading.Thread(target=producer.check, name="kafka-connect", daemon=True).start()
 
 
 def _provide(value: Any) -> Provide:

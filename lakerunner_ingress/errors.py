@@ -11,8 +11,9 @@ from http import HTTPStatus
 from typing import Any
 
 from litestar import Request, Response
-from litestar.exceptions import HTTPException
+from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 
+from lakerunner_ingress.addresses import right_address
 from resources.index.postgres.connections import IndexUnavailableError
 from resources.notifications.events import MalformedMessageError
 
@@ -52,7 +53,7 @@ class UnavailableError(IngressError):
     headers = {"Retry-After": "5"}  # noqa: RUF012 - see above
 
 
-def answer(_request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, object]]:
+def answer(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, object]]:
     """Answer an exception that left a handler."""
     if isinstance(error, IngressError):
         return _envelope(error.status, error.code, str(error), error.headers)
@@ -64,9 +65,19 @@ def answer(_request: Request[Any, Any, Any], error: Exception) -> Response[dict[
             503, "unavailable", "the index does not answer; send this again", {"Retry-After": "5"}
         )
     if isinstance(error, HTTPException):
-        return _envelope(error.status_code, _code(error.status_code), error.detail)
+        return _http_answer(request, error)
     log.error("unexpected error, request refused with 500", exc_info=error)
     return _envelope(500, "internal", "internal error; the log of the ingress has the details")
+
+
+def _http_answer(request: Request[Any, Any, Any], error: HTTPException) -> Response[dict[str, object]]:
+    """Answer an error of the framework; a wrong address is told the right one."""
+    status, message = error.status_code, error.detail
+    if isinstance(error, NotFoundException):
+        message = right_address(request.url.path, request.app.state.query_port)
+    elif isinstance(error, MethodNotAllowedException):
+        message = f"{request.method} is not taken here: telemetry comes by POST, queries go to the query API"
+    return _envelope(status, _code(status), message, dict(error.headers or {}))
 
 
 def _envelope(

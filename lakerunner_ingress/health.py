@@ -13,6 +13,7 @@ from litestar import MediaType, Response, get
 
 from lakerunner_ingress.errors import OverloadedError, UnavailableError
 from lakerunner_ingress.notifications.pipeline import Pipeline
+from lakerunner_ingress.openapi import HEALTH, TEXT_HEALTH, documented
 from lakerunner_ingress.pipeline_metrics import UNANSWERED, PipelineMetrics
 from lakerunner_ingress.threads import WorkerThreads
 from resources.exposition import CONTENT_TYPE
@@ -58,12 +59,12 @@ def check_kafka(producer: Producer) -> str:
     return "does not answer" if producer.check() else ""
 
 
-@get("/livez", media_type=MediaType.TEXT, sync_to_thread=False)
+@get("/livez", media_type=MediaType.TEXT, sync_to_thread=False, operation_class=documented(TEXT_HEALTH))
 def live() -> str:
     return "ok"
 
 
-@get(["/readyz", "/healthz"])
+@get(["/readyz", "/healthz"], operation_class=documented(HEALTH))
 async def ready(pipeline: Pipeline, health_workers: WorkerThreads) -> Response[Health]:
     kafka = await _run_check(health_workers, lambda: check_kafka(pipeline.producer))
     postgres = await _run_check(health_workers, lambda: check_postgres(pipeline.index))
@@ -71,7 +72,7 @@ async def ready(pipeline: Pipeline, health_workers: WorkerThreads) -> Response[H
     return Response(health, status_code=health.http_status)
 
 
-@get("/metrics", media_type=CONTENT_TYPE)
+@get("/metrics", media_type=CONTENT_TYPE, operation_class=documented(TEXT_HEALTH))
 async def metrics(
     pipeline: Pipeline, pipeline_metrics: PipelineMetrics, health_workers: WorkerThreads
 ) -> str:

@@ -46,6 +46,7 @@ HELP = {
     OBJECT_BYTES: "Bytes of raw objects written from pushes.",
 }
 MEMORY = "lakerunner_push_memory_bytes"
+CHECKS = "lakerunner_push_checks_waiting"
 ANNOUNCEMENTS = "lakerunner_push_announcements_waiting"
 WITHDRAWALS = "lakerunner_push_withdrawals_waiting"
 

@@ -6,44 +6,71 @@ one. `lakerunner query-api` calls `serve`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from litestar import Litestar, Request, Response
 from litestar.di import Provide
+from litestar.exceptions import MethodNotAllowedException, NotFoundException
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
 
+from lakerunner_query.api.lakerunner.lakeql import lakeql_router
 from lakerunner_query.api.lakerunner.logs import logql_router, logs_router
 from lakerunner_query.api.lakerunner.metrics import metrics_router, promql_router
 from lakerunner_query.api.loki.queries import loki_router
 from lakerunner_query.api.loki.render import respond_like_loki
 from lakerunner_query.api.loki.tail import tail
+from lakerunner_query.api.prometheus.federate import federation_router, home_router
 from lakerunner_query.api.prometheus.queries import prometheus_router
 from lakerunner_query.api.prometheus.render import respond_like_prometheus
 from lakerunner_query.api.prometheus.status import healthy, ready_like_prometheus
+from lakerunner_query.api.shared import openapi
 from lakerunner_query.api.shared.health import alive, asset, metrics, page, ping, ready
-from lakerunner_query.api.shared.requests import compress_answers
+from lakerunner_query.api.shared.requests import compress_answers, drop_stalled
 from lakerunner_query.api.shared.services import Services, provide_services
+from lakerunner_query.api.shared.wrong_doors import is_of_prometheus, right_address, taken_methods
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Admission, Engine, Limits
-from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.coordinator.lakeql import LakeQL
+from lakerunner_query.coordinator.locate import KEY_CHECKS, LOOKUPS, WATCHES, Locator
+from lakerunner_query.coordinator.workers import WorkerFinder
 from lakerunner_query.serving import Counters, Respond, count_requests, handlers, respond_plain
+from resources.duckdb import DuckLimits, DuckSession
+from resources.http_server import host_check, server_options
 from resources.index.contract import QueryIndex
 from resources.settings import Settings
 
+if TYPE_CHECKING:
+    from resources.index.postgres import PostgresIndex
+
 INDEX_WAIT_S = 3.0
-"""Seconds of one attempt; a query is refused with 503 after two."""
+"""Seconds that one attempt waits for a connection; a query is refused with 503 after two."""
+INDEX_ANSWER_S = 30.0
+"""Seconds for the answer to one statement, also for that of a query which may take longer."""
+SQL_THREADS = 2
+"""Threads of the DuckDB that finishes SQL statements."""
 INDEX_CONNECTIONS = 4
-"""Connections that are open from the start: a query asks several questions at once."""
+"""Connections that are open from the start."""
+HTTP2_ANSWER = (
+    "this port answers queries and speaks HTTP/1.1; "
+    "telemetry goes to the ingress as OTLP/HTTP (http/protobuf)"
+)
 HANDLERS = (
-    page, asset, alive, ready, metrics, ping, logs_router, logql_router, loki_router, tail, metrics_router,
-    promql_router, prometheus_router, healthy, ready_like_prometheus,
+    page, asset, alive, ready, metrics, ping, lakeql_router, logs_router, logql_router, loki_router, tail,
+    metrics_router,
+    promql_router, prometheus_router, federation_router, home_router, healthy, ready_like_prometheus,
 )  # fmt: skip
 
-DIALECTS: Mapping[str, Respond] = {"/loki/": respond_like_loki, "/prometheus/": respond_like_prometheus}
+DIALECTS: Mapping[str, Respond] = {
+    "/loki/": respond_like_loki,
+    "/api/prom/": respond_like_loki,
+    "/prometheus/": respond_like_prometheus,
+}
 """Forms of errors by prefix, for paths and methods that no router has; routers bring their own handlers."""
 
 
@@ -54,36 +81,80 @@ def create_app(settings: Settings, index: QueryIndex) -> Litestar:
     @asynccontextmanager
     async def lifespan(app: Litestar) -> AsyncIterator[None]:
         app.state.services = _services(settings, index, counters)
+        app.state.services.locator.open()
+        finder = WorkerFinder(
+            worker_urls(settings),
+            app.state.services.dispatcher.set_workers,
+            settings.index_dsn,
+            settings.worker_lease_s,
+        )
+        await finder.open()
         try:
-            yield
+            async with _open_sql_doors(app.state.services):
+                yield
         finally:
+            await finder.close()
+            app.state.services.locator.close()
+            app.state.services.lakeql.close()
             await app.state.services.dispatcher.close()
 
-    return Litestar(
+    app = Litestar(
         route_handlers=HANDLERS,
         lifespan=[lifespan],
         dependencies={"services": Provide(provide_services, sync_to_thread=False)},
         exception_handlers=handlers(respond),
-        middleware=[DefineMiddleware(count_requests, counters=counters), compress_answers],
+        middleware=[
+            DefineMiddleware(count_requests, counters=counters),
+            DefineMiddleware(drop_stalled, stall_s=settings.query_stall_s),
+            compress_answers,
+        ],
         openapi_config=OpenAPIConfig(title="Lakerunner query API", version="0.1.0", path="/schema"),
+    )
+    openapi.complete(app.openapi_schema)
+    return app
+
+
+@asynccontextmanager
+async def _open_sql_doors(services: Services) -> AsyncIterator[None]:
+    """Listen on the ports of the settings that speak other protocols than HTTP."""
+    async with AsyncExitStack() as doors:
+        if services.settings.query_flight_port:
+            from lakerunner_query.api.flight.server import open_door
+
+            flight = await open_door(services)
+            doors.push_async_callback(flight.stop)
+        if services.settings.query_postgres_port:
+            from lakerunner_query.api.postgres.door import PostgresDoor
+
+            postgres = PostgresDoor(services)
+            await postgres.open()
+            doors.push_async_callback(postgres.close)
+        yield
+
+
+def open_index(settings: Settings) -> PostgresIndex:
+    """Make the index of this process; it connects on first use."""
+    from resources.index.postgres import PostgresIndex
+
+    return PostgresIndex(
+        settings.require("index_dsn"),
+        min_connections=INDEX_CONNECTIONS,
+        max_connections=LOOKUPS + KEY_CHECKS + WATCHES,
+        wait_s=INDEX_WAIT_S,
+        answer_s=INDEX_ANSWER_S,
     )
 
 
 def serve(settings: Settings) -> int:
     """Run the process until it is stopped."""
-    from resources.index.postgres import PostgresIndex
-
-    index = PostgresIndex(
-        settings.require("index_dsn"), min_connections=INDEX_CONNECTIONS, wait_s=INDEX_WAIT_S
-    )
+    index = open_index(settings)
     try:
         uvicorn.run(
-            create_app(settings, index),
+            host_check(create_app(settings, index), settings, settings.query_host),
             host=settings.query_host,
             port=settings.query_port,
-            log_level=settings.log_level.lower(),
-            access_log=False,
             timeout_graceful_shutdown=5,
+            **server_options(settings, HTTP2_ANSWER),
         )
     finally:
         index.close()
@@ -91,27 +162,56 @@ def serve(settings: Settings) -> int:
 
 
 def worker_urls(settings: Settings) -> tuple[str, ...]:
-    """Return the configured workers, else the one that runs with the default settings."""
+    """Return where workers are found, else the one that runs with the default settings."""
     configured = tuple(url.strip().rstrip("/") for url in settings.worker_urls.split(",") if url.strip())
     return configured or (f"http://{settings.worker_host}:{settings.worker_port}",)
 
 
 def _services(settings: Settings, index: QueryIndex, counters: Counters) -> Services:
-    locator = Locator(index)
-    dispatcher = Dispatcher(worker_urls(settings), settings.require("internal_token"))
-    admission = Admission(settings.query_max_concurrency)
+    locator = Locator(
+        index,
+        max_age_s=settings.query_index_max_age_s,
+        max_bytes=settings.query_index_memory_mb << 20,
+    )
+    dispatcher = Dispatcher((), settings.require("internal_token"))
+    admission = Admission(settings.query_max_concurrency, tails=settings.query_max_tails)
     limits = Limits(
         settings.query_timeout_s,
         max_rows=settings.query_max_limit,
         max_points=settings.query_max_samples,
         max_series=settings.query_max_series,
+        max_fetch_bytes=settings.query_max_fetch_bytes,
+        max_fetch_requests=settings.query_max_fetch_requests,
         features=tuple(name.strip() for name in settings.query_features.split(",") if name.strip()),
     )
-    return Services(settings, locator, dispatcher, Engine(locator, dispatcher, admission, limits), counters)
+    engine = Engine(locator, dispatcher, admission, limits)
+
+    def session() -> DuckSession:
+        spill = settings.data_dir / "query-api" / f"spill-{os.getpid()}"
+        return DuckSession(DuckLimits(settings.query_sql_memory_mb, SQL_THREADS, spill, ()))
+
+    lakeql = LakeQL(engine, session, settings.query_default_window_s)
+    return Services(settings, locator, dispatcher, engine, lakeql, counters)
 
 
 def respond(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     """Answer an exception that no router saw in the form of the dialect that the path belongs to."""
     path = request.url.path
-    dialect = next((one for prefix, one in DIALECTS.items() if path.startswith(prefix)), respond_plain)
-    return dialect(request, error)
+    others = respond_like_prometheus if is_of_prometheus(path) else respond_plain
+    dialect = next((one for prefix, one in DIALECTS.items() if path.startswith(prefix)), others)
+    return dialect(request, _explained(request, error))
+
+
+def _explained(request: Request[Any, Any, Any], error: Exception) -> Exception:
+    """Name the right address, or the right methods, where there is no handler."""
+    settings: Settings = request.app.state.services.settings
+    if type(error) is NotFoundException and error.detail == HTTPStatus.NOT_FOUND.phrase:
+        hint = right_address(request.app, request.method, request.url.path, settings.ingress_port)
+        return NotFoundException(hint)
+    if isinstance(error, MethodNotAllowedException):
+        taken = taken_methods(request.app, request.url.path)
+        hint = f"{request.method} is not taken here: {' or '.join(taken)} is"
+        if is_of_prometheus(request.url.path):
+            hint += f"; Prometheus' API lies under /prometheus here: ask /prometheus{request.url.path}"
+        return MethodNotAllowedException(hint, headers={"Allow": ", ".join(taken)})
+    return error

@@ -100,6 +100,13 @@ class TooManyQueriesError(QueryError):
     code = "too_many_queries"
 
 
+class CannotResumeError(QueryError):
+    """A stream cannot go on behind the event that was named; it has to be asked for anew."""
+
+    status = 409
+    code = "cannot_resume"
+
+
 class QueryTimeoutError(QueryError):
     status = 504
     code = "query_timeout"

@@ -6,7 +6,9 @@ The API process adds the error forms of its dialects (`api/*/render.py`); the wo
 from __future__ import annotations
 
 import asyncio
+import difflib
 import logging
+import re
 import threading
 import time
 from collections import defaultdict
@@ -91,7 +93,33 @@ def _detail(error: HTTPException) -> str:
     """Join the message with `extra`, where Litestar names the fields that did not validate."""
     extra = error.extra if isinstance(error.extra, list) else []
     parts = [f"{e.get('key', '')}: {e.get('message', '')}".strip(": ") for e in extra if isinstance(e, dict)]
-    return "; ".join([error.detail, *parts])
+    return with_nearest_field("; ".join([error.detail, *parts]))
+
+
+FIELDS = ("q", "s", "e", "limit", "reverse", "fields", "step", "summary", "metric", "tag")
+"""Fields of requests to Lakerunner's own API."""
+OTHER_NAMES: Mapping[str, str] = {
+    "query": "q", "expr": "q", "selector": "q", "match": "q", "start": "s", "from": "s", "begin": "s",
+    "since": "s", "end": "e", "to": "e", "until": "e", "interval": "step", "resolution": "step",
+    "direction": "reverse", "order": "reverse", "max": "limit", "columns": "fields", "name": "metric",
+    "label": "tag", "tag_name": "tag",
+}  # fmt: skip
+"""Names that other APIs have for them."""
+_UNKNOWN_FIELD = re.compile(r"unknown field `([^`]{1,64})`")
+
+
+def with_nearest_field(message: str) -> str:
+    """Name the nearest field that there is behind a complaint about one that there is not.
+
+    >>> with_nearest_field("Object contains unknown field `query`")
+    'Object contains unknown field `query`; did you mean `q`?'
+    """
+    found = _UNKNOWN_FIELD.search(message)
+    if found is None:
+        return message
+    name = found[1].lower()
+    nearest = OTHER_NAMES.get(name) or next(iter(difflib.get_close_matches(name, FIELDS, 1)), "")
+    return f"{message}; did you mean `{nearest}`?" if nearest else f"{message}; there are {', '.join(FIELDS)}"
 
 
 def respond_plain(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
@@ -101,6 +129,8 @@ def respond_plain(request: Request[Any, Any, Any], error: Exception) -> Response
         return Response(b"", status_code=499)
     failure = envelope(error)
     headers = {"WWW-Authenticate": "Bearer"} if failure.status == 401 else {}
+    if isinstance(error, HTTPException) and error.headers:
+        headers |= error.headers
     return Response(failure, status_code=failure.status, media_type=MediaType.JSON, headers=headers)
 
 

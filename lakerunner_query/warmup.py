@@ -47,9 +47,10 @@ from lakerunner_query.worker.metrics.segment_opener import MetricOpener
 from lakerunner_query.worker.parquet.dictionary_kernels import add_codes, dictionary_page
 from lakerunner_query.worker.parquet.page_kernels import deltas, pages_of
 from lakerunner_query.worker.parquet.run_kernels import add_up, copy_runs, count_keys, count_rows
+from lakerunner_query.worker.parquet.text_kernels import copy_texts, mark_texts, text_places
 from lakerunner_query.worker.shared.render_kernels import whole_blocks
 from lakerunner_query.worker.shared.render_samples import pairs, time_texts
-from lakerunner_query.worker.shared.segment_cache import SegmentsInPlace
+from lakerunner_query.worker.shared.segment_file import SegmentsInPlace
 from resources.arrays import Int64s
 from resources.duckdb import Cancellation
 from resources.kernel import count_compilations
@@ -63,22 +64,12 @@ QUERIES = ("sum by (a) (rate(m[5m]))", 'rate(m{a=~"a[0-1]"}[5m])', "topk(1, m)")
 DELTA = (CHQ_TIMESTAMP, metric_values.SCALED)
 
 
-class NoStore:
-    """A store from which nothing is fetched: the files are in place."""
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        raise ValueError(f"{key}: {length} bytes from {start} on: expected a file that is here")
-
-    def fetch_to(self, key: str, path: Path) -> int:
-        raise ValueError(f"{key} to {path}: expected a file that is here")
-
-
 def rehearse() -> None:
     """Run queries over two segments of a few rows, from files to finished text, with caches of their own."""
     with tempfile.TemporaryDirectory(prefix="lakerunner-rehearsal-") as scratch:
         folder = Path(scratch)
         segments = (segment(folder, "whole", 0), segment(folder, "doubles", SAMPLES * REHEARSAL_STEP_MS))
-        scanner = MetricScanner(MetricOpener(SegmentsInPlace(folder), NoStore(), 1 << 20))
+        scanner = MetricScanner(MetricOpener(SegmentsInPlace(folder), 1 << 20))
         for text in QUERIES:
             encode_metric_answer(scanner.run(unit(text, segments), Cancellation()))
 
@@ -211,13 +202,17 @@ def logql_texts() -> list[str]:
 
 
 def run_pages() -> None:
-    """Run the kernels that count rows by the pages of their columns, and those that spell the counts."""
+    """Run the kernels that count and find rows in pages of their columns, and those that spell the counts."""
     page = np.frombuffer(bytes(12), np.uint8)
     times, keys, counts = np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros((1, 1), np.int64)
     dictionary_page(page)
     pages_of(page, 1)
     deltas(page, 0, times)
     add_codes(page, 0, 1, keys)
+    begin, offsets = np.zeros(2, np.int64), np.zeros(2, np.int32)
+    text_places(np.frombuffer(bytes(4), np.uint8), 0, begin)
+    mark_texts(page, begin, page, np.zeros(1, np.bool_))
+    copy_texts(page, begin, np.zeros(1, np.int64), offsets)
     count_keys(keys, counts)
     count_rows(times, keys, 0, 1, 1, counts)
     whole_blocks(np.ones((1, 1)), np.ones((1, 1), np.bool_), pa.array(["1"]))

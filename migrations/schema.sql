@@ -175,8 +175,6 @@ CREATE TABLE lakerunner.segment (
     settled boolean NOT NULL DEFAULT FALSE,
     CHECK (min_ns <= max_ns)
 );
-CREATE INDEX segment_live ON lakerunner.segment (org_id, dataset, frequency_ms, max_ns, min_ns)
-WHERE retired_at IS NULL;
 CREATE INDEX segment_hour ON lakerunner.segment (org_id, signal, frequency_ms, hour_ns)
 WHERE retired_at IS NULL;
 CREATE INDEX segment_retired ON lakerunner.segment (retired_at) WHERE retired_at IS NOT NULL;
@@ -306,3 +304,30 @@ INCLUDE (bytes, rows, settled, max_ns) WHERE retired_at IS NULL;
 
 CREATE INDEX segment_wide ON lakerunner.segment (org_id, signal, frequency_ms, hour_ns)
 WHERE retired_at IS NULL AND width_ns > 3600000000000;
+
+-- Type, unit and help of metric families, which remote write 1.0 sends apart from the samples.
+
+CREATE TABLE lakerunner.metric_metadata (
+    org_id text NOT NULL REFERENCES lakerunner.organization,
+    family text NOT NULL,
+    type text NOT NULL,
+    unit text NOT NULL,
+    help text NOT NULL,
+    seen_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (org_id, family, type, unit, help)
+);
+
+-- Query workers that register themselves; a row without a recent heartbeat is a worker that is gone.
+
+CREATE TABLE lakerunner.query_worker (
+    url text PRIMARY KEY,
+    beat_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- Nearly all segments span at most an hour: of those only a short run of `max_ns` can overlap an interval. The
+-- few wider ones have an index of their own.
+
+CREATE INDEX segment_live_narrow ON lakerunner.segment (org_id, dataset, frequency_ms, max_ns, min_ns)
+WHERE retired_at IS NULL AND max_ns - min_ns <= 3600000000000;
+CREATE INDEX segment_live_wide ON lakerunner.segment (org_id, dataset, frequency_ms, max_ns, min_ns)
+WHERE retired_at IS NULL AND max_ns - min_ns > 3600000000000;

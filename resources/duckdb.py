@@ -1,8 +1,9 @@
-"""DuckDB runs as a bounded engine over local files. One locked instance per process, one cursor per query.
+"""DuckDB runs as a bounded engine. One locked instance per process, one cursor per query.
 
-Memory, threads and spill directory are fixed, only the named directories can be read, and no setting can be
-changed afterwards, so that not even SQL written by users reaches a file or the network. An open result owns
-its connection: hence a cursor per query, closed when the query ends, and interrupted from outside.
+Memory, threads and spill directory are fixed. Only the named directories can be read, and the files of one
+file system that is given. No setting can be changed afterwards, so that not even SQL written by users reaches
+a file or the network. An open result owns its connection: hence a cursor per query, closed when the query
+ends, and interrupted from outside.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
+from fsspec.spec import AbstractFileSystem
 
 Answer = TypeVar("Answer")
 INTERRUPT_AGAIN_S = 0.05
@@ -31,6 +33,8 @@ class DuckLimits:
     threads: int
     spill: Path
     readable: tuple[Path, ...]
+    files: AbstractFileSystem | None = None
+    """Files beside those on disk, named by its protocol."""
 
 
 class DuckSession:
@@ -39,6 +43,8 @@ class DuckSession:
     def __init__(self, limits: DuckLimits) -> None:
         limits.spill.mkdir(parents=True, exist_ok=True)
         self._root = duckdb.connect()
+        if limits.files is not None:
+            self._root.register_filesystem(limits.files)
         for statement in _lock_down(limits):
             self._root.execute(statement)
         self._warm_up()
@@ -102,7 +108,10 @@ class Cancellation:
 
 
 def _lock_down(limits: DuckLimits) -> list[str]:
-    folders = ", ".join(_quoted(f"{path}/") for path in (*limits.readable, limits.spill))
+    named = [f"{path}/" for path in (*limits.readable, limits.spill)]
+    if limits.files is not None:
+        named.append(f"{limits.files.protocol}:///")
+    folders = ", ".join(map(_quoted, named))
     return [
         f"SET memory_limit = '{int(limits.memory_mb)}MB'",
         f"SET threads = {int(limits.threads)}",
@@ -112,6 +121,7 @@ def _lock_down(limits: DuckLimits) -> list[str]:
         "SET autoinstall_known_extensions = false",
         "SET autoload_known_extensions = false",
         "SET TimeZone = 'UTC'",
+        "SET enable_external_file_cache = false",  # the block cache is one
         f"SET allowed_directories = [{folders}]",
         "SET enable_external_access = false",
         "SET lock_configuration = true",

@@ -18,6 +18,8 @@ PREFIX = "LAKERUNNER_"
 CREDENTIAL_PREFIX = "LAKERUNNER_CREDENTIALS_"
 MIB = 1024 * 1024
 DEFAULT_DATA_DIR = Path(".lakerunner")
+RETIRED = ("LAKERUNNER_CODE_SERVER_PORT",)
+"""Names that an older version wrote into `stack.env`; the next start writes the file anew without them."""
 
 
 class SettingsError(ValueError):
@@ -37,11 +39,18 @@ class Settings:
     ingress_port: int = 4380
     query_host: str = "127.0.0.1"
     query_port: int = 4381
+    query_flight_port: int = 0
+    query_postgres_port: int = 0
+    query_tls_certificate: str = ""
+    query_tls_key: str = ""
+    allowed_hosts: str = ""
     worker_host: str = "127.0.0.1"
     worker_port: int = 4390
     worker_urls: str = ""
+    worker_advertise_url: str = ""
+    worker_lease_s: float = 15.0
+    http_keep_alive_s: int = 120
     webserver_port: int = 4300
-    code_server_port: int = 4301
     # --- local stack (`lakerunner up`) ------------------------------------------------------------
     postgres_port: int = 4332
     kafka_port: int = 4392
@@ -54,7 +63,10 @@ class Settings:
     # --- secrets (never logged; `redacted()` hides them) ------------------------------------------
     internal_token: str = ""
     webhook_token: str = ""
+    spark_token: str = ""
+    webserver_token: str = ""
     webhook_hmac_key: str = ""
+    query_key: str = ""
     azure_queue_sas_token: str = ""
     # --- object store -----------------------------------------------------------------------------
     s3_endpoint: str = ""
@@ -70,6 +82,7 @@ class Settings:
     cook_task_bytes: int = 64 * MIB
     cook_slice_bytes: int = 64 * MIB
     cook_claim_bytes: int = 2048 * MIB
+    cook_memory_bytes: int = 4096 * MIB
     object_max_bytes: int = 4096 * MIB
     object_max_tries: int = 3
     cook_linger_s: float = 15.0
@@ -114,6 +127,7 @@ class Settings:
     receiver_body_max_bytes: int = 64 * MIB
     receiver_batch_bytes: int = 16 * MIB
     receiver_batch_age_s: float = 1.0
+    receiver_puts_per_minute: int = 1500
     receiver_memory_bytes: int = 256 * MIB
     # --- query ------------------------------------------------------------------------------------
     query_timeout_s: float = 600.0
@@ -121,16 +135,30 @@ class Settings:
     query_max_limit: int = 50_000
     query_max_series: int = 200_000
     query_max_samples: int = 50_000_000
+    query_max_fetch_bytes: int = 0
+    query_max_fetch_requests: int = 0
     query_features: str = (
         "promql-experimental-functions,promql-duration-expr,promql-extended-range-selectors,"
         "promql-binop-fill-modifiers"
     )
     query_default_window_s: int = 3600
     query_max_concurrency: int = 8
+    query_max_tails: int = 10
+    query_max_streams: int = 32
+    query_postgres_connections: int = 100
+    query_postgres_org_connections: int = 50
+    query_postgres_idle_s: float = 3600.0
+    query_postgres_plain_passwords: bool = False
+    query_stall_s: float = 60.0
+    query_index_max_age_s: float = 900.0
+    query_index_memory_mb: int = 128
+    query_sql_memory_mb: int = 512
     cache_max_bytes: int = 10 * 1024 * MIB
     worker_memory_mb: int = 1024
     worker_answers_mb: int = 64
     worker_threads: int = 2
+    worker_unit_cpu_s: float = 30.0
+    worker_queue: int = 64
     # --- operations -------------------------------------------------------------------------------
     log_level: str = "INFO"
 
@@ -140,12 +168,20 @@ class Settings:
         env = dict(os.environ if environ is None else environ)
         given = {name: value for name, value in env.items() if name.startswith(PREFIX)}
         data_dir = Path(given.get("LAKERUNNER_DATA_DIR", DEFAULT_DATA_DIR)).absolute()
-        values = {**read_env_file(data_dir / "stack.env"), **given, "LAKERUNNER_DATA_DIR": str(data_dir)}
+        remembered = read_env_file(data_dir / "stack.env")
+        for name in RETIRED:
+            remembered.pop(name, None)
+        values = {**remembered, **given, "LAKERUNNER_DATA_DIR": str(data_dir)}
         return cls(**_parse(values))
 
     def child_environment(self) -> dict[str, str]:
         """Return the environment in which a child process loads exactly these settings."""
         return {PREFIX + f.name.upper(): _unparse(getattr(self, f.name)) for f in fields(self)}
+
+    @property
+    def watchdog_beat(self) -> Path:
+        """File that the watchdog of a local stack touches after each look."""
+        return self.data_dir / "run" / "watchdog.beat"
 
     def redacted(self) -> dict[str, str]:
         """Return every field, secrets replaced by stars, for logs and `doctor`."""

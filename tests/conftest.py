@@ -20,6 +20,13 @@ hypothesis.settings.register_profile("explore", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("same")  # no deadline: machines differ, answers do not
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--lake", choices=("file", "s3", "both"), default="both",
+        help="where lakes of query tests lie; `both`: a part of the tests runs twice",
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URI of a server of our own, in its own directory."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from benchmarks.ingest import peers
 from benchmarks.ingest.corpus import Corpus
-from benchmarks.ingest.ours import cook, cpu_of
+from benchmarks.ingest.ours import compacted_logs, cook, cpu_of
 from benchmarks.ingest.peers import loki, victoria_logs
 from benchmarks.ingest.peers.server import Server
 from benchmarks.ingest.rounds import Contender, Target, compared, interleaved, missing, smaller
@@ -96,6 +97,7 @@ def measure_bytes(corpora: list[Corpus], folder: Path) -> list[Record]:
         with tempfile.TemporaryDirectory() as scratch:
             ours = cook(Signal.LOGS, corpus.objects, Path(scratch))
             value = ours.bytes / ours.rows
+            compacted = compacted_logs(Path(scratch)) / ours.rows
             for name, shown, start, _, (must, aim) in PEERS:
                 what = f"log bytes per event with every index, {corpus.name} corpus, against {shown}"
                 target = Target(_bytes_id(name, corpus), what, must, aim)
@@ -106,6 +108,8 @@ def measure_bytes(corpora: list[Corpus], folder: Path) -> list[Record]:
                 theirs = _peer_bytes(start, program, corpus, Path(scratch) / name)
                 counters = {"rows": corpus.rows, "raw_bytes_per_event": round(corpus.bytes / corpus.rows)}
                 records.append(smaller(target, value, shown, theirs / corpus.rows, "B/event", counters))
+                stays = replace(target, id=f"{target.id}-compacted", what=f"{what}, compacted")
+                records.append(smaller(stays, compacted, shown, theirs / corpus.rows, "B/event", counters))
     return records
 
 

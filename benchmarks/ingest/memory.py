@@ -18,7 +18,7 @@ import pyarrow as pa
 from benchmarks.ingest.corpus import HOUR_NS, START_NS, Corpus
 from benchmarks.report import Record
 from lakerunner_assets.cooked.task import cook_unit
-from lakerunner_assets.cooked.units import Target, Unit, UnitObject
+from lakerunner_assets.cooked.units import Errand, Target, Unit, UnitObject
 from resources.lake.layout import Signal
 from resources.lake.options import DecodeOptions
 from resources.settings import MIB, Settings
@@ -88,7 +88,7 @@ def main() -> None:
         settings.cook_slice_bytes, DecodeOptions(),
     )  # fmt: skip
     before = _peak_mib()
-    answer = cook_unit(unit, settings)
+    answer = cook_unit(Errand(unit), settings, lambda *_: None)
     faults = [each.error for each in answer.objects if each.fault is not None]
     if faults:
         raise RuntimeError(f"not cooked: {faults[:3]}")

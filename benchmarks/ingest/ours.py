@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.ingest.corpus import START_NS
+from benchmarks.ingest.corpus import HOUR_NS, START_NS
 from lakerunner_assets.decode.dispatch import Place, Request, decode
 from lakerunner_assets.decode.payload import open_payload
+from lakerunner_assets.segments.merge.request import MergeKind, MergeRequest, Window
+from lakerunner_assets.segments.merge.run import merge
 from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_assets.signals import SIGNALS
 from resources.lake.layout import Signal
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 SLICE_BYTES = 128 << 20
 OBJECT_BYTES = 8 << 30
+_ORG, _COLLECTOR, _SEGMENT = "bench", "c", "segment.parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +54,25 @@ def decoded(signal: Signal, objects: Sequence[bytes], name: str) -> list[pa.Tabl
 
 def write(signal: Signal, tables: Sequence[pa.Table], path: Path) -> WrittenSegment:
     spec = SIGNALS[signal]
-    identity = SegmentIdentity("bench", "c", spec.dataset, START_NS, "0" * 32)
+    identity = SegmentIdentity(_ORG, _COLLECTOR, spec.dataset, START_NS, "0" * 32)
     return spec.write(tables, path, identity)
 
 
 def cook(signal: Signal, objects: Sequence[bytes], folder: Path, name: str = "object.binpb") -> Cooked:
     """Everything from the raw bytes to one finished segment."""
-    written = write(signal, decoded(signal, objects, name), folder / "segment.parquet")
+    written = write(signal, decoded(signal, objects, name), folder / _SEGMENT)
     return Cooked(written.rows, written.bytes, written.row_groups)
+
+
+def compacted_logs(folder: Path) -> int:
+    """Merge the segment of the last pass as compaction does, and return the bytes of the result."""
+    (folder / "compacted").mkdir()
+    request = MergeRequest(
+        kind=MergeKind.LOGS, sources=[folder / _SEGMENT], folder=folder / "compacted", org=_ORG,
+        collector=_COLLECTOR, dataset="logs", target=Window(START_NS, HOUR_NS), carve=(), generation=1,
+        target_bytes=OBJECT_BYTES, memory_bytes=SLICE_BYTES, name=lambda _window, part: str(part),
+    )  # fmt: skip
+    return sum(segment.facts.bytes for segment in merge(request).segments)
 
 
 def cpu_of(work: Callable[[], object]) -> float:

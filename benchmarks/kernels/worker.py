@@ -26,6 +26,7 @@ from lakerunner_query.worker.parquet.run_kernels import (
     place_times,
     place_values,
 )
+from lakerunner_query.worker.parquet.text_kernels import mark_texts, text_places
 from lakerunner_query.worker.shared.render_kernels import whole_blocks
 from lakerunner_query.worker.shared.render_samples import time_texts
 from resources.arrays import Int64s
@@ -154,6 +155,23 @@ def count_cases() -> Iterator[Case]:
     )
 
 
+def search_cases() -> Iterator[Case]:
+    """A word in few lines of a page, against Arrow over lines that it has already read."""
+    rng = np.random.default_rng(5)
+    numbers = rng.integers(0, 1 << 40, 11_000).tolist()
+    lines = [f"GET /api/v1/users/{number} completed status=200 id={number:016x}" for number in numbers]
+    raw = b"".join(len(line).to_bytes(4, "little") + line.encode() for line in lines)
+    page, needle = np.frombuffer(raw, np.uint8), np.frombuffer(b"users/77", np.uint8)
+    begin, texts = np.empty(len(lines) + 1, np.int64), pa.array(lines)
+
+    def search() -> None:
+        found = np.zeros(len(lines), np.bool_)
+        text_places(page, 0, begin)
+        mark_texts(page, begin, needle, found)
+
+    yield "text_kernels.mark_texts", search, lambda: pc.match_substring(texts, "users/77")
+
+
 def text_cases() -> Iterator[Case]:
     """Counts of 1000 series as samples, and ids in hexadecimal."""
     values = np.random.default_rng(4).integers(0, 10**6, (1000, 60)).astype(np.float64)
@@ -192,7 +210,7 @@ def best(act: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    for cases in (page_cases, run_cases, count_cases, text_cases):
+    for cases in (page_cases, run_cases, count_cases, search_cases, text_cases):
         for name, ours, library in cases():
             mine, theirs = best(ours), best(library)
             print(f"{name:<48} {mine * 1e6:9.0f} us {theirs * 1e6:9.0f} us  {theirs / mine:5.1f}x")

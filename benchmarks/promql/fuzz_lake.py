@@ -16,7 +16,7 @@ from benchmarks.promql.samples import Sampled
 from lakerunner_query.api.prometheus import render
 from lakerunner_query.coordinator.merge import SampleResult
 from lakerunner_query.coordinator.promql import PromQLRequest
-from lakerunner_query.errors import QueryError
+from lakerunner_query.errors import InvalidRequestError, QueryError
 from lakerunner_query.plan.slices import SampleSliceSizes
 from lakerunner_query.promql.lang.ast import Type
 from lakerunner_query.promql.lang.check import type_of
@@ -50,7 +50,7 @@ class LakeApi:
             floats = [(p.labels, p.time_ms, p.value) for p in parts if p.histograms is None]
             if floats:
                 self._lake.add(hour, gauge_table(floats))
-            rows = [row for part in parts if part.histograms is not None for row in _rows(part)]
+            rows = [row for part in parts if part.histograms is not None for row in sample_rows(part)]
             if rows:
                 self._lake.add(hour, sample_table(rows))
 
@@ -65,16 +65,20 @@ class LakeApi:
     def ask(self, text: str, start_ms: int, end_ms: int, step_ms: int = 0) -> dict[str, Any]:
         """As Prometheus answers; an error that is none of a query's is of type `internal`."""
         try:
-            joined = self._runner.run(self._asked(text, PromQLRequest(ORG, start_ms, end_ms, step_ms)))
+            found: dict[str, Any] = json.loads(self.rendered(text, start_ms, end_ms, step_ms))
         except QueryError as error:
             return {"status": "error", "errorType": type(error).__name__, "error": str(error)}
         except Exception:  # noqa: BLE001 - whatever it is, it is found
             return {"status": "error", "errorType": INTERNAL, "error": traceback.format_exc(limit=-6)}
+        return found
+
+    def rendered(self, text: str, start_ms: int, end_ms: int, step_ms: int = 0) -> bytes:
+        """Return the body of a successful answer, or raise what is wrong."""
+        joined = self._runner.run(self._asked(text, PromQLRequest(ORG, start_ms, end_ms, step_ms)))
         at_ms = None if step_ms else end_ms
         data, _ = render.result(joined, at_ms=at_ms, limit=0, stats=b"")
         said = render.messages_of(joined.annotations, text, ())
-        found: dict[str, Any] = json.loads(render.success(data, said))
-        return found
+        return render.success(data, said)
 
     async def _asked(self, text: str, asked: PromQLRequest) -> SampleResult:
         prepared = await self._lake.engine.prepare(self._lake.language, text, asked)
@@ -83,11 +87,11 @@ class LakeApi:
         return await self._lake.engine.collect(prepared)
 
 
-class RangeTypeError(QueryError):
+class RangeTypeError(InvalidRequestError):
     """As the HTTP API says it."""
 
 
-def _rows(one: Sampled) -> list[tuple[Any, Sample]]:
+def sample_rows(one: Sampled) -> list[tuple[Any, Sample]]:
     assert one.histograms is not None
     return [
         (one.labels, Sample(time, number, histogram))

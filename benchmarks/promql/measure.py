@@ -69,11 +69,14 @@ def measure(plan: Plan, programs: Path) -> list[Record]:
         asked = shapes(plan.scale)
         checked = {shape.name: _checked(shape, ours, peers) for shape in asked}
         times = {shape.name: Times() for shape in asked}
+        ours.restart()
+        idle = ours.proportional_bytes()
         for shape in asked:
             _hot(shape, ours, peers, plan.hot_rounds, times[shape.name].hot)
             print(f"hot {shape.name}: {_medians(times[shape.name].hot)} {checked[shape.name]}", flush=True)
         sides: list[Side] = [ours, *peers]
         resident = {side.name: side.resident_bytes() for side in sides}
+        proportional = {"idle": idle, "after the hot rounds": ours.proportional_bytes()}
         ours.answers_mb = ANSWERS_MB
         ours.restart()
         for shape in asked:
@@ -86,6 +89,7 @@ def measure(plan: Plan, programs: Path) -> list[Record]:
                 took = times[shape.name]
                 print(f"cold {shape.name}: {_medians(took.cold)}; CPU {_medians(took.cpu)}", flush=True)
     facts |= {"rss_mb": {name: round(size / 1e6) for name, size in resident.items()}}
+    facts |= {"pss_mb": {name: round(size / 1e6) for name, size in proportional.items()}}
     return [
         record for peer in (PROMETHEUS, VICTORIA) for record in _records(peer, asked, times, checked, facts)
     ]
@@ -114,7 +118,7 @@ def _running(scale: Scale, programs: Path) -> Iterator[tuple[Ours, list[Peer], d
         writer.finish()
         writer.roll_up()
         for peer in peers:
-            _settle(peer)
+            settle(peer)
         facts = {
             "samples": writer.rows,
             "lake_bytes": writer.bytes,
@@ -127,7 +131,7 @@ def _running(scale: Scale, programs: Path) -> Iterator[tuple[Ours, list[Peer], d
         yield ours, peers, facts
 
 
-def _settle(peer: Peer) -> None:
+def settle(peer: Peer) -> None:
     """Until what it does in the background with what it got is over."""
     peer.settle()
     if peer.name != PROMETHEUS:

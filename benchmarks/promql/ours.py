@@ -10,10 +10,13 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+import psutil
 
 from benchmarks.ingest.peers.server import PeerError, free_ports
 from benchmarks.promql.lake import ORGS
-from benchmarks.promql.peers import HttpApi, cpu_ms, resident_bytes
+from benchmarks.promql.peers import HttpApi, cpu_ms, proportional_bytes, resident_bytes
 from resources.settings import Settings
 
 SHOWN = "Lakerunner"
@@ -33,12 +36,16 @@ class Ours:
     memory_mb: int = 2048
     answers_mb: int = 0
     name: str = SHOWN
+    store: dict[str, Any] = field(default_factory=dict)
+    """Settings of an object store, `lake_url` among them, that has the lake instead of the folder."""
     port: int = 0
     apis: dict[str, HttpApi] = field(default_factory=dict)
     """By organisation."""
     _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _of_workers: list[Settings] = field(default_factory=list)
 
-    def start(self) -> None:
+    def start(self, late: int = 0) -> None:
+        """Start all processes but the last `late` workers, which the API knows nevertheless."""
         port, *worker_ports = free_ports(1 + self.workers)
         self.port = port
         base = Settings(
@@ -47,13 +54,30 @@ class Ours:
             log_level="WARNING", query_port=port,
             worker_urls=",".join(f"http://127.0.0.1:{each}" for each in worker_ports),
         )  # fmt: skip
-        for number, each in enumerate(worker_ports):
-            own = replace(base, worker_port=each, data_dir=self.folder / f"worker-{number}")
-            self._processes.append(_process(WORKER, own))
+        base = replace(base, **self.store)
+        self._of_workers = [
+            replace(base, worker_port=each, data_dir=self.folder / f"worker-{number}")
+            for number, each in enumerate(worker_ports)
+        ]
+        first = self.workers - late
+        self._processes = [_process(WORKER, each) for each in self._of_workers[:first]]
         self._processes.append(_process(API, base))
-        for each in (*worker_ports, port):
+        for each in (*worker_ports[:first], port):
             _wait_ready(f"http://127.0.0.1:{each}/readyz")
         self.apis = {org: HttpApi(port, "/prometheus/api/v1", {"Api-Key": org}) for org in ORGS}
+
+    def start_worker(self, number: int) -> subprocess.Popen[bytes]:
+        """Start a worker that comes late, or again."""
+        process = _process(WORKER, self._of_workers[number])
+        self._processes.append(process)
+        return process
+
+    def url(self, number: int) -> str:
+        return f"http://127.0.0.1:{self._of_workers[number].worker_port}"
+
+    def worker(self, number: int) -> subprocess.Popen[bytes]:
+        """The process of a worker that was there from the start."""
+        return self._processes[number]
 
     def stop(self) -> None:
         for api in self.apis.values():
@@ -73,10 +97,23 @@ class Ours:
         self.start()
 
     def cpu_ms(self) -> float:
-        return sum(cpu_ms(process.pid) for process in self._processes)
+        return sum(cpu_ms(pid) for pid in self._pids())
 
     def resident_bytes(self) -> int:
-        return sum(resident_bytes(process.pid) for process in self._processes)
+        return sum(resident_bytes(pid) for pid in self._pids())
+
+    def proportional_bytes(self) -> int:
+        """Count what the processes share once: a reader is a fork, and most of its pages are its parent's."""
+        return sum(proportional_bytes(pid) for pid in self._pids())
+
+    def _pids(self) -> list[int]:
+        """All processes: a worker has a reader process, too."""
+        return [
+            each.pid
+            for process in self._processes
+            if process.poll() is None
+            for each in (psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True))
+        ]
 
 
 def _process(module: str, settings: Settings) -> subprocess.Popen[bytes]:

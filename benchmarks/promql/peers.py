@@ -111,6 +111,12 @@ def resident_bytes(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+def proportional_bytes(pid: int) -> int:
+    """Return the memory of a process, pages that several share divided among them."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) << 10
+
+
 def cpu_ms(pid: int) -> float:
     """What the threads that it has have taken so far."""
     threads = Path(f"/proc/{pid}/task").iterdir()

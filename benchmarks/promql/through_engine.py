@@ -29,8 +29,8 @@ from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.promql import PromQLRequest
 from lakerunner_query.worker.metrics.promql_units import MetricScanner
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener
-from lakerunner_query.worker.shared.segment_cache import SegmentCache
-from resources.index.types import Partition, Segment, SegmentQuery, TierView
+from lakerunner_query.worker.shared.block_cache import BlockCache
+from resources.index.types import Partition, Segment, SegmentQuery, Snapshot, TierQuery, TierView
 from resources.lake.frequency import AS_SENT, DAY, HOUR, ROLLUPS
 from resources.lake.layout import Signal
 from resources.lake.segment_file import read_facts
@@ -58,12 +58,14 @@ class Tiers(Segments):
             for hour in hours
         )
 
-    def find_segments(self, query: SegmentQuery) -> list[Segment]:
+    def snapshot(self, questions: Sequence[SegmentQuery], _tiers: TierQuery | None = None) -> Snapshot:
         """All hold the metric that is asked for."""
-        return [s for s in self.rows if s.min_ns <= query.end_ns and s.max_ns >= query.start_ns]
-
-    def tier_view(self, *_: object, **__: object) -> TierView:
-        return TierView(self._partitions, self._rollups) if self._rollups else TierView((), ())
+        found = (
+            tuple(s for s in self.rows if s.min_ns <= one.end_ns and s.max_ns >= one.start_ns)
+            for one in questions
+        )
+        tiers = TierView(self._partitions, self._rollups) if self._rollups else TierView((), ())
+        return Snapshot(tuple(found), tiers)
 
 
 def measure(days: int, series: int) -> list[Record]:
@@ -98,7 +100,7 @@ def measure(days: int, series: int) -> list[Record]:
 def _timed(folder: Path, index: Tiers, asked: PromQLRequest) -> tuple[float, Any]:
     """CPU seconds of one question to an engine that has decoded nothing yet."""
     store = open_store(f"file://{folder}/lake", Settings.load({}))
-    opener = MetricOpener(SegmentCache(folder / "cache", 1 << 30, store), store, 1 << 28)
+    opener = MetricOpener(BlockCache(folder / "cache", 1 << 30, store), 1 << 28)
     engine = Engine(
         Locator(cast("Any", index)),
         cast("Dispatcher", LocalDispatcher(MetricScanner(opener), 1)),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.report import Record, tell
-from benchmarks.tiers import amplification, growth, history, hour, memory, overhead
+from benchmarks.tiers import amplification, growth, history, hour, memory, overhead, ranges
 
 Run = Callable[[], list[Record]]
 
@@ -29,10 +29,11 @@ class Size:
     hour_minutes: float
     history_days: int
     history_orgs: int
+    layout_rows: int
 
 
-QUICK = Size(3, 500, 200_000, 300, 1, 10, 15, 200_000_000, 1.0, 2, 2)
-FULL = Size(30, 1000, 5_000_000, 2000, 4, 50, 40, 1_000_000_000, 4.0, 30, 3)
+QUICK = Size(3, 500, 200_000, 300, 1, 10, 15, 200_000_000, 1.0, 2, 2, 1_000_000)
+FULL = Size(30, 1000, 5_000_000, 2000, 4, 50, 40, 1_000_000_000, 4.0, 30, 3, 7_000_000)
 """Growth at 1x: 1,000 and 5,000 segments."""
 
 
@@ -63,6 +64,7 @@ def _targets(size: Size) -> dict[str, Run]:
         "P20-write": lambda: amplification.measure(size.slice_records, size.resources),
         "P20-growth": lambda: growth.measure(size.growth_hours, size.growth_rounds),
         "P7": lambda: memory.measure(size.merge_bytes),
+        "P26-layout": lambda: ranges.measure(size.layout_rows),
         "hour": lambda: hour.measure(size.hour_minutes),
         "history": lambda: history.measure(size.history_days, size.history_orgs),
     }

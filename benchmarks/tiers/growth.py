@@ -33,7 +33,8 @@ from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.protocol.units import LogUnit, Unit, encode_answer
 from lakerunner_query.worker.logs.lines import LineScanner
 from lakerunner_query.worker.logs.segment_opener import SegmentOpener
-from lakerunner_query.worker.shared.segment_cache import SegmentCache
+from lakerunner_query.worker.shared.block_cache import BlockCache
+from lakerunner_query.worker.shared.lake_filesystem import LakeFileSystem
 from resources.duckdb import Cancellation, DuckLimits, DuckSession
 from resources.index.postgres import PostgresIndex
 from resources.index.types import (
@@ -197,9 +198,9 @@ class _InProcess(Dispatcher):
         self._scanner = scanner
 
     async def run(
-        self, units: Iterable[Unit], decode: Callable[[bytes], Answer], *, ahead: int = 1
+        self, units: Iterable[Unit], decode: Callable[[bytes], Answer], *, org: str, ahead: int = 1
     ) -> AsyncGenerator[Answer, None]:
-        del ahead
+        del org, ahead
         for unit in units:
             assert isinstance(unit, LogUnit)
             yield decode(encode_answer(*self._scanner.run(unit, Cancellation())))
@@ -207,9 +208,9 @@ class _InProcess(Dispatcher):
 
 def _engine(index: PostgresIndex, home: Path) -> Engine:
     store = open_store(f"file://{home}/lake", Settings(data_dir=home))
-    cache = SegmentCache(home / "cache", 1 << 30, store)
-    session = DuckSession(DuckLimits(512, 2, home / "spill", (home / "cache",)))
-    scanner = LineScanner(SegmentOpener(cache, store), session)
+    blocks = BlockCache(home / "cache", 1 << 30, store)
+    session = DuckSession(DuckLimits(512, 2, home / "spill", (), LakeFileSystem(blocks.handle)))
+    scanner = LineScanner(SegmentOpener(blocks), session)
     return Engine(Locator(index), _InProcess(scanner), Admission(8), Limits(60.0, 50_000))
 
 

@@ -99,7 +99,7 @@ def _backfill(settings: Settings, put: Put, signal: Signal) -> float:
     first, last = (f"{to_datetime(at):%Y-%m-%dT%H}" for at in (put.hours[0], put.hours[-1] + HOUR_NS))
     kept = {k: v for k, v in process_environment().items() if not k.startswith("LAKERUNNER_")}
     command = [
-        sys.executable, "-m", "lakerunner_cli.main", "backfill",
+        sys.executable, "-m", "lakerunner_cli.main", "backfill", "--yes",
         ",".join(put.orgs), signal.value, first, last,
         "--data-dir", str(settings.data_dir),
     ]  # fmt: skip

@@ -115,7 +115,7 @@ def _merged(folder: Path, kind: MergeKind) -> tuple[int, int, int]:
 def log_segments(folder: Path, rows: int) -> None:
     """Segments of web-shop lines that all lie in one hour."""
     for number in range(LOG_SEGMENTS):
-        table = _logs(number, rows // LOG_SEGMENTS)
+        table = log_table(number, rows // LOG_SEGMENTS)
         write_log_segment([table], folder / f"tbl_{number:02}.parquet", _identity("logs", number))
 
 
@@ -136,12 +136,14 @@ def _coded(codes: np.ndarray, texts: Sequence[str]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(texts, pa.string()))
 
 
-def _attribute(scope: str, key: str, column: pa.Array, kind: str = "string") -> tuple[pa.Field, pa.Array]:
+def attribute_column(
+    scope: str, key: str, column: pa.Array, kind: str = "string"
+) -> tuple[pa.Field, pa.Array]:
     attribute = Attribute(scope, key, kind)
     return attribute.field(f"{scope}.{key}", column.type), column
 
 
-def _logs(number: int, rows: int) -> pa.Table:
+def log_table(number: int, rows: int) -> pa.Table:
     rng = np.random.default_rng(number)
     pod = rng.integers(0, 20, rows)
     status = np.array([200, 200, 200, 404, 500])[rng.integers(0, 5, rows)]
@@ -182,16 +184,16 @@ def _logs(number: int, rows: int) -> pa.Table:
     clients = [f"10.{each % 256}.{each // 256 % 256}.7" for each in user.tolist()]
     attributes = [
         *(
-            _attribute("resource", key, _coded(pod % size, [f"{key}-{each}" for each in range(size)]))
+            attribute_column("resource", key, _coded(pod % size, [f"{key}-{each}" for each in range(size)]))
             for key, size in _RESOURCE.items()
         ),
-        _attribute("record", "http.method", _coded(np.zeros(rows), ["GET"])),
-        _attribute("record", "http.route", _coded(np.zeros(rows), ["/api/v1/users/:id/orders"])),
-        _attribute("record", "http.status_code", pa.array(status), "int"),
-        _attribute("record", "user.id", pa.array([f"u{each}" for each in user.tolist()])),
-        _attribute("record", "duration_ms", pa.array(took), "double"),
-        _attribute("record", "thread", _coded(user % 16, [f"worker-{each}" for each in range(16)])),
-        _attribute("record", "client.address", pa.array(clients)),
+        attribute_column("record", "http.method", _coded(np.zeros(rows), ["GET"])),
+        attribute_column("record", "http.route", _coded(np.zeros(rows), ["/api/v1/users/:id/orders"])),
+        attribute_column("record", "http.status_code", pa.array(status), "int"),
+        attribute_column("record", "user.id", pa.array([f"u{each}" for each in user.tolist()])),
+        attribute_column("record", "duration_ms", pa.array(took), "double"),
+        attribute_column("record", "thread", _coded(user % 16, [f"worker-{each}" for each in range(16)])),
+        attribute_column("record", "client.address", pa.array(clients)),
     ]  # fmt: skip
     fields = [pa.field(name, column.type) for name, column in plain.items()]
     return pa.Table.from_arrays(
@@ -233,9 +235,9 @@ def _metrics(hour: int, count: int, totals: np.ndarray) -> pa.Table:
         "chq_position": pa.array(np.arange(rows) % (rows // 12 + 1)),
     }
     attributes = [
-        _attribute("record", "instance", _coded(instance[series], instances)),
-        _attribute("record", "job", _coded(np.zeros(rows), ["node"])),
-        _attribute("record", "zone", _coded(instance[series] % 3, ["z0", "z1", "z2"])),
+        attribute_column("record", "instance", _coded(instance[series], instances)),
+        attribute_column("record", "job", _coded(np.zeros(rows), ["node"])),
+        attribute_column("record", "zone", _coded(instance[series] % 3, ["z0", "z1", "z2"])),
     ]
     fields = [pa.field(name, column.type) for name, column in plain.items()]
     return pa.Table.from_arrays(

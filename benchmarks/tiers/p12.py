@@ -89,7 +89,7 @@ def from_rollups(path: Path, grid: Grid) -> tuple[WindowValues, np.ndarray]:
     """The same from the rows of the 1 h rollup."""
     file = pq.ParquetFile(path)
     found = _series_of(path, file)
-    stored, logical = columns_to_read(file, Function.RATE)
+    stored, logical = columns_to_read(file.metadata, Function.RATE)
     rows = columns_of(filled(file.read(stored), logical), _codes(found), HOUR)
     merged = over_buckets(Function.RATE, Buckets(rows, found.num_rows), grid)
     assert not merged.needs_samples.any()

@@ -25,7 +25,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "data_dir": "Directory of the local stack. `--data-dir` wins over it.",
         "index_dsn": "PostgreSQL of the segment index, `postgresql://user:password@host:port/database`.",
         "lake_url": "Where segments are written: `file:///dir`, `s3://bucket/prefix`, `gs://…`, `az://…`. "
-        "`lakerunner up` uses `<data_dir>/lake` unless the environment names another.",
+        "`lakerunner up` uses `<data_dir>/lake` unless `--lake` or the environment names another, which it "
+        "remembers.",
         "kafka_bootstrap": "Kafka brokers, `host:port[,host:port]`.",
         "kafka_cluster": "Name under which read offsets are kept in the index; change it with the cluster.",
         "spark_remote": "Spark Connect server, `sc://host:port`. Empty: a classic local session per run.",
@@ -33,12 +34,27 @@ MEANINGS: dict[str, dict[str, str]] = {
         "ingress_port": "Port of the ingress.",
         "query_host": "Address the query API binds to.",
         "query_port": "Port of the query API and of its Explore page.",
+        "query_flight_port": "Port on which the query API answers SQL over Arrow Flight. 0: closed; "
+        "`lakerunner up` opens it.",
+        "query_postgres_port": "Port on which the query API answers SQL over PostgreSQL's protocol. "
+        "0: closed; `lakerunner up` opens it.",
+        "query_tls_certificate": "File with the certificate chain (PEM) of the SQL doors of the query API, "
+        "Arrow Flight among them. Empty: they speak without TLS.",
+        "query_tls_key": "File with the private key of that certificate.",
+        "allowed_hosts": "Names, comma-separated, under which ingress, query API and the local Dagster "
+        "answer besides those of this machine (`localhost`, `127.0.0.1`, `::1`). Empty: a server bound to "
+        "another address than loopback answers under every name.",
         "worker_host": "Address a query worker binds to.",
         "worker_port": "Port of a query worker; the local stack's second worker takes the next free one.",
-        "worker_urls": "Query workers as the query API reaches them, `http://host:port`, comma-separated. "
+        "worker_urls": "Where the query API finds its workers, comma-separated: `http://host:port`; "
+        "`dns://name:port`, every address of the name; `index://`, every worker that registered. "
         "Empty: one worker at `worker_host:worker_port`.",
+        "worker_advertise_url": "URL under which a worker registers in the index; it needs `index_dsn`. "
+        "Empty: it does not register.",
+        "worker_lease_s": "Seconds without a heartbeat after which a registered worker counts as gone.",
+        "http_keep_alive_s": "Seconds that ingress, query API and workers keep an idle connection open. "
+        "Keep it above the idle time of a load balancer in front, and above the interval of senders.",
         "webserver_port": "Port of Dagster's web server in the local stack.",
-        "code_server_port": "Port of Dagster's code server in the local stack.",
     },
     "Local stack": {
         "postgres_port": "Port of the local PostgreSQL.",
@@ -52,6 +68,10 @@ MEANINGS: dict[str, dict[str, str]] = {
     },
     "Secrets": {
         "internal_token": "Shared by query API and query workers. `lakerunner up` makes one.",
+        "spark_token": "Token of the Spark Connect server. Sent without TLS only if `spark_remote` names the "
+        "host `localhost`. `lakerunner up` makes one.",
+        "query_key": "API key that `lakerunner query` and `lakerunner sql` send unless `--key` names one.",
+        "webserver_token": "Key of Dagster's web server in the local stack. `lakerunner up` makes one.",
         "webhook_token": "Bearer token that may announce objects of every organisation. "
         "`lakerunner up` makes one.",
     },
@@ -75,6 +95,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "in slices of half of it. "
         "Large objects give several segments per hour because of it.",
         "cook_claim_bytes": "Raw bytes a run claims at a time.",
+        "cook_memory_bytes": "Memory a cooking process may take; an object that needs more to read fails.",
         "object_max_bytes": "Largest raw object, after decompression; a larger one fails.",
         "object_max_tries": "Failures after which an object is parked.",
         "cook_linger_s": "How long a cooking run stays for further work after its last batch.",
@@ -84,7 +105,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "max_runs_in_flight": "Cooking runs of one signal that may exist at once.",
         "horizon": "First date (UTC) of partitions; events up to it go to quarantine.",
         "future_tolerance_s": "Events later than the end of their arrival hour plus this go to quarantine.",
-        "run_start_s": "A run without any heartbeat this long after it was launched is given up.",
+        "run_start_s": "A run without any event this long before its first heartbeat is given up; twice as "
+        "long after each slow start, and 32 times as long while its process lives.",
         "lease_s": "A claim, or a run, without a heartbeat for this long is given up.",
         "heartbeat_s": "How often a run says that it lives.",
         "sensor_max_messages": "Kafka messages read per sensor tick.",
@@ -135,8 +157,11 @@ MEANINGS: dict[str, dict[str, str]] = {
         "receiver_body_max_bytes": "Largest request, as sent and once opened; more is answered with 413.",
         "receiver_batch_bytes": "Requests are gathered into one raw object up to so many bytes, before "
         "compression.",
-        "receiver_batch_age_s": "A raw object is written when its first request has waited so long; "
-        "no request is answered before its object is durable.",
+        "receiver_batch_age_s": "A raw object is written at the latest when its first request has waited so "
+        "long; no request is answered before its object is durable.",
+        "receiver_puts_per_minute": "Raw objects per minute and process up to which requests do not wait to "
+        "be gathered: one is written at once, or with others as soon as the object before it is durable. "
+        "Beyond, they wait for each other up to `receiver_batch_age_s`; 0: always that long.",
         "receiver_memory_bytes": "Bytes of requests in flight, as sent and once opened; "
         "beyond it they are answered with 429.",
     },
@@ -150,11 +175,36 @@ MEANINGS: dict[str, dict[str, str]] = {
         "query_features": "Parts of PromQL that Prometheus has behind switches, by its names for them.",
         "query_default_window_s": "Time range when a request does not say.",
         "query_max_concurrency": "Queries of one organisation at a time; others wait up to 30 s, then 429.",
+        "query_index_max_age_s": "Age in seconds of what is known of the segment index up to which queries "
+        "are answered while PostgreSQL is away; the answers say so. 0: never.",
+        "query_index_memory_mb": "Memory of a query API for that: rows of the intervals that were asked for "
+        "in the last half hour.",
+        "query_sql_memory_mb": "Memory of the DuckDB that finishes SQL statements in a query API; what does "
+        "not fit spills to disk.",
+        "query_stall_s": "Seconds for which a stream of events waits for a client that takes nothing; then "
+        "the connection is closed, and the client can go on behind its last event. 0: for ever.",
+        "query_max_fetch_bytes": "Bytes that one query may fetch from the object store; beyond it is "
+        "answered with 422. What workers have in their caches costs nothing. 0: any number.",
+        "query_max_fetch_requests": "The same for requests to the object store.",
+        "query_max_tails": "Live tails of one organisation at a time; a further one is answered with 429.",
+        "query_max_streams": "Results that one organisation may read at a time over Arrow Flight; a further "
+        "one is refused.",
+        "query_postgres_connections": "Sessions of PostgreSQL clients that one query API holds.",
+        "query_postgres_org_connections": "How many of them one organisation may have.",
+        "query_postgres_idle_s": "Seconds after which a PostgreSQL session that asks nothing is ended. "
+        "0: never.",
+        "query_postgres_plain_passwords": "Whether PostgreSQL clients on other machines may send their key "
+        "without TLS. Where a proxy in front ends TLS, they may.",
         "cache_max_bytes": "Segments each query worker keeps on local disk.",
         "worker_answers_mb": "Memory of a worker for answers to parts of PromQL queries, which are good "
         "as long as no segment changes; 0: none.",
         "worker_memory_mb": "Memory of a worker's DuckDB; beyond it, it spills to disk.",
-        "worker_threads": "Threads of a worker.",
+        "worker_threads": "Threads of a worker; one more starts the first unit of an organisation while "
+        "others hold them.",
+        "worker_unit_cpu_s": "CPU seconds that one part of a query may use on a worker; beyond it the query "
+        "is answered with 422, and a reader process that does not let go of the part is replaced.",
+        "worker_queue": "Parts of queries of one organisation that may wait at a worker; further ones go to "
+        "other workers.",
     },
     "Operations": {
         "log_level": "`DEBUG`, `INFO`, `WARNING` or `ERROR`, for ingress, query API, workers and watchdog.",
@@ -185,10 +235,9 @@ This page is generated from `resources/settings.py` by `docs/reference/generate.
 CLI_HEAD = """\
 # Command line
 
-`lakerunner COMMAND [options]`. Every command takes `--data-dir DIR`, the directory of the local stack
-(default: `LAKERUNNER_DATA_DIR`, else `./.lakerunner`); with `admin` it may also stand at the end. Exit code 0
-is success, 1 a negative answer (not ready, refused, parked), 2 a mistake that the printed line explains, 130
-an interruption.
+`lakerunner COMMAND [options]`. `--data-dir DIR`, before or after the command, is the directory of the local
+stack (default: `LAKERUNNER_DATA_DIR`, else `./.lakerunner`). Exit code 0 is success, 1 a negative answer (not
+ready, refused, parked), 2 a mistake that the printed line explains, 130 an interruption.
 
 This page is generated from the argument parsers by `docs/reference/generate.py`.
 """

@@ -12,9 +12,9 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lakerunner_assets.compacted.carve import carve, segments_of_window
+from lakerunner_assets.cooked.apart import cook_apart
 from lakerunner_assets.cooked.plan import plan_all_now, plan_rebuild_units
 from lakerunner_assets.cooked.run import Report, cook_claims, surroundings
-from lakerunner_assets.cooked.task import cook
 from lakerunner_assets.cooked.units import decode_answer, encode
 from lakerunner_assets.publish import HourChange, changes, rebuilt_publication
 from lakerunner_assets.run_context import RunContext, abandon
@@ -192,7 +192,7 @@ def _decode_again(
     distinct = {obj.object_id: obj for objects in sources.values() for obj in objects}
     units = plan_rebuild_units(claims, list(distinct.values()), surroundings(run))
     tags = [f"batch-{claim.batch_id}" for claim in claims]
-    results = run.spark.run(cook, [encode(unit) for unit in units], tags)
+    results = run.spark.run(cook_apart, [encode(unit) for unit in units], tags)
     return [decode_answer(result) for result in results]
 
 

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from lakerunner_assets.cooked.apart import cook_apart
 from lakerunner_assets.cooked.plan import Surroundings, plan_units
-from lakerunner_assets.cooked.task import cook
 from lakerunner_assets.cooked.units import decode_answer, encode
 from lakerunner_assets.publish import HourChange, UnbalancedError, changes, cooked_publication
 from lakerunner_assets.run_context import RunContext, unless_lost
@@ -122,7 +122,7 @@ def _run(run: RunContext, claims: Sequence[Claim]) -> list[tuple[Claim, list[Ans
     around = surroundings(run)
     units = [(claim, unit) for claim in claims for unit in plan_units(claim, around)]
     tags = [_tag(claim.batch_id, claim.attempt) for claim in claims]
-    results = run.spark.run(cook, [encode(unit) for _, unit in units], tags)
+    results = run.spark.run(cook_apart, [encode(unit) for _, unit in units], tags)
     found: dict[int, list[Answer]] = {claim.batch_id: [] for claim in claims}
     for (claim, _), result in zip(units, results, strict=True):
         found[claim.batch_id].append(decode_answer(result))

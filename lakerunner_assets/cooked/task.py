@@ -1,4 +1,4 @@
-"""A Spark task downloads, decodes, cuts by hour, sorts, writes and answers.
+"""Cooking downloads the objects of a unit, decodes, cuts by hour, sorts, writes and answers.
 
 Four rows of one object that arrived at 12:xx (horizon 2025, tolerance 1 h):
 
@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import tempfile
 import time
+import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pyarrow as pa
+from numba.core.errors import NumbaError
 
 from lakerunner_assets.cooked.download import Download, download
 from lakerunner_assets.cooked.split import HourBuffers, split_rows
-from lakerunner_assets.cooked.units import Target, Unit, UnitObject, decode_unit, encode, segment_id
+from lakerunner_assets.cooked.units import Errand, Target, Unit, UnitObject, segment_id
 from lakerunner_assets.decode.dispatch import DecodedSlice, Place, Request, decode
 from lakerunner_assets.decode.errors import DecodeError
 from lakerunner_assets.decode.payload import open_payload
@@ -35,19 +39,24 @@ from resources.objects.errors import StoreError, UnavailableError
 from resources.objects.store import open_store
 from resources.settings import Settings, SettingsError
 
+READER_ERRORS: tuple[type[Exception], ...] = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError,
+    RecursionError, TypeError, ValueError, pa.ArrowException, NumbaError,
+)  # fmt: skip
+"""Errors of a reader that did not expect these bytes: a defect of ours, and no other object's harm."""
 MAX_SILENCE = 2
 """Objects of one bucket in a row without an answer; each costs a minute."""
 
 
-def cook(payload: bytes) -> bytes:
-    """Cook one encoded unit and return an encoded answer; Spark calls it."""
-    return encode(cook_unit(decode_unit(payload), Settings.load()))
+Tell = Callable[[int | None, int], None]
+"""Takes the object that is read next, None for none, and the number of the next segment."""
 
 
-def cook_unit(unit: Unit, settings: Settings) -> Answer:
+def cook_unit(errand: Errand, settings: Settings, tell: Tell) -> Answer:
     """Cook a unit. A lake, a disk or a configuration that fails makes all objects wait."""
+    unit = errand.unit
     try:
-        return _rounds(unit, settings)
+        return _rounds(errand, settings, tell)
     except (StoreError, SettingsError) as error:
         return _all_wait(unit, str(error))
     except OSError as error:
@@ -61,12 +70,13 @@ def _all_wait(unit: Unit, error: str) -> Answer:
     return Answer(tuple(waiting), (), 0.0, 0)
 
 
-def _rounds(unit: Unit, settings: Settings) -> Answer:
+def _rounds(errand: Errand, settings: Settings, tell: Tell) -> Answer:
     """Cook again without an object that failed after rows of it were written."""
-    left_out: dict[int, ObjectAnswer] = {}
-    part = unit.part * 1_000_000
+    unit = errand.unit
+    left_out = {answer.object_id: answer for answer in errand.left_out}
+    part = errand.first_part or unit.part * 1_000_000
     while True:
-        round_ = Round(unit, settings, left_out, part)
+        round_ = Round(unit, settings, left_out, part, tell)
         try:
             return round_.run()
         except SpilledObjectError as error:
@@ -90,11 +100,17 @@ class ObjectError(Exception):
         self.fault = fault
 
 
+OBJECT_ERRORS: tuple[type[Exception], ...] = (ObjectError, DecodeError, *READER_ERRORS)
+
+
 class Round:
     """One pass over the objects of a unit."""
 
-    def __init__(self, unit: Unit, settings: Settings, left_out: dict[int, ObjectAnswer], part: int) -> None:
+    def __init__(
+        self, unit: Unit, settings: Settings, left_out: dict[int, ObjectAnswer], part: int, tell: Tell
+    ) -> None:
         self._unit = unit
+        self._tell = tell
         self._settings = settings
         self._spec: SignalSpec = SIGNALS[unit.signal]
         self._buffers = HourBuffers(unit.slice_bytes)
@@ -103,6 +119,7 @@ class Round:
         self._segments: list[SegmentAnswer] = []
         self._raw_bytes = 0
         self._silence: Counter[str] = Counter()
+        self._reading: int | None = None
         self.next_part = part
 
     def run(self) -> Answer:
@@ -110,7 +127,10 @@ class Round:
         with tempfile.TemporaryDirectory(prefix="lakerunner-cook-") as folder:
             for obj in self._unit.objects:
                 if obj.object_id not in self._left_out:
+                    self._reading = obj.object_id
+                    self._tell(self._reading, self.next_part)
                     self._objects.append(self._cook_object(obj, Path(folder)))
+            self._reading = None
             for dataset, hour in self._buffers.filled():
                 self._write(dataset, hour, Path(folder))
         seconds = time.monotonic() - started
@@ -121,9 +141,13 @@ class Round:
         try:
             fetched = self._fetch(obj, folder)
             return self._rows_of(obj, fetched, folder)
-        except (ObjectError, DecodeError) as error:
+        except (StoreError, SettingsError):
+            raise  # of the lake, while rows were written to make room
+        except OBJECT_ERRORS as error:
             fault = error.fault if isinstance(error, ObjectError) else Fault.OBJECT
-            answer = ObjectAnswer(obj.object_id, fault=fault, error=f"{obj.bucket}/{obj.key}: {error}")
+            answer = ObjectAnswer(
+                obj.object_id, fault=fault, error=f"{obj.bucket}/{obj.key}: {_reason(error)}"
+            )
             if self._buffers.spilled:
                 raise SpilledObjectError(answer) from error
             self._buffers.forget()
@@ -196,6 +220,7 @@ class Round:
         target = self._target(hour_ns)
         name = segment_id(target, hour_ns, dataset, self.next_part)
         self.next_part += 1
+        self._tell(self._reading, self.next_part)
         unit = self._unit
         path = folder / name
         identity = SegmentIdentity(unit.org, unit.collector, dataset, hour_ns, name)
@@ -209,6 +234,16 @@ class Round:
 
     def _target(self, hour_ns: int) -> Target:
         return self._unit.target or self._unit.targets[hour_ns]
+
+
+def _reason(error: Exception) -> str:
+    """Write an error of the object as it is, and one of its reader with where it came from."""
+    if isinstance(error, ObjectError | DecodeError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"takes more memory to read than a task may have (LAKERUNNER_COOK_MEMORY_BYTES): {error}"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"its reader failed: {error!r} in {Path(last.filename).name}:{last.lineno}"
 
 
 def _arrival(obj: UnitObject, info: ObjectInfo) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 import xxhash
 
-from lakerunner_assets.task_results import Answer
+from lakerunner_assets.task_results import Answer, ObjectAnswer
 from resources.lake.layout import Signal
 from resources.lake.options import DecodeOptions
 
@@ -56,6 +56,17 @@ class Unit:
     """The organisation's choices at planning time."""
 
 
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A unit on its way to the child process that cooks it."""
+
+    unit: Unit
+    left_out: tuple[ObjectAnswer, ...] = ()
+    """Answers of objects that crashed a child before."""
+    first_part: int = 0
+    """Number of the first segment, when an earlier child has written some; else 0."""
+
+
 def segment_id(target: Target, hour_ns: int, dataset: str, part: int) -> str:
     """Name a segment: the same if Spark repeats a task, another for every attempt.
 
@@ -67,6 +78,14 @@ def segment_id(target: Target, hour_ns: int, dataset: str, part: int) -> str:
 
 def encode(value: Unit | Answer) -> bytes:
     return msgspec.json.encode(value)
+
+
+def encode_errand(errand: Errand) -> bytes:
+    return msgspec.json.encode(errand)
+
+
+def decode_errand(data: bytes) -> Errand:
+    return msgspec.json.decode(data, type=Errand)
 
 
 def decode_unit(data: bytes) -> Unit:

@@ -41,6 +41,8 @@ class DecodedSlice:
     first_rejected: str = ""
     """Position of the first rejected record, and the reason."""
     streams: dict[int, Labels] = field(default_factory=dict)
+    roles: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Columns of foreign data that were read as time, message, service, …, by role."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def _is_text(head: bytes) -> bool:
 
 
 def _format_of_marker(head: bytes) -> Format:
-    length = head[3]
+    length = int.from_bytes(head[3:4], "big")  # 0 if the marker is all there is
     name = head[4 : 4 + length]
     if name not in _MARKED:
         raise MalformedError(0, f"marked as {name!r}, expected one of {sorted(_MARKED)}")

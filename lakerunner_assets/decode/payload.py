@@ -126,11 +126,13 @@ IN_MEMORY_BYTES = 64 << 20
 class Payload:
     """Seekable bytes; offsets in errors are offsets in here."""
 
-    def __init__(self, data: bytes | None, file: IO[bytes], size: int) -> None:
+    def __init__(self, data: bytes | None, file: IO[bytes], size: int, max_bytes: int) -> None:
         self._data = data
         self.file = file
         """For readers of whole formats (Parquet, CSV); `read` does not move its position for them."""
         self.size = size
+        self.max_bytes = max_bytes
+        """Limit of what any envelope unfolds to, for formats that compress inside."""
 
     def read(self, start: int, length: int) -> bytes:
         """Read bytes from `start`, fewer at the end; the whole of a small payload is not copied."""
@@ -149,7 +151,7 @@ def open_payload(source: bytes | Path, max_bytes: int, folder: Path | None = Non
     if isinstance(source, bytes) and len(source) <= IN_MEMORY_BYTES:
         data = _small(source, max_bytes)
         if data is not None:
-            yield payload_of(data)
+            yield payload_of(data, max_bytes)
             return
     with _binary(source) as envelope, tempfile.TemporaryFile(dir=folder) as plain:
         kind = sniff(envelope.read(16))
@@ -161,9 +163,9 @@ def open_payload(source: bytes | Path, max_bytes: int, folder: Path | None = Non
         yield _of_file(plain, max_bytes)
 
 
-def payload_of(data: bytes) -> Payload:
+def payload_of(data: bytes, max_bytes: int = 1 << 32) -> Payload:
     """Wrap plain bytes as a payload."""
-    return Payload(data, io.BytesIO(data), len(data))
+    return Payload(data, io.BytesIO(data), len(data), max_bytes)
 
 
 def _small(source: bytes, max_bytes: int) -> bytes | None:
@@ -190,4 +192,4 @@ def _of_file(file: IO[bytes], max_bytes: int) -> Payload:
         raise EmptyObjectError(0, "empty object")
     if size > max_bytes:
         raise TooLargeError(max_bytes, f"object of {size} bytes is larger than the limit of {max_bytes}")
-    return Payload(None, file, size)
+    return Payload(None, file, size, max_bytes)

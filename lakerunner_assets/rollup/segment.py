@@ -23,6 +23,7 @@ from lakerunner_assets.rollup.buckets import NS_PER_MS
 from lakerunner_assets.rollup.encoding import SKETCH_LEVEL
 from lakerunner_assets.segments import token_bloom
 from lakerunner_assets.segments.encoding import METRIC_LEVEL, Encodings, compact_dictionaries
+from lakerunner_assets.segments.file import insert_blocks
 from lakerunner_assets.segments.metrics import bloom_columns, derived_names, index_terms
 from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from resources.arrays import Int32s, Int64s
@@ -128,9 +129,6 @@ class SegmentWriter:
         }  # fmt: skip
         table = series.encode(series.build(labels, numbers))
         bloom = token_bloom.build(bloom_columns(pa.table({}), labels)).to_bytes()
-        offset = self.bytes
-        self._sink.write(table)
-        self._sink.write(bloom)
         facts = SegmentFacts(
             **asdict(identity),
             format_version=FORMAT_VERSION,
@@ -140,14 +138,15 @@ class SegmentWriter:
             rows=int(rows.sum()),
             min_ns=(int(first_ms.min()) - width_ms + 1) * NS_PER_MS,
             max_ns=int(last_ms.max()) * NS_PER_MS,
-            series_offset=offset,
-            series_length=len(table),
-            bloom_offset=offset + len(table),
-            bloom_length=len(bloom),
+            series_offset=0,
+            series_length=0,
+            bloom_offset=0,
+            bloom_length=0,
         )
         self._writer.add_key_value_metadata(file_metadata(facts, self._label_map))
         self._writer.close()
         self._sink.close()
+        facts = insert_blocks(self.path, facts, table, bloom)
         self._finished = True
         return self._written(facts, labels)
 

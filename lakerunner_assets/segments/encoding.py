@@ -1,7 +1,7 @@
 """Each column gets an encoding by a look at its values.
 
-Dictionaries pay only where few values repeat; times and other integers are delta-coded, other doubles
-split into byte streams. Trace and span ids get bloom filters, sized for the largest row group.
+Dictionaries pay only where few values repeat; times and other integers are delta-coded, hashes are not, other
+doubles are split into byte streams. Trace and span ids get bloom filters, sized for the largest row group.
 """
 
 from __future__ import annotations
@@ -14,9 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from resources.lake.columns import CHQ_FINGERPRINT, CHQ_STREAM_ID
+
 LOG_LEVEL = 1
 METRIC_LEVEL = 3
-"""Levels of zstd: logs and traces, metrics."""
+MESSAGE_LEVEL = 2
+STRONG_LEVEL = 6
+"""Levels of zstd: logs and traces, metrics and integers, messages, messages of compacted segments."""
+MESSAGE = "log_message"
+"""The longest text of a row; its least and greatest value would only make footers longer."""
+HASHES = frozenset({CHQ_FINGERPRINT, CHQ_STREAM_ID})
 BATCH_ROWS = 8192
 """Rows the writer encodes at a time; pyarrow's 1024 spends more on the batches than on short values."""
 BLOOM_COLUMNS = ("trace_id", "span_id", "span_trace_id")
@@ -37,20 +44,32 @@ class Encodings:
     """Columns of one value: a few bytes of runs, which compression would only take time for."""
 
     def writer_options(
-        self, schema: pa.Schema, bloom_rows: dict[str, int], compression_level: int
+        self,
+        schema: pa.Schema,
+        bloom_rows: dict[str, int],
+        compression_level: int,
+        message_level: int = MESSAGE_LEVEL,
     ) -> dict[str, Any]:
         """Build the keyword arguments of `pyarrow.parquet.ParquetWriter`."""
         leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
         compression = dict.fromkeys(leaves, "zstd") | dict.fromkeys(self.constant, "none")
+        levels = {MESSAGE: message_level} | {
+            name: max(compression_level, METRIC_LEVEL)
+            for name, encoding in self.by_column.items()
+            if encoding == "DELTA_BINARY_PACKED"
+        }
         return {
             "compression": compression,
             "compression_level": {
-                name: compression_level for name, codec in compression.items() if codec == "zstd"
+                name: levels.get(name, compression_level)
+                for name, codec in compression.items()
+                if codec == "zstd"
             },
             "use_dictionary": list(self.dictionary),
             "column_encoding": self.by_column,
-            "write_statistics": True,
+            "write_statistics": [leaf for leaf in leaves if leaf != MESSAGE],
             "write_page_index": True,
+            "write_page_checksum": True,
             "write_batch_size": BATCH_ROWS,
             "store_schema": False,  # readers get plain Parquet types, the same in every segment
             "bloom_filter_options": {
@@ -66,7 +85,9 @@ def choose(table: pa.Table) -> Encodings:
     by_column = {
         field.name: encoding
         for field in table.schema
-        if field.name not in dictionary and (encoding := _encoding(field.type)) is not None
+        if field.name not in dictionary
+        and field.name not in HASHES
+        and (encoding := _encoding(field.type)) is not None
     }
     constant = [name for name in dictionary if is_constant(table.column(name).chunk(0))]
     return Encodings(tuple(dictionary), by_column, tuple(constant))
@@ -135,7 +156,12 @@ def _encoding(data_type: pa.DataType) -> str | None:
 
 
 def bloom_rows(table: pa.Table, groups: Sequence[tuple[int, int]]) -> dict[str, int]:
-    """Count the distinct values to expect in the largest row group; empty columns get no filter."""
+    """Count the distinct values to expect in the largest row group; empty columns get no filter.
+
+    Nor does a file of one row group: its token bloom has already been asked.
+    """
+    if len(groups) == 1:
+        return {}
     largest = max(end - start for start, end in groups)
     present = {
         name: table.num_rows - table.column(name).null_count

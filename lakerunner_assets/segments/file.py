@@ -1,10 +1,15 @@
-"""A segment file holds row groups, its series table, its token bloom and the footer.
+"""A segment file holds row groups, its token bloom, its series table and the footer.
 
+    row groups │ Parquet's blooms │ page index │ token bloom │ series table │ footer
+                                                             └── one range ──┘
+
+A query needs the footer and the table, words need the bloom too: each is one range up to the end of the file.
 Equal content gives equal bytes, so a retried task writes the same object.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +28,18 @@ from lakerunner_assets.segments.encoding import (
     narrow_columns,
 )
 from lakerunner_assets.segments.written import WrittenSegment
-from resources.lake.segment_file import MappedColumn, SegmentFacts, file_metadata
+from resources.arrays import Int64s
+from resources.lake.columns import CHQ_STREAM_ID
+from resources.lake.segment_file import (
+    MappedColumn,
+    SegmentFacts,
+    file_metadata,
+    group_streams_metadata,
+    place_blocks,
+)
+
+_TAIL = 8
+"""Bytes behind the footer: its length, and `PAR1`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,28 +119,46 @@ def _write(path: Path, content: Content, facts: SegmentFacts) -> SegmentFacts:
         table.schema, bloom_rows(table, content.groups), content.compression_level
     )
     with pa.OSFile(str(path), "wb") as sink, pq.ParquetWriter(sink, table.schema, **options) as writer:
+        streams: list[Int64s] = []
         for start, end in content.groups:
             rows = _rows(table, encodings.constant, content.order[start:end])
             writer.write_table(compact_dictionaries(rows), row_group_size=end - start)
-        facts = append_blocks(sink, facts, content.series_table, content.bloom)
-        writer.add_key_value_metadata({**file_metadata(facts, content.label_map), **content.metadata})
-    return facts
+            streams += stream_ids(rows)
+        more = {**group_streams_metadata(streams), **content.metadata}
+        writer.add_key_value_metadata({**file_metadata(facts, content.label_map), **more})
+    return insert_blocks(path, facts, content.series_table, content.bloom)
 
 
-def append_blocks(
-    sink: pa.NativeFile, facts: SegmentFacts, series_table: bytes, bloom: bytes
-) -> SegmentFacts:
-    """Write the blocks behind the row groups; return the facts with their offsets."""
-    series_offset = sink.tell()
-    sink.write(series_table)
-    sink.write(bloom)
-    return replace(
-        facts,
-        series_offset=series_offset,
-        series_length=len(series_table),
-        bloom_offset=series_offset + len(series_table),
-        bloom_length=len(bloom),
-    )
+def stream_ids(rows: pa.Table) -> list[Int64s]:
+    """Return the distinct stream ids of a row group, in a list of one; none for other signals."""
+    if CHQ_STREAM_ID not in rows.column_names:
+        return []
+    return [rows.column(CHQ_STREAM_ID).unique().cast(pa.int64()).to_numpy()]
+
+
+def insert_blocks(path: Path, facts: SegmentFacts, series_table: bytes, bloom: bytes) -> SegmentFacts:
+    """Write the blocks before the footer of a closed file; return the facts with their offsets.
+
+    Nothing in a Parquet file points at its footer, so the footer may move. Parquet's own blooms are megabytes
+    in a large file, and would lie between the blocks and the footer if the blocks came first.
+    """
+    with path.open("r+b") as file:
+        file.seek(-_TAIL, os.SEEK_END)
+        length = int.from_bytes(file.read(4), "little") + _TAIL
+        at = file.seek(-length, os.SEEK_END)
+        footer = file.read()
+        placed = replace(
+            facts,
+            bloom_offset=at,
+            bloom_length=len(bloom),
+            series_offset=at + len(bloom),
+            series_length=len(series_table),
+        )
+        file.seek(at)
+        file.write(bloom)
+        file.write(series_table)
+        file.write(place_blocks(footer, facts, placed))
+    return placed
 
 
 def _rows(table: pa.Table, constant: Collection[str], order: np.ndarray) -> pa.Table:

@@ -23,9 +23,10 @@ import pyarrow as pa
 
 from lakerunner_assets.segments import token_bloom
 from lakerunner_assets.segments.file import Content, write_file
-from lakerunner_assets.segments.order import row_groups, row_order
+from lakerunner_assets.segments.order import columns_in_order, row_groups, row_order
 from lakerunner_assets.segments.unify import unify
 from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
+from resources.arrays import Int64s
 from resources.lake import streams
 from resources.lake.columns import CHQ_FINGERPRINT, CHQ_OBJECT, CHQ_POSITION, CHQ_STREAM, CHQ_TSNS, PREFIX
 from resources.lake.segment_file import (
@@ -51,7 +52,8 @@ def write_log_segment(
         raise ValueError(f"segment {identity.segment_id}: no rows; an empty segment is never written")
     unified = unify(filled)
     found = _streams(unified.table)
-    order = _order(unified.table, found)
+    services = _service_ranks(unified.table, found)
+    order = _order(unified.table, services)
     times = unified.table.column(CHQ_TSNS).to_numpy()
     objects = sorted(unified.table.column(CHQ_OBJECT).unique().to_pylist())
     facts = SegmentFacts(
@@ -70,10 +72,9 @@ def write_log_segment(
     )
     stream_table = streams.encode(stream for stream, _ in found)
     bloom = token_bloom.build(token_columns(unified.table)).to_bytes()
-    groups = row_groups(times[order], unified.table.nbytes / len(times))
-    content = Content(
-        unified.table.drop_columns([STREAM_COLUMN]), order, groups, unified.label_map, stream_table, bloom
-    )
+    names = columns_in_order(name for name in unified.table.column_names if name != STREAM_COLUMN)
+    groups = row_groups(times[order], services[order], unified.table.nbytes / len(times), len(names))
+    content = Content(unified.table.select(names), order, groups, unified.label_map, stream_table, bloom)
     return write_file(
         sink_path,
         content,
@@ -109,7 +110,7 @@ def _streams(table: pa.Table) -> list[tuple[Stream, int]]:
     return found
 
 
-def _order(table: pa.Table, found: Sequence[tuple[Stream, int]]) -> np.ndarray:
+def _service_ranks(table: pa.Table, found: Sequence[tuple[Stream, int]]) -> Int64s:
     codes = table.column(STREAM_COLUMN).chunk(0).indices.to_numpy()
     services = {code: dict(stream.labels).get("service_name", "") for stream, code in found}
     names = sorted(set(services.values()), key=str.encode)
@@ -117,8 +118,13 @@ def _order(table: pa.Table, found: Sequence[tuple[Stream, int]]) -> np.ndarray:
     rank_of_code = np.zeros(max(services) + 1, np.int64)
     for code, name in services.items():
         rank_of_code[code] = rank[name]
+    ranks: Int64s = rank_of_code[codes]
+    return ranks
+
+
+def _order(table: pa.Table, services: Int64s) -> np.ndarray:
     columns = (table.column(name).to_numpy() for name in (CHQ_FINGERPRINT, CHQ_OBJECT, CHQ_POSITION))
-    return row_order(table.column(CHQ_TSNS).to_numpy(), rank_of_code[codes], *columns)
+    return row_order(table.column(CHQ_TSNS).to_numpy(), services, *columns)
 
 
 def levels_of(table: pa.Table) -> set[str]:

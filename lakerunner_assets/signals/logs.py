@@ -61,5 +61,6 @@ LOGS = SignalSpec(
     merge_kind=MergeKind.LOGS,
     sealed_datasets=frozenset(),
     warm_up_samples=warm_up_samples,
+    roles_in_words={"timestamp": "time", "message": "message", "service": "service"},
     description="Log records: message, severity, attributes, trace context.",
 )

@@ -62,5 +62,6 @@ METRICS = SignalSpec(
     merge_kind=MergeKind.SAMPLES,
     sealed_datasets=frozenset({"metrics", *(rollup.dataset for rollup in ROLLUPS)}),
     warm_up_samples=warm_up_samples,
+    roles_in_words={"timestamp": "time", "metric_name": "metric name", "value": "value"},
     description="Metric data points: value or distribution, series, exemplars.",
 )

@@ -58,5 +58,6 @@ TRACES = SignalSpec(
     merge_kind=MergeKind.TRACES,
     sealed_datasets=frozenset(),
     warm_up_samples=warm_up_samples,
+    roles_in_words={"start": "start", "timestamp": "time", "span_name": "span name", "service": "service"},
     description="Spans: names, times, status, attributes, events and links.",
 )

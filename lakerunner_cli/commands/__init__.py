@@ -11,6 +11,8 @@ COMMANDS = (
     "logs",
     "doctor",
     "demo",
+    "query",
+    "sql",
     "ingest",
     "backfill",
     "admin",

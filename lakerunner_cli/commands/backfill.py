@@ -6,20 +6,24 @@ were not; 130: the watching was interrupted.
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from lakerunner_cli.command import CommandError
 from resources.settings import Settings
 
 if TYPE_CHECKING:
     from lakerunner_cli.backfill.dagster_api import Dagster
+    from lakerunner_cli.backfill.request import Launch
 
 NAME = "backfill"
 HELP = "Rebuild hours of an organisation, tier by tier (exit code 1 if a partition was not built)."
 POSITIONAL = ("org", "signal", "from", "to")
 INTERRUPTED = 130
+HOURS_TO_ASK = 24
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -35,6 +39,7 @@ def configure(parser: ArgumentParser) -> None:
         "--allow-loss", action="store_true", help="cook what is left where raw objects are gone"
     )
     parser.add_argument("--force", action="store_true", help="build rollups that are current, too")
+    parser.add_argument("--yes", action="store_true", help="do not ask before 24 hours or more are rebuilt")
     parser.add_argument("--detach", action="store_true", help="start it and return")
     parser.add_argument(
         "--dagster-url", default="", metavar="URL", help="Dagster's webserver; default: the local stack's"
@@ -51,7 +56,9 @@ def run(args: Namespace, settings: Settings) -> int:
             raise CommandError("--follow and --cancel take ids of back-fills and nothing else")
         dagster = Dagster(args.dagster_url or webserver_url(settings))
         ids = [each for each in (args.cancel or args.follow).split(",") if each]
-        return _cancel(dagster, ids) if args.cancel else _follow(dagster, ids)
+        return (
+            _cancel(dagster, ids) if args.cancel else _follow(dagster, ids, _where(args, settings, dagster))
+        )
     missing = [name.upper() for name in POSITIONAL if not getattr(args, name)]
     if missing:
         raise CommandError(
@@ -61,7 +68,7 @@ def run(args: Namespace, settings: Settings) -> int:
 
 
 def webserver_url(settings: Settings) -> str:
-    """Return the webserver of the stack that runs on the data directory."""
+    """Return the webserver of the stack that runs on the data directory, with its key as the password."""
     from lakerunner_cli.stack.paths import StackPaths
     from lakerunner_cli.stack.state import Phase, is_running, read_state
 
@@ -77,7 +84,8 @@ def webserver_url(settings: Settings) -> str:
         raise CommandError("this stack runs without Dagster's webserver; `lakerunner up` starts everything")
     if webserver.phase is not Phase.READY:
         raise CommandError(f"Dagster's webserver is {webserver.phase.value}; `lakerunner status` says more")
-    return webserver.address
+    scheme, _, place = webserver.address.partition("://")
+    return f"{scheme}://lakerunner:{quote(settings.require('webserver_token'), safe='')}@{place}"
 
 
 def _start(args: Namespace, settings: Settings) -> int:
@@ -94,18 +102,35 @@ def _start(args: Namespace, settings: Settings) -> int:
         force=args.force,
     )
     dagster = Dagster(args.dagster_url or webserver_url(settings))
-    ids = []
-    for launch in plan_launches(request, dagster.partitions_of(assets_of(request.signal, request.tiers)[0])):
+    ids, where = [], _where(args, settings, dagster)
+    launches = plan_launches(request, dagster.partitions_of(assets_of(request.signal, request.tiers)[0]))
+    if not args.yes and not _agreed(launches):
+        print("nothing was started")
+        return 1
+    for launch in launches:
         ids.append(dagster.launch(launch))
         print(f"back-fill {ids[-1]}: {launch.title}; {len(launch.partitions):,} hours of each asset")
         print(dagster.backfill_url(ids[-1]))
     if args.detach:
-        print(_how_to(dagster, ids))
+        print(_how_to(ids, where))
         return 0
-    return _follow(dagster, ids)
+    return _follow(dagster, ids, where)
 
 
-def _follow(dagster: Dagster, ids: Sequence[str]) -> int:
+def _agreed(launches: Sequence[Launch]) -> bool:
+    """Ask a person before a day or more is rebuilt; a script has to say so in advance."""
+    hours = max((len(launch.partitions) for launch in launches), default=0)
+    if hours < HOURS_TO_ASK:
+        return True
+    titles = "; ".join(
+        f"{launch.title}, {len(launch.partitions):,} hours of each asset" for launch in launches
+    )
+    if not sys.stdin.isatty():
+        raise CommandError(f"this rebuilds {titles}. Nobody is there to ask: add --yes")
+    return input(f"This rebuilds {titles}. Go on? [y/N] ").strip().lower() in {"y", "yes"}
+
+
+def _follow(dagster: Dagster, ids: Sequence[str], where: str) -> int:
     """Watch one after the other; they run side by side."""
     from lakerunner_cli.backfill.follow import Bars, follow, summary
 
@@ -117,7 +142,7 @@ def _follow(dagster: Dagster, ids: Sequence[str]) -> int:
             succeeded = succeeded and state.has_succeeded
     except KeyboardInterrupt:
         print("\nit goes on: " + " ".join(dagster.backfill_url(each) for each in ids))
-        print(_how_to(dagster, ids))
+        print(_how_to(ids, where))
         return INTERRUPTED
     return 0 if succeeded else 1
 
@@ -129,6 +154,11 @@ def _cancel(dagster: Dagster, ids: Sequence[str]) -> int:
     return 0
 
 
-def _how_to(dagster: Dagster, ids: Sequence[str]) -> str:
-    which = f"{','.join(ids)} --dagster-url {dagster.url}"
+def _where(args: Namespace, settings: Settings, dagster: Dagster) -> str:
+    """Return the option with which another shell finds the same webserver; it never shows a key."""
+    return f"--dagster-url {dagster.url}" if args.dagster_url else f"--data-dir {settings.data_dir}"
+
+
+def _how_to(ids: Sequence[str], where: str) -> str:
+    which = f"{','.join(ids)} {where}"
     return f"watch it:  lakerunner backfill --follow {which}\ncancel it: lakerunner backfill --cancel {which}"

@@ -1,7 +1,9 @@
 """`lakerunner ingest PATH…`: put files into the raw bucket and announce them.
 
-Names come from the content, so ingesting the same file twice in an hour adds nothing and says so. With
-`--wait` the command ends when every object can be queried (exit code 0) or was given up on (1).
+The beginning of each file is decoded first: what cooking would refuse is refused here, and what its columns
+become is said. Names come from the content, so ingesting the same file twice in an hour adds nothing and says
+so. With `--wait` the command ends with a query when every object can be queried (exit code 0) or was given up
+on (1).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from resources.settings import Settings
 
 if TYPE_CHECKING:
     from lakerunner_cli.accounts import CommandIndex
+    from lakerunner_cli.preview import Looker
     from lakerunner_cli.upload import Destination, UploadedObject
 
 NAME = "ingest"
@@ -37,10 +40,41 @@ def run(args: Namespace, settings: Settings) -> int:
 
     files = files_under(args.paths)
     with open_index(settings) as index:
-        sent, refused = _send(files, _destination(index, args, settings), settings)
+        to = _destination(index, args, settings)
+        good, bad = _look(files, _looker(index, to, settings))
+        sent, refused = _send(good, to, settings)
         _report(sent, refused)
-        failed = _wait(index, args.bucket, sent, args.timeout) if args.wait and not refused else 0
-    return 1 if refused or failed else 0
+        failed = 0
+        if args.wait and sent and not refused:
+            failed = _wait(index, to, sent, args.timeout, settings)
+    return 1 if bad or refused or failed else 0
+
+
+def _looker(index: CommandIndex, to: Destination, settings: Settings) -> Looker:
+    from lakerunner_cli.preview import Looker
+    from resources.lake.options import OrgOptions
+
+    options = index.org_options().get(to.org, OrgOptions())
+    return Looker(to.org, to.signal, options.decode, settings)
+
+
+def _look(files: list[Path], looker: Looker) -> tuple[list[Path], int]:
+    """Say what becomes of the files; return those that cooking would take, and the number of the others."""
+    good: list[Path] = []
+    told: dict[str, list[Path]] = {}
+    for path in files:
+        found = looker.look(path)
+        if found.refusal:
+            print(f"refused: {path}: {found.refusal}")
+            continue
+        good.append(path)
+        for line in (found.roles, *(f"! {warning}" for warning in found.warnings)):
+            if line:
+                told.setdefault(line, []).append(path)
+    for line, paths in told.items():
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        print(f"{paths[0].name}{more}: {line}")
+    return good, len(files) - len(good)
 
 
 def _destination(index: CommandIndex, args: Namespace, settings: Settings) -> Destination:
@@ -90,15 +124,22 @@ def _report(sent: list[UploadedObject], refused: tuple[str, ...]) -> None:
         print(f"refused: {reason}")
 
 
-def _wait(index: CommandIndex, bucket: str, sent: list[UploadedObject], timeout_s: float) -> int:
-    """Wait; return the number of objects that cannot be queried in the end."""
+def _wait(
+    index: CommandIndex, to: Destination, sent: list[UploadedObject], timeout_s: float, settings: Settings
+) -> int:
+    """Wait, then print a query; return the number of objects that cannot be queried in the end."""
+    from lakerunner_cli.preview import query_of
     from lakerunner_cli.progress import Progress, wait_until_settled
     from resources.index.types import ObjectState
 
     keys = sorted({each.object.key for each in sent})
+    print(
+        f"waiting up to {timeout_s:.0f} s for a sensor and a cooking run to take {len(keys)} object(s)",
+        flush=True,
+    )
     progress = Progress("queryable", len(keys))
     statuses = wait_until_settled(
-        lambda: index.object_states(bucket, keys), len(keys), timeout_s, progress.at
+        lambda: index.object_states(to.bucket, keys), len(keys), timeout_s, progress.at
     )
     progress.close()
     failed = [status for status in statuses if status.state is ObjectState.PARKED]
@@ -107,4 +148,7 @@ def _wait(index: CommandIndex, bucket: str, sent: list[UploadedObject], timeout_
             what = "parked" if status.state is ObjectState.PARKED else f"{status.rejected} records rejected"
             print(f"{what}: {status.key}: {status.error}")
     print(f"{len(statuses) - len(failed)} queryable, {sum(s.rows for s in statuses):,} rows")
+    hours = index.object_hours(to.bucket, keys)
+    if hours is not None and (query := query_of(to.signal, hours, settings)):
+        print(f"ask for them, with a read key in READ_KEY:\n  {query}")
     return len(failed)

@@ -29,14 +29,16 @@ def show(settings: Settings, as_json: bool) -> bool:
     from lakerunner_cli.stack import view
     from lakerunner_cli.stack.orphans import find_orphans
     from lakerunner_cli.stack.paths import StackPaths
-    from lakerunner_cli.stack.state import is_running, read_state
+    from lakerunner_cli.stack.state import UNSEEN_S, is_running, read_state, seconds_unseen
 
     paths = StackPaths(settings.data_dir)
     running, state = is_running(paths), read_state(paths.state)
+    unseen_s = seconds_unseen(paths) if running and state is not None else 0.0
     if as_json:
         shown: dict[str, object] = {"running": False, "ready": False}
         if state is not None:
             shown = view.as_json(state, running)
+            shown["ready"] = shown["ready"] and unseen_s < UNSEEN_S
         if running:
             rows, tiers, problem = pipeline_rows.read_rows(settings)
             shown["pipeline"] = pipeline_rows.as_json(rows, problem)
@@ -50,5 +52,9 @@ def show(settings: Settings, as_json: bool) -> bool:
     else:
         rows, tiers, problem = pipeline_rows.read_rows(settings)
         lines = [*view.table(state), *pipeline_rows.table(rows, problem), *pipeline_rows.tier_table(tiers)]
+        if unseen_s >= UNSEEN_S:
+            lines.append(
+                f"! the supervisor has shown no sign of life for {unseen_s:.0f} s: the table is that old"
+            )
         print("\n".join(lines))
-    return running and state is not None and state.ready
+    return running and state is not None and state.ready and unseen_s < UNSEEN_S

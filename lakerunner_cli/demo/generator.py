@@ -1,4 +1,4 @@
-"""The generator puts raw objects into the bucket every second and announces them.
+"""The generator puts raw objects into the bucket and announces them.
 
 An announcement that fails is repeated with the next one; a store or ingress that is away delays the shop's
 telemetry and loses none of it.
@@ -39,10 +39,10 @@ class Output:
 class Generator(threading.Thread):
     """The generator; `output` may be read from any thread, `stop()` finishes the current second."""
 
-    def __init__(self, to: Destination, settings: Settings, seed: int) -> None:
+    def __init__(self, to: Destination, settings: Settings, seed: int, every_s: int = 1) -> None:
         super().__init__(name="demo-generator", daemon=True)
         self.output = Output()
-        self._to, self._settings, self._seed = to, settings, seed
+        self._to, self._settings, self._seed, self._every_s = to, settings, seed, every_s
         self._stopping = threading.Event()
         self._waiting: list[NewObject] = []
         self._lately: list[Line] = []
@@ -53,7 +53,8 @@ class Generator(threading.Thread):
         while not self._stopping.is_set():
             second += 1
             self._stopping.wait(max(0.0, second + 1 - time.time()))
-            self._tick(second)
+            if second % self._every_s == 0:
+                self._tick(second)
 
     def stop(self) -> None:
         self._stopping.set()

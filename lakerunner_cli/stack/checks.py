@@ -46,8 +46,8 @@ class Finding:
 
 def python(settings: Settings) -> Finding:  # noqa: ARG001 - one signature for all
     found = f"{sys.version_info.major}.{sys.version_info.minor} at {sys.executable}"
-    fits = (3, 11) <= sys.version_info[:2] < (3, 13)
-    return _judge("python", fits, found, "create the virtual environment with Python 3.11 or 3.12")
+    fits = (3, 11) <= sys.version_info[:2] < (3, 14)
+    return _judge("python", fits, found, "create the virtual environment with Python 3.11, 3.12 or 3.13")
 
 
 def packages(settings: Settings) -> Finding:  # noqa: ARG001 - one signature for all
@@ -137,7 +137,7 @@ def components(settings: Settings) -> Finding:
                 "stack", Verdict.NOTE, f"left behind: {', '.join(left.values())}", "`lakerunner down`"
             )
         return Finding("stack", Verdict.FINE, "not running")
-    unready = [c.name for c in state.components.values() if c.phase is not Phase.READY]
+    unready = [c.name for c in state.components.values() if c.phase not in {Phase.READY, Phase.CLOSED}]
     remedy = f"`lakerunner logs {unready[0]}`" if unready else ""
     return _judge("stack", not unready, f"not ready: {', '.join(unready)}" if unready else "ready", remedy)
 

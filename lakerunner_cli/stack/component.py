@@ -2,6 +2,7 @@
 
 The supervisor calls them in this order at every start: `prepare` (may take long the first time), `command`
 and `environment`, `probe` with the time of the start until it succeeds, `finish` before dependents start.
+From then on it asks `probe` every few seconds for a sign of life that is not older than `silent_timeout_s`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ def no_extra_environment(site: Site) -> Mapping[str, str]:  # noqa: ARG001 - one
     return {}
 
 
+def always_wanted(site: Site) -> bool:  # noqa: ARG001 - one signature for all
+    """Run for as long as the supervisor does."""
+    return True
+
+
 def own_user(site: Site) -> str | None:  # noqa: ARG001 - one signature for all
     """Run as the user of the supervisor."""
     return None
@@ -43,9 +49,12 @@ class Component:
     environment: Callable[[Site], Mapping[str, str]] = no_extra_environment
     finish: Callable[[Site], None] = nothing_to_finish
     user: Callable[[Site], str | None] = own_user
+    wanted: Callable[[Site], bool] = always_wanted
     stop_signal: signal.Signals = signal.SIGTERM
     stops_its_own_children: bool = False
     ready_timeout_s: float = 180.0  # a busy laptop needs a minute; killing a slow starter makes it slower
+    silent_timeout_s: float = 30.0
+    """Time without an answer and without work after which it is killed and started again."""
 
 
 def stop_order(components: Sequence[Component]) -> list[list[Component]]:

@@ -17,7 +17,7 @@ from typing import IO
 
 from lakerunner_cli.command import StackError
 from lakerunner_cli.stack import logs
-from lakerunner_cli.stack.components import select
+from lakerunner_cli.stack.components import OPTIONAL, select
 from lakerunner_cli.stack.orphans import stop_orphans
 from lakerunner_cli.stack.paths import StackPaths
 from lakerunner_cli.stack.ports import Reservations
@@ -29,6 +29,7 @@ from resources.settings import Settings, process_environment
 
 Announce = Callable[[str], None]
 PATIENCE_S = 600.0
+"""Time without any news of the supervisor after which `--detach` stops waiting; the stack goes on."""
 HOPELESS_RESTARTS = 4
 STOP_PATIENCE_S = 20.0
 
@@ -55,7 +56,8 @@ def supervise(
     running = {component.name for component in components}
     with lock, Reservations() as reserved:
         site = prepare_site(settings, announce, running, definitions, reserved.take)
-        return Supervisor(site, components, begin, tuple(notices)).run(when_ready)
+        optional = [each for each in OPTIONAL if running.issuperset(each.needs)]
+        return Supervisor(site, components, begin, tuple(notices), optional).run(when_ready)
 
 
 def detach(settings: Settings, arguments: list[str], announce: Announce) -> StackState:
@@ -72,12 +74,13 @@ def detach(settings: Settings, arguments: list[str], announce: Announce) -> Stac
         lines, position = logs.new_lines(log, position)
         for line in lines:
             announce(line)
+            deadline = time.monotonic() + PATIENCE_S  # slow is not stuck: a first start compiles for long
         if (state := _own_state(paths, child)) is not None:
             return state
         if ended:
             raise StackError(f"the stack did not start (exit code {child.returncode}); see above and {log}")
         time.sleep(0.1)
-    raise StackError(f"not ready after {PATIENCE_S:.0f} s; `lakerunner status` shows what is missing")
+    raise StackError(f"nothing happened for {PATIENCE_S:.0f} s; `lakerunner status` shows what is missing")
 
 
 def shut_down(paths: StackPaths, announce: Announce) -> bool:

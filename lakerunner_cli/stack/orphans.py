@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 
-from lakerunner_cli.stack.components import COMPONENTS
+from lakerunner_cli.stack.components import COMPONENTS, OPTIONAL
 from lakerunner_cli.stack.paths import StackPaths
 from lakerunner_cli.stack.processes import orphan_sessions, signal_session, wait_gone
 from lakerunner_cli.stack.state import read_state
@@ -31,7 +31,7 @@ def stop_orphans(paths: StackPaths, announce: Callable[[str], None]) -> int:
     if not orphans:
         return 0
     announce(f"stopping what a killed supervisor left behind: {', '.join(orphans.values())}")
-    by_name = {component.name: component for component in COMPONENTS}
+    by_name = {component.name: component for component in (*COMPONENTS, *OPTIONAL)}
     for pid, name in orphans.items():
         known = by_name.get(name)
         number = known.stop_signal if known else signal.SIGTERM

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import socket
 from collections.abc import Callable, Collection, Mapping
+from http.client import HTTPConnection, HTTPException
 from itertools import chain
 from types import TracebackType
 from typing import Self
@@ -106,11 +107,26 @@ def tcp(port: int) -> bool:
         return False
 
 
-def http(port: int, path: str) -> bool:
+def http(port: int, path: str, headers: Mapping[str, str] | None = None) -> bool:
     """Probe by an HTTP request; answer within about two seconds."""
-    import httpx
-
+    connection = HTTPConnection(HOST, port, timeout=2)
     try:
-        return httpx.get(f"http://{HOST}:{port}{path}", timeout=2, trust_env=False).is_success
-    except httpx.HTTPError:
+        connection.request("GET", path, headers=dict(headers or {}))
+        return 200 <= connection.getresponse().status < 300
+    except (OSError, HTTPException):
         return False
+    finally:
+        connection.close()
+
+
+def grpc(target: str) -> bool:
+    """Probe a gRPC server by any call: a refusal is an answer, too."""
+    import grpc as library
+
+    with library.insecure_channel(target) as channel:
+        try:
+            channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=2)
+        except library.RpcError as error:
+            silent = (library.StatusCode.UNAVAILABLE, library.StatusCode.DEADLINE_EXCEEDED)
+            return error.code() not in silent
+    return True

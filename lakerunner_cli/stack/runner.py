@@ -1,7 +1,8 @@
 """Runs one component: wait for its needs, prepare, start, watch, restart.
 
 Every component has a thread of its own, so independent ones start at the same time. `ComponentRunner._live`
-holds the steps in order; the supervisor stops the process.
+holds the steps in order; the supervisor stops the process. A component that was ready is asked again and
+again: a process that exists proves nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Protocol
 
 from lakerunner_cli.command import StackError
 from lakerunner_cli.stack.component import Component
+from lakerunner_cli.stack.liveness import LOOK_EVERY_S, Liveness, Pulse, cpu_seconds, is_stopped
 from lakerunner_cli.stack.processes import ProcessId, end_session, listens, spawn
 from lakerunner_cli.stack.site import Site
 from lakerunner_cli.stack.state import Phase, StateFile
@@ -40,7 +42,10 @@ def next_crash_count(before: int, lived_s: float) -> int:
 
 
 PROBE_EVERY_S = 0.2
+EXIT_EVERY_S = 0.3
 SWEEP_GRACE_S = 3.0
+MOST_PATIENCE = 8
+"""A component gets at most so many times its time to become ready, twice as much after each slow start."""
 
 
 class Report(Protocol):
@@ -67,6 +72,9 @@ class ComponentRunner(Thread):
         self._around = around
         self._gate = Lock()  # no process may start once `stopping` was seen
         self._process: subprocess.Popen[bytes] | None = None
+        self._patience = 1
+        self._why_silent = ""
+        """Error of the last probe, for people; empty: it only found no answer."""
 
     def run(self) -> None:
         try:
@@ -93,6 +101,9 @@ class ComponentRunner(Thread):
             started = time.monotonic()
             reason = self._watch(process, begin)
             if self._around.stopping.is_set():
+                return
+            if not self.component.wanted(self._around.site):
+                self._close(process)
                 return
             crashes = next_crash_count(crashes, time.monotonic() - started)
             self._record_crash(process, reason, delay(crashes))
@@ -127,8 +138,9 @@ class ComponentRunner(Thread):
         return self._process
 
     def _watch(self, process: subprocess.Popen[bytes], begin: float) -> str:
-        """Watch until the process ends; return how, for the report."""
+        """Watch until the process ends or has to be ended; return how, for the report."""
         started_at = time.time()
+        longest_s = self.component.ready_timeout_s * self._patience
         while process.poll() is None:
             try:
                 ready = self._is_ready(started_at)
@@ -137,13 +149,63 @@ class ComponentRunner(Thread):
             except Exception as error:  # noqa: BLE001 - it may have been killed in the middle of an answer
                 return f"failed its checks ({error})"
             if ready:
+                self._patience = 1
                 self._mark_ready(time.monotonic() - begin)
-                return f"exited with {process.wait()}"
-            if time.time() - started_at > self.component.ready_timeout_s:
-                return f"was not ready after {self.component.ready_timeout_s:.0f} s"
+                return self._watch_ready(process)
+            if time.time() - started_at > longest_s:
+                self._patience = min(2 * self._patience, MOST_PATIENCE)
+                return f"was not ready after {longest_s:.0f} s"
             if self._around.stopping.wait(PROBE_EVERY_S):
                 break
         return f"exited with {process.returncode} before it was ready"
+
+    def _watch_ready(self, process: subprocess.Popen[bytes]) -> str:
+        """Ask the component every few seconds whether it still works."""
+        now = time.monotonic()
+        liveness, next_look = Liveness.starting(self.component.silent_timeout_s, now), now + LOOK_EVERY_S
+        while process.poll() is None:
+            if self._around.stopping.wait(EXIT_EVERY_S):
+                process.wait()
+                break
+            if time.monotonic() < next_look:
+                continue
+            pulse = self._look(process.pid, liveness)
+            silent_s = time.monotonic() - liveness.answered_at
+            if pulse is Pulse.DEAD:
+                return f"did not answer for {silent_s:.0f} s"
+            self._show(pulse, silent_s)
+            next_look = time.monotonic() + LOOK_EVERY_S
+        return f"exited with {process.returncode}"
+
+    def _look(self, leader: int, liveness: Liveness) -> Pulse:
+        stopped = is_stopped(leader)
+        if not stopped and self._answers():
+            return liveness.answered(time.monotonic())
+        components = self._around.state.state.components
+        if any(components[name].phase is not Phase.READY for name in self.component.needs):
+            return liveness.excused(time.monotonic())
+        return liveness.missed(time.monotonic(), cpu_seconds(leader), stopped)
+
+    def _answers(self) -> bool:
+        """Probe a component that was ready; it counts only what is younger than its patience."""
+        since = time.time() - self.component.silent_timeout_s
+        self._why_silent = ""
+        try:
+            return self.component.probe(self._around.site, since)
+        except Exception as error:  # noqa: BLE001 - whatever a broken component does to its probe is no answer
+            self._why_silent = f": {type(error).__name__}: {error}"
+            return False
+
+    def _show(self, pulse: Pulse, silent_s: float) -> None:
+        """Tell the person and the state file when a component falls silent and when it is back."""
+        phase = self._around.state.state.components[self.name].phase
+        if pulse is Pulse.SILENT:
+            self._set(Phase.SILENT, message=f"no answer for {silent_s:.0f} s{self._why_silent}")
+            if phase is not Phase.SILENT:
+                self._around.report(self.name, f"does not answer for {silent_s:.0f} s{self._why_silent}")
+        elif pulse is Pulse.ANSWERS and phase is Phase.SILENT:
+            self._set(Phase.READY, message="")
+            self._around.report(self.name, "answers again")
 
     def _is_ready(self, started_at: float) -> bool:
         if not self.component.probe(self._around.site, started_at):
@@ -171,6 +233,14 @@ class ComponentRunner(Thread):
         log = self._around.site.paths.log(self.name)
         self._around.report(self.name, f"{reason}; starting it again in {pause_s:.1f} s (log: {log})")
         self._around.stopping.wait(pause_s)
+
+    def _close(self, process: subprocess.Popen[bytes]) -> None:
+        """Leave a component alone that nothing wants any more."""
+        self._around.ready[self.name].clear()
+        end_session(process.pid, SWEEP_GRACE_S, self.component.stop_signal)
+        process.wait()
+        self._set(Phase.CLOSED, process=None, message="nothing wants it any more")
+        self._around.report(self.name, "closed")
 
     def _fail(self, error: Exception) -> None:
         text = str(error) or type(error).__name__

@@ -6,14 +6,18 @@ Components compute their command and environment from the site. Values that othe
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
+import stat
 import sys
+import tempfile
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from lakerunner_cli.command import StackError
 from lakerunner_cli.stack import ports
 from lakerunner_cli.stack.java import Java, find_java
 from lakerunner_cli.stack.paths import StackPaths
@@ -22,12 +26,18 @@ from resources.settings import CREDENTIAL_PREFIX, PREFIX, Settings, process_envi
 HOST = ports.HOST
 POSTGRES_USER = "lakerunner"
 DEFINITIONS = "lakerunner_assets.definitions"
+LONGEST_SOCKET = 100
+"""Bytes of a socket's path: systems allow 104 or 108."""
 REMEMBERED = (
     "index_dsn", "lake_url", "kafka_bootstrap", "spark_remote", "worker_urls",
-    "internal_token", "webhook_token",
-    "ingress_port", "query_port", "worker_port", "webserver_port", "code_server_port",
-    "postgres_port", "kafka_port", "spark_port",
+    "s3_endpoint", "s3_region", "s3_access_key_id", "s3_secret_access_key",
+    "internal_token", "webhook_token", "spark_token", "webserver_token",
+    "ingress_port", "query_port", "query_flight_port", "query_postgres_port", "worker_port",
+    "webserver_port", "postgres_port", "kafka_port", "spark_port",
 )  # fmt: skip
+
+FURTHER_PORTS = {"query_flight": "query_api", "query_postgres": "query_api"}
+"""Ports beside the one that bears the name of its component, by that component."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +52,10 @@ class Site:
     def dsn(self, database: str) -> str:
         user = f"{POSTGRES_USER}:{self.postgres_password}"
         return f"postgresql://{user}@{HOST}:{self.ports['postgres']}/{database}"
+
+    @property
+    def code_server_socket(self) -> Path:
+        return socket_path(self.paths.root / "dagster" / "code_server.sock")
 
     def environment(self) -> dict[str, str]:
         """Environment of every child: the caller's, with the stack's settings as LAKERUNNER_*."""
@@ -100,7 +114,11 @@ def _choose_ports(
     take_port: Callable[[int], bool],
 ) -> dict[str, int]:
     wanted = preferred_ports(settings)
-    needed = {name: port for name, port in wanted.items() if components is None or name in components}
+    needed = {
+        name: port
+        for name, port in wanted.items()
+        if components is None or FURTHER_PORTS.get(name, name) in components
+    }
     chosen = {**wanted, **ports.choose(needed, announce, take_port)}
     controller = {"kafka_controller": chosen["kafka"] + 1}  # the broker speaks to itself there
     return {**chosen, **ports.choose(controller, lambda _text: None, take_port)}
@@ -112,10 +130,11 @@ def preferred_ports(settings: Settings) -> dict[str, int]:
         "postgres": settings.postgres_port,
         "kafka": settings.kafka_port,
         "spark": settings.spark_port,
-        "code_server": settings.code_server_port,
         "webserver": settings.webserver_port,
         "ingress": settings.ingress_port,
         "query_api": settings.query_port,
+        "query_flight": settings.query_flight_port or 4382,
+        "query_postgres": settings.query_postgres_port or 4385,
         "query_worker_1": settings.worker_port,
         "query_worker_2": second,
     }
@@ -125,25 +144,41 @@ def _child_settings(site: Site) -> Settings:
     """Return the settings of the children: every address points into this stack."""
     given, chosen = site.settings, site.ports
     workers = [f"http://{HOST}:{chosen[name]}" for name in ("query_worker_1", "query_worker_2")]
-    own_lake = f"file://{site.paths.root / 'lake'}"
     return replace(
         given,
         index_dsn=site.dsn("lakerunner"),
-        lake_url=process_environment().get("LAKERUNNER_LAKE_URL") or own_lake,
+        lake_url=given.lake_url or f"file://{site.paths.root / 'lake'}",
         kafka_bootstrap=f"{HOST}:{chosen['kafka']}",
-        spark_remote=f"sc://{HOST}:{chosen['spark']}",
+        # by this name only does PySpark send its token without TLS
+        spark_remote=f"sc://localhost:{chosen['spark']}",
         worker_urls=",".join(workers),
         ingress_port=chosen["ingress"],
         query_port=chosen["query_api"],
+        query_flight_port=chosen["query_flight"],
+        query_postgres_port=chosen["query_postgres"],
         worker_port=chosen["query_worker_1"],
         webserver_port=chosen["webserver"],
-        code_server_port=chosen["code_server"],
         postgres_port=chosen["postgres"],
         kafka_port=chosen["kafka"],
         spark_port=chosen["spark"],
         internal_token=given.internal_token or secrets.token_urlsafe(32),
         webhook_token=given.webhook_token or secrets.token_urlsafe(32),
+        spark_token=given.spark_token or secrets.token_urlsafe(32),
+        webserver_token=given.webserver_token or secrets.token_urlsafe(32),
     )
+
+
+def socket_path(wanted: Path) -> Path:
+    """Return a path that the system accepts for a Unix socket, in a directory that is closed to others."""
+    if len(os.fsencode(wanted)) <= LONGEST_SOCKET:
+        return wanted
+    digest = hashlib.sha256(os.fsencode(wanted)).hexdigest()[:12]
+    folder = Path(tempfile.gettempdir()) / f"lakerunner-{os.getuid()}-{digest}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise StackError(f"{folder} is not a private directory of this user; remove it, or set TMPDIR")
+    return folder / wanted.name
 
 
 def _stored_password(paths: StackPaths) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import time
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -19,13 +20,18 @@ from typing import IO, Any
 from lakerunner_cli.stack.paths import StackPaths
 from lakerunner_cli.stack.processes import ProcessId
 
+UNSEEN_S = 20.0
+"""A supervisor that wrote nothing for so long is frozen, and its state is old."""
+
 
 class Phase(StrEnum):
     WAITING = "waiting"
     PREPARING = "preparing"
     STARTING = "starting"
     READY = "ready"
+    SILENT = "silent"
     RESTARTING = "restarting"
+    CLOSED = "closed"
     FAILED = "failed"
     STOPPED = "stopped"
 
@@ -51,7 +57,7 @@ class StackState:
 
     @property
     def ready(self) -> bool:
-        return all(component.phase is Phase.READY for component in self.components.values())
+        return all(component.phase in {Phase.READY, Phase.CLOSED} for component in self.components.values())
 
     def processes(self) -> list[ProcessId]:
         return [c.process for c in self.components.values() if c.process is not None]
@@ -78,6 +84,16 @@ class StateFile:
             self._write()
             return changed
 
+    def add(self, name: str) -> None:
+        with self._guard:
+            added = {**self._state.components, name: ComponentState(name)}
+            self._state = replace(self._state, components=added)
+            self._write()
+
+    def touch(self) -> None:
+        """Show that the supervisor still looks; a reader takes an old file for that of a frozen one."""
+        os.utime(self._path)
+
     @property
     def state(self) -> StackState:
         return self._state
@@ -94,6 +110,11 @@ def read_state(path: Path) -> StackState | None:
     raw = json.loads(path.read_text())
     components = {name: _component(values) for name, values in raw["components"].items()}
     return StackState(ProcessId(**raw["supervisor"]), raw["started"], tuple(raw["notices"]), components)
+
+
+def seconds_unseen(paths: StackPaths) -> float:
+    """Return how long ago the supervisor last showed that it looks after its components."""
+    return max(0.0, time.time() - paths.state.stat().st_mtime)
 
 
 def acquire(paths: StackPaths, patience_s: float = 0.0) -> IO[str] | None:

@@ -23,38 +23,58 @@ from lakerunner_cli.stack.state import ComponentState, Phase, StackState, StateF
 
 STOP_BUDGET_S = 13.0
 GROUP_BUDGET_S = 5.0
+TOUCH_EVERY_S = 2.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Supervisor:
     def __init__(
-        self, site: Site, components: Sequence[Component], begin: float, notices: tuple[str, ...] = ()
+        self,
+        site: Site,
+        components: Sequence[Component],
+        begin: float,
+        notices: tuple[str, ...] = (),
+        optional: Sequence[Component] = (),
     ) -> None:
-        self._begin = begin
-        self._components = tuple(components)
+        self._begin, self._site = begin, site
+        self._components, self._optional = tuple(components), tuple(optional)
         self._print_guard = Lock()
         states = {component.name: ComponentState(component.name) for component in components}
         self._state = StateFile(
             site.paths.state, StackState(ProcessId.of(os.getpid()), time.time(), notices, states)
         )
         self._stopping, self._failed, self._impatient = Event(), Event(), Event()
-        ready = {component.name: Event() for component in components}
-        around = SharedState(site, self._state, ready, self._stopping, self._failed, self._report)
-        self._runners = {component.name: ComponentRunner(component, around) for component in components}
+        ready = {component.name: Event() for component in (*components, *optional)}
+        self._around = SharedState(site, self._state, ready, self._stopping, self._failed, self._report)
+        self._runners = {each.name: ComponentRunner(each, self._around) for each in components}
 
     def run(self, when_ready: Callable[[StackState], None]) -> int:
         """Run until a stop signal (0) or a component that cannot be prepared (1)."""
         asked_to_stop = self._listen_for_signals()
         for runner in self._runners.values():
             runner.start()
-        told = False
+        told, touched = False, 0.0
         while not asked_to_stop.wait(0.2) and not self._failed.is_set():
+            if time.monotonic() - touched > TOUCH_EVERY_S:
+                touched = time.monotonic()
+                self._state.touch()
+                self._start_wanted()
             if not told and self._state.state.ready:
                 told = True
                 self._report("stack", f"all {len(self._components)} components ready")
                 when_ready(self._state.state)
         self._stop()
         return 1 if self._failed.is_set() else 0
+
+    def _start_wanted(self) -> None:
+        """Start optional components that something has begun to want; they end by themselves."""
+        for component in self._optional:
+            known = self._state.state.components.get(component.name)
+            if component.wanted(self._site) and (known is None or known.phase is Phase.CLOSED):
+                self._components = (*(c for c in self._components if c is not component), component)
+                self._state.add(component.name)
+                self._runners[component.name] = ComponentRunner(component, self._around)
+                self._runners[component.name].start()
 
     def _listen_for_signals(self) -> Event:
         """Install real handlers, so that children start with the default ones after exec."""

@@ -17,20 +17,23 @@ from lakerunner_ingress.notifications.pipeline import Acknowledgement, Pipeline,
 from lakerunner_ingress.notifications.shapes.aws import parse_aws
 from lakerunner_ingress.notifications.shapes.azure import parse_azure, validation_code
 from lakerunner_ingress.notifications.shapes.gcs import parse_gcs
+from lakerunner_ingress.openapi import NOTIFICATION, documented
 from lakerunner_ingress.threads import WorkerThreads
 from resources.notifications.events import MalformedMessageError
 
 MAX_BODY_BYTES = 1024 * 1024
 
 
-@post("/api/v1/notifications/s3", request_max_body_size=MAX_BODY_BYTES)
+@post(
+    "/api/v1/notifications/s3", request_max_body_size=MAX_BODY_BYTES, operation_class=documented(NOTIFICATION)
+)
 async def notify_s3(
     request: Request[Any, Any, Any],
     body: bytes,
     pipeline: Pipeline,
     webhook_secrets: Secrets,
     workers: WorkerThreads,
-) -> Response[Acknowledgement]:
+) -> Response[Any]:
     """Take S3 event JSON, alone or inside SNS or EventBridge; answer when references are durable."""
 
     def work() -> Acknowledgement:
@@ -41,14 +44,18 @@ async def notify_s3(
     return Response(acknowledgement, status_code=acknowledgement.http_status)
 
 
-@post("/api/v1/notifications/gcs", request_max_body_size=MAX_BODY_BYTES)
+@post(
+    "/api/v1/notifications/gcs",
+    request_max_body_size=MAX_BODY_BYTES,
+    operation_class=documented(NOTIFICATION),
+)
 async def notify_gcs(
     request: Request[Any, Any, Any],
     body: bytes,
     pipeline: Pipeline,
     webhook_secrets: Secrets,
     workers: WorkerThreads,
-) -> Response[Acknowledgement]:
+) -> Response[Any]:
     """Take a push envelope of Pub/Sub, or the bare object; answer when the reference is durable.
 
     Pub/Sub repeats for days whatever is not answered with 2xx. So a message that was judged and kept is
@@ -71,7 +78,12 @@ METHODS = {"Allow": "OPTIONS, POST"}
 _ORIGIN = re.compile(r"[A-Za-z0-9.:_-]{1,253}")
 
 
-@route(PATH, http_method=[HttpMethod.POST, HttpMethod.OPTIONS], request_max_body_size=MAX_BODY_BYTES)
+@route(
+    PATH,
+    http_method=[HttpMethod.POST, HttpMethod.OPTIONS],
+    request_max_body_size=MAX_BODY_BYTES,
+    operation_class=documented(NOTIFICATION),
+)
 async def notify_azure(
     request: Request[Any, Any, Any],
     body: bytes,

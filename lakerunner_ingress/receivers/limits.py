@@ -1,4 +1,4 @@
-"""Limits of pushes: bytes per second of an organisation, and memory of all requests in flight."""
+"""Limits of pushes: bytes per second of an organisation, from its settings."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
-from lakerunner_ingress.errors import OverloadedError
-from lakerunner_ingress.receivers.refusals import TooLargeError
 from resources.index.contract import IngressIndex
 from resources.index.postgres.connections import IndexUnavailableError
 from resources.lake.options import OptionError, OrgOptions
@@ -103,63 +99,3 @@ class Quota:
         """Charge more for a request that has passed; its organisation waits the longer afterwards."""
         if bucket := self._buckets.get(org):
             bucket.tokens -= size
-
-
-class Memory:
-    """The memory of all requests, from arrival until their object is durable; thread-safe."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.used = 0
-        self.lock = threading.Lock()
-
-    def hold(self) -> Hold:
-        return Hold(self)
-
-
-class Hold:
-    """The memory of one request; the end of the `with` block returns all of it.
-
-    An abandoned worker thread may still run then: its requests for memory are refused.
-    """
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-        self._size = 0
-        self._over = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with self._memory.lock:
-            self._memory.used -= self._size
-            self._size, self._over = 0, True
-
-    def grow(self, size: int) -> None:
-        """Reserve memory before it is used, or raise `OverloadedError`."""
-        memory = self._memory
-        with memory.lock:
-            if self._size + size > memory.limit:
-                raise TooLargeError(f"this request alone needs more than the {memory.limit} bytes there are")
-            if self._over or memory.used + size > memory.limit:
-                raise OverloadedError(f"{memory.used} of {memory.limit} bytes are in use; send this again")
-            memory.used += size
-            self._size += size
-
-    @property
-    def size(self) -> int:
-        return self._size
-
-    def shrink_to(self, size: int) -> None:
-        """Return the memory beyond `size`."""
-        memory = self._memory
-        with memory.lock:
-            given = max(0, self._size - size)
-            memory.used -= given
-            self._size -= given

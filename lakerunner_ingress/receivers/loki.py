@@ -13,16 +13,20 @@ from typing import Any
 
 import msgspec
 
-from lakerunner_ingress.receivers.forms import CheckedPush, Form
+from lakerunner_ingress.receivers.forms import CheckedPush, Form, TimeBounds
 from lakerunner_ingress.receivers.refusals import BadRequestError, UnsupportedError
 from resources.lake.label_text import NAME, LabelTextError, label_text, parse_labels
 from resources.lake.layout import Signal
+from resources.lake.timecut import to_datetime
 from resources.notifications.events import UNREADABLE
 from resources.proto.loki import PushRequest, RawPushRequest
 from resources.proto.parsing import NotAMessageError, parse
 
 _NANOSECONDS = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _SECOND = 1_000_000_000
+JSON = "json"
+"""Message of a push in JSON."""
+WARNINGS = "X-Lakerunner-Warnings"
 
 
 class _Value(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -88,26 +92,90 @@ def encoding_of(content_encoding: str, json: bool) -> str:
     return name if json or name not in {"", "identity"} else "snappy"
 
 
-def read_loki(data: bytes, json: bool) -> CheckedPush:
+def read_loki(data: bytes, json: bool, times: TimeBounds | None = None) -> CheckedPush:
+    """Check a push; lines with times far outside of `times` are left out like streams with invalid labels.
+
+    Lines that are just outside are kept, but go to quarantine, which a header of the answer says.
+    """
     request = translate(data) if json else None
     if request is None:
         request, data = _parse(data)
     else:
         data = request.SerializeToString()
     bad, why = _bad_streams(request)
-    if bad and all(bad):
-        raise BadRequestError(why)
     rejected = sum(
         len(stream.entries) for stream, left_out in zip(request.streams, bad, strict=True) if left_out
     )
+    far, outside, headers = 0, "", dict[str, str]()
+    if times is not None:
+        far, outside, headers = _check_times(request, bad, times)
+    why = why or outside
+    if why and not _has_rest(request, bad, far):
+        raise BadRequestError(why)
     if why:
         kept = PushRequest()
         kept.streams.extend(
             stream for stream, left_out in zip(request.streams, bad, strict=True) if not left_out
         )
         data = kept.SerializeToString()
+    rejected += far
     reason = f"{why}; {rejected} lines were refused, the others were kept" if why else ""
-    return CheckedPush(Signal.LOGS, Form.LOKI_PUSH, data, rejected, reason)
+    return CheckedPush(Signal.LOGS, Form.LOKI_PUSH, data, rejected, reason, headers)
+
+
+def _has_rest(request: Any, bad: bytearray, far: int) -> bool:
+    """Tell if something is left; a stream without lines is, unless all its lines were left out."""
+    rest = [stream for stream, left_out in zip(request.streams, bad, strict=True) if not left_out]
+    return any(stream.entries for stream in rest) if far else bool(rest)
+
+
+def _check_times(request: Any, bad: bytearray, times: TimeBounds) -> tuple[int, str, dict[str, str]]:
+    """Remove lines of far times; return their number, the first, and the headers that tell of those kept."""
+    far, why, quarantined, first = 0, "", 0, ""
+    for index, stream in enumerate(request.streams):
+        if bad[index]:
+            continue
+        near: list[Any] = []
+        for at, entry in enumerate(stream.entries):
+            time_ns = entry.timestamp.seconds * _SECOND + entry.timestamp.nanos
+            if times.are_far_from(time_ns):
+                why = (
+                    why or f"streams[{index}].values[{at}]: time {_shown(time_ns)} is far {_expected(times)}"
+                )
+                continue
+            near.append(entry)
+            if not times.contain(time_ns):
+                quarantined += 1
+                first = first or f"the first is of {_shown(time_ns)}"
+        if len(near) < len(stream.entries):
+            far += len(stream.entries) - len(near)
+            del stream.entries[:]
+            stream.entries.extend(near)
+    headers = {}
+    if quarantined:
+        text = f"{quarantined} lines are {_expected(times)}; {first}; queries do not find them"
+        headers[WARNINGS] = text
+    return far, why, headers
+
+
+def _expected(times: TimeBounds) -> str:
+    first, last = _shown(times.first_ns), _shown(times.last_ns)
+    return (
+        f"outside of {first} (LAKERUNNER_HORIZON) to {last} (LAKERUNNER_FUTURE_TOLERANCE_S from now); "
+        "times are nanoseconds since 1970"
+    )
+
+
+def _shown(time_ns: int) -> str:
+    """Return a time in UTC, or the number where the calendar ends.
+
+    >>> _shown(1_700_000_000), _shown(10**23)
+    ('1970-01-01T00:00:01Z', '100000000000000000000000')
+    """
+    try:
+        return f"{to_datetime(time_ns):%Y-%m-%dT%H:%M:%SZ}"
+    except OverflowError:
+        return str(time_ns)
 
 
 def _bad_streams(request: Any) -> tuple[bytearray, str]:

@@ -10,6 +10,7 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
+from lakerunner_ingress.addresses import GRPC_ANSWER
 from lakerunner_ingress.receivers.forms import MARKER, CheckedPush, Form
 from lakerunner_ingress.receivers.otlp_json import read_json
 from lakerunner_ingress.receivers.refusals import BadRequestError, Refusal, UnsupportedError
@@ -19,7 +20,7 @@ from resources.proto.status import Status
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 FORMS = {PROTOBUF: Form.OTLP_PROTOBUF, "application/protobuf": Form.OTLP_PROTOBUF, JSON: Form.OTLP_JSON}
-GRPC_CODES = {400: 3, 401: 16, 403: 7, 413: 3, 415: 3, 429: 8, 503: 14}
+GRPC_CODES = {400: 3, 401: 16, 403: 7, 413: 3, 415: 3, 429: 8, 501: 12, 503: 14}
 INTERNAL = 13
 
 
@@ -66,6 +67,8 @@ def form_of(content_type: str) -> Form:
     'otlp_json'
     """
     name = content_type.partition(";")[0].strip().lower()
+    if name.startswith("application/grpc"):
+        raise UnsupportedError(GRPC_ANSWER)
     if name not in FORMS:
         raise UnsupportedError(f"Content-Type {name[:64]!r}: expected {PROTOBUF} or {JSON}")
     return FORMS[name]

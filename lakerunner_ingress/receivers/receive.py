@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+import asyncio
+import datetime as dt
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from anyio import fail_after
@@ -13,10 +14,12 @@ from litestar.exceptions import InternalServerException
 from lakerunner_ingress.auth import PushAuthenticator
 from lakerunner_ingress.errors import UnavailableError
 from lakerunner_ingress.notifications.pipeline import Pipeline
-from lakerunner_ingress.receivers.batching import Batcher
-from lakerunner_ingress.receivers.forms import CheckedPush, Lane
-from lakerunner_ingress.receivers.limits import Hold, LimitOf, Memory, PushLimits, Quota
-from lakerunner_ingress.receivers.opening import open_body, parse_cost
+from lakerunner_ingress.receivers.batching import Batcher, BatchLimits
+from lakerunner_ingress.receivers.checking import Checkers, checked_push
+from lakerunner_ingress.receivers.forms import CheckedPush, Lane, Push, TimeBounds, time_bounds
+from lakerunner_ingress.receivers.limits import LimitOf, PushLimits, Quota
+from lakerunner_ingress.receivers.memory import Hold, Memory
+from lakerunner_ingress.receivers.metadata import MetadataWriter
 from lakerunner_ingress.receivers.refusals import (
     BadRequestError,
     SlowError,
@@ -24,46 +27,42 @@ from lakerunner_ingress.receivers.refusals import (
     TooLargeError,
 )
 from lakerunner_ingress.receivers.writing import Writer
-from lakerunner_ingress.telemetry import ANNOUNCEMENTS, MEMORY, WITHDRAWALS, PushTelemetry
+from lakerunner_ingress.telemetry import ANNOUNCEMENTS, CHECKS, MEMORY, WITHDRAWALS, PushTelemetry
 from lakerunner_ingress.threads import WorkerThreads
 from resources.lake.layout import NAME, valid_name
 from resources.settings import Settings
 
 COLLECTOR = "x-lakerunner-collector"
 BODY_TIMEOUT_S = 30.0
-CHECKING, WAITING, CHECK_TIMEOUT_S = 2, 512, 60.0
-"""Threads that check, which parse: two, since their memory comes on top of what is counted."""
-
-LOOKUPS, LOOKUP_TIMEOUT_S = 8, 10.0
-
-Check = Callable[[bytes], CheckedPush]
-
-
-@dataclass(frozen=True, slots=True)
-class Push:
-    """A push as its protocol describes it: the encoding of the body, and its check."""
-
-    protocol: str
-    encoding: str
-    check: Check
+LOOKUPS, WAITING, LOOKUP_TIMEOUT_S = 8, 512, 10.0
 
 
 class Receivers:
     """The receivers of a process."""
 
     def __init__(
-        self, settings: Settings, authenticator: PushAuthenticator, writer: Writer, limit_of: LimitOf
+        self,
+        settings: Settings,
+        authenticator: PushAuthenticator,
+        writer: Writer,
+        metadata: MetadataWriter,
+        limit_of: LimitOf,
     ) -> None:
         self.telemetry: PushTelemetry = writer.telemetry
         self._settings = settings
         self._authenticator = authenticator
         self._writer = writer
+        self._metadata = metadata
         self._quota = Quota(limit_of)
         self._memory = Memory(settings.receiver_memory_bytes)
-        self._workers = WorkerThreads(CHECKING, WAITING, CHECK_TIMEOUT_S)
-        self._batcher = Batcher(writer.write, settings.receiver_batch_bytes, settings.receiver_batch_age_s)
+        self._checkers = Checkers(settings.receiver_body_max_bytes, settings.receiver_memory_bytes)
+        limits = BatchLimits(
+            settings.receiver_batch_bytes, settings.receiver_batch_age_s, settings.receiver_puts_per_minute
+        )
+        self._batcher = Batcher(writer.write, limits)
         add_gauge = self.telemetry.add_gauge
         add_gauge(MEMORY, "Bytes of pushes that are not yet answered.", lambda: self._memory.used)
+        add_gauge(CHECKS, "Bodies that wait to be checked.", lambda: self._checkers.waiting)
         add_gauge(
             ANNOUNCEMENTS,
             "Durable objects that wait for Kafka or Postgres.",
@@ -71,18 +70,25 @@ class Receivers:
         )
         add_gauge(WITHDRAWALS, "Refused objects that wait to be removed.", lambda: writer.withdrawals.waiting)
 
-    async def accept(self, request: Request[Any, Any, Any], push: Push) -> CheckedPush:
+    async def accept(self, request: Request[Any, Any, Any], push: Push, protocol: str) -> CheckedPush:
         """Run all steps; return the durable part of the push, or raise the error for the sender."""
         self._check_outage()
         org = await self._authenticator.organisation_of(request.headers)
         collector = self._collector(request.headers)
         self._charge(org, 0)
-        with self._memory.hold() as hold:
+        with self._memory.hold(org) as hold:
             received = await self._read_push(request, push, org, hold)
+            if received.families and not received.data:
+                await self._metadata.write(org, received.families)
             if received.data:
+                self._metadata.write_later(org, received.families)
                 await self._batcher.offer(Lane(org, collector, received.signal, received.form), received.data)
-        self.telemetry.count_push(push.protocol, len(received.data), received.rejected)
+        self.telemetry.count_push(protocol, len(received.data), received.rejected)
         return received
+
+    def time_bounds(self) -> TimeBounds:
+        """Return the bounds of times of what arrives now."""
+        return time_bounds(self._settings, dt.datetime.now(dt.UTC))
 
     async def drain(self) -> None:
         """Refuse new pushes and make those in memory durable."""
@@ -90,8 +96,10 @@ class Receivers:
 
     async def close(self) -> None:
         await self._batcher.close()
-        await self._workers.run(self._writer.announcements.close)
-        await self._workers.run(self._writer.withdrawals.close)
+        await asyncio.to_thread(self._checkers.close)
+        await self._metadata.close()
+        await asyncio.to_thread(self._writer.announcements.close)
+        await asyncio.to_thread(self._writer.withdrawals.close)
 
     def _check_outage(self) -> None:
         """Refuse before a byte is read: a push that is bound to fail must not leave objects behind."""
@@ -119,9 +127,9 @@ class Receivers:
         """Read and check a push; a body that will be refused is charged too, since it costs the same."""
         body = await self._read(request, hold)
         self._charge(org, len(body))
-        received = await self._workers.run(lambda: self._open(body, push, hold))
-        self._charge_rest(org, len(received.data) - len(body))
-        return received
+        outcome = await self._checkers.check(org, body, push, hold)
+        self._charge_rest(org, outcome.opened - len(body))
+        return checked_push(outcome)
 
     def _charge_rest(self, org: str, size: int) -> None:
         """Charge the size of the opened body beyond its size on the wire."""
@@ -139,25 +147,13 @@ class Receivers:
             raise SlowError(f"the body took longer than {BODY_TIMEOUT_S:.0f} s") from error
         return b"".join(parts)
 
-    def _open(self, body: bytes, push: Push, hold: Hold) -> CheckedPush:
-        """Open and check a body, in a worker thread; afterwards `hold` covers the valid part only."""
-        data = open_body(body, push.encoding, self._settings.receiver_body_max_bytes, hold)
-        opened = hold.size
-        hold.grow(parse_cost(data))
-        received = push.check(data)
-        hold.shrink_to(opened)
-        if received.data is not data:
-            hold.grow(len(received.data))
-        hold.shrink_to(len(received.data))
-        return received
-
 
 def open_receivers(settings: Settings, pipeline: Pipeline, telemetry: PushTelemetry) -> Receivers:
     """Open the receivers, over the same index, Kafka and registry as the notifications."""
     index = pipeline.index
     writer = Writer(settings, index, pipeline.producer, pipeline.registry, telemetry)
     authenticator = PushAuthenticator(index, WorkerThreads(LOOKUPS, WAITING, LOOKUP_TIMEOUT_S))
-    return Receivers(settings, authenticator, writer, PushLimits(index))
+    return Receivers(settings, authenticator, writer, MetadataWriter(index), PushLimits(index))
 
 
 async def _limit_body(request: Request[Any, Any, Any], most: int) -> AsyncIterator[bytes]:

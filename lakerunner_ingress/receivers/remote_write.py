@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lakerunner_ingress.receivers.forms import CheckedPush, Form
+from lakerunner_ingress.receivers.metadata import families_of
 from lakerunner_ingress.receivers.refusals import BadRequestError, TooLargeError, UnsupportedError
 from resources.lake.layout import Signal
 from resources.proto.parsing import NotAMessageError, parse
@@ -110,8 +111,11 @@ def check_encoding(encoding: str) -> None:
         raise UnsupportedError(f"Content-Encoding {encoding[:32]!r}: expected snappy")
 
 
-def read_remote_write(data: bytes, message: str) -> tuple[CheckedPush, dict[str, str]]:
-    """Check a request; return the valid part, and the headers that report its size to a sender of 2.0."""
+def read_remote_write(data: bytes, message: str) -> CheckedPush:
+    """Check a request; a sender of 2.0 is told in headers how much was kept.
+
+    Descriptions of metrics without a sample need no object.
+    """
     request = _parse(RequestV2 if message == V2 else WriteRequest, data)
     if message == V2:
         request = translate(request)
@@ -120,8 +124,10 @@ def read_remote_write(data: bytes, message: str) -> tuple[CheckedPush, dict[str,
     if nameless:
         data = _without(request, set(nameless))
     reason = _refusal_text(nameless, len(request.timeseries)) if nameless else ""
-    received = CheckedPush(Signal.METRICS, Form.REMOTE_WRITE, data, len(nameless), reason)
-    return received, _written_headers(request, set(nameless)) if message == V2 else {}
+    headers = _written_headers(request, set(nameless)) if message == V2 else {}
+    families = families_of(request, of_series=message == V2)
+    data = data if request.timeseries else b""
+    return CheckedPush(Signal.METRICS, Form.REMOTE_WRITE, data, len(nameless), reason, headers, families)
 
 
 def _parse(message: Any, data: bytes) -> Any:

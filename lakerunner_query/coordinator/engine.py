@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
@@ -25,16 +26,20 @@ from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.locate import Locator, Lookup
 from lakerunner_query.errors import (
     EvaluationError,
+    IndexUnavailableError,
     InvalidRequestError,
     LimitExceededError,
     QueryTimeoutError,
     TooManyQueriesError,
     WorkFailedError,
 )
-from lakerunner_query.protocol.units import Unit
+from lakerunner_query.fairness import FairTurns, QueueFullError
+from lakerunner_query.protocol.units import INDEX, Missing, Unit
 from resources.index.types import Segment, TierView
 
 MAX_STEPS = 11_000
+PREPARING, MOST_PREPARING = 6, 200
+"""Queries that are planned and located at a time, and those of one organisation that may wait for it."""
 PROMQL_FEATURES = (
     "promql-experimental-functions", "promql-duration-expr", "promql-extended-range-selectors",
     "promql-binop-fill-modifiers",
@@ -94,6 +99,9 @@ class Limits:
     """Points of an answer, and samples that one selector may load for one unit."""
     max_series: int = 200_000
     """Series that one selector may match, or one part of a LogQL expression may have."""
+    max_fetch_bytes: int = 0
+    max_fetch_requests: int = 0
+    """Bytes and requests that one query may take from the object store; 0: any number."""
     features: tuple[str, ...] = PROMQL_FEATURES
     """Optional parts of PromQL, by their names in Prometheus."""
     default_subquery_step_ms: int = 60_000
@@ -145,6 +153,8 @@ class Language(Generic[RequestT, PlanT, AnswerT, ResultT]):
     """Lines about a query, its units and the live segments of the dataset."""
     advice: str
     """Advice to a caller whose query takes too long."""
+    is_planned_quickly: Callable[[str], bool] = lambda _: False
+    """Tell whether `plan` takes less time than handing it to another thread."""
 
 
 @dataclass(frozen=True)
@@ -156,14 +166,21 @@ class PreparedQuery(Generic[RequestT, PlanT, AnswerT, ResultT]):
     request: RequestT
     plan: PlanT
     segments: tuple[tuple[Segment, ...], ...]
-    """Segments of each lookup, oldest first."""
+    """Segments of each selector, oldest first, all as of one moment."""
     tiers: TierView
-    """Rollups of all that is read, and how current they are; empty where none can serve."""
+    """Rollups of all that is read, as of the same moment; empty where none can serve."""
     deadline: float
     """Time on the event loop's clock."""
     timeout_s: float
     now_ns: int
     """Value of `now` in templates, the same for all rows."""
+    outdated: str = ""
+    """Reason why the segments may not be those of now; empty: they are."""
+
+    @property
+    def missing(self) -> dict[str, Missing]:
+        """Entry for what the index could not tell, beside the segments that workers cannot read."""
+        return {INDEX: Missing(INDEX, self.outdated)} if self.outdated else {}
 
     @cached_property
     def distinct_segments(self) -> list[Segment]:
@@ -173,12 +190,49 @@ class PreparedQuery(Generic[RequestT, PlanT, AnswerT, ResultT]):
 
 
 class Admission:
-    """Queries of one organisation take turns, first come first served; no organisation waits for another."""
+    """Queries of one organisation take turns, first come first served; no organisation waits for another.
 
-    def __init__(self, per_org: int, max_wait_s: float = 30.0) -> None:
+    Planning and questions to the index have slots of their own, which organisations share fairly, and tails
+    are counted.
+    """
+
+    def __init__(self, per_org: int, max_wait_s: float = 30.0, *, tails: int = 10) -> None:
         self._per_org = per_org
         self._max_wait_s = max_wait_s
         self._turns: dict[str, asyncio.Semaphore] = {}
+        self._most_tails = tails
+        self._tails: Counter[str] = Counter()
+        self._preparing = FairTurns(PREPARING, reserve=2, waiting_per_org=MOST_PREPARING)
+
+    @asynccontextmanager
+    async def prepare(self, org: str) -> AsyncIterator[None]:
+        """Run the block, which plans a query or asks the index, in the organisation's turn."""
+        try:
+            turn = await self._preparing.acquire(org)
+        except QueueFullError as error:
+            raise TooManyQueriesError(
+                f"{MOST_PREPARING} requests of this organisation are waiting: send fewer at a time"
+            ) from error
+        try:
+            yield
+        finally:
+            turn.release()
+
+    @contextmanager
+    def tail(self, org: str) -> Iterator[None]:
+        """Run the block as one of the organisation's tails."""
+        if self._tails[org] >= self._most_tails:
+            raise TooManyQueriesError(
+                "max concurrent tail requests limit exceeded, count > limit "
+                f"({self._tails[org] + 1} > {self._most_tails})"
+            )
+        self._tails[org] += 1
+        try:
+            yield
+        finally:
+            self._tails[org] -= 1
+            if not self._tails[org]:
+                del self._tails[org]
 
     @asynccontextmanager
     async def admit(self, org: str, deadline: float) -> AsyncIterator[None]:
@@ -206,31 +260,44 @@ class Engine:
     ) -> None:
         self._locator = locator
         self._dispatcher = dispatcher
-        self._admission = admission
+        self.admission = admission
         self.limits = limits
 
     async def prepare(
-        self, language: Language[RequestT, PlanT, AnswerT, ResultT], text: str, request: RequestT
+        self,
+        language: Language[RequestT, PlanT, AnswerT, ResultT],
+        text: str,
+        request: RequestT,
+        now_ns: int = 0,
     ) -> PreparedQuery[RequestT, PlanT, AnswerT, ResultT]:
-        """Plan the query and locate its segments; raise what is wrong with it."""
+        """Plan the query and locate its segments; raise what is wrong with it.
+
+        `now_ns` is the `now` of a query that goes on.
+        """
         timeout_s = min(request.timeout_s or self.limits.timeout_s, self.limits.timeout_s)
         deadline = asyncio.get_running_loop().time() + timeout_s
-        plan = await run_sync(language.plan, text, request, self.limits)
-        segments, tiers = await self._locator.look_up(language.lookup(plan, request))
+        async with _until(deadline, timeout_s, language.advice), self.admission.prepare(request.org):
+            if language.is_planned_quickly(text):
+                plan = language.plan(text, request, self.limits)
+            else:
+                plan = await run_sync(language.plan, text, request, self.limits)
+            found = await self._locator.look_up(language.lookup(plan, request), deadline)
         return PreparedQuery(
-            language, text, request, plan, segments, tiers, deadline, timeout_s, time.time_ns()
-        )
+            language, text, request, plan, found.segments, found.tiers, deadline, timeout_s,
+            now_ns or time.time_ns(), found.outdated,
+        )  # fmt: skip
 
     async def run(
         self,
         query: PreparedQuery[RequestT, PlanT, AnswerT, ResultT],
         sink: Sink[AnswerT, PieceT],
+        cut: Cut | None = None,
     ) -> AsyncGenerator[PieceT, None]:
         """Stream what `sink` makes of each answer; closing the iterator stops the workers."""
-        cut = query.language.cut(query, self._dispatcher.count, self.limits)
+        cut = cut or self.cut(query)
         if not cut.ahead:
             return
-        async with self._admission.admit(query.request.org, query.deadline):
+        async with self.admission.admit(query.request.org, query.deadline):
             units = await self._join_shards(query, cut)
             decode = query.language.decode
             async with aclosing(self._answers(query, units, decode, cut.ahead)) as answers:
@@ -239,13 +306,23 @@ class Engine:
                     if sink.is_full:
                         return
 
+    def cut(self, query: PreparedQuery[RequestT, PlanT, AnswerT, ResultT]) -> Cut:
+        """Cut the query for the workers that there are."""
+        return query.language.cut(query, self._dispatcher.count, self.limits)
+
     async def collect(self, query: PreparedQuery[RequestT, PlanT, AnswerT, ResultT]) -> ResultT:
         """Return the whole answer."""
         merge = query.language.merge(query, self.limits)
         async with aclosing(self.run(query, merge)) as pieces:
             async for _ in pieces:
                 pass
-        return merge.result() if merge.is_small else await asyncio.to_thread(merge.result)
+        result = merge.result() if merge.is_small else await asyncio.to_thread(merge.result)
+        if query.outdated:
+            missing = getattr(result, "missing", None)
+            if missing is None:  # the answer has no place where to say it
+                raise IndexUnavailableError(query.outdated)
+            missing.update(query.missing)
+        return result
 
     async def ask(self, language: Language[RequestT, PlanT, AnswerT, ResultT], request: RequestT) -> ResultT:
         """Answer a question that has no text."""
@@ -253,8 +330,15 @@ class Engine:
 
     async def explain(self, query: PreparedQuery[RequestT, PlanT, AnswerT, ResultT]) -> str:
         """Describe what is read, what the index pruned, and how the query is cut."""
-        cut = query.language.cut(query, self._dispatcher.count, self.limits)
-        live = await self._locator.live_segments(query.request.org, query.language.dataset)
+        cut = self.cut(query)
+        advice = query.language.advice
+        async with (
+            _until(query.deadline, query.timeout_s, advice),
+            self.admission.prepare(query.request.org),
+        ):
+            live = await self._locator.live_segments(
+                query.request.org, query.language.dataset, query.deadline
+            )
         return "\n".join(query.language.explain(query, cut, live))
 
     async def _join_shards(
@@ -280,19 +364,57 @@ class Engine:
         decode: Callable[[bytes], AnswerT],
         ahead: int,
     ) -> AsyncGenerator[AnswerT, None]:
-        """Yield answers in the order of the units, until the deadline."""
-        async with aclosing(self._dispatcher.run(units, decode, ahead=ahead)) as answers:
+        """Yield answers in the order of the units, until the deadline.
+
+        The clock stands still while the caller does something else, such as waiting for a slow client.
+        """
+        org, clock, away_s = query.request.org, asyncio.get_running_loop().time, 0.0
+        budget = _Budget(self.limits, query.language.advice)
+        async with aclosing(self._dispatcher.run(units, decode, org=org, ahead=ahead)) as answers:
             while True:
-                try:
-                    async with asyncio.timeout_at(query.deadline):
-                        answer = await anext(answers, None)
-                except TimeoutError as error:
-                    raise QueryTimeoutError(
-                        f"no answer after {query.timeout_s:g} s: {query.language.advice}"
-                    ) from error
+                async with _until(query.deadline + away_s, query.timeout_s, query.language.advice):
+                    answer = await anext(answers, None)
                 if answer is None:
                     return
+                budget.take(answer)
+                left_at = clock()
                 yield answer
+                away_s += clock() - left_at
+
+
+@dataclass(slots=True)
+class _Budget:
+    """Bytes and requests that the answers of one query took from the object store."""
+
+    limits: Limits
+    advice: str
+    bytes: int = 0
+    requests: int = 0
+
+    def take(self, answer: Any) -> None:
+        """Add what an answer took; refuse the query once it is too much."""
+        report = answer[1] if isinstance(answer, tuple) else getattr(answer, "report", None)
+        if report is None:
+            return
+        self.bytes, self.requests = self.bytes + report.bytes_fetched, self.requests + report.requests
+        for taken, most, what in (
+            (self.bytes, self.limits.max_fetch_bytes, "bytes"),
+            (self.requests, self.limits.max_fetch_requests, "requests"),
+        ):
+            if most and taken > most:
+                raise LimitExceededError(
+                    f"the query took {taken} {what} from the object store, more than {most}: {self.advice}"
+                )
+
+
+@asynccontextmanager
+async def _until(deadline: float, timeout_s: float, advice: str) -> AsyncIterator[None]:
+    """End the block at the deadline."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            yield
+    except TimeoutError as error:
+        raise QueryTimeoutError(f"no answer after {timeout_s:g} s: {advice}") from error
 
 
 def step_count(start: int, end: int, step: int, *, backwards: str, too_many: str) -> int:

@@ -3,6 +3,7 @@
 steps: 61, every 60000 ms from 1767225600000 to 1767229200000
   Read {__name__="up"} in (1767225300000, 1767229200000], terms 1: 3 segments, 120000 rows, 1048576 bytes
 segments: 40 live, 37 pruned by time and terms, 3 may match
+rollup 300000 ms: 1 files, 400 rows of 12 columns, 1.3 ms, samples: 3 files, …, 3.7 ms: read
 slices: 1
   steps 1767225600000 to 1767229200000 (61): 3 segments
 shards of series: 2, of rate(up[5m])
@@ -16,12 +17,13 @@ from typing import Any
 from lakerunner_query.coordinator.engine import Cut, PreparedQuery
 from lakerunner_query.coordinator.logql_lines import LogLinesQuery
 from lakerunner_query.coordinator.logql_samples import LogSamplesQuery
-from lakerunner_query.coordinator.promql import PromQLQuery
+from lakerunner_query.coordinator.promql import PromQLQuery, compare_rollups
 from lakerunner_query.logql.lang.ast import Stage
 from lakerunner_query.logql.lang.conditions import matcher_text
 from lakerunner_query.logql.lang.printer import print_query
 from lakerunner_query.logql.lang.stages import match_of, search_of, stage_text
 from lakerunner_query.logql.pipeline import fallbacks
+from lakerunner_query.plan.costs import Choice
 from lakerunner_query.plan.logql import LogPlan, Nothing, RunStages, Words
 from lakerunner_query.plan.logql_samples import LogReads, ways
 from lakerunner_query.plan.optimise import Improved, Optimised
@@ -39,6 +41,11 @@ def explain_segments(query: PreparedQuery[Any, Any, Any, Any], _: Cut, live: int
     yield f"segments: {live} live, {live - left} pruned by time and terms, {left} may match"
 
 
+def _to_fetch(segments: Sequence[Segment]) -> str:
+    size = sum(segment.bytes for segment in segments)
+    return f"object store: at most {size} bytes, in {len(segments)} objects, less what is in caches"
+
+
 def explain_promql(query: PromQLQuery, cut: Cut, live: int) -> Iterator[str]:
     steps, units = query.plan.steps, list(cut.units)
     yield f"query: {to_text(query.plan.expr)}"
@@ -49,6 +56,8 @@ def explain_promql(query: PromQLQuery, cut: Cut, live: int) -> Iterator[str]:
     for read, segments in zip(query.plan.reads, query.segments, strict=True):
         yield _selector_line(read, segments)
     yield from explain_segments(query, cut, live)
+    yield _to_fetch(query.distinct_segments)
+    yield from map(_choice_line, compare_rollups(query))
     yield f"slices: {len(units)}"
     yield from (_slice_line(unit) for unit in units if isinstance(unit, MetricUnit))
     if cut.shards:
@@ -60,6 +69,15 @@ def _selector_line(read: Reads, segments: Sequence[Segment]) -> str:
     selector = to_text(Selector("", read.matchers))
     stretch = f"({read.from_ms}, {read.to_ms}]"
     return f"  Read {selector} in {stretch}, terms {len(read.terms)}: {_sizes(segments)}"
+
+
+def _choice_line(choice: Choice) -> str:
+    if choice.samples_are_gone:
+        why = "read, samples of that time are gone"
+    else:
+        why = "read" if choice.is_read else "not read"
+    rollup, samples = choice.rollup, choice.samples
+    return f"rollup {rollup.frequency_ms} ms: {rollup.text()}, samples: {samples.text()}: {why}"
 
 
 def _slice_line(unit: MetricUnit) -> str:
@@ -88,6 +106,7 @@ def explain_log_samples(query: LogSamplesQuery, cut: Cut, live: int) -> Iterator
         yield from _range_lines(read, found, segments)
     yield from (f"{way}: {text}" for way, text in ways(plan.expr))
     yield from explain_segments(query, cut, live)
+    yield _to_fetch(query.distinct_segments)
     yield f"slices: {len(units)}"
     yield from (_log_slice_line(unit) for unit in units if isinstance(unit, LogMetricUnit))
 
@@ -106,6 +125,7 @@ def explain_log_lines(query: LogLinesQuery, cut: Cut, live: int) -> Iterator[str
     yield explain_lines(query.plan)
     if not isinstance(query.plan.plan, Nothing):
         yield from explain_segments(query, cut, live)
+        yield _to_fetch(query.distinct_segments)
         size, slices = sum(s.bytes for s in query.distinct_segments), len(list(cut.units))
         yield f"bytes: {size}; slices: {slices}, stopping once {query.request.limit} rows exist"
 

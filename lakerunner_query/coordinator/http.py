@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from lakerunner_query.protocol.frames import CPU_HEADER
+
 CONNECT_S = 2.0
 BUFFER = 1 << 20
 STATUS = slice(9, 12)
@@ -23,10 +25,16 @@ class WireError(ConnectionError):
     """The worker cannot be reached, went away, or sent no valid answer."""
 
 
+def _seconds(text: str) -> float:
+    return float(text) if text.replace(".", "", 1).isdigit() else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     status: int
     body: bytes
+    cpu_s: float = 0.0
+    """CPU seconds that the answer took at the worker."""
 
 
 @dataclass(slots=True)
@@ -37,9 +45,11 @@ class Wire:
     headers: Mapping[str, str]
     _idle: list[_Connection] = field(default_factory=list)
 
-    async def ask(self, method: str, path: str, body: bytes = b"") -> Reply:
+    async def ask(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> Reply:
         """Send a request; cancelling it closes the connection, which stops the worker."""
-        message = self._message(method, path, body)
+        message = self._message(method, path, body, headers or {})
         while self._idle:
             connection = self._idle.pop()
             if not connection.is_open:
@@ -54,10 +64,10 @@ class Wire:
             connection.abort()
         self._idle.clear()
 
-    def _message(self, method: str, path: str, body: bytes) -> bytes:
+    def _message(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
         parts = urlsplit(self.url)
         lines = [f"{method} {parts.path}{path} HTTP/1.1", f"host: {parts.netloc}"]
-        lines += [f"{name}: {value}" for name, value in self.headers.items()]
+        lines += [f"{name}: {value}" for name, value in {**self.headers, **headers}.items()]
         lines += [f"content-length: {len(body)}", "", ""]
         return "\r\n".join(lines).encode("latin-1") + body
 
@@ -127,7 +137,8 @@ class _Connection:
             body = await self.reader.readexactly(int(length))
         except (asyncio.IncompleteReadError, OSError) as error:
             raise WireError(f"the answer broke off: {error}") from error
-        return Reply(int(status), body), fields.get("connection", "").lower() != "close"
+        reply = Reply(int(status), body, _seconds(fields.get(CPU_HEADER, "")))
+        return reply, fields.get("connection", "").lower() != "close"
 
     def _gone(self, error: Exception, *, is_silent: bool) -> Exception:
         if self.was_used and is_silent:

@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lakerunner_query.coordinator import logql_lines, logql_samples, names, promql
+from lakerunner_query.coordinator import (
+    lakeql_scans,
+    logql_lines,
+    logql_samples,
+    names,
+    promql,
+    stored_samples,
+)
 from lakerunner_query.coordinator.engine import Language
 from lakerunner_query.coordinator.explain import (
     explain_log_lines,
@@ -22,6 +29,8 @@ from lakerunner_query.coordinator.logql_samples import LogSamplesPlan, LogSample
 from lakerunner_query.coordinator.merge import RowMerge, RowsAnswer, SampleResult
 from lakerunner_query.coordinator.names import Listing, SeriesRequest, StreamsRequest
 from lakerunner_query.coordinator.promql import PromQLPlan, PromQLRequest
+from lakerunner_query.coordinator.stored_samples import SamplesRequest, StoredSamples
+from lakerunner_query.plan.lakeql import LakePlan, LakeQLRequest
 from lakerunner_query.plan.logql import LOGS, LogLinesRequest, ReadStreams
 from lakerunner_query.plan.optimise import Optimised
 from lakerunner_query.plan.promql import Reads
@@ -30,16 +39,18 @@ from lakerunner_query.protocol.answers import (
     MetadataAnswer,
     MetricAnswer,
     PatternsAnswer,
+    SamplesAnswer,
     SeriesAnswer,
     StreamsAnswer,
     decode_exemplars,
     decode_metadata,
     decode_metric_answer,
     decode_patterns_answer,
+    decode_samples_answer,
     decode_series_answer,
     decode_streams_answer,
 )
-from lakerunner_query.protocol.units import decode_answer
+from lakerunner_query.protocol.units import decode_answer, decode_table_answer
 
 PROMQL: Language[PromQLRequest, PromQLPlan, MetricAnswer, SampleResult] = Language(
     name="PromQL",
@@ -62,6 +73,7 @@ LOG_LINES: Language[LogLinesRequest, Optimised, RowsAnswer, RowMerge] = Language
     merge=logql_lines.merge_log_lines,
     explain=explain_log_lines,
     advice=logql_lines.SLOW,
+    is_planned_quickly=logql_lines.is_planned_quickly,
 )
 LOG_SAMPLES: Language[LogSamplesRequest, LogSamplesPlan, MetricAnswer, SampleResult] = Language(
     name="LogQL, samples",
@@ -73,6 +85,7 @@ LOG_SAMPLES: Language[LogSamplesRequest, LogSamplesPlan, MetricAnswer, SampleRes
     merge=logql_samples.merge_log_samples,
     explain=explain_log_samples,
     advice=logql_samples.SLOW,
+    is_planned_quickly=logql_lines.is_planned_quickly,
 )
 
 SERIES: Language[SeriesRequest, tuple[Reads, ...], SeriesAnswer, Listing] = Language(
@@ -120,6 +133,17 @@ EXEMPLARS: Language[SeriesRequest, tuple[Reads, ...], ExemplarAnswer, Listing] =
     merge=names.merging(names.unite_exemplars),
     explain=explain_segments,
     advice=names.SLOW_SERIES,
+)
+STORED_SAMPLES: Language[SamplesRequest, tuple[Reads, ...], SamplesAnswer, StoredSamples] = Language(
+    name="stored samples",
+    dataset=METRICS,
+    plan=stored_samples.plan_samples,
+    lookup=stored_samples.look_up_samples,
+    cut=stored_samples.cut_samples,
+    decode=decode_samples_answer,
+    merge=stored_samples.merge_samples,
+    explain=explain_segments,
+    advice=stored_samples.SLOW,
 )
 
 STREAMS: Language[StreamsRequest, tuple[ReadStreams, ...], StreamsAnswer, Listing] = Language(
@@ -173,7 +197,20 @@ PATTERNS: Language[StreamsRequest, tuple[ReadStreams, ...], PatternsAnswer, List
     advice=names.SLOW_STREAMS,
 )
 
+LAKEQL: Language[LakeQLRequest, LakePlan, lakeql_scans.TableAnswer, lakeql_scans.Tables] = Language(
+    name="LakeQL",
+    dataset=LOGS,
+    plan=lakeql_scans.plan_statement,
+    lookup=lakeql_scans.look_up_tables,
+    cut=lakeql_scans.cut_schemas,
+    decode=decode_table_answer,
+    merge=lakeql_scans.merge_tables,
+    explain=lakeql_scans.explain_tables,
+    advice=lakeql_scans.SLOW,
+)
+
 LANGUAGES: tuple[Language[Any, Any, Any, Any], ...] = (
-    PROMQL, LOG_LINES, LOG_SAMPLES, SERIES, LABEL_NAMES, LABEL_VALUES, METADATA, EXEMPLARS, STREAMS,
-    STREAM_LABELS, STREAM_LABEL_VALUES, STREAM_VALUES, STREAM_SIZES, STREAM_VOLUMES, PATTERNS,
+    PROMQL, LOG_LINES, LOG_SAMPLES, SERIES, LABEL_NAMES, LABEL_VALUES, METADATA, EXEMPLARS, STORED_SAMPLES,
+    STREAMS, STREAM_LABELS, STREAM_LABEL_VALUES, STREAM_VALUES, STREAM_SIZES, STREAM_VOLUMES, PATTERNS,
+    LAKEQL,
 )  # fmt: skip

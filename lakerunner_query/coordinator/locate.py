@@ -1,30 +1,33 @@
 """The locator asks the index, per organisation, which segments may hold an answer.
 
 A connection that went stale while idle fails on first use, so the question is asked once more before the
-query is refused with 503.
+query is refused with 503. Nobody waits for the index longer than for the answer to the query: a call that
+hangs is left to the time limits of its connection, and a call that waits for a thread is dropped.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-import anyio
-from anyio.to_thread import run_sync
-
+from lakerunner_query.coordinator.replica import Replicas
 from lakerunner_query.errors import IndexUnavailableError
 from lakerunner_query.plan.logql import ReadStreams
 from lakerunner_query.plan.promql import Reads
 from resources.index import postgres
 from resources.index.contract import QueryIndex
-from resources.index.types import ApiKey, Segment, SegmentQuery, TierView
+from resources.index.types import ApiKey, MetricFamily, SegmentQuery, Snapshot, TierQuery
 from resources.lake.frequency import AS_SENT
 from resources.lake.layout import Signal
-from resources.lake.timecut import DAY_NS, cut
+from resources.lake.metric_families import possible_families
+from resources.lake.timecut import DAY_NS, cut, to_datetime
 
 FoundT = TypeVar("FoundT")
 METRICS = "metrics"
@@ -32,7 +35,24 @@ NS_PER_MS = 1_000_000
 MAX_NS = 2**63 - 1 - 2 * DAY_NS
 KEY_GOOD_S = 2.0
 """Seconds for which a key that was good stays so; a revoked one may be used for as long."""
+SUSPECT_S, PROBE_S = 0.5, 1.0
+"""Seconds without an answer after which the index is asked whether it lives, and that it has to say so."""
+LOOK_S = 0.5
+"""Seconds between two looks at what is to be read again, or whether the index is back."""
+YIELD_S = 0.25
+"""Seconds by which reading a replica lets the query that needs it go first."""
+REFRESH_PATIENCE_S = 30.0
+PROBE = b"is anybody there"
+"""A hash that no key has."""
+WATCHES = 3
+"""Threads for probes and replicas."""
+MAX_FAMILY_LISTS = 64
+AWAY = "the segment index does not answer; nothing was read, try again shortly"
+WAIT_S = 3.0
+"""Seconds for a question that belongs to no query, such as the check of a key."""
 MAX_KEYS = 10_000
+LOOKUPS, KEY_CHECKS = 8, 2
+"""Calls to the index at a time."""
 LOST = (postgres.IndexUnavailableError, OSError)
 
 
@@ -78,66 +98,253 @@ def _segment_query(
 
 
 class Locator:
-    """The index as the query side sees it, off the event loop."""
+    """The index as the query side sees it, off the event loop.
 
-    def __init__(self, index: QueryIndex, threads: int = 8) -> None:
+    Once opened it keeps replicas of what queries touch. While the index is away they answer, up to an age,
+    and answers say so.
+    """
+
+    def __init__(
+        self, index: QueryIndex, threads: int = LOOKUPS, *, max_age_s: float = 0.0, max_bytes: int = 128 << 20
+    ) -> None:
         self._index = index
-        self._limiter = anyio.CapacityLimiter(threads)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="index")
+        self._key_threads = ThreadPoolExecutor(KEY_CHECKS, thread_name_prefix="keys")
+        """Keys are checked in threads of their own: slow look-ups must not make callers strangers."""
+        self._watch_threads = ThreadPoolExecutor(WATCHES, thread_name_prefix="index-watch")
         self._keys: dict[bytes, tuple[float, ApiKey]] = {}
+        """Keys that were good, with the time of their last check."""
+        self._families: dict[tuple[str, str], tuple[float, list[MetricFamily]]] = {}
+        self._max_age_s = max_age_s
+        self._replicas = Replicas(index, max_bytes)
+        self._is_away = False
+        self._last_answer = time.monotonic()
+        self._probe: asyncio.Task[bool] | None = None
+        self._wake = asyncio.Event()
+        self._keeping: asyncio.Task[None] | None = None
+        self.outdated_answers = 0
+        """Look-ups that were answered from a replica."""
 
-    async def look_up(self, lookup: Lookup) -> tuple[tuple[tuple[Segment, ...], ...], TierView]:
-        """Ask all questions of a query at once."""
-        segments, tiers = await asyncio.gather(
-            asyncio.gather(*map(self.segments, lookup.segments)), self.tiers(lookup.rollups)
-        )
-        return tuple(segments), tiers
+    def open(self) -> None:
+        """Begin to keep replicas, and to watch the index; needs a running event loop."""
+        if self._max_age_s > 0:
+            self._keeping = asyncio.create_task(self._keep())
 
-    async def segments(self, query: SegmentQuery | None) -> tuple[Segment, ...]:
-        """Return live segments that overlap the range and carry the demanded terms, oldest first."""
-        if query is None:
-            return ()
-        found: list[Segment] = await self._ask(partial(self._index.find_segments, query))
-        return tuple(found)
+    def close(self) -> None:
+        """Ask nothing more; calls at work end by themselves."""
+        for task in (self._keeping, self._probe):
+            if task is not None:
+                task.cancel()
+        for threads in (self._threads, self._key_threads, self._watch_threads):
+            threads.shutdown(wait=False, cancel_futures=True)
 
-    async def tiers(self, lookup: RollupLookup | None) -> TierView:
-        """Return partitions and rollup segments of whole days."""
-        if lookup is None:
-            return TierView((), ())
-        start = cut(_in_range(lookup.from_ms * NS_PER_MS + 1), DAY_NS)
-        end = _in_range(cut(_in_range(lookup.to_ms * NS_PER_MS), DAY_NS) + DAY_NS)
-        frequencies: Sequence[int] = (AS_SENT, *lookup.frequencies_ms)
-        return await self._ask(
-            partial(self._index.tier_view, lookup.org, Signal.METRICS, frequencies, start, end)
+    async def look_up(self, lookup: Lookup, deadline: float) -> Snapshot:
+        """Answer all questions of a query as of one moment; segments by selector."""
+        questions = [question for question in lookup.segments if question is not None]
+        tiers = None if lookup.rollups is None else _tier_query(lookup.rollups)
+        if not questions and tiers is None:
+            return Snapshot(((),) * len(lookup.segments))
+        if self._keeping is not None and self._replicas.touch(questions, tiers):
+            self._wake.set()
+        asking = partial(self._index.snapshot, questions, tiers)
+        found = await self._ask_or_recall(asking, partial(self._recall, questions, tiers), deadline)
+        answers = iter(found.segments)
+        segments = tuple(() if question is None else next(answers) for question in lookup.segments)
+        return Snapshot(segments, found.tiers, found.outdated)
+
+    def _recall(self, questions: Sequence[SegmentQuery], tiers: TierQuery | None) -> Snapshot | None:
+        org = questions[0].org if questions else tiers.org if tiers else ""
+        replica = self._replicas.find(org, self._max_age_s)
+        found = None if replica is None else replica.snapshot(questions, tiers)
+        if replica is None or found is None:
+            return None
+        self.outdated_answers += 1
+        silent_s, moment = time.monotonic() - self._last_answer, to_datetime(replica.moment_ns)
+        return replace(
+            found,
+            outdated=(
+                f"the segment index has not answered for {silent_s:.0f} s: "
+                f"data newer than {moment:%Y-%m-%dT%H:%M:%SZ} may be missing"
+            ),
         )
 
     async def api_key(self, key_hash: bytes) -> ApiKey | None:
+        """Return a good key; while the index is away, one that was good at its last check."""
         now = time.monotonic()
-        until, known = self._keys.get(key_hash, (0.0, None))
-        if until > now:
+        checked_at, known = self._keys.get(key_hash, (-math.inf, None))
+        if now - checked_at < KEY_GOOD_S:
             return known
-        found = await self._ask(partial(self._index.find_api_key, key_hash))
-        if len(self._keys) >= MAX_KEYS:
-            self._keys.clear()
-        if found is not None:
-            self._keys[key_hash] = now + KEY_GOOD_S, found
+
+        def recall() -> ApiKey | None:
+            return known if time.monotonic() - checked_at <= self._max_age_s else None
+
+        asking = partial(self._index.find_api_key, key_hash)
+        found = await self._ask_or_recall(asking, recall, threads=self._key_threads)
+        if found is None:
+            self._keys.pop(key_hash, None)
+        elif not self._is_away:
+            if len(self._keys) >= MAX_KEYS:
+                self._keys.clear()
+            self._keys[key_hash] = now, found
         return found
 
-    async def live_segments(self, org: str, dataset: str) -> int:
-        return await self._ask(partial(self._index.count_segments, org, dataset))
+    async def live_segments(self, org: str, dataset: str, deadline: float) -> int:
+        return await self._ask(partial(self._index.count_segments, org, dataset), deadline)
 
-    async def _ask(self, question: partial[FoundT]) -> FoundT:
+    async def metric_families(self, org: str, since_ms: int, metric: str) -> list[MetricFamily]:
+        """List what remote write told of metric families lately; `metric` narrows it to that one."""
+        names = [family for family, _ in possible_families(metric)] if metric else None
+        asking = partial(self._index.metric_metadata, org, _in_range(since_ms * NS_PER_MS), names)
+        found = await self._ask_or_recall(asking, partial(self._recall_families, org, metric, names))
+        if not self._is_away:
+            if len(self._families) >= MAX_FAMILY_LISTS:
+                self._families.clear()
+            self._families[org, metric] = time.monotonic(), found
+        return found
+
+    def _recall_families(self, org: str, metric: str, names: list[str] | None) -> list[MetricFamily] | None:
+        for key in ((org, metric), (org, "")):
+            read_at, known = self._families.get(key, (-math.inf, []))
+            if time.monotonic() - read_at <= self._max_age_s:
+                return [one for one in known if names is None or one.family in names]
+        return None
+
+    async def health(self) -> str:
+        """Return `ok`, or `degraded` with the reason; raise if nothing can be answered."""
+
+        def recall() -> str | None:
+            if self._replicas.youngest_age_s() > self._max_age_s:
+                return None
+            silent_s = time.monotonic() - self._last_answer
+            return f"degraded: no answer for {silent_s:.0f} s, queries are answered from memory"
+
+        def asking() -> str:
+            self._index.find_api_key(PROBE)
+            return "ok"
+
+        return await self._ask_or_recall(partial(asking), recall, threads=self._watch_threads)
+
+    def gauges(self) -> dict[str, float]:
+        return {
+            **self._replicas.gauges(),
+            "lakerunner_query_index_away": float(self._is_away),
+            "lakerunner_query_index_silent_seconds": (
+                time.monotonic() - self._last_answer if self._is_away else 0.0
+            ),
+            "lakerunner_query_index_outdated_answers_total": self.outdated_answers,
+        }
+
+    async def _ask_or_recall(
+        self,
+        question: partial[FoundT],
+        recall: Callable[[], FoundT | None],
+        deadline: float | None = None,
+        threads: ThreadPoolExecutor | None = None,
+    ) -> FoundT:
+        """Ask the index; while it is away, return what is known, or raise at once if that is nothing."""
+        if self._is_away:
+            known = recall()
+            if known is None:
+                raise IndexUnavailableError(AWAY)
+            return known
+        asking = asyncio.ensure_future(self._ask(question, deadline, threads))
         try:
-            return await run_sync(question, limiter=self._limiter)
+            done, _ = await asyncio.wait({asking}, timeout=SUSPECT_S)
+            if not done and not await self._is_answering():
+                known = recall()
+                if known is not None:
+                    return known
+            return await asking
+        except IndexUnavailableError:
+            known = self._recalled(recall)
+            if known is None:
+                raise
+            return known
+        finally:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+
+    def _recalled(self, recall: Callable[[], FoundT | None]) -> FoundT | None:
+        return recall() if self._is_away else None
+
+    async def _ask(
+        self,
+        question: partial[FoundT],
+        deadline: float | None = None,
+        threads: ThreadPoolExecutor | None = None,
+    ) -> FoundT:
+        """Return the answer, or raise once the deadline, a time on the event loop's clock, has passed."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout_at(loop.time() + WAIT_S if deadline is None else deadline):
+                try:
+                    found = await loop.run_in_executor(threads or self._threads, question)
+                except postgres.IndexTimeoutError:
+                    raise
+                except LOST:
+                    found = await loop.run_in_executor(threads or self._threads, question)
+        except LOST as error:  # the deadline's TimeoutError is an OSError, too
+            if isinstance(error, postgres.IndexUnavailableError) and self._keeping is not None:
+                await self._is_answering()
+            raise IndexUnavailableError(AWAY) from error
+        self._answered()
+        return found
+
+    def _answered(self) -> None:
+        self._last_answer, self._is_away = time.monotonic(), False
+
+    async def _is_answering(self) -> bool:
+        """Ask for next to nothing; all who wonder wait for the same answer."""
+        if self._probe is None or self._probe.done():
+            self._probe = asyncio.create_task(self._ask_for_life())
+        return await asyncio.shield(self._probe)
+
+    async def _ask_for_life(self) -> bool:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(PROBE_S):
+                await loop.run_in_executor(self._watch_threads, self._index.find_api_key, PROBE)
         except LOST:
-            return await self._ask_again(question)
+            self._is_away = self._keeping is not None
+            return False
+        self._answered()
+        return True
 
-    async def _ask_again(self, question: partial[FoundT]) -> FoundT:
+    async def _keep(self) -> None:
+        """Read replicas again when it is time; while the index is away, ask until it answers."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._wake.wait()
+            if self._wake.is_set():
+                self._wake.clear()
+                await asyncio.sleep(YIELD_S)
+            if self._is_away and not await self._is_answering():
+                await asyncio.sleep(LOOK_S)
+                continue
+            for org in self._replicas.due(max_age_s=self._max_age_s):
+                if not await self._refresh(org):
+                    break
+
+    async def _refresh(self, org: str) -> bool:
+        loop = asyncio.get_running_loop()
         try:
-            return await run_sync(question, limiter=self._limiter)
-        except LOST as error:
-            raise IndexUnavailableError(
-                "the segment index does not answer; nothing was read, try again shortly"
-            ) from error
+            async with asyncio.timeout(REFRESH_PATIENCE_S):
+                await loop.run_in_executor(self._watch_threads, self._replicas.refresh, org)
+        except LOST:
+            is_slow = await self._is_answering()
+            if is_slow:
+                self._replicas.put_off(org)
+            return is_slow
+        self._answered()
+        return True
+
+
+def _tier_query(lookup: RollupLookup) -> TierQuery:
+    """Ask for partitions and rollup segments of whole days."""
+    start = cut(_in_range(lookup.from_ms * NS_PER_MS + 1), DAY_NS)
+    end = _in_range(cut(_in_range(lookup.to_ms * NS_PER_MS), DAY_NS) + DAY_NS)
+    return TierQuery(lookup.org, Signal.METRICS, (AS_SENT, *lookup.frequencies_ms), start, end)
 
 
 def _in_range(ns: int) -> int:

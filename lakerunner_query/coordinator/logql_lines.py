@@ -11,6 +11,7 @@ from contextlib import aclosing
 from functools import lru_cache
 
 import pyarrow as pa
+from anyio.to_thread import run_sync
 
 from lakerunner_query.coordinator.engine import (
     NOTHING_TO_DO,
@@ -38,9 +39,30 @@ FOR_WORDS = RowSliceSizes(rows=16_000_000, bytes=2 << 30, first=1.0)
 LogLinesQuery = PreparedQuery[LogLinesRequest, Optimised, RowsAnswer, RowMerge]
 
 
+_kinds: dict[str, bool] = {}
+"""Texts that were parsed lately; True for those that give lines."""
+MOST_KINDS, MOST_QUICK = 256, 2000
+"""Texts that are remembered, and the length of those that are planned on the event loop."""
+
+
 def is_log_query(text: str) -> bool:
     """Tell queries for lines from those for samples; raise for what is no LogQL."""
-    return isinstance(parse_cached(text), LogQuery)
+    found = isinstance(parse_cached(text), LogQuery)
+    if len(_kinds) >= MOST_KINDS:
+        _kinds.clear()
+    _kinds[text] = found
+    return found
+
+
+async def gives_lines(text: str) -> bool:
+    """Tell queries for lines from those for samples, in another thread where the text is new."""
+    known = _kinds.get(text)
+    return await run_sync(is_log_query, text) if known is None else known
+
+
+def is_planned_quickly(text: str) -> bool:
+    """Tell whether planning takes less time than handing it to another thread: the tree is at hand."""
+    return len(text) <= MOST_QUICK and text in _kinds
 
 
 def plan_log_lines(text: str, request: LogLinesRequest, limits: Limits) -> Optimised:
@@ -103,7 +125,7 @@ def _parse(text: str) -> LogQuery:
 
 async def read_rows(engine: Engine, query: LogLinesQuery) -> tuple[pa.Table, RowMerge]:
     """Return all rows of a query in one table."""
-    collected, tables = RowMerge(query.request.limit), [ROWS.empty_table()]
+    collected, tables = RowMerge(query.request.limit, missing=query.missing), [ROWS.empty_table()]
     async with aclosing(engine.run(query, collected)) as pieces:
         tables += [rows async for rows in pieces]
     return pa.concat_tables(tables), collected

@@ -18,7 +18,7 @@ from lakerunner_query.plan.logql_samples import LogReads, log_reads
 from lakerunner_query.plan.optimise import Improved, improve_cached
 from lakerunner_query.plan.slices import LogSliceSizes, cut_log_steps, overlapping_segments
 from lakerunner_query.protocol.answers import Kind, MetricAnswer
-from lakerunner_query.protocol.units import LogMetricUnit, segment_ref
+from lakerunner_query.protocol.units import LogMetricUnit, share_segments
 from resources.index.types import SegmentQuery
 
 NOW = "now"
@@ -105,7 +105,8 @@ def _slices(
 ) -> Iterator[LogMetricUnit]:
     loads = list(zip(query.plan.reads, query.segments, strict=True))
     for part in cut_log_steps(query.plan.steps, loads, workers, sizes):
-        segments = overlapping_segments(log_reads(query.plan.expr, part.steps), query.distinct_segments)
+        read = log_reads(query.plan.expr, part.steps)
+        segments, selected = share_segments(overlapping_segments(read, query.segments))
         yield LogMetricUnit(
             affinity=f"{query.request.org}/{LOGS}/metrics",
             turn=part.number,
@@ -113,7 +114,8 @@ def _slices(
             start_ns=part.steps.start_ns,
             step_ns=part.steps.step_ns,
             steps=part.steps.count,
-            segments=tuple(map(segment_ref, segments)),
+            segments=segments,
+            selected=selected,
             now_ns=query.now_ns if NOW in query.text else 0,  # else the same unit as a second ago
             max_series=limits.max_series,
         )

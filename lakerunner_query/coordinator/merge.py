@@ -29,6 +29,7 @@ INLINE_POINTS = 200_000
 COUNTS = (
     "segments_opened", "segments_skipped", "segments_without_words", "row_groups", "row_groups_read",
     "rows_considered", "bytes_considered", "bytes_fetched",
+    "requests",
 )  # fmt: skip
 
 
@@ -53,6 +54,7 @@ class RowMerge:
     rows_considered: int = 0
     bytes_considered: int = 0
     bytes_fetched: int = 0
+    requests: int = 0
 
     @property
     def is_full(self) -> bool:
@@ -111,6 +113,8 @@ class SampleResult:
     segments_opened: int = 0
     rows_considered: int = 0
     bytes_fetched: int = 0
+    requests: int = 0
+    """Requests to the object store."""
     is_ordered: bool = False
     """True if the query gives the order of series, as `sort` does."""
     rollup_rows: Counter[int] = field(default_factory=Counter)
@@ -148,6 +152,7 @@ class SampleMerge:
         joined.segments_opened += report.segments_opened
         joined.rows_considered += report.rows_considered
         joined.bytes_fetched += report.bytes_fetched
+        joined.requests += report.requests
         joined.rollup_rows.update(report.rollup_rows)
         if joined.samples > self.max_points:
             raise LimitExceededError(

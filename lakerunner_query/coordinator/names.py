@@ -36,6 +36,7 @@ from lakerunner_query.protocol.units import (
     Missing,
     PatternsUnit,
     SegmentRef,
+    Selected,
     SeriesSelector,
     SeriesUnit,
     StreamsUnit,
@@ -43,6 +44,7 @@ from lakerunner_query.protocol.units import (
     Unit,
     UnitReport,
     segment_ref,
+    select_places,
 )
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Labels
@@ -192,8 +194,17 @@ def newest_with_metric(query: SeriesQuery) -> Sequence[Segment]:
     return sorted(chosen, key=lambda s: (s.min_ns, s.segment_id))
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Neighbours in time, which one unit reads, and the selectors that asked for them."""
+
+    affinity: str
+    segments: tuple[SegmentRef, ...]
+    selected: Selected
+
+
 def cut_by_segments(
-    unit: Callable[[QueryT, str, tuple[SegmentRef, ...]], Unit],
+    unit: Callable[[QueryT, Run], Unit],
     choose: Callable[[QueryT], Sequence[Segment]] = all_segments,
 ) -> Callable[[QueryT, int, Limits], Cut]:
     """Make a unit of each run of segments that are neighbours in time."""
@@ -201,50 +212,54 @@ def cut_by_segments(
     def cut(query: QueryT, _workers: int, _: Limits) -> Cut:
         segments, dataset = choose(query), query.language.dataset
         runs = [segments[at : at + SIZES[dataset]] for at in range(0, len(segments), SIZES[dataset])]
-        return all_at_once(
-            [
-                unit(query, hour_affinity(query.request.org, dataset, run), tuple(map(segment_ref, run)))
-                for run in runs
-            ]
-        )
+        return all_at_once([unit(query, _run(query, dataset, run)) for run in runs])
 
     return cut
 
 
-def series_unit(wanted: SeriesWanted) -> Callable[[SeriesQuery, str, tuple[SegmentRef, ...]], SeriesUnit]:
-    def unit(query: SeriesQuery, affinity: str, segments: tuple[SegmentRef, ...]) -> SeriesUnit:
+def _run(query: PreparedQuery[Any, Any, Any, Any], dataset: str, segments: Sequence[Segment]) -> Run:
+    return Run(
+        hour_affinity(query.request.org, dataset, segments),
+        tuple(map(segment_ref, segments)),
+        select_places([segment.segment_id for segment in segments], query.segments),
+    )
+
+
+def series_unit(wanted: SeriesWanted) -> Callable[[SeriesQuery, Run], SeriesUnit]:
+    def unit(query: SeriesQuery, run: Run) -> SeriesUnit:
         request = query.request
         return SeriesUnit(
-            affinity, request.effective_selectors, segments, wanted, request.label, request.limit
-        )
-
-    return unit
-
-
-def metadata_unit(query: SeriesQuery, affinity: str, segments: tuple[SegmentRef, ...]) -> MetadataUnit:
-    return MetadataUnit(affinity, segments, (query.request.metric,) if query.request.metric else ())
-
-
-def exemplar_unit(query: SeriesQuery, affinity: str, segments: tuple[SegmentRef, ...]) -> ExemplarUnit:
-    return ExemplarUnit(affinity, query.request.selectors, segments)
-
-
-def streams_unit(wanted: StreamsWanted) -> Callable[[StreamsQuery, str, tuple[SegmentRef, ...]], StreamsUnit]:
-    def unit(query: StreamsQuery, affinity: str, segments: tuple[SegmentRef, ...]) -> StreamsUnit:
-        request, selectors = query.request, tuple(streams.matchers for streams in query.plan)
-        limit = request.limit if wanted in {"series", "names"} else 0
-        return StreamsUnit(
-            affinity, segments, selectors, request.start_ns, request.end_ns, wanted, request.labels,
-            request.step_ns, limit,
+            run.affinity, request.effective_selectors, run.segments, wanted, request.label, request.limit,
+            run.selected,
         )  # fmt: skip
 
     return unit
 
 
-def patterns_unit(query: StreamsQuery, affinity: str, segments: tuple[SegmentRef, ...]) -> PatternsUnit:
+def metadata_unit(query: SeriesQuery, run: Run) -> MetadataUnit:
+    return MetadataUnit(run.affinity, run.segments, (query.request.metric,) if query.request.metric else ())
+
+
+def exemplar_unit(query: SeriesQuery, run: Run) -> ExemplarUnit:
+    return ExemplarUnit(run.affinity, query.request.selectors, run.segments, run.selected)
+
+
+def streams_unit(wanted: StreamsWanted) -> Callable[[StreamsQuery, Run], StreamsUnit]:
+    def unit(query: StreamsQuery, run: Run) -> StreamsUnit:
+        request, selectors = query.request, tuple(streams.matchers for streams in query.plan)
+        limit = request.limit if wanted in {"series", "names"} else 0
+        return StreamsUnit(
+            run.affinity, run.segments, selectors, request.start_ns, request.end_ns, wanted, request.labels,
+            request.step_ns, limit, run.selected,
+        )  # fmt: skip
+
+    return unit
+
+
+def patterns_unit(query: StreamsQuery, run: Run) -> PatternsUnit:
     request, matchers = query.request, query.plan[0].matchers
     return PatternsUnit(
-        affinity, segments, matchers, request.start_ns, request.end_ns, request.step_ns, request.limit
+        run.affinity, run.segments, matchers, request.start_ns, request.end_ns, request.step_ns, request.limit
     )
 
 

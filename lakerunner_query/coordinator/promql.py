@@ -19,6 +19,7 @@ import msgspec
 from lakerunner_query.coordinator.engine import Cut, Limits, PreparedQuery, Shards, all_at_once, step_count
 from lakerunner_query.coordinator.locate import METRICS, Lookup, RollupLookup, samples_query
 from lakerunner_query.coordinator.merge import SampleMerge, SampleResult
+from lakerunner_query.plan.costs import Choice, choices
 from lakerunner_query.plan.promql import Reads, per_series, reads, rollups_for
 from lakerunner_query.plan.slices import SampleSliceSizes, cut_steps, overlapping_segments, rows_to_read
 from lakerunner_query.promql.context import Options
@@ -27,19 +28,15 @@ from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.cursor import Features
 from lakerunner_query.promql.lang.parser import parse_cached
 from lakerunner_query.protocol.answers import MetricAnswer, ShardAnswer, agree, decode_shard_answer
-from lakerunner_query.protocol.units import MetricUnit, RollupRef, ShardUnit, segment_ref
+from lakerunner_query.protocol.units import MetricUnit, RollupRef, ShardUnit, segment_ref, share_segments
 from lakerunner_query.vectors.vector import Steps
-from resources.index.types import Segment, TierView
-from resources.lake.currency import current_partitions
-from resources.lake.frequency import AS_SENT, rollup_of
-from resources.lake.timecut import HOUR_NS, cut
+from resources.index.types import Segment
+from resources.lake.frequency import rollup_of
 
 NS_PER_MS = 1_000_000
 LOOKBACK_MS = 300_000
 SLOW = "narrow the time range, use a larger step, or select fewer series"
 SLICE_SIZES = SampleSliceSizes()
-SAMPLES_PER_ROLLUP_ROW = 24
-"""Samples that are read in the time of one rollup row: ten the first time, fifty when they are in memory."""
 _OF_THE_RANGE = re.compile(r"\b(start|end|range)\b")
 """Words of queries whose parts depend on where the whole begins and ends; labels called so do no harm."""
 
@@ -55,6 +52,8 @@ class PromQLRequest:
     lookback_ms: int = LOOKBACK_MS
     timeout_s: float = 0.0
     """Seconds; 0: the limit."""
+    part_ms: tuple[int, int] | None = None
+    """First and last step that are evaluated, of a range query that goes on; None: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +99,9 @@ def evaluation_times(request: PromQLRequest) -> Steps:
             "Try decreasing the query resolution (?step=XX)"
         ),
     )
+    if request.part_ms is not None:
+        first, last = request.part_ms
+        return Steps(first, request.step_ms, (last - first) // request.step_ms + 1)
     return Steps(request.start_ms, request.step_ms, count)
 
 
@@ -125,22 +127,25 @@ def _slices(
 ) -> Iterator[MetricUnit]:
     request, plan = query.request, query.plan
     affinity = _affinity(query)
-    rollups = current_rollups(query.tiers)
+    rollups = rollups_to_read(query)
     knows_its_range = bool(_OF_THE_RANGE.search(query.text))
+    whole_start = request.start_ms if request.step_ms else plan.steps.start_ms
     for part in cut_steps(plan.steps, loads, workers, sizes):
         steps = part.steps
         read = reads(plan.expr, steps, request.lookback_ms, limits.default_subquery_step_ms)
+        segments, selected = share_segments(overlapping_segments(read, query.segments))
         yield MetricUnit(
             affinity=affinity,
             turn=part.number,
             text=query.text,
-            start_ms=plan.steps.start_ms if knows_its_range else steps.start_ms,
+            start_ms=whole_start if knows_its_range else steps.start_ms,
             end_ms=request.end_ms if knows_its_range else steps.end_ms,
             step_ms=request.step_ms,
             first_ms=steps.start_ms,
             steps=steps.count,
             lookback_ms=request.lookback_ms,
-            segments=tuple(map(segment_ref, overlapping_segments(read, query.distinct_segments))),
+            segments=segments,
+            selected=selected,
             rollups=narrow_rollups(rollups, read),
             features=limits.features,
             max_series=limits.max_series,
@@ -191,23 +196,30 @@ def join_shards(unit: MetricUnit, shards: Sequence[EncodedShard]) -> MetricUnit:
     max_samples = min(unit.max_samples or max_cells, max_cells)
     if not agree([shard.answer for shard in shards], max_series, max_samples):
         return unit
-    return msgspec.structs.replace(unit, segments=(), given=tuple(shard.body for shard in shards))
+    return msgspec.structs.replace(
+        unit, segments=(), selected=(), given=tuple(shard.body for shard in shards)
+    )
 
 
-def current_rollups(tiers: TierView) -> tuple[RollupRef, ...]:
-    """Choose rollups that are current and read faster than the samples that they stand for."""
-    if not tiers.partitions:
-        return ()
-    found: list[RollupRef] = []
-    as_sent = rows_per_hour(tiers.segments, AS_SENT)
-    for frequency, starts in current_partitions(tiers.partitions).items():
-        segments = [segment for segment in tiers.segments if segment.frequency_ms == frequency]
-        if frequency == AS_SENT or not starts:
-            continue
-        if as_sent and rows_per_hour(segments, frequency) * SAMPLES_PER_ROLLUP_ROW > as_sent:
-            continue
-        found.append(RollupRef(frequency, tuple(sorted(starts)), tuple(map(segment_ref, segments))))
-    return tuple(found)
+def rollups_to_read(query: PromQLQuery) -> tuple[RollupRef, ...]:
+    """Choose rollups that are current and cost less than the samples that they stand for."""
+    return tuple(
+        RollupRef(
+            choice.rollup.frequency_ms,
+            choice.starts,
+            tuple(
+                segment_ref(segment)
+                for segment in query.tiers.segments
+                if segment.frequency_ms == choice.rollup.frequency_ms
+            ),
+        )
+        for choice in compare_rollups(query)
+        if choice.is_read
+    )
+
+
+def compare_rollups(query: PromQLQuery) -> tuple[Choice, ...]:
+    return choices(query.plan.expr, list(zip(query.plan.reads, query.segments, strict=True)), query.tiers)
 
 
 def narrow_rollups(rollups: Sequence[RollupRef], read: Sequence[Reads]) -> tuple[RollupRef, ...]:
@@ -224,12 +236,3 @@ def narrow_rollups(rollups: Sequence[RollupRef], read: Sequence[Reads]) -> tuple
         if starts:
             found.append(RollupRef(rollup.frequency_ms, starts, segments))
     return tuple(found)
-
-
-def rows_per_hour(segments: Sequence[Segment], frequency_ms: int) -> float:
-    """Count rows of whole segments, of all metrics together, by hours that have any."""
-    mine = [segment for segment in segments if segment.frequency_ms == frequency_ms]
-    hours = {
-        hour for s in mine for hour in range(cut(s.min_ns, HOUR_NS), cut(s.max_ns, HOUR_NS) + 1, HOUR_NS)
-    }
-    return sum(segment.rows for segment in mine) / len(hours) if hours else 0.0

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from lakerunner_query.coordinator.engine import Engine
 from lakerunner_query.coordinator.languages import LOG_LINES
 from lakerunner_query.coordinator.logql_lines import LogLinesQuery, read_rows
+from lakerunner_query.errors import IndexUnavailableError
 from lakerunner_query.plan.logql import LogLinesRequest
 from resources.index.types import Segment
 from resources.lake.timecut import SECOND_NS
@@ -39,7 +40,10 @@ class Tail:
     """Time of the oldest row sent from before the tail; older ones were not asked for."""
 
     async def poll(self, now_ns: int, limit: int) -> pa.Table:
-        """Return new rows, oldest first, at most `limit`; the first time, the newest there are."""
+        """Return new rows, oldest first, at most `limit`; the first time, the newest there are.
+
+        A poll that fails changes nothing: the next one finds what it would have found.
+        """
         first = self._is_first
         request = replace(
             self.request,
@@ -52,19 +56,25 @@ class Tail:
         fresh = [one for one in segments if one.segment_id not in self._segments]
         merged = [] if first else [one for one in fresh if one.level]
         rows, unread = await self._read(query, [one for one in fresh if first or not one.level])
+        oldest_ns = self._oldest_ns
         if first and rows.num_rows >= request.limit:
-            self._oldest_ns = pc.min(rows["tsns"]).as_py()
-        new = self._new(rows)
+            oldest_ns = pc.min(rows["tsns"]).as_py()
+        objects = set(self._objects)
+        new = _take_new(rows, objects)
         if merged:
             rows, lost = await self._read(await self._prepare_merged(request), merged)
-            new, unread = pa.concat_tables([new, self._new(rows)]), unread | lost
+            new, unread = pa.concat_tables([new, _take_new(rows, objects)]), unread | lost
         # only now: what could not be read is asked for again
         self._segments = frozenset(one.segment_id for one in segments) - unread
-        self._is_first = False
+        self._objects, self._oldest_ns, self._is_first = objects, oldest_ns, False
         return new.sort_by([("tsns", "ascending"), ("object", "ascending"), ("position", "ascending")])
 
     async def _prepare(self, request: LogLinesRequest) -> LogLinesQuery:
-        return await self.engine.prepare(LOG_LINES, self.text, request)
+        """Plan a poll; segments of an earlier moment, remembered while the index is away, are no use."""
+        query = await self.engine.prepare(LOG_LINES, self.text, request)
+        if query.outdated:
+            raise IndexUnavailableError(query.outdated)
+        return query
 
     async def _prepare_merged(self, request: LogLinesRequest) -> LogLinesQuery:
         """Merged segments hold few rows that are new: read the newest, none from before the tail."""
@@ -76,9 +86,11 @@ class Tail:
         rows, collected = await read_rows(self.engine, replace(query, segments=(tuple(segments),)))
         return rows, set(collected.missing)
 
-    def _new(self, rows: pa.Table) -> pa.Table:
-        if self._objects:
-            known = pc.is_in(rows["object"], value_set=pa.array(sorted(self._objects), pa.int64()))
-            rows = rows.filter(pc.invert(known))
-        self._objects.update(rows["object"].unique().to_pylist())
-        return rows
+
+def _take_new(rows: pa.Table, objects: set[int]) -> pa.Table:
+    """Return rows of raw objects that are not among these, and add theirs."""
+    if objects:
+        known = pc.is_in(rows["object"], value_set=pa.array(sorted(objects), pa.int64()))
+        rows = rows.filter(pc.invert(known))
+    objects.update(rows["object"].unique().to_pylist())
+    return rows

@@ -10,13 +10,14 @@ there; line regexes search, and do not. Replacements name groups as Go does: `${
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakerunner_query.gotext.limits import allow_text
+from lakerunner_query.gotext.limits import LabelBudget, allow_text
 from lakerunner_query.gotext.strconv import is_utf8
 from lakerunner_query.gotext.values import TemplateError
 
@@ -41,6 +42,9 @@ _WORDS = {
     "no argument for repetition operator": "missing argument to repetition operator",
 }
 """RE2's complaints in Go's words."""
+_COUNT = re.compile(r"[0-9]++")
+_MOST_REPEATS = 1_000
+"""Repetitions that all counts of a pattern may ask for together, which is what RE2 allows one of them."""
 NO_TEXT = pa.scalar("", pa.string())
 """A scalar: arrays of Python's objects make Arrow import pandas, which takes a second."""
 
@@ -67,12 +71,28 @@ def opens_capture(token: re.Match[str]) -> bool:
 
 
 def check(pattern: str) -> None:
-    """Raise unless RE2 compiles `pattern` as it stands (before anything is wrapped around it)."""
+    """Raise unless RE2 compiles `pattern` as it stands (before anything is wrapped around it).
+
+    A pattern that is repeated very often is refused, too: RE2 has a state per repetition, and visits them all
+    for each character.
+    """
+    repeats = 0
+    for found in (token[0] for token in tokens(pattern) if token["repeat"]):
+        count = max(map(_read_count, _COUNT.findall(found)), default=0)
+        if count > _MOST_REPEATS:
+            raise InvalidRegexError(f"error parsing regexp: invalid repeat count: `{found}`")
+        repeats += count
+    if repeats > _MOST_REPEATS:
+        raise InvalidRegexError(f"error parsing regexp: expression too large: `{pattern}`")
     try:
         pc.match_substring_regex(NO_TEXT, pattern)
     except pa.ArrowInvalid as error:
         detail = str(error).removeprefix("Invalid regular expression: ")
         raise InvalidRegexError(f"error parsing regexp: {detail}: `{pattern}`") from error
+
+
+def _read_count(digits: str) -> int:
+    return int(digits) if len(digits) <= 4 else _MOST_REPEATS + 1
 
 
 def anchor(pattern: str) -> str:
@@ -144,6 +164,10 @@ def _message(reason: str, part: str) -> str:
     return f"error parsing regexp: {reason}: `{part}`"
 
 
+_MOST_CAPTURES = 200
+"""Captures of a parser; RE2 takes time that grows with the square of their number, for each line."""
+
+
 class InvalidCapturesError(ValueError):
     """The named groups of a pattern make no labels; the message says why."""
 
@@ -173,6 +197,10 @@ def check_captures(pattern: str) -> None:
         raise InvalidCapturesError(f"error parsing regexp: invalid named capture: `(?P<{foreign}>`")
     if not found:
         raise InvalidCapturesError("at least one named capture must be supplied")
+    if (groups := sum(map(opens_capture, tokens(pattern)))) > _MOST_CAPTURES:
+        raise InvalidCapturesError(
+            f"{groups} groups capture, more than {_MOST_CAPTURES}: write (?:…) for those that make no label"
+        )
 
 
 Groups = dict[str, str]
@@ -224,10 +252,30 @@ class Template:
 
     def __init__(self, text: str) -> None:
         self._parts = _parts(text)
+        self._literals = sum(len(text) for text, _ in self._parts)
+        self._names = Counter(name for _, name in self._parts if name is not None)
+
+    def charge(self, budget: LabelBudget, groups: Groups, times: int) -> None:
+        """Count what `fill` would make, before it does."""
+        for name, count in self._names.items():
+            budget.add(len(groups.get(name, "")), count * times)
+        budget.add(self._literals, times)
 
     def fill(self, groups: Groups) -> str:
         """Put the groups in; one that does not exist, or took no part in the match, is empty."""
         return "".join(text if name is None else groups.get(name, "") for text, name in self._parts)
+
+
+def replace_labels(pattern: str, replacement: str, sources: Sequence[str]) -> list[str | None]:
+    """Return what `label_replace` makes of each value, None where the pattern does not match in full."""
+    rows = Counter(sources)
+    template, budget = Template(replacement), LabelBudget("label_replace")
+    made: dict[str, str | None] = {}
+    for source, groups in zip(rows, capture(pattern, list(rows)), strict=True):
+        if groups is not None:
+            template.charge(budget, groups, rows[source])
+        made[source] = None if groups is None else template.fill(groups)
+    return [made[source] for source in sources]
 
 
 def _parts(text: str) -> list[tuple[str, str | None]]:

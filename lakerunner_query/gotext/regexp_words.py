@@ -23,6 +23,8 @@ _ANYTHING = frozenset("dDSwWpPCXx01234567")
 _KNOWN_FLAGS = frozenset("smU")
 _MEMBER = re.compile(r"\[:\^?+\w++:\]|\\(?:[pPx]\{[^}]{0,64}+\}|.)|.", re.DOTALL)
 _LEAST = {"*": 0, "+": 1, "?": 0}
+_DEEPEST = 50
+"""Groups in groups that are looked into, each of which takes frames of Python's stack."""
 
 Way = tuple[str, ...]
 
@@ -87,6 +89,7 @@ class _Reader:
     def __init__(self, pattern: str) -> None:
         self._tokens = list(tokens(pattern))
         self._at = 0
+        self._depth = 0
 
     def branches(self) -> list[_Node]:
         """Return the alternatives of the whole pattern."""
@@ -136,7 +139,11 @@ class _Reader:
                 raise _UnknownError
             if token["behind"] == ")":
                 return _Node("")
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise _UnknownError
         found = self._alternatives()
+        self._depth -= 1
         if not self._takes(")"):
             raise _UnknownError
         return found[0] if len(set(found)) == 1 else _SOMETHING

@@ -150,11 +150,14 @@ def find_rows(histograms: Sequence[Histogram]) -> SheetRows | None:
     """Return None if some are on no sheet, or there are too few of each."""
     if set(map(type, histograms)) != {Row}:
         return None
-    sheets = list(map(_sheet, histograms))
+    sheets, count = list(map(_sheet, histograms)), len(histograms)
+    if count >= FEW and sheets.count(sheets[0]) == count:  # nearly always
+        return SheetRows(
+            sheets[:1], np.zeros(count, np.int64), np.fromiter(map(_row, histograms), np.int64, count)
+        )
     numbers = {sheet: number for number, sheet in enumerate(dict.fromkeys(sheets))}
-    if len(histograms) < FEW * len(numbers):
+    if count < FEW * len(numbers):
         return None
-    count = len(histograms)
     return SheetRows(
         list(numbers),
         np.fromiter(map(numbers.__getitem__, sheets), np.int64, count),
@@ -171,9 +174,17 @@ def totals_of(histograms: Sequence[Histogram], number: int) -> Doubles:
     return np.fromiter(map(attrgetter(name), histograms), np.float64, len(histograms))
 
 
+EMPTIEST = 8
+"""Largest number of places in a sheet for each bucket that was sent."""
 WIDEST = 1 << 16
 """Distance between the lowest and the highest bucket beyond which places are found by sorting."""
 _hint = attrgetter("hint")
+_HINTS = list(Hint)
+"""By number."""
+
+
+def hints_of(numbers: Int8s) -> list[Hint]:
+    return [_HINTS[number] for number in numbers.tolist()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +196,7 @@ class Columns:
 def columns_of(histograms: Sequence[Histogram]) -> Columns | None:
     """Return at least one histogram as columns; None where single arithmetic has to do it."""
     found = find_rows(histograms)
-    sheet = _sheet_of(histograms) if found is None else _join_sheets(found)
+    sheet = _sheet_of(histograms) if found is None else join_sheets(found)
     if sheet is None:
         return None
     if not (is_beyond(sheet.positive, sheet.model) and is_beyond(sheet.negative, sheet.model)):
@@ -248,7 +259,7 @@ def places_of(index: Int64s) -> tuple[Int64s, Int64s]:
     return np.flatnonzero(seen) + low, (np.cumsum(seen) - 1)[index - low]
 
 
-def _join_sheets(found: SheetRows) -> Sheet | None:
+def join_sheets(found: SheetRows) -> Sheet | None:
     """Join rows of some sheets to one sheet, without buckets that none of the rows lists."""
     first = found.sheets[0]
     if found.is_whole_sheet:
@@ -259,6 +270,8 @@ def _join_sheets(found: SheetRows) -> Sheet | None:
         _all_places([getattr(sheet, side) for sheet in found.sheets]) for side in ("positive", "negative")
     )
     width = len(positive) + len(negative)
+    if len(found.rows) * width > EMPTIEST * sum(sheet.numbers.size for sheet in found.sheets) + WIDEST:
+        return None
     numbers, listed = (
         np.zeros((len(found.rows), BUCKETS + width)),
         np.zeros((len(found.rows), width), np.bool_),

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_query.histogram.arithmetic import reduce_buckets
-from lakerunner_query.histogram.batch import BUCKETS, FEW, WIDEST, Sheet, drop_unlisted
+from lakerunner_query.histogram.batch import BUCKETS, EMPTIEST, FEW, WIDEST, Sheet, drop_unlisted
 from lakerunner_query.histogram.model import (
     CUSTOM,
     HIGHEST,
@@ -30,8 +30,6 @@ from resources.arrays import Doubles, Int64s
 
 EXPONENTIAL_SHIFT = 1
 """The lake numbers exponential buckets as OTLP does, by their lower bound."""
-EMPTIEST = 8
-"""Largest number of places in a sheet for each bucket that was sent."""
 
 
 class StoredHistogramError(ValueError):
@@ -62,6 +60,14 @@ def _usual(array: pa.StructArray, usual: npt.NDArray[np.bool_], hints: Sequence[
     chosen = array if bool(usual.all()) else array.filter(pa.array(usual))
     sheet = _sheet(chosen) if len(chosen) >= FEW else None
     return list(_exponential(chosen, hints)) if sheet is None else sheet.histograms(hints).tolist()
+
+
+def sheet_of_struct(array: pa.StructArray) -> Sheet | None:
+    """Read such an array as a sheet; None where `of_struct` has to look at single rows."""
+    schema = array.field("schema").fill_null(CUSTOM).to_numpy(zero_copy_only=False)
+    if len(array) < FEW or array.null_count or not ((schema >= LOWEST) & (schema <= HIGHEST)).all():
+        return None
+    return _sheet(array)
 
 
 def _sheet(array: pa.StructArray) -> Sheet | None:

@@ -7,11 +7,12 @@ samples of errors_total{job="api"} in (10:55, 12:00], segments with the terms of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakerunner_query.plan.rules.matchers import MAX_TERMS, MAX_VALUES, demanded_values
 from lakerunner_query.promql.lang.ast import (
+    NO_SHIFT,
     Aggregate,
     Call,
     Expr,
@@ -25,6 +26,7 @@ from lakerunner_query.promql.lang.ast import (
     Unary,
     children,
 )
+from lakerunner_query.promql.lang.bind import lookup_shift
 from lakerunner_query.promql.lang.functions import FUNCTIONS, Sharding
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Steps
@@ -219,19 +221,8 @@ def _of_info(call: Call, first: int, last: int, lookback: int, default_step: int
     own = next((a.matchers for a in call.arguments[1:] if isinstance(a, Selector)), ())
     names = tuple(m for m in own if m.name == NAME_LABEL)
     wanted = names or (Matcher(NAME_LABEL, MatchOp.EQUAL, TARGET_INFO),)
-    for begin, end in _info_times(call.arguments[0], first, last):
-        yield Reads(wanted, begin - lookback, end)
-
-
-def _info_times(expr: Expr, first: int, last: int) -> Iterable[tuple[int, int]]:
-    """Yield the evaluation times of the selectors below, at which info series are looked up."""
-    yield first, last
-    for child in children(expr):
-        if isinstance(child, Selector):
-            yield _shift_times(child.shift, first, last)
-        yield from _info_times(child, first, last)
-    if isinstance(expr, Selector):
-        yield _shift_times(expr.shift, first, last)
+    begin, end = _shift_times(lookup_shift(call.arguments[0]) or NO_SHIFT, first, last)
+    yield Reads(wanted, begin - lookback, end)
 
 
 def _shift_times(shift: Shift, first: int, last: int) -> tuple[int, int]:

@@ -24,6 +24,10 @@ from resources.index.types import Segment
 
 BYTES_OF_A_ROW = 2
 """Bytes of a plain sample in a file; histograms take more, and as much longer to read."""
+FEW_SEGMENTS = 4
+"""Segments of the first part of a unit of log lines."""
+ONE_PART = 0.98
+"""Part of the first slice's load up to which all segments surely fit in it."""
 AnySteps = TypeVar("AnySteps", Steps, LogSteps)
 
 
@@ -132,14 +136,14 @@ def _rows(loads: Sequence[tuple[TimedReads, Sequence[Segment]]], rows_of: Callab
     return total
 
 
-def overlapping_segments(reads: Sequence[TimedReads], segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """Return the segments that overlap any of the intervals."""
-    intervals = [read.interval_ns for read in reads]
-    return tuple(
-        segment
-        for segment in segments
-        if any(segment.min_ns <= high and segment.max_ns > low for low, high in intervals)
-    )
+def overlapping_segments(
+    reads: Sequence[TimedReads], segments: Sequence[Sequence[Segment]]
+) -> list[list[Segment]]:
+    """Return the segments of each selector that overlap what it reads."""
+    return [
+        [segment for segment in each if segment.min_ns <= high and segment.max_ns > low]
+        for (low, high), each in zip((read.interval_ns for read in reads), segments, strict=True)
+    ]
 
 
 def steady_parts(steps: Steps, parts: int) -> Iterator[StepSlice[Steps]]:
@@ -226,9 +230,39 @@ def cut_slices(
     """Cut an interval, oldest first, or newest first when `reverse` (by cutting mirrored time)."""
     chosen = sizes or RowSliceSizes()
     pieces = [p for p in (_piece(s, start_ns, end_ns, reverse, chosen) for s in segments) if p is not None]
+    if pieces and sum(p.density * (p.hi - p.lo) for p in pieces) < ONE_PART * chosen.first:
+        first, last = min(p.lo for p in pieces), max(p.hi for p in pieces)
+        lo, hi = (-last, -first) if reverse else (first, last)
+        yield Slice(lo, hi, _oldest_first(p.segment for p in pieces))
+        return
     for part in _grow(_sweep(pieces), chosen):
         lo, hi = (-part.hi, -part.lo) if reverse else (part.lo, part.hi)
-        yield Slice(lo, hi, tuple(sorted(part.members, key=lambda s: (s.min_ns, s.segment_id))))
+        yield Slice(lo, hi, _oldest_first(part.members))
+
+
+def first_few(segments: Sequence[Seg], start_ns: int, end_ns: int, *, reverse: bool) -> Iterator[Slice[Seg]]:
+    """Cut an interval where no segment is cut: few segments first, since their rows are often enough."""
+    mirrored = [
+        (-one.max_ns, -one.min_ns, one) if reverse else (one.min_ns, one.max_ns, one) for one in segments
+    ]
+    few, part, behind = FEW_SEGMENTS, list[Seg](), 0
+    for low, high, segment in sorted(mirrored, key=lambda each: each[:2]):
+        if len(part) >= few and low > behind:
+            yield _whole(part, start_ns, end_ns)
+            few, part = few * 4, []
+        behind = max(behind, high) if part else high
+        part.append(segment)
+    if part:
+        yield _whole(part, start_ns, end_ns)
+
+
+def _whole(part: Sequence[Seg], start_ns: int, end_ns: int) -> Slice[Seg]:
+    first, last = min(one.min_ns for one in part), max(one.max_ns for one in part)
+    return Slice(max(start_ns, first), min(end_ns, last + 1), _oldest_first(part))
+
+
+def _oldest_first(segments: Iterable[Seg]) -> tuple[Seg, ...]:
+    return tuple(sorted(segments, key=lambda one: (one.min_ns, one.segment_id)))
 
 
 @dataclass(frozen=True, slots=True)

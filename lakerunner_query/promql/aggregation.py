@@ -23,7 +23,7 @@ from lakerunner_query.gotext.strconv import quote
 from lakerunner_query.histogram.model import Histogram, IncompatibleHistogramsError
 from lakerunner_query.histogram.sums import KahanMean, KahanSum, grid_sums
 from lakerunner_query.histogram.text import text
-from lakerunner_query.promql.context import Annotations, Context
+from lakerunner_query.promql.context import Annotation, Annotations, Context, Extreme
 from lakerunner_query.promql.lang.ast import Aggregate, Expr, Span
 from lakerunner_query.promql.selectors import check_size, strip_parens
 from lakerunner_query.vectors.group_kernels import (
@@ -158,13 +158,7 @@ def limit_ratio(context: Context, expr: Aggregate) -> Vector:
     if np.isnan(ratios).any():
         raise EvaluationError("Ratio value is NaN")
     span = strip_parens(_parameter(expr)).span
-    for ratio, bound in ((float(ratios.max()), 1.0), (float(ratios.min()), -1.0)):
-        if ratio * bound > 1:
-            message = (
-                f"ratio value should be between -1 and 1, got {format_float(ratio)}, "
-                f"capping to {format_float(bound)}"
-            )
-            context.annotations.warn(message, span)
+    _warn_outside((-1, 1), "ratio", ratios, span, context.annotations)
     if not vector.labels:
         return vector
     return drop_empty_rows(
@@ -353,7 +347,7 @@ def _reduce_floats(fold: Fold) -> Aggregator:
 
 def quantile(context: Context, expr: Aggregate) -> Vector:
     quantiles, vector, groups = _arguments(context, expr)
-    _warn_of_quantiles(quantiles, strip_parens(_parameter(expr)).span, context.annotations)
+    _warn_outside((0, 1), "quantile", quantiles, strip_parens(_parameter(expr)).span, context.annotations)
 
     def fold(groups: Groups, values: Doubles, members: Flags) -> Doubles:
         order, starts = groups.by_group()
@@ -437,9 +431,13 @@ def _parameter(expr: Aggregate) -> Expr:
     return expr.parameter
 
 
-def _warn_of_quantiles(quantiles: Doubles, span: Span, notes: Annotations) -> None:
-    """Warn of the largest and the smallest quantile outside [0, 1]; NaN hides all others."""
-    largest, smallest = float(quantiles.max()), float(quantiles.min())
-    for one, is_wrong in ((largest, not largest <= 1), (smallest, smallest < 0)):
-        if is_wrong:
-            notes.warn(f"quantile value should be between 0 and 1, got {format_float(one)}", span)
+def _warn_outside(
+    bounds: tuple[int, int], noun: str, values: Doubles, span: Span, notes: Annotations
+) -> None:
+    """Warn of the largest and the smallest value outside the bounds; NaN hides all others."""
+    message = f"{noun} value should be between {bounds[0]} and {bounds[1]}, got "
+    smallest, largest = float(values.min()), float(values.max())
+    for one, bound, is_largest in ((largest, bounds[1], True), (smallest, bounds[0], False)):
+        if (not one <= bound) if is_largest else one < bound:
+            behind = f", capping to {bound}" if noun == "ratio" else ""
+            notes.add(Annotation("warning", message, span, extreme=Extreme(one, is_largest, behind)))

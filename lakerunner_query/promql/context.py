@@ -17,6 +17,7 @@ knows nothing of files.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -119,12 +120,33 @@ class MonotonicityFix:
 
 
 @dataclass(frozen=True, slots=True)
+class Extreme:
+    """The largest or smallest value of a parameter over all steps of the query, if it is not a valid one."""
+
+    value: float
+    is_largest: bool
+    behind: str = ""
+    """Text after the value."""
+
+    def merge(self, other: Extreme) -> Extreme:
+        """Return the more extreme of both; NaN is, as in Go."""
+        choose = max if self.is_largest else min
+        values = (self.value, other.value)
+        return replace(self, value=math.nan if any(map(math.isnan, values)) else choose(values))
+
+    def __str__(self) -> str:
+        return f"{format_float(self.value)}{self.behind}"
+
+
+@dataclass(frozen=True, slots=True)
 class Annotation:
     kind: Kind
     message: str
     """Text without `PromQL warning: ` and without the place."""
     span: Span = field(default=NOWHERE)
     fix: MonotonicityFix | None = None
+    extreme: Extreme | None = None
+    """Value behind the message; slices of a query come to different ones."""
 
     @property
     def base(self) -> str:
@@ -135,7 +157,7 @@ class Annotation:
         line = text.count("\n", 0, self.span.start) + 1
         before = text[text.rfind("\n", 0, self.span.start) + 1 : self.span.start]
         column = len(before.encode("utf-8", "surrogateescape")) + 1  # Prometheus counts bytes
-        return f"{self.base}{self.fix or ''} ({line}:{column})"
+        return f"{self.base}{self.extreme or self.fix or ''} ({line}:{column})"
 
 
 class Annotations:
@@ -148,10 +170,16 @@ class Annotations:
 
     def __init__(self, first: Iterable[Annotation] = ()) -> None:
         self._by_text: dict[str, Annotation] = {}
+        self._extremes: dict[tuple[str, Span, bool], Extreme] = {}
         for annotation in first:
             self.add(annotation)
 
     def add(self, annotation: Annotation) -> None:
+        if annotation.extreme is not None:
+            key = annotation.base, annotation.span, annotation.extreme.is_largest
+            known = self._extremes.get(key, annotation.extreme)
+            self._extremes[key] = annotation.extreme.merge(known)
+            return
         earlier = self._by_text.get(annotation.base)
         if earlier is not None and earlier.fix is not None and annotation.fix is not None:
             annotation = replace(annotation, fix=annotation.fix.merge(earlier.fix))
@@ -164,7 +192,17 @@ class Annotations:
         self.add(Annotation("info", message, span))
 
     def all(self) -> tuple[Annotation, ...]:
-        return tuple(self._by_text.values())
+        return (*self._extreme_warnings(), *self._by_text.values())
+
+    def _extreme_warnings(self) -> Iterable[Annotation]:
+        """Return each text once; where one value is NaN, nothing is known of the others."""
+        found: dict[str, Annotation] = {}
+        for (base, span, is_largest), extreme in self._extremes.items():
+            other = self._extremes.get((base, span, not is_largest))
+            if other is None or not math.isnan(other.value):
+                message = base.removeprefix("PromQL warning: ")
+                found[f"{base}{extreme}"] = Annotation("warning", message, span, extreme=extreme)
+        return found.values()
 
 
 def _format_second(time_ms: int) -> str:

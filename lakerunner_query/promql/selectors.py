@@ -227,7 +227,9 @@ def instant_vector(context: Context, selector: Selector) -> Vector:
     if answer is not None:
         vector = Vector(answer.labels, answer.windows.values, answer.windows.present)
     else:
-        vector = newest_samples(select_samples(context, selector), where.grid)
+        series = select_samples(context, selector)
+        check_size(context, series.count * where.grid.steps)
+        vector = newest_samples(series, where.grid)
     vector = drop_empty_rows(vector)
     check_size(context, len(vector.labels) * context.steps.count)
     return repeat_steps(vector, context.steps) if where.is_fixed else vector

@@ -7,16 +7,17 @@ The times of a subquery are multiples of its step, whatever the times of the que
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from lakerunner_query.gotext.strconv import quote
-from lakerunner_query.histogram.growth import interpolate
+from lakerunner_query.histogram.growth import MIXED, Growth, Note, interpolate
 from lakerunner_query.histogram.model import Hint, Histogram
 from lakerunner_query.promql.context import Context
-from lakerunner_query.promql.lang.ast import Expr, Selector, Shift, Subquery, children
+from lakerunner_query.promql.functions.messages import ADDITION, SUBTRACTION, ArgumentAnnotations
+from lakerunner_query.promql.lang.ast import Selector, Subquery
 from lakerunner_query.promql.lang.functions import ResetHints
 from lakerunner_query.promql.selectors import check_size, drop_stale, milliseconds, select_samples, window
 from lakerunner_query.vectors.labels import value_of
@@ -30,35 +31,6 @@ from lakerunner_query.vectors.rows import (
 )
 from lakerunner_query.vectors.vector import NAME, Objects, Series, Steps, Vector, histogram_mask
 from resources.arrays import Doubles, Flags, Int64s
-
-
-def sample_times(expr: Expr, times_ms: Int64s) -> Int64s:
-    """Return the times that the samples of an expression belong to: moved by `@` and `offset`.
-
-    last_over_time((m offset 1m)[10m:1m] @ 180)  at any time  ->  2 min
-
-    The first selector decides, with the subqueries around it.
-    """
-    path = _shifts_to_selector(expr)
-    for shift in path or ():
-        if isinstance(shift.at, int):
-            times_ms = np.full_like(times_ms, shift.at)
-        if not isinstance(shift.offset, int):
-            raise TypeError(f"offset {shift.offset}: expected milliseconds, as bound expressions have")
-        times_ms = times_ms - shift.offset
-    return times_ms
-
-
-def _shifts_to_selector(expr: Expr) -> tuple[Shift, ...] | None:
-    """Collect the shifts down to the first selector, outermost first; None without a selector."""
-    if isinstance(expr, Selector):
-        return (expr.shift,)
-    for child in children(expr):
-        inner = _shifts_to_selector(child)
-        if inner is not None:
-            return (expr.shift, *inner) if isinstance(expr, Subquery) else inner
-    return None
-
 
 _COUNTER_HINTS = frozenset({Hint.RESET, Hint.NO_RESET})
 
@@ -76,6 +48,7 @@ def subquery_steps(context: Context, subquery: Subquery) -> Steps:
 def subquery_samples(context: Context, subquery: Subquery) -> Series:
     steps = subquery_steps(context, subquery)
     vector = empty_vector(0)
+    check_size(context, steps.count)
     if steps.count:
         inner = replace(context, steps=steps, hints=ResetHints.FINAL)
         vector = merge_rows(inner.vector(subquery.expr))
@@ -133,17 +106,12 @@ def interpolated_vector(context: Context, selector: Selector) -> Vector:
 
     After the newest sample its value goes on until the look-back ends.
     """
-    """Evaluate `x smoothed`: on the straight line between the samples around each step.
-
-        samples 1 at 0 s and 4 at 30 s, step at 10 s: 1 + (4 - 1) x 10/30 = 2
-
-    After the newest sample its value goes on until the look-back ends.
-    """
     where, lookback = window(context, selector), context.options.lookback_ms
     series = drop_stale(select_samples(context, selector))
     if not series.labels:
         return empty_vector(context.steps.count)
     grid = where.grid
+    check_size(context, series.count * grid.steps)
     times = grid.first_end_ms + grid.step_ms * np.arange(grid.steps, dtype=np.int64)
     shape = (series.count, grid.steps)
     values, present, histograms = np.full(shape, np.nan), np.zeros(shape, np.bool_), empty_objects(shape)
@@ -154,7 +122,7 @@ def interpolated_vector(context: Context, selector: Selector) -> Vector:
         near = _find_neighbours(time_ms, times, lookback)
         values[row], present[row] = _interpolate_floats(value, time_ms, times, near), near.found
         if series.histograms is not None and histogram_mask(series.histograms[low:high]).any():
-            name = quote(value_of(series.labels[row], NAME))
+            name = value_of(series.labels[row], NAME)
             cells = series.histograms[low:high]
             histograms[row], present[row] = _interpolate_histograms(
                 context, selector, name, cells, time_ms, times, near
@@ -191,25 +159,37 @@ def _interpolate_histograms(
     near: _Neighbours,
 ) -> tuple[Objects, Flags]:
     """Interpolate the histograms of a series; steps with floats near have no value."""
-    notes, found, histograms = context.annotations, near.found.copy(), empty_objects(times.shape)
+    said = ArgumentAnnotations(context.annotations, selector.span)
+    found, histograms = near.found.copy(), empty_objects(times.shape)
     counted = np.concatenate(([0], np.cumsum(histogram_mask(cells))))
     counts = counted[near.end] - counted[near.begin]
     mixed = found & (counts > 0) & (counts < near.end - near.begin)
     if mixed.any():
-        notes.warn(f"encountered a mix of histograms and floats for metric name {name}", selector.span)
+        said.mixed_samples(name)
     found &= ~mixed
     for step in np.flatnonzero(found & (counts > 0)).tolist():
         at, to = int(near.before[step]), int(near.after[step])
-        first: Histogram = cells[at]
-        histograms[step] = first
-        if to != at:
-            line = interpolate(first, int(time_ms[at]), cells[to], int(time_ms[to]), int(times[step]), False)
-            histograms[step] = line.histogram
-        if histograms[step] is None:
-            found[step] = False
-            notes.warn(
-                "vector contains a mix of histograms with exponential and custom buckets schemas for metric "
-                f"name {name}",
-                selector.span,
-            )
+        if to == at:
+            is_there = time_ms[at] == times[step]
+            histograms[step] = cells[at] if is_there else cells[at].with_hint(Hint.UNKNOWN)
+            continue
+        line = _between(cells[at], int(time_ms[at]), cells[to], int(time_ms[to]), int(times[step]))
+        histograms[step], found[step] = line.histogram, line.histogram is not None
+        for note in sorted(line.notes, key=lambda note: note.name):
+            _NOTES[note](said, name)
     return histograms, found
+
+
+def _between(first: Histogram, first_ms: int, second: Histogram, second_ms: int, at_ms: int) -> Growth:
+    """Interpolate; unless both are gauges, a histogram that follows a reset grew from nothing."""
+    if first.is_custom != second.is_custom:
+        return MIXED
+    is_counter = not first.hint == second.hint == Hint.GAUGE
+    return interpolate(first, first_ms, second, second_ms, at_ms, is_counter)
+
+
+_NOTES: dict[Note, Callable[[ArgumentAnnotations, str], None]] = {
+    Note.MIXED_SCHEMAS: ArgumentAnnotations.mixed_layouts,
+    Note.BOUNDS_ADDED: lambda notes, _: notes.reconciled_bounds(ADDITION),
+    Note.BOUNDS_SUBTRACTED: lambda notes, _: notes.reconciled_bounds(SUBTRACTION),
+}

@@ -1,4 +1,8 @@
-"""Answers travel from workers to the coordinator as MessagePack, one kind per unit."""
+"""Answers travel from workers to the coordinator as MessagePack, one kind per unit.
+
+Decoders are made with this module, by one thread. Threads that decode a type for the first time at the same
+moment may find it half described, which ends the process.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from lakerunner_query.promql.context import Annotation, MonotonicityFix
+from lakerunner_query.promql.context import Annotation, Extreme, MonotonicityFix
 from lakerunner_query.promql.lang.ast import Span
 from lakerunner_query.protocol.units import Missing, UnitReport
 
@@ -34,8 +38,11 @@ def encode_patterns_answer(answer: PatternsAnswer) -> bytes:
     return msgspec.msgpack.encode(answer)
 
 
+_PATTERNS_ANSWER = msgspec.msgpack.Decoder(PatternsAnswer)
+
+
 def decode_patterns_answer(body: bytes) -> PatternsAnswer:
-    return msgspec.msgpack.decode(body, type=PatternsAnswer)
+    return _PATTERNS_ANSWER.decode(body)
 
 
 Pairs = tuple[tuple[str, str], ...]
@@ -75,8 +82,11 @@ def encode_streams_answer(answer: StreamsAnswer) -> bytes:
     return msgspec.msgpack.encode(answer)
 
 
+_STREAMS_ANSWER = msgspec.msgpack.Decoder(StreamsAnswer)
+
+
 def decode_streams_answer(body: bytes) -> StreamsAnswer:
-    return msgspec.msgpack.decode(body, type=StreamsAnswer)
+    return _STREAMS_ANSWER.decode(body)
 
 
 LATE_MS = 600_000
@@ -122,12 +132,18 @@ def encode_facts(answer: MetadataAnswer | ExemplarAnswer) -> bytes:
     return msgspec.msgpack.encode(answer)
 
 
+_METADATA_ANSWER = msgspec.msgpack.Decoder(MetadataAnswer)
+
+
 def decode_metadata(body: bytes) -> MetadataAnswer:
-    return msgspec.msgpack.decode(body, type=MetadataAnswer)
+    return _METADATA_ANSWER.decode(body)
+
+
+_EXEMPLAR_ANSWER = msgspec.msgpack.Decoder(ExemplarAnswer)
 
 
 def decode_exemplars(body: bytes) -> ExemplarAnswer:
-    return msgspec.msgpack.decode(body, type=ExemplarAnswer)
+    return _EXEMPLAR_ANSWER.decode(body)
 
 
 Kind = Literal["scalar", "vector", "matrix", "string"]
@@ -154,6 +170,8 @@ class Note(msgspec.Struct, frozen=True):
     forced: tuple[float, float, float, int, int, int] | None = None
     """Fields of `promql.context.MonotonicityFix`, which is one message for all slices."""
     place: tuple[int, int] = (0, 0)
+    extreme: tuple[float, bool, str] | None = None
+    """Fields of `promql.context.Extreme`, of which the most extreme of all slices is said."""
 
 
 class MetricAnswer(msgspec.Struct, frozen=True):
@@ -177,8 +195,11 @@ def encode_metric_answer(answer: MetricAnswer) -> bytes:
     return msgspec.msgpack.encode(answer)
 
 
+_METRIC_ANSWER = msgspec.msgpack.Decoder(MetricAnswer)
+
+
 def decode_metric_answer(body: bytes) -> MetricAnswer:
-    return msgspec.msgpack.decode(body, type=MetricAnswer)
+    return _METRIC_ANSWER.decode(body)
 
 
 class SeriesAnswer(msgspec.Struct, frozen=True):
@@ -195,8 +216,60 @@ def encode_series_answer(answer: SeriesAnswer) -> bytes:
     return msgspec.msgpack.encode(answer)
 
 
+_SERIES_ANSWER = msgspec.msgpack.Decoder(SeriesAnswer)
+
+
 def decode_series_answer(body: bytes) -> SeriesAnswer:
-    return msgspec.msgpack.decode(body, type=SeriesAnswer)
+    return _SERIES_ANSWER.decode(body)
+
+
+class SparseHistogram(msgspec.Struct, frozen=True):
+    """A native histogram; each side lists the gaps and lengths of its runs of buckets, then all counts."""
+
+    schema: int
+    count: float
+    sum: float
+    zero_threshold: float
+    zero_count: float
+    is_gauge: bool
+    positive: tuple[tuple[tuple[int, int], ...], tuple[float, ...]]
+    negative: tuple[tuple[tuple[int, int], ...], tuple[float, ...]]
+    bounds: tuple[float, ...] = ()
+
+
+class NewestSample(msgspec.Struct, frozen=True):
+    labels: Pairs
+    time_ms: int
+    value: bytes
+    """The bytes of the float, little-endian: NaN has payloads."""
+    histogram: SparseHistogram | None = None
+
+
+class EncodedSeries(msgspec.Struct, frozen=True):
+    """One series as a message of remote read."""
+
+    labels: Pairs
+    messages: tuple[bytes, ...]
+
+
+class SamplesAnswer(msgspec.Struct, frozen=True):
+    """The answer to a `SamplesUnit`."""
+
+    series: tuple[EncodedSeries, ...] = ()
+    newest: tuple[NewestSample, ...] = ()
+    samples: int = 0
+    report: UnitReport = UnitReport()
+
+
+def encode_samples_answer(answer: SamplesAnswer) -> bytes:
+    return msgspec.msgpack.encode(answer)
+
+
+_SAMPLES_ANSWER = msgspec.msgpack.Decoder(SamplesAnswer)
+
+
+def decode_samples_answer(body: bytes) -> SamplesAnswer:
+    return _SAMPLES_ANSWER.decode(body)
 
 
 class Trait(IntFlag):
@@ -242,8 +315,11 @@ def encode_shard_answer(answer: ShardAnswer) -> bytes:
     return msgspec.msgpack.encode(answer)
 
 
+_SHARD_ANSWER = msgspec.msgpack.Decoder(ShardAnswer)
+
+
 def decode_shard_answer(body: bytes) -> ShardAnswer:
-    return msgspec.msgpack.decode(body, type=ShardAnswer)
+    return _SHARD_ANSWER.decode(body)
 
 
 def agree(answers: Sequence[ShardAnswer], max_series: int, max_samples: int) -> bool:
@@ -281,6 +357,7 @@ def report_together(answers: Sequence[ShardAnswer]) -> UnitReport:
         segments_opened=len({name for answer in answers for name in answer.opened}),
         rows_considered=sum(answer.report.rows_considered for answer in answers),
         bytes_fetched=sum(answer.report.bytes_fetched for answer in answers),
+        requests=sum(answer.report.requests for answer in answers),
     )
 
 
@@ -288,4 +365,5 @@ def annotation(note: Note) -> Annotation:
     """Restore the annotation that evaluation made."""
     message = note.key.removeprefix(f"PromQL {note.kind}: ")
     forced = None if note.forced is None else MonotonicityFix(*note.forced)
-    return Annotation(note.kind, message, Span(*note.place), forced)
+    extreme = None if note.extreme is None else Extreme(*note.extreme)
+    return Annotation(note.kind, message, Span(*note.place), forced, extreme)

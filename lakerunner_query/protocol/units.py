@@ -6,15 +6,17 @@ stream: rows in their final order, rendered, with the report in the schema's met
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, cast
 
 import msgspec
 import pyarrow as pa
 
+from lakerunner_query.errors import WorkFailedError
+from lakerunner_query.lakeql.tables import ColumnKeys, TableColumn
 from lakerunner_query.syntax import Matcher
 from resources.index.types import Segment
 
-TOKEN_HEADER = "x-lakerunner-internal-token"  # noqa: S105 -- the name of a header, not a secret
 REPORT = b"lakerunner.report"
 
 ROWS = pa.schema(
@@ -44,6 +46,10 @@ class SegmentRef(msgspec.Struct, frozen=True):
     bloom_offset: int = 0
     bloom_length: int = 0
     """Length of the token bloom; 0: there is none."""
+
+
+Selected = tuple[bytes, ...]
+"""Segments by selector: bit n % 8 of byte n // 8 stands for segment n of the unit; empty: all have all."""
 
 
 class LogUnit(msgspec.Struct, frozen=True, tag="logs"):
@@ -78,6 +84,8 @@ class LogMetricUnit(msgspec.Struct, frozen=True, tag="log-metrics"):
     """Rank of the worker in the order of the affinity: parts of one query go to different workers."""
     max_series: int = 0
     """Upper bound; 0: any number."""
+    selected: Selected = ()
+    """Segments of each pipeline, in the order of `plan.logql_samples.log_reads`."""
 
 
 class RollupRef(msgspec.Struct, frozen=True):
@@ -112,6 +120,8 @@ class MetricUnit(msgspec.Struct, frozen=True, tag="metrics"):
     start_timestamps: bool = False
     given: tuple[bytes, ...] = ()
     """Answers of all shards: only what stands above their parts is left to compute."""
+    selected: Selected = ()
+    """Segments of each selector, in the order of `plan.promql.reads`."""
 
 
 class ShardUnit(msgspec.Struct, frozen=True, tag="shard"):
@@ -148,6 +158,8 @@ class SeriesUnit(msgspec.Struct, frozen=True, tag="series"):
     label: str = ""
     limit: int = 0
     """Upper bound of entries; 0: all."""
+    selected: Selected = ()
+    """Segments of each selection."""
 
 
 StreamsWanted = Literal["series", "names", "values", "sizes", "volumes"]
@@ -168,6 +180,8 @@ class StreamsUnit(msgspec.Struct, frozen=True, tag="streams"):
     """Width of the buckets of `volumes`; 0: one for the whole range."""
     limit: int = 0
     """Upper bound of `series` and `names`; 0: all."""
+    selected: Selected = ()
+    """Segments of each selection."""
 
 
 class PatternsUnit(msgspec.Struct, frozen=True, tag="patterns"):
@@ -197,6 +211,63 @@ class ExemplarUnit(msgspec.Struct, frozen=True, tag="exemplars"):
     affinity: str
     selections: tuple[SeriesSelector, ...]
     segments: tuple[SegmentRef, ...]
+    selected: Selected = ()
+    """Segments of each selection."""
+
+
+SamplesForm = Literal["samples", "chunks", "newest"]
+
+
+class SamplesUnit(msgspec.Struct, frozen=True, tag="samples"):
+    """A read of stored samples: each series as a message of remote read, or its newest sample."""
+
+    affinity: str
+    selector: SeriesSelector
+    segments: tuple[SegmentRef, ...]
+    form: SamplesForm
+    query: int = 0
+    """Number of the query in the request, which is part of each message."""
+    number: int = 0
+    count: int = 1
+    """Shard of the series, and how many shards there are."""
+    max_series: int = 0
+    max_samples: int = 0
+    """Upper bounds; 0: any number."""
+
+    @property
+    def turn(self) -> int:
+        return self.number
+
+
+class TableUnit(msgspec.Struct, frozen=True, tag="table"):
+    """A statement over the rows of one logical table in `[start_ns, end_ns]` of these segments."""
+
+    affinity: str
+    org: str
+    table: str
+    """Name in `lakeql.tables`."""
+    segments: tuple[SegmentRef, ...]
+    start_ns: int
+    end_ns: int
+    """Bounds of event time, both included; metrics are compared in whole milliseconds."""
+    columns: tuple[TableColumn, ...]
+    """Columns that the statement reads, with the types that it expects."""
+    sql: str
+    """A `SELECT` in DuckDB's dialect over the relation `rows`, which has these columns."""
+    keys: tuple[ColumnKeys, ...] = ()
+    """Columns whose values are known from another table: other rows need not be read."""
+    turn: int = 0
+    """Rank of the worker in the order of the affinity: parts of one query go to different workers."""
+    max_bytes: int = 0
+    """Upper bound of the answer, uncompressed; 0: any number."""
+
+
+class SchemaUnit(msgspec.Struct, frozen=True, tag="schema"):
+    """A question for the columns that a logical table has in these segments."""
+
+    affinity: str
+    table: str
+    segments: tuple[SegmentRef, ...]
 
 
 Unit = (
@@ -209,7 +280,14 @@ Unit = (
     | PatternsUnit
     | MetadataUnit
     | ExemplarUnit
+    | SamplesUnit
+    | TableUnit
+    | SchemaUnit
 )
+
+
+INDEX = "index"
+"""Stands for a segment where the index itself could not tell which there are."""
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -234,6 +312,8 @@ class UnitReport(msgspec.Struct, frozen=True):
     rows_considered: int = 0
     bytes_considered: int = 0
     bytes_fetched: int = 0
+    requests: int = 0
+    """Requests to the object store."""
     rollup_rows: dict[int, int] = {}
     """Rollup rows that were read, by frequency."""
     truncated: bool = False
@@ -254,6 +334,48 @@ def segment_ref(segment: Segment) -> SegmentRef:
     )
 
 
+def share_segments(lists: Sequence[Sequence[Segment]]) -> tuple[tuple[SegmentRef, ...], Selected]:
+    """Unite the segments of all selectors, oldest first, and say which belong to which."""
+    known = {segment.segment_id: segment for each in lists for segment in each}
+    united = sorted(known.values(), key=lambda segment: (segment.min_ns, segment.segment_id))
+    return tuple(map(segment_ref, united)), select_places([s.segment_id for s in united], lists)
+
+
+def select_places(segment_ids: Sequence[str], lists: Sequence[Sequence[Segment]]) -> Selected:
+    """Mark the places of each selector's segments among `segment_ids`; others are no part of the unit."""
+    places = {segment_id: place for place, segment_id in enumerate(segment_ids)}
+    found = [
+        [place for segment in each if (place := places.get(segment.segment_id)) is not None] for each in lists
+    ]
+    if all(len(each) == len(places) for each in found):
+        return ()
+    return tuple(_bits(each, len(places)) for each in found)
+
+
+def _bits(places: Sequence[int], count: int) -> bytes:
+    bits = bytearray(-(-count // 8))
+    for place in places:
+        bits[place >> 3] |= 1 << (place & 7)
+    return bytes(bits)
+
+
+def selected_segments(
+    segments: tuple[SegmentRef, ...], selected: Selected, selectors: int
+) -> list[tuple[SegmentRef, ...]]:
+    """Return the segments of each of so many selectors."""
+    if not selected:
+        return [segments] * selectors
+    if len(selected) != selectors:
+        raise WorkFailedError(
+            f"a unit names the segments of {len(selected)} selectors, its text has {selectors}: "
+            "coordinator and worker are of different versions"
+        )
+    return [
+        tuple(segment for place, segment in enumerate(segments) if bits[place >> 3] >> (place & 7) & 1)
+        for bits in selected
+    ]
+
+
 def encode_answer(rows: pa.Table, report: UnitReport) -> bytes:
     schema = ROWS.with_metadata({REPORT: msgspec.json.encode(report)})
     sink = pa.BufferOutputStream()
@@ -263,5 +385,20 @@ def encode_answer(rows: pa.Table, report: UnitReport) -> bytes:
 
 
 def decode_answer(body: bytes) -> tuple[pa.Table, UnitReport]:
+    table = pa.ipc.open_stream(body).read_all()
+    return table, msgspec.json.decode(table.schema.metadata[REPORT], type=UnitReport)
+
+
+def encode_table_answer(rows: pa.Table, report: UnitReport) -> bytes:
+    """Encode any table with the report; metadata of its fields stays."""
+    metadata = {**(rows.schema.metadata or {}), REPORT: msgspec.json.encode(report)}
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema.with_metadata(metadata)) as writer:
+        writer.write_table(rows.replace_schema_metadata(metadata))
+    return cast("bytes", sink.getvalue().to_pybytes())
+
+
+def decode_table_answer(body: bytes) -> tuple[pa.Table, UnitReport]:
+    """Decode a table, whose columns stay in `body`."""
     table = pa.ipc.open_stream(body).read_all()
     return table, msgspec.json.decode(table.schema.metadata[REPORT], type=UnitReport)

@@ -37,10 +37,13 @@ SETS = frozenset({"and", "or", "unless"})
 
 
 def apply_to_scalars(op: str, left: Doubles, right: Doubles) -> Doubles:
+    """Apply PromQL's operator to numbers; of those the parser lets through, trims need a histogram."""
     with np.errstate(all="ignore"):
         if op in ARITHMETIC:
             return ARITHMETIC[op](left, right)
-        return COMPARISONS[op](left, right).astype(np.float64)
+        if op in COMPARISONS:
+            return COMPARISONS[op](left, right).astype(np.float64)
+    raise EvaluationError(f'operator "{op}" not allowed for Scalar operations')
 
 
 DIVISIONS = frozenset({"/", "%"})

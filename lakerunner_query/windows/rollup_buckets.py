@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +65,10 @@ class Columns:
     """Temporality: CUMULATIVE, IS_DELTA or MIXED."""
     has_others: Flags
     """Histograms or summaries are in the bucket too: floats alone do not answer for it."""
+
+    @property
+    def nbytes(self) -> int:
+        return sum(getattr(self, field.name).nbytes for field in fields(self))
 
     def take(self, rows: npt.NDArray[np.generic]) -> Columns:
         return Columns(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
@@ -163,13 +168,23 @@ def columns_of_samples(samples: Samples) -> Columns:
 
 def join_columns(pieces: Sequence[Columns]) -> Columns:
     """Join rows of several frequencies, each with an interval of its own, by series and time."""
-    joined = Columns(
-        **{
-            field.name: np.concatenate([getattr(piece, field.name) for piece in pieces])
-            for field in fields(Columns)
-        }
-    )
-    return joined.take(np.lexsort((joined.end_ms, joined.series)))
+    found: dict[str, Any] = {}
+    series = np.concatenate([piece.series for piece in pieces])
+    end_ms = np.concatenate([piece.end_ms for piece in pieces])
+    order = np.argsort(series, kind="stable")  # pieces are runs in order, mostly one behind the other in time
+    found["series"], found["end_ms"] = series[order], end_ms[order]
+    behind = np.diff(found["end_ms"]) > 0
+    if not (behind | (np.diff(found["series"]) != 0)).all():
+        order = np.lexsort((end_ms, series))
+        found["series"], found["end_ms"] = series[order], end_ms[order]
+    for field in fields(Columns):
+        if field.name not in found:
+            parts = [getattr(piece, field.name) for piece in pieces]
+            if any(part.any() for part in parts):
+                found[field.name] = np.concatenate(parts)[order]
+            else:  # a column that the function does not need
+                found[field.name] = np.zeros(len(order), parts[0].dtype)
+    return Columns(**found)
 
 
 def over_buckets(function: Function, buckets: Buckets, grid: Grid) -> BucketValues:

@@ -164,7 +164,7 @@ class Range:
     greatest: int | str | bool
 
 
-def columns_to_read(file: pq.ParquetFile, function: Function) -> tuple[list[str], tuple[str, ...]]:
+def columns_to_read(footer: pq.FileMetaData, function: Function) -> tuple[list[str], tuple[str, ...]]:
     """Return the stored columns to read for a function, and the logical ones for `filled` to make of them.
 
     A column that the footer answers for is left out:
@@ -173,8 +173,8 @@ def columns_to_read(file: pq.ParquetFile, function: Function) -> tuple[list[str]
     temporality   least = greatest = "cumulative"  no, and no sums: they are for deltas
     resets        greatest = 1                     no: a sum of one drop does not depend on the order
     """
-    stored = set(file.schema_arrow.names)
-    bounds = ranges(file.metadata, _BOUNDED)
+    stored = {footer.schema.column(place).path.partition(".")[0] for place in range(footer.num_columns)}
+    bounds = ranges(footer, _BOUNDED)
     if _no_deltas(bounds, stored):
         stored.discard(TEMPORALITY)
     logical = _logical(function, bounds, stored)

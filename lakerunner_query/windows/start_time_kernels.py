@@ -30,7 +30,7 @@ def is_restart(start_before: Integer, before: Integer, start: Integer, time: Int
     A start at the very time of the sample before is a delta's, or the unknown start of a cumulative series:
     there the sample before has none that is known.
     """
-    if start == 0 or start >= time or start < before:
+    if start in (start_before, 0) or start >= time or start < before:
         return False
     if start > before:
         return True

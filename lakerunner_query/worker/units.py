@@ -1,7 +1,12 @@
-"""`UNITS` has one row per type of unit: the reader that answers it, and the encoder of the answer."""
+"""A reader process answers units; `UNITS` has one row per type of unit.
+
+A row names the reader that answers the unit, and the encoder of the answer. Answers to metric queries are
+kept for whoever asks the same again.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,13 +16,15 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
-from lakerunner_query.errors import LimitExceededError, WorkFailedError
+from lakerunner_query.errors import InvalidRequestError, LimitExceededError, WorkFailedError
 from lakerunner_query.protocol.answers import (
     MetricAnswer,
+    SamplesAnswer,
     ShardAnswer,
     encode_facts,
     encode_metric_answer,
     encode_patterns_answer,
+    encode_samples_answer,
     encode_series_answer,
     encode_shard_answer,
     encode_streams_answer,
@@ -29,12 +36,16 @@ from lakerunner_query.protocol.units import (
     MetadataUnit,
     MetricUnit,
     PatternsUnit,
+    SamplesUnit,
+    SchemaUnit,
     SeriesUnit,
     ShardUnit,
     StreamsUnit,
+    TableUnit,
     Unit,
     UnitReport,
     encode_answer,
+    encode_table_answer,
 )
 from lakerunner_query.worker.logs.lines import LineScanner
 from lakerunner_query.worker.logs.patterns import PatternReader
@@ -44,8 +55,11 @@ from lakerunner_query.worker.logs.stream_listing import StreamLister
 from lakerunner_query.worker.metrics.exemplars import ExemplarReader
 from lakerunner_query.worker.metrics.names_and_metadata import MetadataReader, SeriesLister
 from lakerunner_query.worker.metrics.promql_units import MetricScanner
+from lakerunner_query.worker.metrics.remote_read import SampleReader
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener
 from lakerunner_query.worker.shared.lru import ByteLru
+from lakerunner_query.worker.tables.scan import TableScanner
+from lakerunner_query.worker.tables.schema import SchemaReader
 from resources.duckdb import Cancellation, DuckSession
 
 CacheableUnit = MetricUnit | ShardUnit | LogMetricUnit
@@ -53,6 +67,7 @@ LARGEST_SHARE = 4
 """An answer of more than this part of the budget would push out all the others."""
 Counts = Mapping[str, int]
 """Increments of the worker's counters, by series."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +82,13 @@ class Readers:
     patterns: PatternReader
     metadata: MetadataReader
     exemplars: ExemplarReader
+    samples: SampleReader
+    tables: TableScanner
+    schemas: SchemaReader
 
     @classmethod
     def of(cls, logs: SegmentOpener, metrics: MetricOpener, session: DuckSession) -> Readers:
+        tables = TableScanner(metrics, session)
         return cls(
             log_lines=LineScanner(logs, session),
             log_samples=LogSampleScanner(logs, session),
@@ -79,6 +98,9 @@ class Readers:
             patterns=PatternReader(logs, session),
             metadata=MetadataReader(metrics),
             exemplars=ExemplarReader(metrics),
+            samples=SampleReader(metrics),
+            tables=tables,
+            schemas=SchemaReader(tables.opener),
         )
 
 
@@ -95,6 +117,10 @@ def _encode_lines(answer: tuple[pa.Table, UnitReport]) -> bytes:
     return encode_answer(*answer)
 
 
+def _encode_table(answer: tuple[pa.Table, UnitReport]) -> bytes:
+    return encode_table_answer(*answer)
+
+
 def _count_nothing(_unit: Unit, _answer: object) -> Counts:
     return {}
 
@@ -108,11 +134,27 @@ def _count_lines(_unit: LogUnit, answer: tuple[pa.Table, UnitReport]) -> Counts:
     }
 
 
+def _count_table(_unit: TableUnit, answer: tuple[pa.Table, UnitReport]) -> Counts:
+    report = answer[1]
+    return {
+        "lakerunner_worker_rows_total": report.rows_considered,
+        "lakerunner_worker_bytes_considered_total": report.bytes_considered,
+        "lakerunner_worker_bytes_fetched_total": report.bytes_fetched,
+    }
+
+
 def _count_samples(unit: CacheableUnit, answer: MetricAnswer | ShardAnswer) -> Counts:
     report = UnitReport() if _merges_shards(unit) else answer.report  # shards have counted their reads
     return {
         "lakerunner_worker_samples_total": report.rows_considered,
         "lakerunner_worker_bytes_fetched_total": report.bytes_fetched,
+    }
+
+
+def _count_reads(_unit: SamplesUnit, answer: SamplesAnswer) -> Counts:
+    return {
+        "lakerunner_worker_samples_total": answer.report.rows_considered,
+        "lakerunner_worker_bytes_fetched_total": answer.report.bytes_fetched,
     }
 
 
@@ -132,6 +174,9 @@ UNITS: dict[type[Unit], UnitHandler] = {
     ),
     MetadataUnit: UnitHandler(lambda r, unit, c: r.metadata.run(unit, c), encode_facts, _count_nothing),
     ExemplarUnit: UnitHandler(lambda r, unit, c: r.exemplars.run(unit, c), encode_facts, _count_nothing),
+    SamplesUnit: UnitHandler(lambda r, unit, c: r.samples.run(unit, c), encode_samples_answer, _count_reads),
+    TableUnit: UnitHandler(lambda r, unit, c: r.tables.run(unit, c), _encode_table, _count_table),
+    SchemaUnit: UnitHandler(lambda r, unit, c: r.schemas.run(unit, c), _encode_table, _count_nothing),
 }
 
 
@@ -197,3 +242,15 @@ def _query_errors() -> Iterator[None]:
         ) from error
     except duckdb.Error as error:
         raise WorkFailedError(f"the scan failed: {str(error).splitlines()[0]}") from error
+
+
+_UNIT: msgspec.json.Decoder[Unit] = msgspec.json.Decoder(Unit)
+"""Made with the module, by one thread, as those of `protocol.answers` are."""
+
+
+def decode_unit(body: bytearray) -> Unit:
+    try:
+        found: Unit = _UNIT.decode(body)
+    except msgspec.MsgspecError as error:
+        raise InvalidRequestError(f"not a unit of work: {error}") from error
+    return found

@@ -6,7 +6,7 @@ nothing else and their code cannot reach further. Every method is one transactio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -34,6 +34,7 @@ from resources.index.types import (
     Intake,
     IntakeResult,
     LiveSegment,
+    MetricFamily,
     ObjectNotice,
     OutboxMessage,
     Partition,
@@ -42,7 +43,10 @@ from resources.index.types import (
     RawObject,
     Segment,
     SegmentQuery,
+    Snapshot,
     StorageProfile,
+    Survey,
+    TierQuery,
     TierView,
     TopicOffset,
 )
@@ -80,11 +84,35 @@ class TierIndex(Protocol):
         """
 
 
-class QueryIndex(KeyIndex, TierIndex, Protocol):
+class MetadataIndex(Protocol):
+    """Descriptions of metric families, kept per organisation."""
+
+    def metric_metadata(
+        self, org: str, since_ns: int, families: Collection[str] | None = None
+    ) -> list[MetricFamily]:
+        """List what was sent since a moment, sorted; `families` narrows it to these."""
+
+
+class QueryIndex(KeyIndex, MetadataIndex, Protocol):
     """Index as queries see it."""
 
-    def find_segments(self, query: SegmentQuery) -> list[Segment]:
-        """Return live segments overlapping `[start_ns, end_ns]`, ordered by (min_ns, segment_id)."""
+    def snapshot(self, questions: Sequence[SegmentQuery], tiers: TierQuery | None = None) -> Snapshot:
+        """Answer all questions of one query as of one moment.
+
+        Segments of two moments hold the same rows twice, or not at all, when a compaction commits in between.
+        """
+
+    def survey(
+        self,
+        questions: Sequence[SegmentQuery],
+        tiers: Sequence[TierQuery],
+        known: Collection[str],
+        most: int,
+    ) -> Survey:
+        """List the live segments of whole intervals as of one moment, in full those that are not `known`.
+
+        Terms of the questions count for nothing. At most `most` segments are listed of a question.
+        """
 
     def count_segments(self, org: str, dataset: str) -> int:
         """Count the live segments of a dataset, for `EXPLAIN`'s considered/pruned line."""
@@ -124,6 +152,9 @@ class IngressIndex(KeyIndex, StatusIndex, Protocol):
     def append_dead_letters(self, letters: Sequence[DeadLetter]) -> None: ...
 
     def add_counters(self, amounts: Mapping[str, float]) -> None: ...
+
+    def put_metric_metadata(self, org: str, families: Sequence[MetricFamily]) -> None:
+        """Add descriptions, up to `MAX_FAMILIES`; one that is there counts as sent again."""
 
 
 class RetentionIndex(Protocol):

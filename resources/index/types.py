@@ -321,6 +321,19 @@ class TierView:
 
 
 @dataclass(frozen=True, slots=True)
+class TierQuery:
+    """Partitions and segments of these frequencies that `(start_ns, end_ns]` touches."""
+
+    org: str
+    signal: Signal
+    frequencies_ms: tuple[int, ...]
+    start_ns: int
+    end_ns: int
+    dataset: str = ""
+    """Name of quarantine or side data; empty: everything else."""
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentQuery:
     """Segments a query may need: pruned by everything the index knows."""
 
@@ -338,6 +351,38 @@ class SegmentQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Answers to all questions of one query, as of one moment."""
+
+    segments: tuple[tuple[Segment, ...], ...]
+    """Live segments by question, ordered by (min_ns, segment_id)."""
+    tiers: TierView = TierView((), ())
+    outdated: str = ""
+    """Reason why these are not the answers of now: they were remembered; empty: they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeSegment:
+    """Segment with all that a query is pruned by."""
+
+    segment: Segment
+    """Segment with the names of labels and metrics; its terms stand beside it."""
+    terms: bytes
+    """Terms as native 64-bit integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Live segments of whole intervals, as of one moment."""
+
+    live: tuple[tuple[str, ...] | None, ...]
+    """Segment ids by question, ordered by (min_ns, segment_id); None where there are too many."""
+    fresh: tuple[WholeSegment, ...]
+    """Segments that the caller did not know."""
+    tiers: tuple[TierView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ApiKey:
     org: str
     role: str
@@ -351,6 +396,23 @@ class StorageProfile:
     bucket: str
     url: str
     credentials_ref: str = ""
+
+
+METADATA_KEPT_S = 7 * 86_400
+"""Age of metadata that nobody has sent again: then it is forgotten."""
+MAX_FAMILIES = 20_000
+"""Descriptions of metric families that are kept of an organisation."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MetricFamily:
+    """Description of a metric family, as a sender of remote write gave it."""
+
+    family: str
+    type: str
+    """Type, as in Prometheus: `counter`, `gauge`, `histogram`, ..."""
+    unit: str = ""
+    help: str = ""
 
 
 class PublishConflictError(RuntimeError):

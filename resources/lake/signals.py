@@ -14,6 +14,18 @@ from resources.lake.retention import RAW, SEGMENTS, TIERS
 
 
 @dataclass(frozen=True, slots=True)
+class FirstQuery:
+    """A query that shows somebody the records that they just brought."""
+
+    path: str
+    query: str
+    """Text in which `HOURS` stands for the number of hours."""
+    start: str
+    """Parameter of the first time; empty: there is none."""
+    end: str
+
+
+@dataclass(frozen=True, slots=True)
 class SignalFacts:
     """One row of the table."""
 
@@ -29,6 +41,8 @@ class SignalFacts:
     """OTLP request in the schema of the JSON transcoder."""
     otlp_root: str
     """Message of which an OTLP request is a list."""
+    first_query: FirstQuery | None
+    """None where no API answers queries yet."""
 
 
 FACTS: dict[Signal, SignalFacts] = {
@@ -39,6 +53,7 @@ FACTS: dict[Signal, SignalFacts] = {
         has_samples=False,
         otlp_request="LogsRequest",
         otlp_root="ResourceLogs",
+        first_query=FirstQuery("/loki/api/v1/query_range", '{service_name=~".+"}', "start", "end"),
     ),
     Signal.METRICS: SignalFacts(
         dataset="metrics",
@@ -47,6 +62,9 @@ FACTS: dict[Signal, SignalFacts] = {
         has_samples=True,
         otlp_request="MetricsRequest",
         otlp_root="ResourceMetrics",
+        first_query=FirstQuery(
+            "/prometheus/api/v1/query", 'last_over_time({__name__!=""}[HOURSh])', "", "time"
+        ),
     ),
     Signal.TRACES: SignalFacts(
         dataset="traces",
@@ -55,5 +73,6 @@ FACTS: dict[Signal, SignalFacts] = {
         has_samples=False,
         otlp_request="TraceRequest",
         otlp_root="ResourceSpans",
+        first_query=None,
     ),
 }

@@ -11,6 +11,7 @@ import mmap
 import os
 import random
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -95,16 +96,37 @@ def quoted_etag(etag: str) -> str:
 
 @contextmanager
 def readable(data: bytes | Path) -> Iterator[bytes | mmap.mmap]:
-    """Return the bytes to upload; a file is mapped, so that a large segment is never copied into memory."""
+    """Return the bytes to upload; a file is mapped, so that a large segment is never copied into memory.
+
+    Pages that were read count as memory of the process, so those of a large file are given back meanwhile.
+    """
     if isinstance(data, bytes):
         yield data
     elif data.stat().st_size == 0:
         yield b""  # an empty file cannot be mapped
     else:
         with data.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-            yield mapped
+            if len(mapped) < LARGE_FILE:
+                yield mapped
+                return
+            ended = threading.Event()
+            dropper = threading.Thread(target=_drop_pages, args=(mapped, ended), daemon=True)
+            dropper.start()
+            try:
+                yield mapped
+            finally:
+                ended.set()
+                dropper.join()
 
 
+def _drop_pages(mapped: mmap.mmap, ended: threading.Event) -> None:
+    """Give mapped pages back until the upload has ended; one that is read again comes from the page cache."""
+    while not ended.wait(DROP_S):
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
+LARGE_FILE = 64 << 20
+DROP_S = 0.02
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 5.0
 
@@ -239,8 +261,7 @@ class ObjectStore:
             except UnavailableError:
                 if self._max_retries == 0:
                     raise
-                listing = self._listing(prefix, last or None)
-                chunk = self._run("list", prefix, partial(next, listing, ()))
+                listing, chunk = self._run("list", prefix, partial(self._resume, prefix, last or None))
             if not chunk:
                 return
             last = chunk[-1]["path"]
@@ -256,6 +277,11 @@ class ObjectStore:
 
     def _listing(self, prefix: str, offset: str | None) -> Iterator[Sequence[Any]]:
         return iter(obstore.list(self._backend, prefix or None, offset=offset, chunk_size=LIST_CHUNK))
+
+    def _resume(self, prefix: str, offset: str | None) -> tuple[Iterator[Sequence[Any]], Sequence[Any]]:
+        """Begin a listing anew: one that failed has ended, and asked again it would seem complete."""
+        listing = self._listing(prefix, offset)
+        return listing, next(listing, ())
 
     def _pinned(self, key: str, start: int, end: int, etag: str) -> obstore.Bytes:
         options: Any = {"range": (start, end)} | ({"if_match": quoted_etag(etag)} if etag else {})

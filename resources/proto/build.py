@@ -20,6 +20,7 @@ from google.protobuf import (  # type: ignore[import-untyped]
 
 _Field = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {
+    "bool": _Field.TYPE_BOOL,
     "bytes": _Field.TYPE_BYTES,
     "double": _Field.TYPE_DOUBLE,
     "int32": _Field.TYPE_INT32,
@@ -30,6 +31,8 @@ _SCALARS = {
     "uint32": _Field.TYPE_UINT32,
     "uint64": _Field.TYPE_UINT64,
 }
+_KEPT: list[Any] = []
+"""Every class ever built: the pool holds none, and asking a field for a class that was collected fails."""
 
 
 def build(package: str, table: str) -> dict[str, Any]:
@@ -44,7 +47,11 @@ def build(package: str, table: str) -> dict[str, Any]:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     names = [message.name for message in file.message_type]
-    return {n: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{n}")) for n in names}
+    classes = {
+        n: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{n}")) for n in names
+    }
+    _KEPT.extend(classes.values())
+    return classes
 
 
 def _add_field(package: str, message: Any, number: str, name: str, kind: str) -> None:

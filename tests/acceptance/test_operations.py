@@ -15,6 +15,7 @@ from resources.lake.layout import Signal, raw_key
 from resources.lake.timecut import HOUR_NS, hour_start, to_datetime
 from resources.settings import Settings
 from tests.support.http_client import call, wait_for
+from tests.support.stack_fixture import dagster_key
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 BACKFILL = """mutation($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) {
@@ -26,7 +27,7 @@ FINISHED = {"COMPLETED", "COMPLETED_SUCCESS", "COMPLETED_FAILED", "FAILED"}
 
 def graphql(settings: Settings, query: str, variables: dict[str, Any]) -> Any:
     url = f"http://127.0.0.1:{settings.webserver_port}/graphql"
-    status, body = call(url, {"query": query, "variables": variables})
+    status, body = call(url, {"query": query, "variables": variables}, dagster_key(settings))
     assert status == 200, body
     assert "errors" not in body, body
     return body["data"]

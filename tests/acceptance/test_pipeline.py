@@ -9,6 +9,7 @@ import pytest
 from benchmarks.traffic import ROWS, Traffic, lake_content, run_counts, unfinished
 from resources.settings import Settings
 from tests.support.http_client import call, key_header, query_url, stream, wait_for
+from tests.support.stack_fixture import dagster_key
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 OBJECTS = 9
@@ -87,7 +88,8 @@ def test_partitions_of_the_organisations_appeared_by_themselves(cooked: Traffic)
     query = """query { assetNodeOrError(assetKey: {path: ["cooked", "logs"]}) { ... on AssetNode {
         partitionKeysByDimension(startIdx: 0, endIdx: 100) { name partitionKeys } } } }"""
     url = f"http://127.0.0.1:{cooked.settings.webserver_port}/graphql"
-    _, body = call(url, {"query": query})
+    assert call(url, {"query": query})[0] == 401
+    _, body = call(url, {"query": query}, dagster_key(cooked.settings))
     dimensions = body["data"]["assetNodeOrError"]["partitionKeysByDimension"]
     orgs = next(d["partitionKeys"] for d in dimensions if d["name"] == "org")
     assert set(cooked.orgs) <= set(orgs)

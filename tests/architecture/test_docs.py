@@ -20,7 +20,11 @@ PAGES = sorted([*DOCS.rglob("*.md"), *(ROOT / name for name in TOP)])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
-COMMAND = re.compile(r"(?:^(?:\$ )?|\$\(|(?:&&|\|\||;) *)(lakerunner\b[^|)>&;#\n]*)", re.MULTILINE)
+COMMAND = re.compile(
+    r"""(?:^(?:\$ )?|\$\(|(?:&&|\|\||;) *)(lakerunner\b(?:"(?:\\.|[^"\\])*"|'[^']*'|[^|)>&;#\n"'])*)""",
+    re.MULTILINE,
+)
+"""A command up to the end of its part of the line; in quotes, statements may hold what ends it elsewhere."""
 SHELL = {"bash", "console", "sh"}
 
 

@@ -6,7 +6,7 @@ The toy language counts the bytes of a text's words; its one unit per segment na
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from lakerunner_query.coordinator.engine import (
 from lakerunner_query.coordinator.explain import explain_segments
 from lakerunner_query.coordinator.locate import Locator, Lookup
 from lakerunner_query.errors import LimitExceededError, ParseError, QueryTimeoutError
-from resources.index.types import Segment, SegmentQuery
+from resources.index.types import Segment, SegmentQuery, Snapshot
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,13 @@ TOY: Language[ToyRequest, tuple[str, ...], int, int] = Language(
 
 
 class Index:
-    def find_segments(self, query: SegmentQuery) -> list[Segment]:
+    def snapshot(self, questions: Sequence[SegmentQuery], _tiers: object) -> Snapshot:
+        (query,) = questions
         assert (query.org, query.dataset) == ("acme", "toys")
         one = msgspec.convert(dict.fromkeys([field.name for field in fields(Segment)]), dict[str, Any])
-        return [Segment(**one | {"segment_id": key, "key": key, "min_ns": 0}) for key in "abc"]
+        return Snapshot(
+            (tuple(Segment(**one | {"segment_id": key, "key": key, "min_ns": 0}) for key in "abc"),)
+        )
 
     def count_segments(self, *_: object) -> int:
         return 40
@@ -108,7 +111,7 @@ class Workers:
         self._wait_s = wait_s
 
     async def run(
-        self, units: Iterable[ToyUnit], decode: Callable[[bytes], int], *, ahead: int
+        self, units: Iterable[ToyUnit], decode: Callable[[bytes], int], *, org: str, ahead: int
     ) -> AsyncGenerator[int, None]:
         assert ahead == 3
         try:

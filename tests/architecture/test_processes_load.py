@@ -10,8 +10,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 API = ("lakerunner_query.api", "lakerunner_query.coordinator", "lakerunner_query.app")
-WORKER = ("lakerunner_query.worker", "lakerunner_query.worker_app")
-PROCESSES = {"lakerunner_query.worker_app": API, "lakerunner_query.app": WORKER}
+READER = ("lakerunner_query.worker", "lakerunner_query.worker_reader", "pyarrow", "numpy", "duckdb", "numba")
+WORKER = ("lakerunner_query.worker", "lakerunner_query.worker_app", "lakerunner_query.worker_reader")
+PROCESSES = {
+    "lakerunner_query.worker_app": (*API, *READER),
+    "lakerunner_query.worker_reader": API,
+    "lakerunner_query.app": WORKER,
+}
 
 
 def foreign_modules(imports: str, rooms: tuple[str, ...]) -> list[str]:
@@ -33,7 +38,8 @@ def test_a_process_loads_no_room_of_the_other(process: str) -> None:
 @pytest.mark.parametrize(
     ("process", "stray"),
     [
-        ("lakerunner_query.worker_app", "lakerunner_query.api.shared.auth"),
+        ("lakerunner_query.worker_app", "lakerunner_query.worker.shared.lru"),
+        ("lakerunner_query.worker_reader", "lakerunner_query.api.shared.auth"),
         ("lakerunner_query.worker_app", "lakerunner_query.coordinator"),
         ("lakerunner_query.app", "lakerunner_query.worker.shared.lru"),
     ],

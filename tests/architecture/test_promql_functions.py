@@ -41,7 +41,9 @@ from lakerunner_query.windows.grid import Grid
 QUERY = Path(__file__).resolve().parents[2] / "lakerunner_query"
 ROWS = {"promql/lang/functions.py", "promql/functions/registry.py"}
 AGGREGATION_ROWS = {"promql/lang/functions.py", "promql/aggregation.py"}
-OTHER_LANGUAGES = ("logql", "gotext", "api/loki")
+OTHER_LANGUAGES = (
+    "logql", "gotext", "api/loki", "lakeql", "plan/lakeql", "worker/tables", "api/postgres"
+)  # fmt: skip
 """Folders of languages that have functions of the same names."""
 OTHER_MEANINGS: Mapping[str, str] = {
     "delta": "a temporality; a Parquet encoding",

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import socket
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -22,6 +24,7 @@ import httpx
 import uvicorn
 from litestar.testing import TestClient
 
+from lakerunner_query import worker_reader
 from lakerunner_query.app import create_app
 from lakerunner_query.worker_app import create_worker_app
 from resources.settings import Settings
@@ -64,7 +67,7 @@ class Walk:
 def serving(folder: Path, lake: Lake) -> Iterator[TestClient]:  # type: ignore[type-arg]
     """The API and a worker in this process."""
     port = free_port()
-    app = create_worker_app(worker_settings(folder, lake.folder, port))
+    app = create_worker_app(worker_settings(folder, lake.folder, port), ThreadedReader)
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -78,6 +81,23 @@ def serving(folder: Path, lake: Lake) -> Iterator[TestClient]:  # type: ignore[t
     finally:
         server.should_exit = True
         thread.join(10)
+
+
+class ThreadedReader:
+    """The reader of a worker as a thread: the hook sees its modules, too."""
+
+    def __init__(self, settings: Settings, sockets: Sequence[socket.socket]) -> None:
+        self.pid = os.getpid()
+        control, *slots = [one.dup() for one in sockets]
+        work = worker_reader.serve_units
+        self._thread = threading.Thread(target=work, args=(settings, control, slots), daemon=True)
+        self._thread.start()
+
+    def kill(self) -> None:
+        """Do nothing: it ends when its sockets close."""
+
+    def wait(self) -> None:
+        self._thread.join(10)
 
 
 def wait_ready(url: str) -> None:

@@ -204,9 +204,9 @@ def test_a_holder_that_lost_its_claim_cannot_publish(index: Index) -> None:
 
 def test_a_beating_holder_keeps_its_claim(index: Index) -> None:
     (claim,) = claim_all(index, "a")
-    time.sleep(0.05)
+    time.sleep(1.1)
     assert index.beat([claim.token]) == 1
-    assert index.release_expired(0.04) == 0
+    assert index.release_expired(1.0) == 0
     assert index.beat(["nonsense"]) == 0
 
 

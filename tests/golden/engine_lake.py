@@ -31,9 +31,9 @@ from lakerunner_query.protocol.units import MetricUnit, ShardUnit, Unit
 from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.worker.metrics.promql_units import MetricScanner
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener
-from lakerunner_query.worker.shared.segment_cache import SegmentCache
+from lakerunner_query.worker.shared.block_cache import BlockCache
 from resources.duckdb import Cancellation
-from resources.index.types import Segment, SegmentQuery, TierView
+from resources.index.types import Segment, SegmentQuery, Snapshot, TierQuery
 from resources.lake import streams
 from resources.lake.layout import Signal
 from resources.lake.timecut import HOUR_NS, cut
@@ -51,7 +51,10 @@ class Segments:
     def __init__(self) -> None:
         self.rows: list[Segment] = []
 
-    def find_segments(self, query: SegmentQuery) -> list[Segment]:
+    def snapshot(self, questions: Sequence[SegmentQuery], _tiers: TierQuery | None = None) -> Snapshot:
+        return Snapshot(tuple(tuple(self._find(question)) for question in questions))
+
+    def _find(self, query: SegmentQuery) -> list[Segment]:
         found = [
             s
             for s in self.rows
@@ -64,9 +67,6 @@ class Segments:
     def count_segments(self, _org: str, _dataset: str) -> int:
         return len(self.rows)
 
-    def tier_view(self, *_: object, **__: object) -> TierView:
-        return TierView((), ())
-
 
 class LocalDispatcher:
     """The contract of `Dispatcher`, without sockets."""
@@ -77,9 +77,9 @@ class LocalDispatcher:
         self._scanner = scanner
 
     async def run(
-        self, units: Iterable[Unit], decode: Callable[[bytes], Answer], *, ahead: int = 1
+        self, units: Iterable[Unit], decode: Callable[[bytes], Answer], *, org: str, ahead: int = 1
     ) -> AsyncGenerator[Answer, None]:
-        del ahead
+        del org, ahead
         for unit in units:
             received: Any = msgspec.json.decode(msgspec.json.encode(unit), type=Unit)  # type: ignore[arg-type]
             self.units += 1
@@ -98,7 +98,7 @@ class EngineLake:
     def __init__(self, folder: Path, workers: int = 2, sizes: SampleSliceSizes | None = None) -> None:
         self.index = Segments()
         store = open_store(f"file://{folder}/lake", Settings.load({}))
-        opener = MetricOpener(SegmentCache(folder / "cache", 1 << 30, store), store, 1 << 28)
+        opener = MetricOpener(BlockCache(folder / "cache", 1 << 30, store), 1 << 28)
         self.dispatcher = LocalDispatcher(MetricScanner(opener), workers)
         self.engine = Engine(
             Locator(cast("Any", self.index)),

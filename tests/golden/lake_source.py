@@ -28,7 +28,7 @@ from lakerunner_query.windows.grid import Grid
 from lakerunner_query.worker.metrics.lake_source import LakeSource
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener
 from lakerunner_query.worker.metrics.shards import Shard
-from lakerunner_query.worker.shared.segment_cache import SegmentCache
+from lakerunner_query.worker.shared.block_cache import BlockCache
 from resources.duckdb import Cancellation
 from resources.lake import streams
 from resources.lake.frequency import ROLLUPS, Rollup
@@ -67,7 +67,7 @@ class LakeFiles(MemorySource):
             return None
         with self.source() as source:
             found = source.over_windows(function, matchers, grid)
-            self.served += source.rollups.rows_read
+            self.served.update(source.rollups.reader.rollup_rows)
             return found
 
     @contextmanager
@@ -114,8 +114,8 @@ class LakeFiles(MemorySource):
     def _opened(self) -> MetricOpener:
         if self._opener is None:
             store = open_store(f"file://{self.folder}/lake", Settings.load({}))
-            cache = SegmentCache(self.folder / "cache", 1 << 30, store)
-            self._opener = MetricOpener(cache, store, 1 << 28)
+            cache = BlockCache(self.folder / "cache", 1 << 30, store)
+            self._opener = MetricOpener(cache, 1 << 28)
         return self._opener
 
     def _write(self) -> tuple[SegmentRef, ...]:

@@ -1,4 +1,4 @@
-"""The whole path of a metric query over logs without processes: segments on disk, engine, slices, workers.
+"""The whole path of queries over logs without processes: segments on disk, engine, slices, workers.
 
 Lines are written as ingestion writes them, but without what it would add (`service_name`, levels): scripts
 expect the labels they load and no others. Units and answers are encoded and decoded as if they travelled.
@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -24,16 +24,20 @@ from lakerunner_assets.segments.logs import write_log_segment
 from lakerunner_assets.segments.written import SegmentIdentity, WrittenSegment
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Admission, Engine, Limits
-from lakerunner_query.coordinator.languages import LOG_SAMPLES
+from lakerunner_query.coordinator.languages import LOG_LINES, LOG_SAMPLES
 from lakerunner_query.coordinator.locate import Locator
+from lakerunner_query.coordinator.logql_lines import read_rows
 from lakerunner_query.coordinator.logql_samples import SLICE_SIZES, LogSamplesRequest, cut_log_samples
 from lakerunner_query.coordinator.merge import SampleResult
+from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.plan.slices import LogSliceSizes
 from lakerunner_query.protocol.answers import encode_metric_answer
-from lakerunner_query.protocol.units import LogMetricUnit, Unit
+from lakerunner_query.protocol.units import LogMetricUnit, LogUnit, Unit, encode_answer
+from lakerunner_query.worker.logs.lines import LineScanner
 from lakerunner_query.worker.logs.samples import LogSampleScanner
 from lakerunner_query.worker.logs.segment_opener import SegmentOpener
-from lakerunner_query.worker.shared.segment_cache import SegmentCache
+from lakerunner_query.worker.shared.block_cache import BlockCache
+from lakerunner_query.worker.shared.lake_filesystem import LakeFileSystem
 from resources.duckdb import Cancellation, DuckLimits, DuckSession
 from resources.index.types import Segment
 from resources.lake import streams
@@ -47,24 +51,37 @@ from tests.golden.logqltest_script import LogLine
 Answer = TypeVar("Answer")
 
 
+@dataclass(frozen=True, slots=True)
+class Scanners:
+    """The readers of one worker."""
+
+    samples: LogSampleScanner
+    lines: LineScanner
+
+    def answer(self, unit: LogMetricUnit | LogUnit) -> bytes:
+        if isinstance(unit, LogUnit):
+            return encode_answer(*self.lines.run(unit, Cancellation()))
+        return encode_metric_answer(self.samples.run(unit, Cancellation()))
+
+
 class Workers:
     """The contract of `Dispatcher`, without sockets: parts of one query go to different workers."""
 
-    def __init__(self, scanners: Sequence[LogSampleScanner]) -> None:
+    def __init__(self, scanners: Sequence[Scanners]) -> None:
         self.count = len(scanners)
         self.units = 0
         self._scanners = scanners
 
     async def run(
-        self, units: Iterable[Unit], decode: Callable[[bytes], Answer], *, ahead: int = 1
+        self, units: Iterable[Unit], decode: Callable[[bytes], Answer], *, org: str, ahead: int = 1
     ) -> AsyncGenerator[Answer, None]:
-        del ahead
+        del org, ahead
         for unit in units:
             received: Any = msgspec.json.decode(msgspec.json.encode(unit), type=Unit)  # type: ignore[arg-type]
-            assert isinstance(received, LogMetricUnit)
+            assert isinstance(received, LogMetricUnit | LogUnit)
+            turn = received.turn if isinstance(received, LogMetricUnit) else self.units
             self.units += 1
-            scanner = self._scanners[received.turn % self.count]
-            yield decode(encode_metric_answer(scanner.run(received, Cancellation())))
+            yield decode(self._scanners[turn % self.count].answer(received))
 
 
 class LogLake:
@@ -80,7 +97,7 @@ class LogLake:
             Locator(cast("Any", self._index)),
             cast("Dispatcher", self.dispatcher),
             Admission(4),
-            Limits(600.0),
+            Limits(600.0, max_rows=5_000),
         )
         self._language = replace(LOG_SAMPLES, cut=partial(cut_log_samples, sizes=sizes or SLICE_SIZES))
 
@@ -103,12 +120,28 @@ class LogLake:
 
         return asyncio.run(asked())
 
-    def _scanner(self, number: int) -> LogSampleScanner:
+    def lines(
+        self, text: str, start_ns: int, end_ns: int, *, limit: int = 100, reverse: bool = True
+    ) -> pa.Table:
+        """Return the rows of a log query as Loki's API asks for them."""
+
+        async def asked() -> pa.Table:
+            request = LogLinesRequest(ORG, start_ns, end_ns, limit, reverse=reverse, distinct=True)
+            rows, _ = await read_rows(self._engine, await self._engine.prepare(LOG_LINES, text, request))
+            return rows
+
+        return asyncio.run(asked())
+
+    def _scanner(self, number: int) -> Scanners:
         lake, cache = self._folder / "lake", self._folder / f"cache{number}"
         lake.mkdir(exist_ok=True)
         store = open_store(f"file://{lake}", Settings.load({}))
-        session = DuckSession(DuckLimits(512, 1, self._folder / f"spill{number}", (cache,)))
-        return LogSampleScanner(SegmentOpener(SegmentCache(cache, 1 << 30, store), store), session)
+        blocks = BlockCache(cache, 1 << 30, store)
+        session = DuckSession(
+            DuckLimits(512, 1, self._folder / f"spill{number}", (), LakeFileSystem(blocks.handle))
+        )
+        opener = SegmentOpener(blocks)
+        return Scanners(LogSampleScanner(opener, session), LineScanner(opener, session))
 
     def _write(self, hour_ns: int, lines: Sequence[LogLine]) -> None:
         number = next(self._serial)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakerunner_assets.cooked.task import cook_unit
-from lakerunner_assets.cooked.units import Target, Unit, UnitObject
+from lakerunner_assets.cooked.units import Errand, Target, Unit, UnitObject
 from resources.lake.layout import Signal
 from resources.lake.options import DecodeOptions
 from resources.lake.timecut import HOUR_NS
@@ -52,7 +52,7 @@ def test_objects_on_s3_become_a_segment_on_s3(s3: Settings, unit_of: Make) -> No
     open_store(unit.buckets["raw"][0], s3).put_new(
         "a b+c.binpb", otlp_logs([(HOUR + 1, "one"), (HOUR + 2, "two")])
     )
-    answer = cook_unit(unit, s3)
+    answer = cook_unit(Errand(unit), s3, lambda *_: None)
     good, missing = answer.objects
     assert (good.rows, good.fault) == (2, None)
     assert good.etag
@@ -66,6 +66,6 @@ def test_objects_on_s3_become_a_segment_on_s3(s3: Settings, unit_of: Make) -> No
 def test_a_task_that_spark_runs_again_writes_the_same_object(s3: Settings, unit_of: Make) -> None:
     unit = unit_of(["a"])
     open_store(unit.buckets["raw"][0], s3).put_new("a", otlp_logs([(HOUR + 1, "one")]))
-    first, again = cook_unit(unit, s3), cook_unit(unit, s3)
+    first, again = cook_unit(Errand(unit), s3, lambda *_: None), cook_unit(Errand(unit), s3, lambda *_: None)
     assert first.segments == again.segments
     assert first.objects == again.objects

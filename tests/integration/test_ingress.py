@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
 import pytest
@@ -16,6 +17,7 @@ import uvicorn
 from confluent_kafka import Producer as NativeProducer
 
 from lakerunner_ingress.app import create_app
+from resources.http_server import server_options
 from resources.index.memory import MemoryIndex
 from resources.index.types import StorageProfile
 from resources.kafka.producer import Producer
@@ -45,12 +47,11 @@ def index() -> MemoryIndex:
 
 
 @contextmanager
-def serving(index: MemoryIndex, producer: Producer) -> Iterator[httpx.Client]:
+def serving(index: MemoryIndex, producer: Producer, **settings: Any) -> Iterator[httpx.Client]:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(
-            create_app(Settings(webhook_token=TOKEN), index, producer), log_level="warning"
-        )
+        known = Settings(webhook_token=TOKEN, log_level="WARNING", **settings)
+        config = uvicorn.Config(create_app(known, index, producer), **server_options(known))
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
@@ -102,3 +103,17 @@ def test_a_body_without_a_length_is_still_limited(broker: str, index: MemoryInde
     with serving(index, Producer(broker)) as client:
         answer = client.post(PATH, content=(b" " * 65_536 for _ in range(40)))
         assert (answer.status_code, answer.json()["status"]) == (413, 413)
+
+
+def test_an_idle_connection_is_kept_as_long_as_the_setting_says(broker: str, index: MemoryIndex) -> None:
+    ask = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+    with serving(index, Producer(broker), http_keep_alive_s=2) as client:
+        idle = socket.create_connection((client.base_url.host, client.base_url.port or 0), 10)
+        for pause_s in (0, 1.2):
+            time.sleep(pause_s)
+            idle.sendall(ask)
+            assert idle.recv(4096).endswith(b"ok")
+        began = time.monotonic()
+        assert idle.recv(4096) == b""
+        assert 1.5 < time.monotonic() - began < 5
+        idle.close()

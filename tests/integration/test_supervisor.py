@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lakerunner_cli.stack.state import Phase, read_state
+from lakerunner_cli.stack.state import ComponentState, Phase, read_state
 from resources.settings import process_environment
 
 pytestmark = pytest.mark.integration
@@ -24,9 +24,20 @@ CRASH_ONCE = (
     '[sys.executable, "-c", "import os, sys, time; p = sys.argv[1]; first = not os.path.exists(p); '
     'open(p, \'w\').close(); first and sys.exit(3); time.sleep(60)", str(site.paths.root / "once")]'
 )
+BEATING = (
+    '[sys.executable, "-c", "import pathlib, sys, time; p = pathlib.Path(sys.argv[1]); '
+    '\\nwhile True: p.touch(); time.sleep(0.1)", str(site.paths.root / "beat")]'
+)
+UNTIL_GONE = (
+    '[sys.executable, "-c", "import os, sys, time'
+    '\\nwhile os.path.exists(sys.argv[1]): time.sleep(0.1)", str(site.paths.root / "plan")]'
+)
+HEARD = "probe=heard, silent_timeout_s=2.0"
 PROGRAM = """
 import sys, time
 from pathlib import Path
+from lakerunner_cli.stack import runner
+runner.LOOK_EVERY_S = 0.5
 from lakerunner_cli.stack.component import Component
 from lakerunner_cli.command import StackError
 from lakerunner_cli.stack.site import prepare_site
@@ -37,11 +48,21 @@ def refuse(site, announce):
     raise StackError("cannot be prepared")
 
 def later(site, since):
-    return time.time() - {begin} > 1
+    return time.time() - since > 1
+
+def heard(site, since):
+    beat = site.paths.root / "beat"
+    return beat.exists() and time.time() - beat.stat().st_mtime < 1
+
+def breaks(site, since):
+    if (site.paths.root / "broken").exists():
+        raise ValueError("half an answer")
+    return True
 
 site = prepare_site(Settings.load({{"LAKERUNNER_DATA_DIR": sys.argv[1]}}), print)
 components = [{components}]
-leave(Supervisor(site, components, time.monotonic()).run(lambda state: print("ALL READY", flush=True)))
+supervisor = Supervisor(site, components, time.monotonic(), (), [{optional}])
+leave(supervisor.run(lambda state: print("ALL READY", flush=True)))
 """
 
 
@@ -52,8 +73,8 @@ def _component(name: str, command: str, needs: str = "()", more: str = "") -> st
     )
 
 
-def _run(tmp_path: Path, *components: str) -> subprocess.Popen[str]:
-    program = PROGRAM.format(components=", ".join(components), begin=time.time())
+def _run(tmp_path: Path, *components: str, optional: str = "") -> subprocess.Popen[str]:
+    program = PROGRAM.format(components=", ".join(components), optional=optional)
     return subprocess.Popen(
         [sys.executable, "-c", program, str(tmp_path)],
         stdout=subprocess.PIPE,
@@ -131,3 +152,83 @@ def test_a_killed_child_never_takes_the_supervisor_along(tmp_path: Path) -> None
     _read_until(process, "exited with -9")
     _read_until(process, "ready after")
     _stop(process)
+
+
+def test_a_frozen_child_is_seen_reported_and_replaced(tmp_path: Path) -> None:
+    process = _run(tmp_path, _component("frozen", BEATING, more=HEARD))
+    _read_until(process, "ALL READY")
+    known = _only(tmp_path).process
+    assert known is not None
+    os.kill(known.pid, signal.SIGSTOP)
+    begin = time.monotonic()
+    _read_until(process, "does not answer")
+    assert time.monotonic() - begin < 5
+    assert _only(tmp_path).phase is Phase.SILENT
+    _read_until(process, "did not answer for")
+    _read_until(process, "ready after")
+    assert _only(tmp_path).restarts == 1
+    assert not known.alive()
+    _stop(process)
+
+
+def test_a_probe_that_breaks_says_why(tmp_path: Path) -> None:
+    process = _run(tmp_path, _component("odd", SLEEP, more="probe=breaks, silent_timeout_s=60.0"))
+    _read_until(process, "ALL READY")
+    (tmp_path / "broken").touch()
+    assert "ValueError: half an answer" in _read_until(process, "does not answer")[-1]
+    assert "half an answer" in _only(tmp_path).message
+    _stop(process)
+
+
+def test_a_child_that_wakes_up_in_time_is_ready_again(tmp_path: Path) -> None:
+    process = _run(tmp_path, _component("sleepy", BEATING, more="probe=heard, silent_timeout_s=60.0"))
+    _read_until(process, "ALL READY")
+    known = _only(tmp_path).process
+    assert known is not None
+    os.kill(known.pid, signal.SIGSTOP)
+    _read_until(process, "does not answer")
+    os.kill(known.pid, signal.SIGCONT)
+    _read_until(process, "answers again")
+    assert _only(tmp_path).phase is Phase.READY
+    assert _only(tmp_path).process == known
+    _stop(process)
+
+
+def test_a_slow_start_gets_longer_each_time(tmp_path: Path) -> None:
+    never = _component("slow", SLEEP, more="probe=lambda site, since: False, ready_timeout_s=0.5")
+    process = _run(tmp_path, never)
+    lines = "".join(_read_until(process, "was not ready after 2 s"))
+    assert lines.index("after 0 s") < lines.index("after 1 s") < lines.index("after 2 s")
+    _stop(process)
+
+
+def test_an_optional_component_runs_while_it_is_wanted(tmp_path: Path) -> None:
+    plan = tmp_path / "plan"
+    wanted = "wanted=lambda site: (site.paths.root / 'plan').exists(), probe=lambda site, since: True"
+    process = _run(
+        tmp_path, _component("always", SLEEP), optional=_component("shop", UNTIL_GONE, more=wanted)
+    )
+    _read_until(process, "ALL READY")
+    for _ in range(2):
+        plan.touch()
+        _read_until(process, "shop            ready after")
+        plan.unlink()
+        _read_until(process, "shop            closed")
+    state = read_state(tmp_path / "run" / "state.json")
+    assert state is not None
+    assert state.components["shop"].phase is Phase.CLOSED
+    assert state.ready
+    plan.touch()
+    _read_until(process, "shop            ready after")
+    _stop(process)
+    state = read_state(tmp_path / "run" / "state.json")
+    assert state is not None
+    assert {c.phase for c in state.components.values()} == {Phase.STOPPED}
+    assert not any(p.alive() for p in state.processes())
+
+
+def _only(data_dir: Path) -> ComponentState:
+    state = read_state(data_dir / "run" / "state.json")
+    assert state is not None
+    (component,) = state.components.values()
+    return component

@@ -16,7 +16,8 @@ from lakerunner_assets.sweep.act import sweep
 from lakerunner_assets.sweep.plan import Policy
 from lakerunner_assets.sweep.report import Kind, Report
 from lakerunner_query.protocol.units import SegmentRef
-from lakerunner_query.worker.shared.segment_cache import SegmentCache
+from lakerunner_query.worker.shared.block_cache import BlockCache
+from lakerunner_query.worker.shared.segment_file import FetchMeter
 from resources.index.postgres import PostgresIndex
 from resources.index.sweeping_types import Aging, OldTier
 from resources.index.types import BatchKind, Segment, SegmentQuery, StorageProfile
@@ -137,10 +138,10 @@ def test_a_query_reads_what_it_planned_while_sweeps_run_within_the_grace(site: S
     for _ in range(3):  # until just before the end of the grace
         site.clocked.pass_seconds(1190)
         assert site.sweep().count(Kind.FILE) == 0
-    cache = SegmentCache(tmp_path / "cache", 10**6, site.lake)
+    cache = BlockCache(tmp_path / "cache", 10**6, site.lake)
     for segment in plan:
-        path, _ = cache.acquire(ref(segment))
-        assert path.read_bytes() == b"s" * 50
+        with cache.open(ref(segment), FetchMeter()) as file:
+            assert file.read(0, 50) == b"s" * 50
     site.clocked.pass_seconds(60)
     assert site.sweep().count(Kind.FILE) == 2
     assert site.files() == []

@@ -12,9 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakerunner_assets.cooked.apart import cook_apart
 from lakerunner_assets.cooked.plan import plan_all_now
 from lakerunner_assets.cooked.rebuild import rebuild
 from lakerunner_assets.cooked.run import Report, cook_claims
+from lakerunner_assets.cooked.task import cook_unit
+from lakerunner_assets.cooked.units import Errand, decode_unit, encode
 from lakerunner_assets.publish import HourChange
 from lakerunner_assets.run_context import Heartbeat, RunContext
 from resources.index.memory import MemoryIndex
@@ -41,6 +44,8 @@ class LocalTasks:
         self.tags: list[list[str]] = []
         self.before: Callable[[], object] = bool
         self.jobs: list[int] = []
+        self.is_apart = False
+        """Cook in the child process, as Spark's workers do."""
 
     def connect(self) -> None: ...
 
@@ -58,7 +63,13 @@ class LocalTasks:
                 raise SparkUnavailableError("the server is gone")
             if any(name.encode() in payload for name in self.deadly):
                 raise TaskCrashError("the worker exited")
-        return [work(payload) for payload in payloads]
+        here = _cook_here if work is cook_apart and not self.is_apart else work
+        return [here(payload) for payload in payloads]
+
+
+def _cook_here(payload: bytes) -> bytes:
+    """Cook without the child process, so that a test can replace what cooking calls."""
+    return encode(cook_unit(Errand(decode_unit(payload)), Settings.load(), lambda *_: None))
 
 
 @dataclass
@@ -76,13 +87,19 @@ class Lake:
         return RunContext(self.index, self.tasks, self.settings, heart, self.logged.append)  # type: ignore[arg-type]
 
     def arrive(
-        self, name: str, data: bytes, hour: int = HOUR, bucket: str = "raw", signal: Signal = Signal.LOGS
+        self,
+        name: str,
+        data: bytes,
+        hour: int = HOUR,
+        bucket: str = "raw",
+        signal: Signal = Signal.LOGS,
+        org: str = "acme",
     ) -> None:
-        key = f"otel-raw/acme/c/{signal.value}/{to_datetime(hour):%Y/%m/%d/%H}/{name}"
+        key = f"otel-raw/{org}/c/{signal.value}/{to_datetime(hour):%Y/%m/%d/%H}/{name}"
         path = self.folder / "raw" / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-        notice = ObjectNotice(bucket, key, "acme", "c", signal, hour, len(data))
+        notice = ObjectNotice(bucket, key, org, "c", signal, hour, len(data))
         self.index.take_in(Intake("k", (notice,)))
 
     def cook(self, signal: Signal = Signal.LOGS) -> list[HourChange]:
@@ -106,19 +123,19 @@ class Lake:
     def rebuild(self, *hours: int, allow_loss: bool = False) -> list[HourChange]:
         return list(rebuild(self.run_context(), Signal.LOGS, "acme", hours, allow_loss, self.report))
 
-    def segments(self, dataset: str = "logs") -> list[tuple[Segment, pa.Table]]:
+    def segments(self, dataset: str = "logs", org: str = "acme") -> list[tuple[Segment, pa.Table]]:
         """Every live segment with its rows."""
         found = []
-        for segment in self.index.find_segments(SegmentQuery("acme", dataset, 0, -(2**62), 2**62)):
+        for segment in self.index.find_segments(SegmentQuery(org, dataset, 0, -(2**62), 2**62)):
             table = pq.read_table(self.folder / "lake" / segment.key)
             assert table.num_rows == segment.rows
             found.append((segment, table))
         return found
 
-    def messages(self, dataset: str = "logs") -> Counter[str]:
+    def messages(self, dataset: str = "logs", org: str = "acme") -> Counter[str]:
         """Every live row's message."""
         found: Counter[str] = Counter()
-        for _, table in self.segments(dataset):
+        for _, table in self.segments(dataset, org):
             found.update(table.column("log_message").to_pylist())
         return found
 

@@ -18,7 +18,7 @@ from lakerunner_cli.stack.ports import any_free
 from lakerunner_cli.stack.state import StackState, read_state
 from resources.settings import Settings, process_environment
 
-PORT_SETTINGS = ("POSTGRES", "KAFKA", "SPARK", "CODE_SERVER", "WEBSERVER", "INGRESS", "QUERY", "WORKER")
+PORT_SETTINGS = ("POSTGRES", "KAFKA", "SPARK", "WEBSERVER", "INGRESS", "QUERY", "WORKER")
 
 
 def start_stack(
@@ -41,6 +41,11 @@ def stop_stack(data_dir: Path) -> None:
 
 def stack_settings(data_dir: Path) -> Settings:
     return Settings.load({"LAKERUNNER_DATA_DIR": str(data_dir)})
+
+
+def dagster_key(settings: Settings) -> dict[str, str]:
+    """The header with which Dagster's webserver answers."""
+    return {"Authorization": f"Bearer {settings.webserver_token}"}
 
 
 def stack_state(data_dir: Path) -> StackState:

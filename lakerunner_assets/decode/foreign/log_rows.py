@@ -6,16 +6,18 @@
 
 Stream labels are service_name, the normalised level in lower case, and columns named like one of the
 organisation's index attributes. An integer level is kept as it is: pino's 30 and Python's 30 differ. Columns
-called severity_number hold OTLP's numbers.
+called severity_number hold OTLP's numbers. A row without a message is shown as its fields, in logfmt.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakerunner_assets.decode.attributes import stream_columns
 from lakerunner_assets.decode.dispatch import DecodedSlice, Place
@@ -23,7 +25,7 @@ from lakerunner_assets.decode.field_kernels import KINDS
 from lakerunner_assets.decode.fingerprint import fingerprints
 from lakerunner_assets.decode.foreign.attributes import record_attributes
 from lakerunner_assets.decode.foreign.ids import role_ids
-from lakerunner_assets.decode.foreign.mapping import Fields, Mask, fields_of
+from lakerunner_assets.decode.foreign.mapping import Fields, Mask, fields_of, valid
 from lakerunner_assets.decode.foreign.streams import lower, streams_of
 from lakerunner_assets.decode.foreign.times import role_times
 from lakerunner_assets.decode.foreign.values import (
@@ -52,7 +54,9 @@ from resources.lake.columns import (
 )
 from resources.lake.options import DecodeOptions
 
-UNREADABLE_TIME = "unreadable_time"
+UNREADABLE_TIME, TIME_FROM_DATE, TIME_FROM_ARRIVAL = "unreadable_time", "time_from_date", "time_from_arrival"
+MESSAGE_FROM_FIELDS = "message_from_fields"
+_NOT_A_NAME = re.compile(r'[\s"=]')
 _SEVERITIES = {str(number): number for number in range(1, 25)}
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -70,22 +74,28 @@ def log_table(rows: RawRows, place: Place, options: DecodeOptions) -> DecodedSli
     columns["log_severity_number"] = pa.array(severity)
     columns["log_severity_text"] = without_empty(severity_text)
     body, kinds = role_text(fields, "message")
-    message = without_dictionary(body).fill_null("")
+    trace_id = role_ids(fields, "trace_id", 16, "invalid_trace_id", notes)
+    span_id = role_ids(fields, "span_id", 8, "invalid_span_id", notes)
+    service, flat = service_attribute(fields)
+    message = _messages(without_dictionary(body), fields, notes)
     columns["log_message"] = message
     columns[CHQ_BODY_KIND] = pa.DictionaryArray.from_arrays(pa.array(kinds.astype(np.int32)), pa.array(KINDS))
     columns["detected_level"] = detect_levels(level, message)
     columns[CHQ_FINGERPRINT] = pa.array(fingerprints(message))
-    columns["trace_id"] = role_ids(fields, "trace_id", 16, "invalid_trace_id", notes)
-    columns["span_id"] = role_ids(fields, "span_id", 8, "invalid_span_id", notes)
+    columns["trace_id"], columns["span_id"] = trace_id, span_id
     columns |= _absent(rows.count)
-    service, flat = service_attribute(fields)
     streams = streams_of(rows, [("service_name", service), ("level", lower(level))], options.index_attributes)
     every_row = np.arange(rows.count, dtype=np.int32)
     columns[CHQ_STREAM_ID], columns[CHQ_STREAM] = stream_columns(streams, every_row)
     flat += record_attributes(fields, notes)
     known = dict(zip(streams.ids, streams.labels, strict=True))
     return DecodedSlice(
-        assemble(columns, flat), rows.rejected, dict(notes), first_rejected=rows.first_rejected, streams=known
+        assemble(columns, flat),
+        rows.rejected,
+        dict(notes),
+        first_rejected=rows.first_rejected,
+        streams=known,
+        roles=fields.used(),
     )
 
 
@@ -106,13 +116,49 @@ def service_attribute(fields: Fields) -> tuple[pa.DictionaryArray, list[FlatColu
     return without_nulls(service), flat
 
 
+def _messages(body: pa.StringArray, fields: Fields, notes: Counter[str]) -> pa.StringArray:
+    """Return the message of each row; a row that has none is shown as its fields."""
+    if not body.null_count:
+        return body
+    lines = field_lines(fields)
+    _count(notes, MESSAGE_FROM_FIELDS, ~valid(body) & (pc.binary_length(lines).to_numpy() > 0))
+    return pc.coalesce(body, lines)
+
+
+def field_lines(fields: Fields) -> pa.StringArray:
+    """Write the values that no role took as logfmt, ordered by name; '' where there are none.
+
+    {"user": "ann b", "status": 200}  →  status=200 user="ann b"
+    """
+    pieces = [
+        pc.binary_join_element_wise(_NOT_A_NAME.sub("_", name), _quoted(text_of(kind, column)), "=")
+        for (name, kind), column in sorted(fields.rest(), key=lambda item: item[0])
+    ]
+    # the empty piece in front, because Arrow drops a row of which nothing is left
+    nothing = pa.array([""] * fields.count, pa.string())
+    return pc.utf8_ltrim(pc.binary_join_element_wise(nothing, *pieces, " ", null_handling="skip"), " ")
+
+
+def _quoted(text: pa.Array) -> pa.StringArray:
+    """Quote values with anything in them that would end a value."""
+    plain = without_dictionary(text)
+    odd = pc.match_substring_regex(plain, r'[\s"=\\]|^$')
+    if not pc.any(odd).as_py():
+        return plain
+    escaped = plain
+    for found, written in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
+        escaped = pc.replace_substring(escaped, found, written)
+    return pc.if_else(odd, pc.binary_join_element_wise('"', escaped, '"', ""), plain)
+
+
 def _times(fields: Fields, arrival_ns: int, notes: Counter[str]) -> Iterator[tuple[str, pa.Array]]:
     """Take the time, else the observed time, else the arrival; count every fallback."""
     time = role_times(fields, "timestamp")
     observed = role_times(fields, "observed_timestamp")
     _count(notes, UNREADABLE_TIME, time.unreadable | observed.unreadable)
     _count(notes, "time_from_observed", ~time.known & observed.known)
-    _count(notes, "time_from_arrival", ~time.known & ~observed.known)
+    _count(notes, TIME_FROM_DATE, time.from_date)
+    _count(notes, TIME_FROM_ARRIVAL, ~time.known & ~observed.known)
     yield (
         CHQ_TSNS,
         pa.array(np.where(time.known, time.ns, np.where(observed.known, observed.ns, arrival_ns))),

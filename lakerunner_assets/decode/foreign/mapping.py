@@ -161,6 +161,20 @@ class Fields:
         else:
             self._taken[key] = mask if before is None else before | mask
 
+    def used(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of the columns from which each role took a value."""
+        found = {
+            role: tuple(dict.fromkeys(key[0] for key in keys if self._has_taken(key)))
+            for role, keys in self.roles.items()
+        }
+        return {role: names for role, names in found.items() if names}
+
+    def _has_taken(self, key: Key) -> bool:
+        if key not in self._taken:
+            return False
+        mask = self._taken[key]
+        return mask is None or bool(mask.any())
+
     def rest(self) -> Iterator[tuple[Key, pa.Array]]:
         """Yield the values that no role took."""
         for key, column in self.rows.columns.items():

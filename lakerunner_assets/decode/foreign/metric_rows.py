@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from lakerunner_assets.decode.dispatch import DecodedSlice, Place
 from lakerunner_assets.decode.foreign.attributes import flat_columns
-from lakerunner_assets.decode.foreign.log_rows import UNREADABLE_TIME
+from lakerunner_assets.decode.foreign.log_rows import TIME_FROM_ARRIVAL, TIME_FROM_DATE, UNREADABLE_TIME
 from lakerunner_assets.decode.foreign.mapping import Fields, Mask, fields_of, valid
 from lakerunner_assets.decode.foreign.metric_labels import label_columns, series_of
 from lakerunner_assets.decode.foreign.numbers import Numbers, join_numbers, no_numbers, read_numbers
@@ -214,7 +214,12 @@ def metric_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded
         CHQ_START_TSNS: nullable(start.ns[row], ~start.known[row]),
         "metric_unit": _unit(fields).take(pa.array(row)),
     }
-    for note, where in ((UNREADABLE_TIME, time.unreadable), ("time_from_arrival", ~time.known)):
+    odd_times = (
+        (UNREADABLE_TIME, time.unreadable),
+        (TIME_FROM_DATE, time.from_date),
+        (TIME_FROM_ARRIVAL, ~time.known),
+    )
+    for note, where in odd_times:
         if where[row].any():
             notes[note] += int(where[row].sum())
     labels = label_columns(fields)
@@ -230,6 +235,7 @@ def metric_table(rows: RawRows, place: Place, options: DecodeOptions) -> Decoded
         dict(notes),
         first_rejected=rows.first_rejected or refusals.first(),
         streams=dict(zip(series.ids, series.labels, strict=True)),
+        roles=fields.used(),
     )
 
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from lakerunner_assets.decode.dispatch import DecodedSlice, Request
 from lakerunner_assets.decode.errors import MalformedError
+from lakerunner_assets.decode.foreign.own_columns import Expected, attributes_of
 from lakerunner_assets.decode.naming import Attribute
 from lakerunner_assets.decode.payload import Payload
 from resources.lake import metric_values, series, streams
@@ -33,7 +34,7 @@ from resources.lake.columns import (
 from resources.lake.layout import Signal
 from resources.lake.segment_file import FORMAT_VERSION, SegmentFacts, read_facts, read_label_map
 from resources.lake.signals import FACTS
-from resources.lake.streams import Labels, labels_to_text
+from resources.lake.streams import Labels, canonical, labels_to_text, stream_id
 
 _MARK = CHQ_SEGMENT.encode()
 _ROW_ID = (CHQ_OBJECT, CHQ_POSITION)
@@ -54,14 +55,17 @@ def segment_tables(
 ) -> Iterator[DecodedSlice]:
     """Yield a decoded table per batch."""
     facts, has_samples = _facts(metadata, signal), FACTS[signal].has_samples
-    attributes = {c.column: Attribute(c.scope, c.key, c.kind) for c in read_label_map(metadata)}
+    attributes = attributes_of(read_label_map(metadata))
+    expected = Expected(signal, attributes)
     raw = _series_bytes(payload, facts)
     names = _SeriesNames(raw, facts) if has_samples else _StreamNames(raw)
     first = 0
     for batch in batches:
+        expected.check(batch)
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         if has_samples:
             stored = {name: columns.pop(name) for name in metric_values.VALUE_COLUMNS}
+            _check_exponents(stored[metric_values.EXPONENT])
             columns[CHQ_VALUE] = metric_values.values(stored)
         name, labels, known = names.of_rows(columns, first)
         columns[name] = labels
@@ -88,6 +92,18 @@ def _facts(metadata: pq.FileMetaData, signal: Signal) -> SegmentFacts:
     return facts
 
 
+def _check_exponents(exponents: pa.Array) -> None:
+    ends = pc.min_max(exponents).as_py()
+    if not 0 <= ends["min"] <= ends["max"] <= metric_values.MAX_DIGITS:
+        raise MalformedError(0, f"a segment with values scaled by 10^{ends['min']} to 10^{ends['max']}")
+
+
+def _check_labels(labels: Labels, identity: int) -> None:
+    """Compare the id with its labels: rows under another id would be in no answer."""
+    if canonical(dict(labels)) != labels or stream_id(labels) != identity:
+        raise MalformedError(0, f"a segment in which {identity} is not the id of the labels {labels}")
+
+
 def _series_bytes(payload: Payload, facts: SegmentFacts) -> bytes:
     start, length = facts.series_offset, facts.series_length
     if start < 0 or length <= 0 or start + length > payload.size:
@@ -100,6 +116,8 @@ class _StreamNames:
 
     def __init__(self, raw: bytes) -> None:
         found = streams.decode(raw)
+        for stream in found:
+            _check_labels(stream.labels, stream.stream_id)
         self._labels = {stream.stream_id: stream.labels for stream in found}
         self._ids = pa.array(self._labels, pa.int64())
         self._texts = pa.array([labels_to_text(labels) for labels in self._labels.values()], pa.string())
@@ -120,6 +138,10 @@ class _SeriesNames:
 
     def __init__(self, raw: bytes, facts: SegmentFacts) -> None:
         self._series = series.decode(raw, facts.rows)
+        for each in self._series:
+            _check_labels(each.labels, each.tid)
+        self._tids = np.array([each.tid for each in self._series], np.int64)
+        self._names = pa.array([dict(each.labels).get(series.NAME_LABEL, "") for each in self._series])
         self._starts = np.array([each.row for each in self._series], np.int64)
         self._texts: Sequence[str] = [labels_to_text(each.labels) for each in self._series]
 
@@ -128,6 +150,10 @@ class _SeriesNames:
     ) -> tuple[str, pa.DictionaryArray, dict[int, Labels]]:
         rows = np.arange(first, first + len(columns[CHQ_TID]))
         found = np.searchsorted(self._starts, rows, side="right") - 1
+        named = self._names.take(pa.array(found))
+        same = pc.all(pc.equal(named, columns["metric_name"].cast(pa.string()))).as_py()
+        if not same or (columns[CHQ_TID].to_numpy() != self._tids[found]).any():
+            raise MalformedError(0, "a segment with rows of another series than its series table says")
         low, high = (int(found[0]), int(found[-1]) + 1) if len(found) else (0, 0)
         texts = pa.array(self._texts[low:high], pa.string())
         known = {each.tid: each.labels for each in self._series[low:high]}

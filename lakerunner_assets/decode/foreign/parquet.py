@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakerunner_assets.decode.dispatch import DecodedSlice, Decoder, Request
-from lakerunner_assets.decode.errors import DecodeError, MalformedError
+from lakerunner_assets.decode.errors import DecodeError, MalformedError, TooLargeError
 from lakerunner_assets.decode.foreign.arrow_columns import Raw, raw_columns
+from lakerunner_assets.decode.foreign.batches import check_batch, unfolded_bytes
 from lakerunner_assets.decode.foreign.mapping import Key
 from lakerunner_assets.decode.foreign.own_segments import is_segment, segment_tables
 from lakerunner_assets.decode.foreign.tables import decode_rows
@@ -42,7 +43,12 @@ def longest_value(source: pa.NativeFile, metadata: pq.FileMetaData) -> int:
     longest = 1
     texts = _texts(metadata)
     file = pq.ParquetFile(
-        source, metadata=metadata, read_dictionary=texts, pre_buffer=False, buffer_size=_BUFFER_BYTES
+        source,
+        metadata=metadata,
+        read_dictionary=texts,
+        pre_buffer=False,
+        buffer_size=_BUFFER_BYTES,
+        page_checksum_verification=True,
     )
     for group in range(metadata.num_row_groups):
         for batch in file.iter_batches(1, row_groups=[group], use_threads=False):
@@ -91,6 +97,9 @@ BATCH_BYTES = 16 << 20
 BATCH_ROWS = 1 << 17
 LONG_BYTES = 256 << 20
 """Bytes of a batch at most if every value were the longest of its dictionary."""
+SMALL_UNFOLDED = 64 << 20
+USUAL, STEEPEST = 100, 1000
+"""Bytes that a byte of file may unfold to: of any file, and below the limit of envelopes."""
 
 
 def decode_parquet(signal: Signal) -> Decoder:
@@ -101,6 +110,7 @@ def decode_parquet(signal: Signal) -> Decoder:
             source = _source(payload)
             metadata = pq.read_metadata(source)
             longest = longest_value(source, metadata)
+            check_counts(metadata)
             file = pq.ParquetFile(
                 source,
                 metadata=metadata,
@@ -110,7 +120,7 @@ def decode_parquet(signal: Signal) -> Decoder:
                 page_checksum_verification=True,
             )
             rows = min(batch_rows(metadata, request.slice_bytes), LONG_BYTES // longest)
-            batches = file.iter_batches(max(rows, 1), use_threads=False)
+            batches = _checked(file.iter_batches(max(rows, 1), use_threads=False), payload, metadata)
             if is_segment(metadata):
                 with _damaged_segment():
                     yield from segment_tables(payload, metadata, batches, request, signal)
@@ -118,6 +128,54 @@ def decode_parquet(signal: Signal) -> Decoder:
                 yield from decode_rows(map(raw_rows, batches), request, signal)
 
     return decoder
+
+
+def check_counts(metadata: pq.FileMetaData) -> None:
+    """Raise unless the footer's numbers of rows agree with each other; call `longest_value` first."""
+    rows = 0
+    for place in range(metadata.num_row_groups):
+        group = metadata.row_group(place)
+        rows += group.num_rows
+        for index in range(group.num_columns):
+            chunk = group.column(index)
+            is_flat = metadata.schema.column(index).max_repetition_level == 0
+            if chunk.num_values < group.num_rows or (is_flat and chunk.num_values > group.num_rows):
+                raise MalformedError(
+                    0,
+                    f"Parquet: row group {place}: {chunk.num_values} values of {chunk.path_in_schema!r} "
+                    f"in {group.num_rows} rows",
+                )
+    if rows != metadata.num_rows or rows < 0:
+        raise MalformedError(0, f"Parquet: {metadata.num_rows} rows, {rows} in its row groups")
+
+
+def _checked(
+    batches: Iterator[pa.RecordBatch], payload: Payload, metadata: pq.FileMetaData
+) -> Iterator[pa.RecordBatch]:
+    """Check every batch; refuse a file that unfolds to more than a file of its size has reason to."""
+    limit = most_unfolded(payload)
+    total = rows = 0
+    for batch in batches:
+        check_batch(batch)
+        rows += batch.num_rows
+        total += sum(map(unfolded_bytes, batch.columns))
+        if total > limit:
+            raise TooLargeError(
+                limit, f"Parquet: a file of {payload.size} bytes that unfolds to more than {limit} bytes"
+            )
+        yield batch
+    if rows != metadata.num_rows:
+        raise MalformedError(0, f"Parquet: a file of {metadata.num_rows} rows in which {rows} were found")
+
+
+def most_unfolded(payload: Payload) -> int:
+    """Return the limit of what a file may unfold to.
+
+    Columns of repeated values take next to nothing in a file and much in memory, so the limit of envelopes
+    alone is too little for a large file and far too much for one of a few kilobytes.
+    """
+    size = payload.size
+    return max(SMALL_UNFOLDED, min(STEEPEST * size, payload.max_bytes), USUAL * size)
 
 
 def _source(payload: Payload) -> pa.NativeFile:
@@ -146,7 +204,7 @@ def _damaged_segment() -> Iterator[None]:
         yield
     except (DecodeError, pa.ArrowException, UnicodeDecodeError):
         raise
-    except (LookupError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise MalformedError(0, f"Parquet: a damaged segment of Lakerunner: {error!r}") from error
 
 
@@ -159,7 +217,6 @@ def batch_rows(metadata: pq.FileMetaData, slice_bytes: int) -> int:
 
 def raw_rows(batch: pa.RecordBatch) -> RawRows:
     """Convert a batch to raw columns; of repeated names the first value in a row wins."""
-    batch.validate()
     notes: Counter[str] = Counter()
     columns: dict[Key, pa.Array] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):

@@ -22,7 +22,13 @@ from lakerunner_assets.decode.attributes import UNKNOWN_SERVICE, stream_columns
 from lakerunner_assets.decode.dispatch import DecodedSlice, Place
 from lakerunner_assets.decode.foreign.attributes import record_attributes
 from lakerunner_assets.decode.foreign.ids import role_ids
-from lakerunner_assets.decode.foreign.log_rows import UNREADABLE_TIME, row_ids, service_attribute
+from lakerunner_assets.decode.foreign.log_rows import (
+    TIME_FROM_ARRIVAL,
+    TIME_FROM_DATE,
+    UNREADABLE_TIME,
+    row_ids,
+    service_attribute,
+)
 from lakerunner_assets.decode.foreign.mapping import Fields, Mask, comparable, fields_of
 from lakerunner_assets.decode.foreign.numbers import read_numbers
 from lakerunner_assets.decode.foreign.streams import streams_of
@@ -126,7 +132,12 @@ def span_table(rows: RawRows, place: Place, options: DecodeOptions) -> DecodedSl
     flat += record_attributes(fields, notes)
     known = dict(zip(streams.ids, streams.labels, strict=True))
     return DecodedSlice(
-        assemble(columns, flat), rows.rejected, dict(notes), first_rejected=rows.first_rejected, streams=known
+        assemble(columns, flat),
+        rows.rejected,
+        dict(notes),
+        first_rejected=rows.first_rejected,
+        streams=known,
+        roles=fields.used(),
     )
 
 
@@ -165,7 +176,8 @@ def _times(fields: Fields, arrival_ns: int, notes: Counter[str]) -> dict[str, pa
         | (stamped.unreadable & ~has_start)
         | ended.unreadable,
         "time_from_end": backwards,
-        "time_from_arrival": ~has_start & ~ended.known,
+        TIME_FROM_DATE: np.where(given.known, given.from_date, stamped.from_date),
+        TIME_FROM_ARRIVAL: ~has_start & ~ended.known,
         NO_END: ~has_end,
         WRONG_WAY: wrong_way,
     }

@@ -2,7 +2,7 @@
 
 A number's unit is told from its size, as in requests: below 1e11 seconds, 1e14 milliseconds, 1e17
 microseconds, else nanoseconds. A double is read to the decimals it can hold: 1767323045.123456 is that
-microsecond, not a few nanoseconds beside it.
+microsecond, not a few nanoseconds beside it. A date in one column and a time of day in another are one time.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakerunner_assets.decode.foreign.mapping import Fields, Mask, valid
+from lakerunner_assets.decode.foreign.mapping import Fields, Key, Mask, valid
 from lakerunner_assets.decode.foreign.time_kernels import (
     ABSENT,
     EXACT,
@@ -24,10 +25,12 @@ from lakerunner_assets.decode.foreign.time_kernels import (
 )
 from lakerunner_assets.decode.text import string_buffers
 from resources.arrays import Int64s
+from resources.lake.timecut import DAY_NS
 
 TIME = "time"
 """Kind of a raw column of nanoseconds (int64), from Parquet's own time types."""
 
+DATE = r"^\s*\d{4}[-/]\d{2}[-/]\d{2}\s*$"
 _LAST = 2**63 - 1
 _UNITS = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3))
 
@@ -39,6 +42,8 @@ class RoleTimes(NamedTuple):
     known: Mask
     unreadable: Mask
     """Rows with a value that is no time."""
+    from_date: Mask
+    """Rows with a date alone, which is read as its midnight."""
 
 
 def role_times(fields: Fields, role: str) -> RoleTimes:
@@ -46,15 +51,52 @@ def role_times(fields: Fields, role: str) -> RoleTimes:
     ns = np.zeros(fields.count, np.int64)
     known = np.zeros(fields.count, np.bool_)
     unreadable = np.zeros(fields.count, np.bool_)
+    from_date = np.zeros(fields.count, np.bool_)
+    dates: list[tuple[pa.Array, Mask]] = []
+    clocks: list[tuple[Key, pa.Array]] = []
     for key, column in fields.candidates(role):
         found, states = read_times(key[1], column)
         readable = (states == EXACT) | (states == ROUNDED)
         chosen = readable & ~known
         ns = np.where(chosen, found, ns)
-        unreadable |= states == UNREADABLE
+        refused = states == UNREADABLE
+        unreadable |= refused
         fields.take(key, chosen & (states == EXACT))
         known |= chosen
-    return RoleTimes(ns, known, unreadable & ~known)
+        if key[1] != "string":
+            continue
+        if refused.any():
+            clocks.append((key, column))
+        if (is_date := _dates(column, chosen & (ns % DAY_NS == 0))).any():
+            dates.append((column, is_date))
+            from_date |= is_date
+    for date, is_date in dates:
+        for key, clock in clocks:
+            found, states = read_times("string", _joined(date, clock))
+            whole = is_date & from_date & ((states == EXACT) | (states == ROUNDED))
+            ns = np.where(whole, found, ns)
+            fields.take(key, whole & (states == EXACT))
+            from_date &= ~whole
+    return RoleTimes(ns, known, unreadable & ~known, from_date)
+
+
+def _dates(column: pa.Array, midnights: Mask) -> Mask:
+    """Return which of these rows have a date and no time of day."""
+    if not midnights.any():
+        return midnights
+    return np.asarray(
+        midnights & pc.match_substring_regex(_plain(column), DATE).fill_null(False).to_numpy(False)
+    )
+
+
+def _joined(date: pa.Array, clock: pa.Array) -> pa.Array:
+    """Write date and time of day as one text, null where either is."""
+    trimmed = (pc.utf8_trim_whitespace(_plain(each)) for each in (date, clock))
+    return pc.binary_join_element_wise(*trimmed, "T")
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
 
 
 def read_times(kind: str, column: pa.Array) -> tuple[Int64s, States]:

@@ -27,6 +27,7 @@ from lakerunner_assets.decode.push.remote_write_histograms import Histograms
 from lakerunner_assets.decode.text import strings
 from resources.arrays import Int64s
 from resources.lake.columns import CHQ_METRIC_TYPE
+from resources.lake.metric_families import is_part, possible_families, type_name
 
 COUNTER, GAUGE, HISTOGRAM, GAUGE_HISTOGRAM, SUMMARY, INFO, STATE_SET = range(1, 8)
 METRIC_TYPES = {
@@ -39,14 +40,6 @@ METRIC_TYPES = {
     STATE_SET: "stateset",
 }
 UNKNOWN = "unknown"
-SUFFIXES = {
-    COUNTER: ("_total", "_created"),
-    HISTOGRAM: ("_bucket", "_sum", "_count", "_created"),
-    GAUGE_HISTOGRAM: ("_bucket", "_gsum", "_gcount"),
-    SUMMARY: ("_sum", "_count", "_created"),
-    INFO: ("_info",),
-}
-_ALL_SUFFIXES = sorted({suffix for suffixes in SUFFIXES.values() for suffix in suffixes})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +89,9 @@ def family_of(name: str, known: Mapping[str, Family]) -> Family:
     >>> family_of("up_total", {"up": Family(GAUGE)}).metric_type
     'unknown'
     """
-    if name in known:
-        return known[name]
-    for suffix in _ALL_SUFFIXES:
-        family = known.get(name.removesuffix(suffix)) if name.endswith(suffix) else None
-        if family is not None and suffix in SUFFIXES.get(family.kind, ()):
+    for base, suffix in possible_families(name):
+        family = known.get(base)
+        if family is not None and is_part(suffix, type_name(family.kind)):
             return family
     return NO_FAMILY
 

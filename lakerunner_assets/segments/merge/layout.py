@@ -14,11 +14,20 @@ from typing import Any
 import pyarrow as pa
 
 from lakerunner_assets.decode.naming import MAX_COLUMNS, Attribute, assign
-from lakerunner_assets.segments.encoding import BLOOM_COLUMNS, LOG_LEVEL, METRIC_LEVEL, Encodings
+from lakerunner_assets.segments.encoding import (
+    BLOOM_COLUMNS,
+    HASHES,
+    LOG_LEVEL,
+    MESSAGE,
+    MESSAGE_LEVEL,
+    METRIC_LEVEL,
+    STRONG_LEVEL,
+    Encodings,
+)
 from lakerunner_assets.segments.merge.request import MergeKind, SourceError
 from lakerunner_assets.segments.merge.source import DICTIONARY, Key, Source
 from lakerunner_assets.segments.metric_columns import in_order
-from lakerunner_assets.segments.order import MAX_GROUP_ROWS
+from lakerunner_assets.segments.order import MAX_GROUP_ROWS, SMALL_SEGMENT_ROWS, columns_in_order
 from lakerunner_assets.segments.unify import MAP, split_by_frequency
 from resources.lake.columns import CHQ_TIMESTAMP, CHQ_VALUE
 from resources.lake.metric_values import BASE, DOUBLE, EXPONENT, SCALED, VALUE_COLUMNS
@@ -27,6 +36,9 @@ from resources.lake.segment_file import OVERFLOW_COLUMNS, MappedColumn
 VALUE = CHQ_VALUE
 CODED_SHARE = 3 / 4
 """Least share of rows with small dictionaries: the others are looked up one by one."""
+STRONG_SHARE = 0.95
+"""Most that the strong level may leave of what the ordinary one does."""
+_SAMPLE_BYTES = 1 << 20
 _OVERFLOWS = frozenset(OVERFLOW_COLUMNS.values())
 
 
@@ -87,7 +99,7 @@ def _system_names(sources: Sequence[Source], kind: MergeKind) -> list[str]:
     for source in sources:
         names |= {key: None for key in source.keys.values() if isinstance(key, str)}
     if kind is not MergeKind.SAMPLES:
-        return list(names)
+        return columns_in_order(names) if kind is MergeKind.LOGS else list(names)
     if lacking := [name for name in VALUE_COLUMNS if name not in names]:
         raise SourceError(sources[0].path, f"expected the columns {lacking}")
     return in_order([*(name for name in names if name not in VALUE_COLUMNS), VALUE])
@@ -154,14 +166,37 @@ def format_of(sources: Sequence[Source], layout: Layout, kind: MergeKind) -> For
     coded = {column.name for column in layout.columns if column.is_coded}
     encodings = Encodings(
         tuple(path for path, encoding in chosen.items() if encoding == DICTIONARY or path in coded),
-        {path: e for path, e in chosen.items() if e not in (DICTIONARY, "PLAIN") and path not in coded},
+        {
+            path: encoding
+            for path, encoding in chosen.items()
+            if encoding not in (DICTIONARY, "PLAIN") and path not in coded and path not in HASHES
+        },
     )
     level = METRIC_LEVEL if kind in (MergeKind.SAMPLES, MergeKind.ROLLUP) else LOG_LEVEL
-    return Format(schema, encodings.writer_options(schema, _bloom_rows(sources), level))
+    message_level = _message_level(sources) if kind is MergeKind.LOGS else level
+    return Format(schema, encodings.writer_options(schema, _bloom_rows(sources, kind), level, message_level))
 
 
-def _bloom_rows(sources: Sequence[Source]) -> dict[str, int]:
-    """Count the values to expect in the largest row group; empty columns get no filter."""
+def _message_level(sources: Sequence[Source]) -> int:
+    """Choose the strong level if it saves enough of the first messages of the largest source.
+
+    It takes four times as long: words that repeat over services and minutes are worth it, random ones not.
+    """
+    largest = max(sources, key=lambda source: source.rows)
+    batch = next(largest.batches([], _SAMPLE_BYTES, [MESSAGE]), None)
+    if batch is None:
+        return MESSAGE_LEVEL
+    sample = "\n".join(batch.column(0).drop_null().to_pylist()).encode()[:_SAMPLE_BYTES]
+    weak, strong = (
+        len(pa.Codec("zstd", level).compress(sample, asbytes=True)) for level in (MESSAGE_LEVEL, STRONG_LEVEL)
+    )
+    return STRONG_LEVEL if strong < weak * STRONG_SHARE else MESSAGE_LEVEL
+
+
+def _bloom_rows(sources: Sequence[Source], kind: MergeKind) -> dict[str, int]:
+    """Count the values to expect in the largest row group; empty columns and small files get no filter."""
+    if kind is MergeKind.LOGS and sum(source.rows for source in sources) < SMALL_SEGMENT_ROWS:
+        return {}
     largest = min(MAX_GROUP_ROWS, sum(source.largest_group for source in sources))
     found: dict[str, int] = {}
     for name in BLOOM_COLUMNS:

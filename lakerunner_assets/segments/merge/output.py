@@ -11,15 +11,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakerunner_assets.segments.encoding import compact_dictionaries
-from lakerunner_assets.segments.file import append_blocks, index_facts
+from lakerunner_assets.segments.file import index_facts, insert_blocks, stream_ids
 from lakerunner_assets.segments.merge.contents import Contents, source_objects
 from lakerunner_assets.segments.merge.layout import Format
 from lakerunner_assets.segments.merge.merge_kernels import Keys
 from lakerunner_assets.segments.merge.request import MergedSegment, MergeKind, Window
 from lakerunner_assets.segments.merge.rounds import Rows, concatenate_rows
-from lakerunner_assets.segments.order import SLOT_NS, SMALL_SEGMENT_ROWS, most_rows
+from lakerunner_assets.segments.order import SLOT_NS, SMALL_SEGMENT_ROWS, fewest_rows, most_rows, service_cut
 from lakerunner_assets.segments.written import SegmentIdentity
-from resources.lake.segment_file import FORMAT_VERSION, MappedColumn, SegmentFacts, file_metadata
+from resources.arrays import Int64s
+from resources.lake.segment_file import (
+    FORMAT_VERSION,
+    MappedColumn,
+    SegmentFacts,
+    file_metadata,
+    group_streams_metadata,
+)
 from resources.lake.timecut import cut
 
 # ruff: noqa: ARG001  all cutters are asked the same way
@@ -32,11 +39,17 @@ whether the file has a group already, and whether these are the last rows.
 
 
 def log_cut(pending: Sequence[Rows], most: int, has_groups: bool, is_end: bool) -> int:
-    """Cut at slots; a file that is small as a whole mixes them."""
+    """Cut at slots, and at services with many rows on both sides; a small file mixes them."""
     total = sum(map(len, pending))
     if not has_groups and total < SMALL_SEGMENT_ROWS:
         return min(total, most) if is_end or total > most else 0
-    return _cut(pending, most, is_end, _slots, whole=False)
+    slots = _borders([_slots(rows) for rows in pending])
+    end = int(slots[1]) if len(slots) > 1 else total
+    services = _borders([rows.keys[:, 0] for rows in pending])  # slot and service: `keys.py`
+    found = service_cut(services, end, fewest_rows(pending[0].table.num_columns))
+    if min(found or end, end) > most:
+        return most
+    return found or (end if len(slots) > 1 or is_end else 0)
 
 
 def span_cut(pending: Sequence[Rows], most: int, has_groups: bool, is_end: bool) -> int:
@@ -49,7 +62,12 @@ def span_cut(pending: Sequence[Rows], most: int, has_groups: bool, is_end: bool)
 
 def series_cut(pending: Sequence[Rows], most: int, has_groups: bool, is_end: bool) -> int:
     """Cut as many whole series as fit, a longer series in pieces."""
-    return _cut(pending, most, is_end, _series, whole=True)
+    total = sum(map(len, pending))
+    if total <= most:
+        return total if is_end else 0
+    borders = _borders([rows.codes for rows in pending])
+    inside = borders[(borders > 0) & (borders <= most)]
+    return int(inside[-1]) if len(inside) else most
 
 
 CUTTERS: dict[MergeKind, Cutter] = {
@@ -58,23 +76,6 @@ CUTTERS: dict[MergeKind, Cutter] = {
     MergeKind.SAMPLES: series_cut,
     MergeKind.ROLLUP: series_cut,
 }
-
-
-def _cut(
-    pending: Sequence[Rows], most: int, is_end: bool, of_row: Callable[[Rows], np.ndarray], *, whole: bool
-) -> int:
-    """Cut pending rows where their values change; `whole` lets several values share a group."""
-    total = sum(map(len, pending))
-    borders = _borders([of_row(rows) for rows in pending])
-    if whole:
-        if total <= most:
-            return total if is_end else 0
-        inside = borders[(borders > 0) & (borders <= most)]
-        return int(inside[-1]) if len(inside) else most
-    end = int(borders[1]) if len(borders) > 1 else total
-    if end > most:
-        return most
-    return end if len(borders) > 1 or is_end else 0
 
 
 def _borders(parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -92,10 +93,6 @@ def _borders(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 def _slots(rows: Rows) -> np.ndarray:
     return cut(rows.times, SLOT_NS)
-
-
-def _series(rows: Rows) -> np.ndarray:
-    return rows.codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +185,7 @@ class _File:
         self._contents = shape.contents()
         self._objects: set[int] = set(shape.objects or ())
         self._rows = self._groups = 0
+        self._streams: list[Int64s] = []
         self._first_key = self._last_key = ""
         self._sink = pa.OSFile(str(path), "wb")
         try:
@@ -209,6 +207,7 @@ class _File:
         )
         if self._shape.objects is None:
             self._objects |= source_objects(table)
+        self._streams += stream_ids(table)
         self._rows += len(rows)
         self._groups += 1
         self._first_key = self._first_key or printable(rows.keys[0])
@@ -236,10 +235,11 @@ class _File:
             bloom_offset=0,
             bloom_length=0,
         )
-        facts = append_blocks(self._sink, facts, found.table, found.bloom)
-        self._writer.add_key_value_metadata({**file_metadata(facts, shape.label_map), **shape.metadata})
+        more = {**group_streams_metadata(self._streams), **shape.metadata}
+        self._writer.add_key_value_metadata({**file_metadata(facts, shape.label_map), **more})
         self._writer.close()
         self._sink.close()
+        facts = insert_blocks(self._path, facts, found.table, found.bloom)
         result = index_facts(
             self._path,
             facts,

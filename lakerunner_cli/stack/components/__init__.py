@@ -8,7 +8,14 @@ from lakerunner_cli.stack.component import Component
 from lakerunner_cli.stack.components.dagster import CODE_SERVER, DAEMON, WEBSERVER
 from lakerunner_cli.stack.components.kafka import KAFKA
 from lakerunner_cli.stack.components.postgres import POSTGRES
-from lakerunner_cli.stack.components.roles import INGRESS, QUERY_API, QUERY_WORKER_1, QUERY_WORKER_2, WATCHDOG
+from lakerunner_cli.stack.components.roles import (
+    INGRESS,
+    QUERY_API,
+    QUERY_WORKER_1,
+    QUERY_WORKER_2,
+    SHOP,
+    WATCHDOG,
+)
 from lakerunner_cli.stack.components.spark import SPARK
 
 COMPONENTS: tuple[Component, ...] = (
@@ -24,6 +31,10 @@ COMPONENTS: tuple[Component, ...] = (
     QUERY_API,
     WATCHDOG,
 )
+
+
+OPTIONAL: tuple[Component, ...] = (SHOP,)
+"""Parts that run beside the others while something in the data directory wants them."""
 
 
 def select(names: tuple[str, ...]) -> tuple[Component, ...]:

@@ -1,8 +1,8 @@
 """Dagster's web server, code server and daemon, over one DAGSTER_HOME.
 
 DAGSTER_HOME holds the project's `dagster.yaml` and a workspace that points at the code server, which listens
-only after it has loaded the definitions. The daemon has no port: it is ready when it has written a heartbeat
-of this start into Dagster's database.
+only after it has loaded the definitions: on a Unix socket, because it runs what it is told and knows no key.
+The daemon has no port: it is ready when it has written a heartbeat of this start into Dagster's database.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from pathlib import Path
 import psycopg
 
 import lakerunner_cli
-from lakerunner_cli.command import StackError
 from lakerunner_cli.stack.component import Announce, Component
-from lakerunner_cli.stack.ports import HOST, http, tcp
+from lakerunner_cli.stack.ports import HOST, grpc, http
 from lakerunner_cli.stack.site import Site
 
 WORKSPACE = """\
 load_from:
   - grpc_server:
-      host: {host}
-      port: {port}
+      socket: {socket}
       location_name: lakerunner
 """
 
@@ -37,12 +35,10 @@ def workspace(site: Site) -> Path:
 
 def prepare(site: Site, announce: Announce) -> None:  # noqa: ARG001 - one signature for all
     """Write the files at every start: the port or the project's file may have changed."""
-    source = Path(lakerunner_cli.__file__).parent.parent / "dagster.yaml"
-    if not source.is_file():
-        raise StackError(f"{source} is missing; run `lakerunner up` from a checkout of the project")
+    source = Path(lakerunner_cli.__file__).parent / "stack" / "dagster.yaml"
     for target, text in (
         (home(site) / "dagster.yaml", source.read_text()),
-        (workspace(site), WORKSPACE.format(host=HOST, port=site.ports["code_server"])),
+        (workspace(site), WORKSPACE.format(socket=site.code_server_socket)),
     ):
         aside = target.with_suffix(".tmp")
         aside.write_text(text)
@@ -51,8 +47,8 @@ def prepare(site: Site, announce: Announce) -> None:  # noqa: ARG001 - one signa
 
 def webserver_command(site: Site) -> list[str]:
     return [
-        sys.executable, "-m", "dagster_webserver", "--host", HOST, "--port", str(site.ports["webserver"]),
-        "--workspace", str(workspace(site)),
+        sys.executable, "-m", "lakerunner_cli.stack.dagster_webserver",
+        "--host", HOST, "--port", str(site.ports["webserver"]), "--workspace", str(workspace(site)),
     ]  # fmt: skip
 
 
@@ -60,7 +56,9 @@ WEBSERVER = Component(
     name="webserver",
     needs=("code_server",),
     command=webserver_command,
-    probe=lambda site, _since: http(site.ports["webserver"], "/server_info"),
+    probe=lambda site, _since: http(
+        site.ports["webserver"], "/server_info", {"authorization": f"Bearer {site.settings.webserver_token}"}
+    ),
     address=lambda site: f"http://{HOST}:{site.ports['webserver']}",
 )
 
@@ -69,7 +67,7 @@ def code_server_command(site: Site) -> list[str]:
     return [
         sys.executable, "-m", "dagster", "api", "grpc",
         "--module-name", site.definitions_module, "--location-name", "lakerunner",
-        "--host", HOST, "--port", str(site.ports["code_server"]),
+        "--socket", str(site.code_server_socket),
         "--use-python-environment-entry-point", "--empty-working-directory",
     ]  # fmt: skip
 
@@ -79,8 +77,8 @@ CODE_SERVER = Component(
     needs=("postgres",),
     prepare=prepare,
     command=code_server_command,
-    probe=lambda site, _since: tcp(site.ports["code_server"]),
-    address=lambda site: f"{HOST}:{site.ports['code_server']}",
+    probe=lambda site, _since: grpc(f"unix:{site.code_server_socket}"),
+    address=lambda _site: "-",
 )
 
 
@@ -104,5 +102,10 @@ def probe(site: Site, since: float) -> bool:
 
 
 DAEMON = Component(
-    name="daemon", needs=("code_server",), command=daemon_command, probe=probe, address=lambda _site: "-"
+    name="daemon",
+    needs=("postgres", "code_server"),
+    command=daemon_command,
+    probe=probe,
+    address=lambda _site: "-",
+    silent_timeout_s=180.0,  # its threads write a heartbeat every half a minute
 )

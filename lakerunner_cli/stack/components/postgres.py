@@ -135,9 +135,10 @@ def finish(site: Site) -> None:
 
 
 def _create_cluster(site: Site, user: str | None) -> None:
-    aside, password = site.paths.root / "postgres.new", site.paths.root / "run" / "postgres.password"
+    aside, password = site.paths.root / "postgres.new", site.paths.root / "postgres.password"
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(mode=0o700)
+    password.unlink(missing_ok=True)
     password.touch(mode=0o600)
     password.write_text(site.postgres_password)
     if user is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lakerunner_cli.command import StackError
 from lakerunner_cli.stack.component import Announce, Component
-from lakerunner_cli.stack.ports import HOST, tcp
+from lakerunner_cli.stack.ports import HOST, grpc
 from lakerunner_cli.stack.site import Site
 from resources.kernel_cache import is_warm, warm_up
 
@@ -73,6 +73,8 @@ def environment(site: Site) -> dict[str, str]:
         "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": HOST,
         "SPARK_LOCAL_DIRS": str(_home(site) / "tmp"),
+        # as an argument everybody on the machine could read it
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN": site.settings.spark_token,
         "SPARK_CONNECT_MODE": "0",  # the server itself must not try to be a client
     }
 
@@ -84,6 +86,7 @@ def _configuration(site: Site) -> dict[str, str]:
         "spark.driver.host": HOST,
         "spark.driver.bindAddress": HOST,
         "spark.ui.enabled": "false",
+        "spark.authenticate": "true",  # of its internal ports; the master `local` makes a secret of its own
         "spark.connect.grpc.binding.address": HOST,
         "spark.connect.grpc.binding.port": str(site.ports["spark"]),
         "spark.connect.grpc.maxInboundMessageSize": str(256 * 1024 * 1024),
@@ -112,6 +115,7 @@ SPARK = Component(
     prepare=prepare,
     command=command,
     environment=environment,
-    probe=lambda site, _since: tcp(site.ports["spark"]),
+    probe=lambda site, _since: grpc(f"{HOST}:{site.ports['spark']}"),
     address=lambda site: f"sc://{HOST}:{site.ports['spark']}",
+    silent_timeout_s=60.0,  # a full collection of its heap takes long on a busy machine
 )

@@ -188,7 +188,7 @@ def serve(kind: str, settings: Settings, *, once: bool = False) -> int:
         signal.signal(number, lambda *_: stop.set())
     with (
         closing(OPENERS[kind](settings)) as queue,
-        PostgresIndex(settings.require("index_dsn"), max_connections=4, wait_s=3.0) as index,
+        PostgresIndex(settings.require("index_dsn"), max_connections=4, wait_s=3.0, answer_s=30.0) as index,
         closing(Producer(settings.require("kafka_bootstrap"))) as producer,
     ):
         log.info("taking notifications from %s", kind)

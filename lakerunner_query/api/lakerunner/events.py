@@ -11,20 +11,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
 import msgspec
 
 from lakerunner_query.api.lakerunner.params import AlignedRequest
+from lakerunner_query.api.lakerunner.resume import SamplesPosition, SamplesStream
 from lakerunner_query.api.prometheus.render import messages_of, metric
+from lakerunner_query.api.shared.requests import missing_warnings
 from lakerunner_query.api.shared.services import QueryWatch
 from lakerunner_query.coordinator.merge import JoinedSeries, SampleMerge, SampleResult
 from lakerunner_query.coordinator.promql import SLOW
 from lakerunner_query.errors import LimitExceededError, QueryError
 from lakerunner_query.promql.context import Annotations
-from lakerunner_query.protocol.answers import MetricAnswer
 from lakerunner_query.protocol.units import Missing
 from lakerunner_query.serving import envelope
 from lakerunner_query.vectors.vector import Labels
@@ -42,8 +43,18 @@ def event(kind: str, data: object = None) -> bytes:
     return b"data: " + msgspec.json.encode({"type": kind, "data": data}) + b"\n\n"
 
 
+HEARTBEAT = event("heartbeat")
+
+
+def id_line(event_id: str) -> bytes:
+    """Render the line that a client sends back to go on behind the event."""
+    return f"id: {event_id}\n".encode() if event_id else b""
+
+
 async def with_heartbeats(
-    events: AsyncGenerator[bytes, None], every_s: float = HEARTBEAT_S
+    events: AsyncGenerator[bytes, None],
+    every_s: float = HEARTBEAT_S,
+    beat: bytes | Callable[[], bytes] = HEARTBEAT,
 ) -> AsyncIterator[bytes]:
     """Yield `events`, and a heartbeat whenever `every_s` pass without one; closing closes `events`."""
     upcoming: asyncio.Task[bytes | None] | None = None
@@ -52,7 +63,7 @@ async def with_heartbeats(
             upcoming = upcoming or asyncio.ensure_future(anext(events, None))
             done, _ = await asyncio.wait({upcoming}, timeout=every_s)
             if not done:
-                yield event("heartbeat")
+                yield beat() if callable(beat) else beat
                 continue
             found, upcoming = upcoming.result(), None
             if found is None:
@@ -111,6 +122,7 @@ class Progress:
     segments_opened: int = 0
     rows_considered: int = 0
     bytes_fetched: int = 0
+    requests: int = 0
 
     def take(self, part: SampleResult) -> list[JoinedSeries]:
         """Return the series of one slice that the limit lets through."""
@@ -118,6 +130,7 @@ class Progress:
         self.segments_opened += part.segments_opened
         self.rows_considered += part.rows_considered
         self.bytes_fetched += part.bytes_fetched
+        self.requests += part.requests
         self.missing |= part.missing
         for note in part.annotations:
             self.notes.add(note)
@@ -140,7 +153,7 @@ class Progress:
 
 
 async def metric_events(
-    slices: AsyncGenerator[MetricAnswer, None],
+    stream: SamplesStream,
     text: str,
     times: AlignedRequest,
     progress: Progress,
@@ -149,15 +162,20 @@ async def metric_events(
 ) -> AsyncGenerator[bytes, None]:
     try:
         with watch:
-            async with aclosing(slices) as answers:
+            async with aclosing(stream.slices) as answers:
+                for chunk in _blocks(stream.resumed, progress, stream.seen):
+                    yield chunk
+                positions = iter(stream.positions)
                 async for answer in answers:
+                    position = next(positions, None)
                     collector = SampleMerge()
                     collector.add(answer)
                     # series that are one without their names meet within a slice: its times are its own
                     part = await asyncio.to_thread(collector.result)
                     if part.kind == "string":
                         yield event("result", {"string": part.string})
-                    for chunk in await asyncio.to_thread(_blocks, progress.take(part), progress):
+                    shown = progress.take(part)
+                    for chunk in await asyncio.to_thread(_blocks, shown, progress, position):
                         yield chunk
                     progress.check(max_points)
             watch.end(partial=bool(progress.missing), points=progress.points)
@@ -172,21 +190,24 @@ async def metric_events(
         yield event("done", {"status": "error"})
 
 
-def _blocks(series: Sequence[JoinedSeries], progress: Progress) -> list[bytes]:
+def _blocks(
+    series: Sequence[JoinedSeries], progress: Progress, position: SamplesPosition | None
+) -> list[bytes]:
     """Render one `result` event per series, several to a chunk of bytes."""
     events: list[bytes] = []
+    ids = iter(()) if position is None else position.ids(series, is_partial=bool(progress.missing))
     for one in series:
         if progress.has_summary and one.floats:
             progress.sums.setdefault(one.labels, Sums()).add(one.floats)
-        events.append(_block(one))
+        events.append(_block(one, next(ids, "")))
     return [b"".join(events[at : at + CHUNK_SERIES]) for at in range(0, len(events), CHUNK_SERIES)]
 
 
-def _block(one: JoinedSeries) -> bytes:
+def _block(one: JoinedSeries, event_id: str) -> bytes:
     values = b',"values":[' + one.floats + b"]" if one.floats else b""
     histograms = b',"histograms":[' + one.histograms + b"]" if one.histograms else b""
     labels = b'{"type":"result","data":{"labels":' + metric(one.labels)
-    return b"data: " + labels + values + histograms + b"}}\n\n"
+    return b"data: " + labels + values + histograms + b"}}\n" + id_line(event_id) + b"\n"
 
 
 def _summary(progress: Progress) -> dict[str, object]:
@@ -195,7 +216,7 @@ def _summary(progress: Progress) -> dict[str, object]:
 
 
 def _done(progress: Progress, times: AlignedRequest, text: str) -> dict[str, object]:
-    messages = messages_of(progress.notes.all(), text, [])
+    messages = messages_of(progress.notes.all(), text, missing_warnings(progress.missing))
     return {
         "status": "partial" if progress.missing else "complete",
         **times.as_json(),
@@ -210,6 +231,7 @@ def _done(progress: Progress, times: AlignedRequest, text: str) -> dict[str, obj
             "segments_opened": progress.segments_opened,
             "rows_considered": progress.rows_considered,
             "bytes_fetched": progress.bytes_fetched,
+            "requests": progress.requests,
         },
     }
 

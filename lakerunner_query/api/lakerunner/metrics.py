@@ -8,18 +8,26 @@ from typing import Any
 
 import msgspec
 from anyio.to_thread import run_sync
-from litestar import HttpMethod, MediaType, Request, Router, post, route
+from litestar import HttpMethod, MediaType, Request, Router, get, post, route
 from litestar.response import Stream
 
-from lakerunner_query.api.lakerunner import events
+from lakerunner_query.api.lakerunner import events, resume
 from lakerunner_query.api.lakerunner.events import Progress, metric_events
 from lakerunner_query.api.lakerunner.logs import check_body
-from lakerunner_query.api.lakerunner.params import MetricsNames, MetricsQuery, align, question, read_names
+from lakerunner_query.api.lakerunner.params import (
+    MetricsNames,
+    MetricsQuery,
+    align,
+    question,
+    read_names,
+    read_query,
+)
 from lakerunner_query.api.shared.auth import caller, require_reader
+from lakerunner_query.api.shared.requests import missing_warnings
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.coordinator.languages import LABEL_NAMES, LABEL_VALUES, METADATA, PROMQL
-from lakerunner_query.coordinator.merge import AsTheyCome
 from lakerunner_query.coordinator.names import Listing
+from lakerunner_query.coordinator.promql import PromQLRequest
 from lakerunner_query.errors import InvalidRequestError, ParseError
 from lakerunner_query.promql.lang.ast import Selector, walk
 from lakerunner_query.promql.lang.check import type_of
@@ -74,14 +82,30 @@ METHODS = [HttpMethod.GET, HttpMethod.POST]
 @post("/query", status_code=200, media_type=events.MEDIA_TYPE)
 async def query(data: MetricsQuery, request: Request[Any, Any, Any], services: Services) -> Stream:
     """Stream series as events `{"type","data"}`: result, summary, heartbeat, error, done."""
+    return await _stream(data, request, services)
+
+
+@get("/query", media_type=events.MEDIA_TYPE)
+async def query_by_address(request: Request[Any, Any, Any], services: Services) -> Stream:
+    """Stream like the POST, for clients that know nothing else."""
+    return await _stream(await read_query(request, MetricsQuery), request, services)
+
+
+async def _stream(data: MetricsQuery, request: Request[Any, Any, Any], services: Services) -> Stream:
     with services.watch("lakerunner-metrics") as watch:
         times = align(data, caller(request.state).org, services.settings)
-        prepared = await services.engine.prepare(PROMQL, data.q, times.request)
+        has_ids = not (data.limit or data.summary)
+        place = resume.place_of(times.request, has_ids, resume.last_event_id(request), "metrics", data.q)
+        times = times if place is None else times.at(place.start_ms, place.end_ms, place.step_ms)
+        progress = Progress(data.limit, data.summary)
+
+        def request_of(part_ms: tuple[int, int] | None) -> PromQLRequest:
+            return replace(times.request, part_ms=part_ms)
+
+        stream = await resume.open_samples(services.engine, PROMQL, data.q, request_of, place, progress)
         watch.hand_over()
-    progress = Progress(data.limit, data.summary)
-    answers, most = services.engine.run(prepared, AsTheyCome()), services.engine.limits.max_points
-    stream = metric_events(answers, data.q, times, progress, watch, most)
-    return Stream(events.with_heartbeats(stream), media_type=events.MEDIA_TYPE, headers=events.HEADERS)
+    answers = metric_events(stream, data.q, times, progress, watch, services.engine.limits.max_points)
+    return Stream(events.with_heartbeats(answers), media_type=events.MEDIA_TYPE, headers=events.HEADERS)
 
 
 @post("/explain", status_code=200, media_type=MediaType.TEXT)
@@ -127,7 +151,7 @@ async def tagvalues(request: Request[Any, Any, Any], services: Services) -> dict
 
 metrics_router = Router(
     "/api/v1/metrics",
-    route_handlers=[query, explain, metadata, tags, tagvalues],
+    route_handlers=[query, query_by_address, explain, metadata, tags, tagvalues],
     guards=[require_reader],
     before_request=check_body,
     tags=["metrics"],
@@ -149,4 +173,5 @@ def _reply(name: str, items: object, found: Listing, truncated: bool) -> dict[st
         name: items,
         "truncated": truncated,
         "missing": list(found.missing.values()),
+        **({"warnings": missing_warnings(found.missing)} if found.missing else {}),
     }

@@ -7,12 +7,13 @@ that rollups can serve it: `s` and `e` are cut down to one, and the answer names
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request
 
+from lakerunner_query.api.shared.requests import first_of_each
 from lakerunner_query.api.shared.times import duration_ns, moment_ns
 from lakerunner_query.coordinator.logql_samples import LogSamplesRequest
 from lakerunner_query.coordinator.names import SeriesRequest, StreamsRequest
@@ -22,6 +23,7 @@ from lakerunner_query.logql.lang.parser import parse_selector as parse_streams
 from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.promql.lang.parser import parse_selector
 from lakerunner_query.protocol.units import SeriesSelector
+from lakerunner_query.serving import with_nearest_field
 from resources.settings import Settings
 
 NS_PER_MS = 1_000_000
@@ -30,6 +32,8 @@ STEPS = (
     (HOUR_MS, 10_000), (12 * HOUR_MS, 60_000), (24 * HOUR_MS, 300_000), (72 * HOUR_MS, 1_200_000),
 )  # fmt: skip
 """Default steps by the longest range they are for; beyond that it is an hour."""
+FIELD = "last_event_id"
+"""Id of the event behind which a stream is to go on."""
 Moment = str | int | float | None
 
 
@@ -62,6 +66,9 @@ class AlignedRequest:
     """A request whose times are whole multiples of the step."""
 
     request: PromQLRequest
+
+    def at(self, start_ms: int, end_ms: int, step_ms: int) -> AlignedRequest:
+        return AlignedRequest(replace(self.request, start_ms=start_ms, end_ms=end_ms, step_ms=step_ms))
 
     def as_json(self) -> dict[str, object]:
         return {"s": str(self.request.start_ms), "e": str(self.request.end_ms), "step": self.request.step_ms}
@@ -140,6 +147,22 @@ class LogsNames(msgspec.Struct, forbid_unknown_fields=True):
     limit: int = 0
 
 
+QueryT = TypeVar("QueryT", MetricsQuery, LogsQuery)
+
+
+async def read_query(request: Request[Any, Any, Any], kind: type[QueryT]) -> QueryT:
+    """Read a query from the address, for clients that cannot POST; `fields` may repeat."""
+    await request.body()
+    given: dict[str, Any] = dict(first_of_each(request.query_params.multi_items()))
+    given.pop(FIELD, None)
+    if "fields" in given:
+        given["fields"] = request.query_params.getall("fields")
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidRequestError(with_nearest_field(str(error))) from error
+
+
 def lines(data: LogsQuery, org: str, settings: Settings) -> LogLinesRequest:
     """Make the request of a query for lines."""
     if data.step is not None or data.summary:
@@ -167,14 +190,15 @@ NamesT = TypeVar("NamesT", MetricsNames, LogsNames)
 
 
 async def read_names(request: Request[Any, Any, Any], kind: type[NamesT]) -> NamesT:
-    """Read a JSON body, or the same names from the address."""
+    """Read a JSON body, or the same names from the address, where `tag` may be called `tagName`."""
     body = await request.body()
+    fields = {**request.query_params}
+    tag = fields.pop("tagName", "")
     try:
-        if body:
-            return msgspec.json.decode(body, type=kind)
-        return msgspec.convert(dict(request.query_params), kind, strict=False)
+        found = msgspec.json.decode(body, type=kind) if body else msgspec.convert(fields, kind, strict=False)
+        return msgspec.structs.replace(found, tag=tag) if tag and not found.tag else found
     except msgspec.ValidationError as error:
-        raise InvalidRequestError(str(error)) from error
+        raise InvalidRequestError(with_nearest_field(str(error))) from error
     except msgspec.DecodeError as error:
         raise InvalidRequestError(f"the body is not JSON: {error}") from error
 

@@ -6,6 +6,7 @@ their own), but named in the answer's `warnings`.
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ RECENT_S = 6 * 3600
 MAX_STEPS = 11_000
 STEPS_BY_DEFAULT = 250
 KNOWN = frozenset({"query", "start", "end", "since", "limit", "direction", "step", "interval", "time"})
+NEAR = 0.75
+"""Likeness from which on an unknown name is taken for a misspelling."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _EVERYTHING = re.compile(r"\{\s*\}")
 
@@ -148,5 +151,11 @@ def _direction(fields: RequestFields) -> bool:
 
 def _ignored(fields: RequestFields) -> tuple[str, ...]:
     return tuple(
-        f"parameter {name!r} is unknown and was ignored" for name in sorted(set(fields.first) - KNOWN)
+        f"parameter {name!r} is unknown and was ignored{_nearest(name)}"
+        for name in sorted(set(fields.first) - KNOWN)
     )
+
+
+def _nearest(name: str) -> str:
+    found = difflib.get_close_matches(name[:64].lower(), sorted(KNOWN), 1, NEAR)
+    return f"; did you mean {found[0]!r}?" if found else ""

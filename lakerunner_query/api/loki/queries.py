@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from anyio.to_thread import run_sync
 from litestar import Request, Response, Router, route
 
 from lakerunner_query.api.loki.detected import (
@@ -43,7 +42,7 @@ from lakerunner_query.api.shared.auth import caller, require_reader
 from lakerunner_query.api.shared.requests import RequestFields, read_fields
 from lakerunner_query.api.shared.services import QueryWatch, Services
 from lakerunner_query.coordinator.languages import LOG_LINES, LOG_SAMPLES
-from lakerunner_query.coordinator.logql_lines import is_log_query
+from lakerunner_query.coordinator.logql_lines import gives_lines
 from lakerunner_query.coordinator.logql_samples import LogSamplesRequest
 from lakerunner_query.coordinator.merge import INLINE_POINTS, RowMerge
 from lakerunner_query.errors import InvalidRequestError, LimitExceededError
@@ -81,6 +80,8 @@ class Thinning:
 
 
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
+INLINE_ROWS, INLINE_BYTES = 200, 64 * 1024
+"""Size of an answer up to which it is rendered faster than handed to another thread."""
 NOT_INSTANT = (
     "log queries are not supported as an instant query type, please change your query to a range query type"
 )
@@ -92,7 +93,7 @@ async def query(request: Request[Any, Any, Any], services: Services) -> Response
     fields = await read_fields(request)
     at = instant_params(fields, services.settings, time.time_ns())
     with services.watch("loki") as watch:
-        if await run_sync(is_log_query, query_text(fields)):
+        if await gives_lines(query_text(fields)):
             raise InvalidRequestError(NOT_INSTANT)
         return await unless_gone(request, _samples(services, fields, at, caller(request.state).org, watch))
 
@@ -105,7 +106,7 @@ async def query_range(request: Request[Any, Any, Any], services: Services) -> Re
     org = caller(request.state).org
     categorize = CATEGORIZE in request.headers.get(FLAGS, "").replace(" ", "").split(",")
     with services.watch("loki") as watch:
-        if await run_sync(is_log_query, query_text(fields)):
+        if await gives_lines(query_text(fields)):
             work = _streams(services, fields, during, org, categorize, watch)
         else:
             work = _samples(services, fields, during, org, watch)
@@ -135,9 +136,9 @@ async def _streams(
     began = time.perf_counter()
     within = LogLinesRequest(org, during.start_ns, during.end_ns, during.limit, during.reverse, distinct=True)
     tables: list[pa.Table] = []
-    collected, size = RowMerge(during.limit), 0
     thinning = Thinning(during.interval_ns, during.reverse)
     prepared = await services.engine.prepare(LOG_LINES, query_text(fields), within)
+    collected, size = RowMerge(during.limit, missing=prepared.missing), 0
     async with aclosing(services.engine.run(prepared, collected)) as pieces:
         async for rows in pieces:
             tables.append(thinning.thin(rows))
@@ -145,7 +146,11 @@ async def _streams(
             _check_size(size)
     watch.finish(collected)
     seconds = time.perf_counter() - began
-    body = await asyncio.to_thread(streams_json, tables, collected, seconds, categorize)
+    arguments = tables, collected, seconds, categorize
+    if collected.rows <= INLINE_ROWS and size <= INLINE_BYTES:
+        body = streams_json(*arguments)
+    else:
+        body = await asyncio.to_thread(streams_json, *arguments)
     return reply(fields, body, collected.missing, during.warnings)
 
 

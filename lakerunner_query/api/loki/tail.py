@@ -31,8 +31,14 @@ from lakerunner_query.api.shared.services import QueryWatch, Services
 from lakerunner_query.api.shared.times import duration_ns
 from lakerunner_query.coordinator.logql_lines import is_log_query
 from lakerunner_query.coordinator.tail import Tail
-from lakerunner_query.errors import InvalidRequestError, QueryError
+from lakerunner_query.errors import (
+    IndexUnavailableError,
+    InvalidRequestError,
+    QueryError,
+    TooManyQueriesError,
+)
 from lakerunner_query.plan.logql import LogLinesRequest
+from lakerunner_query.protocol.units import ROWS
 from resources.lake.timecut import SECOND_NS
 
 HOUR_S = 3600
@@ -66,8 +72,13 @@ async def tail(socket: WebSocket[Any, Any, Any], services: Services) -> None:
             watch.fail(error)
             await refuse(socket, error)
             return
-        await socket.accept()
-        await _serve(socket, wanted, watch)
+        try:
+            with services.engine.admission.tail(wanted.tail.request.org):
+                await socket.accept()
+                await _serve(socket, wanted, watch)
+        except TooManyQueriesError as error:
+            watch.fail(error)
+            await refuse(socket, error)
 
 
 async def messages(wanted: TailRequest) -> AsyncGenerator[bytes, None]:
@@ -76,7 +87,10 @@ async def messages(wanted: TailRequest) -> AsyncGenerator[bytes, None]:
     ends = time.monotonic() + LONGEST_S
     while time.monotonic() < ends:
         now = time.time_ns()
-        found = await wanted.tail.poll(now, SENT + DROPPED)
+        try:
+            found = await wanted.tail.poll(now, SENT + DROPPED)
+        except IndexUnavailableError:
+            found = ROWS.empty_table()  # lines wait until the index answers; none is lost
         rows = found if waiting is None else pa.concat_tables([waiting, found]).sort_by("tsns")
         ripe = pc.sum(pc.less_equal(rows["tsns"], now - wanted.delay_ns)).as_py() or 0
         ripe = ripe if wanted.delay_ns else rows.num_rows

@@ -27,6 +27,8 @@ from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.protocol.answers import MetricFact, SeriesExemplars
 from lakerunner_query.protocol.units import SeriesSelector
 from lakerunner_query.serving import unless_gone
+from resources.index.types import MetricFamily
+from resources.lake.metric_families import is_part, possible_families
 
 
 @route("/series", http_method=METHODS, status_code=200, media_type=JSON)
@@ -90,7 +92,11 @@ NS_PER_MS = 1_000_000
 
 @get("/metadata", media_type=JSON)
 async def metadata(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
-    """Return type, help and unit by metric; `start` and `end` are parameters of Lakerunner alone."""
+    """Return type, help and unit by metric; `start` and `end` are parameters of Lakerunner alone.
+
+    Remote write tells them of families, apart from samples or with them; the index keeps those, and they
+    count for all metrics of the family. Segments tell those of other metrics.
+    """
     fields = await read_fields(request)
     most, most_each = _count(fields, "limit"), _count(fields, "limit_per_metric")
     end = optional_time(fields, "end", time.time_ns() // NS_PER_MS)
@@ -98,8 +104,9 @@ async def metadata(request: Request[Any, Any, Any], services: Services) -> Respo
     wanted = SeriesRequest(caller(request.state).org, start - 1, end, metric=fields.text("metric"))
     with services.watch("prometheus") as watch:
         found = await unless_gone(request, services.engine.ask(METADATA, wanted))
+        told = await services.locator.metric_families(wanted.org, start, wanted.metric)
         watch.end(partial=bool(found.missing))
-    data = metadata_json(found.facts, most, most_each)
+    data = metadata_json(unite_facts(found.facts, told, wanted.metric), most, most_each)
     return reply(fields, data, answers.Messages(missing_warnings(found.missing)), found.missing)
 
 
@@ -122,6 +129,31 @@ async def query_exemplars(request: Request[Any, Any, Any], services: Services) -
         watch.end(partial=bool(found.missing))
     messages = answers.Messages(missing_warnings(found.missing))
     return reply(fields, exemplars_json(found.exemplars), messages, found.missing)
+
+
+def unite_facts(stored: Sequence[MetricFact], told: Sequence[MetricFamily], metric: str) -> list[MetricFact]:
+    """Put what remote write told of families beside what segments say of other metrics.
+
+    told    family latency, histogram         ->  latency histogram
+    stored  latency_bucket unknown, up gauge      up gauge
+    """
+    types: dict[str, set[str]] = {}
+    for each in told:
+        types.setdefault(each.family, set()).add(each.type)
+
+    def is_told(name: str) -> bool:
+        return any(
+            is_part(suffix, type_)
+            for family, suffix in possible_families(name)
+            for type_ in types.get(family, ())
+        )
+
+    found = {fact for fact in stored if not is_told(fact.name)}
+    for each in told:
+        name = metric or each.family
+        if is_part(name.removeprefix(each.family), each.type):
+            found.add(MetricFact(name, each.type, each.unit, each.help))
+    return sorted(found)
 
 
 def metadata_json(facts: Sequence[MetricFact], most: int, most_each: int) -> bytes:

@@ -11,9 +11,11 @@ import msgspec
 from litestar import Request, Response, Router, route
 
 from lakerunner_query.api.prometheus import render as answers
+from lakerunner_query.api.prometheus.cardinality import tsdb
 from lakerunner_query.api.prometheus.language import format_query, parse_query
 from lakerunner_query.api.prometheus.names import label_values, labels, metadata, query_exemplars, series
 from lakerunner_query.api.prometheus.params import BadParameterError, instant_request, limit, range_request
+from lakerunner_query.api.prometheus.remote_read import read
 from lakerunner_query.api.prometheus.render import JSON, METHODS, reply, respond_like_prometheus
 from lakerunner_query.api.prometheus.status import STATUS_HANDLERS
 from lakerunner_query.api.shared.auth import caller, require_reader
@@ -52,7 +54,7 @@ prometheus_router = Router(
     "/prometheus/api/v1",
     route_handlers=[
         query, query_range, series, labels, label_values, metadata, query_exemplars,
-        format_query, parse_query, *STATUS_HANDLERS,
+        format_query, parse_query, read, tsdb, *STATUS_HANDLERS,
     ],
     guards=[require_reader],
     exception_handlers=handlers(respond_like_prometheus),
@@ -102,4 +104,5 @@ def _stats(joined: SampleResult, preparing_s: float, running_s: float) -> bytes:
         "execTotalTime": preparing_s + running_s,
     }
     samples = {"totalQueryableSamples": joined.rows_considered, "peakSamples": joined.samples}
-    return msgspec.json.encode({"timings": timings, "samples": samples})
+    fetched = {"bytesFetched": joined.bytes_fetched, "requests": joined.requests}
+    return msgspec.json.encode({"timings": timings, "samples": samples, "objectStore": fetched})

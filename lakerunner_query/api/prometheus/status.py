@@ -1,21 +1,31 @@
-"""The status endpoints of Prometheus; fields that have no counterpart here are empty or zero."""
+"""The status endpoints of Prometheus; fields that have no counterpart here are empty or zero.
+
+Nothing is scraped here, and there are no rules: those endpoints answer as a Prometheus without any does.
+"""
 
 from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from typing import Any
 
-from litestar import MediaType, Response, get
+import msgspec
+from litestar import MediaType, Request, Response, get
 
 from lakerunner_query.api.shared.health import readiness
+from lakerunner_query.api.shared.openapi import part_of
 from lakerunner_query.api.shared.services import Services
 from lakerunner_query.coordinator.engine import Limits
+from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.promql.lang.cursor import Features
+from lakerunner_query.promql.lang.functions import AGGREGATIONS, FUNCTIONS
 from resources.settings import Settings
 
 VERSION = "3.5.0"
 """Version of Prometheus whose API this is: clients choose their requests by it."""
 Envelope = dict[str, object]
 _STARTED = time.time()
+YAML = "application/yaml"
 
 
 def _success(data: object) -> Envelope:
@@ -43,6 +53,8 @@ def runtimeinfo() -> Envelope:
         {
             "startTime": started,
             "CWD": "",
+            "hostname": "",
+            "serverTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "reloadConfigSuccess": True,
             "lastConfigTime": started,
             "corruptionCount": 0,
@@ -62,19 +74,6 @@ def config() -> Envelope:
     return _success({"yaml": ""})
 
 
-@get("/status/tsdb", sync_to_thread=False)
-def tsdb() -> Envelope:
-    """Return empty statistics: data lies in segments, there is no head block."""
-    head = {"numSeries": 0, "numLabelPairs": 0, "chunkCount": 0, "minTime": 0, "maxTime": 0}
-    lists: dict[str, object] = {
-        "seriesCountByMetricName": [],
-        "labelValueCountByLabelName": [],
-        "memoryInBytesByLabelName": [],
-        "seriesCountByLabelValuePair": [],
-    }
-    return _success({"headStats": head, **lists})
-
-
 @get("/rules", sync_to_thread=False)
 def rules() -> Envelope:
     return _success({"groups": []})
@@ -83,6 +82,67 @@ def rules() -> Envelope:
 @get("/alerts", sync_to_thread=False)
 def alerts() -> Envelope:
     return _success({"alerts": []})
+
+
+@get("/targets", sync_to_thread=False)
+def targets() -> Envelope:
+    return _success({"activeTargets": [], "droppedTargets": [], "droppedTargetCounts": {}})
+
+
+@get("/targets/metadata", sync_to_thread=False)
+def targets_metadata() -> Envelope:
+    return _success([])
+
+
+@get(["/targets/relabel_steps", "/scrape_pools/config"], sync_to_thread=False)
+def scrape_pool(request: Request[Any, Any, Any]) -> Envelope:
+    """Refuse every pool: there is none."""
+    name = request.query_params.get("scrapePool", "")
+    found = f"scrape pool {name[:64]!r} not found: nothing is scraped here"
+    raise InvalidRequestError(found if name else "no scrapePool parameter provided")
+
+
+@get("/scrape_pools", sync_to_thread=False)
+def scrape_pools() -> Envelope:
+    return _success({"scrapePools": []})
+
+
+@get("/alertmanagers", sync_to_thread=False)
+def alertmanagers() -> Envelope:
+    return _success({"activeAlertmanagers": [], "droppedAlertmanagers": []})
+
+
+@get("/status/walreplay", sync_to_thread=False)
+def walreplay() -> Envelope:
+    """Return that nothing is left to replay; pushes are durable in the bucket."""
+    return _success({"min": 0, "max": 0, "current": 0})
+
+
+@get("/status/tsdb/blocks", sync_to_thread=False)
+def blocks() -> Envelope:
+    """Return no blocks; data lies in segments."""
+    return _success({"blocks": []})
+
+
+@get("/openapi.yaml", media_type=YAML, sync_to_thread=False)
+def description(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """Describe Prometheus' API as it is here; JSON is YAML, too."""
+    found = part_of(
+        request.app.openapi_schema.to_schema(), "/prometheus/api/v1", "Prometheus' API of Lakerunner"
+    )
+    body = msgspec.json.format(msgspec.json.encode(found))
+    return Response(body, media_type=YAML)
+
+
+@get("/notifications", sync_to_thread=False)
+def notifications() -> Envelope:
+    return _success([])
+
+
+@get("/features", sync_to_thread=False)
+def features(services: Services) -> Envelope:
+    """Return the parts of the API and of PromQL that are there."""
+    return _success(_features(services.features))
 
 
 @get("/prometheus/-/healthy", media_type=MediaType.TEXT, sync_to_thread=False, tags=["health"])
@@ -99,7 +159,36 @@ async def ready_like_prometheus(services: Services) -> Response[str]:
     return Response(text, status_code=200 if is_ready else 503, media_type=MediaType.TEXT)
 
 
-STATUS_HANDLERS = (buildinfo, flags, runtimeinfo, config, tsdb, rules, alerts)
+STATUS_HANDLERS = (
+    buildinfo, flags, runtimeinfo, config, rules, alerts, targets, targets_metadata, scrape_pool,
+    scrape_pools, alertmanagers, walreplay, blocks, notifications, features, description,
+)  # fmt: skip
+
+
+def _features(promql: Features) -> dict[str, dict[str, bool]]:
+    """Name features as Prometheus does; what is not named is not there."""
+    extended, fill = promql.extended_range_selectors, promql.fill_modifiers
+    syntax = {
+        "anchored": extended, "at_modifier": True, "bool": True, "by": True, "delayed_name_removal": True,
+        "duration_expr": promql.duration_expressions, "fill": fill, "fill_left": fill, "fill_right": fill,
+        "group_left": True, "group_right": True, "ignoring": True, "negative_offset": True, "offset": True,
+        "on": True, "per_query_lookback_delta": True, "per_step_stats": False, "smoothed": extended,
+        "subqueries": True, "type_and_unit_labels": False, "without": True,
+    }  # fmt: skip
+    api = {
+        "admin": False, "exclude_alerts": False, "label_values_match": True, "lifecycle": False,
+        "openapi_3.1": True, "openapi_3.2": False, "otlp_write_receiver": False, "query_stats": True,
+        "query_warnings": True, "remote_write_receiver": False, "search": False, "time_range_labels": True,
+        "time_range_series": True,
+    }  # fmt: skip
+    allowed = promql.experimental_functions
+    return {
+        "api": api,
+        "prometheus": {"agent_mode": False, "server_mode": True},
+        "promql": syntax,
+        "promql_functions": {n: allowed or not each.is_experimental for n, each in FUNCTIONS.items()},
+        "promql_operators": {n: allowed or not each.is_experimental for n, each in AGGREGATIONS.items()},
+    }
 
 
 def _flags(settings: Settings, limits: Limits) -> dict[str, str]:

@@ -1,13 +1,14 @@
 """An API key in one of the accepted headers becomes an organisation and a role.
 
 Only the sha256 of a key is ever looked up. Everything behind the guard is scoped by the organisation found
-here; no parameter or header of a request can name another one.
+here; no parameter of a request can name another one, and a header that does is refused.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 from litestar.connection import ASGIConnection
@@ -19,21 +20,41 @@ from lakerunner_query.errors import ForbiddenError, UnauthorizedError
 from resources.index.types import ApiKey
 
 READERS = frozenset({"read", "admin"})
+TENANT = "x-scope-orgid"
+"""Header in which clients of Loki and Mimir name their tenant."""
 _ACCEPTED = "x-cardinalhq-api-key, Api-Key, or Authorization: Bearer | ApiKey | Basic"
 
 
 async def require_reader(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
     """Leave the caller in the connection's state, or refuse the request."""
     services: Services = connection.app.state.services
-    presented = presented_keys(connection.headers)
+    connection.state.caller = await reader_of(services, connection.headers)
+
+
+async def reader_of(services: Services, headers: Headers) -> ApiKey:
+    """Return the key of a request that may read; refuse one without such a key."""
+    presented = presented_keys(headers)
     if not presented:
         raise UnauthorizedError(f"no API key; send it as {_ACCEPTED}")
+    found = await reader_key(services, presented)
+    check_tenant(headers, found.org)
+    return found
+
+
+async def reader_key(services: Services, presented: Sequence[str]) -> ApiKey:
+    """Return the first of these keys that is known, if it may read."""
     for key in presented:
         found = await services.locator.api_key(hashlib.sha256(key.encode()).digest())
         if found is not None:
-            connection.state.caller = _reader(found)
-            return
+            return _reader(found)
     raise UnauthorizedError("unknown, revoked or expired API key")
+
+
+def check_tenant(headers: Headers, org: str) -> None:
+    """Refuse a request that names another organisation than its key's, as the ingress does."""
+    tenant = headers.get(TENANT, "")
+    if tenant not in {"", org}:
+        raise ForbiddenError(f"X-Scope-OrgID is {tenant[:64]!r}, but this API key is of {org!r}")
 
 
 def presented_keys(headers: Headers) -> list[str]:
@@ -61,7 +82,8 @@ def _reader(key: ApiKey) -> ApiKey:
 
 
 def _basic(value: str) -> str:
+    """Decode user and password; some drivers leave out the padding."""
     try:
-        return base64.b64decode(value, validate=True).decode()
+        return base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()
     except ValueError:  # not ASCII, not base64, or not UTF-8 inside
         return ""

@@ -6,7 +6,6 @@ turn no text into markup; the headers make a browser refuse what the code alread
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -57,15 +56,16 @@ def alive() -> str:
 
 @get(["/readyz", "/ready"], media_type=MediaType.TEXT, tags=["health"])
 async def ready(services: Services) -> Response[str]:
-    """Answer 200 if the index answers and at least one query worker is ready."""
+    """Answer 200 if a query worker is ready and the index answers, or is known well enough without it."""
     is_ready, text = await readiness(services)
     return Response(text, status_code=200 if is_ready else 503, media_type=MediaType.TEXT)
 
 
 @get("/metrics", media_type=CONTENT_TYPE, sync_to_thread=False, tags=["health"])
 def metrics(services: Services) -> str:
-    """Return Prometheus text: queries by outcome, requests by route and status, rows and bytes."""
-    return services.query_times.render() + services.counters.render()
+    """Return Prometheus text: queries by outcome, requests by route and status, rows, bytes and units."""
+    gauges = {**services.dispatcher.gauges(), **services.locator.gauges()}
+    return services.query_times.render() + services.counters.render(gauges=gauges)
 
 
 @get("/api/v1/ping", guards=[require_reader], sync_to_thread=False, tags=["health"])
@@ -78,9 +78,8 @@ def ping(request: Request[Any, Any, Any]) -> dict[str, str]:
 async def readiness(services: Services) -> tuple[bool, str]:
     """Tell whether queries can be answered, with the state of index and workers as text."""
     try:
-        await services.locator.api_key(hashlib.sha256(b"readiness probe").digest())
-        index = "ok"
+        index, is_known = await services.locator.health(), True
     except IndexUnavailableError as error:
-        index = error.message
+        index, is_known = error.message, False
     workers = await services.dispatcher.ready()
-    return index == "ok" and workers > 0, f"index: {index}\nworkers ready: {workers}\n"
+    return is_known and workers > 0, f"index: {index}\nworkers ready: {workers}\n"

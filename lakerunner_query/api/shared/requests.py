@@ -5,6 +5,7 @@ The first of repeated fields counts, a form before the address, as in Prometheus
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from lakerunner_query.errors import InvalidRequestError
-from lakerunner_query.protocol.units import Missing
+from lakerunner_query.protocol.units import INDEX, Missing
 
 FORM = "application/x-www-form-urlencoded"
 MAX_FIELDS = 1000
@@ -63,13 +64,18 @@ def first_of_each(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def missing_warnings(missing: Mapping[str, Missing]) -> list[str]:
-    """Return the warning about segments that could not be read."""
-    if not missing:
-        return []
-    first = next(iter(missing.values()))
-    return [f"partial: {len(missing)} segments unreadable, e.g. {first.segment_id}: {first.reason}"]
+    """Return the warnings about an index that is away, and about segments that could not be read."""
+    unreadable = [one for one in missing.values() if one.segment_id != INDEX]
+    texts = [f"partial: {missing[INDEX].reason}"] if INDEX in missing else []
+    if unreadable:
+        first = unreadable[0]
+        texts.append(
+            f"partial: {len(unreadable)} segments unreadable, e.g. {first.segment_id}: {first.reason}"
+        )
+    return texts
 
 
+EVENT_STREAMS = ("/api/v1/logs/query", "/api/v1/metrics/query")
 MIN_BYTES = 1024
 LEVEL = 1
 """Level of gzip: labels and digits shrink well at any, higher ones cost seconds for large answers."""
@@ -100,6 +106,42 @@ def compress_answers(app: ASGIApp) -> ASGIApp:
             await send(message)
 
         await app(scope, receive, send_packed)
+
+    return handle
+
+
+def drop_stalled(app: ASGIApp, stall_s: float) -> ASGIApp:
+    """Leave clients of streams that take nothing for so long; they can go on behind the last event.
+
+    A piece that is not taken holds a query of the organisation, though no worker.
+    """
+
+    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != ScopeType.HTTP or scope["path"] not in EVENT_STREAMS or stall_s <= 0:
+            await app(scope, receive, send)
+            return
+        is_stalled = asyncio.Event()
+
+        async def send_in_time(message: Message) -> None:
+            if is_stalled.is_set():
+                return
+            try:
+                async with asyncio.timeout(stall_s):
+                    await send(message)
+            except TimeoutError:
+                is_stalled.set()
+
+        async def receive_or_leave() -> Any:
+            arriving, leaving = asyncio.ensure_future(receive()), asyncio.ensure_future(is_stalled.wait())
+            try:
+                await asyncio.wait({arriving, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                return {"type": "http.disconnect"} if is_stalled.is_set() else arriving.result()
+            finally:
+                arriving.cancel()
+                leaving.cancel()
+                await asyncio.gather(arriving, leaving, return_exceptions=True)
+
+        await app(scope, receive_or_leave, send_in_time)
 
     return handle
 

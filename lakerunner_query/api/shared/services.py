@@ -15,6 +15,7 @@ from litestar.datastructures import State
 
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Engine
+from lakerunner_query.coordinator.lakeql import LakeQL
 from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.merge import RowMerge
 from lakerunner_query.errors import QueryError
@@ -83,6 +84,7 @@ class Services:
     locator: Locator
     dispatcher: Dispatcher
     engine: Engine
+    lakeql: LakeQL
     counters: Counters
     query_times: LatencyTable = field(
         default_factory=lambda: LatencyTable("lakerunner_query_seconds", ("api", "outcome"))

@@ -3,7 +3,8 @@ import { $ } from "./dom.js";
 import { choose } from "./range.js";
 
 const BOTH = { q: "query", range: "range", from: "from", to: "to" };
-const FIELDS = { logs: { ...BOTH, order: "order", lines: "limit", show: "show", step: "step" }, metrics: { ...BOTH, show: "show", step: "step" } };
+const FIELDS = { logs: { ...BOTH, order: "order", lines: "limit", show: "show", step: "step" }, metrics: { ...BOTH, show: "show", step: "step" },
+  sql: { ...BOTH, as: "as", x: "plot-x", y: "plot-y", by: "plot-by", zone: "zone" } };
 
 export function remember(view) {
   const fixed = $("range").value === "custom";
@@ -17,8 +18,10 @@ export function recall() {
   const view = Object.hasOwn(FIELDS, kept.get("view")) ? kept.get("view") : "logs";
   $("query").value = view === "logs" ? $("query").defaultValue : "";
   for (const [name, id] of Object.entries(FIELDS[view])) {
-    if (kept.get(name)) $(id).value = kept.get(name);
-    if ($(id).selectedIndex === -1) $(id).selectedIndex = 0;
+    const open = id.startsWith("plot-"); // choices are known once there is a result
+    if (open) $(id).replaceChildren(...(kept.get(name) ? [new Option(kept.get(name))] : []));
+    else if (kept.get(name)) $(id).value = kept.get(name);
+    if (!open && $(id).selectedIndex === -1) $(id).selectedIndex = 0;
   }
   choose(kept.get("range") || "1h");
   return view;

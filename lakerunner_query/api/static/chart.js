@@ -14,7 +14,7 @@ export function drawChart(series, times, { keep, zoom }) {
   if (!keep) hidden.clear();
   drawn = { series: series.map((one, i) => ({ ...one, className: `hue-${i % HUES} dash-${Math.floor(i / HUES)}` })), times, zoom };
   $("chart").hidden = !series.length;
-  $("covers").textContent = `${moment(times.start)} to ${moment(times.end)} UTC, a value every ${duration(times.step)} · drag to zoom in`;
+  $("covers").textContent = `${moment(times.start)} to ${moment(times.end)} UTC, ${Number.isFinite(times.step) ? `a value every ${duration(times.step)}` : "times as they came"} · drag to zoom in`;
   paint();
   $("series").style.setProperty("--longest", `${Math.max(0, ...drawn.series.map(({ name }) => visible(name).length))}ch`);
   $("series").replaceChildren(...drawn.series.map(entry));

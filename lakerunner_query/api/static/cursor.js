@@ -18,8 +18,9 @@ export function forget() {
   $("tip").hidden = true;
 }
 
-/** The whole step nearest to a place on the axis, within the range. */
-export function nearestStep({ start, end, step }, ms) {
+/** The whole step nearest to a place on the axis, within the range; of times in any distance the nearest one. */
+export function nearestStep({ start, end, step, moments }, ms) {
+  if (moments) return moments.reduce((best, one) => (Math.abs(one - ms) < Math.abs(best - ms) ? one : best), moments[0]);
   const last = Math.floor((end - start) / step);
   return start + Math.max(0, Math.min(last, Math.round((ms - start) / step))) * step;
 }
@@ -86,8 +87,10 @@ function released(event) {
 
 function keyed(event) {
   if (!chart) return;
-  const { start, end, step } = chart.times, by = (event.shiftKey ? 10 : 1) * step;
-  const to = { ArrowLeft: (place ?? end + by) - by, ArrowRight: (place ?? start - by) + by, Home: start, End: end }[event.key];
+  const { start, end, step, moments } = chart.times, by = (event.shiftKey ? 10 : 1) * (moments ? 1 : step);
+  const of = (at) => (moments ? moments[Math.max(0, Math.min(moments.length - 1, at))] : at), here = moments ? moments.indexOf(place) : place;
+  const known = place !== null && here !== -1, ends = moments ? [0, moments.length - 1] : [start, end];
+  const to = { ArrowLeft: of(known ? here - by : ends[1]), ArrowRight: of(known ? here + by : ends[0]), Home: start, End: end }[event.key];
   if (event.key === "Escape" && place !== null) { event.preventDefault(); hide(); }
   if (to === undefined) return;
   event.preventDefault();

@@ -1,4 +1,4 @@
-// Explore: two views, one query box. This file binds the controls; runner.js is the order of events.
+// Explore: three views, one query box. This file binds the controls; runner.js is the order of events.
 import { recall, remember } from "./address.js";
 import { key } from "./api.js";
 import { $ } from "./dom.js";
@@ -7,9 +7,10 @@ import { metrics } from "./metrics.js";
 import * as notices from "./notices.js";
 import * as range from "./range.js";
 import { busy, drop, start, stop, unplanned } from "./runner.js";
+import { binding, sql } from "./sql.js";
 import { suggesting } from "./suggest.js";
 
-const VIEWS = { logs, metrics };
+const VIEWS = { logs, metrics, sql };
 let view = logs;
 
 /** The controls of a view; its results are where they were left. */
@@ -19,6 +20,7 @@ function dress(name) {
   document.body.dataset.answer = view.answer();
   $(`view-${name}`).checked = true;
   $("query").setAttribute("aria-label", `${view.language} query`);
+  $("query").title = view.keys ?? "Enter runs, Shift+Enter is a new line, Esc stops";
   $("every").textContent = `Live, every ${view.every / 1000} s`;
 }
 
@@ -34,9 +36,11 @@ function turnTo(name) {
   $("status").textContent = "";
   $("live").checked = false;
   view.text = $("query").value;
+  view.leave?.();
   dress(name);
   $("query").value = view.text;
   remember(name);
+  view.enter?.();
   begin(view.asked);
 }
 
@@ -54,10 +58,11 @@ $("explain").addEventListener("click", () => view.explain());
 $("more").addEventListener("click", logs.more);
 $("live").addEventListener("change", () => ($("live").checked ? start(view) : unplanned()));
 suggesting(() => view.name);
+binding();
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented) return; // the suggestions took it
   if (event.key === "Escape") stop();
-  const runs = event.key === "Enter" && !event.shiftKey && !event.isComposing && (event.target === $("query") || event.ctrlKey || event.metaKey);
+  const runs = event.key === "Enter" && !event.shiftKey && !event.isComposing && ((event.target === $("query") && !view.isMultiline) || event.ctrlKey || event.metaKey);
   if (runs) { event.preventDefault(); start(view); }
 });
 
@@ -68,8 +73,10 @@ function open() {
   $("status").textContent = "";
   $("live").checked = false;
   view.text = $("query").value;
+  view.leave?.();
   dress(recall());
   view.blank();
+  view.enter?.();
   begin(Boolean(location.hash && $("query").value));
 }
 

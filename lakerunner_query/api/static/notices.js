@@ -39,6 +39,12 @@ export function showExamples(title, text, examples, run) {
   empty(title, element("p", {}, text), ...examples.map((one) => element("div", {}, button(one, () => run(one)))));
 }
 
+/** Longer ones, each as `[title, text]`. */
+export function showCards(title, text, examples, run) {
+  empty(title, element("p", {}, text), element("div", { className: "examples" }, ...examples.map(([name, one]) =>
+    element("button", { type: "button", className: "quiet", onclick: () => run(one) }, element("b", {}, name), element("code", {}, one.replace(`-- ${name}\n`, ""))))));
+}
+
 /** With a button for what may help, if there is something. */
 export function showNothing(title, label, help) {
   empty(title,

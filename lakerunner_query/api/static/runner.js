@@ -1,6 +1,7 @@
 // One query at a time, whichever view asks: its errors on screen, its numbers in the status line.
 //
-// A view is `{ name, every, ask(options), settle(), blank(), count(), summary(done, seconds), query() }`.
+// A view is `{ name, every, ask(options), settle(), blank(), count(), summary(done, seconds), query() }`; one with
+// `told(error)` may say itself what is wrong.
 import { remember } from "./address.js";
 import { key } from "./api.js";
 import { $ } from "./dom.js";
@@ -42,7 +43,7 @@ export async function guarded(view, quiet, work) {
     if (mine !== running) return;
     const stopped = error.name === "AbortError";
     $("status").textContent = stopped ? `stopped, ${view.count()}` : "failed";
-    if (!stopped) notices.showError(error, view.query());
+    if (!stopped && !view.told?.(error)) notices.showError(error, view.query());
     $("live").checked = false;
   } finally {
     if (mine === running) settle(view);

@@ -1,25 +1,21 @@
 // Suggestions beneath the query box. Arrows choose and Enter or Tab takes the chosen one; without a choice
 // Enter runs and Tab leaves, so that nobody is held by a list they did not ask for.
-import { ask, key } from "./api.js";
+import { key, listed as fresh } from "./api.js";
 import { AGGREGATIONS, completed, contextAt, FUNCTIONS, ranked } from "./complete.js";
 import { LOG_AGGREGATIONS, LOG_FUNCTIONS, STAGES } from "./logql.js";
 import { $, element, visible } from "./dom.js";
 import * as range from "./range.js";
+import { caretPlace, isWriting } from "./editor.js";
+import { offered as ofSchema } from "./schema.js";
+import { placed, sqlContext } from "./sqltext.js";
 
-const FRESH_MS = 60000, MOST = 10000;
+const MOST = 10000;
 const words = (names, hint, call = false) => names.map((name) => ({ name, hint, call }));
 const LANGUAGE = [...words(AGGREGATIONS, "aggregation"), ...words(FUNCTIONS, "function", true)];
 const LOG_LANGUAGE = [...words(STAGES, "stage"), ...words(LOG_AGGREGATIONS, "aggregation"), ...words(LOG_FUNCTIONS, "function", true)];
-const kept = new Map(); // what was asked → { at, answer }
 let offered = [], chosen = -1, context = null, turn = 0, wanted = () => "metrics";
 
-async function listed(path, body) {
-  const asked = { ...range.asked(), ...body }, name = JSON.stringify([path, asked, key.get()]);
-  if (!(Date.now() - kept.get(name)?.at < FRESH_MS)) {
-    kept.set(name, { at: Date.now(), answer: ask(path, asked).then((response) => response.json()) });
-  }
-  return kept.get(name).answer.catch((error) => { kept.delete(name); throw error; });
-}
+const listed = (path, body) => fresh(path, { ...range.asked(), ...body });
 
 /** Which metrics there are, and what they say of themselves. */
 export async function catalogue() {
@@ -46,12 +42,20 @@ async function ofMetrics({ kind, metric, label }) {
   return [...names.map((name) => ({ name, hint: said(hint(name)) })), ...LANGUAGE];
 }
 
+/** Of each view: what the caret is at, what could be there, and the text with it. */
+const LANGUAGES = {
+  logs: { at: contextAt, of: ofLogs, put: completed },
+  metrics: { at: contextAt, of: ofMetrics, put: completed },
+  sql: { at: sqlContext, of: (found, asked) => ofSchema(found, $("query").value, asked), put: placed },
+};
+
 async function offer(asked) {
-  const mine = ++turn, box = $("query");
-  context = box.selectionStart === box.selectionEnd ? contextAt(box.value, box.selectionStart) : null;
-  if (!key.get() || !context || (context.kind === "metric" && !context.prefix && !asked)) return close();
+  const mine = ++turn, box = $("query"), before = context;
+  context = box.selectionStart === box.selectionEnd ? LANGUAGES[wanted()].at(box.value, box.selectionStart) : null;
+  if (offered.length && (before?.from !== context?.from || before?.kind !== context?.kind)) open([]); // what was offered is of another word
+  if (!key.get() || !context || (/^(metric|word)$/.test(context.kind) && !context.prefix && !asked)) return close();
   try {
-    const found = ranked(await (wanted() === "logs" ? ofLogs : ofMetrics)(context), context.prefix);
+    const found = ranked(await LANGUAGES[wanted()].of(context, asked), context.prefix);
     if (mine === turn) open(found);
   } catch (error) {
     if (mine !== turn) return;
@@ -69,7 +73,15 @@ function open(found) {
     return item;
   }));
   $("suggestions").hidden = !found.length;
+  if (found.length) place();
   $("query").removeAttribute("aria-activedescendant");
+}
+
+/** Beneath the box, or in one of many lines beneath the word. */
+function place() {
+  const list = $("suggestions"), { left, top } = wanted() === "sql" ? caretPlace(context.from) : {};
+  list.style.top = top === undefined ? "" : `${top + 4}px`;
+  list.style.left = left === undefined ? "" : `${Math.max(0, Math.min(left, $("query").clientWidth - list.offsetWidth))}px`;
 }
 
 function close() {
@@ -85,17 +97,17 @@ function choose(step) {
 }
 
 function take(i) {
-  const box = $("query"), next = completed(box.value, box.selectionStart, context, offered[i]);
+  const box = $("query"), next = LANGUAGES[wanted()].put(box.value, box.selectionStart, context, offered[i]);
   box.value = next.text;
   box.setSelectionRange(next.caret, next.caret);
-  offer(false);
+  box.dispatchEvent(new Event("input")); // colours follow, and what can be written next is offered
 }
 
 /** Binds the query box; `view()` is the name of the view for which suggestions are made. */
 export function suggesting(view) {
   const box = $("query");
   wanted = view;
-  box.addEventListener("input", () => offer(false));
+  box.addEventListener("input", () => (isWriting() ? close() : offer(false)));
   for (const event of ["blur", "click"]) box.addEventListener(event, close);
   box.addEventListener("keydown", (event) => {
     if (event.key === " " && event.ctrlKey) { event.preventDefault(); offer(true); }

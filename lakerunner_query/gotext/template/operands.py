@@ -202,6 +202,7 @@ class Operands:
         arguments = [self._argument(dot, function.type_of(at), word) for at, word in enumerate(given)]
         if final is not _MISSING:
             arguments.append(self._check_type(final, function.type_of(len(given))))
+        self.budget.read_texts(sum(len(one) for one in arguments if isinstance(one, str)))
         try:
             result = function.call(self._row, *arguments) if function.takes_row else function.call(*arguments)
         except TemplateError as error:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lakerunner_query.errors import EvaluationError
-from lakerunner_query.gotext.regexp import Template, capture
+from lakerunner_query.gotext.regexp import replace_labels
 from lakerunner_query.logql.lang.aggregations import VECTOR
 from lakerunner_query.logql.lang.ast import Binary, Cardinality, LabelReplace, Matching, VectorAggregation
 from lakerunner_query.logql.metrics.context import Context, groups_of, key_of, without_empty
@@ -45,16 +45,8 @@ def replace_label(expr: LabelReplace, vector: Vector) -> Vector:
     ->  {host="db-7", n="node 7"}
     """
     sources = [value_of(labels, expr.source) for labels in vector.labels]
-    distinct = list(dict.fromkeys(sources))
-    template = Template(expr.replacement)
-    values = {
-        value: None if groups is None else template.fill(groups)
-        for value, groups in zip(distinct, capture(expr.pattern, distinct), strict=True)
-    }
-    labels = [
-        _with(one, expr.destination, values[source])
-        for one, source in zip(vector.labels, sources, strict=True)
-    ]
+    values = replace_labels(expr.pattern, expr.replacement, sources)
+    labels = [_with(one, expr.destination, value) for one, value in zip(vector.labels, values, strict=True)]
     return vector.with_labels(labels)
 
 

@@ -1,7 +1,8 @@
 """Filters: `|= "a" or "b"` on lines, `| level="error" and (took > 1s or size > 1MB)` on labels.
 
-Texts are compared for every row, absent ones as empty. Numbers, durations and sizes need the label; a value
-that is none keeps the row and gives it `__error__="LabelFilterErr"`, unless it has an error already. The
+Texts are compared for every row, absent ones as empty. Numbers, durations and sizes need the label, which
+`__error__` is not to them; a value that is none keeps the row and gives it `__error__="LabelFilterErr"`,
+unless it has an error already. The
 right side of an `or` is looked at only where the left does not hold, so only there it can fail; `and` always
 looks at both.
 """
@@ -174,8 +175,12 @@ def _text_test(values: pa.StringArray, matcher: Matcher) -> pa.BooleanArray:
 
 
 def _compare(frame: LogFrame, condition: LabelCompare, rows: Flags) -> tuple[LogFrame, Flags]:
+    is_hidden = condition.name in {
+        ERROR,
+        ERROR_DETAILS,
+    }  # Loki has these beside the labels: only texts see them
     column = column_of(frame, condition.name)
-    if not len(column.values):
+    if is_hidden or not len(column.values):
         return frame, np.zeros(frame.count, np.bool_)
     found = convert_values(column.values, _CONVERT[condition.unit])
     bound = round(condition.value * 1e9) if condition.unit is Unit.DURATION else condition.value

@@ -164,8 +164,10 @@ def run_chain(chain: ColumnChain, values: list[Any], row: Row, budget: Budget) -
 
     The template is run as it stands then: only that run knows the message.
     """
+    budget.start_line()
     try:
         for step in chain.steps:
+            budget.read_texts(max((len(text) for text in values if isinstance(text, str)), default=0))
             values = _run_step(step, values, row, budget)
     except TemplateError:
         return None
@@ -184,7 +186,7 @@ def _run_step(step: Step, values: list[Any], row: Row, budget: Budget) -> list[A
 
 
 def _call(step: Step, value: Any, row: Row, budget: Budget) -> Any:
-    budget.start_line()
+    budget.line_steps = 0
     budget.step()
     call = step.function.call
     if step.function.takes_row:

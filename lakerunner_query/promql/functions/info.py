@@ -4,14 +4,15 @@
 
     info(up)  ->  up{instance="a", job="b", version="2"}
 
-Info series are read as of the times of the first selector below. A sample without any stays as it is, unless
-the second argument requires a label that is not empty.
+Info series are read as of the times that all selectors below share, else at the evaluation times. A sample
+without any stays as it is, unless the second argument requires a label that is not empty.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -19,9 +20,9 @@ from lakerunner_query.errors import EvaluationError
 from lakerunner_query.gotext.strconv import label_set
 from lakerunner_query.promql.context import Context
 from lakerunner_query.promql.functions.windows import histogram_flags, vector_of
-from lakerunner_query.promql.lang.ast import Call, Selector
-from lakerunner_query.promql.selectors import strip_parens
-from lakerunner_query.promql.subqueries import sample_times
+from lakerunner_query.promql.lang.ast import NO_SHIFT, Call, Selector
+from lakerunner_query.promql.lang.bind import lookup_shift
+from lakerunner_query.promql.selectors import milliseconds, strip_parens
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.labels import keep_labels, matches, value_of
 from lakerunner_query.vectors.rows import drop_empty_rows, merge_rows, stack_rows
@@ -77,6 +78,14 @@ class InfoSeries:
     time_ms: Int64s
     """Times of the samples."""
 
+    def joined(self, other: InfoSeries) -> InfoSeries:
+        newest = np.where(other.newest == _NONE, _NONE, other.newest + len(self.time_ms))
+        return InfoSeries(
+            [*self.labels, *other.labels],
+            np.concatenate((self.newest, newest)),
+            np.concatenate((self.time_ms, other.time_ms)),
+        )
+
 
 def _select_infos(
     context: Context, call: Call, vector: Vector, are_infos: Flags, matchers: Sequence[Matcher]
@@ -84,20 +93,36 @@ def _select_infos(
     """Read the info series of the instances and jobs in the vector."""
     steps = context.steps.count
     others = [labels for labels, is_info in zip(vector.labels, are_infos, strict=True) if not is_info]
-    identity = tuple(_identity_matchers(others))
-    if not identity:
-        return InfoSeries([], np.zeros((0, steps), np.int64), np.zeros(0, np.int64))
-    times = sample_times(call.arguments[0], context.steps.times_ms)
+    times = _lookup_times(context, call)
     lookback = context.options.lookback_ms
-    series = context.source.select((*matchers, *identity), int(times.min()) - lookback, int(times.max()))
-    return InfoSeries(series.labels, _newest(series, times, lookback), series.time_ms)
+    found = InfoSeries([], np.zeros((0, steps), np.int64), np.zeros(0, np.int64))
+    for identity in _identity_matchers(others):
+        series = context.source.select((*matchers, *identity), int(times.min()) - lookback, int(times.max()))
+        found = found.joined(InfoSeries(series.labels, _newest(series, times, lookback), series.time_ms))
+    return found
 
 
-def _identity_matchers(labels: list[Labels]) -> Iterator[Matcher]:
-    for name in IDENTIFYING:
-        values = sorted({value_of(one, name) for one in labels} - {""})
-        if values:
-            yield Matcher(name, MatchOp.REGEX, "|".join(_escape_regex(value) for value in values))
+def _lookup_times(context: Context, call: Call) -> Int64s:
+    """Return the times that the samples of the first argument belong to, by step."""
+    times, shift = context.steps.times_ms, lookup_shift(call.arguments[0]) or NO_SHIFT
+    return times - milliseconds(shift.offset) if shift.at is None else np.full_like(times, shift.at)
+
+
+def _identity_matchers(labels: list[Labels]) -> Iterator[tuple[Matcher, ...]]:
+    """Yield the matchers of series with both labels, and of those with one of them only."""
+    found: dict[tuple[bool, ...], list[Labels]] = {}
+    for one in labels:
+        found.setdefault(tuple(value_of(one, name) != "" for name in IDENTIFYING), []).append(one)
+    for has, alike in sorted(found.items()):
+        if any(has):
+            yield tuple(map(partial(_identity_matcher, alike), IDENTIFYING))
+
+
+def _identity_matcher(labels: list[Labels], name: str) -> Matcher:
+    values = sorted({value_of(one, name) for one in labels})
+    if values == [""]:
+        return Matcher(name, MatchOp.EQUAL, "")
+    return Matcher(name, MatchOp.REGEX, "|".join(map(_escape_regex, values)))
 
 
 def _escape_regex(text: str) -> str:

@@ -18,7 +18,8 @@ import numpy as np
 
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.gotext import regexp
-from lakerunner_query.gotext.regexp import InvalidRegexError, Template, capture
+from lakerunner_query.gotext.limits import LabelBudget
+from lakerunner_query.gotext.regexp import InvalidRegexError, replace_labels
 from lakerunner_query.promql.context import Context, FunctionBody
 from lakerunner_query.promql.functions.messages import ArgumentAnnotations
 from lakerunner_query.promql.functions.over_time import sample_window_function
@@ -36,6 +37,7 @@ from resources.arrays import Doubles, Flags
 
 _PIECES = re.compile(r"\d+|\D+", re.ASCII)
 _LARGEST = 2**63
+_MOST_DIGITS = 19
 
 
 def is_before(one: str, other: str) -> bool:
@@ -52,30 +54,30 @@ def is_before(one: str, other: str) -> bool:
         if mine == others:
             continue
         if _is_number(mine) and _is_number(others):
-            if int(mine) == int(others):
-                return len(mine) > len(others)
-            return int(mine) < int(others)
+            numbers = int(mine.lstrip("0") or 0), int(others.lstrip("0") or 0)
+            return len(mine) > len(others) if numbers[0] == numbers[1] else numbers[0] < numbers[1]
         return bool(mine < others)
     return False
 
 
 def _is_number(piece: str) -> bool:
-    return piece[0].isdigit() and piece.isascii() and int(piece) < _LARGEST
+    """Tell if Go reads the piece as an `int`; Python would refuse to read thousands of digits at all."""
+    if not piece[0].isdigit() or not piece.isascii():
+        return False
+    digits = piece.lstrip("0")
+    return len(digits) <= _MOST_DIGITS and int(digits or 0) < _LARGEST
 
 
 def label_replace(context: Context, call: Call) -> Value:
     target, replacement, source, pattern = texts_of(context, call, 1)
     vector = vector_of(context, call)
     sources = [value_of(labels, source) for labels in vector.labels]
-    distinct = list(dict.fromkeys(sources))
     try:
-        found = dict(zip(distinct, capture(pattern, distinct), strict=True))
+        values = replace_labels(pattern, replacement, sources)
     except (InvalidRegexError, UnicodeEncodeError):
         raise EvaluationError(f"invalid regular expression in label_replace(): {pattern}") from None
     _check_name(target, "destination", call)
-    template = Template(replacement)
-    values = {value: None if groups is None else template.fill(groups) for value, groups in found.items()}
-    return _relabel(vector, target, [values[value] for value in sources])
+    return _relabel(vector, target, values)
 
 
 def label_join(context: Context, call: Call) -> Value:
@@ -84,11 +86,14 @@ def label_join(context: Context, call: Call) -> Value:
         _check_name(source, "source", call)
     _check_name(target, "destination", call)
     vector = vector_of(context, call)
-    return _relabel(
-        vector,
-        target,
-        [separator.join(value_of(labels, name) for name in sources) for labels in vector.labels],
-    )
+    budget, joined = LabelBudget(call.function), []
+    for labels in vector.labels:
+        parts = []
+        for source in sources:
+            parts.append(value_of(labels, source))
+            budget.add(len(parts[-1]) + len(separator))
+        joined.append(separator.join(parts))
+    return _relabel(vector, target, [*joined])
 
 
 def _relabel(vector: Vector, target: str, values: list[str | None]) -> Vector:

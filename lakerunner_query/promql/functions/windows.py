@@ -18,7 +18,7 @@ from lakerunner_query.histogram.batch_windows import Dense, dense_of
 from lakerunner_query.promql.context import Context, SelectorWindow
 from lakerunner_query.promql.functions.messages import ArgumentAnnotations, name_of
 from lakerunner_query.promql.lang.ast import NOWHERE, Call, Matrix, Reach, Subquery
-from lakerunner_query.promql.selectors import strip_parens
+from lakerunner_query.promql.selectors import check_size, strip_parens
 from lakerunner_query.vectors.labels import SharedLabels
 from lakerunner_query.vectors.rows import drop_empty_rows
 from lakerunner_query.vectors.vector import Labels, Objects, Series, Vector
@@ -288,6 +288,6 @@ class RangeVector:
 def range_vector(context: Context, call: Call, index: int = 0) -> RangeVector:
     """Evaluate the range vector of a call; annotations are placed at its first argument."""
     argument = strip_parens(call.arguments[index])
-    return RangeVector(
-        context, context.window(argument), context.samples(argument), notes_at(context, call, 0)
-    )
+    window, samples = context.window(argument), context.samples(argument)
+    check_size(context, samples.count * window.grid.steps)
+    return RangeVector(context, window, samples, notes_at(context, call, 0))

@@ -29,9 +29,11 @@ from lakerunner_query.promql.lang.ast import (
     Selector,
     Shift,
     Subquery,
+    Type,
     children,
     with_children,
 )
+from lakerunner_query.promql.lang.check import type_of
 from lakerunner_query.promql.lang.functions import FUNCTIONS, QueryTimes
 from lakerunner_query.syntax import Task, gather, unwind
 
@@ -56,10 +58,56 @@ def _look(expr: Expr, found: set[int]) -> None:
             is_invariant = shift.at is not None
         case Call(function=function) if FUNCTIONS[function].looks_at_time:
             is_invariant = False
+        case Call(function=function) if FUNCTIONS[function].syntax.label_selector is not None:
+            argument = expr.arguments[0]
+            is_invariant = id(argument) in found and lookup_shift(argument) is not None
         case _:
             is_invariant = all(id(child) in found for child in below)
     if is_invariant:
         found.add(id(expr))
+
+
+def lookup_shift(expr: Expr) -> Shift | None:
+    """Return the shift at which `info` looks up labels for this argument; None: at the evaluation times.
+
+    last_over_time((x offset 1m)[10m:1m] @ 180)     as of 120 s
+    x @ 60 or y @ 90, x @ 60 or vector(1)           at the evaluation times, as nothing is common to both
+
+    All parts that give a vector have to have it; scalars and the second argument of `info` do not count.
+    """
+    shifts: set[Shift] = set()
+    if _shifts_of_vectors(expr, (), shifts) and len(shifts) == 1:
+        return shifts.pop()
+    return None
+
+
+def _shifts_of_vectors(expr: Expr, outer: tuple[Shift, ...], found: set[Shift]) -> bool:
+    """Collect the shifts of the selectors below; return whether every vector has a selector."""
+    if isinstance(expr, Selector):
+        found.add(_joined((expr.shift, *outer)))
+        return True
+    below = children(expr)
+    if isinstance(expr, Subquery):
+        outer = (expr.shift, *outer)
+    if isinstance(expr, Call) and FUNCTIONS[expr.function].syntax.label_selector is not None:
+        below = below[:1]
+    vectors = [child for child in below if type_of(child) in _VECTORS]
+    return bool(vectors) and all(_shifts_of_vectors(child, outer, found) for child in vectors)
+
+
+def _joined(shifts: tuple[Shift, ...]) -> Shift:
+    """Add up offsets from the inside outwards, until an `@` makes those further out irrelevant."""
+    offset = 0
+    for shift in shifts:
+        if not isinstance(shift.offset, int) or isinstance(shift.at, Edge):
+            raise TypeError(f"{shift}: expected milliseconds, as bound expressions have")
+        offset += shift.offset
+        if shift.at is not None:
+            return Shift(0, shift.at - offset)
+    return Shift(offset)
+
+
+_VECTORS = frozenset({Type.VECTOR, Type.MATRIX})
 
 
 def bind(expr: Expr, start_ms: int, end_ms: int, step_ms: int) -> Expr:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lakerunner_query.errors import PromParseError
 from lakerunner_query.promql.lang.ast import (
@@ -31,8 +32,9 @@ from lakerunner_query.promql.lang.lexer import END, Lexer, Token, failure
 class Features:
     """Optional parts of the language, each behind one of Prometheus' feature flags."""
 
+    duration_expressions: ClassVar[bool] = True
+    """Part of the language since Prometheus 3.14; their flag is known and changes nothing."""
     experimental_functions: bool = True
-    duration_expressions: bool = True
     extended_range_selectors: bool = True
     """Modifiers `anchored` and `smoothed`."""
     fill_modifiers: bool = True
@@ -40,20 +42,20 @@ class Features:
 
     @classmethod
     def from_flags(cls, flags: Iterable[str]) -> Features:
-        """Enable the parts that feature flags name, such as `promql-duration-expr`."""
+        """Enable the parts that feature flags name, such as `promql-binop-fill-modifiers`."""
         wanted = set(flags)
-        unknown = wanted - _FLAGS.keys()
-        if unknown:
-            raise ValueError(f"unknown PromQL features {sorted(unknown)}, there are {sorted(_FLAGS)}")
+        known = {*_FLAGS, _WITHOUT_EFFECT}
+        if unknown := wanted - known:
+            raise ValueError(f"unknown PromQL features {sorted(unknown)}, there are {sorted(known)}")
         return cls(**{part: flag in wanted for flag, part in _FLAGS.items()})
 
 
 _FLAGS = {
     "promql-experimental-functions": "experimental_functions",
-    "promql-duration-expr": "duration_expressions",
     "promql-extended-range-selectors": "extended_range_selectors",
     "promql-binop-fill-modifiers": "fill_modifiers",
 }
+_WITHOUT_EFFECT = "promql-duration-expr"
 ALL_FEATURES = Features()
 STABLE_FEATURES = Features.from_flags(())
 

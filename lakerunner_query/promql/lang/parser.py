@@ -108,7 +108,7 @@ class _Parser:
     def __init__(self, cursor: Cursor, features: Features) -> None:
         self._cursor = cursor
         self._features = features
-        self._durations = DurationParser(cursor, features)
+        self._durations = DurationParser(cursor)
 
     def whole(self) -> Task[Expr]:
         expr: Expr = yield self._expression()

@@ -27,7 +27,7 @@ from lakerunner_query.promql.lang.ast import (
     Span,
     Subquery,
 )
-from lakerunner_query.promql.lang.cursor import Cursor, Features, join_spans
+from lakerunner_query.promql.lang.cursor import Cursor, join_spans
 from lakerunner_query.promql.lang.functions import FUNCTIONS
 from lakerunner_query.promql.lang.lexer import (
     DURATION,
@@ -189,9 +189,8 @@ def to_milliseconds(expr: DurationExpr) -> Duration:
 
 
 class DurationParser:
-    def __init__(self, cursor: Cursor, features: Features) -> None:
+    def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
-        self._features = features
 
     def positive(self) -> Task[DurationExpr]:
         """Read a whole duration expression; a plain number has to be above zero."""
@@ -216,7 +215,7 @@ class DurationParser:
         if cursor.next.kind in LITERALS:
             return self._number(sign)
         if cursor.next.kind in DURATION_CALLS:
-            operand: DurationExpr = yield self._call(sign)
+            operand: DurationExpr = yield self._call()
             return self._apply_sign(sign, operand) if sign else operand
         if sign:
             operand = yield self._expression(_PRODUCT + 1)
@@ -252,11 +251,10 @@ class DurationParser:
             return self._apply_sign(token, operand)
         inner: DurationExpr = yield self._expression(_ADDITION)
         cursor.expect({")"})
-        self._require_feature(inner.span)
         return _wrap(inner)
 
-    def _call(self, sign: Token | None = None) -> Task[DurationExpr]:
-        """Read a call such as `step()`; errors blame a sign in front with it."""
+    def _call(self) -> Task[DurationExpr]:
+        """Read a call such as `step()`."""
         cursor = self._cursor
         token = cursor.take()
         cursor.expect({"("})
@@ -270,7 +268,6 @@ class DurationParser:
         # messages place a call with arguments where the first of them is
         first, last = (arguments[0], arguments[-1]) if arguments else (token, closing)
         span = join_spans(first.span, last.span)
-        self._require_feature(join_spans(sign.span, span) if sign else span)
         return DurationCall(function.syntax.duration_op or token.kind, tuple(arguments), span)
 
     def _number(self, sign: Token | None = None) -> DurationNumber:
@@ -296,15 +293,10 @@ class DurationParser:
         return number
 
     def _operation(self, op: Token, left: DurationExpr, right: DurationExpr) -> DurationExpr:
-        self._require_feature(left.span)
         if op.kind in {"/", "%"} and isinstance(right, DurationNumber) and right.seconds == 0:
             name = "division" if op.kind == "/" else "modulo"
             raise self._cursor.failure(f"{name} by zero", op.span)
         return DurationCall(op.kind, (left, right), join_spans(left.span, right.span))
-
-    def _require_feature(self, blamed: Span) -> None:
-        if not self._features.duration_expressions:
-            raise self._cursor.failure("experimental duration expression is not enabled", blamed)
 
 
 def _wrap(inner: DurationExpr) -> DurationExpr:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakerunner_query.logql.frame import ABSENT, Category, Column, encode_column
-from lakerunner_query.worker.logs.segment_opener import Footer
+from lakerunner_query.worker.logs.footer import Footer
 from resources.arrays import Flags, Int32s
 from resources.lake.columns import CHQ_DROPPED_ATTRIBUTES, CHQ_OBSERVED_TSNS
 from resources.lake.segment_file import OVERFLOW_COLUMNS

@@ -25,6 +25,7 @@ from lakerunner_query.logql.lang.stages import row_of
 from lakerunner_query.logql.pipeline import Demand, labels_before
 from lakerunner_query.protocol.units import ROWS, LogUnit
 from lakerunner_query.worker.logs.labels import columns_for
+from lakerunner_query.worker.logs.line_search import LineSearch
 from lakerunner_query.worker.logs.row_fetch import (
     MESSAGE,
     RowAddresses,
@@ -34,10 +35,27 @@ from lakerunner_query.worker.logs.row_fetch import (
     integers,
     scanned_rows,
 )
-from lakerunner_query.worker.logs.scan_intervals import rows_in_bytes
+from lakerunner_query.worker.logs.row_lookup import (
+    FoundRows,
+    find_rows_by_id,
+    find_rows_by_label,
+    find_rows_by_text,
+)
+from lakerunner_query.worker.logs.scan_intervals import (
+    Wanted,
+    chunks_to_read,
+    fetch,
+    fetch_ahead,
+    rows_in_bytes,
+)
 from lakerunner_query.worker.logs.segment_opener import OpenSegment
-from lakerunner_query.worker.logs.sql import RowQuery, label_conditions, row_statement, split_line_filters
-from lakerunner_query.worker.logs.trace_id_lookup import find_rows_by_id
+from lakerunner_query.worker.logs.sql import (
+    RowQuery,
+    columns_read,
+    label_conditions,
+    row_statement,
+    split_line_filters,
+)
 from resources.arrays import Flags, Int64s
 from resources.duckdb import Cancellation, DuckSession
 from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_TSNS
@@ -52,6 +70,7 @@ STATEMENT_BYTES = 128 * 1024 * 1024
 """Bounds of a statement's result."""
 NO_LABELS = Demand(frozenset(), line=False)
 EVERYTHING = Demand(None)
+NO_ROWS = ROWS.empty_table().append_column(RANK, pa.array([], pa.int32()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +94,40 @@ class RowReader:
     session: DuckSession
     cancellation: Cancellation
 
+    def fetch_ahead(self, start_ns: int, end_ns: int) -> None:
+        """Begin to fetch what the first statement of `first_rows` reads."""
+        lines, rest = split_line_filters(self.stages)
+        labels, rest = label_conditions(rest, self.group)
+        query = RowQuery(self.group, start_ns, end_ns, lines, labels)
+        last_filter = _last_filter(rest)
+        names = labels_before(rest[: last_filter + 1], NO_LABELS)[0]
+        footers = [one.footer for one in self.group]
+        fetch_ahead(self._chunks(query, () if last_filter < 0 else [MESSAGE, *columns_for(footers, names)]))
+
     def first_rows(self, start_ns: int, end_ns: int, limit: int) -> RowPage:
         """Return the first rows that pass all stages, `limit` of them or a few more."""
         lines, rest = split_line_filters(self.stages)
         labels, rest = label_conditions(rest, self.group)
         query = RowQuery(self.group, start_ns, end_ns, lines, labels)
-        few: pa.Table | None = None
+        few: FoundRows | None = None
         if labels:
             few = find_rows_by_id(query, self.ranks, self.cancellation, reverse=self.unit.reverse)
         if few is not None:
-            return RowPage(self._materialise(few, self.stages), True)
-        last_filter = max((n for n, stage in enumerate(rest) if row_of(stage).drops_rows), default=-1)
+            return RowPage(self._materialise(few.rows, self.stages, is_wide=few.is_wide), True)
+        last_filter = _last_filter(rest)
+        if len(labels) == 1 and not lines and last_filter < 0:
+            rows = find_rows_by_label(query, self.ranks, self.cancellation, reverse=self.unit.reverse)
+            if rows is not None:
+                page = self._materialise(rows.rows.slice(0, limit), self.stages, is_wide=rows.is_wide)
+                return RowPage(page, rows.rows.num_rows <= limit)
+        search = LineSearch.of(self.stages[: len(lines)]) if lines and not labels else None
+        if search is not None:
+            fetch(self._chunks(query, ()))
+            found = find_rows_by_text(query, search, self.ranks, self.cancellation, reverse=self.unit.reverse)
+            if found is not None:
+                is_enough = last_filter < 0 and found.rows.num_rows > limit
+                page = found.rows.slice(0, limit) if is_enough else found.rows
+                return RowPage(self._materialise(page, rest, is_wide=found.is_wide), not is_enough)
         if last_filter < 0:
             narrow = self._read(query, [MESSAGE] if lines else [], limit)
             return RowPage(self._materialise(narrow, rest), narrow.num_rows < limit)
@@ -145,12 +187,16 @@ class RowReader:
         passed = pipeline.apply(frame, stages, NO_LABELS, self.unit.now_ns, self.cancellation.check)
         return _numbers(passed)
 
-    def _materialise(self, narrow: pa.Table, stages: Sequence[Stage]) -> pa.Table:
-        """Read all columns of these rows, and run all stages for their labels."""
-        footers = [one.footer for one in self.group]
+    def _materialise(self, narrow: pa.Table, stages: Sequence[Stage], *, is_wide: bool = False) -> pa.Table:
+        """Read all columns of these rows, unless they are there, and run all stages for their labels."""
+        if not narrow.num_rows:
+            return NO_ROWS
         found = scanned_rows(narrow, self.group, self.ranks)
-        if narrow.num_rows:
+        if is_wide:
+            _check_size(narrow)
+        else:
             addresses = RowAddresses(found.files, integers(narrow, "scanned_row"))
+            footers = [one.footer for one in self.group]
             unread = {MESSAGE, *columns_for(footers)}.difference(narrow.column_names)
             wide = fetch_columns(self.group, addresses, sorted(unread), self.cancellation)
             _check_size(wide)
@@ -164,16 +210,26 @@ class RowReader:
         objects, positions = integers(narrow, CHQ_OBJECT)[left], integers(narrow, CHQ_POSITION)[left]
         return render_lines(frame, objects, positions).append_column(RANK, pa.array(found.ranks[left]))
 
+    def _chunks(self, query: RowQuery, columns: Sequence[str]) -> Wanted:
+        names = {*columns_read(query), CHQ_OBJECT, CHQ_POSITION, *columns}
+        return chunks_to_read(self.group, names, query.start_ns, query.end_ns)
+
     def _read(self, query: RowQuery, columns: Sequence[str], limit: int) -> pa.Table:
         order = "DESC" if self.unit.reverse else "ASC"
         statement = row_statement(query, columns, order=order, limit=limit)
         streams = self.ranks.table(stream for one in self.group for stream in one.streams)
+        fetch(self._chunks(query, columns))
         with self.session.cursor() as cursor:
             cursor.register("streams", streams)
             relation = cursor.sql(statement.sql, params=statement.parameters)
             found = self.cancellation.run(cursor, relation.to_arrow_table)
         _check_size(found)
         return found
+
+
+def _last_filter(stages: Sequence[Stage]) -> int:
+    """Return the place of the last stage that drops rows, -1 where none does."""
+    return max((n for n, stage in enumerate(stages) if row_of(stage).drops_rows), default=-1)
 
 
 NARROW = (CHQ_TSNS, "rank", "scanned_file", "scanned_row", CHQ_OBJECT, CHQ_POSITION, MESSAGE)

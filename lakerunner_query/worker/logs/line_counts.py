@@ -2,12 +2,13 @@
 
     sum by (service_name, detected_level) (count_over_time({…} |= "took" [1m]))
 
-reads times, streams, levels and lines. Files of an unfiltered count are tried by `page_counts.py` first.
+reads times, streams, levels and lines. Files without conditions, or with line filters that can be searched in
+pages, are tried by `page_counts.py` first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ from lakerunner_query.logql.lang.ast import Stage
 from lakerunner_query.logql.pipeline import Buckets
 from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.worker.logs.labels import EXTRACTED, OVERFLOWS, sources_of
+from lakerunner_query.worker.logs.line_search import LineSearch, search_groups
 from lakerunner_query.worker.logs.page_counts import (
     BucketGrid,
     Cells,
@@ -28,11 +30,13 @@ from lakerunner_query.worker.logs.page_counts import (
     Vocabulary,
     merge_cells,
 )
-from lakerunner_query.worker.logs.row_fetch import integers, one_chunk
+from lakerunner_query.worker.logs.row_fetch import MESSAGE, integers, one_chunk
+from lakerunner_query.worker.logs.scan_intervals import chunks_to_read, fetch
 from lakerunner_query.worker.logs.segment_opener import OpenSegment
 from lakerunner_query.worker.logs.sql import (
     Key,
     RowQuery,
+    columns_read,
     count_statement,
     key_of,
     label_conditions,
@@ -142,8 +146,9 @@ class LineCounter:
         keys = grouping_labels(by, group)
         if rest or keys is None:
             return False
-        is_unfiltered = not (lines or labels or with_bytes)
-        left = self._add_pages(group, keys) if is_unfiltered else group
+        search = LineSearch.of(stages[: len(lines)], keeps_lines=False) if lines else None
+        may_need_pages = not (labels or with_bytes) and (search is not None or not lines)
+        left = self._add_pages(group, keys, search) if may_need_pages else group
         keys = grouping_labels(by, left)  # they may lack columns of the others
         if keys is None:
             return False
@@ -166,15 +171,19 @@ class LineCounter:
                 add_up(places, part.bytes, sizes.reshape(-1))
         return Buckets(list(self._codes), lines, sizes)
 
-    def _add_pages(self, group: Sequence[OpenSegment], keys: GroupingLabels) -> list[OpenSegment]:
+    def _add_pages(
+        self, group: Sequence[OpenSegment], keys: GroupingLabels, search: LineSearch | None
+    ) -> list[OpenSegment]:
         """Count files by their pages; return those that need DuckDB."""
         page_keys = PageKeys.of(group, keys)
         counter = PageCounter(self._grid, page_keys.columns)
         left: list[OpenSegment] = []
         cells: list[Cells] = []
-        for one in group:
+        columns = [*counter.columns, *([MESSAGE] if search else [])]
+        fetch(chunks_to_read(group, columns, self._grid.first_ns, self._grid.end_ns))
+        for one, rows in self._search(group, counter, search):
             self._cancellation.check()
-            found = counter.count(one)
+            found = None if search and rows is None else counter.count(one, rows)
             left += [one] if found is None else []
             cells += found or []
             if sum(len(each.lines) for each in cells) > BATCH_CELLS:
@@ -182,6 +191,20 @@ class LineCounter:
                 cells = []
         self._add_cells(cells, page_keys)
         return left
+
+    def _search(
+        self, group: Sequence[OpenSegment], counter: PageCounter, search: LineSearch | None
+    ) -> Iterator[tuple[OpenSegment, dict[int, Int64s] | None]]:
+        """Yield each file with its rows that pass, by row group; None where they are not searched here."""
+        groups = [(one, counter.groups(one)) for one in group] if search else [(one, []) for one in group]
+        wanted = [(one, number) for one, numbers in groups for number in numbers]
+        found = search_groups(search, wanted, self._cancellation) if search else iter(())
+        for one, numbers in groups:
+            parts = [next(found) for _ in numbers]
+            if search is None or None in parts:
+                yield one, None
+            else:
+                yield one, {part.number: part.rows for part in parts if part is not None}
 
     def _add_cells(self, cells: Sequence[Cells], page_keys: PageKeys) -> None:
         if cells:
@@ -213,6 +236,8 @@ class LineCounter:
             of_streams=bool(keys.of_streams),
             limit=MAX_ROWS + 1,
         )
+        columns = columns_read(query, keys.of_columns.values()) | ({MESSAGE} if with_bytes else set())
+        fetch(chunks_to_read(query.group, columns, query.start_ns, query.end_ns))
         with self._session.cursor() as cursor:
             cursor.register("streams", streams_table(query.group))
             relation = cursor.sql(statement.sql, params=statement.parameters)

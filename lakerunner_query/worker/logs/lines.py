@@ -6,6 +6,7 @@ stops within milliseconds when the coordinator hangs up.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -18,8 +19,8 @@ from lakerunner_query.logql.lang.ast import Stage
 from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.plan.logql import Nothing, Pipeline
 from lakerunner_query.plan.optimise import improve_cached
-from lakerunner_query.plan.slices import RowSliceSizes, cut_slices
-from lakerunner_query.protocol.units import ROWS, LogUnit, UnitReport
+from lakerunner_query.plan.slices import RowSliceSizes, Slice, cut_slices, first_few
+from lakerunner_query.protocol.units import ROWS, LogUnit, SegmentRef, UnitReport
 from lakerunner_query.worker.logs.late_materialisation import RANK, RowPage, RowReader
 from lakerunner_query.worker.logs.row_fetch import StreamRanks
 from lakerunner_query.worker.logs.scan_intervals import (
@@ -29,6 +30,7 @@ from lakerunner_query.worker.logs.scan_intervals import (
     merge_reports,
     scan_intervals,
     unit_report,
+    with_next,
 )
 from lakerunner_query.worker.logs.segment_opener import (
     DAMAGE,
@@ -68,29 +70,37 @@ class LineScanner:
         if isinstance(pipeline, Nothing):
             return ROWS.empty_table(), UnitReport()
         stream_filter = StreamFilter.of(pipeline.source, unit.start_ns, unit.end_ns)
-        if not stream_filter.words:
-            return self._scan(unit, pipeline.stages, stream_filter, cancellation, self._sizes)
-        return self._scan_few(unit, pipeline.stages, stream_filter, cancellation)
+        if stream_filter.words:
+            segments, pruned = self._opener.worth_opening(unit.segments, stream_filter, cancellation)
+            report = unit_report(pruned, ScannedIntervals(), unit.start_ns, unit.end_ns)
+            is_rare = 2 * len(segments) <= len(unit.segments)
+            slices = RowSliceSizes(first=1.0) if is_rare else RowSliceSizes()
+            intervals = IntervalSizes(first=1.0) if is_rare else self._sizes
+            parts = cut_slices(segments, unit.start_ns, unit.end_ns, reverse=unit.reverse, sizes=slices)
+            return self._scan_parts(
+                unit, pipeline.stages, parts, stream_filter, intervals, cancellation, [report]
+            )
+        parts = first_few(unit.segments, unit.start_ns, unit.end_ns, reverse=unit.reverse)
+        return self._scan_parts(unit, pipeline.stages, parts, stream_filter, self._sizes, cancellation, [])
 
-    def _scan_few(
+    def _scan_parts(
         self,
         unit: LogUnit,
         stages: tuple[Stage, ...],
+        slices: Iterable[Slice[SegmentRef]],
         stream_filter: StreamFilter,
+        sizes: IntervalSizes,
         cancellation: Cancellation,
+        reports: list[UnitReport],
     ) -> tuple[pa.Table, UnitReport]:
-        """Scan segments that may have the words, batch by batch until the limit is reached."""
-        segments, pruned = self._opener.worth_opening(unit.segments, stream_filter, cancellation)
-        is_rare = 2 * len(segments) <= len(unit.segments)
-        sizes = RowSliceSizes(first=1.0) if is_rare else RowSliceSizes()
-        reports = [unit_report(pruned, ScannedIntervals(), unit.start_ns, unit.end_ns)]
+        """Open and scan segments slice by slice until the limit is reached."""
         parts, left = [ROWS.empty_table()], unit.limit
-        for part in cut_slices(segments, unit.start_ns, unit.end_ns, reverse=unit.reverse, sizes=sizes):
+        for part in slices:
             part_unit = msgspec.structs.replace(
                 unit, segments=part.segments, start_ns=part.start_ns, end_ns=part.end_ns, limit=left
             )
-            part_sizes = IntervalSizes(first=1.0) if is_rare else self._sizes
-            rows, report = self._scan(part_unit, stages, stream_filter, cancellation, part_sizes)
+            rows, report, intervals = self._scan(part_unit, stages, stream_filter, cancellation, sizes)
+            sizes = sizes.behind(intervals)
             parts.append(rows)
             reports.append(report)
             left -= rows.num_rows
@@ -105,12 +115,14 @@ class LineScanner:
         stream_filter: StreamFilter,
         cancellation: Cancellation,
         sizes: IntervalSizes,
-    ) -> tuple[pa.Table, UnitReport]:
+    ) -> tuple[pa.Table, UnitReport, int]:
+        """Return rows, what was read, and the number of intervals."""
         with self._opener.open(unit.segments, stream_filter, cancellation) as files:
             resources = ScanResources(self._opener, self._session, cancellation)
             scan = _Scan(unit, stages, stream_filter, files, resources, sizes)
             rows, truncated = scan.rows()
-            return rows, unit_report(files, scan.scanned, unit.start_ns, unit.end_ns, truncated=truncated)
+            report = unit_report(files, scan.scanned, unit.start_ns, unit.end_ns, truncated=truncated)
+            return rows, report, scan.scanned.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +151,13 @@ class _Scan:
         ranks = StreamRanks.of(stream for one in opened for stream in one.streams)
         parts: list[pa.Table] = [ROWS.empty_table()]
         left = unit.limit
-        for interval in scan_intervals(opened, unit.start_ns, unit.end_ns, self.sizes, reverse=unit.reverse):
+        intervals = scan_intervals(opened, unit.start_ns, unit.end_ns, self.sizes, reverse=unit.reverse)
+        for number, (interval, following) in enumerate(with_next(intervals)):
             self.resources.cancellation.check()
             self.scanned.add(interval)
+            if number > 0 and following is not None:  # the first one is often enough
+                for reader in self._readers(following, ranks):
+                    reader.fetch_ahead(following.start_ns, following.end_ns)
             found = self._page(interval, ranks, left)
             parts.append(found)
             left -= found.num_rows
@@ -155,25 +171,30 @@ class _Scan:
         while True:
             found = self._read(interval, ranks, read_limit)
             rows = drop_repeats(found.rows) if self.unit.distinct else found.rows
+            if found.is_complete and not rows.num_rows:
+                return ROWS.empty_table()
             if found.is_complete or rows.num_rows >= limit:
                 return rows.slice(0, limit).select(ROWS.names).cast(ROWS)
             read_limit *= GROW_DISTINCT
 
     def _read(self, interval: ScanInterval, ranks: StreamRanks, limit: int) -> RowPage:
-        session, cancellation = self.resources.session, self.resources.cancellation
-        readers = (
-            RowReader(self.unit, self.stages, group, ranks, session, cancellation)
-            for group in files_by_schema(interval.files)
-        )
+        readers = self._readers(interval, ranks)
         parts = [each.first_rows(interval.start_ns, interval.end_ns, limit) for each in readers]
         rows = _merge([part.rows for part in parts], self.unit.reverse)
         return RowPage(
             rows.slice(0, limit), all(part.is_complete for part in parts) and rows.num_rows <= limit
         )
 
+    def _readers(self, interval: ScanInterval, ranks: StreamRanks) -> Iterator[RowReader]:
+        session, cancellation = self.resources.session, self.resources.cancellation
+        for group in files_by_schema(interval.files):
+            yield RowReader(self.unit, self.stages, group, ranks, session, cancellation)
+
 
 def drop_repeats(rows: pa.Table) -> pa.Table:
     """Keep the first of rows with equal (stream, time, line, metadata)."""
+    if rows.num_rows < 2:
+        return rows
     keys = ["tsns", "labels", "line", "metadata", "parsed"]
     plain = rows.select(keys).set_column(1, "labels", rows["labels"].cast(pa.string()))
     numbered = plain.append_column("row", pa.array(np.arange(rows.num_rows)))

@@ -11,16 +11,14 @@ damage.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakerunner_query.logql.frame import ABSENT
-from lakerunner_query.worker.logs.scan_intervals import matching_groups
 from lakerunner_query.worker.logs.segment_opener import OpenSegment
 from lakerunner_query.worker.parquet.column_chunks import (
     Chunk,
@@ -131,24 +129,40 @@ class PageCounter:
     def __init__(self, grid: BucketGrid, columns: Sequence[tuple[str, Vocabulary]]) -> None:
         self._grid = grid
         self._columns = columns
-        self._names = [CHQ_TSNS, *(name for name, _ in columns)]
+        self.columns = [CHQ_TSNS, *(name for name, _ in columns)]
+        """Columns that are read, if not all their rows have one value."""
 
-    def count(self, one: OpenSegment) -> list[Cells] | None:
-        """Count by row group; None where DuckDB has to read the file."""
+    def count(self, one: OpenSegment, chosen: Mapping[int, Int64s] | None = None) -> list[Cells] | None:
+        """Count by row group; None where DuckDB has to read the file.
+
+        `chosen` has the rows to count by row group; without it all rows count.
+        """
         try:
-            return list(self._row_groups(one))
+            return list(self._row_groups(one, chosen))
         except UNREADABLE:
             return None
 
-    def _row_groups(self, one: OpenSegment) -> Iterator[Cells]:
-        by_group = list(zip(*column_locations(one, self._names), strict=True))
-        matching = matching_groups(one, self._grid.first_ns, self._grid.end_ns)
-        for number in np.flatnonzero(matching).tolist():
-            times, *keys = by_group[number]
-            yield self._row_group(one, number, times, keys)
+    def groups(self, one: OpenSegment) -> list[int]:
+        """Return the numbers of the row groups that may have lines to count."""
+        matching = one.matching_groups(self._grid.first_ns, self._grid.end_ns)
+        found: list[int] = np.flatnonzero(matching).tolist()
+        return found
+
+    def _row_groups(self, one: OpenSegment, chosen: Mapping[int, Int64s] | None) -> Iterator[Cells]:
+        by_group = list(zip(*column_locations(one, self.columns), strict=True))
+        for number in self.groups(one):
+            rows = None if chosen is None else chosen[number]
+            if rows is None or len(rows):
+                times, *keys = by_group[number]
+                yield self._row_group(one, number, times, keys, rows)
 
     def _row_group(
-        self, one: OpenSegment, number: int, times: ColumnLocation, columns: Sequence[ColumnLocation]
+        self,
+        one: OpenSegment,
+        number: int,
+        times: ColumnLocation,
+        columns: Sequence[ColumnLocation],
+        chosen: Int64s | None,
     ) -> Cells:
         groups = one.footer.groups
         low, high = int(groups.min_ns[number]), int(groups.max_ns[number])
@@ -156,13 +170,16 @@ class PageCounter:
         first, behind = self._buckets(low, high)
         values, keys = self._keys(one, columns, rows)
         size = math.prod(map(len, values))
+        if chosen is not None:
+            keys = keys[chosen]
         if size * (behind - first) > max(CELLS, CELLS_PER_ROW * rows):
             raise ValueError(f"{size} groups in {behind - first} buckets of {rows} rows")
         counts = np.zeros((size, behind - first), np.int64)
         if behind - first == 1 and low >= self._grid.first_ns and high < self._grid.end_ns:
             count_keys(keys, counts)
         else:
-            self._count_rows(one, times, keys, first, counts)
+            pages = self._times(one, times, rows)
+            self._count_rows(pages if chosen is None else [(0, _take(pages, chosen))], keys, first, counts)
         return _cells(counts, values, first)
 
     def _buckets(self, low: int, high: int) -> tuple[int, int]:
@@ -183,29 +200,38 @@ class PageCounter:
                 continue
             if location is None:
                 raise ValueError("a column that is not kept as a dictionary")
-            codes = DictionaryChunk.read(one.path, location)
+            codes = DictionaryChunk.read(one, location)
             values.append(vocabulary.numbers_of_dictionary(codes.dictionary))
             codes.add_to(keys, len(values[-1]))
         return values, keys
 
-    def _count_rows(
-        self, one: OpenSegment, times: ColumnLocation, keys: Int32s, first: int, counts: Int64s
-    ) -> None:
+    def _times(self, one: OpenSegment, times: ColumnLocation, rows: int) -> Iterator[tuple[int, Int64s]]:
         if not isinstance(times, Chunk):
             raise ValueError("times that are not kept as differences")  # noqa: TRY004 - it is the file
+        return delta_pages(one, times, rows)
+
+    def _count_rows(
+        self, times: Iterable[tuple[int, Int64s]], keys: Int32s, first: int, counts: Int64s
+    ) -> None:
         width = self._grid.width_ns
         begin = self._grid.first_ns + first * width
-        for row, page in delta_pages(one.path, times, len(keys)):
+        for row, page in times:
             part = keys[row : row + len(page)]
             if count_rows(page, part, begin, self._grid.end_ns, width, counts) == OUT_OF_RANGE:
                 raise ValueError("a time that is later than the footer says")
+
+
+def _take(pages: Iterable[tuple[int, Int64s]], chosen: Int64s) -> Int64s:
+    """Return the numbers of these rows, which ascend."""
+    found = [page[chosen[(chosen >= row) & (chosen < row + len(page))] - row] for row, page in pages]
+    return np.concatenate(found)
 
 
 def column_locations(one: OpenSegment, columns: Sequence[str]) -> list[tuple[ColumnLocation, ...]]:
     """Return locations by column and row group, kept with the footer of the file."""
     known = one.footer.locations
     if any(name not in known for name in columns):
-        metadata = pq.read_metadata(one.path)
+        metadata = one.footer.metadata
         known.update((name, locate(metadata, name, are_deltas=name == CHQ_TSNS)) for name in columns)
     return [known[name] for name in columns]
 

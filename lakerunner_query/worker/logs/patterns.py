@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.protocol.answers import LinePattern, PatternsAnswer
 from lakerunner_query.protocol.units import PatternsUnit, UnitReport
+from lakerunner_query.worker.logs.scan_intervals import chunks_to_read, fetch
 from lakerunner_query.worker.logs.segment_opener import (
     DAMAGE,
     NO_DAMAGE,
@@ -86,7 +87,8 @@ class PatternReader:
                 missing=tuple(files.missing),
                 segments_opened=len(files.opened),
                 segments_skipped=files.skipped,
-                bytes_fetched=sum(one.fetched for one in files.opened),
+                bytes_fetched=files.meter.bytes,
+                requests=files.meter.requests,
             )
         return PatternsAnswer(patterns, report)
 
@@ -98,6 +100,7 @@ class PatternReader:
         resources = ScanResources(self._opener, self._session, cancellation)
         while True:
             try:
+                reader.fetch_counts(files.opened)
                 return reader.patterns([(one, reader.counts(one)) for one in files.opened])
             except NO_DAMAGE:
                 raise
@@ -111,6 +114,10 @@ class _Reader:
     unit: PatternsUnit
     session: DuckSession
     cancellation: Cancellation
+
+    def fetch_counts(self, files: Sequence[OpenSegment]) -> None:
+        columns = (CHQ_TSNS, CHQ_STREAM_ID, CHQ_FINGERPRINT, LEVEL)
+        fetch(chunks_to_read(files, columns, self.unit.start_ns, self.unit.end_ns))
 
     def counts(self, one: OpenSegment) -> pa.Table:
         """Count lines of one file as (fingerprint, level, bucket, lines)."""
@@ -168,6 +175,6 @@ class _Reader:
         )
         with self.session.cursor() as cursor:
             cursor.register("streams", streams)
-            relation = cursor.sql(statement, params={"file": str(one.path)})
+            relation = cursor.sql(statement, params={"file": one.name})
             found: pa.Table = self.cancellation.run(cursor, relation.to_arrow_table)
         return found

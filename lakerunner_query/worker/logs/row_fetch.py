@@ -6,7 +6,7 @@ which a query returns a hundred rows: columns are read a few at a time, and empt
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -16,8 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakerunner_query.logql.frame import LogFrame
+from lakerunner_query.worker.logs.footer import Footer
 from lakerunner_query.worker.logs.labels import ScannedRows, label_columns
+from lakerunner_query.worker.logs.scan_intervals import fetch
 from lakerunner_query.worker.logs.segment_opener import OpenSegment
+from lakerunner_query.worker.shared.segment_file import Range
 from resources.arrays import Int32s, Int64s
 from resources.duckdb import Cancellation
 from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_TSNS
@@ -51,7 +54,7 @@ MESSAGE = "log_message"
 
 
 def scanned_rows(table: pa.Table, group: Sequence[OpenSegment], ranks: StreamRanks) -> ScannedRows:
-    paths = pa.array([str(one.path) for one in group], pa.string())
+    paths = pa.array([one.name for one in group], pa.string())
     files = pc.index_in(table["scanned_file"], value_set=paths)
     return ScannedRows(
         table,
@@ -111,37 +114,59 @@ class RowAddresses:
     """Row number within the file."""
 
 
+@dataclass(frozen=True, slots=True)
+class _RowsOfGroup:
+    """Chosen rows of one row group, and the columns that have a value there."""
+
+    number: int
+    rows: Int64s
+    """Row numbers within the row group, ascending."""
+    columns: list[str]
+
+
 def fetch_columns(
     group: Sequence[OpenSegment], addresses: RowAddresses, columns: Sequence[str], cancellation: Cancellation
 ) -> pa.Table:
     """Read these columns of these rows, in the order of the rows."""
-    parts: list[pa.Table] = []
     order: list[Int64s] = []
+    chosen: list[tuple[OpenSegment, list[_RowsOfGroup]]] = []
     for number in np.unique(addresses.files).tolist():
         mine = np.flatnonzero(addresses.files == number)
         mine = mine[np.argsort(addresses.rows[mine], kind="stable")]
-        parts.append(_fetch_from_file(group[number], addresses.rows[mine], columns, cancellation))
+        chosen.append((group[number], list(_by_row_group(group[number], addresses.rows[mine], columns))))
         order.append(mine)
+    fetch([(one, list(_chunks(one, parts))) for one, parts in chosen if not one.is_local])
+    tables = [table for one, parts in chosen for table in _read_rows(one, parts, cancellation)]
     back = np.empty(len(addresses.rows), np.int64)
     back[np.concatenate(order)] = np.arange(len(addresses.rows))
-    return pa.concat_tables(parts, promote_options="default").combine_chunks().take(pa.array(back))
+    return pa.concat_tables(tables, promote_options="default").combine_chunks().take(pa.array(back))
 
 
-def _fetch_from_file(
-    one: OpenSegment, rows: Int64s, columns: Sequence[str], cancellation: Cancellation
-) -> pa.Table:
-    """Read columns of rows, which ascend."""
+def _by_row_group(one: OpenSegment, rows: Int64s, columns: Sequence[str]) -> Iterator[_RowsOfGroup]:
+    """Cut rows, which ascend."""
     there = [name for name in columns if name in one.footer.columns]
-    texts = [name for name in there if one.footer.columns[name] == "string"]
     first = one.footer.groups.first
-    parts: list[pa.Table] = []
-    with pq.ParquetFile(one.path, read_dictionary=texts) as file:
-        place = {file.metadata.schema.column(n).path: n for n in range(file.metadata.num_columns)}
-        for number in np.unique(np.searchsorted(first, rows, side="right") - 1).tolist():
-            inside = rows[(rows >= first[number]) & (rows < first[number + 1])] - first[number]
-            present = _columns_with_values(file.metadata.row_group(number), there, place)
-            parts.append(_fetch_from_group(file, number, inside, present, cancellation))
-    return pa.concat_tables(parts, promote_options="default")
+    for number in np.unique(np.searchsorted(first, rows, side="right") - 1).tolist():
+        inside = rows[(rows >= first[number]) & (rows < first[number + 1])] - first[number]
+        yield _RowsOfGroup(number, inside, _columns_with_values(one.footer, number, there))
+
+
+def _chunks(one: OpenSegment, parts: Sequence[_RowsOfGroup]) -> Iterator[Range]:
+    for part in parts:
+        only = np.zeros(len(one.footer.groups.min_ns), np.bool_)
+        only[part.number] = True
+        yield from one.footer.chunk_ranges(part.columns, only)
+
+
+def _read_rows(
+    one: OpenSegment, parts: Sequence[_RowsOfGroup], cancellation: Cancellation
+) -> Iterator[pa.Table]:
+    texts = sorted({name for part in parts for name in part.columns if _is_kept_coded(one.footer, name)})
+    source, metadata = one.file.source(), one.footer.metadata
+    # the bytes are here: reading ahead in another thread takes longer than reading
+    with pq.ParquetFile(source, metadata=metadata, read_dictionary=texts, pre_buffer=False) as file:
+        for part in parts:
+            yield _fetch_from_group(file, part.number, part.rows, part.columns, cancellation)
 
 
 def _fetch_from_group(
@@ -160,18 +185,24 @@ def _fetch_from_group(
     return pa.table(found)
 
 
+def _is_kept_coded(footer: Footer, name: str) -> bool:
+    """Tell texts with a dictionary from those for which one would have to be made."""
+    return footer.columns[name] == "string" and not any(footer.plain_chunks(name))
+
+
 def _is_coded(column: pa.ChunkedArray) -> bool:
     return bool(pa.types.is_dictionary(column.type))
 
 
-def _columns_with_values(
-    group: pq.RowGroupMetaData, columns: Sequence[str], place: dict[str, int]
-) -> list[str]:
+def _columns_with_values(footer: Footer, number: int, columns: Sequence[str]) -> list[str]:
     """Return columns that have a value in the row group; nested ones always count."""
+    group = footer.metadata.row_group(number)
     return [
         name
         for name in columns
-        if name in MEANINGFUL_NULLS or name not in place or not _is_empty(group.column(place[name]))
+        if name in MEANINGFUL_NULLS
+        or len(footer.places[name]) != 1
+        or not _is_empty(group.column(footer.places[name][0]))
     ]
 
 

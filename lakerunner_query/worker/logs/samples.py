@@ -6,7 +6,7 @@ proves damaged in the middle ends the evaluation, which begins anew without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,9 +23,11 @@ from lakerunner_query.logql.metrics.context import LogSteps, Options
 from lakerunner_query.logql.metrics.evaluate import LogResult, evaluate
 from lakerunner_query.logql.pipeline import Buckets, Demand, labels_before
 from lakerunner_query.plan.logql import Nothing, RunStages
+from lakerunner_query.plan.logql_samples import LogReads, log_reads
 from lakerunner_query.plan.optimise import improve_cached
 from lakerunner_query.protocol.answers import MetricAnswer
-from lakerunner_query.protocol.units import LogMetricUnit, Missing, SegmentRef, UnitReport
+from lakerunner_query.protocol.units import LogMetricUnit, Missing, SegmentRef, UnitReport, selected_segments
+from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Scalar
 from lakerunner_query.worker.logs.labels import columns_for
 from lakerunner_query.worker.logs.line_counts import LineCounter
@@ -35,10 +37,15 @@ from lakerunner_query.worker.logs.scan_intervals import (
     IntervalSizes,
     ScanInterval,
     ScannedIntervals,
+    Wanted,
+    chunks_to_read,
+    fetch,
+    fetch_ahead,
     merge_reports,
     rows_in_bytes,
     scan_intervals,
     unit_report,
+    with_next,
 )
 from lakerunner_query.worker.logs.segment_opener import (
     DAMAGE,
@@ -51,6 +58,7 @@ from lakerunner_query.worker.logs.segment_opener import (
 )
 from lakerunner_query.worker.logs.sql import (
     RowQuery,
+    columns_read,
     files_by_schema,
     label_conditions,
     row_statement,
@@ -59,6 +67,7 @@ from lakerunner_query.worker.logs.sql import (
 from lakerunner_query.worker.logs.stream_filter import StreamFilter
 from lakerunner_query.worker.shared.render_samples import log_scalar_series, log_vector_series
 from resources.duckdb import Cancellation, DuckSession
+from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION
 
 FRAME_ROWS, FRAME_BYTES = 131_072, 64 * 1024 * 1024
 INTERVALS = IntervalSizes(rows=1_000_000, first=1.0)
@@ -75,13 +84,44 @@ class UnreadableSegments:
     """Segments that are left out of further attempts at the same unit."""
 
     missing: dict[str, Missing] = field(default_factory=dict)
+    replaced: set[str] = field(default_factory=set)
+    """Segments that were fetched again because a copy was damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class FramesRead:
+    """A statement for the rows of an interval, and the stages that are left for them."""
+
+    query: RowQuery
+    columns: list[str]
+    stages: tuple[Stage, ...]
+    names: frozenset[str] | None
+    """Labels that the stages need; None: all."""
+
+    @classmethod
+    def of(
+        cls, stages: Sequence[Stage], group: Sequence[OpenSegment], interval: ScanInterval, demand: Demand
+    ) -> FramesRead:
+        lines, rest = split_line_filters(stages)
+        labels, rest = label_conditions(rest, group)
+        names = labels_before(rest, demand)[0]
+        needs_line = demand.line or any(row_of(stage).needs_line for stage in rest)
+        columns = [c for c in columns_for([one.footer for one in group], names) if c != MESSAGE]
+        query = RowQuery(group, interval.start_ns, interval.end_ns, lines, labels)
+        return cls(query, [MESSAGE, *columns] if needs_line else columns, rest, names)
+
+    def chunks(self) -> Wanted:
+        query = self.query
+        names = {*columns_read(query), CHQ_OBJECT, CHQ_POSITION, *self.columns}
+        return chunks_to_read(query.group, names, query.start_ns, query.end_ns)
 
 
 @dataclass(slots=True)
 class LakeLogSource:
     """Log rows of the segments of one unit, as a source that evaluation reads."""
 
-    segments: Sequence[SegmentRef]
+    segments: Mapping[tuple[Matcher, ...], Sequence[SegmentRef]]
+    """Segments that the index found for each selector."""
     resources: ScanResources
     unreadable: UnreadableSegments
     now_ns: int
@@ -94,12 +134,15 @@ class LakeLogSource:
         if isinstance(plan, Nothing):
             return
         self.served_by[ROWS] = None
-        with self._open(plan, from_ns, to_ns) as (files, scanned):
+        with self._open(query, plan, from_ns, to_ns) as (files, scanned):
             ranks = StreamRanks.of(stream for one in files.opened for stream in one.streams)
-            for interval in scan_intervals(files.opened, from_ns + 1, to_ns + 1, INTERVALS, reverse=False):
+            intervals = scan_intervals(files.opened, from_ns + 1, to_ns + 1, INTERVALS, reverse=False)
+            for interval, following in with_next(intervals):
                 scanned.add(interval)
-                for group in files_by_schema(interval.files):
-                    yield from self._frames(plan.stages, interval, group, ranks, demand)
+                for each in self._reads(plan.stages, following, demand):
+                    fetch_ahead(each.chunks())
+                for each in self._reads(plan.stages, interval, demand):
+                    yield from self._frames(each, ranks, demand)
 
     def buckets(
         self,
@@ -120,7 +163,7 @@ class LakeLogSource:
         end_ns = start_ns + width_ns * count
         if any(condition_of(stage) is None for stage in split_line_filters(plan.stages)[1]):
             return None
-        with self._open(plan, start_ns, end_ns) as (files, scanned):
+        with self._open(query, plan, start_ns, end_ns) as (files, scanned):
             scanned.add(ScanInterval(start_ns + 1, end_ns + 1, tuple(files.opened)))
             for group in files_by_schema(files.opened):
                 if not counter.add(group, plan.stages, by, with_bytes=with_bytes):
@@ -131,23 +174,18 @@ class LakeLogSource:
     def report(self) -> UnitReport:
         return merge_reports(self.reports, tuple(self.unreadable.missing.values()))
 
-    def _frames(
-        self,
-        stages: Sequence[Stage],
-        interval: ScanInterval,
-        group: Sequence[OpenSegment],
-        ranks: StreamRanks,
-        demand: Demand,
-    ) -> Iterator[LogFrame]:
-        lines, rest = split_line_filters(stages)
-        labels, rest = label_conditions(rest, group)
-        names = labels_before(rest, demand)[0]
-        needs_line = demand.line or any(row_of(stage).needs_line for stage in rest)
-        columns = [c for c in columns_for([one.footer for one in group], names) if c != MESSAGE]
-        query = RowQuery(group, interval.start_ns, interval.end_ns, lines, labels)
-        for table in self._tables(query, [MESSAGE, *columns] if needs_line else columns, ranks):
-            frame = frame_of(scanned_rows(table, group, ranks), names)
-            yield pipeline.apply(frame, rest, demand, self.now_ns, self.resources.cancellation.check)
+    def _reads(
+        self, stages: Sequence[Stage], interval: ScanInterval | None, demand: Demand
+    ) -> Iterator[FramesRead]:
+        if interval is not None:
+            for group in files_by_schema(interval.files):
+                yield FramesRead.of(stages, group, interval, demand)
+
+    def _frames(self, each: FramesRead, ranks: StreamRanks, demand: Demand) -> Iterator[LogFrame]:
+        fetch(each.chunks())
+        for table in self._tables(each.query, each.columns, ranks):
+            frame = frame_of(scanned_rows(table, each.query.group, ranks), each.names)
+            yield pipeline.apply(frame, each.stages, demand, self.now_ns, self.resources.cancellation.check)
 
     def _tables(self, query: RowQuery, columns: Sequence[str], ranks: StreamRanks) -> Iterator[pa.Table]:
         """Yield batches of rows as DuckDB produces them: never a whole interval at once."""
@@ -164,12 +202,12 @@ class LakeLogSource:
 
     @contextmanager
     def _open(
-        self, plan: RunStages, from_ns: int, to_ns: int
+        self, query: LogQuery, plan: RunStages, from_ns: int, to_ns: int
     ) -> Iterator[tuple[OpenSegments, ScannedIntervals]]:
         stream_filter = StreamFilter.of(plan.source, from_ns + 1, to_ns + 1)
         segments = [
             one
-            for one in self.segments
+            for one in self.segments[query.matchers]
             if one.segment_id not in self.unreadable.missing and one.min_ns <= to_ns and one.max_ns > from_ns
         ]
         scanned = ScannedIntervals()
@@ -179,22 +217,24 @@ class LakeLogSource:
             except NO_DAMAGE:
                 raise
             except DAMAGE as error:
-                if not self._leave_out(files):
+                if not self._leave_out(stream_filter, files):
                     raise
                 raise DamagedError from error
             finally:
                 self.reports.append(unit_report(files, scanned, from_ns + 1, to_ns + 1))
 
-    def _leave_out(self, files: OpenSegments) -> bool:
-        """Drop damaged copies: one from before is fetched again, a fresh one makes its segment missing."""
+    def _leave_out(self, stream_filter: StreamFilter, files: OpenSegments) -> bool:
+        """Drop damaged copies: a segment is fetched again once, then it is missing."""
+        cancellation = self.resources.cancellation
         found = [
-            (one, reason) for one in files.opened if (reason := find_damage(one, self.resources.cancellation))
+            (one, reason) for one in files.opened if (reason := find_damage(one, stream_filter, cancellation))
         ]
         for one, reason in found:
+            identity = one.segment.segment_id
             self.resources.opener.forget(one.segment)
-            if one.fetched:
-                identity = one.segment.segment_id
+            if one.is_local or identity in self.unreadable.replaced:
                 self.unreadable.missing[identity] = Missing(identity, f"unreadable: {reason}")
+            self.unreadable.replaced.add(identity)
         return bool(found)
 
 
@@ -211,8 +251,9 @@ class LogSampleScanner:
         options = Options(max_series=unit.max_series) if unit.max_series else Options()
         resources = ScanResources(self._opener, self._session, cancellation)
         unreadable = UnreadableSegments()
+        segments = segments_by_selector(unit, log_reads(expr, steps))
         while True:
-            source = LakeLogSource(unit.segments, resources, unreadable, unit.now_ns)
+            source = LakeLogSource(segments, resources, unreadable, unit.now_ns)
             try:
                 with _enough_memory():
                     return render_answer(evaluate(expr, steps, source, options), steps, source)
@@ -233,6 +274,16 @@ def render_answer(answer: LogResult, steps: LogSteps, source: LakeLogSource) -> 
         samples=sum(one.points for one in series),
         report=source.report(),
     )
+
+
+def segments_by_selector(
+    unit: LogMetricUnit, reads: Sequence[LogReads]
+) -> dict[tuple[Matcher, ...], Sequence[SegmentRef]]:
+    """Unite the segments of pipelines with the same selector: evaluation leaves out stages nobody needs."""
+    found: dict[tuple[Matcher, ...], dict[str, SegmentRef]] = {}
+    for read, each in zip(reads, selected_segments(unit.segments, unit.selected, len(reads)), strict=True):
+        found.setdefault(read.query.matchers, {}).update((one.segment_id, one) for one in each)
+    return {matchers: tuple(known.values()) for matchers, known in found.items()}
 
 
 @lru_cache(256)

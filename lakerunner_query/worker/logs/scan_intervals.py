@@ -8,16 +8,18 @@ report of a unit says which were read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from lakerunner_query.protocol.units import Missing, UnitReport
 from lakerunner_query.worker.logs.segment_opener import OpenSegment, OpenSegments
-from resources.arrays import Flags, Int64s
+from lakerunner_query.worker.shared.segment_file import Range
+from resources.arrays import Int64s
 
 FEWEST_ROWS = 1000
+MOST_GROWTH = 20
 COMMON_BYTES = 512
 """Bytes of a common row; a longer one counts as several."""
 
@@ -30,6 +32,14 @@ class IntervalSizes:
     first: float = 1 / 64
     growth: float = 4.0
 
+    def behind(self, count: int) -> IntervalSizes:
+        """Return the sizes of the next files, where so many intervals had too few rows.
+
+        >>> IntervalSizes(first=0.01, growth=4.0).behind(2).first, IntervalSizes().behind(20).first
+        (0.16, 1.0)
+        """
+        return replace(self, first=min(1.0, self.first * self.growth ** min(count, MOST_GROWTH)))
+
 
 @dataclass(frozen=True, slots=True)
 class ScanInterval:
@@ -40,10 +50,32 @@ class ScanInterval:
     files: tuple[OpenSegment, ...]
 
 
-def matching_groups(one: OpenSegment, start_ns: int, end_ns: int) -> Flags:
-    """Flag row groups whose statistics allow for a row of a selected stream."""
-    ids = np.array([stream.stream_id for stream in one.streams], np.int64)
-    return one.footer.groups.overlapping(start_ns, end_ns, ids)
+Wanted = list[tuple[OpenSegment, list[Range]]]
+"""Ranges to read, by file."""
+
+
+def chunks_to_read(
+    files: Iterable[OpenSegment], columns: Iterable[str], start_ns: int, end_ns: int
+) -> Wanted:
+    """Return where these columns of matching row groups lie, in files that are not on this disk."""
+    names = list(columns)
+    return [
+        (one, list(one.footer.chunk_ranges(names, one.matching_groups(start_ns, end_ns))))
+        for one in files
+        if not one.is_local
+    ]
+
+
+def fetch(wanted: Wanted) -> None:
+    """Request all ranges of all files at the same time, and wait until they are here."""
+    fetch_ahead(wanted)
+    for one, ranges in wanted:
+        one.fetch(ranges)
+
+
+def fetch_ahead(wanted: Wanted) -> None:
+    for one, ranges in wanted:
+        one.fetch_ahead(ranges)
 
 
 def scan_intervals(
@@ -67,6 +99,22 @@ def scan_intervals(
         yield _interval(opened, *((first[0], begin) if reverse else (begin, last[1])))
 
 
+def with_next(
+    intervals: Iterable[ScanInterval],
+) -> Iterator[tuple[ScanInterval, ScanInterval | None]]:
+    """Yield each interval with the one behind it, None for the last and where all files are on this disk."""
+    before: ScanInterval | None = None
+    for interval in intervals:
+        if before is not None:
+            yield before, interval
+        before = interval
+        if all(one.is_local for one in interval.files):
+            yield interval, None
+            before = None
+    if before is not None:
+        yield before, None
+
+
 def rows_in_bytes(group: Sequence[OpenSegment], size: int, most: int) -> int:
     """Return how many rows are about `size` bytes, estimated from the whole files."""
     rows = sum(one.footer.rows for one in group)
@@ -78,7 +126,7 @@ def _extents(opened: Sequence[OpenSegment], start_ns: int, end_ns: int) -> tuple
     """Return begin, end and rows of all matching row groups within the range."""
     low, high, rows = [], [], []
     for one in opened:
-        matching, groups = matching_groups(one, start_ns, end_ns), one.footer.groups
+        matching, groups = one.matching_groups(start_ns, end_ns), one.footer.groups
         low.append(np.maximum(groups.min_ns[matching], start_ns))
         high.append(np.minimum(groups.max_ns[matching], end_ns - 1) + 1)
         rows.append(np.maximum(np.diff(groups.first), groups.bytes // COMMON_BYTES)[matching])
@@ -103,7 +151,7 @@ def _clusters(low: Int64s, high: Int64s, rows: Int64s) -> Iterator[tuple[int, in
 
 
 def _interval(opened: Sequence[OpenSegment], start_ns: int, end_ns: int) -> ScanInterval:
-    files = (one for one in opened if matching_groups(one, start_ns, end_ns).any())
+    files = (one for one in opened if one.matching_groups(start_ns, end_ns).any())
     return ScanInterval(start_ns, end_ns, tuple(files))
 
 
@@ -112,8 +160,10 @@ class ScannedIntervals:
     """Intervals that were scanned, by segment."""
 
     by_segment: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    count: int = 0
 
     def add(self, interval: ScanInterval) -> None:
+        self.count += 1
         for one in interval.files:
             self.by_segment.setdefault(one.segment.segment_id, []).append(
                 (interval.start_ns, interval.end_ns)
@@ -128,7 +178,7 @@ def unit_report(
     for one in files.opened:
         matching = np.zeros(len(one.footer.groups.min_ns), np.bool_)
         for first, behind in scanned.by_segment.get(one.segment.segment_id, ()):
-            matching |= matching_groups(one, max(first, start_ns), min(behind, end_ns))
+            matching |= one.matching_groups(max(first, start_ns), min(behind, end_ns))
         own = int(np.diff(one.footer.groups.first)[matching].sum())
         groups_read += int(matching.sum())
         rows += own
@@ -142,7 +192,8 @@ def unit_report(
         row_groups_read=groups_read,
         rows_considered=rows,
         bytes_considered=size,
-        bytes_fetched=sum(one.fetched for one in files.opened),
+        bytes_fetched=files.meter.bytes,
+        requests=files.meter.requests,
         truncated=truncated,
     )
 
@@ -163,5 +214,6 @@ def merge_reports(
         rows_considered=sum(one.rows_considered for one in reports),
         bytes_considered=sum(one.bytes_considered for one in reports),
         bytes_fetched=sum(one.bytes_fetched for one in reports),
+        requests=sum(one.requests for one in reports),
         truncated=truncated,
     )

@@ -35,10 +35,11 @@ from lakerunner_query.worker.logs.labels import (
     nonempty_texts,
     sources_of,
 )
+from lakerunner_query.worker.logs.row_fetch import MESSAGE
 from lakerunner_query.worker.logs.segment_opener import OpenSegment
 from resources.lake.columns import CHQ_OBJECT, CHQ_POSITION, CHQ_STREAM_ID, CHQ_TSNS
 
-LINE = "coalesce(l.log_message, '')"
+LINE = f"coalesce(l.{MESSAGE}, '')"
 ID_DIGITS = {"trace_id": 32, "span_id": 16}
 TEXT = "string"
 Meanings = dict[str | int, object]
@@ -142,12 +143,21 @@ def key_of(name: str, group: Sequence[OpenSegment]) -> Key | None:
     return Key(column, "nullif({}, '')" if source.render is nonempty_texts else "{}", source)
 
 
+MOST_ALTERNATIVES = 64
+"""Alternatives of one filter that stand as terms of their own: DuckDB plans n of them in n squared steps."""
+
+
 def add_lines(filters: Sequence[TextSearch], conditions: Conditions) -> None:
     """Add line filters: `|= "a" or "b"` keeps lines with either, `!= "a" or "b"` drops lines with either."""
     for line in filters:
         function = "regexp_matches" if line.is_regex else "contains"
-        values = (for_duckdb(value) if line.is_regex else value for value in line.values)
-        either = " OR ".join(f"{function}({LINE}, {conditions.bind(value)})" for value in values)
+        values = [for_duckdb(value) if line.is_regex else value for value in line.values]
+        if len(values) > MOST_ALTERNATIVES and not line.is_regex:
+            either = f"list_bool_or(list_transform({conditions.bind(values)}, lambda x: contains({LINE}, x)))"
+        else:
+            if len(values) > MOST_ALTERNATIVES:
+                values = ["|".join(f"(?:{value})" for value in values)]
+            either = " OR ".join(f"{function}({LINE}, {conditions.bind(value)})" for value in values)
         conditions.sql.append(f"NOT ({either})" if line.is_negative else f"({either})")
 
 
@@ -192,6 +202,8 @@ def _plain_equality(matcher: Matcher, group: Sequence[OpenSegment], conditions: 
 
 
 ORDER = (f"l.{CHQ_TSNS}", "s.rank", f"l.{CHQ_OBJECT}", f"l.{CHQ_POSITION}")
+MOST_RUNS = 16
+"""Runs of matching row groups that a statement names."""
 MAX_LISTED_STREAMS = 64
 """Stream ids up to this number prune row groups by their statistics; more are left to the join."""
 
@@ -248,17 +260,45 @@ def count_statement(
     return Statement(sql, conditions.parameters)
 
 
+def columns_read(query: RowQuery, keys: Iterable[Key] = ()) -> set[str]:
+    """Return the columns that conditions and groups of a statement need."""
+    sources = [key.source.column for key in keys]
+    for matcher in query.labels:
+        for one in query.group:
+            sources += [source.column for source in sources_of(one.footer, {matcher.name})]
+    return {CHQ_TSNS, CHQ_STREAM_ID, *sources, *([MESSAGE] if query.lines else [])}
+
+
 def _conditions(query: RowQuery) -> Conditions:
-    found = Conditions(parameters={"files": [str(one.path) for one in query.group]})
+    found = Conditions(parameters={"files": [one.name for one in query.group]})
     found.sql += [f"l.{CHQ_TSNS} >= {int(query.start_ns)}", f"l.{CHQ_TSNS} < {int(query.end_ns)}"]
     ids = sorted({stream.stream_id for one in query.group for stream in one.streams})
     if not selects_all_streams(query.group):
         few = len(ids) <= MAX_LISTED_STREAMS
         listed = ", ".join(str(int(one)) for one in ids) if few else "SELECT stream_id FROM streams"
         found.sql.append(f"l.{CHQ_STREAM_ID} IN ({listed})")
+        found.sql += _in_matching_groups(query)
     add_labels(query.labels, query.group, found)
     add_lines(query.lines, found)
     return found
+
+
+def _in_matching_groups(query: RowQuery) -> list[str]:
+    """Name the rows of matching row groups, by which DuckDB leaves out the others; none where that is long.
+
+    Of several files each gets the rows of all: more than it needs, but never less.
+    """
+    runs = sorted(run for one in query.group for run in one.matching_rows(query.start_ns, query.end_ns))
+    united: list[tuple[int, int]] = []
+    for first, end in runs:
+        if united and first <= united[-1][1]:
+            united[-1] = united[-1][0], max(united[-1][1], end)
+        else:
+            united.append((first, end))
+    if not united or len(united) > MOST_RUNS:
+        return []
+    row = "l.file_row_number"
+    return ["(" + " OR ".join(f"{row} >= {int(a)} AND {row} < {int(b)}" for a, b in united) + ")"]
 
 
 def streams_table(group: Sequence[OpenSegment]) -> pa.Table:

@@ -7,18 +7,22 @@ expressions run on distinct values only.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakerunner_query.gotext import regexp
 from lakerunner_query.plan.logql import ReadStreams, Words
 from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.syntax import Matcher
 from lakerunner_query.worker.shared.lru import ByteLru
-from resources.lake.streams import Stream
+from lakerunner_query.worker.shared.segment_file import SegmentUnreadableError
+from resources.lake.streams import Labels, Stream
 from resources.lake.tokens import TokenBloom, token_hash
 from resources.objects.errors import StoreError
 
 BYTES_PER_WORD = 4
+MOST_VERDICTS = 2000
+"""Label sets that are remembered of a query; those of one segment are mostly in the next one, too."""
+_verdicts: ByteLru[tuple[tuple[Matcher, ...], ...], dict[Labels, bool]] = ByteLru(16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class TokenBlooms:
                 segment.key,
                 lambda: TokenBloom.from_bytes(read(segment.bloom_offset, segment.bloom_length)),
             )
-        except (StoreError, OSError, ValueError):
+        except (SegmentUnreadableError, StoreError, OSError, ValueError):
             return True
         return all(each.may_be_in(bloom) for each in words)
 
@@ -80,19 +84,33 @@ class StreamFilter:
     """Matchers for streams that have such a label."""
     words: tuple[WordHashes, ...] = ()
     """Words that a segment must hold."""
+    _known: dict[Labels, bool] = field(default_factory=dict, compare=False, repr=False)
+    """Label sets that were looked at, also for other queries with these matchers."""
 
     @classmethod
     def of(cls, source: ReadStreams, start_ns: int, end_ns: int) -> StreamFilter:
         words = tuple(map(WordHashes.of, source.words))
-        return cls(source.matchers, start_ns, end_ns, source.narrowing, words)
+        known = _verdicts.get_or_make((source.matchers, source.narrowing), dict)
+        return cls(source.matchers, start_ns, end_ns, source.narrowing, words, known)
 
     def select(self, streams: Iterable[Stream]) -> tuple[Stream, ...]:
         """Return streams that may have matching rows."""
-        chosen = matching(in_range(streams, self.start_ns, self.end_ns), self.matchers)
+        there = in_range(streams, self.start_ns, self.end_ns)
+        known, found = self._known, dict[Labels, bool]()
+        unknown = [stream for stream in there if stream.labels not in known]
+        if unknown:
+            fitting = {stream.labels for stream in self._fitting(unknown)}
+            found = {stream.labels: stream.labels in fitting for stream in unknown}
+            if len(known) < MOST_VERDICTS:
+                known.update(found)
+        return tuple(s for s in there if known.get(s.labels, False) or found.get(s.labels, False))
+
+    def _fitting(self, streams: Sequence[Stream]) -> list[Stream]:
+        chosen = matching(streams, self.matchers)
         for matcher in self.narrowing:
             fitting = {id(stream) for stream in matching(chosen, [matcher])}
             chosen = [s for s in chosen if id(s) in fitting or not has_label(s, matcher.name)]
-        return tuple(chosen)
+        return chosen
 
     def words_in_rows(self, stream_labels: Collection[str]) -> list[WordHashes]:
         """Return words that the token bloom knows: it does not have the values of stream labels."""

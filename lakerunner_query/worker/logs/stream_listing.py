@@ -18,7 +18,8 @@ import numpy as np
 
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.protocol.answers import Pairs, StreamsAnswer, Volume
-from lakerunner_query.protocol.units import Missing, SegmentRef, StreamsUnit, UnitReport
+from lakerunner_query.protocol.units import Missing, SegmentRef, StreamsUnit, UnitReport, selected_segments
+from lakerunner_query.syntax import Matcher
 from lakerunner_query.worker.logs.segment_opener import SegmentOpener
 from lakerunner_query.worker.logs.stream_filter import in_range, matching
 from resources.duckdb import Cancellation
@@ -44,22 +45,42 @@ class StreamLister:
     def run(self, unit: StreamsUnit, cancellation: Cancellation) -> StreamsAnswer:
         missing: list[Missing] = []
         streams: list[SegmentStream] = []
-        for segment, found in self._opener.stream_tables(unit.segments, cancellation):
+        asked = selections_by_segment(unit)
+        meter = self._opener.meter(cancellation)
+        for segment, found in self._opener.stream_tables(unit.segments, meter):
             cancellation.check()
             if isinstance(found, Missing):
                 missing.append(found)
             else:
-                streams += (SegmentStream(segment, stream) for stream in matching_streams(found, unit))
-        report = UnitReport(missing=tuple(missing), segments_skipped=len(unit.segments) - len(missing))
+                chosen = matching_streams(found, unit, asked[segment.segment_id])
+                streams += (SegmentStream(segment, stream) for stream in chosen)
+        report = UnitReport(
+            missing=tuple(missing),
+            segments_skipped=len(unit.segments) - len(missing),
+            bytes_fetched=meter.bytes,
+            requests=meter.requests,
+        )
         return msgspec.structs.replace(ANSWERS[unit.want](streams, unit), report=report)
 
 
-def matching_streams(streams: Sequence[Stream], unit: StreamsUnit) -> list[Stream]:
+def selections_by_segment(unit: StreamsUnit) -> dict[str, list[tuple[Matcher, ...]]]:
+    """Return the selections that the index found each segment for."""
+    found: dict[str, list[tuple[Matcher, ...]]] = {segment.segment_id: [] for segment in unit.segments}
+    lists = selected_segments(unit.segments, unit.selected, len(unit.selections))
+    for matchers, segments in zip(unit.selections, lists, strict=True):
+        for segment in segments:
+            found[segment.segment_id].append(matchers)
+    return found
+
+
+def matching_streams(
+    streams: Sequence[Stream], unit: StreamsUnit, selections: Sequence[tuple[Matcher, ...]]
+) -> list[Stream]:
     """Return streams that satisfy any of the selections and may have rows in the range."""
     present = in_range(streams, unit.start_ns, unit.end_ns)
-    if len(unit.selections) == 1:
-        return matching(present, unit.selections[0])
-    chosen = {id(stream) for matchers in unit.selections for stream in matching(present, matchers)}
+    if len(selections) == 1:
+        return matching(present, selections[0])
+    chosen = {id(stream) for matchers in selections for stream in matching(present, matchers)}
     return [stream for stream in present if id(stream) in chosen]
 
 

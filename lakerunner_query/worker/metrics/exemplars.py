@@ -9,20 +9,24 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.protocol.answers import LATE_MS, Exemplar, ExemplarAnswer, Pairs, SeriesExemplars
-from lakerunner_query.protocol.units import ExemplarUnit, SegmentRef, SeriesSelector, UnitReport
+from lakerunner_query.protocol.units import (
+    ExemplarUnit,
+    SegmentRef,
+    SeriesSelector,
+    selected_segments,
+)
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.worker.metrics.classic_series import BUCKET, LE, bound_text
-from lakerunner_query.worker.metrics.row_groups import DAMAGE
-from lakerunner_query.worker.metrics.segment_opener import FileLayout, MetricOpener, UnitReader
+from lakerunner_query.worker.metrics.row_groups import FileLayout, read_columns
+from lakerunner_query.worker.metrics.segment_opener import MetricOpener, UnitReader
 from lakerunner_query.worker.metrics.series_table import SeriesTable, match_texts
 from resources.arrays import Int64s
 from resources.duckdb import Cancellation
@@ -43,13 +47,15 @@ class ExemplarReader:
     def run(self, unit: ExemplarUnit, cancellation: Cancellation) -> ExemplarAnswer:
         found: Found = {}
         with self._opener.open_unit(cancellation) as reader:
+            lists = selected_segments(unit.segments, unit.selected, len(unit.selections))
             for segment, table in reader.tables(unit.segments):
-                self._read_segment(reader, segment, table, unit.selections, found)
-            report = UnitReport(
-                missing=tuple(reader.missing.values()),
-                segments_opened=len(reader.opened),
-                bytes_fetched=reader.bytes_fetched,
-            )
+                selections = [
+                    selection
+                    for selection, segments in zip(unit.selections, lists, strict=True)
+                    if segment in segments
+                ]
+                self._read_segment(reader, segment, table, selections, found)
+            report = reader.report()
         ordered = sorted(found.items())
         return ExemplarAnswer(
             tuple(SeriesExemplars(labels, tuple(sorted(each))) for labels, each in ordered if each), report
@@ -70,20 +76,15 @@ class ExemplarReader:
                 series = np.flatnonzero(table.matching(stored, suffix) & overlapping)
                 if not len(series):
                     continue
-                path = reader.paths([segment]).get(segment.segment_id)
-                layout = None if path is None else reader.layout(segment, path)
-                if path is None or layout is None or CHQ_EXEMPLARS not in layout.columns:
+                layout = reader.layout(segment)
+                if layout is None or CHQ_EXEMPLARS not in layout.places:
                     return
-                try:
-                    _collect(reader, path, layout, table, series, selection, suffix, found)
-                except DAMAGE as error:
-                    reader.report_damage(segment, str(error))
-                    return
+                _collect(reader, segment, layout, table, series, selection, suffix, found)
 
 
 def _collect(
     reader: UnitReader,
-    path: Path,
+    segment: SegmentRef,
     layout: FileLayout,
     table: SeriesTable,
     numbers: Int64s,
@@ -92,27 +93,31 @@ def _collect(
     found: Found,
 ) -> None:
     begin, end = table.row[numbers], table.row[numbers] + table.rows[numbers]
-    columns = [CHQ_EXEMPLARS, *({CHQ_HIST_BOUNDS} & layout.columns)]
+    columns = [name for name in (CHQ_EXEMPLARS, CHQ_HIST_BOUNDS) if name in layout.places]
     total = sum(map(len, found.values()))
-    with pq.ParquetFile(path) as file:
-        for number in range(file.num_row_groups):
-            low, high = int(layout.starts[number]), int(layout.starts[number + 1])
-            here = np.flatnonzero((begin < high) & (end > low))
-            if not len(here):
-                continue
-            reader.cancellation.check()
-            group = file.read_row_group(number, columns, use_threads=False)
-            for place in here.tolist():
-                first, last = max(int(begin[place]), low) - low, min(int(end[place]), high) - low
-                rows = group.slice(first, last - first)
-                labels = table.labels(int(numbers[place]))
-                for series, exemplar in _exemplars(rows, labels, suffix, selection):
-                    total += 1
-                    if total > MAX_EXEMPLARS:
-                        raise LimitExceededError(
-                            f"more than {MAX_EXEMPLARS} exemplars: narrow the time range or the selector"
-                        )
-                    found.setdefault(series, set()).add(exemplar)
+    starts = layout.starts
+    file = reader.file(segment)
+    if file is None:
+        return
+    groups = [n for n in range(len(starts) - 1) if ((begin < starts[n + 1]) & (end > starts[n])).any()]
+    reader.fetch(segment, [one for number in groups for one in layout.chunks(number, columns)])
+    for number in groups:
+        reader.cancellation.check()
+        group = reader.attempt(segment, partial(read_columns, file, layout, number, columns))
+        if group is None:
+            return
+        low, high = int(starts[number]), int(starts[number + 1])
+        for place in np.flatnonzero((begin < high) & (end > low)).tolist():
+            first, last = max(int(begin[place]), low) - low, min(int(end[place]), high) - low
+            rows = group.slice(first, last - first)
+            labels = table.labels(int(numbers[place]))
+            for series, exemplar in _exemplars(rows, labels, suffix, selection):
+                total += 1
+                if total > MAX_EXEMPLARS:
+                    raise LimitExceededError(
+                        f"more than {MAX_EXEMPLARS} exemplars: narrow the time range or the selector"
+                    )
+                found.setdefault(series, set()).add(exemplar)
 
 
 def _exemplars(

@@ -10,8 +10,8 @@ where the name was given exactly; a pattern that happens to match it does not me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,11 +37,12 @@ from lakerunner_query.worker.metrics.native_histograms import (
     LOOK_BACK_MS,
     has_sent_hints,
     histograms_at,
+    histograms_together,
     stored_samples,
     with_reset_hints,
 )
 from lakerunner_query.worker.metrics.rollups import NumberedSamples, RollupSource, may_derive
-from lakerunner_query.worker.metrics.row_groups import DAMAGE, FLOAT, SUMMARIES, RowGroup
+from lakerunner_query.worker.metrics.row_groups import FLOAT, SUMMARIES, UNREADABLE, FileLayout, RowGroup
 from lakerunner_query.worker.metrics.row_merge import (
     DamagedGroupError,
     MergedRows,
@@ -51,10 +52,11 @@ from lakerunner_query.worker.metrics.row_merge import (
     filter_rows,
     merge_runs,
 )
-from lakerunner_query.worker.metrics.segment_opener import FileLayout, UnitReader
+from lakerunner_query.worker.metrics.segment_opener import UnitReader
 from lakerunner_query.worker.metrics.selections import CachedSelection, SelectionKey, SelectorLimits
 from lakerunner_query.worker.metrics.series_table import SeriesNumbers, SeriesTable
 from lakerunner_query.worker.metrics.shards import Shard
+from lakerunner_query.worker.shared.segment_file import SegmentFile
 from resources.arrays import Int64s
 from resources.lake.columns import CHQ_HIST_COUNT, CHQ_HIST_COUNT_FLOAT, CHQ_HIST_SCHEMA
 from resources.lake.series import NAME_LABEL
@@ -64,6 +66,35 @@ DISTRIBUTIONS = frozenset({CHQ_HIST_COUNT, CHQ_HIST_COUNT_FLOAT, CHQ_HIST_SCHEMA
 """Columns, at least one of which a file with histograms or summaries has."""
 NAMES = (*SUFFIXES, QUANTILE)
 """Suffixes of classic series behind the stored name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Series of one segment, and the row groups that hold their rows."""
+
+    file: SegmentFile
+    layout: FileLayout
+    table: SeriesTable
+    series: Int64s
+    begin: Int64s
+    end: Int64s
+    """Rows of each series in the file."""
+    first: Int64s
+    last: Int64s
+    """Row groups of its first and last row."""
+    groups: tuple[int, ...]
+
+    @classmethod
+    def of(cls, file: SegmentFile, layout: FileLayout, table: SeriesTable, series: Int64s) -> _Chosen:
+        begin, end = table.row[series], table.row[series] + table.rows[series]
+        first = np.searchsorted(layout.starts, begin, "right") - 1
+        last = np.searchsorted(layout.starts, end, "left") - 1
+        groups = np.unique(np.concatenate([first, last])).tolist()
+        if (last - first > 1).any():
+            groups = sorted(
+                {n for a, b in zip(first.tolist(), last.tolist(), strict=True) for n in range(a, b + 1)}
+            )
+        return cls(file, layout, table, series, begin, end, first, last, tuple(groups))
 
 
 class LakeSource:
@@ -77,6 +108,7 @@ class LakeSource:
         rollups: Sequence[RollupRef] = (),
         limits: SelectorLimits | None = None,
         *,
+        by_selector: Mapping[tuple[Matcher, ...], Sequence[SegmentRef]] | None = None,
         starts: bool = False,
         shard: Shard | None = None,
     ) -> None:
@@ -84,9 +116,12 @@ class LakeSource:
             raise ValueError("rollups are of all series, not of one shard")
         self._reader = reader
         self._segments = segments
+        self._by_selector = by_selector or {}
+        """Segments that may hold what a selector matches; of others, such as those of `info`, all may."""
         self._numbers = numbers
         self._starts = starts
         self._shard = shard
+        self._was_asked = False
         self.limits = limits or SelectorLimits()
         self.traits = Trait.NOTHING
         """Traits of all series that were selected so far."""
@@ -99,7 +134,7 @@ class LakeSource:
 
     def select(self, matchers: Sequence[Matcher], from_ms: int, to_ms: int) -> Series:
         """Return stored series, and classic series that match with a suffix."""
-        tables = self._tables(from_ms, to_ms)
+        tables = self._tables(matchers, from_ms, to_ms)
         keys = tuple(segment.key for segment, _ in tables)
         key = SelectionKey(keys, tuple(matchers), from_ms, to_ms, self._starts, self._shard)
         found = self._reader.cached_selection(key)
@@ -115,7 +150,7 @@ class LakeSource:
         """Return label sets alone; rows are read only of histograms, whose buckets no table lists."""
         found: set[Labels] = set()
         with_rows: list[tuple[SegmentRef, SeriesTable]] = []
-        for segment, table in self._tables(from_ms, to_ms):
+        for segment, table in self._tables(matchers, from_ms, to_ms):
             overlapping = table.overlapping(from_ms, to_ms)
             possible = any((table.matching(_stored_only(matchers), s) & overlapping).any() for s in NAMES)
             if possible and self._has_distributions(segment):
@@ -127,18 +162,22 @@ class LakeSource:
             found.update(self._select(with_rows, matchers, from_ms, to_ms)[0].labels)
         return found
 
-    def _tables(self, from_ms: int, to_ms: int) -> list[tuple[SegmentRef, SeriesTable]]:
+    def _tables(
+        self, matchers: Sequence[Matcher], from_ms: int, to_ms: int
+    ) -> list[tuple[SegmentRef, SeriesTable]]:
         overlapping = [
             segment
-            for segment in self._segments
+            for segment in self._by_selector.get(tuple(matchers), self._segments)
             if segment.min_ns < (to_ms + 1) * NS_PER_MS and segment.max_ns > from_ms * NS_PER_MS
         ]
+        if not self._was_asked and len(self._by_selector) > 1:
+            self._was_asked = True
+            self._reader.expect(self._segments)  # those of the selectors that follow, too
         return self._reader.tables(overlapping)
 
     def _has_distributions(self, segment: SegmentRef) -> bool:
-        path = self._reader.paths([segment]).get(segment.segment_id)
-        layout = None if path is None else self._reader.layout(segment, path)
-        return layout is not None and bool(layout.columns & DISTRIBUTIONS)
+        layout = self._reader.layout(segment)
+        return layout is not None and bool(layout.places.keys() & DISTRIBUTIONS)
 
     def _select(
         self,
@@ -151,7 +190,11 @@ class LakeSource:
         own = [m for m in matchers if m.name in {LE, QUANTILE_LABEL}]
         blocks: list[SampleBlock] = []
         for suffix in NAMES:
-            named = [(s, t) for s, t in tables if t.matching(_name_matchers(matchers), suffix).any()]
+            named = [
+                (segment, table)
+                for segment, table in tables
+                if table.matching(_name_matchers(matchers), suffix).any() and self._has_distributions(segment)
+            ]
             if not named:
                 continue
             rows, labels, _ = self._rows(
@@ -168,7 +211,7 @@ class LakeSource:
         self, matchers: Sequence[Matcher], from_ms: int, to_ms: int, only: Int64s | None
     ) -> NumberedSamples | None:
         """Return samples for windows that rollups do not answer; None where some are no floats."""
-        tables = self._tables(from_ms, to_ms)
+        tables = self._tables(matchers, from_ms, to_ms)
         if any(may_derive(table, matchers) and self._has_distributions(segment) for segment, table in tables):
             return None
         rows, _, numbers = self._rows(tables, matchers, "", from_ms, to_ms, only_derived=False, only=only)
@@ -192,18 +235,22 @@ class LakeSource:
         has_hints = Trait.HINTED | Trait.NATIVE in traits
         if has_hints:
             earlier = from_ms - LOOK_BACK_MS  # only where hints were sent: it reads everything twice
-            tables = self._tables(earlier, to_ms)
+            tables = self._tables(matchers, earlier, to_ms)
             rows, labels, _ = self._rows(tables, matchers, "", earlier, to_ms, only_derived=False)
             keep, natives = stored_samples(rows, exact=_names_exactly(matchers))
-        histograms = None if natives is None else histograms_at(rows, natives)
+        together = None if natives is None else histograms_together(rows, natives, with_hints=has_hints)
+        histograms, may_be_stale = together or (None, True)
+        if natives is not None and together is None:
+            histograms = histograms_at(rows, natives)
         if keep is not None:
             rows = filter_rows(rows, keep)
             histograms = None if histograms is None else histograms[keep]
         if histograms is not None and has_hints:
-            histograms = with_reset_hints(histograms, rows.offsets)
+            histograms = with_reset_hints(histograms, rows.offsets) if together is None else histograms
             inside = rows.time_ms > from_ms
             rows, histograms = filter_rows(rows, inside), histograms[inside]
-        return assemble(rows, labels, histograms, starts=self._starts), traits
+        series = assemble(rows, labels, histograms, starts=self._starts)
+        return (series if may_be_stale else replace(series, are_real=True)), traits
 
     def _rows(
         self,
@@ -223,7 +270,7 @@ class LakeSource:
                     tables, matchers, suffix, from_ms, to_ms, only_derived=only_derived, only=only
                 )
             except DamagedGroupError as damaged:
-                self._reader.report_damage(damaged.segment, str(damaged))
+                self._reader.lose(damaged.segment, damaged.error)
 
     def _read_rows(
         self,
@@ -249,16 +296,10 @@ class LakeSource:
             self.limits.check_series(len(series))
             if len(series):
                 chosen.append((segment, table, series))
-        paths = self._reader.paths([segment for segment, _, _ in chosen])
         parts: list[tuple[SeriesRuns, Int64s]] = []
         samples = 0
-        for segment, table, series in chosen:
-            if segment.segment_id not in paths:
-                continue
-            layout = self._reader.layout(segment, paths[segment.segment_id])
-            if layout is None or (only_derived and not layout.columns & DISTRIBUTIONS):
-                continue
-            more = self._runs(segment, table, series, layout, paths, from_ms, to_ms)
+        for part in self._located(chosen, only_derived=only_derived):
+            more = self._runs(part, from_ms, to_ms)
             samples += sum(runs.rows for runs, _ in more)
             self.limits.check_samples(samples)
             parts += more
@@ -270,37 +311,39 @@ class LakeSource:
         runs = [runs.with_codes(rank[np.searchsorted(found, numbers)]) for runs, numbers in parts]
         return merge_runs(runs, len(found)), labels, found[order]
 
-    def _runs(
-        self,
-        segment: SegmentRef,
-        table: SeriesTable,
-        series: Int64s,
-        layout: FileLayout,
-        paths: dict[str, Path],
-        from_ms: int,
-        to_ms: int,
-    ) -> list[tuple[SeriesRuns, Int64s]]:
-        path, starts = paths[segment.segment_id], layout.starts
-        begin, end = table.row[series], table.row[series] + table.rows[series]
-        first = np.searchsorted(starts, begin, "right") - 1
-        last = np.searchsorted(starts, end, "left") - 1
-        needed = np.unique(np.concatenate([first, last])).tolist()
-        if (last - first > 1).any():
-            needed = sorted(
-                {n for a, b in zip(first.tolist(), last.tolist(), strict=True) for n in range(a, b + 1)}
-            )
-        groups = self._reader.groups(segment, path, layout, needed, starts=self._starts)
-        if groups is None:
-            return []
+    def _located(
+        self, chosen: Sequence[tuple[SegmentRef, SeriesTable, Int64s]], *, only_derived: bool
+    ) -> list[_Chosen]:
+        """Find the row groups of these series, and begin to fetch them, of all segments at once."""
+        layouts = dict(self._reader.layouts([segment for segment, _, _ in chosen]))
+        found: list[_Chosen] = []
+        for segment, table, series in chosen:
+            layout = layouts.get(segment)
+            if layout is None or (only_derived and not layout.places.keys() & DISTRIBUTIONS):
+                continue
+            file = self._reader.file(segment)
+            if file is not None:
+                found.append(_Chosen.of(file, layout, table, series))
+        self._reader.fetch_groups(
+            ((one.file.segment, one.layout, one.groups) for one in found), starts=self._starts
+        )
+        return found
+
+    def _runs(self, chosen: _Chosen, from_ms: int, to_ms: int) -> list[tuple[SeriesRuns, Int64s]]:
+        layout, table, series = chosen.layout, chosen.table, chosen.series
+        begin, end, first, last = chosen.begin, chosen.end, chosen.first, chosen.last
         numbers = self._numbers.of(table, series)
         found: list[tuple[SeriesRuns, Int64s]] = []
-        for number in needed:
+        for number in chosen.groups:
+            group = self._reader.group(chosen.file.segment, layout, number, starts=self._starts)
+            if group is None:
+                return []
             here = np.flatnonzero((first <= number) & (last >= number))
-            low = np.maximum(begin[here] - starts[number], 0)
-            high = np.minimum(end[here], starts[number + 1]) - starts[number]
+            low = np.maximum(begin[here] - layout.starts[number], 0)
+            high = np.minimum(end[here], layout.starts[number + 1]) - layout.starts[number]
             at = series[here]
             part = SeriesRuns(
-                groups[number], segment, path, number, here, low, high,
+                group, chosen.file, layout, number, here, low, high,
                 table.first_ms[at], table.last_ms[at], table.base[at], table.exponent[at], None,
             )  # fmt: skip
             is_split = bool((first[here] < last[here]).any())
@@ -318,9 +361,10 @@ class LakeSource:
         if inside:
             return part
         try:
-            return cut_to_range(part, part.group.times_of(part.begin, part.end), from_ms, to_ms)
-        except DAMAGE as error:
-            raise DamagedGroupError(part.segment, str(error)) from error
+            times = part.group.times_of(part.file, part.begin, part.end)
+        except UNREADABLE as error:
+            raise DamagedGroupError(part.file, error) from error
+        return cut_to_range(part, times, from_ms, to_ms)
 
 
 def _traits(rows: MergedRows, *, is_native: bool) -> Trait:

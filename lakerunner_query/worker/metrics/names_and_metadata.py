@@ -6,18 +6,22 @@ the selected series alone, and only where a selection may match classic series.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakerunner_query.protocol.answers import MetadataAnswer, MetricFact, SeriesAnswer
-from lakerunner_query.protocol.units import MetadataUnit, SegmentRef, SeriesUnit, UnitReport
+from lakerunner_query.protocol.units import (
+    MetadataUnit,
+    SegmentRef,
+    SeriesUnit,
+    selected_segments,
+)
 from lakerunner_query.vectors.vector import Labels
 from lakerunner_query.worker.metrics.lake_source import LakeSource
-from lakerunner_query.worker.metrics.row_groups import DAMAGE
+from lakerunner_query.worker.metrics.row_groups import FileLayout
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener, UnitReader
 from lakerunner_query.worker.shared.lru import ByteLru
+from lakerunner_query.worker.shared.segment_file import SegmentFile
 from resources.duckdb import Cancellation
 from resources.lake.columns import CHQ_METRIC_TYPE
 
@@ -37,11 +41,13 @@ class SeriesLister:
 
     def run(self, unit: SeriesUnit, cancellation: Cancellation) -> SeriesAnswer:
         with self._opener.open_unit(cancellation) as reader:
-            source = LakeSource(reader, unit.segments, self._opener.interner.numbers())
+            numbers = self._opener.interner.numbers()
             found: set[Labels] = set()
-            for selection in unit.selections:
+            lists = selected_segments(unit.segments, unit.selected, len(unit.selections))
+            for selection, segments in zip(unit.selections, lists, strict=True):
+                source = LakeSource(reader, segments, numbers)
                 found.update(source.series(selection.matchers, selection.from_ms, selection.to_ms))
-            report = UnitReport(missing=tuple(reader.missing.values()), segments_opened=len(reader.opened))
+            report = reader.report()
         if unit.want == "series":
             ordered = sorted(found)
             cut = unit.limit and len(ordered) > unit.limit
@@ -76,39 +82,38 @@ class MetadataReader:
         names = frozenset(unit.names)
         found: set[MetricFact] = set()
         with self._opener.open_unit(cancellation) as reader:
-            for segment, path in self._files(reader, unit.segments):
+            unknown = [segment for segment in unit.segments if self._cache.get(segment.key) is None]
+            layouts = dict(reader.layouts(unknown))
+            for segment, layout in layouts.items():
+                numbers = range(layout.metadata.num_row_groups)
+                reader.fetch(segment, [one for number in numbers for one in layout.chunks(number, _COLUMNS)])
+            for segment in unit.segments:
                 cancellation.check()
-                facts = self._facts(reader, segment, path)
+                facts = self._facts(reader, segment, layouts.get(segment))
                 found.update(fact for fact in facts if not names or fact.name in names)
-            report = UnitReport(
-                missing=tuple(reader.missing.values()),
-                segments_opened=len(reader.opened),
-                bytes_fetched=reader.bytes_fetched,
-            )
+            report = reader.report()
         return MetadataAnswer(tuple(sorted(found)), report)
 
-    def _files(self, reader: UnitReader, segments: tuple[SegmentRef, ...]) -> list[tuple[SegmentRef, Path]]:
-        paths = reader.paths(segments)
-        return [(s, paths[s.segment_id]) for s in segments if s.segment_id in paths]
+    def _facts(
+        self, reader: UnitReader, segment: SegmentRef, layout: FileLayout | None
+    ) -> frozenset[MetricFact]:
+        known = self._cache.get(segment.key)
+        file = None if layout is None else reader.file(segment)
+        if known is None and layout is not None and file is not None:
+            known = reader.attempt(segment, lambda: read_facts(file, layout))
+            if known is not None:
+                self._cache.put(segment.key, known)
+        return known or frozenset()
 
-    def _facts(self, reader: UnitReader, segment: SegmentRef, path: Path) -> frozenset[MetricFact]:
-        try:
-            return self._cache.get_or_make(segment.key, lambda: read_facts(path))
-        except DAMAGE as error:
-            reader.report_damage(segment, str(error))
-            return frozenset()
 
-
-def read_facts(path: Path) -> frozenset[MetricFact]:
+def read_facts(file: SegmentFile, layout: FileLayout) -> frozenset[MetricFact]:
     """Read the distinct facts of one file."""
-    metadata = pq.read_metadata(path)
-    stored = set(metadata.schema.to_arrow_schema().names)
-    columns = [name for name in _COLUMNS if name in stored]
+    columns = [name for name in _COLUMNS if name in layout.places]
     texts = [name for name in columns if name != MONOTONIC]
-    with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
+    with pq.ParquetFile(file.source(), metadata=layout.metadata, read_dictionary=texts) as parquet:
         parts = [
-            _distinct(file.read_row_group(number, columns, use_threads=False))
-            for number in range(file.num_row_groups)
+            _distinct(parquet.read_row_group(number, columns, use_threads=False))
+            for number in range(parquet.num_row_groups)
         ]
     return frozenset(_fact(row) for part in parts for row in part.to_pylist())
 

@@ -9,19 +9,29 @@ A hint that was sent is kept where it says more: gauges, and resets that the cou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from lakerunner_query.histogram.batch import columns_of
+from lakerunner_query.histogram.batch import (
+    SUM,
+    Columns,
+    Sheet,
+    SheetRows,
+    columns_of,
+    hints_of,
+    join_sheets,
+)
 from lakerunner_query.histogram.batch_kernels import find_drops
 from lakerunner_query.histogram.growth import detect_reset
 from lakerunner_query.histogram.model import Hint, Histogram
 from lakerunner_query.vectors.vector import Objects
-from lakerunner_query.worker.metrics.row_groups import FLOAT, HINT, HISTOGRAM
+from lakerunner_query.windows.functions import STALE_BITS
+from lakerunner_query.worker.metrics.row_groups import FLOAT, HINT, HISTOGRAM, RowGroup
 from lakerunner_query.worker.metrics.row_merge import MergedRows
-from resources.arrays import Flags, Int64s
+from resources.arrays import Flags, Int8s, Int64s
 from resources.lake.columns import CHQ_HIST_SCHEMA
 
 LOOK_BACK_MS = 300_000
@@ -109,13 +119,66 @@ def stored_samples(rows: MergedRows, *, exact: bool) -> tuple[Flags | None, Int6
 def histograms_at(rows: MergedRows, at: Int64s) -> Objects:
     """Return the histograms of these rows by row, None elsewhere."""
     histograms = np.full(len(rows.time_ms), None, object)
-    if rows.place is None:
-        return histograms
-    for begin, group in rows.groups:
-        here = at[(rows.place[at] >= begin) & (rows.place[at] < begin + len(group.time_ms))]
-        if len(here):
-            histograms[here] = group.histograms(rows.place[here] - begin)
+    for here, group, places in _by_group(rows, at):
+        histograms[here] = group.histograms(places)
     return histograms
+
+
+def histograms_together(rows: MergedRows, at: Int64s, *, with_hints: bool) -> tuple[Objects, bool] | None:
+    """Read rows that all are histograms at once, with derived hints if wanted.
+
+    Return them, and whether a stale marker is among them; None where layouts differ or there are gauges.
+    """
+    columns = _columns(rows, at) if len(at) == len(rows.time_ms) else None
+    if columns is None:
+        return None
+    sheet, hints = columns.sheet, columns.hints
+    if with_hints:
+        if (hints == Hint.GAUGE).any():
+            return None
+        hints = _hints(columns, rows.offsets)
+    sums = np.ascontiguousarray(sheet.numbers[:, SUM])
+    return sheet.histograms(hints_of(hints)), bool((sums.view(np.int64) == STALE_BITS).any())
+
+
+def _columns(rows: MergedRows, at: Int64s) -> Columns | None:
+    sheets: list[Sheet] = []
+    codes, places = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
+    hints = np.zeros(len(at), np.int8)
+    for here, group, chosen in _by_group(rows, at):
+        found = group.sheet(chosen)
+        if found is None:
+            return None
+        codes[here], places[here] = len(sheets), np.arange(len(here))
+        sheets.append(found[0])
+        hints[here] = found[1]
+    sheet = join_sheets(SheetRows(sheets, codes, places)) if sheets else None
+    return None if sheet is None else Columns(sheet, hints)
+
+
+def _hints(columns: Columns, offsets: Int64s) -> Int8s:
+    """Tell of each histogram whether it continues the one before it in its series."""
+    sheet, hints = columns.sheet, columns.hints
+    continues = np.zeros(len(hints), np.bool_)
+    continues[1:] = ~find_drops(np.ascontiguousarray(sheet.numbers)) & (hints[1:] != Hint.RESET)
+    changes = np.flatnonzero((sheet.is_listed[1:] != sheet.is_listed[:-1]).any(axis=1)) + 1
+    begins = offsets[:-1][np.diff(offsets) > 0]
+    for row in np.setdiff1d(changes, begins).tolist():
+        now, before = sheet.histogram(row, Hint(hints[row])), sheet.histogram(row - 1, Hint.UNKNOWN)
+        continues[row] = _hint(now, before) is Hint.NO_RESET
+    continues[begins] = False
+    return np.where(continues, np.int8(Hint.NO_RESET), np.int8(Hint.UNKNOWN))
+
+
+def _by_group(rows: MergedRows, at: Int64s) -> Iterator[tuple[Int64s, RowGroup, Int64s]]:
+    """Yield rows that lie in one row group, the group, and where they are in it."""
+    if rows.place is None:
+        return
+    places = rows.place[at]
+    for begin, group in rows.groups:
+        inside = np.flatnonzero((places >= begin) & (places < begin + len(group.time_ms)))
+        if len(inside):
+            yield at[inside], group, places[inside] - begin
 
 
 def has_sent_hints(rows: MergedRows) -> bool:

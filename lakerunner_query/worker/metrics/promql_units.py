@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lakerunner_query.errors import LimitExceededError
+from lakerunner_query.plan.promql import reads
 from lakerunner_query.promql.context import Options
 from lakerunner_query.promql.evaluate import QueryResult, evaluate, evaluate_parts
 from lakerunner_query.promql.lang.ast import Expr
@@ -25,7 +26,14 @@ from lakerunner_query.protocol.answers import (
     decode_shard_answer,
     report_together,
 )
-from lakerunner_query.protocol.units import MetricUnit, ShardUnit, UnitReport
+from lakerunner_query.protocol.units import (
+    MetricUnit,
+    SegmentRef,
+    ShardUnit,
+    UnitReport,
+    selected_segments,
+)
+from lakerunner_query.syntax import Matcher
 from lakerunner_query.vectors.vector import Scalar, Steps, String, Vector
 from lakerunner_query.worker.metrics.lake_source import LakeSource
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener, UnitReader
@@ -49,13 +57,13 @@ class MetricScanner:
     def run(self, unit: MetricUnit, cancellation: Cancellation) -> MetricAnswer:
         if unit.given:
             return _merge_shards(unit)
-        with self._opener.open_unit(cancellation) as reader, _enough_memory():
+        with self._opener.open_unit(cancellation) as reader, enough_memory():
             source = self._source(unit, reader)
             found = evaluate(_bound(unit), _steps(unit), source, _options(unit))
-            return render_answer(found, unit, _report(reader, source))
+            return render_answer(found, unit, reader.report())
 
     def shard(self, unit: ShardUnit, cancellation: Cancellation) -> ShardAnswer:
-        with self._opener.open_unit(cancellation) as reader, _enough_memory():
+        with self._opener.open_unit(cancellation) as reader, enough_memory():
             source = self._source(unit.of, reader, Shard(unit.number, unit.count))
             expr = _bound(unit.of)
             found = evaluate_parts(expr, parts_of(expr), _steps(unit.of), source, _options(unit.of))
@@ -65,7 +73,7 @@ class MetricScanner:
                 source.limits.peak_series,
                 source.limits.peak_samples,
                 tuple(reader.opened),
-                _report(reader, source),
+                reader.report(),
             )
 
     def _source(self, unit: MetricUnit, reader: UnitReader, shard: Shard | None = None) -> LakeSource:
@@ -75,6 +83,7 @@ class MetricScanner:
             self._opener.interner.numbers(),
             unit.rollups,
             SelectorLimits(unit.max_series, unit.max_samples),
+            by_selector=_by_selector(unit),
             starts=unit.start_timestamps,
             shard=shard,
         )
@@ -84,13 +93,13 @@ def _merge_shards(unit: MetricUnit) -> MetricAnswer:
     """Evaluate what stands above the parts that shards have answered."""
     shards = [decode_shard_answer(body) for body in unit.given]
     expr, steps = _bound(unit), _steps(unit)
-    with _enough_memory():
+    with enough_memory():
         found = evaluate(expr, steps, NoSource(), _options(unit), merge_parts(expr, steps, shards))
         return render_answer(found, unit, report_together(shards))
 
 
 @contextmanager
-def _enough_memory() -> Iterator[None]:
+def enough_memory() -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
@@ -125,11 +134,24 @@ def render_answer(answer: QueryResult, unit: MetricUnit, report: UnitReport) -> 
                 note.fix.from_ms, note.fix.to_ms, note.fix.samples,
             ),
             (note.span.start, note.span.end),
+            None if note.extreme is None else (
+                note.extreme.value, note.extreme.is_largest, note.extreme.behind,
+            ),
         )
         for note in answer.annotations
     )  # fmt: skip
     points = sum(each.points for each in series)
     return MetricAnswer(kind, series, string, notes, answer.is_ordered, points, report)
+
+
+def _by_selector(unit: MetricUnit) -> dict[tuple[Matcher, ...], tuple[SegmentRef, ...]]:
+    """Give every selector of the text the segments that the index found for it."""
+    if not unit.selected:
+        return {}
+    options = _options(unit)
+    read = reads(_bound(unit), _steps(unit), options.lookback_ms, options.default_subquery_step_ms)
+    lists = selected_segments(unit.segments, unit.selected, len(read))
+    return {one.matchers: each for one, each in zip(read, lists, strict=True)}
 
 
 def _bound(unit: MetricUnit) -> Expr:
@@ -144,13 +166,3 @@ def _steps(unit: MetricUnit) -> Steps:
 
 def _options(unit: MetricUnit) -> Options:
     return Options(lookback_ms=unit.lookback_ms, start_timestamps=unit.start_timestamps)
-
-
-def _report(reader: UnitReader, source: LakeSource) -> UnitReport:
-    return UnitReport(
-        missing=tuple(reader.missing.values()),
-        segments_opened=len(reader.opened),
-        rows_considered=reader.rows_considered,
-        bytes_fetched=reader.bytes_fetched,
-        rollup_rows=dict(source.rollups.rows_read),
-    )

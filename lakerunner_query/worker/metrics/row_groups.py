@@ -1,4 +1,4 @@
-"""`RowGroup` holds the columns of a metric row group, decoded by Arrow and cached.
+"""`FileLayout` says where columns of samples are; `RowGroup` holds them, decoded by Arrow and cached.
 
 Nearly every query needs times and values, so they are decoded for the whole row group and cut by series
 afterwards. Histogram columns stay Arrow arrays.
@@ -6,22 +6,25 @@ afterwards. Histogram columns stay Arrow arrays.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakerunner_query.histogram.batch import Sheet, hints_of
 from lakerunner_query.histogram.batch import objects as object_array
 from lakerunner_query.histogram.model import Hint
-from lakerunner_query.histogram.stored import of_struct
+from lakerunner_query.histogram.stored import of_struct, sheet_of_struct
 from lakerunner_query.vectors.vector import Objects
 from lakerunner_query.windows.functions import STALE_BITS
-from resources.arrays import Bytes, Doubles, Flags, Int64s
+from lakerunner_query.worker.parquet.scaled_groups import ScaledGroup, scaled_group
+from lakerunner_query.worker.shared.segment_file import Range, SegmentFile, SegmentUnreadableError
+from resources.arrays import Bytes, Doubles, Flags, Int8s, Int64s
 from resources.lake import metric_values
 from resources.lake.columns import (
     CHQ_HIST_BOUNDS,
@@ -38,20 +41,24 @@ from resources.lake.columns import (
     CHQ_TSNS,
 )
 from resources.lake.sample_histograms import HISTOGRAM_COLUMNS, histograms_of_samples
+from resources.objects.errors import StoreError
 
 TIMESTAMP, TSNS, START, TYPE, TEMPORALITY = (
     CHQ_TIMESTAMP, CHQ_TSNS, CHQ_START_TSNS, CHQ_METRIC_TYPE, "metric_temporality",
 )  # fmt: skip
 SUMMARIES, HINT = CHQ_SUMMARY_QUANTILES, CHQ_HIST_RESET_HINT
-OBJECTS = (CHQ_OBJECT, CHQ_POSITION)
+ORDER = (TIMESTAMP, TSNS, CHQ_OBJECT, CHQ_POSITION)
+"""Columns that order samples of one millisecond."""
+FOOTER_END = 8
+"""Bytes behind a footer: its length, and four letters."""
 HISTOGRAM_BYTES = 700
 """Bytes of a histogram as an object."""
-HINTS = {int(hint): hint for hint in Hint}
 FLOAT, HISTOGRAM, SUMMARY, NOTHING = range(4)
 """Kinds of rows; a stale marker is a float."""
 _IS_HISTOGRAM = (CHQ_HIST_COUNT, CHQ_HIST_COUNT_FLOAT, CHQ_HIST_SCHEMA, CHQ_HIST_BOUNDS)
-DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError)
-"""Errors of reading a damaged file."""
+UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, SegmentUnreadableError, StoreError)
+"""Errors of reading a segment: a damaged one, or one that the object store does not give."""
+Found = TypeVar("Found")
 Columns = dict[str, Any]
 """Arrow arrays by name; a word stands for a column that repeats it."""
 
@@ -93,69 +100,143 @@ class RowGroup:
         if len(missing):
             absent = rows[missing]
             structs = histograms_of_samples(self.others, pa.array(absent))
-            new = object_array(of_struct(structs, self._sent_hints(absent)))
+            new = object_array(of_struct(structs, hints_of(self._sent_hints(absent))))
             self.objects[absent] = new
             found[missing] = new
         return found
 
-    def _sent_hints(self, rows: Int64s) -> list[Hint] | None:
-        if self.others is None or HINT not in self.others.column_names:
+    def sheet(self, rows: Int64s) -> tuple[Sheet, Int8s] | None:
+        """Return the histograms of these rows and their hints; None where some have another layout."""
+        if self.others is None:
             return None
+        sheet = sheet_of_struct(histograms_of_samples(self.others, pa.array(rows)))
+        return None if sheet is None else (sheet, self._sent_hints(rows))
+
+    def _sent_hints(self, rows: Int64s) -> Int8s:
+        if self.others is None or HINT not in self.others.column_names:
+            return np.full(len(rows), Hint.UNKNOWN, np.int8)
         sent = self.others.column(HINT).combine_chunks().take(pa.array(rows)).fill_null(int(Hint.UNKNOWN))
-        return [HINTS[number] for number in sent.to_pylist()]
+        found: Int8s = sent.to_numpy(zero_copy_only=False).astype(np.int8)
+        return found
 
 
-def read_row_groups(path: Path, numbers: Sequence[int]) -> list[RowGroup]:
-    """Decode these row groups; raises one of `DAMAGE` where the file is damaged."""
-    with pq.ParquetFile(path) as file:
-        stored = set(file.schema_arrow.names)
-        columns = [
-            name
-            for name in (
-                TIMESTAMP, *metric_values.VALUE_COLUMNS, TYPE, TEMPORALITY, START, SUMMARIES, HINT,
-                *HISTOGRAM_COLUMNS,
-            )
-            if name in stored
-        ]  # fmt: skip
-        return [_decode(_columns(file, number, columns)) for number in numbers]
+_SAMPLES = (
+    TIMESTAMP, *metric_values.VALUE_COLUMNS, TYPE, TEMPORALITY, START, SUMMARIES, HINT, *HISTOGRAM_COLUMNS,
+)  # fmt: skip
 
 
-def read_order(path: Path, numbers: Sequence[int]) -> dict[int, tuple[Int64s, Int64s, Int64s]]:
-    """Read (nanoseconds, object, position) of rows: they decide between samples of one millisecond."""
-    found: dict[int, tuple[Int64s, Int64s, Int64s]] = {}
-    with pq.ParquetFile(path) as file:
-        stored = set(file.schema_arrow.names)
-        for number in numbers:
-            table = file.read_row_group(number, [TIMESTAMP, *OBJECTS, *({TSNS} & stored)], use_threads=False)
-            columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-            exact = pc.multiply(columns[TIMESTAMP], 1_000_000)
-            if TSNS in columns:
-                exact = pc.coalesce(columns[TSNS], exact)
-            found[number] = (exact.to_numpy(), *(columns[name].to_numpy() for name in OBJECTS))
-    return found
+@dataclass(frozen=True)
+class FileLayout:
+    """The footer of a file: where row groups and their columns are."""
+
+    starts: Int64s
+    """First rows of row groups, and the row count behind them."""
+    places: Mapping[str, tuple[int, ...]]
+    """Stored columns by name, as the numbers of their leaves."""
+    metadata: pq.FileMetaData
+    _groups: dict[int, tuple[ScaledGroup | None, tuple[str, ...]]] = field(default_factory=dict)
+    _made: dict[Hashable, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, metadata: pq.FileMetaData) -> FileLayout:
+        sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        places: dict[str, tuple[int, ...]] = {}
+        schema = metadata.schema
+        for place in range(metadata.num_columns):
+            name = schema.column(place).path.partition(".")[0]
+            places[name] = (*places.get(name, ()), place)
+        return cls(np.concatenate(([0], np.cumsum(sizes))).astype(np.int64), places, metadata)
+
+    @cached_property
+    def types(self) -> dict[str, pa.DataType]:
+        return {each.name: each.type for each in self.metadata.schema.to_arrow_schema()}
+
+    def once(self, key: Hashable, make: Callable[[], Found]) -> Found:
+        """Return what was made of this footer for the key."""
+        if key not in self._made:
+            self._made[key] = make()
+        found: Found = self._made[key]
+        return found
+
+    def scaled(self, number: int) -> ScaledGroup | None:
+        """Return the pages of a row group of scaled integers alone."""
+        return self._group(number)[0]
+
+    def columns(self, number: int) -> tuple[str, ...]:
+        """Return the columns of samples that are read of a row group: not those that statistics tell."""
+        scaled, columns = self._group(number)
+        return self._read(number) if scaled is not None else columns
+
+    def chunks(self, number: int, columns: Iterable[str]) -> Iterator[Range]:
+        """Yield the bytes of these columns in one row group."""
+        group = self.metadata.row_group(number)
+        for name in columns:
+            for place in self.places.get(name, ()):
+                column = group.column(place)
+                start = column.data_page_offset
+                if column.has_dictionary_page and 0 < (column.dictionary_page_offset or 0) < start:
+                    start = column.dictionary_page_offset
+                yield start, start + column.total_compressed_size
+
+    def known(self, number: int) -> Columns:
+        """Return the columns of samples that statistics tell: of nulls, or of one word."""
+        group, found = self.metadata.row_group(number), Columns()
+        for name in _SAMPLES:
+            facts = self._facts(group, name)
+            if facts is not None and _nulls(facts) == group.num_rows:
+                found[name] = pa.nulls(group.num_rows, self.types[name])
+            elif facts is not None and name in {TYPE, TEMPORALITY} and _is_one(facts):
+                found[name] = str(facts.min)
+        return found
+
+    def _group(self, number: int) -> tuple[ScaledGroup | None, tuple[str, ...]]:
+        found = self._groups.get(number)
+        if found is None:
+            scaled = scaled_group(self.metadata, self.places, number)
+            columns = self._read(number) if scaled is None else ()
+            found = self._groups[number] = scaled, columns
+        return found
+
+    def _read(self, number: int) -> tuple[str, ...]:
+        known = self.known(number)
+        return tuple(name for name in _SAMPLES if name in self.places and name not in known)
+
+    def _facts(self, group: pq.RowGroupMetaData, name: str) -> pq.Statistics | None:
+        """Return the statistics of a flat column."""
+        places = self.places.get(name, ())
+        return group.column(places[0]).statistics if len(places) == 1 else None
 
 
-def _columns(file: pq.ParquetFile, number: int, names: Sequence[str]) -> Columns:
-    """Read columns, except those of nulls or of one word: their statistics suffice."""
-    group = file.metadata.row_group(number)
-    statistics = {
-        column.path_in_schema: column.statistics
-        for column in (group.column(place) for place in range(group.num_columns))
-        if column.path_in_schema in names and column.statistics is not None
-    }
-    nulls = {name for name, facts in statistics.items() if _nulls(facts) == group.num_rows}
-    words = {
-        name: str(statistics[name].min)
-        for name in (TYPE, TEMPORALITY)
-        if name in statistics and _is_one(statistics[name]) and name not in nulls
-    }
-    read = [name for name in names if name not in words and name not in nulls]
-    table = file.read_row_group(number, read, use_threads=False)
+def read_layout(file: SegmentFile) -> FileLayout:
+    """Read the footer alone: Arrow takes the end of a file for a file."""
+    size = file.segment.bytes
+    length = int.from_bytes(file.read(size - FOOTER_END, FOOTER_END)[:4], "little") + FOOTER_END
+    if length > size:
+        raise ValueError(f"a footer of {length} bytes in a file of {size}")
+    return FileLayout.of(pq.read_metadata(pa.BufferReader(file.read(size - length, length))))
+
+
+def read_columns(file: SegmentFile, layout: FileLayout, number: int, names: Iterable[str]) -> pa.Table:
+    """Read columns of a row group, one chunk each."""
+    with pq.ParquetFile(file.source(), metadata=layout.metadata) as parquet:
+        return parquet.read_row_group(number, list(names), use_threads=False).combine_chunks()
+
+
+def read_row_group(file: SegmentFile, layout: FileLayout, number: int) -> RowGroup:
+    """Decode the samples of a row group; raises one of `UNREADABLE` where that cannot be."""
+    table = read_columns(file, layout, number, layout.columns(number))
     found: Columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-    schema = file.schema_arrow
-    found.update((name, pa.nulls(group.num_rows, schema.field(name).type)) for name in nulls)
-    found.update(words)
-    return found
+    return _decode(found | layout.known(number))
+
+
+def read_order(file: SegmentFile, layout: FileLayout, number: int) -> tuple[Int64s, Int64s, Int64s]:
+    """Read (nanoseconds, object, position) of rows: they decide between samples of one millisecond."""
+    table = read_columns(file, layout, number, (name for name in ORDER if name in layout.places))
+    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+    exact = pc.multiply(columns[TIMESTAMP], 1_000_000)
+    if TSNS in columns:
+        exact = pc.coalesce(columns[TSNS], exact)
+    return exact.to_numpy(), columns[CHQ_OBJECT].to_numpy(), columns[CHQ_POSITION].to_numpy()
 
 
 def _is_one(facts: pq.Statistics) -> bool:

@@ -12,18 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.vectors.vector import Labels, Objects, Series
-from lakerunner_query.worker.metrics.row_groups import DAMAGE, RowGroup, is_stale, read_order
+from lakerunner_query.worker.metrics.row_groups import UNREADABLE, FileLayout, RowGroup, is_stale, read_order
 from lakerunner_query.worker.metrics.series_table import expand_runs
 from lakerunner_query.worker.parquet.run_kernels import copy_runs, cut_runs, place_times
 from lakerunner_query.worker.parquet.scaled_groups import ScaledGroup
+from lakerunner_query.worker.shared.segment_file import SegmentFile
 from resources.arrays import Bytes, Doubles, Flags, Int32s, Int64s
 from resources.kernel import Integer
 
@@ -31,11 +30,12 @@ NS_PER_MS = 1_000_000
 
 
 class DamagedGroupError(ValueError):
-    """A row group proved damaged when its values were decoded."""
+    """A row group could not be read when its values were decoded."""
 
-    def __init__(self, segment: SegmentRef, reason: str) -> None:
-        super().__init__(reason)
-        self.segment = segment
+    def __init__(self, file: SegmentFile, error: Exception) -> None:
+        super().__init__(str(error))
+        self.segment = file.segment
+        self.error = error
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class SeriesRuns:
     """Rows of some series in one row group: series `codes[i]` has rows `[begin[i], end[i])`."""
 
     group: RowGroup | ScaledGroup
-    segment: SegmentRef
-    path: Path
+    file: SegmentFile
+    layout: FileLayout
     number: int
     codes: Int64s
     begin: Int64s
@@ -169,12 +169,12 @@ def _concatenate(parts: Sequence[SeriesRuns], offsets: Int64s, target: Int64s) -
 
 def _decode_to(group: ScaledGroup, part: SeriesRuns, to: Int64s, time_ms: Int64s, value: Doubles) -> int:
     try:
-        group.values_to(part.begin, part.end, to, part.base, part.exponent, value)
+        group.values_to(part.file, part.begin, part.end, to, part.base, part.exponent, value)
         if part.times is not None:
             return int(place_times(part.times, 0, part.begin, part.end, to, time_ms))
-        return group.times_to(part.begin, part.end, to, time_ms)
-    except DAMAGE as error:
-        raise DamagedGroupError(part.segment, str(error)) from error
+        return group.times_to(part.file, part.begin, part.end, to, time_ms)
+    except UNREADABLE as error:
+        raise DamagedGroupError(part.file, error) from error
 
 
 def _sort(rows: MergedRows, parts: Sequence[SeriesRuns], target: Int64s) -> MergedRows:
@@ -214,7 +214,10 @@ def _row_order(parts: Sequence[SeriesRuns], target: Int64s, total: int) -> tuple
     for part in parts:
         to = target[at : at + len(part.codes)]
         at += len(part.codes)
-        columns = read_order(part.path, [part.number])[part.number]
+        try:
+            columns = read_order(part.file, part.layout, part.number)
+        except UNREADABLE as error:
+            raise DamagedGroupError(part.file, error) from error
         for column, out in zip(columns, found, strict=True):
             copy_runs(column, part.begin, part.end, to, out)
     return found[0], found[1], found[2]

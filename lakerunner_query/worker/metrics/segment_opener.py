@@ -1,4 +1,7 @@
-"""`MetricOpener` opens metric segments for a query: series tables first, files only where a series matches.
+"""`MetricOpener` opens metric segments for a query: series tables first, columns only where a series matches.
+
+    series tables and footers of all segments   |··········####|   one range at the end of each, all at once
+    columns of row groups with such series      |··##···#······|   then these ranges, of all segments at once
 
 A segment that cannot be read is recorded as missing and the others answer; the caller reports it.
 """
@@ -7,30 +10,33 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Protocol, TypeVar, cast
 
-import numpy as np
-import pyarrow.parquet as pq
-
-from lakerunner_query.protocol.units import Missing, SegmentRef
-from lakerunner_query.worker.metrics.row_groups import DAMAGE, START, RowGroup, read_row_groups
+from lakerunner_query.errors import QueryError
+from lakerunner_query.protocol.units import Missing, SegmentRef, UnitReport
+from lakerunner_query.worker.metrics.row_groups import (
+    START,
+    UNREADABLE,
+    FileLayout,
+    RowGroup,
+    read_layout,
+    read_row_group,
+)
 from lakerunner_query.worker.metrics.selections import CachedSelection, SelectionKey
-from lakerunner_query.worker.metrics.series_table import SeriesInterner, SeriesTable
-from lakerunner_query.worker.parquet.scaled_groups import ScaledGroup, scaled_group
+from lakerunner_query.worker.metrics.series_table import KnownLabelSets, SeriesInterner, SeriesTable
+from lakerunner_query.worker.parquet.scaled_groups import ScaledGroup
 from lakerunner_query.worker.shared.lru import ByteLru
-from lakerunner_query.worker.shared.segment_cache import (
-    WHOLE_BELOW,
+from lakerunner_query.worker.shared.segment_file import (
+    FetchMeter,
+    Range,
+    SegmentFile,
     Segments,
-    SegmentsInPlace,
-    SegmentStore,
     SegmentUnreadableError,
 )
-from resources.arrays import Int64s
-from resources.duckdb import Cancellation
+from resources.duckdb import Cancellation, CancelledQueryError
 from resources.lake import series
 from resources.objects.errors import StoreError
 
@@ -56,70 +62,92 @@ CacheKey = tuple[str, Hashable]
 """A segment's key, and the part of the segment."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileLayout:
-    """The footer of a file: where row groups begin, and which columns there are."""
-
-    starts: Int64s
-    """First rows of row groups, and the row count behind them."""
-    columns: frozenset[str]
-    metadata: pq.FileMetaData
-
-
 @dataclass(slots=True)
 class UnitReader:
-    """Reads the segments of one unit, which stay pinned; records missing ones."""
+    """Reads the segments of one unit; records missing ones."""
 
     shared: MetricOpener
     cancellation: Cancellation
+    meter: FetchMeter
     missing: dict[str, Missing] = field(default_factory=dict)
-    bytes_fetched: int = 0
     rows_considered: int = 0
-    opened: dict[str, Path] = field(default_factory=dict)
-    skipped: set[str] = field(default_factory=set)
-    _pinned: list[SegmentRef] = field(default_factory=list)
+    rollup_rows: dict[int, int] = field(default_factory=dict)
+    """Rollup rows that were read, by frequency."""
+    opened: dict[str, SegmentFile] = field(default_factory=dict)
+    """Segments by id."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def expect(self, segments: Iterable[SegmentRef]) -> None:
+        """Begin to fetch the tails of segments whose series tables will be needed."""
+        if self.shared.segments.is_local:
+            return
+        for segment in segments:
+            if self.shared.series.peek(segment.key) is None:
+                file = self.file(segment)
+                if file is not None:
+                    file.fetch_ahead([tail_of(segment)])
 
     def tables(self, segments: Sequence[SegmentRef]) -> list[tuple[SegmentRef, SeriesTable]]:
         """Return the series tables of readable segments."""
         self.cancellation.check()
-        readable = [segment for segment in segments if segment.segment_id not in self.missing]
-        known = {segment.key: self.shared.series.peek(segment.key) for segment in readable}
-        made = self.shared.each(self._table, [s for s in readable if known[s.key] is None])
-        known.update((segment.key, table) for segment, table in made)
-        return [(segment, table) for segment in readable if (table := known[segment.key]) is not None]
+        self.expect(segments)
+        found = ((segment, self._table(segment)) for segment in segments)
+        return [(segment, table) for segment, table in found if table is not None]
 
-    def paths(self, segments: Sequence[SegmentRef]) -> dict[str, Path]:
-        """Return local files by segment id, fetched where they are not cached; missing ones are left out."""
-        self.cancellation.check()
-        here = [s for s in segments if s.segment_id in self.opened or self.shared.cache.holds(s)]
-        cached = {segment.segment_id for segment in here}
-        found = [(segment, self._path(segment)) for segment in here]
-        found += self.shared.each(self._path, [s for s in segments if s.segment_id not in cached])
-        return {segment.segment_id: path for segment, path in found if path is not None}
+    def file(self, segment: SegmentRef) -> SegmentFile | None:
+        """Open a segment; None for a missing one."""
+        with self._lock:
+            found = self.opened.get(segment.segment_id)
+            if found is None and segment.segment_id not in self.missing:
+                try:
+                    found = self.opened[segment.segment_id] = self.shared.segments.open(segment, self.meter)
+                except UNREADABLE as error:
+                    self.missing[segment.segment_id] = Missing(segment.segment_id, str(error))
+            return found
 
-    def layout(self, segment: SegmentRef, path: Path) -> FileLayout | None:
-        try:
-            return self.shared.layouts.get_or_make(segment.key, lambda: _layout(path))
-        except DAMAGE as error:
-            self.report_damage(segment, f"damaged footer: {error}")
-            return None
+    def layout(self, segment: SegmentRef) -> FileLayout | None:
+        found = self.shared.layouts.get(segment.key)
+        if found is None and (file := self.file(segment)) is not None:
+            found = self.attempt(segment, partial(read_layout, file))
+            if found is not None:
+                self.shared.layouts.put(segment.key, found)
+        return found
 
-    def groups(
-        self, segment: SegmentRef, path: Path, layout: FileLayout, numbers: Sequence[int], *, starts: bool
-    ) -> dict[int, RowGroup | ScaledGroup] | None:
-        """Return these row groups, decoded or cached; `starts`: with the times at which counting began."""
-        has_starts = starts and START in layout.columns
-        try:
-            return {number: self._group(segment, path, layout, number, has_starts) for number in numbers}
-        except DAMAGE as error:
-            self.report_damage(segment, str(error))
-            return None
+    def layouts(self, segments: Sequence[SegmentRef]) -> list[tuple[SegmentRef, FileLayout]]:
+        """Return the footers of readable segments."""
+        if not self.shared.segments.is_local:
+            unknown = [one for one in segments if self.shared.layouts.peek(one.key) is None]
+            for file in filter(None, map(self.file, unknown)):
+                file.fetch_ahead([tail_of(file.segment)])
+        found = ((segment, self.layout(segment)) for segment in segments)
+        return [(segment, layout) for segment, layout in found if layout is not None]
 
-    def _group(
-        self, segment: SegmentRef, path: Path, layout: FileLayout, number: int, has_starts: bool
-    ) -> RowGroup | ScaledGroup:
-        scaled = None if has_starts else scaled_group(path, layout.metadata, number)
+    def fetch_groups(
+        self, wanted: Iterable[tuple[SegmentRef, FileLayout, Iterable[int]]], *, starts: bool
+    ) -> None:
+        """Begin to fetch what `group` reads of these row groups, of all segments at once."""
+        if self.shared.segments.is_local:
+            return
+        for segment, layout, numbers in wanted:
+            ranges: list[Range] = []
+            for number in numbers:
+                scaled = scaled_of(layout, number, starts=starts)
+                if scaled is not None:
+                    ranges += scaled.ranges
+                elif self.shared.samples.peek((segment.key, number)) is None:
+                    ranges += layout.chunks(number, layout.columns(number))
+            self.fetch(segment, ranges)
+
+    def fetch(self, segment: SegmentRef, ranges: Sequence[Range]) -> None:
+        """Begin to fetch ranges of one segment."""
+        if ranges and not self.shared.segments.is_local and (file := self.file(segment)) is not None:
+            self.attempt(segment, lambda: file.fetch_ahead(ranges))
+
+    def group(
+        self, segment: SegmentRef, layout: FileLayout, number: int, *, starts: bool
+    ) -> RowGroup | ScaledGroup | None:
+        """Return a row group, decoded or cached; `starts`: with the times at which counting began."""
+        scaled = scaled_of(layout, number, starts=starts)
         if scaled is not None:
             return scaled
         key = (segment.key, number)
@@ -127,9 +155,34 @@ class UnitReader:
         if cached is not None:
             return cast("RowGroup", cached)
         self.cancellation.check()
-        found = read_row_groups(path, [number])[0]
-        self.shared.samples.put(key, found)
+        file = self.file(segment)
+        if file is None:
+            return None
+        found = self.attempt(segment, lambda: read_row_group(file, layout, number))
+        if found is not None:
+            self.shared.samples.put(key, found)
         return found
+
+    def attempt(self, segment: SegmentRef, read: Callable[[], Found]) -> Found | None:
+        """Read of a segment; None where that fails, and the segment is missing then."""
+        try:
+            return read()
+        except UNREADABLE as error:
+            self.lose(segment, error)
+            return None
+
+    def lose(self, segment: SegmentRef, error: BaseException) -> None:
+        """Record a segment that cannot be read; raise errors that are the query's own."""
+        file = self.opened.get(segment.segment_id)
+        cause = (file.failure if file is not None else None) or error
+        if isinstance(cause, QueryError | CancelledQueryError):
+            raise cause
+        reason = str(cause)
+        if not isinstance(cause, SegmentUnreadableError | StoreError):
+            self.shared.forget(segment)
+            reason = f"unreadable: {reason}"
+        with self._lock:
+            self.missing[segment.segment_id] = Missing(segment.segment_id, reason)
 
     def cached_selection(self, key: SelectionKey) -> CachedSelection | None:
         found = cast("CachedSelection | None", self.shared.samples.get((SELECTIONS, key)))
@@ -142,97 +195,87 @@ class UnitReader:
         if not self.missing:
             self.shared.samples.put((SELECTIONS, key), found)
 
-    def report_damage(self, segment: SegmentRef, reason: str) -> None:
-        self.shared.forget(segment)
-        self._report_missing(segment, f"unreadable: {reason}")
+    def report(self) -> UnitReport:
+        return UnitReport(
+            missing=tuple(self.missing.values()),
+            segments_opened=len(self.opened),
+            rows_considered=self.rows_considered,
+            bytes_fetched=self.meter.bytes,
+            requests=self.meter.requests,
+            rollup_rows=dict(self.rollup_rows),
+        )
 
-    def release(self) -> None:
-        for segment in self._pinned:
-            self.shared.cache.release(segment)
-        self._pinned.clear()
-
-    def _report_missing(self, segment: SegmentRef, reason: str) -> None:
-        with self._lock:
-            self.missing[segment.segment_id] = Missing(segment.segment_id, reason)
+    def close(self) -> None:
+        for file in self.opened.values():
+            file.close()
 
     def _table(self, segment: SegmentRef) -> SeriesTable | None:
-        try:
-            return self.shared.series.get_or_make(segment.key, lambda: self._read_table(segment))
-        except (SegmentUnreadableError, StoreError, series.SeriesTableError) as error:
-            self._report_missing(segment, str(error))
+        if segment.segment_id in self.missing:
             return None
+        found = self.shared.series.get(segment.key)
+        if found is None and (file := self.file(segment)) is not None:
+            try:
+                found = read_table(file, self.shared.label_sets)
+            except series.SeriesTableError as error:
+                self._lose_table(segment, error)
+                return None
+            except UNREADABLE as error:
+                self.lose(segment, error)
+                return None
+            self.shared.series.put(segment.key, found)
+        return found
 
-    def _read_table(self, segment: SegmentRef) -> SeriesTable:
-        if segment.bytes >= WHOLE_BELOW and not self.shared.cache.holds(segment):
-            raw = self.shared.store.get_range(segment.key, segment.series_offset, segment.series_length)
-        else:
-            path = self._acquire(segment)
-            with path.open("rb") as file:
-                file.seek(segment.series_offset)
-                raw = file.read(segment.series_length)
-        return SeriesTable.of(series.read_table(raw, segment.rows))
-
-    def _path(self, segment: SegmentRef) -> Path | None:
-        try:
-            return self._acquire(segment)
-        except (SegmentUnreadableError, StoreError) as error:
-            self._report_missing(segment, str(error))
-            return None
-
-    def _acquire(self, segment: SegmentRef) -> Path:
+    def _lose_table(self, segment: SegmentRef, error: series.SeriesTableError) -> None:
+        self.shared.forget(segment)
         with self._lock:
-            if segment.segment_id in self.opened:
-                return self.opened[segment.segment_id]
-        path, fetched = self.shared.cache.acquire(segment)
-        with self._lock:
-            self._pinned.append(segment)
-            self.opened[segment.segment_id] = path
-            self.bytes_fetched += fetched
-        return path
+            self.missing[segment.segment_id] = Missing(segment.segment_id, str(error))
 
 
 class MetricOpener:
     """Caches and opens segments for all metric queries of a worker process."""
 
-    def __init__(self, cache: Segments, store: SegmentStore, memory_bytes: int) -> None:
-        self.cache = cache
-        self.store = store
+    def __init__(
+        self, segments: Segments, memory_bytes: int, *, max_bytes: int = 0, max_requests: int = 0
+    ) -> None:
+        """`max_bytes` and `max_requests`: what one unit may cost the object store, 0: anything."""
+        self.segments = segments
         self.interner = SeriesInterner()
         self.samples: ByteLru[CacheKey, Sized] = ByteLru(memory_bytes * 3 // 4, nbytes, min_entries=1)
         """Row groups and selections: a cached selection leaves its row groups unused, so they go first."""
         self.rollup_rows: ByteLru[CacheKey, Sized] = ByteLru(memory_bytes // 4, nbytes, min_entries=1)
+        self.label_sets = KnownLabelSets()
         self.series: ByteLru[str, SeriesTable] = ByteLru(SERIES_TABLES)
         self.layouts: ByteLru[str, FileLayout] = ByteLru(LAYOUTS)
-        self._fetchers = ThreadPoolExecutor(8, thread_name_prefix="metrics")
+        self._budget = max_bytes, max_requests
 
     @contextmanager
     def open_unit(self, cancellation: Cancellation) -> Iterator[UnitReader]:
-        reader = UnitReader(self, cancellation)
+        reader = UnitReader(self, cancellation, FetchMeter(cancellation, *self._budget))
         try:
             yield reader
         finally:
-            reader.release()
-
-    def each(
-        self, work: Callable[[SegmentRef], Found], segments: Iterable[SegmentRef]
-    ) -> list[tuple[SegmentRef, Found]]:
-        """Apply `work` to all segments, in threads where it waits for the object store."""
-        listed = list(segments)
-        if isinstance(self.cache, SegmentsInPlace):
-            return [(segment, work(segment)) for segment in listed]
-        return list(zip(listed, self._fetchers.map(work, listed), strict=True))
+            reader.close()
 
     def forget(self, segment: SegmentRef) -> None:
         """Drop a damaged copy and what was read from it; the next query fetches it again."""
-        self.cache.forget(segment)
+        self.segments.forget(segment)
         self.series.forget(segment.key)
         self.layouts.forget(segment.key)
         self.samples.forget_where(lambda key: key[0] in {segment.key, SELECTIONS})
-        self.rollup_rows.forget_where(lambda key: key[0] == segment.key)
+        self.rollup_rows.forget_where(lambda key: key[0] in {segment.key, SELECTIONS})
 
 
-def _layout(path: Path) -> FileLayout:
-    metadata = pq.read_metadata(path)
-    sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
-    names = frozenset(metadata.schema.to_arrow_schema().names)
-    return FileLayout(np.concatenate(([0], np.cumsum(sizes))).astype(np.int64), names, metadata)
+def tail_of(segment: SegmentRef) -> Range:
+    """Return the range of series table and footer, which is the end of the object."""
+    return segment.series_offset, segment.bytes
+
+
+def read_table(file: SegmentFile, known: KnownLabelSets) -> SeriesTable:
+    segment = file.segment
+    raw = file.read(segment.series_offset, segment.series_length)
+    return SeriesTable.of(series.read_table(raw, segment.rows), known)
+
+
+def scaled_of(layout: FileLayout, number: int, *, starts: bool) -> ScaledGroup | None:
+    """Return the pages of a row group that says nothing else; when counting began is something else."""
+    return None if starts and START in layout.places else layout.scaled(number)

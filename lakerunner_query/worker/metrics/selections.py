@@ -71,7 +71,7 @@ class CachedSelection:
     def of(cls, series: Series, traits: Trait = Trait.NOTHING) -> CachedSelection:
         known = series.labels
         labels = known.for_other_samples() if isinstance(known, SharedLabels) else SharedLabels(known)
-        series = replace(series, labels=labels, are_real=not bool(is_stale(series).any()))
+        series = replace(series, labels=labels, are_real=series.are_real or not bool(is_stale(series).any()))
         arrays = (series.offsets, series.time_ms, series.value, series.is_delta, series.start_ms)
         size = sum(array.nbytes for array in arrays if array is not None) + LABELS_BYTES * series.count
         if series.histograms is not None:

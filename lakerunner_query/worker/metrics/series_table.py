@@ -6,13 +6,14 @@ Label sets are interned as numbers, the same in all segments, so that runs of on
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
+import xxhash
 
 from lakerunner_query.gotext import regexp
 from lakerunner_query.syntax import Matcher
@@ -47,57 +48,57 @@ def expand_runs(begin: Int64s, sizes: Int64s) -> Int64s:
 
 
 @dataclass(frozen=True, eq=False)
-class SeriesTable:
-    """Columns by series; codes of a label are indexes into `texts`, -1 where it is absent."""
+class LabelSets:
+    """Label sets by series of a table; codes of a label are indexes into `texts`, -1 where it is absent."""
 
-    tid: Int64s
-    row: Int64s
-    rows: Int64s
-    first_ms: Int64s
-    last_ms: Int64s
-    base: Int64s
-    exponent: Int32s
-    names: dict[str, int]
-    """Codes of label names in `keys`."""
-    texts: list[str]
     offsets: Int32s
     keys: Int32s
     values: Int32s
+    key_texts: pa.Array
+    value_texts: pa.Array
     _codes: dict[str, Int32s] = field(default_factory=dict)
     _labels: dict[int, Labels] = field(default_factory=dict)
     _matches: ByteLru[tuple[Matcher, str], Flags] = field(default_factory=lambda: ByteLru(CACHED_MATCHERS))
 
     @classmethod
-    def of(cls, table: pa.Table) -> SeriesTable:
-        """Wrap the result of `series.read_table`."""
-        numbers = {
-            name: table.column(name).chunk(0).to_numpy()
-            for name in ("tid", "row", "rows", "first_ms", "last_ms", "base", "exponent")
-        }
-        labels = table.column("labels").chunk(0)
+    def of(cls, labels: pa.MapArray) -> LabelSets:
         keys, values = labels.keys, labels.items
         return cls(
-            **numbers,
-            names={name: code for code, name in enumerate(keys.dictionary.to_pylist())},
-            texts=values.dictionary.to_pylist(),
-            offsets=labels.offsets.to_numpy(),
-            keys=keys.indices.to_numpy(),
-            values=values.indices.to_numpy(),
+            labels.offsets.to_numpy(),
+            keys.indices.to_numpy(),
+            values.indices.to_numpy(),
+            keys.dictionary,
+            values.dictionary,
         )
 
     @property
     def count(self) -> int:
-        return len(self.row)
+        return len(self.offsets) - 1
 
-    def has_labels_of(self, other: SeriesTable) -> bool:
-        """Tell whether both have the same label sets, in the same order."""
+    @property
+    def key(self) -> tuple[int, ...]:
+        """A key that equal label sets have in common."""
+        return len(self.offsets), len(self.value_texts), xxhash.xxh3_64_intdigest(self.values.tobytes())
+
+    def equals(self, other: LabelSets) -> bool:
+        """Tell whether both are the same label sets, in the same order."""
         return (
             np.array_equal(self.values, other.values)
             and np.array_equal(self.keys, other.keys)
             and np.array_equal(self.offsets, other.offsets)
-            and self.texts == other.texts
-            and list(self.names) == list(other.names)
+            and self.value_texts.equals(other.value_texts)
+            and self.key_texts.equals(other.key_texts)
         )
+
+    @cached_property
+    def names(self) -> dict[str, int]:
+        """Codes of label names in `keys`."""
+        return {name: code for code, name in enumerate(self.key_texts.to_pylist())}
+
+    @cached_property
+    def texts(self) -> list[str]:
+        found: list[str] = self.value_texts.to_pylist()
+        return found
 
     def codes(self, label: str) -> Int32s:
         found = self._codes.get(label)
@@ -124,17 +125,26 @@ class SeriesTable:
             self._labels[number] = found
         return found
 
+    def labels_of(self, numbers: Int64s) -> list[Labels]:
+        """Return the label sets of many series."""
+        sizes = (self.offsets[numbers + 1] - self.offsets[numbers]).astype(np.int64)
+        entries = expand_runs(self.offsets[numbers].astype(np.int64), sizes)
+        names, texts = list(self.names), self.texts
+        pairs = [
+            (names[key], texts[value])
+            for key, value in zip(self.keys[entries].tolist(), self.values[entries].tolist(), strict=True)
+        ]
+        ends = np.cumsum(sizes)
+        return [
+            tuple(pairs[begin:end]) for begin, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True)
+        ]
+
     def matching(self, matchers: Sequence[Matcher], suffix: str = "") -> Flags:
         """Flag series that satisfy all matchers, with `suffix` behind their names."""
         found = np.ones(self.count, np.bool_)
         for matcher in matchers:
             behind = suffix if matcher.name == NAME_LABEL else ""
             found &= self._matching(matcher, behind)
-        return found
-
-    def overlapping(self, from_ms: int, to_ms: int) -> Flags:
-        """Flag series with a sample that may lie in `(from_ms, to_ms]`."""
-        found: Flags = (self.last_ms > from_ms) & (self.first_ms <= to_ms)
         return found
 
     def _matching(self, matcher: Matcher, behind: str) -> Flags:
@@ -178,6 +188,65 @@ class SeriesTable:
         return {text: code for code, text in enumerate(self.texts)}
 
 
+@dataclass(frozen=True, eq=False)
+class SeriesTable:
+    """Columns by series, and their label sets."""
+
+    sets: LabelSets
+    tid: Int64s
+    row: Int64s
+    rows: Int64s
+    first_ms: Int64s
+    last_ms: Int64s
+    base: Int64s
+    exponent: Int32s
+
+    @classmethod
+    def of(cls, table: pa.Table, known: KnownLabelSets | None = None) -> SeriesTable:
+        """Wrap the result of `series.read_table`; label sets that are known are shared."""
+        numbers = {
+            name: table.column(name).chunk(0).to_numpy()
+            for name in ("tid", "row", "rows", "first_ms", "last_ms", "base", "exponent")
+        }
+        sets = LabelSets.of(table.column("labels").chunk(0))
+        return cls(sets if known is None else known.one_of(sets), **numbers)
+
+    @property
+    def count(self) -> int:
+        return len(self.row)
+
+    @property
+    def families(self) -> UInt64s:
+        return self.sets.families
+
+    def labels(self, number: int) -> Labels:
+        return self.sets.labels(number)
+
+    def matching(self, matchers: Sequence[Matcher], suffix: str = "") -> Flags:
+        return self.sets.matching(matchers, suffix)
+
+    def overlapping(self, from_ms: int, to_ms: int) -> Flags:
+        """Flag series with a sample that may lie in `(from_ms, to_ms]`."""
+        found: Flags = (self.last_ms > from_ms) & (self.first_ms <= to_ms)
+        return found
+
+
+class KnownLabelSets:
+    """Label sets of tables in memory: hour after hour has the same, which are matched and numbered once."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[tuple[int, ...], LabelSets] = WeakValueDictionary()
+
+    def one_of(self, sets: LabelSets) -> LabelSets:
+        """Return those of an earlier table if they are the same."""
+        key = sets.key
+        found = self._known.get(key)
+        if found is not None and found.equals(sets):
+            return found
+        self._known[key] = sets
+        return sets
+
+
 def match_texts(matcher: Matcher, texts: list[str]) -> list[bool]:
     """Tell of each text whether it satisfies the matcher; an absent label is the empty text."""
     if matcher.op.is_regex:
@@ -215,17 +284,15 @@ class SeriesNumbers:
         """Names and values of all label sets as numbers of texts, end to end."""
         self._ends: list[int] = [0]
         self._ordered: ByteLru[bytes, tuple[Int64s, SharedLabels]] = ByteLru(MAX_ORDERED)
-        self._last: ref[SeriesTable] | None = None
-        self._of_table: WeakKeyDictionary[SeriesTable, Int64s] = WeakKeyDictionary()
+        self._of_sets: WeakKeyDictionary[LabelSets, Int64s] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def of(self, table: SeriesTable, chosen: Int64s) -> Int64s:
         """Return the numbers of these series of a table."""
         with self._lock:
-            known = self._of_table.get(table)
+            known = self._of_sets.get(table.sets)
             if known is None:
-                known = self._of_table[table] = self._numbers_of_last(table)
-                self._last = ref(table)
+                known = self._of_sets[table.sets] = np.full(table.count, -1, np.int64)
             unknown = chosen[known[chosen] < 0]
             if len(unknown):
                 self._fill(table, known, unknown)
@@ -242,25 +309,19 @@ class SeriesNumbers:
         order = np.array(sorted(range(len(labels)), key=labels.__getitem__), np.int64)
         return order, SharedLabels(labels[place] for place in order.tolist())
 
-    def _numbers_of_last(self, table: SeriesTable) -> Int64s:
-        """Copy the last table's numbers where series are the same, as hour after hour."""
-        last = self._last() if self._last is not None else None
-        if last is not None and last.has_labels_of(table):
-            return self._of_table[last].copy()
-        return np.full(table.count, -1, np.int64)
-
     def _fill(self, table: SeriesTable, known: Int64s, unknown: Int64s) -> None:
-        sizes = (table.offsets[unknown + 1] - table.offsets[unknown]).astype(np.int64)
-        entries = expand_runs(table.offsets[unknown].astype(np.int64), sizes)
-        pairs = self._text_numbers(list(table.names), table.keys[entries]) << 32
-        pairs |= self._text_numbers(table.texts, table.values[entries])
+        sets = table.sets
+        sizes = (sets.offsets[unknown + 1] - sets.offsets[unknown]).astype(np.int64)
+        entries = expand_runs(sets.offsets[unknown].astype(np.int64), sizes)
+        pairs = self._text_numbers(list(sets.names), sets.keys[entries]) << 32
+        pairs |= self._text_numbers(sets.texts, sets.values[entries])
         guessed = np.array([self._by_id.get(tid, -1) for tid in table.tid[unknown].tolist()], np.int64)
         right = self._have_pairs(guessed, sizes, pairs)
         known[unknown[right]] = guessed[right]
-        ends = np.cumsum(sizes)
-        for at in np.flatnonzero(~right).tolist():
-            series, end = int(unknown[at]), int(ends[at])
-            known[series] = self._number(table, series, pairs[end - int(sizes[at]) : end])
+        wrong = np.flatnonzero(~right)
+        if len(wrong):
+            entries = expand_runs((np.cumsum(sizes) - sizes)[wrong], sizes[wrong])
+            known[unknown[wrong]] = self._intern(table, unknown[wrong], sizes[wrong], pairs[entries])
 
     def _have_pairs(self, guessed: Int64s, sizes: Int64s, pairs: Int64s) -> Flags:
         """Tell of each number whether its label set consists of these pairs."""
@@ -275,22 +336,33 @@ class SeriesNumbers:
         found: Flags = right & (running[after] - running[after - sizes] == sizes)
         return found
 
-    def _number(self, table: SeriesTable, series: int, pairs: Int64s) -> int:
-        """Intern one label set; labels become Python objects only where no other table had them."""
-        key = pairs.tobytes()
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self.labels)
-            self.labels.append(table.labels(series))
-            self._by_id.setdefault(int(table.tid[series]), number)
-            begin, end = self._ends[-1], self._ends[-1] + len(pairs)
-            if end > len(self._pairs):
-                self._pairs = np.concatenate(
-                    [self._pairs, np.zeros(max(len(self._pairs), len(pairs)), np.int64)]
-                )
-            self._pairs[begin:end] = pairs
-            self._ends.append(end)
-        return number
+    def _intern(self, table: SeriesTable, series: Int64s, sizes: Int64s, pairs: Int64s) -> list[int]:
+        """Number label sets; labels become Python objects only where no other table had them."""
+        raw, ends = pairs.tobytes(), np.cumsum(sizes)
+        bounds = np.stack((ends - sizes, ends), axis=1) * pairs.itemsize
+        keys = [raw[begin:end] for begin, end in bounds.tolist()]
+        new: dict[bytes, int] = {}
+        for place, key in enumerate(keys):
+            if key not in self._numbers:
+                new.setdefault(key, place)
+        if new:
+            chosen = np.fromiter(new.values(), np.int64, len(new))
+            entries = expand_runs((ends - sizes)[chosen], sizes[chosen])
+            self._append(new, table.sets.labels_of(series[chosen]), table.tid[series[chosen]], pairs[entries])
+            self._ends += (self._ends[-1] + np.cumsum(sizes[chosen])).tolist()
+        return [self._numbers[key] for key in keys]
+
+    def _append(self, keys: Iterable[bytes], labels: list[Labels], ids: Int64s, pairs: Int64s) -> None:
+        first = len(self.labels)
+        self.labels += labels
+        self._numbers.update(zip(keys, range(first, len(self.labels)), strict=True))
+        for number, tid in enumerate(ids.tolist(), first):
+            self._by_id.setdefault(tid, number)
+        begin, end = self._ends[-1], self._ends[-1] + len(pairs)
+        if end > len(self._pairs):
+            more = np.zeros(max(len(self._pairs), len(pairs)), np.int64)
+            self._pairs = np.concatenate([self._pairs, more])
+        self._pairs[begin:end] = pairs
 
     def _text_numbers(self, texts: list[str], codes: Int32s) -> Int64s:
         """Return the numbers of texts, the same for all tables."""

@@ -60,6 +60,9 @@ class _Vector(msgspec.Struct, frozen=True):
     histograms: list[_Histogram] | None = None
 
 
+_VECTOR = msgspec.msgpack.Decoder(_Vector)
+
+
 def encode_vector(vector: Vector) -> bytes:
     drop_name, histograms = vector.drop_name, vector.histograms
     return msgspec.msgpack.encode(
@@ -75,7 +78,7 @@ def encode_vector(vector: Vector) -> bytes:
 
 
 def decode_vector(body: bytes) -> Vector:
-    found = msgspec.msgpack.decode(body, type=_Vector)
+    found = _VECTOR.decode(body)
     shape = (len(found.labels), found.steps)
     return Vector(
         found.labels,
@@ -175,7 +178,7 @@ def merge_parts(expr: Expr, steps: Steps, shards: Sequence[ShardAnswer]) -> dict
 
 
 def _note(one: Annotation) -> Note:
-    if one.fix is not None:
+    if one.fix is not None or one.extreme is not None:
         raise ValueError(f"{one.base}: expected of a part nothing that is told of many series")
     return Note(one.kind, one.base, "", None, (one.span.start, one.span.end))
 

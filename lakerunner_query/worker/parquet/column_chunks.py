@@ -7,13 +7,16 @@ without nulls. Other columns have no location here and are left to Arrow or Duck
 from __future__ import annotations
 
 import os
+import struct
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow.parquet as pq
+import xxhash
 import zstandard
 
 from lakerunner_query.worker.parquet.dictionary_kernels import add_codes, dictionary_page
@@ -28,15 +31,27 @@ from lakerunner_query.worker.parquet.page_kernels import (
     VALUES,
     deltas,
     pages_of,
+    read_varint,
 )
 from resources.arrays import Bytes, Int32s, Int64s
+from resources.lake.tokens import SALTS
 
 CODECS = {"ZSTD": "zstd", "UNCOMPRESSED": None}
 """Compression by its name in footers."""
 DELTA_BINARY_PACKED, RLE_DICTIONARY = 5, 8
 """Encodings of pages, from `parquet.thrift`."""
+_BLOOM_HEADER, _BLOOM_BLOCK = 32, 32
+_BLOCK_WORDS = struct.Struct("<8I")
+"""Bytes that a header has at most, and those of a block."""
+_I32_FIELD, _BLOOM_KIND = 0x15, bytes.fromhex("1c1c0000" * 3 + "00")
 _LENGTH_BYTES = 4
 """Bytes of the length before the levels of a page, and before each text of a dictionary."""
+
+
+class RangeReader(Protocol):
+    """A file that is read by ranges: a segment on this disk, or one in the block cache."""
+
+    def read(self, start: int, length: int) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +138,83 @@ def _dictionary_chunk(column: pq.ColumnChunkMetaData, schema: pq.ColumnSchema) -
     )  # fmt: skip
 
 
-def chunk_bytes(path: Path, chunk: Chunk) -> Bytes:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        raw = os.pread(descriptor, chunk.length, chunk.offset)
-    finally:
-        os.close(descriptor)
+def plain_chunk(column: pq.ColumnChunkMetaData, schema: pq.ColumnSchema) -> Chunk | None:
+    """Locate texts stored as they are; None for anything else. They may have nulls."""
+    is_known = (
+        column.physical_type == "BYTE_ARRAY"
+        and not column.has_dictionary_page
+        and column.compression in CODECS
+        and set(column.encodings) <= {"PLAIN", "RLE"}
+        and schema.max_definition_level <= 1
+        and schema.max_repetition_level == 0
+    )
+    if not is_known:
+        return None
+    return Chunk(
+        column.data_page_offset, column.total_compressed_size, CODECS[column.compression],
+        schema.max_definition_level == 1,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Bloom:
+    """A bloom filter of a column chunk, for values of fixed length.
+
+    It is a header in Thrift's compact protocol with the number of bytes and three empty structs, for the only
+    kind, hash and compression there are, and blocks of 32 bytes with one bit of the value in each word.
+    """
+
+    offset: int
+    """First block in the file."""
+    blocks: int
+    """0: of an unknown kind, which excludes nothing."""
+
+    @classmethod
+    def read(cls, file: RangeReader, offset: int) -> Bloom:
+        head = np.frombuffer(file.read(offset, _BLOOM_HEADER), np.uint8)
+        if head[0] != _I32_FIELD:
+            return cls(offset, 0)
+        end, raw = read_varint(head, 1)
+        size, is_odd = divmod(int(raw), 2)
+        kind = head[end : end + len(_BLOOM_KIND)].tobytes()
+        if kind != _BLOOM_KIND or is_odd or size % _BLOOM_BLOCK:
+            return cls(offset, 0)
+        return cls(offset + int(end) + len(_BLOOM_KIND), size // _BLOOM_BLOCK)
+
+    def may_hold(self, file: RangeReader, hashed: int) -> bool:
+        """Ask for a value by its hash."""
+        if not self.blocks:
+            return True
+        block = ((hashed >> 32) * self.blocks) >> 32
+        words = _BLOCK_WORDS.unpack(file.read(self.offset + block * _BLOOM_BLOCK, _BLOOM_BLOCK))
+        low = hashed & 0xFFFFFFFF
+        return all(
+            word >> ((low * salt & 0xFFFFFFFF) >> 27) & 1 for word, salt in zip(words, SALTS, strict=True)
+        )
+
+
+def bloom_hash(value: bytes) -> int:
+    return xxhash.xxh64_intdigest(value)
+
+
+def may_hold(file: RangeReader, bloom_offset: int, value: bytes) -> bool:
+    """Ask a bloom filter for one value."""
+    return Bloom.read(file, bloom_offset).may_hold(file, bloom_hash(value))
+
+
+def chunk_bytes(file: RangeReader | Path, chunk: Chunk) -> Bytes:
+    raw = _local_bytes(file, chunk) if isinstance(file, Path) else file.read(chunk.offset, chunk.length)
     if len(raw) != chunk.length:
         raise OSError(f"the file ends before byte {chunk.offset + chunk.length}")
     return np.frombuffer(raw, np.uint8)
+
+
+def _local_bytes(path: Path, chunk: Chunk) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.pread(descriptor, chunk.length, chunk.offset)
+    finally:
+        os.close(descriptor)
 
 
 def pages_in(raw: Bytes, rows: int) -> Int64s:
@@ -171,9 +254,9 @@ def behind_levels(data: Bytes) -> int:
     return _LENGTH_BYTES + length
 
 
-def delta_pages(path: Path, chunk: Chunk, rows: int) -> Iterator[tuple[int, Int64s]]:
+def delta_pages(file: RangeReader | Path, chunk: Chunk, rows: int) -> Iterator[tuple[int, Int64s]]:
     """Yield first row and numbers of each page; the numbers are good until the next one."""
-    raw = chunk_bytes(path, chunk)
+    raw = chunk_bytes(file, chunk)
     pages: list[list[int]] = pages_in(raw, rows).tolist()
     room = np.empty(max(page[VALUES] for page in pages), np.int64)
     first = 0
@@ -201,8 +284,8 @@ class DictionaryChunk:
     chunk: Chunk
 
     @classmethod
-    def read(cls, path: Path, chunk: Chunk) -> DictionaryChunk:
-        raw = chunk_bytes(path, chunk)
+    def read(cls, file: RangeReader | Path, chunk: Chunk) -> DictionaryChunk:
+        raw = chunk_bytes(file, chunk)
         page = dictionary_page(raw).tolist()
         if not page:
             raise ValueError("a column chunk that does not begin with a dictionary")

@@ -11,9 +11,8 @@ takes no longer than copying. Arrow reads the others (`metrics/row_groups.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 
 from lakerunner_query.worker.parquet.column_chunks import (
     Chunk,
+    RangeReader,
     chunk_bytes,
     delta_chunk,
     delta_numbers,
@@ -40,34 +40,47 @@ DELTA = "delta"
 class ScaledGroup:
     """One row group; every read decodes its pages anew."""
 
-    path: Path
     rows: int
     times: Chunk
     scaled: Chunk
 
-    def times_of(self, begin: Int64s, end: Int64s) -> Int64s:
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """First byte and end of both columns."""
+        return tuple((one.offset, one.offset + one.length) for one in (self.times, self.scaled))
+
+    def times_of(self, file: RangeReader, begin: Int64s, end: Int64s) -> Int64s:
         """Return times by row of the group; only rows `[begin, end)` are filled."""
         found = np.empty(self.rows, np.int64)
-        self.times_to(begin, end, begin, found)
+        self.times_to(file, begin, end, begin, found)
         return found
 
-    def times_to(self, begin: Int64s, end: Int64s, to: Int64s, time_ms: Int64s) -> int:
+    def times_to(self, file: RangeReader, begin: Int64s, end: Int64s, to: Int64s, time_ms: Int64s) -> int:
         """Put rows `[begin, end)`, ascending, to `to`; return how many do not come after the one before."""
         return sum(
             int(place_times(page, first, begin, end, to, time_ms))
-            for first, page in self._pages(self.times, begin, end)
+            for first, page in self._pages(file, self.times, begin, end)
         )
 
     def values_to(
-        self, begin: Int64s, end: Int64s, to: Int64s, base: Int64s, exponent: Int32s, value: Doubles
+        self,
+        file: RangeReader,
+        begin: Int64s,
+        end: Int64s,
+        to: Int64s,
+        base: Int64s,
+        exponent: Int32s,
+        value: Doubles,
     ) -> None:
         power: npt.NDArray[np.float64] = metric_values.POWERS[exponent]
-        for first, page in self._pages(self.scaled, begin, end):
+        for first, page in self._pages(file, self.scaled, begin, end):
             place_values(page, first, begin, end, to, base, power, value)
 
-    def _pages(self, chunk: Chunk, begin: Int64s, end: Int64s) -> Iterator[tuple[int, Int64s]]:
+    def _pages(
+        self, file: RangeReader, chunk: Chunk, begin: Int64s, end: Int64s
+    ) -> Iterator[tuple[int, Int64s]]:
         """Yield first row and numbers of each page in which a run lies; they are good until the next one."""
-        raw = chunk_bytes(self.path, chunk)
+        raw = chunk_bytes(file, chunk)
         pages = pages_in(raw, self.rows)
         room = np.empty(int(pages[:, VALUES].max()), np.int64)
         behind = np.cumsum(pages[:, VALUES])
@@ -79,21 +92,24 @@ class ScaledGroup:
             yield until - len(numbers), numbers
 
 
-def scaled_group(path: Path, metadata: pq.FileMetaData, number: int) -> ScaledGroup | None:
+def scaled_group(
+    metadata: pq.FileMetaData, places: Mapping[str, Sequence[int]], number: int
+) -> ScaledGroup | None:
     """Locate the row group's columns; None where it holds anything else, or is encoded in another way."""
     group = metadata.row_group(number)
-    places = {name: place for place, name in enumerate(metadata.schema.names)}
     if not {TIMESTAMP, metric_values.SCALED} <= places.keys():
         return None
 
     def column(name: str) -> pq.ColumnChunkMetaData:
-        return group.column(places[name])
+        return group.column(places[name][0])
 
     if TEMPORALITY in places and not _never_has(column(TEMPORALITY), DELTA):
         return None
-    times = delta_chunk(column(TIMESTAMP), metadata.schema.column(places[TIMESTAMP]))
-    scaled = delta_chunk(column(metric_values.SCALED), metadata.schema.column(places[metric_values.SCALED]))
-    return None if times is None or scaled is None else ScaledGroup(path, group.num_rows, times, scaled)
+    times, scaled = (
+        delta_chunk(column(name), metadata.schema.column(places[name][0]))
+        for name in (TIMESTAMP, metric_values.SCALED)
+    )
+    return None if times is None or scaled is None else ScaledGroup(group.num_rows, times, scaled)
 
 
 def _never_has(column: pq.ColumnChunkMetaData, word: str) -> bool:

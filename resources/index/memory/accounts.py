@@ -1,10 +1,15 @@
-"""Organisations, keys and buckets live in memory."""
+"""Organisations, keys, buckets and metadata of metrics live in memory."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from resources.index.memory.state import MemoryPart
 from resources.index.types import (
+    MAX_FAMILIES,
+    METADATA_KEPT_S,
     ApiKey,
+    MetricFamily,
     StorageProfile,
 )
 from resources.lake.layout import PrefixMapping
@@ -66,3 +71,24 @@ class Accounts(MemoryPart):
 
     def put_prefix_mapping(self, mapping: PrefixMapping) -> None:
         self._state.mappings[mapping.bucket, mapping.prefix] = mapping
+
+    def put_metric_metadata(self, org: str, families: Sequence[MetricFamily]) -> None:
+        with self._one_at_a_time:
+            known = self._state.metadata.setdefault(org, {})
+            now = self._clock()
+            for old in [family for family, seen_at in known.items() if seen_at < now - METADATA_KEPT_S]:
+                del known[old]
+            for family in families:
+                if family in known or len(known) < MAX_FAMILIES:
+                    known[family] = now
+
+    def metric_metadata(
+        self, org: str, since_ns: int, families: Collection[str] | None = None
+    ) -> list[MetricFamily]:
+        with self._one_at_a_time:
+            known = dict(self._state.metadata.get(org, {}))
+        return sorted(
+            family
+            for family, seen_at in known.items()
+            if seen_at * 1e9 >= since_ns and (families is None or family.family in families)
+        )

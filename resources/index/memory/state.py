@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from resources.index.types import (
     BatchPlan,
     BatchState,
     DeadLetter,
+    MetricFamily,
     ObjectDone,
     ObjectNotice,
     ObjectState,
@@ -98,6 +100,8 @@ class State:
     """Days and since when, by organisation, signal and tier."""
     orphans: dict[str, tuple[str, int, float]] = field(default_factory=dict)
     """Organisation, bytes and since when, by key."""
+    metadata: dict[str, dict[MetricFamily, float]] = field(default_factory=dict)
+    """Times at which each description of an organisation was sent last."""
     last_object: int = 0
     last_batch: int = 0
     """Number of the last batch: numbers are not given twice, like those of the tables."""
@@ -109,15 +113,18 @@ class MemoryPart:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._state = State()
+        self._one_at_a_time = threading.RLock()
+        """Held by transactions and by reads of several tables."""
 
     @contextmanager
     def _transaction(self) -> Iterator[State]:
-        before = copy.deepcopy(self._state)
-        try:
-            yield self._state
-        except BaseException:
-            self._state = before
-            raise
+        with self._one_at_a_time:
+            before = copy.deepcopy(self._state)
+            try:
+                yield self._state
+            except BaseException:
+                self._state = before
+                raise
 
 
 def pending_of(o: Object) -> PendingObject:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from resources.index.memory.reading import Reading, partition_of, without_long
 from resources.index.memory.state import MemoryPart, StoredSegment
 from resources.index.sweeping_types import OrphanNumbers, TierNumbers, TierStatus
-from resources.index.types import BatchState, DuePartition, LiveSegment, Segment, TierView
+from resources.index.types import (
+    BatchState,
+    DuePartition,
+    LiveSegment,
+    Segment,
+    SegmentQuery,
+    Snapshot,
+    Survey,
+    TierQuery,
+    TierView,
+    WholeSegment,
+)
 from resources.lake.frequency import DAY, rollup_of
 from resources.lake.layout import Signal
 from resources.lake.timecut import DAY_NS, HOUR_NS
@@ -64,6 +76,37 @@ class TierStatusDesk(MemoryPart):
 
 
 class Tiers(Reading):
+    def snapshot(self, questions: Sequence[SegmentQuery], tiers: TierQuery | None = None) -> Snapshot:
+        with self._one_at_a_time:
+            return Snapshot(
+                tuple(tuple(self.find_segments(question)) for question in questions),
+                TierView((), ()) if tiers is None else self.tier_view(
+                    tiers.org, tiers.signal, tiers.frequencies_ms, tiers.start_ns, tiers.end_ns, tiers.dataset
+                ),
+            )  # fmt: skip
+
+    def survey(
+        self,
+        questions: Sequence[SegmentQuery],
+        tiers: Sequence[TierQuery],
+        known: Collection[str],
+        most: int,
+    ) -> Survey:
+        with self._one_at_a_time:
+            found = [self.find_segments(replace(one, terms=(), names=True)) for one in questions]
+            live = [None if len(each) > most else tuple(s.segment_id for s in each) for each in found]
+            new = {s.segment_id: s for each in found if len(each) <= most for s in each}
+            fresh = tuple(
+                WholeSegment(segment, array("q", self._state.segments[key].segment.terms).tobytes())
+                for key, segment in sorted(new.items())
+                if key not in set(known)
+            )
+            views = (
+                self.tier_view(t.org, t.signal, t.frequencies_ms, t.start_ns, t.end_ns, t.dataset)
+                for t in tiers
+            )
+            return Survey(tuple(live), fresh, tuple(views))
+
     def tier_view(
         self,
         org: str,

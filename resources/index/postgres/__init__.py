@@ -6,18 +6,28 @@ may live with older answers caches where it knows how old is too old.
 
 from resources.index.postgres.accounts import Accounts
 from resources.index.postgres.batches import Batches, Runs
-from resources.index.postgres.connections import IndexUnavailableError
+from resources.index.postgres.connections import IndexTimeoutError, IndexUnavailableError
 from resources.index.postgres.intake import IntakeDesk
 from resources.index.postgres.publishing import Publishing
 from resources.index.postgres.reading import Reading
+from resources.index.postgres.snapshots import Snapshots
 from resources.index.postgres.sweeping import Sweeping
 from resources.index.postgres.tiers import Tiers, TierStatusDesk
 
 
 class PostgresIndex(
-    Accounts, IntakeDesk, Batches, Publishing, Reading, Runs, Sweeping, Tiers, TierStatusDesk
+    Accounts,
+    IntakeDesk,
+    Batches,
+    Publishing,
+    Reading,
+    Runs,
+    Snapshots,
+    Sweeping,
+    Tiers,
+    TierStatusDesk,
 ):
     """Index in PostgreSQL that implements every protocol of `resources.index.contract`."""
 
 
-__all__ = ["IndexUnavailableError", "PostgresIndex"]
+__all__ = ["IndexTimeoutError", "IndexUnavailableError", "PostgresIndex"]

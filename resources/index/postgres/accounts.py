@@ -1,12 +1,14 @@
-"""Organisations, keys and buckets are set up by people and checked by every request."""
+"""Organisations, keys and buckets are set up by people; metadata of metrics comes from senders."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Sequence
 
 from psycopg.types.json import Jsonb
 
 from resources.index.postgres.connections import PostgresPart
 from resources.index.statements import load
-from resources.index.types import ApiKey, StorageProfile
+from resources.index.types import MAX_FAMILIES, METADATA_KEPT_S, ApiKey, MetricFamily, StorageProfile
 from resources.lake.layout import PrefixMapping, Signal
 from resources.lake.options import OrgOptions, options_of, readable_options
 from resources.lake.timecut import to_datetime
@@ -77,3 +79,24 @@ class Accounts(PostgresPart):
             "signal": mapping.signal.value if mapping.signal else None,
         }
         self._change(SQL["put_prefix_mapping"], values)
+
+    def put_metric_metadata(self, org: str, families: Sequence[MetricFamily]) -> None:
+        values = {
+            "org": org,
+            "families": [each.family for each in families],
+            "types": [each.type for each in families],
+            "units": [each.unit for each in families],
+            "helps": [each.help for each in families],
+            "keep_s": METADATA_KEPT_S,
+            "most": MAX_FAMILIES,
+        }
+        with self._transaction() as connection:
+            for statement in ("forget_metadata", "refresh_metadata", "add_metadata"):
+                connection.execute(SQL[statement], values)
+
+    def metric_metadata(
+        self, org: str, since_ns: int, families: Collection[str] | None = None
+    ) -> list[MetricFamily]:
+        named = None if families is None else list(families)
+        values = {"org": org, "since": to_datetime(since_ns), "families": named}
+        return [MetricFamily(**row) for row in self._rows(SQL["metric_metadata"], values)]

@@ -65,6 +65,11 @@ class ObjectBoard(PostgresPart):
             for r in rows
         ]
 
+    def object_hours(self, bucket: str, keys: Sequence[str]) -> tuple[int, int] | None:
+        """Return the first and the last event hour with rows of these objects, None without any."""
+        (row,) = self._rows(SQL["object_hours"], {"bucket": bucket, "keys": list(keys)})
+        return None if row["first_ns"] is None else (int(row["first_ns"]), int(row["last_ns"]))
+
     def parked_objects(self, org: str = "", limit: int = 1000) -> list[ParkedObject]:
         """List parked objects, oldest first; of every organisation when `org` is empty."""
         return [

@@ -7,7 +7,7 @@ from typing import Any
 
 from resources.index.postgres.connections import PostgresPart
 from resources.index.statements import load
-from resources.index.types import Backlog, Partition, RawObject, Segment, SegmentQuery
+from resources.index.types import Backlog, Partition, RawObject, Segment
 from resources.lake.layout import Signal
 
 SQL = load("reading")
@@ -19,23 +19,6 @@ _SEGMENT_FIELDS = tuple(
 
 
 class Reading(PostgresPart):
-    def find_segments(self, query: SegmentQuery) -> list[Segment]:
-        values: dict[str, Any] = {
-            "org": query.org,
-            "dataset": query.dataset,
-            "frequency_ms": query.frequency_ms,
-            "start_ns": query.start_ns,
-            "end_ns": query.end_ns,
-            "collectors": list(query.collectors) or None,
-            "names": query.names,
-        }
-        statement = SQL["find_segments"]
-        for number, alternatives in enumerate(query.terms):
-            values[f"terms_{number}"] = list(alternatives)
-            condition = f"WHERE\n    terms && %(terms_{number})s::bigint[]\n    AND ".encode()
-            statement = statement.replace(b"WHERE\n    ", condition, 1)
-        return [segment_of(row) for row in self._rows(statement, values)]
-
     def count_segments(self, org: str, dataset: str) -> int:
         return int(self._rows(SQL["count_segments"], {"org": org, "dataset": dataset})[0]["count"])
 

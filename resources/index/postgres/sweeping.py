@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from resources.index.postgres.connections import IndexUnavailableError, PostgresPart
+from resources.index.postgres.connections import PostgresPart
 from resources.index.statements import load
 from resources.index.sweeping_types import (
     Aging,
@@ -37,14 +37,10 @@ class Sweeping(PostgresPart):
     @contextmanager
     def sweep_lock(self) -> Iterator[bool]:
         """Hold the lock on a connection of its own: it ends with that, however the process ends."""
-        try:
-            connection = psycopg.connect(str(self._pool.conninfo), connect_timeout=5, autocommit=True)
-        except psycopg.OperationalError as error:
-            raise IndexUnavailableError(f"the segment index does not answer: {error}") from error
-        with connection:
+        with self.connect_alone() as connection:
             row = connection.execute(SQL["try_lock"], {"key": LOCK_KEY}).fetchone()
             try:
-                yield row is not None and bool(row[0])
+                yield row is not None and bool(row["held"])
             finally:
                 # a connection that broke has lost the lock already, and must not hide why the block ended
                 with contextlib.suppress(psycopg.OperationalError):

@@ -1,4 +1,4 @@
-"""Tiers are planned by views at one moment, due partitions and segments left to merge.
+"""Tiers are planned by due partitions and segments left to merge.
 
 Their numbers are four counts, seen at one moment, put together by dataset.
 """
@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from resources.index.postgres.connections import PostgresPart
-from resources.index.postgres.reading import partition_of, segment_of
 from resources.index.statements import load
 from resources.index.sweeping_types import OrphanNumbers, TierNumbers, TierStatus
-from resources.index.types import DuePartition, LiveSegment, TierView
+from resources.index.types import DuePartition, LiveSegment
 from resources.lake.frequency import rollup_of
 from resources.lake.layout import Signal
 
@@ -48,34 +47,6 @@ _LIVE_FIELDS = tuple(name for name in LiveSegment.__slots__ if name != "org")
 
 
 class Tiers(PostgresPart):
-    def tier_view(
-        self,
-        org: str,
-        signal: Signal,
-        frequencies_ms: Sequence[int],
-        start_ns: int,
-        end_ns: int,
-        dataset: str = "",
-    ) -> TierView:
-        values = {
-            "org": org,
-            "signal": signal.value,
-            "frequencies_ms": list(frequencies_ms),
-            "start_ns": start_ns,
-            "end_ns": end_ns,
-            "dataset": dataset,
-        }
-        with self._transaction() as connection:
-            with connection.pipeline():  # all at once: waiting for each answer takes longer than the answers
-                # one snapshot for both: a publication changes segments and versions together
-                connection.execute(b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                partitions = connection.execute(SQL["partitions_over"], values)
-                segments = connection.execute(SQL["segments_over"], values)
-            return TierView(
-                tuple(partition_of(row) for row in partitions.fetchall()),
-                tuple(segment_of(row) for row in segments.fetchall()),
-            )
-
     def due_partitions(self, signal: Signal, frequency_ms: int, min_due_s: float = 0.0) -> list[DuePartition]:
         values = {"signal": signal.value, "frequency_ms": frequency_ms, "min_due_s": min_due_s}
         return [

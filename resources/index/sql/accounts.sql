@@ -83,3 +83,58 @@ ON CONFLICT (org_id, name) DO UPDATE SET value = excluded.value, updated_at = no
 -- name: delete_org_setting
 DELETE FROM lakerunner.org_setting
 WHERE org_id = %(org)s AND name = %(name)s;
+
+-- name: forget_metadata
+DELETE FROM lakerunner.metric_metadata
+WHERE org_id = %(org)s AND seen_at < now() - make_interval(secs => %(keep_s)s);
+
+-- name: refresh_metadata
+UPDATE lakerunner.metric_metadata AS m SET seen_at = now()
+FROM
+    unnest(%(families)s::text[], %(types)s::text[], %(units)s::text[], %(helps)s::text[])
+        AS t (family, type, unit, help)
+WHERE
+    m.org_id = %(org)s
+    AND (m.family, m.type, m.unit, m.help) = (t.family, t.type, t.unit, t.help);
+
+-- name: add_metadata
+-- The oldest stay when an organisation is at its limit: what is listed must not change from hour to hour.
+INSERT INTO lakerunner.metric_metadata (org_id, family, type, unit, help)
+SELECT
+    %(org)s,
+    t.family,
+    t.type,
+    t.unit,
+    t.help
+FROM
+    unnest(%(families)s::text[], %(types)s::text[], %(units)s::text[], %(helps)s::text[])
+        AS t (family, type, unit, help)
+WHERE
+    NOT EXISTS (
+        SELECT 1 FROM lakerunner.metric_metadata AS m
+        WHERE
+            m.org_id = %(org)s
+            AND (m.family, m.type, m.unit, m.help) = (t.family, t.type, t.unit, t.help)
+    )
+ORDER BY t.family ASC, t.type ASC, t.unit ASC, t.help ASC
+LIMIT
+    greatest(
+        0, %(most)s - (
+            SELECT count(*) FROM lakerunner.metric_metadata
+            WHERE org_id = %(org)s
+        )
+    )
+ON CONFLICT DO NOTHING;
+
+-- name: metric_metadata
+SELECT
+    family,
+    type,
+    unit,
+    help
+FROM lakerunner.metric_metadata
+WHERE
+    org_id = %(org)s
+    AND seen_at >= %(since)s
+    AND (%(families)s::text[] IS NULL OR family = any(%(families)s::text[]))
+ORDER BY family COLLATE "C", type COLLATE "C", unit COLLATE "C", help COLLATE "C";

@@ -10,6 +10,14 @@ SELECT
 FROM lakerunner.raw_object
 WHERE bucket = %(bucket)s AND key = any(%(keys)s);
 
+-- name: object_hours
+SELECT
+    min(hours.hour_ns) AS first_ns,
+    max(hours.hour_ns) AS last_ns
+FROM lakerunner.raw_object AS objects
+INNER JOIN lakerunner.raw_object_hour AS hours ON objects.object_id = hours.object_id
+WHERE objects.bucket = %(bucket)s AND objects.key = any(%(keys)s);
+
 -- name: parked_objects
 SELECT
     object_id,

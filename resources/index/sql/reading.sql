@@ -2,7 +2,7 @@
 
 -- name: find_segments
 -- Every element of `terms` is a set of alternatives; the caller repeats the && per element. Terms are never read
--- back and names only where somebody wants them: they are long.
+-- back and names only where somebody wants them: they are long. Narrow segments and wide ones have an index each.
 SELECT
     segment_id,
     key,
@@ -37,7 +37,106 @@ WHERE
     AND min_ns <= %(end_ns)s
     AND retired_at IS NULL
     AND (%(collectors)s::text[] IS NULL OR collector = any(%(collectors)s))
+    AND max_ns <= %(end_ns)s + 3600000000000
+    AND max_ns - min_ns <= 3600000000000
+UNION ALL
+SELECT
+    segment_id,
+    key,
+    org_id,
+    collector,
+    signal,
+    dataset,
+    frequency_ms,
+    hour_ns,
+    width_ns,
+    min_ns,
+    max_ns,
+    rows,
+    bytes,
+    level,
+    origin,
+    format_version,
+    sort_version,
+    series_offset,
+    series_length,
+    bloom_offset,
+    bloom_length,
+    settled,
+    CASE WHEN %(names)s THEN label_names END AS label_names,
+    CASE WHEN %(names)s THEN metric_names END AS metric_names
+FROM lakerunner.segment
+WHERE
+    org_id = %(org)s
+    AND dataset = %(dataset)s
+    AND frequency_ms = %(frequency_ms)s
+    AND max_ns >= %(start_ns)s
+    AND min_ns <= %(end_ns)s
+    AND retired_at IS NULL
+    AND (%(collectors)s::text[] IS NULL OR collector = any(%(collectors)s))
+    AND max_ns - min_ns > 3600000000000
 ORDER BY min_ns, segment_id;
+
+-- name: live_ids
+SELECT
+    segment_id,
+    min_ns
+FROM lakerunner.segment
+WHERE
+    org_id = %(org)s
+    AND dataset = %(dataset)s
+    AND frequency_ms = %(frequency_ms)s
+    AND max_ns >= %(start_ns)s
+    AND min_ns <= %(end_ns)s
+    AND retired_at IS NULL
+    AND max_ns <= %(end_ns)s + 3600000000000
+    AND max_ns - min_ns <= 3600000000000
+UNION ALL
+SELECT
+    segment_id,
+    min_ns
+FROM lakerunner.segment
+WHERE
+    org_id = %(org)s
+    AND dataset = %(dataset)s
+    AND frequency_ms = %(frequency_ms)s
+    AND max_ns >= %(start_ns)s
+    AND min_ns <= %(end_ns)s
+    AND retired_at IS NULL
+    AND max_ns - min_ns > 3600000000000
+ORDER BY min_ns, segment_id
+LIMIT %(most)s;
+
+-- name: whole_segments
+-- Terms travel as PostgreSQL sends arrays: as text they would take ten times as long to read.
+SELECT
+    segment_id,
+    key,
+    org_id,
+    collector,
+    signal,
+    dataset,
+    frequency_ms,
+    hour_ns,
+    width_ns,
+    min_ns,
+    max_ns,
+    rows,
+    bytes,
+    level,
+    origin,
+    format_version,
+    sort_version,
+    series_offset,
+    series_length,
+    bloom_offset,
+    bloom_length,
+    settled,
+    label_names,
+    metric_names,
+    array_send(terms) AS terms_sent
+FROM lakerunner.segment
+WHERE segment_id = any(%(ids)s);
 
 -- name: count_segments
 SELECT count(*) FROM lakerunner.segment

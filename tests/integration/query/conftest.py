@@ -8,16 +8,39 @@ import pytest
 from litestar.testing import TestClient
 
 from lakerunner_query.app import create_app
+from tests.support.query.homes import lakes_on_s3
 from tests.support.query.lake import (
     Client,
     Lake,
     Stack,
     start_workers,
 )
+from tests.support.slow_store import SlowStore
+
+TWICE = ("test_log_queries", "test_prometheus", "test_loki_metadata")
+"""Modules that `make test` runs on files and on S3; `--lake s3` runs every module there."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    kind = metafunc.config.getoption("--lake")
+    if "lake_home" in metafunc.fixturenames:
+        both = ["file", "s3"] if metafunc.module.__name__.endswith(TWICE) else ["file"]
+        metafunc.parametrize("lake_home", both if kind == "both" else [kind], indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def lake_home(request: pytest.FixtureRequest) -> Iterator[SlowStore | None]:
+    """The proxy before the S3 server where lakes of the module's tests lie; None is their own disk."""
+    if request.param == "file":
+        yield None
+        return
+    with lakes_on_s3(request.getfixturevalue("s3")) as proxy:
+        yield proxy
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(lake_home: SlowStore | None, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    del lake_home  # a lake of its own for each
     return Lake(tmp_path_factory.mktemp("lake"))
 
 

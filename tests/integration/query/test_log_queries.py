@@ -272,6 +272,7 @@ def test_no_or_wrong_key(client: Client, headers: dict[str, str]) -> None:
         {"Authorization": "ApiKey key-other"},
         {"Authorization": "Basic a2V5LW90aGVyOg=="},  # key-other:
         {"Authorization": "Basic dTprZXktb3RoZXI="},  # u:key-other
+        {"Authorization": "Basic dTprZXktb3RoZXI"},  # the same, as drivers of Flight SQL write it
     ],
 )
 def test_every_way_to_present_a_key(client: Client, headers: dict[str, str]) -> None:
@@ -281,8 +282,10 @@ def test_every_way_to_present_a_key(client: Client, headers: dict[str, str]) -> 
 def test_an_organisation_sees_only_its_own(client: Client) -> None:
     other = Client(client.http, "key-other")
     assert other.lines('{service_name=~".+"}') == ["secret of other"]
-    other.headers["X-Scope-OrgID"] = "acme"
+    other.headers["X-Scope-OrgID"] = "other"
     assert other.lines('{service_name=~".+"}') == ["secret of other"]
+    other.headers["X-Scope-OrgID"] = "acme"
+    assert client.http.post("/api/v1/logs/query", json={"q": "{}"}, headers=other.headers).status_code == 403
     assert client.lines('{service_name=~".+"} |= "secret"') == []
 
 

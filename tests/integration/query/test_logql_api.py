@@ -25,7 +25,7 @@ def rows(lake: Lake, client: Client) -> None:
 def events(client: Client, **body: object) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     response = client.http.post("/api/v1/logs/query", json={**RANGE, **body}, headers=client.headers)
     assert response.status_code == 200, response.text
-    found = [json.loads(part[6:]) for part in response.text.split("\n\n") if part]
+    found = [json.loads(line[6:]) for line in response.text.split("\n") if line.startswith("data: ")]
     assert found[-1]["type"] == "done", found[-1]
     return found[:-1], found[-1]["data"]
 

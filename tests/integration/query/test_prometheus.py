@@ -9,6 +9,7 @@ import httpx
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
+from resources.index.types import MetricFamily
 from resources.lake.timecut import SECOND_NS
 from tests.support.query.lake import BASE, Client, Lake
 from tests.support.query.metric_lake import BASE_MS, BASE_S, labels, write_otlp, write_samples
@@ -155,7 +156,7 @@ def test_the_limit_is_told(client: Client) -> None:
 def test_statistics_only_when_asked(client: Client) -> None:
     found = data_of(get(client, "query", query="hits_total", time=BASE_S + 600, stats="all"))
     assert found["stats"]["samples"]["totalQueryableSamples"] >= 2
-    assert set(found["stats"]) == {"timings", "samples"}
+    assert set(found["stats"]) == {"timings", "samples", "objectStore"}
 
 
 def test_the_look_back_is_honoured(client: Client) -> None:
@@ -233,6 +234,20 @@ def test_metadata(client: Client) -> None:
     assert "secret" not in found
 
 
+def test_metadata_that_remote_write_told_apart_from_samples(client: Client, lake: Lake) -> None:
+    requests = MetricFamily("http_requests_total", "counter", "", "Requests.")
+    lake.index.put_metric_metadata("acme", [requests, MetricFamily("rtt", "summary", "", "Round trip.")])
+    try:
+        entry = {"type": "counter", "help": "Requests.", "unit": ""}
+        assert data_of(get(client, "metadata"))["http_requests_total"] == [entry]
+        assert list(data_of(get(client, "metadata", metric="http_requests_total"))) == ["http_requests_total"]
+        (part,) = data_of(get(client, "metadata", metric="rtt_count"))["rtt_count"]
+        assert part == {"type": "summary", "help": "Round trip.", "unit": ""}
+        assert data_of(get(client, "metadata", metric="rtt_bucket")) == {}
+    finally:
+        lake.index._state.metadata.clear()  # the lake is shared by the tests of this module
+
+
 @pytest.mark.parametrize(
     ("query", "series"),
     [
@@ -305,7 +320,7 @@ def test_missing_segments_are_said(client: Client, lake: Lake) -> None:
 def sse(client: Client, **body: object) -> list[dict[str, Any]]:
     response = client.http.post("/api/v1/metrics/query", json=body, headers=client.headers)
     assert response.status_code == 200, response.text
-    return [json.loads(part[6:]) for part in response.text.split("\n\n") if part]
+    return [json.loads(line[6:]) for line in response.text.split("\n") if line.startswith("data: ")]
 
 
 def test_a_stream_of_events(client: Client) -> None:

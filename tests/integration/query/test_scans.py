@@ -19,17 +19,18 @@ from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.plan.logql import LogLinesRequest, TakeRows, build
 from lakerunner_query.plan.optimise import optimise
 from lakerunner_query.plan.slices import RowSliceSizes
-from lakerunner_query.protocol.units import TOKEN_HEADER, LogUnit, decode_answer
+from lakerunner_query.protocol.frames import TOKEN_HEADER
+from lakerunner_query.protocol.units import LogUnit, decode_answer
 from lakerunner_query.worker.logs.lines import LineScanner
 from lakerunner_query.worker.logs.segment_opener import SegmentOpener
 from lakerunner_query.worker.logs.sql import files_by_schema
 from lakerunner_query.worker.logs.stream_filter import StreamFilter
-from lakerunner_query.worker.shared.segment_cache import SegmentCache
+from lakerunner_query.worker.shared.block_cache import BlockCache
+from lakerunner_query.worker.shared.lake_filesystem import LakeFileSystem
 from lakerunner_query.worker_app import create_worker_app
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
 from resources.index.types import Segment
-from resources.objects.store import open_store
-from resources.settings import Settings
+from tests.support.query.homes import open_lake
 from tests.support.query.lake import BASE, TOKEN, Lake, Line, worker_settings
 
 pytestmark = pytest.mark.integration
@@ -46,9 +47,10 @@ QUERIES = (
 @pytest.fixture(scope="module")
 def scanner(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LineScanner]:
     home = tmp_path_factory.mktemp("scanner")
-    store = open_store(lake.folder.as_uri(), Settings())
-    session = DuckSession(DuckLimits(256, 2, home / "spill", (home / "cache",)))
-    yield LineScanner(SegmentOpener(SegmentCache(home / "cache", 1 << 30, store), store), session)
+    store = open_lake(lake.folder)
+    blocks = BlockCache(home / "cache", 1 << 30, store)
+    session = DuckSession(DuckLimits(256, 2, home / "spill", (), LakeFileSystem(blocks.handle)))
+    yield LineScanner(SegmentOpener(blocks), session)
     session.close()
 
 
@@ -132,6 +134,33 @@ def test_first_and_last_rows_of_every_limit_agree_with_the_whole(
         assert run(scanner, log_units(plan(text, limit=limit), segments, single)) == whole[:limit]
         last = run(scanner, log_units(plan(text, limit=limit, reverse=True), segments, single))
         assert last == whole[::-1][:limit]
+
+
+@pytest.mark.parametrize("value", ["gold", "tin", "only", "nothing"])
+def test_rows_with_a_label_are_found_without_sql(
+    lake: Lake, scanner: LineScanner, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    def refuse(_: DuckSession) -> None:
+        raise AssertionError("a statement")
+
+    monkeypatch.setattr(DuckSession, "cursor", refuse)
+    tiers = [("gold", "tin", "tin")[row % 3] for row in range(120)]
+    made = [
+        lake.write("scan", [Line(1 + row, f"row {row}", "web", attributes={"tier": t}) for row, t in rows])
+        for rows in (list(enumerate(tiers))[0::2], list(enumerate(tiers))[1::2])
+    ]
+    made.append(
+        lake.write(
+            "scan", [Line(row, f"row {row}", "web", attributes={"tier": "only"}) for row in (121, 122)]
+        )
+    )
+    expected = [f"row {row}" for row, tier in enumerate(tiers) if tier == value]
+    expected += ["row 121", "row 122"] if value == "only" else []
+    for limit in (1, 30, 500):
+        for reverse in (False, True):
+            wanted = plan(f'{{service_name="web"}} | tier="{value}"', limit=limit, reverse=reverse)
+            found = [line for _, _, line, _, _ in run(scanner, log_units(wanted, made))]
+            assert found[:limit] == (expected[::-1] if reverse else expected)[:limit]
 
 
 def test_a_column_of_two_types_keeps_both_spellings(lake: Lake, scanner: LineScanner) -> None:
@@ -225,9 +254,10 @@ def test_a_local_copy_that_rotted_is_fetched_again(lake: Lake, tmp_path: Path, f
     made = lake.write("rot", [Line(i, f"row {i} " + "x" * 50) for i in range(500)])
     (unit, *_) = log_units(plan('{service_name="web"}'), [made])
     for _start in range(2):  # a fresh process each time, so that nothing is remembered
-        store = open_store(lake.folder.as_uri(), Settings())
-        session = DuckSession(DuckLimits(256, 1, tmp_path / "spill", (tmp_path / "cache",)))
-        scanner = LineScanner(SegmentOpener(SegmentCache(tmp_path / "cache", 1 << 30, store), store), session)
+        store = open_lake(lake.folder)
+        blocks = BlockCache(tmp_path / "cache", 1 << 30, store)
+        session = DuckSession(DuckLimits(256, 1, tmp_path / "spill", (), LakeFileSystem(blocks.handle)))
+        scanner = LineScanner(SegmentOpener(blocks), session)
         table, report = scanner.run(unit, Cancellation())
         assert (table.num_rows, report.missing) == (500, ())
         session.close()
@@ -236,17 +266,3 @@ def test_a_local_copy_that_rotted_is_fetched_again(lake: Lake, tmp_path: Path, f
         where = slice(len(content) - 60, len(content)) if footer else slice(8, len(content) // 3)
         content[where] = b"\xff" * len(content[where])
         copy.write_bytes(content)
-
-
-def test_segments_without_a_matching_stream_are_not_downloaded(
-    lake: Lake, segments: list[Segment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lakerunner_query.worker.logs.segment_opener.WHOLE_BELOW", 0)
-    store = open_store(lake.folder.as_uri(), Settings())
-    cache = SegmentCache(tmp_path / "cache", 1 << 30, store)
-    session = DuckSession(DuckLimits(256, 1, tmp_path / "spill", (tmp_path / "cache",)))
-    scanner = LineScanner(SegmentOpener(cache, store), session)
-    (unit, *_) = log_units(plan('{service_name="nobody"}'), segments)
-    table, report = scanner.run(unit, Cancellation())
-    assert (table.num_rows, report.segments_skipped, cache.used_bytes) == (0, len(unit.segments), 0)
-    session.close()

@@ -17,8 +17,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import httpx
+import psutil
 from litestar.testing import TestClient
 from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 
@@ -34,11 +36,14 @@ from resources.lake.timecut import SECOND_NS, hour_start
 from resources.proto.loki import PushRequest
 from resources.settings import Settings
 from tests.support.decoding import decode_object
+from tests.support.query.homes import lake_settings
 
 BASE = 1_767_225_600 * SECOND_NS  # 2026-01-01T00:00:00Z
 TOKEN = "internal"
 LOKI_PUSH = b"\xc2\xa9\x07\x14logproto.PushRequest"
 """Marker that the ingress writes in front of a push."""
+WORKER = "lakerunner_query.worker_app"
+"""The module that serves a worker."""
 Entry = tuple[int, str, dict[str, str]]
 
 
@@ -151,9 +156,9 @@ def free_port() -> int:
 class WorkerProcess:
     """A real query worker: killed with SIGKILL, like the machine would."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, module: str = WORKER) -> None:
         self.url = f"http://127.0.0.1:{settings.worker_port}"
-        code = "from lakerunner_query.worker_app import serve; from resources.settings import Settings; "
+        code = f"from {module} import serve; from resources.settings import Settings; "
         self.process = subprocess.Popen(
             [sys.executable, "-c", code + "serve(Settings.load())"],
             env={**os.environ, **settings.child_environment(), "MALLOC_ARENA_MAX": "2"},
@@ -167,6 +172,16 @@ class WorkerProcess:
                     return
             time.sleep(0.1)
         raise AssertionError(f"worker {self.url} never became ready")
+
+    def reader(self) -> int:
+        """The pid of its reader process, a child of the process that forks readers."""
+        for _ in range(100):
+            forks = psutil.Process(self.process.pid).children()
+            found = [reader for each in forks for reader in each.children()]
+            if len(found) == 1:
+                return int(found[0].pid)
+            time.sleep(0.05)
+        raise AssertionError(f"worker {self.url} has {len(found)} reader processes")
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
@@ -182,7 +197,7 @@ class Stack:
 def worker_settings(folder: Path, lake: Path, port: int, memory_mb: int = 512) -> Settings:
     return Settings(
         data_dir=folder,
-        lake_url=lake.as_uri(),
+        **lake_settings(lake),
         internal_token=TOKEN,
         worker_port=port,
         worker_memory_mb=memory_mb,
@@ -190,9 +205,9 @@ def worker_settings(folder: Path, lake: Path, port: int, memory_mb: int = 512) -
     )
 
 
-def start_workers(folder: Path, lake: Path, count: int) -> Iterator[Stack]:
+def start_workers(folder: Path, lake: Path, count: int, module: str = WORKER, **more: Any) -> Iterator[Stack]:
     ports = [free_port() for _ in range(count)]
-    workers = [WorkerProcess(worker_settings(folder, lake, port)) for port in ports]
+    workers = [WorkerProcess(replace(worker_settings(folder, lake, port), **more), module) for port in ports]
     try:
         for worker in workers:
             worker.wait_ready()
@@ -216,7 +231,7 @@ class Client:
         body = {"q": q, "s": str(BASE), "e": str(BASE + 3600 * SECOND_NS), "limit": 1000, **more}
         response = self.http.post("/api/v1/logs/query", json=body, headers=self.headers)
         assert response.status_code == 200, response.text
-        events = [json.loads(part[6:]) for part in response.text.split("\n\n") if part]
+        events = [json.loads(line[6:]) for line in response.text.split("\n") if line.startswith("data: ")]
         errors = [one["data"] for one in events if one["type"] == "error"]
         assert not errors, errors
         assert events[-1]["type"] == "done"

@@ -495,7 +495,8 @@ def test_the_webserver_is_the_one_of_the_running_stack(tmp_path: Path) -> None:
     with lock:
         ready = ComponentState("webserver", Phase.READY, address="http://127.0.0.1:4311")
         file = StateFile(where.state, StackState(ProcessId(1, 1.0), 0.0, (), {"webserver": ready}))
-        assert backfill.webserver_url(Settings(data_dir=tmp_path)) == "http://127.0.0.1:4311"
+        settings = Settings(data_dir=tmp_path, webserver_token="key")
+        assert backfill.webserver_url(settings) == "http://lakerunner:key@127.0.0.1:4311"
         file.update("webserver", phase=Phase.STARTING)
         with pytest.raises(CommandError, match="webserver is starting"):
             backfill.webserver_url(Settings(data_dir=tmp_path))
@@ -542,7 +543,7 @@ def test_the_command_ends_as_the_back_fill_does(
 ) -> None:
     monkeypatch.setattr(Pretend, "script", script)
     monkeypatch.setattr("lakerunner_cli.backfill.dagster_api.Dagster", Pretend)
-    given = ["backfill", "all", "metrics", "2026-01-02", "2026-01-03", "--tiers=rollups", "--force"]
+    given = ["backfill", "all", "metrics", "2026-01-02", "2026-01-03", "--tiers=rollups", "--force", "--yes"]
     where = ["--data-dir", str(tmp_path), "--dagster-url", "http://dagster"]
     assert main([*given, *where, *arguments]) == code
     out = capsys.readouterr().out
@@ -552,3 +553,44 @@ def test_the_command_ends_as_the_back_fill_does(
     assert (launch.assets[0], len(launch.partitions), launch.tags) == (
         ("rollup", "10s"), 48, {"lakerunner/force": "true"},
     )  # fmt: skip
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stdin", "arguments", "code", "launched", "said"),
+    [
+        (Terminal("y\n"), [], 0, 1, "24 hours of each asset. Go on? [y/N]"),
+        (Terminal("\n"), [], 1, 0, "nothing was started"),
+        (io.StringIO(""), [], 2, 0, "add --yes"),
+        (io.StringIO(""), ["--yes"], 0, 1, "back-fill bbbb"),
+    ],
+)
+def test_a_whole_day_is_rebuilt_only_after_a_yes(
+    stdin: io.StringIO,
+    arguments: list[str],
+    code: int,
+    launched: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(Pretend, "launched", [])
+    monkeypatch.setattr("lakerunner_cli.backfill.dagster_api.Dagster", Pretend)
+    monkeypatch.setattr("sys.stdin", stdin)
+    given = ["backfill", "acme", "metrics", "2026-01-02", "2026-01-03", "--tiers=rollups", "--detach"]
+    assert main([*given, "--data-dir", str(tmp_path), "--dagster-url", "http://dagster", *arguments]) == code
+    assert len(Pretend.launched) == launched
+    assert said in "".join(capsys.readouterr())
+
+
+def test_an_hour_is_rebuilt_without_a_question(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Pretend, "launched", [])
+    monkeypatch.setattr("lakerunner_cli.backfill.dagster_api.Dagster", Pretend)
+    given = ["backfill", "acme", "metrics", "2026-01-02T05", "2026-01-02T06", "--tiers=raw", "--detach"]
+    assert main([*given, "--data-dir", str(tmp_path), "--dagster-url", "http://dagster"]) == 0
+    assert len(Pretend.launched) == 1

@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import shlex
+import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,12 +19,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from lakerunner_cli.command import CommandError
 from lakerunner_cli.demo import generator as generating
+from lakerunner_cli.demo import standing
 from lakerunner_cli.demo.generator import Generator, Output
 from lakerunner_cli.demo.measurements import Totals
 from lakerunner_cli.demo.otlp import pack, pack_spans
 from lakerunner_cli.demo.shop import BURST, SERVICES, lines_of_second
 from lakerunner_cli.demo.story import Times, closing_lines
 from lakerunner_cli.demo.watch import Screen, Snapshot, block, line, newest_lines
+from lakerunner_cli.stack.paths import StackPaths
 from lakerunner_cli.upload import Destination
 from lakerunner_cli.webhook import NewObject, Outcome
 from resources.lake.layout import Signal, parse_raw_key
@@ -188,8 +192,43 @@ def test_the_block_has_the_same_height_whatever_there_is_to_say() -> None:
 def test_the_commands_of_the_farewell_can_be_pasted() -> None:
     told = closing_lines(Settings(query_port=4999), "demo", "lr_key", Times(1, 2, 3.5))
     commands = [shlex.split(text) for text in told if text.strip().startswith("curl")]
-    assert len(commands) == 4
+    assert len(commands) == 5
+    assert json.loads(commands[4][-1])["q"].startswith("SELECT s.service_name")
     assert all("x-cardinalhq-api-key: lr_key" in words for words in commands)
     assert commands[2][-1].startswith("query=sum by (job, level) (rate(shop_requests_total")
     assert json.loads(commands[3][-1]) == {"q": '{service_name="frontend"} |= " 502 "', "limit": 5}
     assert "first answer 3.5 s" in "\n".join(told)
+
+
+def test_a_slow_shop_makes_one_second_in_ten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, ticks, waits = open_store(f"file://{tmp_path}", Settings()), list[int](), list[float]()
+    slow = Generator(Destination(store, "raw", "demo", "shop", Signal.LOGS), Settings(), 7, standing.EVERY_S)
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3 * standing.EVERY_S:
+            slow._stopping.set()
+
+    monkeypatch.setattr(slow, "_tick", ticks.append)
+    monkeypatch.setattr(slow._stopping, "wait", wait)
+    slow.run()
+    assert [second % standing.EVERY_S for second in ticks] == [0, 0, 0]
+
+
+def test_the_shop_goes_on_until_its_plan_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, paths = Settings(data_dir=tmp_path), StackPaths(tmp_path)
+    store = open_store(f"file://{tmp_path / 'raw'}", settings)
+    to = Destination(store, "raw", "demo", "shop", Signal.LOGS)
+    monkeypatch.setattr(standing, "shop_destination", lambda _settings: to)
+    monkeypatch.setattr(standing, "LOOK_S", 0.01)
+    monkeypatch.setattr(Generator, "_tick", lambda _self, _second: None)
+    assert not standing.close_shop(settings)
+    standing.leave_shop(settings, 7)
+    assert paths.shop_plan.parent.stat().st_mode & 0o777 == 0o700
+    shop = threading.Thread(target=standing.run_shop, args=(settings, paths.shop_plan))
+    shop.start()
+    while not paths.shop_beat.exists():
+        time.sleep(0.01)
+    assert standing.close_shop(settings)
+    shop.join(15)
+    assert not shop.is_alive()

@@ -26,6 +26,7 @@ from resources.index.types import ObjectState, OutboxMessage
 from resources.lake.layout import parse_raw_key
 from resources.notifications.references import decode_message
 from resources.settings import Settings
+from tests.support.otlp_logs import otlp_logs
 
 
 class MemoryDesk(MemoryIndex):
@@ -36,6 +37,9 @@ class MemoryDesk(MemoryIndex):
 
     def object_states(self, bucket: str, keys: Sequence[str]) -> list[ObjectStatus]:
         return [ObjectStatus(key, ObjectState.DONE, 3, 0, "") for key in keys]
+
+    def object_hours(self, bucket: str, keys: Sequence[str]) -> tuple[int, int] | None:
+        return (1_767_319_200 * 10**9, 1_767_322_800 * 10**9)  # 2026-01-02T02, T03
 
     def parked_objects(self, org: str = "", limit: int = 1000) -> list[ParkedObject]:
         return [p for p in self.parked if org in {"", p.org}]
@@ -97,8 +101,8 @@ def test_files_arrive_as_raw_objects_and_as_references(
 ) -> None:
     desk.create_organisation("acme")
     (tmp_path / "in" / "deep").mkdir(parents=True)
-    (tmp_path / "in" / "a b+c.binpb").write_bytes(b"{}")
-    (tmp_path / "in" / "deep" / "x.binpb.gz").write_bytes(gzip.compress(b"x"))
+    (tmp_path / "in" / "a b+c.binpb").write_bytes(otlp_logs([(1, "a")]))
+    (tmp_path / "in" / "deep" / "x.binpb.gz").write_bytes(gzip.compress(otlp_logs([(1, "x")])))
     (tmp_path / "in" / "README.md").write_text("not telemetry")
     assert run(ingest, settings, str(tmp_path / "in"), "--org", "acme", "--collector", "eu", "--wait") == 0
     records = [record for message in kafka.sent for record in decode_message(message.payload)]
@@ -121,6 +125,99 @@ def test_the_same_content_again_adds_nothing_and_says_so(
     assert "1 already there" in capsys.readouterr().out
     assert len([p for p in (settings.data_dir / "raw").rglob("*") if p.is_file()]) == 1
     assert len({r.key for m in kafka.sent for r in decode_message(m.payload)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.csv", b"", "empty object"),
+        (
+            "a.json",
+            b"just some words\nand more\n",
+            "neither OTLP, remote write, Loki push, JSON, CSV nor Parquet",
+        ),
+        ("a.parquet", b"PAR1 and nothing else", "Parquet"),
+        ("a.json.gz", gzip.compress(b'{"msg": "x"}\n')[:-9], "truncated"),
+    ],
+)
+def test_what_cooking_would_refuse_is_refused_before_it_is_uploaded(
+    desk: MemoryDesk, kafka: Recorder, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    name: str, content: bytes, reason: str,
+) -> None:  # fmt: skip
+    """It said `announced`, and the reason was in `parked list` minutes later."""
+    desk.create_organisation("acme")
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "good.json").write_bytes(b'{"msg": "x"}\n')
+    assert run(ingest, settings, str(tmp_path), "--org", "acme") == 1
+    out = capsys.readouterr().out
+    assert f"refused: {tmp_path / name}: byte" in out
+    assert reason in out
+    assert "1 new object(s)" in out
+    assert len([record for sent in kafka.sent for record in decode_message(sent.payload)]) == 1
+
+
+def test_what_became_of_the_columns_is_said_and_the_query_to_ask(
+    desk: MemoryDesk, kafka: Recorder, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.create_organisation("acme")
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text(f"date,time,msg,app,user\n2026-01-02,03:04:05,hello {name},web,ann\n")
+    assert run(ingest, settings, str(tmp_path), "--org", "acme", "--wait") == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "a.csv and 1 more: time from 'time' and 'date', message from 'msg', service from 'app'"
+    assert out[2].startswith("waiting up to 300 s for a sensor and a cooking run to take 2 object(s)")
+    assert out[-1].strip() == (
+        f'curl -sS -G "http://127.0.0.1:{settings.query_port}/loki/api/v1/query_range" '
+        '-H "x-cardinalhq-api-key: $READ_KEY" --data-urlencode \'query={service_name=~".+"}\' '
+        "--data-urlencode start=2026-01-02T02:00:00Z --data-urlencode end=2026-01-02T04:00:01Z"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (
+            "when_it_was,msg\n02.01.2026 03:04,x\n",
+            "get the time of their arrival: no column is read as their time",
+        ),
+        ("time,msg\nyesterday,x\n", "get the time of their arrival: their time cannot be read"),
+        ("time,user\n2026-01-02T03:04:05Z,ann\n", "have no message and are shown as their fields"),
+        ("date,msg\n2026-01-02,x\n", "have a date and no time of day: they are at 00:00 UTC"),
+        (
+            "time,msg\n1999-01-02T03:04:05Z,x\n",
+            "times up to LAKERUNNER_HORIZON=2025-01-01, as 1999-01-02T03:04:05Z",
+        ),
+        (
+            "time,msg\n2100-01-02T03:04:05Z,x\n",
+            "LAKERUNNER_FUTURE_TOLERANCE_S=3600 ahead, as 2100-01-02T03:04:05Z",
+        ),
+        (
+            "time,msg\n2026-01-02T03:04:05Z,x,y\n2026-01-02T03:04:05Z,x\n",
+            "1 of its first records cannot be read",
+        ),
+    ],
+)
+def test_what_a_newcomer_would_not_expect_is_said_at_once(
+    desk: MemoryDesk, kafka: Recorder, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    content: str, words: str,
+) -> None:  # fmt: skip
+    desk.create_organisation("acme")
+    (tmp_path / "a.csv").write_text(content)
+    assert run(ingest, settings, str(tmp_path / "a.csv"), "--org", "acme") == 0
+    out = capsys.readouterr().out
+    assert words in out
+    if "arrival" in words or "message" in words:
+        assert "lakerunner admin setting set acme fields" in out
+
+
+def test_the_organisations_own_names_are_obeyed(
+    desk: MemoryDesk, kafka: Recorder, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.create_organisation("acme")
+    desk.put_org_setting("acme", "fields", {"timestamp": ["wann"], "message": ["was"]})
+    (tmp_path / "a.csv").write_text("wann,was\n2026-01-02T03:04:05Z,x\n")
+    assert run(ingest, settings, str(tmp_path / "a.csv"), "--org", "acme") == 0
+    assert "a.csv: time from 'wann', message from 'was'" in capsys.readouterr().out
 
 
 def test_names_follow_the_content(tmp_path: Path) -> None:

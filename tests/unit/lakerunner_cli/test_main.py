@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lakerunner_cli.main import main
+from lakerunner_cli.commands import COMMANDS
+from lakerunner_cli.main import _parser, main
 
 
 @pytest.mark.parametrize("arguments", [[], ["up"], ["down"], ["status"], ["logs"], ["doctor"], ["query-api"]])
@@ -25,6 +26,21 @@ def test_a_misspelt_setting_is_one_line_and_exit_2(
     error = capsys.readouterr().err
     assert "LAKERUNNER_QUERY_PROT" in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_data_directory_may_stand_before_the_command(command: str, tmp_path: Path) -> None:
+    needed = {
+        "admin": ["org", "list"],
+        "ingest": ["x", "--org", "acme", "--signal", "logs"],
+        "notifications": ["sqs"],
+        "query": ["SELECT 1"],
+    }
+    parse = _parser().parse_args
+    before = parse(["--data-dir", str(tmp_path), command, *needed.get(command, [])])
+    after = parse([command, *needed.get(command, []), "--data-dir", str(tmp_path)])
+    assert before.data_dir == after.data_dir == tmp_path
+    assert parse([command, *needed.get(command, [])]).data_dir is None
 
 
 def test_status_without_a_stack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakerunner_cli.pipeline_rows import HEADER, NO_TIERS, as_json, read_rows, table
+from lakerunner_cli.pipeline_rows import HEADER, NO_TIERS, advice, as_json, read_rows, table
 from resources.index.postgres import PostgresIndex
 from resources.index.types import Intake, ObjectNotice
 from resources.lake.layout import Signal
@@ -37,6 +37,21 @@ def test_a_row_says_what_waits_what_is_done_and_what_is_odd() -> None:
     calm = table([ROW | {"quarantined": 0, "pending_objects": 0}], "")[2]
     assert "quarantined" not in calm
     assert " - " in calm
+
+
+def test_what_is_odd_comes_with_what_to_do() -> None:
+    """Rows in quarantine were a number without a word why."""
+    counters = {'lakerunner_cook_notes_total{signal="logs",note="time_from_arrival"}': 5000.0}
+    lines = advice(ROW, counters, Settings())
+    assert [line.split(":")[0] for line in lines] == ["acme logs", "acme logs", "logs of all organisations"]
+    assert "LAKERUNNER_HORIZON=2025-01-01" in lines[0]
+    assert "LAKERUNNER_FUTURE_TOLERANCE_S=3600" in lines[0]
+    assert "lakerunner admin parked list --org acme" in lines[1]
+    assert "5,000 rows got the time of their arrival" in lines[2]
+    assert table([ROW | {"advice": lines}, ROW | {"advice": lines[2:]}], "")[4:] == [
+        f"! {line}" for line in lines
+    ]
+    assert advice(ROW | {"quarantined": 0, "parked_objects": 0}, {}, Settings()) == []
 
 
 def test_nothing_yet_is_said() -> None:

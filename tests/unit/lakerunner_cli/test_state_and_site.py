@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from lakerunner_cli.commands.up import lake_url
 from lakerunner_cli.stack import logs
+from lakerunner_cli.stack.components.roles import QUERY_API
 from lakerunner_cli.stack.paths import StackPaths
 from lakerunner_cli.stack.processes import ProcessId
 from lakerunner_cli.stack.site import prepare_site
@@ -89,3 +93,34 @@ def test_large_logs_are_rotated(tmp_path: Path) -> None:
     logs.rotate(paths)
     assert logs.names(paths) == ["small"]
     assert (paths.logs / "big.log.1").exists()
+
+
+def test_a_lake_elsewhere_is_remembered_and_the_own_one_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LAKERUNNER_LAKE_URL", raising=False)
+    own, elsewhere = Settings(lake_url="file:///old/lake"), Settings(lake_url="s3://b/p")
+    assert [lake_url("", own), lake_url("", elsewhere)] == ["", "s3://b/p"]
+    assert [lake_url("file:///new", elsewhere), lake_url("s3://c", own)] == ["file:///new", "s3://c"]
+    monkeypatch.setenv("LAKERUNNER_LAKE_URL", "gs://g")
+    assert [lake_url("", elsewhere), lake_url("s3://c", own)] == ["gs://g", "s3://c"]
+    site = prepare_site(_settings(tmp_path), lambda _text: None)
+    assert site.settings.lake_url == f"file://{tmp_path}/lake"
+    site = prepare_site(replace(_settings(tmp_path), lake_url="s3://b", s3_endpoint="http://x"), print)
+    remembered = _settings(tmp_path)
+    assert (remembered.lake_url, remembered.s3_endpoint) == ("s3://b", "http://x")
+    assert site.settings.lake_url == "s3://b"
+
+
+def test_the_doors_of_the_query_api_have_ports_of_their_own(tmp_path: Path) -> None:
+    site = prepare_site(_settings(tmp_path), lambda _text: None, {"query_api"})
+    assert site.settings.query_flight_port == site.ports["query_flight"] > 0
+    assert _settings(tmp_path).query_flight_port == site.ports["query_flight"]
+    address = QUERY_API.address(site)
+    assert address.startswith(f"http://127.0.0.1:{site.ports['query_api']}, ")
+    assert f"grpc://127.0.0.1:{site.ports['query_flight']} (Flight)" in address
+    assert site.settings.query_postgres_port == site.ports["query_postgres"] > 0
+    assert _settings(tmp_path).query_postgres_port == site.ports["query_postgres"]
+    assert f"postgresql://127.0.0.1:{site.ports['query_postgres']} (PostgreSQL)" in address
+    secure = replace(site, settings=replace(site.settings, query_tls_certificate="/x.pem"))
+    assert "grpc+tls://" in QUERY_API.address(secure)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_ingress.errors import UnavailableError
-from lakerunner_ingress.receivers.batching import Batcher
+from lakerunner_ingress.receivers.batching import WRITERS, Batcher, BatchLimits, PutBudget
 from lakerunner_ingress.receivers.forms import Form, Lane
 from lakerunner_ingress.receivers.limits import BURST_S, MAX_AGE_S, PushLimits, Quota
 from lakerunner_ingress.receivers.retries import RetryQueue
@@ -54,7 +54,7 @@ def test_requests_of_a_lane_share_an_object_and_lanes_do_not() -> None:
     found = Objects()
 
     async def work() -> None:
-        batcher = Batcher(found.write, 1000, 0.05)
+        batcher = Batcher(found.write, BatchLimits(1000, 0.05, 0))
         await asyncio.gather(batcher.offer(LANE, b"a"), batcher.offer(OTHER, b"x"), batcher.offer(LANE, b"b"))
         await batcher.close()
 
@@ -66,7 +66,7 @@ def test_a_batch_is_written_when_it_is_full_and_never_larger_unless_one_request_
     found = Objects()
 
     async def work() -> None:
-        batcher = Batcher(found.write, 10, 3600.0)
+        batcher = Batcher(found.write, BatchLimits(10, 3600.0, 0))
         sizes = (4, 5, 6, 30, 10)
         offers = [asyncio.create_task(batcher.offer(LANE, b"x" * n)) for n in sizes]
         await asyncio.sleep(0.1)
@@ -82,7 +82,7 @@ def test_nobody_is_answered_before_the_object_is_durable() -> None:
     found.gate.clear()
 
     async def work() -> None:
-        batcher = Batcher(found.write, 1000, 0.01)
+        batcher = Batcher(found.write, BatchLimits(1000, 0.01, 0))
         offer = asyncio.create_task(batcher.offer(LANE, b"a"))
         await asyncio.sleep(0.1)
         assert not offer.done()
@@ -99,7 +99,7 @@ def test_a_failure_is_told_to_every_request_of_the_batch_and_to_no_other() -> No
     found.error = UnavailableError("no store")
 
     async def work() -> list[Any]:
-        batcher = Batcher(found.write, 1000, 0.01)
+        batcher = Batcher(found.write, BatchLimits(1000, 0.01, 0))
         offers = [batcher.offer(LANE, b"a"), batcher.offer(LANE, b"b")]
         failed = await asyncio.gather(*offers, return_exceptions=True)
         found.error = None
@@ -115,7 +115,7 @@ def test_a_request_that_was_cancelled_does_no_harm_to_its_batch() -> None:
     found = Objects()
 
     async def work() -> None:
-        batcher = Batcher(found.write, 1000, 0.05)
+        batcher = Batcher(found.write, BatchLimits(1000, 0.05, 0))
         gone = asyncio.create_task(batcher.offer(LANE, b"a"))
         stays = asyncio.create_task(batcher.offer(LANE, b"b"))
         await asyncio.sleep(0)
@@ -131,7 +131,7 @@ def test_draining_writes_at_once_answers_all_and_takes_nothing_more() -> None:
     found = Objects()
 
     async def work() -> None:
-        batcher = Batcher(found.write, 1000, 3600.0)
+        batcher = Batcher(found.write, BatchLimits(1000, 3600.0, 0))
         offers = [asyncio.create_task(batcher.offer(lane, b"a")) for lane in (LANE, OTHER)]
         await asyncio.sleep(0)
         began = time.monotonic()
@@ -150,9 +150,10 @@ def test_draining_writes_at_once_answers_all_and_takes_nothing_more() -> None:
 @given(
     st.lists(st.tuples(st.integers(1, 30), st.integers(0, 3), st.booleans()), min_size=1, max_size=60),
     st.integers(0, 60),
+    st.sampled_from([0, 600, 6000]),
 )
 def test_what_is_accepted_is_written_exactly_once_and_what_is_refused_is_not(
-    pushes: list[tuple[int, int, bool]], drained_after: int
+    pushes: list[tuple[int, int, bool]], drained_after: int, puts: int
 ) -> None:
     """Whatever sizes, pauses, failing puts and the moment of the end."""
     written: list[bytes] = []
@@ -164,7 +165,7 @@ def test_what_is_accepted_is_written_exactly_once_and_what_is_refused_is_not(
         written.extend(parts)
 
     async def work() -> list[bytes]:
-        batcher = Batcher(write, 60, 0.001)
+        batcher = Batcher(write, BatchLimits(60, 0.001, puts))
         accepted: list[bytes] = []
 
         async def push(number: int, size: int, fails: bool) -> None:
@@ -187,6 +188,125 @@ def test_what_is_accepted_is_written_exactly_once_and_what_is_refused_is_not(
 
     accepted = asyncio.run(work())
     assert sorted(accepted) == sorted(written)
+
+
+# --- commit while busy, and the budget of puts -------------------------------------------------------
+
+
+def test_an_idle_lane_is_written_at_once_and_others_gather_while_it_is() -> None:
+    found = Objects()
+    found.gate.clear()
+
+    async def work() -> None:
+        batcher = Batcher(found.write, BatchLimits(1000, 3600.0, 60_000))
+        first = asyncio.create_task(batcher.offer(LANE, b"a"))
+        await asyncio.sleep(0.05)
+        later = [asyncio.create_task(batcher.offer(LANE, b"%d" % n)) for n in range(5)]
+        await asyncio.sleep(0.05)
+        assert not any(task.done() for task in (first, *later))
+        found.gate.set()
+        await asyncio.wait_for(asyncio.gather(first, *later), 5)
+        assert [data for _, data in found.written] == [b"a", b"01234"]
+        await batcher.close()
+
+    asyncio.run(work())
+
+
+def test_a_sender_that_waits_for_each_answer_is_not_held_up() -> None:
+    found = Objects()
+
+    async def work() -> float:
+        batcher = Batcher(found.write, BatchLimits(1000, 1.0, 60_000))
+        began = time.monotonic()
+        for _ in range(20):
+            await batcher.offer(LANE, b"a")
+        taken = time.monotonic() - began
+        await batcher.close()
+        return taken
+
+    assert asyncio.run(work()) < 2.0  # 20 s at one object per second
+    assert len(found.written) == 20
+
+
+def test_without_tokens_lanes_wait_for_their_age_and_share_objects_meanwhile() -> None:
+    found = Objects()
+
+    async def work() -> None:
+        batcher = Batcher(found.write, BatchLimits(1000, 0.2, 6))  # one put, and then one in ten seconds
+        await batcher.offer(LANE, b"a")
+        began = time.monotonic()
+        await asyncio.gather(*(batcher.offer(LANE, b"b") for _ in range(9)))
+        assert 0.15 < time.monotonic() - began < 5
+        await batcher.close()
+
+    asyncio.run(work())
+    assert [data for _, data in found.written] == [b"a", b"b" * 9]
+
+
+def test_a_neighbour_waits_for_one_object_of_a_busy_organisation_and_not_for_all() -> None:
+    """One organisation has 200 lanes; the budget and the threads go round."""
+    found = Objects()
+    found.gate.clear()
+    busy = [Lane("acme", f"c{n}", Signal.LOGS, Form.OTLP_JSON) for n in range(200)]
+    quiet = Lane("beta", "push", Signal.LOGS, Form.OTLP_JSON)
+
+    async def work() -> None:
+        batcher = Batcher(found.write, BatchLimits(1000, 3600.0, 60_000))
+        offers = [asyncio.create_task(batcher.offer(lane, b"a")) for lane in busy]
+        await asyncio.sleep(0.05)
+        late = asyncio.create_task(batcher.offer(quiet, b"b"))
+        await asyncio.sleep(0.05)
+        found.gate.set()
+        await asyncio.wait_for(asyncio.gather(late, *offers), 10)
+        await batcher.close()
+
+    asyncio.run(work())
+    assert [lane.org for lane, _ in found.written].index("beta") <= 2 * WRITERS
+
+
+def test_tokens_go_round_between_organisations() -> None:
+    found = Objects()
+
+    async def work() -> None:
+        batcher = Batcher(found.write, BatchLimits(1000, 3600.0, 600))  # ten a second, a hundred at once
+        lanes = [Lane("acme", f"c{n}", Signal.LOGS, Form.OTLP_JSON) for n in range(200)]
+        offers = [asyncio.create_task(batcher.offer(lane, b"a")) for lane in lanes]
+        await asyncio.sleep(0.05)
+        await asyncio.wait_for(batcher.offer(Lane("beta", "p", Signal.LOGS, Form.OTLP_JSON), b"b"), 2)
+        assert sum(not offer.done() for offer in offers) > 50
+        await batcher.close()
+        await asyncio.gather(*offers)
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("puts", [0, 60])
+def test_lanes_that_were_written_for_their_age_wait_for_nothing_more(puts: int) -> None:
+    """Names of collectors come from outside, so lanes that were used once must not be remembered."""
+    found = Objects()
+
+    async def work() -> None:
+        batcher = Batcher(found.write, BatchLimits(1000, 0.05, puts))
+        lanes = [Lane("acme", f"c{n}", Signal.LOGS, Form.OTLP_JSON) for n in range(100)]
+        await asyncio.gather(*(batcher.offer(lane, b"a") for lane in lanes))
+        assert not batcher._thrifty
+        assert not batcher._unwritten
+        assert not batcher._open
+        await batcher.close()
+
+    asyncio.run(work())
+    assert len(found.written) == 100
+
+
+def test_a_budget_is_kept_over_time() -> None:
+    now, taken = [0.0], 0
+    budget = PutBudget(600, lambda: now[0])
+    for _ in range(100_000):
+        now[0] += 0.01
+        taken += budget.take()
+    assert taken == pytest.approx(10 * 1000, rel=0.02)
+    assert PutBudget(0).wait_s is None
+    assert not PutBudget(0).take()
 
 
 # --- writing -----------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def written() -> list[tuple[CheckedPush, Format]]:
         (read_otlp(b'{\n "resourceLogs": [{}]}', Signal.LOGS, Form.OTLP_JSON), Format.OTLP_JSON),
         (read_otlp(b'{"resourceMetrics": [{}]}', Signal.METRICS, Form.OTLP_JSON), Format.OTLP_JSON),
         (read_otlp(b'{"resourceSpans": [{}]}', Signal.TRACES, Form.OTLP_JSON), Format.OTLP_JSON),
-        (read_remote_write(request.SerializeToString(), V1)[0], Format.REMOTE_WRITE),
+        (read_remote_write(request.SerializeToString(), V1), Format.REMOTE_WRITE),
         (read_loki(push.SerializeToString(), json=False), Format.LOKI_PUSH),
     ]
 

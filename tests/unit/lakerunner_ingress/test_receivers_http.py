@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,7 @@ from tests.support.otlp_logs import otlp_logs
 PROTOBUF = {"content-type": "application/x-protobuf"}
 JSON = {"content-type": "application/json"}
 BODY = otlp_logs([(1, "a"), (2, "b")])
+NOW = {"seconds": int(time.time())}
 Client = TestClient[Any]
 
 
@@ -100,7 +102,7 @@ def test_an_empty_push_is_a_success_without_an_object(
 def test_remote_write_and_loki_answer_204(client: Client, tmp_path: Path) -> None:
     written = client.post("/api/v1/write", content=snappy(write_request()), headers=KEY | PROTOBUF)
     push = PushRequest()
-    push.streams.add(labels='{a="b"}').entries.add(line="x")
+    push.streams.add(labels='{a="b"}').entries.add(line="x", timestamp=NOW)
     loki = client.post("/loki/api/v1/push", content=snappy(push), headers=KEY | PROTOBUF)
     assert [(a.status_code, a.content) for a in (written, loki)] == [(204, b"")] * 2
     contents = {data[3:].split(b"\n", 1)[0][1:] for data in objects(tmp_path).values()}
@@ -109,8 +111,8 @@ def test_remote_write_and_loki_answer_204(client: Client, tmp_path: Path) -> Non
 
 def test_a_push_that_is_kept_in_part_is_told_so(client: Client, tmp_path: Path) -> None:
     push = PushRequest()
-    push.streams.add(labels='{a="b"}').entries.add(line="x")
-    push.streams.add(labels="{a=b}").entries.add(line="y")
+    push.streams.add(labels='{a="b"}').entries.add(line="x", timestamp=NOW)
+    push.streams.add(labels="{a=b}").entries.add(line="y", timestamp=NOW)
     answer = client.post("/loki/api/v1/push", content=snappy(push), headers=KEY | PROTOBUF)
     assert answer.status_code == 400
     assert "streams[1]: label text, character 3" in answer.text
@@ -183,6 +185,54 @@ def test_what_is_refused(
     assert objects(tmp_path) == {}
 
 
+def test_a_loki_push_broken_inside_a_stream_is_400(client: Client) -> None:
+    body = pa.compress(b"\x0a\x05\x0a\x0aabc", codec="snappy", asbytes=True)
+    answer = client.post("/loki/api/v1/push", content=body, headers=KEY | PROTOBUF)
+    assert (answer.status_code, answer.text) == (400, "byte 2: cut short, in PushRequest.streams.labels\n")
+
+
+def loki_json(*times: object) -> bytes:
+    values = [[str(each), "x"] for each in times]
+    return json.dumps({"streams": [{"stream": {"a": "b"}, "values": values}]}).encode()
+
+
+@pytest.mark.parametrize("unit", [1, 1_000, 1_000_000])
+def test_a_loki_push_in_another_unit_than_nanoseconds_is_400(
+    client: Client, tmp_path: Path, unit: int
+) -> None:
+    answer = client.post("/loki/api/v1/push", content=loki_json(int(time.time() * unit)), headers=KEY | JSON)
+    assert answer.status_code == 400
+    assert answer.text.startswith("streams[0].values[0]: time 1970-01-")
+    assert "times are nanoseconds since 1970" in answer.text
+    assert objects(tmp_path) == {}
+
+
+def test_lines_of_far_times_are_left_out_and_the_others_kept(client: Client, tmp_path: Path) -> None:
+    now = time.time_ns()
+    body = loki_json(now, now // 1000, now + 1, 2**63 - 1)
+    answer = client.post("/loki/api/v1/push", content=body, headers=KEY | JSON)
+    assert answer.status_code == 400
+    assert "2 lines were refused, the others were kept" in answer.text
+    (data,) = objects(tmp_path).values()
+    (stream,) = PushRequest.FromString(data[24:]).streams
+    assert len(stream.entries) == 2
+
+
+def test_lines_that_go_to_quarantine_are_named_in_a_header(client: Client, tmp_path: Path) -> None:
+    now = time.time_ns()
+    old = 1_700_000_000 * 10**9
+    answer = client.post("/loki/api/v1/push", content=loki_json(now, old, old), headers=KEY | JSON)
+    assert answer.status_code == 204
+    warning = answer.headers["x-lakerunner-warnings"]
+    assert warning.startswith("2 lines are outside of 2025-01-01T00:00:00Z (LAKERUNNER_HORIZON) to ")
+    assert "the first is of 2023-11-14T22:13:20Z" in warning
+    assert len(objects(tmp_path)) == 1
+    late = client.post("/loki/api/v1/push", content=loki_json(now + 86_400 * 10**9), headers=KEY | JSON)
+    assert (late.status_code, late.headers["x-lakerunner-warnings"][:7]) == (204, "1 lines")
+    good = client.post("/loki/api/v1/push", content=loki_json(now), headers=KEY | JSON)
+    assert "x-lakerunner-warnings" not in good.headers
+
+
 def test_an_otlp_error_is_a_status_in_the_encoding_of_the_request(client: Client) -> None:
     answer = client.post("/v1/logs", content=b"\x00", headers=KEY | PROTOBUF)
     status = Status.FromString(answer.content)
@@ -216,9 +266,9 @@ def test_a_body_of_many_megabytes_is_taken(client: Client, tmp_path: Path) -> No
 
 
 def test_beyond_the_memory_it_is_429_and_later_again(index: FlakyIndex, producer: FakeProducer) -> None:
-    with serving(index, producer, receiver_memory_bytes=3 * len(BODY) - 1) as client:
+    with serving(index, producer, receiver_memory_bytes=4 * len(BODY)) as client:
         with client.app.state.receivers._memory.hold() as other:
-            other.grow(2 * len(BODY))
+            other.grow(3 * len(BODY))
             refused = client.post("/v1/logs", content=BODY, headers=KEY | PROTOBUF)
             assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
         assert client.post("/v1/logs", content=BODY, headers=KEY | PROTOBUF).status_code == 200
@@ -293,7 +343,10 @@ def test_requests_that_come_together_share_an_object(
     from concurrent.futures import ThreadPoolExecutor
 
     bodies = [otlp_logs([(n, f"line {n}")]) for n in range(20)]
-    with serving(index, producer, receiver_batch_age_s=0.5) as client, ThreadPoolExecutor(20) as pool:
+    with (
+        serving(index, producer, receiver_batch_age_s=0.5, receiver_puts_per_minute=0) as client,
+        ThreadPoolExecutor(20) as pool,
+    ):
 
         def send(body: bytes) -> int:
             return int(client.post("/v1/logs", content=body, headers=KEY | PROTOBUF).status_code)

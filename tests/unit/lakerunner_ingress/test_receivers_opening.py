@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_ingress.errors import OverloadedError
-from lakerunner_ingress.receivers.limits import Memory
+from lakerunner_ingress.receivers.memory import Memory
 from lakerunner_ingress.receivers.opening import open_body
 from lakerunner_ingress.receivers.refusals import BadRequestError, TooLargeError, UnsupportedError
 

@@ -205,8 +205,8 @@ def test_remote_write_is_kept_byte_for_byte() -> None:
     request = WriteRequest()
     series(request, __name__="up", job="a").samples.add(value=1.5, timestamp=3)
     data = request.SerializeToString()
-    received, headers = read_remote_write(data, V1)
-    assert (received, headers) == (CheckedPush(Signal.METRICS, Form.REMOTE_WRITE, data), {})
+    received = read_remote_write(data, V1)
+    assert received == CheckedPush(Signal.METRICS, Form.REMOTE_WRITE, data)
 
 
 def test_a_series_without_a_name_is_left_out_and_told() -> None:
@@ -214,7 +214,7 @@ def test_a_series_without_a_name_is_left_out_and_told() -> None:
     series(request, __name__="up")
     series(request, job="nameless")
     request.metadata.add(metric_family_name="up", type=2)
-    received, _ = read_remote_write(request.SerializeToString(), V1)
+    received = read_remote_write(request.SerializeToString(), V1)
     kept = WriteRequest.FromString(received.data)
     assert [s.labels[0].value for s in kept.timeseries] == ["up"]
     assert [m.metric_family_name for m in kept.metadata] == ["up"]
@@ -236,7 +236,7 @@ def test_version_two_becomes_version_one() -> None:
     found.exemplars.add(labels_refs=[3, 4], value=9.0, timestamp=8)
     found.histograms.add(count_int=0, sum=1.0, schema=3, positive_deltas=[1, -1], timestamp=9)
     found.metadata.type, found.metadata.unit_ref, found.metadata.help_ref = 3, 5, 6
-    received, headers = read_remote_write(request.SerializeToString(), V2)
+    received = read_remote_write(request.SerializeToString(), V2)
     made = WriteRequest.FromString(received.data)
     (one,) = made.timeseries
     assert [(x.name, x.value) for x in one.labels] == [("__name__", "rtt"), ("job", "a")]
@@ -247,7 +247,7 @@ def test_version_two_becomes_version_one() -> None:
     assert (histogram.schema, list(histogram.positive_deltas), histogram.timestamp) == (3, [1, -1], 9)
     (meta,) = made.metadata
     assert (meta.type, meta.metric_family_name, meta.help, meta.unit) == (3, "rtt", "Round trip", "seconds")
-    assert headers == {
+    assert received.headers == {
         "X-Prometheus-Remote-Write-Samples-Written": "1",
         "X-Prometheus-Remote-Write-Histograms-Written": "1",
         "X-Prometheus-Remote-Write-Exemplars-Written": "1",

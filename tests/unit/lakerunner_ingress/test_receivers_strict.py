@@ -21,8 +21,9 @@ from lakerunner_assets.decode.payload import open_payload
 from lakerunner_ingress.app import create_app
 from lakerunner_ingress.receivers import otlp
 from lakerunner_ingress.receivers.forms import MARKER, Form, Lane
-from lakerunner_ingress.receivers.limits import BURST_S, Memory
+from lakerunner_ingress.receivers.limits import BURST_S
 from lakerunner_ingress.receivers.loki import read_loki
+from lakerunner_ingress.receivers.memory import Memory
 from lakerunner_ingress.receivers.opening import MAX_MEMBERS, open_body, parse_cost
 from lakerunner_ingress.receivers.otlp_json import MAX_RESOURCES
 from lakerunner_ingress.receivers.otlp_schema import ENUMS, fields_of

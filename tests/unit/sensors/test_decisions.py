@@ -69,12 +69,12 @@ def test_waiting_and_beating_runs_are_in_flight_and_silent_ones_are_not() -> Non
 
 
 def test_silence_after_a_beat_is_death() -> None:
-    runs = [RunState("alive", 500), RunState("dead", 500)]
+    runs = [RunState("alive", 500, 500), RunState("dead", 500, 500)]
     assert list(dead_runs(runs, {"alive": 29, "dead": 31}, PATIENCE)) == ["dead"]
 
 
 def test_a_run_that_never_beat_has_time_to_start() -> None:
-    assert list(dead_runs([RunState("slow", 89), RunState("lost", 91)], {}, PATIENCE)) == ["lost"]
+    assert list(dead_runs([RunState("slow", 89, 89), RunState("lost", 91, 91)], {}, PATIENCE)) == ["lost"]
 
 
 def test_every_message_becomes_a_notice_or_a_dead_letter_with_its_place() -> None:

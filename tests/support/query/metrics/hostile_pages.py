@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.worker.parquet.column_chunks import (
     Chunk,
     DictionaryChunk,
@@ -38,6 +39,8 @@ from lakerunner_query.worker.parquet.run_kernels import (
     place_values,
 )
 from lakerunner_query.worker.parquet.scaled_groups import ScaledGroup
+from lakerunner_query.worker.parquet.text_kernels import copy_texts, mark_texts, text_places
+from lakerunner_query.worker.shared.segment_file import LocalFile
 from resources.arrays import Bytes
 from resources.kernel import scanner
 
@@ -86,10 +89,23 @@ def outcome(raw: bytes) -> str:
             codes = add_codes(data, behind, 3, keys)
             assert codes in {UNKNOWN, ROWS}
             keys[:] = 0
+            search_texts(data, behind)
     if not len(pages):
         return "rejected"
     assert int(pages[:, VALUES].sum()) == ROWS
     return "told"
+
+
+def search_texts(data: Bytes, at: int) -> None:
+    """Search the texts that begin here, if any number of them fills the data."""
+    needle = np.frombuffer(b"xy", np.uint8)
+    for count in (1, 2, 7):
+        begin, found = np.empty(count + 1, np.int64), np.zeros(count, np.bool_)
+        if text_places(data, at, begin) != UNKNOWN:
+            mark_texts(data, begin, needle, found)
+            offsets = np.empty(count + 1, np.int32)
+            copied = copy_texts(data, begin, np.arange(count), offsets)
+            assert len(copied) == offsets[-1] == len(data) - at - 4 * count
 
 
 def read_outcome(path: Path, raw: bytes, chunk: Chunk) -> str:
@@ -100,9 +116,9 @@ def read_outcome(path: Path, raw: bytes, chunk: Chunk) -> str:
     with suppress(ValueError):
         assert sum(len(numbers) for _, numbers in delta_pages(path, chunk, ROWS)) == ROWS
         done = "read"
-    group, ends = ScaledGroup(path, ROWS, chunk, chunk), np.array([ROWS])
-    with suppress(ValueError):
-        assert len(group.times_of(ends - 20, ends)) == ROWS
+    group, ends = ScaledGroup(ROWS, chunk, chunk), np.array([ROWS])
+    with suppress(ValueError), LocalFile(SegmentRef("", "", len(raw), 0, 0, 0, 0), path) as file:
+        assert len(group.times_of(file, ends - 20, ends)) == ROWS
     with suppress(ValueError):
         codes, keys = DictionaryChunk.read(path, chunk), np.zeros(ROWS, np.int32)
         with suppress(ValueError):
@@ -141,6 +157,13 @@ def runs(rng: random.Random) -> None:
     assert end.max() <= ROWS
 
 
+def texts(rng: random.Random) -> bytes:
+    """A few texts behind their lengths, one of which may be wrong."""
+    each = [rng.randbytes(rng.randint(0, 9)).replace(b"\0", b"xy") for _ in range(rng.choice((1, 2, 7)))]
+    raw = b"".join(len(one).to_bytes(4, "little") + one for one in each)
+    return broken(rng, raw) if rng.random() < 0.5 else raw
+
+
 def broken(rng: random.Random, whole: bytes) -> bytes:
     """A few bytes changed, most of them where headers are."""
     raw = bytearray(whole)
@@ -170,6 +193,7 @@ def main() -> None:
             seen[outcome(damaged)] += 1
             seen[read_outcome(path, damaged, chunk)] += 1
             seen[outcome(rng.randbytes(rng.randint(0, 80)))] += 1
+            search_texts(np.frombuffer(texts(rng), np.uint8), rng.choice((0, 0, 0, 3)))
             seen[
                 outcome(bytes(rng.choice((0x15, 0x2C, 0x80, 0xFF, 0x06, 0x18, 0x1C)) for _ in range(40)))
             ] += 1

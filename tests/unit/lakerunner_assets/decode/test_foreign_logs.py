@@ -213,7 +213,7 @@ def test_values_of_several_kinds() -> None:
         ("5", "int"),
         ("true", "bool"),
         ('[1,"a"]', "array"),
-        ("", "empty"),
+        ("msg.a=1", "empty"),
     ]
     assert [row["attributes"] for row in rows] == [
         {("record", "x", "int"): 1},
@@ -242,7 +242,12 @@ def test_unreadable_times_fall_back_and_stay() -> None:
         "2026-01-02T03:04:05.0000000001Z",
     ]
     assert rows[2]["chq_observed_tsns"] == SECOND
-    assert notes_of(parts) == {"unreadable_time": 2, "time_from_observed": 1, "time_from_arrival": 2}
+    assert notes_of(parts) == {
+        "unreadable_time": 2,
+        "time_from_observed": 1,
+        "time_from_arrival": 2,
+        "message_from_fields": 2,
+    }
 
 
 def test_what_is_no_id_stays_text() -> None:

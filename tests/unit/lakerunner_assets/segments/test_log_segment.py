@@ -65,18 +65,21 @@ def test_values_are_those_that_were_decoded(path: Path) -> None:
             assert {name: rows[row["chq_position"]][name] for name in row} == row
 
 
-def test_one_ranged_read_gives_streams_and_bloom(path: Path) -> None:
+def test_one_range_up_to_the_end_gives_streams_and_footer_another_the_bloom_too(path: Path) -> None:
     written = write(path, decoded())
-    assert written.bloom_offset == written.series_offset + written.series_length
-    raw = path.read_bytes()[written.series_offset : written.bloom_offset + written.bloom_length]
-    found = streams.decode(raw[: written.series_length])
+    assert written.series_offset == written.bloom_offset + written.bloom_length
+    whole = path.read_bytes()
+    footer = whole[written.series_offset + written.series_length :]
+    assert int.from_bytes(footer[-8:-4], "little") + 8 == len(footer)
+    raw = whole[written.bloom_offset :]
+    found = streams.decode(raw[written.bloom_length :][: written.series_length])
     assert {stream.labels: stream.rows for stream in found} == {
         (("service_name", "api"),): 6,
         (("service_name", "web"),): 6,
     }
     assert {stream.stream_id for stream in found} == set(pq.read_table(path)["chq_stream_id"].to_pylist())
     assert all((s.min_ns, s.max_ns) == (START, START + 5 * MINUTE_NS) for s in found)
-    bloom = TokenBloom.from_bytes(raw[written.series_length :])
+    bloom = TokenBloom.from_bytes(raw[: written.bloom_length])
     row = pq.read_table(path).to_pylist()[3]
     for token in [*tokens(row["log_message"]), row["trace_id"].hex(), row["span_id"].hex(), "login", "lib"]:
         assert bloom.may_contain(token)
@@ -98,6 +101,14 @@ def test_the_footer_says_what_it_is(path: Path) -> None:
     assert "chq_stream" not in columns
 
 
+def test_columns_of_nearly_every_query_come_first(path: Path) -> None:
+    write(path, decoded())
+    assert pq.read_schema(path).names[:7] == [
+        "chq_tsns", "chq_stream_id", "chq_object", "chq_position",
+        "log_level", "detected_level", "log_message",
+    ]  # fmt: skip
+
+
 def test_index_terms_and_label_names(path: Path) -> None:
     written = write(path, decoded())
     assert set(alternatives("service_name", ["web"])) & set(written.terms)
@@ -106,7 +117,15 @@ def test_index_terms_and_label_names(path: Path) -> None:
     assert written.label_names == ("service_name",)
 
 
-def test_duckdb_reads_it_and_uses_its_filters(path: Path) -> None:
+def test_duckdb_reads_it_and_uses_its_filters(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a file of several row groups has them: that of the whole segment was asked before it is opened."""
+    write(path, decoded())
+    group = pq.read_metadata(path).row_group(0)
+    columns = {group.column(each).path_in_schema: group.column(each) for each in range(group.num_columns)}
+    assert columns["trace_id"].bloom_filter_offset is None
+    assert columns["log_message"].statistics is None
+    assert columns["log_level"].statistics.has_min_max
+    monkeypatch.setattr("lakerunner_assets.segments.order.MAX_GROUP_ROWS", 6)
     write(path, decoded())
     count = duckdb.sql(f"SELECT count(*), max(attr_http_status_code) FROM '{path}' WHERE log_level = 'ERROR'")
     assert count.fetchall() == [(6, 204)]
@@ -115,8 +134,8 @@ def test_duckdb_reads_it_and_uses_its_filters(path: Path) -> None:
     assert duckdb.execute(query, [trace]).fetchall() == [(2,)]
     assert duckdb.execute(query, [b"\xee" * 16]).fetchall() == [(0,)]
     probe = "SELECT bloom_filter_excludes FROM parquet_bloom_probe(?, 'trace_id', ?)"
-    assert duckdb.execute(probe, [str(path), trace]).fetchall() == [(False,)]
-    assert duckdb.execute(probe, [str(path), b"\xee" * 16]).fetchall() == [(True,)]
+    assert duckdb.execute(probe, [str(path), b"\xee" * 16]).fetchall() == [(True,)] * 2
+    assert (False,) in duckdb.execute(probe, [str(path), trace]).fetchall()
 
 
 def test_equal_inputs_give_equal_bytes(tmp_path: Path) -> None:

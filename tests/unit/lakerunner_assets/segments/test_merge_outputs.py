@@ -68,6 +68,27 @@ def test_log_row_groups_do_not_mix_slots_and_all_rows_are_there(tmp_path: Path) 
     assert pq.read_table(only(result), columns=names) == pq.read_table(tmp_path / "expected", columns=names)
 
 
+def test_log_row_groups_end_between_services_as_the_writer_cuts_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [many_logs(number, 400) for number in range(3)]
+    for module in ("order", "merge.output"):
+        monkeypatch.setattr(f"lakerunner_assets.segments.{module}.SMALL_SEGMENT_ROWS", 50)
+    monkeypatch.setattr("lakerunner_assets.segments.order.ROWS_PER_COLUMN", 1)
+    for number, each in enumerate(tables):
+        written(MergeKind.LOGS, tmp_path / f"s{number}", [each])
+    facts = written(MergeKind.LOGS, tmp_path / "expected", tables)
+    sources = [tmp_path / f"s{number}" for number in range(3)]
+    for memory_bytes in (1 << 22, 1 << 26):
+        result = merged(MergeKind.LOGS, tmp_path / f"o{memory_bytes}", sources, memory_bytes=memory_bytes)
+        assert_same(only(result), tmp_path / "expected")
+        found = pq.read_metadata(only(result))
+        assert found.num_row_groups == facts.row_groups == 6  # two services, three slots
+        expected = pq.read_metadata(tmp_path / "expected")
+        for group in range(found.num_row_groups):
+            assert found.row_group(group).num_rows == expected.row_group(group).num_rows
+
+
 def test_metric_row_groups_end_with_a_series(tmp_path: Path) -> None:
     rows = 120_000
     for number in range(2):

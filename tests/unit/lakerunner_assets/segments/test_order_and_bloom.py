@@ -43,15 +43,24 @@ def test_row_order_equals_sorting_tuples(rows: list[tuple[int, ...]]) -> None:
 
 def test_row_groups_cover_all_rows_and_stay_small() -> None:
     times = np.sort(np.random.default_rng(1).integers(0, 60 * MINUTE_NS, 700_000))
-    groups = row_groups(times, 100.0)
+    services = np.zeros(len(times), np.int64)
+    groups = row_groups(times, services, 100.0, 30)
     assert groups[0][0] == 0
     assert groups[-1][1] == len(times)
     assert all(before[1] == after[0] for before, after in pairwise(groups))
     for start, end in groups:
         assert 0 < end - start <= MAX_GROUP_ROWS
         assert cut(int(times[start]), 5 * MINUTE_NS) == cut(int(times[end - 1]), 5 * MINUTE_NS)
-    assert len(row_groups(times, 10_000.0)) > 50  # heavy rows make smaller groups
-    assert row_groups(times[:10], 1.0) == [(0, 10)]
+    assert len(row_groups(times, services, 10_000.0, 30)) > 50  # heavy rows make smaller groups
+    assert row_groups(times[:10], services[:10], 1.0, 30) == [(0, 10)]
+
+
+def test_row_groups_end_between_services_with_enough_rows_on_both_sides() -> None:
+    times = np.repeat([MINUTE_NS, 6 * MINUTE_NS], [240_000, 100_000])
+    services = np.concatenate([np.repeat([0, 1, 2, 3], [40_000, 30_000, 130_000, 40_000]), np.zeros(100_000)])
+    borders = [0, 70_000, 240_000, 340_000]  # 40,000 rows are too few, at either end of the slot
+    assert row_groups(times, services.astype(np.int64), 100.0, 30) == list(pairwise(borders))
+    assert row_groups(times, services.astype(np.int64), 100.0, 1000) == [(0, 240_000), (240_000, 340_000)]
 
 
 @given(WORDS)

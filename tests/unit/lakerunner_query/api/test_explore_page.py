@@ -26,9 +26,11 @@ from lakerunner_query.api.lakerunner.params import AlignedRequest
 from lakerunner_query.api.shared import health
 from lakerunner_query.app import create_app
 from lakerunner_query.coordinator.promql import PromQLRequest
+from lakerunner_query.lakeql import whitelist
 from lakerunner_query.logql.lang import lexer
 from lakerunner_query.logql.lang.ast import LabelFilter, LabelMatch, LogQuery
 from lakerunner_query.logql.lang.parser import parse_expr
+from lakerunner_query.plan.lakeql import LakeQLRequest, plan_lakeql
 from lakerunner_query.promql.lang.functions import AGGREGATIONS, FUNCTIONS
 from lakerunner_query.promql.lang.parser import parse, parse_selector
 from lakerunner_query.syntax import Matcher, MatchOp
@@ -131,7 +133,10 @@ def test_scripts_build_text_and_never_markup(name: str) -> None:
 
 
 def test_the_key_ends_with_the_tab() -> None:
-    assert not any("localStorage" in text(name) or "cookie" in text(name) for name in SCRIPTS)
+    """Statements outlive it, in a file that knows no key."""
+    assert [name for name in SCRIPTS if "localStorage" in text(name)] == ["past.js"]
+    assert not re.search(r"\bkey\b", re.sub(r"//.*", "", text("past.js")))
+    assert not any("cookie" in text(name) for name in SCRIPTS)
 
 
 @pytest.mark.parametrize("name", ["nothing.js", "..%2fexplore.py", "%2e%2e%2fapp.py", "__init__.py"])
@@ -145,7 +150,7 @@ def test_every_element_the_scripts_name_exists() -> None:
     assert len(identifiers) == len(set(identifiers))
     named = {name for file in SCRIPTS for name in re.findall(r'\$\("([^"]+)"\)', text(file))}
     assert named <= set(identifiers)
-    assert {f"view-{name}" for name in ("logs", "metrics")} <= set(identifiers)
+    assert {f"view-{name}" for name in ("logs", "metrics", "sql")} <= set(identifiers)
 
 
 def test_every_control_has_a_name() -> None:
@@ -158,8 +163,9 @@ def test_every_control_has_a_name() -> None:
 
 def test_both_themes_define_every_colour() -> None:
     light, dark = re.findall(r":root \{(.*?)\}", text("explore.css"), re.DOTALL)
-    other = {"--level", "--hue", "--mono", "--longest"}
-    used = set(re.findall(r"var\((--[\w-]+)\)", text("explore.css"))) - other
+    other = {"--level", "--hue", "--mono", "--longest", "--edge", "--share", "--done"}
+    used = set(re.findall(r"var\((--[\w-]+)[,)]", text("explore.css") + text("sql.css"))) - other
+    assert not re.search(r"#[0-9a-f]{6}\b", text("sql.css"))
     assert len([name for name in used if name.startswith("--hue-")]) == 10
     for theme in (light, dark):
         assert used <= set(re.findall(r"(--[\w-]+):", theme))
@@ -555,6 +561,204 @@ def test_numbers_are_read_as_promql_writes_them(computed: Computed) -> None:
         -math.inf,
     ]
     assert found[3] == "NaN"
+
+
+@needs_node
+def test_what_the_caret_is_at_in_sql(computed: Computed) -> None:
+    cases: dict[str, dict[str, object] | None] = {
+        "SEL": {"kind": "word", "prefix": "SEL", "isFirst": True},
+        "SELECT ": {"kind": "word", "prefix": ""},
+        "SELECT a FROM ": {"kind": "table", "prefix": ""},
+        "SELECT a FROM lo": {"kind": "table", "prefix": "lo"},
+        "SELECT a FROM logs, sp": {"kind": "table", "prefix": "sp"},
+        "SELECT a FROM logs l JOIN m ON l.a = m.a, sp": {"kind": "table", "prefix": "sp"},
+        "SELECT a FROM logs l JOIN sp": {"kind": "table", "prefix": "sp"},
+        "SELECT a, b": {"kind": "word", "prefix": "b"},
+        "SELECT f(a, b": {"kind": "word", "prefix": "b"},
+        "SELECT l.": {"kind": "column", "prefix": "", "qualifier": "l"},
+        'SELECT "l x"."http.r': {"kind": "column", "prefix": "http.r", "qualifier": "l x"},
+        "SELECT a FROM logs WHERE service_name = 'we": {
+            "kind": "value",
+            "prefix": "we",
+            "column": "service_name",
+        },
+        "WHERE a NOT IN ('x', 'it''": {"kind": "value", "prefix": "it'", "column": "a"},
+        "SELECT 'text": None,
+        "SELECT 'text'": None,
+        "SELECT a AS b": None,
+        "SELECT INTERVAL ": None,
+        "SELECT 15": None,
+        "SELECT a -- FROM ": None,
+        "SELECT a /* FROM */ FROM ": {"kind": "table", "prefix": ""},
+        'SELECT "a"': None,
+    }
+    found = computed("sqltext.js", f"{json.dumps(list(cases))}.map((one) => m.sqlContext(one, one.length))")
+    for (query, expected), context in zip(cases.items(), found, strict=True):
+        fields = ("kind", "prefix", "qualifier", "column")
+        told = context and {name: context[name] for name in fields if name in context}
+        told = told and (told | ({"isFirst": True} if context.get("isFirst") else {}))
+        assert told == expected, query
+
+
+@needs_node
+def test_what_a_statement_reads_and_what_is_taken(computed: Computed) -> None:
+    query = (
+        "WITH slow AS (SELECT s.trace_id, max(duration_ns) / 1e9 AS worst FROM spans s GROUP BY 1)"
+        " SELECT * FROM logs AS l JOIN slow ON l.trace_id = slow.trace_id, promql('up', '1m') p"
+    )
+    told = "(({ relations, ctes }) => [[...relations], [...ctes]])"
+    relations, ctes = computed("sqltext.js", f"{told}(m.reads({json.dumps(query)}))")
+    assert dict(relations) == {"s": "spans", "l": "logs", "slow": "slow", "p": "promql"}
+    assert dict(ctes) == {"slow": ["trace_id", "worst"]}
+
+    def taken(text: str, choice: dict[str, str], rest: str = "") -> str:
+        code = f"m.sqlContext({json.dumps(text)}, {len(text)}), {json.dumps(choice)}"
+        return str(
+            computed("sqltext.js", f"m.placed({json.dumps(text + rest)}, {len(text)}, {code})")["text"]
+        )
+
+    assert taken("SELECT http", {"name": "http.route"}, " FROM logs") == 'SELECT "http.route" FROM logs'
+    assert taken('SELECT "htt', {"name": "order"}) == 'SELECT "order"'
+    assert taken("SELECT cou", {"name": "count_if", "put": "count_if("}, "(a)") == "SELECT count_if(a)"
+    assert taken("WHERE a = '", {"name": "it's"}, "' AND b") == "WHERE a = 'it''s' AND b"
+
+
+@needs_node
+def test_all_of_a_statement_is_coloured(computed: Computed) -> None:
+    query = "SELECT count(*), l.\"order\", 'it''s' -- all\nFROM logs l /* x */ WHERE a >= 1.5e3 AND b = $1 ➜"
+    found = computed("sqltext.js", f"m.coloured({json.dumps(query)})")
+    assert "".join(one["text"] for one in found) == query
+    kinds = {one["text"]: one["kind"] for one in found if one["kind"] != "space"}
+    assert kinds == {
+        "SELECT": "keyword", "count": "function", "(": "mark", "*": "mark", ")": "mark", ",": "mark",
+        "l": "name", ".": "mark", '"order"': "quoted", "'it''s'": "string", "-- all": "comment",
+        "FROM": "keyword", "logs": "name", "/* x */": "comment", "WHERE": "keyword", "a": "name",
+        ">=": "mark", "1.5e3": "number", "AND": "keyword", "b": "name", "=": "mark",
+        "$1": "parameter", "➜": "mark",
+    }  # fmt: skip
+    spans = [
+        ({"line": 1, "column": 8}, "count"),
+        ({"line": 2, "column": 6}, "logs"),
+        ({"line": 9, "column": 9}, ""),
+    ]
+    for position, word in spans:
+        span = computed("sqltext.js", f"m.spanAt({json.dumps(query)}, {json.dumps(position)})")
+        assert query[span["from"] : span["to"]] == word
+
+
+@needs_node
+def test_suggested_words_are_those_of_lakeql(computed: Computed) -> None:
+    known = whitelist.FUNCTIONS | whitelist.MACROS
+    offered = computed("sqltext.js", "m.FUNCTIONS")
+    assert set(offered) <= known
+    assert len(offered) > 80
+    assert set(computed("sqltext.js", "Object.keys(m.LANGUAGES)")) <= whitelist.LANGUAGE_FUNCTIONS
+
+
+@needs_node
+def test_examples_are_lakeql(computed: Computed) -> None:
+    examples = computed("sql.js", 'm.statements("it\'s")')
+    assert len(examples) == 4
+    assert len(computed("sql.js", "m.statements('')")) == 2
+    read = set()
+    for _, text_ in examples:
+        plan = plan_lakeql(text_, LakeQLRequest("acme", now_ns=10**18))
+        read |= {one.table.name for one in plan.tables}
+    assert read == {"logs", "metrics", "spans"}
+
+
+@needs_node
+def test_rows_are_sorted_by_what_they_are(computed: Computed) -> None:
+    rows = [[2, "b"], [None, "a"], [10, None], [-1, "c"], ["9223372036854775807", "B"]]
+    code = f"m.sorted({json.dumps(rows)}"
+    assert computed("values.js", f"{code}, 0, 'number', false)") == [3, 0, 2, 4, 1]
+    assert computed("values.js", f"{code}, 0, 'number', true)") == [4, 2, 0, 3, 1]
+    assert computed("values.js", f"{code}, 1, 'text', false)") == [4, 1, 0, 3, 2]
+    types = [
+        "timestamp[us]",
+        "int64",
+        "double",
+        "map<string, string>",
+        "bool",
+        "list<item: string>",
+        "string",
+    ]
+    kinds = computed("values.js", f"{json.dumps(types)}.map(m.kindOf)")
+    assert kinds == ["time", "number", "number", "map", "flag", "list", "text"]
+    times = ["2026-01-01T00:00:00.000000Z", "2026-01-01T00:00:00.120000Z", "2026-01-01T00:00:00.000001Z"]
+    assert computed("values.js", f"m.digitsIn({json.dumps(times[:1])})") == 0
+    assert computed("values.js", f"m.digitsIn({json.dumps(times[:2])})") == 3
+    assert computed("values.js", f"m.digitsIn({json.dumps(times)})") == 6
+    shown = computed("values.js", f"{json.dumps(times)}.map((one) => m.timeText(one, 'UTC', 3))")
+    assert [one[-3:] for one in shown] == ["000", "120", "001"]
+    assert computed("values.js", "[5, 1500, 269368, 2.5e9].map(m.sizeText)") == [
+        "5 bytes", "1.5 kB", "269 kB", "2.5 GB",
+    ]  # fmt: skip
+
+
+@needs_node
+def test_axes_are_found_and_can_be_chosen(computed: Computed) -> None:
+    columns = [
+        {"name": "minute", "type": "timestamp[us]"}, {"name": "tid", "type": "int64"},
+        {"name": "app", "type": "string"}, {"name": "n", "type": "int64"}, {"name": "p", "type": "double"},
+    ]  # fmt: skip
+    at = "2026-01-01T00:{:02}:00.000000Z"
+    rows = [[at.format(n), n, app, n, n / 2] for n in (0, 1, 2, 5) for app in "ab"]
+    given = f"{json.dumps(columns)}, {json.dumps(rows)}"
+    usual = computed("plot.js", f"m.axes({given})")
+    assert (usual["x"], usual["y"], usual["by"], usual["ys"]) == ("minute", "", "app", ["n", "p"])
+    chosen = computed("plot.js", f"m.axes({given}, {{ x: 'app', y: 'p', by: '-' }})")
+    assert (chosen["x"], chosen["y"], chosen["by"], chosen["overTime"]) == ("app", "p", "", False)
+    drawn = computed("plot.js", f"m.linesOf({given}, m.axes({given}))")
+    assert [one["key"] for one in drawn["series"]] == ["a · n", "a · p", "b · n", "b · p"]
+    assert [point[1] for point in drawn["series"][0]["points"]] == [0, 1, 2, 5]
+    assert drawn["times"]["step"] == 60_000
+    assert drawn["notes"] == []
+    alone = computed("plot.js", f"m.linesOf({given}, m.axes({given}, {{ y: 'n', by: '-' }}))")
+    assert [one["key"] for one in alone["series"]] == ["n"]
+    assert alone["notes"] == [
+        "4 rows share their time with another of the same series: choose a series, or GROUP BY the time."
+    ]
+    assert computed("plot.js", "[m.stepOf([0, 7, 31]), m.stepOf([5])]") == [None, None]  # Infinity: no gaps
+    bars = computed("plot.js", f"m.barsOf({given}, m.axes({given}, {{ x: 'app', by: '-' }}))")
+    assert bars["bars"][0] == ["a", [0, 0]]
+
+
+@needs_node
+def test_a_plan_is_read_from_its_text(computed: Computed) -> None:
+    text_ = (
+        "read 0: logs from 1767225600000000000 to 1767229200000000000, terms 2: "
+        "3 segments, 300 rows, 1024 bytes\n"
+        "read 1: spans from 1767225600000000000, terms 0: 1 segments, 5 rows, 10 bytes\n"
+        "segments of logs: 3 live\n"
+        "scan 0, rows: SELECT \"a\" FROM rows AS l WHERE (l.b = 'x\n and y') AND (c > 1 OR d IN (1, 2))\n"
+        "  only rows with trace_id among 7 values\n"
+        "scan 1, parts: SELECT name AS k0, COUNT(*) AS a0 FROM rows GROUP BY 1 ORDER BY a0 LIMIT 5\n"
+        "scans 1 and 0 are joined by trace_id: keys of one narrow the other\n"
+        "then: SELECT * FROM scan_0, scan_1, scan_2 AS promql\n"
+        "logs has no lower bound\n"
+    )
+    plan = computed("plan.js", f"m.parsePlan({json.dumps(text_)})")
+    assert [(one["number"], one["table"], one.get("bytes")) for one in plan["reads"]] == [
+        (0, "logs", 1024), (1, "spans", 10), (2, "promql", None),
+    ]  # fmt: skip
+    first, second = plan["scans"]
+    assert first["keys"] == ["only rows with trace_id among 7 values"]
+    assert plan["joins"] == [{"scans": [1, 0], "by": "trace_id"}]
+    assert plan["notes"] == ["segments of logs: 3 live", "logs has no lower bound"]
+    pushed = computed("plan.js", f"[{json.dumps(first['sql'])}, {json.dumps(second['sql'])}].map(m.clauses)")
+    assert pushed[0]["where"] == ["l.b = 'x\n and y'", "c > 1 OR d IN (1, 2)"]
+    assert pushed[0]["select"] == ["a"]
+    assert (pushed[1]["group"], pushed[1]["order"], pushed[1]["limit"]) == (["name"], "a0", "5")
+
+
+@needs_node
+def test_the_last_fifty_statements_are_kept_once(computed: Computed) -> None:
+    kept = [{"text": f"SELECT {n}", "at": n} for n in range(50)]
+    found = computed("past.js", f"m.withOne({json.dumps(kept)}, 'SELECT 3', 99)")
+    assert [one["text"] for one in found[:3]] == ["SELECT 3", "SELECT 0", "SELECT 1"]
+    assert len(found) == 50
+    assert len(computed("past.js", f"m.withOne({json.dumps(kept)}, 'SELECT x', 99)")) == 50
 
 
 def text(name: str) -> str:

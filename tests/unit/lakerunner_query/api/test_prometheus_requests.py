@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -15,10 +15,10 @@ from litestar.testing import TestClient
 
 from lakerunner_query.api.prometheus.params import FOREVER_MS, duration_ns, time_ms, unescape_label
 from lakerunner_query.app import create_app
-from lakerunner_query.coordinator.locate import Locator, RollupLookup, samples_query
+from lakerunner_query.coordinator.locate import Locator, Lookup, RollupLookup, samples_query
 from lakerunner_query.plan.promql import Reads
 from resources.index.memory import MemoryIndex
-from resources.index.types import Segment, SegmentQuery, TierView
+from resources.index.types import SegmentQuery, Snapshot, TierQuery
 from resources.settings import Settings
 
 KEY = {"Api-Key": "key-acme"}
@@ -250,17 +250,14 @@ def test_times_beyond_all_samples_are_no_question_the_index_cannot_hold() -> Non
     asked: list[int] = []
 
     class Index:
-        def find_segments(self, query: SegmentQuery) -> list[Segment]:
-            asked.extend((query.start_ns, query.end_ns))
-            return []
+        def snapshot(self, questions: Sequence[SegmentQuery], tiers: TierQuery) -> Snapshot:
+            for one in (*questions, tiers):
+                asked.extend((one.start_ns, one.end_ns))
+            return Snapshot(((),))
 
-        def tier_view(self, org: str, signal: object, widths: object, start: int, end: int) -> TierView:
-            asked.extend((start, end))
-            return TierView((), ())
-
-    locator = Locator(Index())  # type: ignore[arg-type]
-    asyncio.run(locator.segments(samples_query("acme", Reads((), -FOREVER_MS, FOREVER_MS))))
-    asyncio.run(locator.tiers(RollupLookup("acme", (), -FOREVER_MS, FOREVER_MS)))
+    question = samples_query("acme", Reads((), -FOREVER_MS, FOREVER_MS))
+    lookup = Lookup((question,), RollupLookup("acme", (), -FOREVER_MS, FOREVER_MS))
+    asyncio.run(Locator(Index()).look_up(lookup, deadline=1e9))  # type: ignore[arg-type]
     assert len(asked) == 4
     assert all(-(2**63) <= time < 2**63 for time in asked)
     assert asked[0] < -(2**62) < 2**62 < asked[1]

@@ -11,6 +11,7 @@ import pytest
 from lakerunner_query.api.lakerunner.events import event, with_heartbeats
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Admission
+from lakerunner_query.coordinator.http import Reply
 from lakerunner_query.coordinator.merge import RowMerge
 from lakerunner_query.errors import TooManyQueriesError
 from lakerunner_query.protocol.units import (
@@ -91,7 +92,7 @@ class Slow(Dispatcher):
 
     started: list[str]
 
-    async def _one(self, unit: LogUnit, decode: object) -> tuple[pa.Table, UnitReport]:  # type: ignore[override]
+    async def _one(self, org: str, unit: LogUnit, *_: object) -> tuple[pa.Table, UnitReport]:  # type: ignore[override]
         self.started.append(unit.affinity)
         await asyncio.sleep(0.05 / (1 + int(unit.affinity)))
         return ROWS.empty_table(), UnitReport(segments_opened=int(unit.affinity))
@@ -101,7 +102,7 @@ def test_answers_come_in_order_and_little_runs_ahead() -> None:
     async def scenario(take: int) -> tuple[list[int], list[str]]:
         dispatcher = Slow(("a", "b"), "t")
         dispatcher.started = []
-        answers = dispatcher.run(map(unit, range(100)), decode_answer)
+        answers = dispatcher.run(map(unit, range(100)), decode_answer, org="acme")
         found = [(await anext(answers))[1].segments_opened for _ in range(take)]
         await answers.aclose()
         await dispatcher.close()
@@ -116,12 +117,12 @@ def test_answers_come_in_order_and_little_runs_ahead() -> None:
 
 def test_parts_of_a_query_for_samples_go_to_different_workers() -> None:
     class Noting(Dispatcher):
-        async def _ask(self, worker: str, body: bytes, decode: object) -> str:  # type: ignore[override]
-            return worker
+        async def _ask(self, worker: str, work: object) -> Reply:
+            return Reply(200, worker.encode())
 
     async def scenario(units: list[LogMetricUnit | MetricUnit]) -> set[str]:
         dispatcher = Noting(("a", "b"), "t")
-        found = {str(worker) async for worker in dispatcher.run(units, bytes, ahead=2)}
+        found = {worker.decode() async for worker in dispatcher.run(units, bytes, org="acme", ahead=2)}
         await dispatcher.close()
         return found
 

@@ -10,19 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakerunner_query.coordinator.merge import SampleMerge, SampleResult
-from lakerunner_query.coordinator.promql import current_rollups, narrow_rollups
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.plan import slices
-from lakerunner_query.plan.promql import Reads, reads, rollups_for
+from lakerunner_query.plan.promql import reads, rollups_for
 from lakerunner_query.plan.slices import steady_parts
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.protocol.answers import MetricAnswer, Note, RenderedSeries
 from lakerunner_query.protocol.units import Missing, UnitReport
 from lakerunner_query.vectors.vector import Steps
-from resources.index.types import Partition, Segment, TierView
-from resources.lake.layout import Signal
-from resources.lake.timecut import HOUR_NS
 
 HOUR = 3_600_000
 A, B = (("__name__", "m"), ("x", "a")), (("__name__", "n"), ("x", "a"))
@@ -109,33 +105,6 @@ def test_what_is_read_covers_every_window(text: str, expected: dict[str, tuple[i
     expr = bind(parse(text), 0, 3 * HOUR, HOUR)
     found = reads(expr, Steps(0, HOUR, 4), 300_000, 60_000)
     assert {read.matchers[0].value: (read.from_ms, read.to_ms) for read in found} == expected
-
-
-def tier(frequency_ms: int, hour: int, rows: int) -> Segment:
-    """A segment of one hour."""
-    start = hour * HOUR_NS
-    return Segment(
-        f"{frequency_ms}-{rows}", "k", "o", "c", Signal.METRICS, "metrics", frequency_ms, start, HOUR_NS,
-        start + 1, start + HOUR_NS, rows, 1, 0, "", 1, 1, (), (), (), 0, 0, 0, 0,
-    )  # fmt: skip
-
-
-def current(frequency_ms: int, hour: int, built_from: int) -> Partition:
-    start = hour * HOUR_NS
-    return Partition("o", Signal.METRICS, frequency_ms, start, built_from, {start: built_from}, 0)
-
-
-@pytest.mark.parametrize(("rows", "used"), [(30, [60_000]), (41, [60_000]), (42, [])])
-def test_a_rollup_with_more_than_a_twenty_fourth_of_the_rows_is_left(rows: int, used: list[int]) -> None:
-    partitions = [
-        Partition("o", Signal.METRICS, 0, 5 * HOUR_NS, 3, {}, 0),
-        current(10_000, 5, 3),
-        current(60_000, 5, 3),
-    ]
-    segments = [tier(0, 5, 1000), tier(10_000, 5, 900), tier(60_000, 5, rows)]
-    wanted = [Reads((), 5 * HOUR, 6 * HOUR)]
-    found = narrow_rollups(current_rollups(TierView(tuple(partitions), tuple(segments))), wanted)
-    assert [one.frequency_ms for one in found] == used
 
 
 def test_info_series_are_read_too() -> None:

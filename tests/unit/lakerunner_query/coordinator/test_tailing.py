@@ -9,9 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 
 from lakerunner_query.coordinator.merge import RowMerge
 from lakerunner_query.coordinator.tail import Tail
+from lakerunner_query.errors import IndexUnavailableError
 from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.protocol.units import ROWS, Missing
 
@@ -30,6 +32,8 @@ class Segment:
 class Asked:
     request: LogLinesRequest
     segments: tuple[tuple[Segment, ...], ...]
+    outdated: str = ""
+    missing: dict[str, Missing] = field(default_factory=dict)
 
     @property
     def distinct_segments(self) -> list[Segment]:
@@ -42,9 +46,11 @@ class Shelf:
 
     segments: list[Segment] = field(default_factory=list)
     unreadable: set[str] = field(default_factory=set)
+    outdated: list[str] = field(default_factory=list)
+    """Answers to further questions, one after the other, instead of the truth."""
 
     async def prepare(self, _language: object, _text: str, within: LogLinesRequest) -> Asked:
-        return Asked(within, (tuple(self.segments),))
+        return Asked(within, (tuple(self.segments),), self.outdated.pop(0) if self.outdated else "")
 
     async def run(self, asked: Asked, collected: RowMerge) -> AsyncGenerator[pa.Table, None]:
         segments = asked.distinct_segments
@@ -120,3 +126,17 @@ def test_a_segment_that_could_not_be_read_is_asked_for_again() -> None:
     assert polled(tailing) == []
     shelf.unreadable.clear()
     assert polled(tailing) == [1]
+
+
+def test_polls_while_the_index_is_away_lose_nothing_and_repeat_nothing() -> None:
+    """The index goes away before a poll, or between the two questions of one."""
+    shelf = Shelf([Segment("a", 0, ((1, 1),))])
+    tailing = tail(shelf, 10)
+    assert polled(tailing) == [1]
+    shelf.segments = [Segment("b", 0, ((2, 2),)), Segment("m", 1, ((1, 1), (3, 3)))]
+    for outdated in (["away"], ["", "away"]):
+        shelf.outdated = list(outdated)
+        with pytest.raises(IndexUnavailableError):
+            polled(tailing)
+    assert polled(tailing) == [2, 3]
+    assert polled(tailing) == []

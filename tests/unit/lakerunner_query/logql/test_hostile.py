@@ -15,6 +15,7 @@ from lakerunner_query.logql import pipeline
 from lakerunner_query.logql.frame import LogFrame
 from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.logql.pipeline import Demand
+from lakerunner_query.plan.optimise import improve_cached
 from tests.support.query.logql.template_frames import NOW_NS, frame_of, texts_of
 
 MEGABYTE = 1 << 20
@@ -152,6 +153,9 @@ def test_lines_that_are_no_text(stages: str) -> None:
         '| line_format `{{repeat 1000000000 "x"}}`',
         "| line_format `{{repeat 1000 __line__}}` | line_format `{{repeat 1000 __line__}}`",
         "| line_format `{{__line__}}{{__line__}}{{__line__}}{{__line__}}`" * 20,
+        '| line_format `{{$x := repeat 1000 __line__}}{{range 100}}{{$n := count "b" $x}}{{end}}`',
+        '| line_format `{{$x := repeat 1000 __line__}}{{range 100}}{{if contains "b" $x}}{{end}}{{end}}`',
+        "| line_format `{{__line__ | repeat 1000" + " | upper" * 100 + "}}`",
     ],
 )
 def test_templates_that_never_end(stages: str) -> None:
@@ -169,3 +173,20 @@ def test_a_cancelled_query_ends_in_the_middle_of_a_template() -> None:
     stages = parse('{app="x"} | line_format `{{range 100000}}{{end}}`').stages
     with pytest.raises(GoneError):
         pipeline.apply(frame_of({}, ["x"]), stages, Demand(None), NOW_NS, check)
+
+
+@pytest.mark.parametrize("count", ["1" * 5_000, "1000" + "0" * 5_000, "1000}a{1"])
+def test_repetitions_beyond_bounds_are_refused(count: str) -> None:
+    with pytest.raises(ParseError, match=r"expression too large|invalid repeat count"):
+        parse(f'{{app="x"}} |~ "a{{{count}}}"')
+
+
+def test_groups_in_groups_end_in_words_or_an_answer() -> None:
+    assert ran(["a"], '|~ "' + "(" * 900 + "a" + ")" * 900 + '"').count == 1
+    nested = "(" * 10_000 + "a" + ")" * 10_000
+    improve_cached(parse(f'{{app="x"}} |~ "{nested}"'))
+
+
+def test_a_thousand_captures_are_refused() -> None:
+    with pytest.raises(ParseError, match="1000 groups capture, more than 200"):
+        parse('{app="x"} | regexp "' + "".join(f"(?P<g{n}>.?)" for n in range(1_000)) + '"')

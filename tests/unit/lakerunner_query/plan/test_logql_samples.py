@@ -81,9 +81,6 @@ def test_steps_are_cut_for_workers_and_not_within_windows() -> None:
 def test_a_part_needs_the_segments_of_its_windows_only() -> None:
     query = cast("LogQuery", None)
     before, inside, behind = segment(0, 10), segment(11, 20), segment(21, 30)
-    assert overlapping_segments([LogReads(query, 10, 20)], [before, inside, behind]) == (inside,)
-    assert overlapping_segments([LogReads(query, 9, 21)], [before, inside, behind]) == (
-        before,
-        inside,
-        behind,
-    )
+    assert overlapping_segments([LogReads(query, 10, 20)], [[before, inside, behind]]) == [[inside]]
+    wider = [LogReads(query, 9, 21), LogReads(query, 10, 20)]
+    assert overlapping_segments(wider, [[before, inside, behind], [before]]) == [[before, inside, behind], []]

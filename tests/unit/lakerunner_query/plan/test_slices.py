@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakerunner_query.plan.slices import RowSliceSizes, cut_slices
+from lakerunner_query.plan.slices import FEW_SEGMENTS, RowSliceSizes, Slice, cut_slices, first_few
 from resources.index.types import Segment
 from resources.lake.layout import Signal
 
@@ -41,7 +41,26 @@ def test_every_instant_of_every_segment_is_in_exactly_one_slice(
 ) -> None:
     start, end = bound
     parts = list(cut_slices(given_segments, start, end, reverse=reverse, sizes=size))
-    ordered = parts[::-1] if reverse else parts
+    assert_complete(given_segments, parts[::-1] if reverse else parts, start, end)
+
+
+@given(segments, st.booleans())
+def test_the_first_few_segments_come_alone_and_none_is_cut(
+    given_segments: list[Segment], reverse: bool
+) -> None:
+    parts = list(first_few(given_segments, -600, 900, reverse=reverse))
+    assert_complete(given_segments, parts[::-1] if reverse else parts, -600, 900)
+    held = [one.segment_id for part in parts for one in part.segments]
+    assert sorted(held) == sorted(one.segment_id for one in given_segments)
+    spread = [segment(number, 10 * number, 10 * number + 5, 1) for number in range(3 * FEW_SEGMENTS)]
+    first = next(first_few(spread, 0, 900, reverse=reverse))
+    assert len(first.segments) == FEW_SEGMENTS
+    assert (spread[-1] if reverse else spread[0]) in first.segments
+
+
+def assert_complete(
+    given_segments: list[Segment], ordered: list[Slice[Segment]], start: int, end: int
+) -> None:
     for part in ordered:
         assert start <= part.start_ns < part.end_ns <= end
     for earlier, later in pairwise(ordered):

@@ -83,6 +83,22 @@ def test_too_much_at_once_is_refused() -> None:
         evaluate(parse("x[30m]"), Steps(1_800_000, 0, 1), MINUTES, Options(max_cells=10))
 
 
+@pytest.mark.parametrize(
+    "text", ["max_over_time(x[5y:1s])", "x", "rate(x[5m])", "x smoothed", "max_over_time(vector(1)[5y:1s])"]
+)
+def test_too_many_cells_are_refused_before_they_are_made(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = np.full
+
+    def full(shape: int | tuple[int, ...], *rest: object) -> object:
+        assert np.prod(shape) < 1_000_000
+        return make(shape, *rest)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(np, "full", full)
+    steps = Steps(157_680_000_000, 1, 1) if "[5y:" in text else Steps(0, 1, 60_000_000)
+    with pytest.raises(LimitExceededError):
+        evaluate(parse(text), steps, MINUTES, Options())
+
+
 QUERIES = [
     "a",
     "-a or b",

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.errors import SAME_LABELS, EvaluationError
+from lakerunner_query.errors import SAME_LABELS, EvaluationError, LimitExceededError
 from lakerunner_query.gotext.regexp import Template, capture
 from lakerunner_query.promql.functions.labels import is_before
+from tests.support.query.promql.evaluating import Written, ask
 from tests.support.query.promql.functions_at_hand import asked, labels, ranged
 
 
@@ -149,3 +150,24 @@ def test_info_looks_at_the_time_of_its_argument() -> None:
     assert list(asked(INFO, 'info(sum_over_time((m{instance="a"} offset 1m)[1m:1m] @ 120))', at=9_999)) == [
         labels(instance="a", job="j", v="1")
     ]
+
+
+def test_numbers_of_thousands_of_digits_compare_as_texts_do_in_go() -> None:
+    ones, twos = "1" * 5_000, "2" * 5_000
+    assert is_before(ones, twos)
+    assert not is_before(twos, ones)
+    assert is_before("0" * 5_000 + "1", "2")
+    assert is_before(ones, "2")  # as no integer is that large, the texts decide
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "label_replace(" * 30 + "m" + ', "src", "$1$1", "src", "(.*)")' * 30,
+        "label_join(" * 30 + "m" + ', "src", "-", "src", "src")' * 30,
+        'label_join(m, "src", "' + "x" * 10_000 + '"' + ', "src"' * 10_000 + ")",
+    ],
+)
+def test_labels_that_grow_are_refused_before_they_are_made(text: str) -> None:
+    with pytest.raises(LimitExceededError, match="makes labels of more than"):
+        ask(Written({'m{src="db-7"}': {0: 1.0}}), text)

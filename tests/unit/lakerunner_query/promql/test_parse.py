@@ -280,8 +280,6 @@ def test_variadic_signatures() -> None:
         ("promql-experimental-functions", "mad_over_time(a[5m])"),
         ("promql-experimental-functions", "limitk(1, a)"),
         ("promql-experimental-functions", "step()"),
-        ("promql-duration-expr", "a[5m + 1m]"),
-        ("promql-duration-expr", "a offset step()"),
         ("promql-extended-range-selectors", "rate(a[5m] anchored)"),
         ("promql-binop-fill-modifiers", "a + fill(0) b"),
     ],
@@ -290,6 +288,13 @@ def test_optional_parts_need_their_feature(flag: str, text: str) -> None:
     with pytest.raises(PromParseError, match=r"not enabled|must be enabled"):
         parse(text, STABLE_FEATURES)
     assert parse(text, Features.from_flags([flag])) == parse(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["a[5m + 1m]", "a offset -step()", "a[max_of(1m, step())]", "first_over_time(a[5m])"]
+)
+def test_what_became_stable_needs_no_feature(text: str) -> None:
+    assert parse(text, STABLE_FEATURES) == parse(text, Features.from_flags(["promql-duration-expr"]))
 
 
 def test_unknown_features_are_refused_by_name() -> None:

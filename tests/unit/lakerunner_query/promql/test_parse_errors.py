@@ -238,12 +238,6 @@ def test_the_place_counts_lines_and_bytes_and_for_editors_characters() -> None:
             "1:1: parse error: limitk() is experimental and must be enabled with "
             "--enable-feature=promql-experimental-functions",
         ),
-        (STABLE_FEATURES, "a[5m + 1m]", "1:3: parse error: experimental duration expression is not enabled"),
-        (
-            STABLE_FEATURES,
-            "a offset -step()",
-            "1:10: parse error: experimental duration expression is not enabled",
-        ),
         (
             STABLE_FEATURES,
             "a[5m] smoothed",

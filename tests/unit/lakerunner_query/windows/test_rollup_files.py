@@ -74,7 +74,7 @@ def test_every_function_answers_alike(tmp_path: Path, case: str) -> None:
     for function in Function:
         needed = columns_needed(function)
         expected = columns_of(filled(whole, needed), codes, 60_000)
-        stored, logical = columns_to_read(file, function)
+        stored, logical = columns_to_read(file.metadata, function)
         found = columns_of(filled(file.read(stored), logical), codes, 60_000)
         told, wanted = (over_buckets(function, Buckets(c, SERIES), GRID) for c in (found, expected))
         assert np.array_equal(told.present, wanted.present), function

@@ -12,12 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakerunner_query.protocol.units import SegmentRef
+from lakerunner_query.worker.logs.footer import Footer, RowGroups
 from lakerunner_query.worker.logs.page_counts import column_locations
-from lakerunner_query.worker.logs.segment_opener import Footer, OpenSegment, RowGroups
-from lakerunner_query.worker.parquet.column_chunks import Chunk, Constant, DictionaryChunk, plain_texts
+from lakerunner_query.worker.logs.segment_opener import OpenSegment
+from lakerunner_query.worker.parquet.column_chunks import (
+    Chunk,
+    Constant,
+    DictionaryChunk,
+    may_hold,
+    plain_texts,
+)
 from lakerunner_query.worker.parquet.dictionary_kernels import add_codes
 from lakerunner_query.worker.parquet.page_kernels import UNKNOWN
 from lakerunner_query.worker.parquet.run_kernels import OUT_OF_RANGE, count_rows
+from lakerunner_query.worker.shared.segment_file import LocalFile
 
 NONE = np.zeros(0, np.int64)
 NO_GROUPS = RowGroups(NONE, NONE, NONE, NONE, NONE, NONE)
@@ -28,8 +36,9 @@ def written(path: Path, values: list[str | None], **options: object) -> OpenSegm
     schema = pa.schema([pa.field("level", pa.string(), nullable)])
     table = pa.table([pa.array(values, pa.string())], schema=schema)
     pq.write_table(table, path, **{"compression": "zstd", **options})
-    footer = Footer({"level": "string"}, (), len(values), NO_GROUPS)
-    return OpenSegment(SegmentRef("s", "s", 0, 0, 0, 0, 0), path, footer, (), 0)
+    footer = Footer({"level": "string"}, (), len(values), NO_GROUPS, pq.read_metadata(path))
+    segment = SegmentRef("s", "s", 0, 0, 0, 0, 0)
+    return OpenSegment(segment, LocalFile(segment, path), footer, ())
 
 
 @settings(max_examples=80, deadline=None)
@@ -56,7 +65,7 @@ def test_texts_come_back_as_they_were_written(
         assert place == Constant(values[0])
         return
     assert isinstance(place, Chunk)
-    codes = DictionaryChunk.read(one.path, place)
+    codes = DictionaryChunk.read(one, place)
     texts = plain_texts(codes.dictionary)
     keys = np.full(len(values), 2, np.int32)
     codes.add_to(keys, len(texts))
@@ -88,7 +97,7 @@ def test_pages_that_are_not_of_codes_are_refused(tmp_path: Path) -> None:
     ((place,),) = column_locations(one, ["level"])
     assert isinstance(place, Chunk)
     with pytest.raises(ValueError, match="encoding 0, not of codes"):
-        DictionaryChunk.read(one.path, place).add_to(np.zeros(len(values), np.int32), 3000)
+        DictionaryChunk.read(one, place).add_to(np.zeros(len(values), np.int32), 3000)
 
 
 @settings(max_examples=300, deadline=None)
@@ -120,3 +129,17 @@ def test_rows_are_counted_by_key_and_time_as_one_by_one() -> None:
     np.add.at(expected, (keys[inside], (times[inside] - 1) // 10), 1)
     np.testing.assert_array_equal(counts, expected)
     assert count_rows(times, keys, 1, 101, 10, counts[:, :9].copy()) == OUT_OF_RANGE
+
+
+def test_bloom_filters_exclude_absent_ids_and_no_present_one(tmp_path: Path) -> None:
+    dice = np.random.default_rng(7)
+    ids = [dice.bytes(16) for _ in range(3000)]
+    table = pa.table({"trace_id": pa.array(ids, pa.binary(16))})
+    blooms = {"trace_id": {"ndv": len(ids), "fpp": 0.01}}
+    pq.write_table(table, tmp_path / "s", compression="zstd", bloom_filter_options=blooms)
+    offset = pq.read_metadata(tmp_path / "s").row_group(0).column(0).bloom_filter_offset
+    size = (tmp_path / "s").stat().st_size
+    with LocalFile(SegmentRef("s", "s", size, 0, 0, 0, 0), tmp_path / "s") as file:
+        assert all(may_hold(file, offset, one) for one in ids)
+        assert sum(may_hold(file, offset, dice.bytes(16)) for _ in range(1000)) < 60
+        assert may_hold(file, 4, bytes(16))  # no header of a bloom filter

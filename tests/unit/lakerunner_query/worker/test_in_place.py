@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from lakerunner_query.protocol.units import SegmentRef
-from lakerunner_query.worker.shared.segment_cache import SegmentsInPlace, SegmentUnreadableError, folder_of
+from lakerunner_query.worker.shared.segment_file import (
+    FetchMeter,
+    SegmentsInPlace,
+    SegmentUnreadableError,
+    folder_of,
+)
 
 
 def ref(key: str, size: int = 3) -> SegmentRef:
@@ -18,7 +23,10 @@ def test_the_file_itself_is_given_and_nothing_fetched(tmp_path: Path) -> None:
     (tmp_path / "db").mkdir()
     (tmp_path / "db" / "s.parquet").write_bytes(b"abc")
     segments = SegmentsInPlace(tmp_path)
-    assert segments.acquire(ref("db/s.parquet")) == (tmp_path / "db" / "s.parquet", 0)
+    meter = FetchMeter()
+    with segments.open(ref("db/s.parquet"), meter) as file:
+        assert (file.source(), file.read(1, 2)) == (tmp_path / "db" / "s.parquet", b"bc")
+    assert (meter.bytes, meter.requests) == (0, 0)
     segments.forget(ref("db/s.parquet"))
     assert (tmp_path / "db" / "s.parquet").read_bytes() == b"abc"
 
@@ -38,7 +46,7 @@ def test_what_is_not_as_the_index_says_is_unreadable(
     (tmp_path / "lake" / "s").write_bytes(b"abc")
     (tmp_path / "outside").write_bytes(b"abc")
     with pytest.raises(SegmentUnreadableError, match=reason):
-        SegmentsInPlace(tmp_path / "lake").acquire(ref(key, size))
+        SegmentsInPlace(tmp_path / "lake").open(ref(key, size), FetchMeter())
 
 
 def test_only_lakes_of_this_machine_have_a_folder() -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.worker.metrics.series_table import SeriesNumbers, SeriesTable
+from lakerunner_query.syntax import Matcher, MatchOp
+from lakerunner_query.worker.metrics import series_table
+from lakerunner_query.worker.metrics.series_table import KnownLabelSets, SeriesNumbers, SeriesTable
 from resources.lake import series
 from resources.lake.streams import Labels
 
@@ -16,13 +19,15 @@ LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["x", "y", "z"]
 SETS = st.lists(LABELS.map(lambda one: tuple(sorted(one.items()))), min_size=1, max_size=12, unique=True)
 
 
-def table(label_sets: Sequence[Labels], ids: Sequence[int]) -> SeriesTable:
+def table(
+    label_sets: Sequence[Labels], ids: Sequence[int], known: KnownLabelSets | None = None
+) -> SeriesTable:
     numbers = np.arange(len(label_sets))
     columns = dict.fromkeys(("first_ms", "last_ms", "base", "exponent"), numbers * 0)
     built = series.build(
         label_sets, {"tid": np.array(ids, np.int64), "row": numbers, "rows": numbers * 0 + 1, **columns}
     )
-    return SeriesTable.of(built.combine_chunks())
+    return SeriesTable.of(built.combine_chunks(), known)
 
 
 @settings(max_examples=200, deadline=None)
@@ -48,3 +53,30 @@ def test_in_order_tells_places_and_labels() -> None:
     order, labels = numbering.in_order(numbers)
     assert order.tolist() == [1, 2, 0]
     assert list(labels) == sorted(sets)
+
+
+def test_the_same_label_sets_are_matched_and_numbered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    matched: list[int] = []
+    match = series_table.match_texts
+
+    def noted(matcher: Matcher, texts: list[str]) -> list[bool]:
+        matched.append(len(texts))
+        return match(matcher, texts)
+
+    monkeypatch.setattr(series_table, "match_texts", noted)
+    sets: list[Labels] = [(("a", "x"), ("b", "y")), (("a", "z"),)]
+    known = KnownLabelSets()
+    hours = [table(sets, [1, 2], known) for _ in range(3)]
+    pattern = [Matcher("a", MatchOp.REGEX, "[xz]")]
+    assert [one.matching(pattern).tolist() for one in hours] == [[True, True]] * 3
+    assert matched == [2]
+    assert hours[0].sets is hours[2].sets
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(SETS, min_size=2, max_size=8))
+def test_other_label_sets_are_never_shared(parts: list[list[Labels]]) -> None:
+    known = KnownLabelSets()
+    tables = [table(sets, list(range(len(sets))), known) for sets in parts]
+    for made, sets in zip(tables, parts, strict=True):
+        assert [made.labels(number) for number in range(made.count)] == sets

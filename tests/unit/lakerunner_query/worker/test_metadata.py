@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import pyarrow as pa
 
 from lakerunner_query.logql.frame import Category, Column
+from lakerunner_query.worker.logs.footer import Footer, RowGroups
 from lakerunner_query.worker.logs.labels import ScannedRows, label_columns
-from lakerunner_query.worker.logs.segment_opener import Footer, RowGroups
 from resources.lake.segment_file import MappedColumn
 
 NOTHING = np.zeros(0, np.int64)
@@ -18,7 +20,8 @@ WEB, OTHER = {"service_name": "web"}, {"a": "b"}
 def scanned(columns: dict[str, object], labels: list[dict[str, str]], *mapped: MappedColumn) -> ScannedRows:
     """One row per label set."""
     table = pa.table(columns)
-    footer = Footer({f.name: str(f.type) for f in table.schema}, mapped, table.num_rows, NO_GROUPS)
+    columns_of = {f.name: str(f.type) for f in table.schema}
+    footer = Footer(columns_of, mapped, table.num_rows, NO_GROUPS, cast("Any", None))
     ranks = np.arange(len(labels), dtype=np.int32)
     return ScannedRows(table, np.zeros(len(labels), np.int32), ranks, [footer], labels)
 

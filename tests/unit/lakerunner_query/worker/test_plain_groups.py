@@ -39,13 +39,24 @@ def written(
         pa.table(list(columns.values()), schema=pa.schema(fields)), path,
         **{"use_dictionary": False, "column_encoding": encodings, "compression": "zstd", **options},
     )  # fmt: skip
-    return scaled_group(path, pq.read_metadata(path), 0)
+    footer = pq.read_metadata(path)
+    return scaled_group(footer, {name: (place,) for place, name in enumerate(footer.schema.names)}, 0)
 
 
-def values_of(group: ScaledGroup) -> list[float]:
+class OnDisk:
+    """A file that is read by range."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self, start: int, length: int) -> bytes:
+        return self.path.read_bytes()[start : start + length]
+
+
+def values_of(path: Path, group: ScaledGroup) -> list[float]:
     found = np.empty(group.rows)
     begin, end = np.zeros(1, np.int64), np.array([group.rows])
-    group.values_to(begin, end, begin, NO_BASE, ONES, found)
+    group.values_to(OnDisk(path), begin, end, begin, NO_BASE, ONES, found)
     return found.tolist()
 
 
@@ -62,20 +73,21 @@ def test_numbers_come_back_as_they_were_written(
     group = written(path, numbers, numbers, nullable=nullable, compression=codec)
     assert group is not None
     whole = np.zeros(1, np.int64), np.array([len(numbers)])
-    assert group.times_of(*whole).tolist() == numbers
-    assert values_of(group) == [float(number) for number in numbers]
+    assert group.times_of(OnDisk(path), *whole).tolist() == numbers
+    assert values_of(path, group) == [float(number) for number in numbers]
 
 
 def test_runs_go_to_their_places_across_pages(tmp_path: Path) -> None:
     times = np.cumsum(np.random.default_rng(1).integers(1, 1000, 50_000))
-    group = written(tmp_path / "s", times.tolist(), times.tolist(), max_rows_per_page=7000)
+    path = tmp_path / "s"
+    group = written(path, times.tolist(), times.tolist(), max_rows_per_page=7000)
     assert group is not None
     begin, end = np.array([10, 6990, 30_000]), np.array([20, 21_010, 49_999])
     sizes = end - begin
     to = np.array([sizes[1] + sizes[2], 0, sizes[1]])
     placed, values = np.full(sizes.sum(), -1, np.int64), np.zeros(sizes.sum())
-    assert group.times_to(begin, end, to, placed) == 0
-    group.values_to(begin, end, to, np.array([5, 0, -3]), np.array([0, 2, 1], np.int32), values)
+    assert group.times_to(OnDisk(path), begin, end, to, placed) == 0
+    group.values_to(OnDisk(path), begin, end, to, np.array([5, 0, -3]), np.array([0, 2, 1], np.int32), values)
     for run, (low, high) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
         there = slice(int(to[run]), int(to[run]) + high - low)
         assert placed[there].tolist() == times[low:high].tolist()
@@ -85,10 +97,11 @@ def test_runs_go_to_their_places_across_pages(tmp_path: Path) -> None:
 
 def test_times_that_repeat_are_counted_within_runs_only(tmp_path: Path) -> None:
     times = [1, 2, 2, 3, 1, 2, 3, 3]
-    group = written(tmp_path / "s", times, times, max_rows_per_page=3)
+    path = tmp_path / "s"
+    group = written(path, times, times, max_rows_per_page=3)
     assert group is not None
     begin, end = np.array([0, 4]), np.array([4, 8])
-    assert group.times_to(begin, end, begin, np.empty(8, np.int64)) == 2
+    assert group.times_to(OnDisk(path), begin, end, begin, np.empty(8, np.int64)) == 2
 
 
 @pytest.mark.parametrize(
@@ -117,10 +130,10 @@ def test_damage_is_an_error(tmp_path: Path) -> None:
     raw[group.scaled.offset : group.scaled.offset + group.scaled.length] = bytes(group.scaled.length)
     path.write_bytes(raw)
     with pytest.raises(ValueError, match="pages do not hold the rows"):
-        values_of(group)
+        values_of(path, group)
     path.write_bytes(raw[: group.scaled.offset])
     with pytest.raises(OSError, match="the file ends before"):
-        values_of(group)
+        values_of(path, group)
 
 
 @settings(max_examples=200, deadline=None)

@@ -18,7 +18,7 @@ from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Series
 from lakerunner_query.worker.metrics.lake_source import LakeSource
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener
-from lakerunner_query.worker.shared.segment_cache import SegmentCache
+from lakerunner_query.worker.shared.block_cache import BlockCache
 from resources.duckdb import Cancellation
 from resources.lake import streams
 from resources.objects.store import open_store
@@ -34,7 +34,7 @@ class Lake:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         store = open_store(f"file://{folder}/lake", Settings.load({}))
-        self.opener = MetricOpener(SegmentCache(folder / "cache", 1 << 28, store), store, 1 << 26)
+        self.opener = MetricOpener(BlockCache(folder / "cache", 1 << 28, store), 1 << 26)
         self.segments: list[SegmentRef] = []
 
     def write(self, table: pa.Table) -> SegmentRef:

@@ -6,7 +6,7 @@ import random
 
 from lakerunner_query.protocol.units import SegmentRef
 from lakerunner_query.worker.logs.segment_opener import stream_table
-from lakerunner_query.worker.shared.segment_cache import SegmentUnreadableError
+from lakerunner_query.worker.shared.segment_file import SegmentUnreadableError
 from resources.lake.streams import Stream, encode
 
 SEGMENT = SegmentRef("id", "db/acme/x.parquet", 1, 0, 1, 0, 10)

@@ -6,6 +6,7 @@ import grpc
 import pytest
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.errors.exceptions.connect import SparkConnectGrpcException
+from pyspark.sql.connect.client import DefaultChannelBuilder
 
 from resources.settings import Settings
 from resources.spark import SESSION_SLOT_S, SparkTasks, SparkUnavailableError, TaskCrashError, shared_session
@@ -50,3 +51,11 @@ def test_a_session_is_shared_for_a_while_and_never_outlives_the_patience_of_the_
     first = shared_session(REMOTE, 10 * SESSION_SLOT_S)
     assert first == shared_session(REMOTE, 11 * SESSION_SLOT_S - 1)
     assert first != shared_session(REMOTE, 11 * SESSION_SLOT_S)
+
+
+def test_a_token_is_part_of_the_address_and_not_of_the_session() -> None:
+    plain, with_token = shared_session(REMOTE, 0), shared_session("sc://localhost:15002", 0, "a;b=c")
+    assert "token" not in plain
+    channel = DefaultChannelBuilder(with_token)
+    assert (channel.token, channel.host) == ("a;b=c", "localhost")
+    assert shared_session("sc://localhost:15002", 0) == with_token.partition(";token=")[0]

@@ -1,0 +1,215 @@
+"""Asks the query API for tables: `POST /api/v1/query`, as events or as an Arrow stream.
+
+    data: {"type":"schema","data":[{"name":"n","type":"int64"}]}
+    data: {"type":"result","data":{"rows":[[12]]}}
+    data: {"type":"done","data":{"status":"complete","rows":1}}
+
+Whoever stops reading closes the connection, which cancels the statement. A stream without its end is an
+error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import httpx
+
+from lakerunner_cli.command import CommandError
+from lakerunner_cli.webhook import base_url
+from resources.settings import Settings
+
+PATH = "/api/v1/query"
+EVENTS, ARROW = "text/event-stream", "application/vnd.apache.arrow.stream"
+CONNECT_S = 5.0
+SILENCE_S = 60.0
+"""Seconds without a byte after which the server counts as gone; it sends a heartbeat every 15."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[1-9][0-9]{0,2}")
+_PIECES = re.compile(r"""('[^']*'|"[^"]*"|`[^`]*`|--[^\n]*|\$[A-Za-z_][A-Za-z0-9_]*)""")
+Value = str | int | float | bool | None
+
+
+class QueryFailedError(CommandError):
+    """The query API refused a statement, or gave it up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: str
+
+    @property
+    def is_number(self) -> bool:
+        return self.type.startswith(("int", "uint", "float", "double", "decimal", "half"))
+
+    @property
+    def is_time(self) -> bool:
+        return self.type.startswith(("timestamp", "date"))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A statement and what bounds it."""
+
+    text: str
+    start: str = ""
+    end: str = ""
+    limit: int = 0
+    parameters: tuple[Value, ...] = ()
+
+    def body(self) -> dict[str, object]:
+        return {
+            "q": self.text,
+            **({"s": self.start} if self.start else {}),
+            **({"e": self.end} if self.end else {}),
+            "limit": self.limit,
+            "parameters": list(self.parameters),
+        }
+
+
+class QueryClient:
+    """One query API, asked with one key."""
+
+    def __init__(self, url: str, key: str) -> None:
+        timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
+        self._url = url.rstrip("/")
+        self._http = httpx.Client(
+            base_url=self._url, headers={"x-cardinalhq-api-key": key}, timeout=timeout, trust_env=False
+        )
+
+    def close(self) -> None:
+        self._http.close()
+
+    def events(self, question: Question) -> Iterator[tuple[str, Any]]:
+        """Yield kinds and data up to `done`; raise an event of kind `error`."""
+        with self._answer(PATH, question.body(), EVENTS, question.text) as answer:
+            for line in answer.iter_lines():
+                if not line.startswith("data:"):
+                    continue
+                event = json.loads(line[5:])
+                if event["type"] == "error":
+                    raise QueryFailedError(explained(event["data"], question.text))
+                yield event["type"], event["data"]
+                if event["type"] == "done":
+                    return
+        raise QueryFailedError("the answer ended without its last event: the query API was stopped")
+
+    def arrow(self, question: Question) -> Iterator[bytes]:
+        """Yield the bytes of an Arrow stream; one that lacks segments is an error."""
+        body = {**question.body(), "partial": False}
+        with self._answer(PATH, body, ARROW, question.text) as answer:
+            yield from answer.iter_bytes()
+
+    def explain(self, question: Question) -> str:
+        with self._answer(f"{PATH}/explain", question.body(), "text/plain", question.text) as answer:
+            return answer.read().decode()
+
+    @contextmanager
+    def _answer(
+        self, path: str, body: Mapping[str, object], accept: str, text: str
+    ) -> Iterator[httpx.Response]:
+        try:
+            with self._http.stream("POST", path, json=body, headers={"Accept": accept}) as answer:
+                if answer.status_code != 200:
+                    answer.read()
+                    raise QueryFailedError(_refusal(answer, text))
+                yield answer
+        except httpx.ConnectError as error:
+            raise CommandError(
+                f"{self._url} cannot be reached ({error}); is the stack running? (`lakerunner status`)"
+            ) from error
+        except httpx.HTTPError as error:
+            raise QueryFailedError(f"{self._url}: {type(error).__name__}: {error}") from error
+
+
+def open_client(url: str, key: str, settings: Settings) -> QueryClient:
+    """Open a client at the address and with the key of the arguments, else of the settings."""
+    if not (key := key or settings.query_key):
+        raise CommandError(
+            "no API key: give --key, or set LAKERUNNER_QUERY_KEY; "
+            "`lakerunner admin key create --org ORG --role read --name NAME` makes one"
+        )
+    return QueryClient(url or base_url(settings.query_host, settings.query_port), key)
+
+
+def _refusal(answer: httpx.Response, text: str) -> str:
+    try:
+        told = answer.json()
+    except ValueError:
+        told = {}
+    if not isinstance(told, dict) or "message" not in told:
+        return f"{answer.request.url} answered {answer.status_code}: {answer.text[:300]}"
+    return explained(told, text)
+
+
+def explained(failure: Mapping[str, Any], text: str) -> str:
+    """Write an error with the line of the statement and a caret below its place.
+
+    >>> failure = {"message": "unknown column nope", "position": {"line": 1, "column": 8}}
+    >>> print(explained(failure, "SELECT nope FROM logs"))
+    unknown column nope
+      SELECT nope FROM logs
+             ^
+    """
+    message, place = str(failure["message"]), failure.get("position")
+    lines = text.splitlines()
+    if not place or not 1 <= place["line"] <= len(lines):
+        return message
+    line = lines[place["line"] - 1].replace("\t", " ")
+    return f"{message}\n  {line}\n  {' ' * display_width(line[: place['column'] - 1])}^"
+
+
+def display_width(text: str) -> int:
+    """Count the cells that a terminal needs.
+
+    >>> display_width("añ"), display_width("日本"), display_width("e\\u0301")
+    (2, 4, 1)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(map(_cells, text))
+
+
+def _cells(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def with_parameters(question: Question, given: Sequence[str]) -> Question:
+    """Take `NAME=VALUE` into the question; `$NAME` in its text becomes `$1`, `$2`, …
+
+    A value is text unless it reads as JSON: `7`, `1.5`, `true`, `null`, `"7"`.
+
+    >>> with_parameters(Question("SELECT '$a', $b, $a"), ["a=web", "b=7"])
+    Question(text="SELECT '$a', $2, $1", start='', end='', limit=0, parameters=('web', 7))
+    """
+    if not given:
+        return question
+    values: dict[str, Value] = {}
+    for one in given:
+        name, equals, text = one.partition("=")
+        if not equals or _NAME.fullmatch(name) is None:
+            raise CommandError(f"--param {one}: expected NAME=VALUE, as in service=web or 1=web")
+        values[name] = _value(text)
+    numbered = {int(name): value for name, value in values.items() if name.isdigit()}
+    if sorted(numbered) != list(range(1, len(numbered) + 1)):
+        raise CommandError(f"--param: {', '.join(map(str, sorted(numbered)))} are no numbers from 1 on")
+    names = [name for name in values if not name.isdigit()]
+    places = {f"${name}": f"${place}" for place, name in enumerate(names, len(numbered) + 1)}
+    text = "".join(places.get(piece, piece) for piece in _PIECES.split(question.text))
+    ordered = [numbered[place] for place in sorted(numbered)] + [values[name] for name in names]
+    return replace(question, text=text, parameters=tuple(ordered))
+
+
+def _value(text: str) -> Value:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    return found if found is None or isinstance(found, str | int | float | bool) else text

@@ -1,0 +1,1 @@
+"""Flight SQL: LakeQL for ADBC and JDBC drivers, with answers as streams of Arrow."""

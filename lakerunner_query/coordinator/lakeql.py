@@ -1,0 +1,418 @@
+"""LakeQL on the engine: segments, then their columns, then scans, then the rest of the statement in DuckDB.
+
+    async with await lakeql.open("SELECT severity, count(*) FROM logs GROUP BY 1", request) as answer:
+        async for batch in answer.batches(): ...
+
+All tables of a statement are located as of one moment. Scans whose rows matter only with a key of another
+scan wait for it. Results of scans go into tables of a locked-down DuckDB that spills to disk; its memory and
+the time of the statement are bounded, and leaving the answer interrupts it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from functools import cache, partial
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from lakerunner_query.coordinator.engine import Engine, all_at_once
+from lakerunner_query.coordinator.lakeql_desk import Desk, duck_type, failure_of
+from lakerunner_query.coordinator.lakeql_scans import (
+    SLOW,
+    LakeQuery,
+    Tables,
+    outdated_rollups,
+    scan_cut,
+    schema_units,
+)
+from lakerunner_query.coordinator.lakeql_sources import (
+    arrow_type,
+    catalogue,
+    columns_of,
+    metric_facts,
+    read_function,
+)
+from lakerunner_query.coordinator.languages import LAKEQL
+from lakerunner_query.errors import (
+    LimitExceededError,
+    QueryError,
+    QueryTimeoutError,
+    TooManyQueriesError,
+)
+from lakerunner_query.fairness import FairTurns, QueueFullError
+from lakerunner_query.lakeql.macros import DIALECT
+from lakerunner_query.lakeql.statement import is_sql
+from lakerunner_query.lakeql.tables import TABLES, ColumnKeys, TableColumn
+from lakerunner_query.logql.lang.parser import parse_cached as parse_logql
+from lakerunner_query.plan.lakeql import CatalogueRead, FunctionRead, LakeQLRequest, plan_lakeql
+from lakerunner_query.plan.lakeql_attributes import Types, spell_dotted, without_absent
+from lakerunner_query.plan.lakeql_pushdown import (
+    Bound,
+    Scan,
+    bind,
+    driving_first,
+    scan_name,
+    with_scans,
+)
+from lakerunner_query.protocol.units import Missing, SchemaUnit
+from resources.duckdb import DuckSession
+from resources.lake.timecut import SECOND_NS
+
+DESKS, MOST_WAITING = 4, 200
+"""Statements that DuckDB works on at a time, and steps of one organisation that may wait for it."""
+EXPLANATION = pa.schema([("plan", pa.string())])
+"""Columns of EXPLAIN."""
+Result = TypeVar("Result")
+
+
+class LakeQL:
+    """Answers LakeQL, PromQL and LogQL as tables."""
+
+    def __init__(self, engine: Engine, session: Callable[[], DuckSession], window_s: int) -> None:
+        """`session` is called for the first statement, in a thread: it takes a second."""
+        self._engine = engine
+        self._desks = Desks()
+        self._session = cache(session)
+        self._window_s = window_s
+        self._lock = threading.Lock()
+        self._types: dict[tuple[str, tuple[str, ...]], dict[str, str]] = {}
+
+    def close(self) -> None:
+        """Let no further statement begin; those at work end by themselves."""
+        self._desks.threads.shutdown(wait=False, cancel_futures=True)
+
+    async def open(self, text: str, request: LakeQLRequest) -> Answer:
+        """Prepare a statement up to its scans; raise what is wrong with it."""
+        answer = await self._prepare(text, request)
+        try:
+            if answer.plan.is_explained:
+                answer.become_explanation(await self._describe_plan(answer))
+            else:
+                await answer.evaluate_functions()
+        except BaseException:
+            await answer.close()
+            raise
+        return answer
+
+    async def describe(self, text: str, request: LakeQLRequest) -> pa.Schema:
+        """Return the columns of a statement's result; no rows are read."""
+        unknown = replace(request, parameters=request.parameters or None)
+        async with await self._prepare(text, unknown) as answer:
+            return EXPLANATION if answer.plan.is_explained else answer.schema
+
+    async def parameters(self, text: str) -> int:
+        """Return the number of a statement's parameters."""
+        request = LakeQLRequest("", parameters=None).at(time.time_ns(), self._window_s)
+        return (await asyncio.to_thread(plan_lakeql, _as_sql(text), request)).parameters
+
+    async def explain(self, text: str, request: LakeQLRequest) -> str:
+        async with await self._prepare(text, request) as answer:
+            return await self._describe_plan(answer)
+
+    async def _prepare(self, text: str, request: LakeQLRequest) -> Answer:
+        asked = request.at(time.time_ns(), self._window_s)
+        query = await self._engine.prepare(LAKEQL, _as_sql(text), asked, asked.now_ns)
+        answer = Answer(self._engine, query, await asyncio.to_thread(self._desk, text), self._desks)
+        try:
+            await answer.bind(await self._all_types(query), await self._catalogues(query))
+        except BaseException:
+            await answer.close()
+            raise
+        return answer
+
+    def _desk(self, text: str) -> Desk:
+        with self._lock:
+            session = self._session()
+        return Desk(session, text)
+
+    async def _all_types(self, query: LakeQuery) -> dict[int, dict[str, str]]:
+        """Return the columns of every table: those of its own, and those its segments add."""
+        found: dict[int, dict[str, str]] = {
+            read.number: {one.name: one.type for one in read.table.columns} for read in query.plan.tables
+        }
+        units = list(schema_units(query))
+        known = [self._types.get(_key(unit)) for _, unit in units]
+        wanted = [unit for (_, unit), types in zip(units, known, strict=True) if types is None]
+        if wanted:
+            sink = Tables()
+            async with aclosing(self._engine.run(query, sink, all_at_once(wanted))) as answers:
+                told = [table.schema async for table in answers]
+            for unit, schema in zip(wanted, told, strict=True):
+                if len(self._types) > 4_096:
+                    self._types.clear()
+                if not sink.missing:
+                    self._types[_key(unit)] = _types_of(schema)
+            fresh = iter([_types_of(schema) for schema in told])
+            known = [next(fresh) if types is None else types for types in known]
+        for (number, _), types in zip(units, known, strict=True):
+            _unite(found[number], types or {})
+        return found
+
+    async def _catalogues(self, query: LakeQuery) -> dict[int, pa.Table]:
+        """Return the relations about tables that the statement reads."""
+        found = {}
+        for read in query.plan.reads:
+            if not isinstance(read, CatalogueRead):
+                continue
+            request, types = query.request, dict[str, dict[str, str]]()
+            for name in TABLES if read.name == "information_schema.columns" else ():
+                one = await self._engine.prepare(LAKEQL, f"SELECT * FROM {name}", request)
+                types[name] = (await self._all_types(one))[0]
+            end_ns = request.end_ns or request.now_ns
+            start_ns = request.start_ns or end_ns - request.window_s * SECOND_NS
+            facts = (
+                await metric_facts(self._engine, request, start_ns, end_ns)
+                if read.name == "table_semantics"
+                else ()
+            )
+            found[read.number] = catalogue(read.name, types, facts)
+        return found
+
+    async def _describe_plan(self, answer: Answer) -> str:
+        lines = [await self._engine.explain(answer.query)]
+        for scan in answer.bound.scans:
+            lines.append(f"scan {scan.number}, {scan.form}: {scan.sql}")
+            lines += [f"  only rows with {one.column} among {len(one.values)} values" for one in scan.keys]
+        lines += [
+            f"scans {join.right[0]} and {join.left[0]} are joined by {join.left[1]}: "
+            "keys of one narrow the other"
+            for join in answer.bound.joins
+        ]
+        lines.append(f"then: {answer.bound.sql}")
+        return "\n".join((*lines, *answer.notices))
+
+
+def _as_sql(text: str) -> str:
+    """Turn PromQL or LogQL into a statement."""
+    if is_sql(text) or not text.strip():
+        return text
+    name = "logql" if _is_logql(text) else "promql"
+    return f"SELECT * FROM {name}({exp.Literal.string(text).sql(DIALECT)})"
+
+
+def _is_logql(text: str) -> bool:
+    """Tell LogQL from PromQL: what both read is LogQL, unless it names a metric."""
+    if "{" not in text or "__name__" in text:
+        return False
+    try:
+        parse_logql(text)
+    except QueryError:
+        return text.lstrip().startswith("{")
+    return True
+
+
+def _key(unit: SchemaUnit) -> tuple[str, tuple[str, ...]]:
+    return unit.table, tuple(one.segment_id for one in unit.segments)
+
+
+def _types_of(schema: pa.Schema) -> dict[str, str]:
+    return {one.name: duck_type(one.type) for one in schema}
+
+
+def _unite(found: dict[str, str], types: Mapping[str, str]) -> None:
+    """Add columns; those of one name but for case are one, spelled as the first."""
+    spelled = {name.lower(): name for name in found}
+    for name, kind in types.items():
+        known = spelled.setdefault(name.lower(), name)
+        if found.setdefault(known, kind) != kind:
+            found[known] = "VARCHAR"
+
+
+class Answer:
+    """One statement's result; leaving it stops all work."""
+
+    def __init__(self, engine: Engine, query: LakeQuery, desk: Desk, desks: Desks) -> None:
+        self._engine = engine
+        self._desks = desks
+        self.query = query
+        self._desk = desk
+        self.plan = query.plan
+        self.bound: Bound
+        self.schema: pa.Schema
+        self.notices: list[str] = [*query.plan.notices, *outdated_rollups(query)]
+        self.missing: dict[str, Missing] = query.missing
+        self.statistics: dict[str, int] = {"rows": 0, "segments": sum(map(len, query.segments))}
+        self._sources: dict[int, pa.Table] = {}
+        self._explanation: pa.Table | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        self._desk.interrupt()
+        await asyncio.to_thread(self._desk.close)
+
+    async def bind(self, types: Mapping[int, Types], catalogues: Mapping[int, pa.Table]) -> None:
+        """Resolve all names, and split the statement."""
+        self._sources.update(catalogues)
+        for read in self._functions:
+            self._sources[read.number] = columns_of(read).empty_table()
+        self.schema = await self._run(self._bind, types)
+
+    @property
+    def _functions(self) -> list[FunctionRead]:
+        return [one for one in self.plan.reads if isinstance(one, FunctionRead)]
+
+    async def evaluate_functions(self) -> None:
+        """Run the queries of table functions, each with its own engine, side by side."""
+        functions, request = self._functions, self.query.request
+        found = await asyncio.gather(
+            *(read_function(self._engine, one, request, self.plan.now_ns) for one in functions)
+        )
+        for read, source in zip(functions, found, strict=True):
+            await self._run(self._desk.insert, scan_name(read.number), source.table)
+            self.missing.update(source.missing)
+            self.notices += source.notices
+
+    def _bind(self, types: Mapping[int, Types]) -> pa.Schema:
+        spell_dotted(self.plan, types)
+        for number, table in self._sources.items():
+            columns = [TableColumn(one.name, arrow_type(one.type)) for one in table.schema]
+            self._desk.create(scan_name(number), columns)
+        absent = without_absent(self.plan, types)
+        self.notices += [f"no segment in the interval has {name}: it is null" for name in absent]
+        for number, known in types.items():
+            self._desk.create(scan_name(number), [TableColumn(*each) for each in known.items()])
+        schema = self._desk.describe(with_scans(self.plan))
+        self.bound = bind(self.plan, types, self._desk.is_valid)
+        for scan in self.bound.scans:
+            self._desk.create_as(scan)
+        for number, table in self._sources.items():
+            self._desk.insert(scan_name(number), table)
+        return schema
+
+    def become_explanation(self, text: str) -> None:
+        """Answer with lines about the statement in place of its result."""
+        self._explanation = pa.table({"plan": text.splitlines()}, schema=EXPLANATION)
+        self.schema = EXPLANATION
+
+    async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
+        """Read, compute, and yield the result; the next batch is made when it is asked for."""
+        if self._explanation is not None:
+            for batch in self._explanation.to_batches():
+                yield batch
+            return
+        await self._scan_all()
+        reader = await self._run(self._desk.execute, self.bound.tree)
+        limit = self.query.request.max_rows
+        with reader:
+            while (batch := await self._run(_next_batch, reader)) is not None:
+                batch = self._shown(batch)
+                if limit and self.statistics["rows"] + batch.num_rows > limit:
+                    raise LimitExceededError(
+                        f"the answer has more than {limit} rows: add a LIMIT, or aggregate"
+                    )
+                self.statistics["rows"] += batch.num_rows
+                if batch.num_rows:
+                    yield batch
+
+    def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [
+            column if column.type == one.type else pc.cast(column, one.type)
+            for column, one in zip(batch.columns, self.schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    async def _scan_all(self) -> None:
+        """Run the scans; keys of the one with more conditions narrow the other of a join."""
+        places = {read.number: place for place, read in enumerate(self.plan.tables)}
+        done: dict[int, Scan] = {}
+        for scan in driving_first(self.bound, self.plan.reads):
+            keys = await self._keys_for(scan, done)
+            cut = scan_cut(self.query, scan, self.query.segments[places[scan.number]], keys)
+            sink, before = Tables(scan.enough), dict(self.statistics)
+            if cut.ahead:
+                async with aclosing(self._engine.run(self.query, sink, cut)) as answers:
+                    async for table in answers:
+                        await self._run(self._desk.insert, scan.name, table)
+                        self._count(sink, before)
+            done[scan.number] = scan
+            self.missing.update(sink.missing)
+            self._count(sink, before)
+
+    def _count(self, sink: Tables, before: Mapping[str, int]) -> None:
+        """Add what a scan has read so far."""
+        self.statistics.update((name, before.get(name, 0) + count) for name, count in sink.counts.items())
+
+    async def _keys_for(self, scan: Scan, done: Mapping[int, Scan]) -> tuple[ColumnKeys, ...]:
+        """Return keys of a scan that is done and joined with this one, unless they are many."""
+        for join in self.bound.joins:
+            for mine, other in ((join.left, join.right), (join.right, join.left)):
+                source = done.get(other[0])
+                if mine[0] != scan.number or source is None or source.form != "rows" or scan.form == "parts":
+                    continue
+                found = await self._run(self._desk.keys, source.name, other[1])
+                if found is not None:
+                    return (ColumnKeys(mine[1], found),)
+        return ()
+
+    async def _run(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """Do it in the organisation's turn; interrupt it at the deadline, or when nobody waits any longer."""
+        loop = asyncio.get_running_loop()
+        async with self._desks.turn(self.query.request.org, self.query.deadline):
+            task = asyncio.ensure_future(loop.run_in_executor(self._desks.threads, partial(work, *arguments)))
+            try:
+                done, _ = await asyncio.wait({task}, timeout=max(0.0, self.query.deadline - loop.time()))
+                if done:
+                    return task.result()
+            except duckdb.InterruptException as error:
+                raise QueryTimeoutError(f"the statement was stopped: {SLOW}") from error
+            finally:
+                while not task.done():
+                    self._desk.interrupt()
+                    await asyncio.wait({task}, timeout=0.05)
+                if not task.cancelled():
+                    task.exception()  # nobody else asks for it after the deadline
+        raise QueryTimeoutError(f"no answer after {self.query.timeout_s:g} s: {SLOW}")
+
+
+class Desks:
+    """Threads of all desks, which organisations share by the time that they used."""
+
+    def __init__(self) -> None:
+        self.threads = ThreadPoolExecutor(DESKS + 1, thread_name_prefix="lakeql")
+        self._turns = FairTurns(DESKS, waiting_per_org=MOST_WAITING)
+
+    @asynccontextmanager
+    async def turn(self, org: str, deadline: float) -> AsyncIterator[None]:
+        """Run the block in the organisation's turn."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                turn = await self._turns.acquire(org)
+        except TimeoutError as error:
+            raise QueryTimeoutError(
+                f"the statement waited for others until its time was up: {SLOW}"
+            ) from error
+        except QueueFullError as error:
+            raise TooManyQueriesError(
+                f"{MOST_WAITING} statements of this organisation are waiting: send fewer at a time"
+            ) from error
+        try:
+            yield
+        finally:
+            turn.release()
+
+
+def _next_batch(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
+    try:
+        return reader.read_next_batch()
+    except StopIteration:
+        return None
+    except OSError as error:  # Arrow's form of DuckDB's errors
+        raise failure_of(error) from error

@@ -1,0 +1,168 @@
+"""A desk is the DuckDB connection of one statement: a table for each scan, errors in the user's words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+import duckdb
+import pyarrow as pa
+from sqlglot import exp
+
+from lakerunner_query.coordinator.lakeql_scans import SLOW
+from lakerunner_query.errors import LimitExceededError, Position, QueryError, QueryTimeoutError
+from lakerunner_query.lakeql.macros import DIALECT, LakeQLError, places_of, position_at
+from lakerunner_query.lakeql.tables import TableColumn
+from lakerunner_query.plan.lakeql_pushdown import Scan
+from resources.duckdb import DuckSession
+
+MOST_KEYS = 10_000
+"""Keys of one scan that another is narrowed by."""
+BATCH_ROWS = 8_192
+_NAMED = re.compile(
+    r'(?:[Cc]olumn|field) (?:named )?"([^"]{1,200})"|with name "?([^" ]{1,200})"?|types \'(\w{1,60})\('
+)
+"""What an error of DuckDB is about: a column, a table or a function."""
+
+
+class Desk:
+    """The connection of one statement; one thread at a time uses it."""
+
+    def __init__(self, session: DuckSession, text: str) -> None:
+        self._text = text
+        self._opened = session.cursor()
+        self._cursor = self._opened.__enter__()
+
+    def close(self) -> None:
+        self._opened.__exit__(None, None, None)
+
+    def interrupt(self) -> None:
+        self._cursor.interrupt()
+
+    def create(self, name: str, columns: Sequence[TableColumn]) -> None:
+        listed = ", ".join(f"{_quoted(one.name)} {one.type}" for one in columns)
+        self._cursor.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({listed})")
+
+    def create_as(self, scan: Scan) -> None:
+        """Create the table of a scan's result, with the types that DuckDB gives it."""
+        self.create("rows", scan.columns)
+        self._cursor.execute(f"CREATE OR REPLACE TEMP TABLE {scan.name} AS {scan.sql}")
+
+    def is_valid(self, sql: str, columns: Sequence[TableColumn]) -> bool:
+        self.create("rows", columns)
+        try:
+            self._cursor.execute(f"EXPLAIN {sql}").fetchall()
+        except duckdb.Error:
+            return False
+        return True
+
+    def describe(self, tree: exp.Query) -> pa.Schema:
+        """Return the columns of a statement over tables that are still empty."""
+        with self._errors(tree):
+            reader = self._cursor.sql(f"SELECT * FROM ({tree.sql(DIALECT)}) LIMIT 0").to_arrow_reader(1)
+            with reader:
+                return pa.schema([one.with_type(_readable(one.type)) for one in reader.schema])
+
+    def insert(self, name: str, table: pa.Table) -> None:
+        self._cursor.register("incoming", table)
+        try:
+            self._cursor.execute(f"INSERT INTO {name} SELECT * FROM incoming")
+        finally:
+            self._cursor.unregister("incoming")
+
+    def keys(self, name: str, column: str) -> tuple[str, ...] | None:
+        """Return the distinct values of a column, None where there are too many."""
+        rows = self._cursor.execute(
+            f"SELECT DISTINCT {_quoted(column)} FROM {name} WHERE {_quoted(column)} IS NOT NULL "
+            f"LIMIT {MOST_KEYS + 1}"
+        ).fetchall()
+        return None if len(rows) > MOST_KEYS else tuple(sorted(row[0] for row in rows))
+
+    def execute(self, tree: exp.Query) -> pa.RecordBatchReader:
+        with self._errors(tree):
+            return self._cursor.sql(tree.sql(DIALECT)).to_arrow_reader(BATCH_ROWS)
+
+    def _errors(self, tree: exp.Query) -> _Errors:
+        return _Errors(self._text, tree)
+
+
+@dataclass(frozen=True, slots=True)
+class _Errors:
+    """Turns errors of DuckDB into those of the statement."""
+
+    text: str
+    tree: exp.Query
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise LimitExceededError(f"the statement needs more memory than it may have: {SLOW}") from error
+        if isinstance(error, duckdb.InterruptException):
+            return
+        if isinstance(error, duckdb.Error):
+            raise LakeQLError(_sentence(str(error)), self._place(str(error))) from error
+
+    def _place(self, reason: str) -> Position | None:
+        """Find what DuckDB names in the text of the user."""
+        found = _NAMED.search(reason)
+        name = next((one for one in found.groups() if one), "") if found else ""
+        offset = next(places_of(name, self.text), None) if name else None
+        return None if offset is None else position_at(offset, self.text)
+
+
+def failure_of(error: OSError) -> QueryError:
+    """Return what became of a statement that failed while its rows were read."""
+    reason = str(error)
+    if reason.startswith("INTERRUPT"):
+        return QueryTimeoutError(f"the statement was stopped: {SLOW}")
+    if reason.startswith("Out of Memory"):
+        return LimitExceededError(f"the statement needs more memory than it may have: {SLOW}")
+    return LakeQLError(_sentence(reason))
+
+
+def _sentence(reason: str) -> str:
+    """
+    >>> _sentence('Binder Error: column "x" not found!\\nCandidate bindings: "y"')
+    'column "x" not found: there is "y"'
+    """
+    lines = reason.split("\nLINE ", 1)[0].split("\n")
+    first = re.sub(r"^(?:[A-Z]\w{1,40} ){1,3}Error: ", "", lines[0]).rstrip("!. ")
+    others = next(
+        (one.partition(": ")[2].lstrip(": ") for one in lines if one.startswith("Candidate bindings: ")), ""
+    )
+    return _without_scans(f"{first}: there is {others}" if others else first)
+
+
+def _without_scans(reason: str) -> str:
+    return re.sub(r"\bscan_\d+\.", "", reason)
+
+
+def _readable(kind: pa.DataType) -> pa.DataType:
+    """Return the type in which a column leaves: sums of integers fit 64 bits, or are an error."""
+    if pa.types.is_null(kind):
+        return pa.string()
+    return pa.int64() if pa.types.is_decimal(kind) and (kind.precision, kind.scale) == (38, 0) else kind
+
+
+def _quoted(name: str) -> str:
+    return exp.to_identifier(name, quoted=True).sql(DIALECT)
+
+
+def duck_type(kind: pa.DataType) -> str:
+    """Return DuckDB's name of an attribute's type.
+
+    >>> duck_type(pa.int64())
+    'BIGINT'
+    """
+    names = {
+        pa.int64(): "BIGINT", pa.int32(): "INTEGER", pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN",
+        pa.string(): "VARCHAR", pa.binary(): "BLOB", pa.timestamp("us"): "TIMESTAMP",
+        pa.map_(pa.string(), pa.string()): "MAP(VARCHAR, VARCHAR)",
+    }  # fmt: skip
+    return names.get(kind, "VARCHAR")

@@ -1,0 +1,197 @@
+"""LakeQL's functions for the engine: plan a statement, locate its tables, cut schemas and scans into units.
+
+What drives them stands in `lakeql`: a statement runs several cuts over the segments of one look-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from lakerunner_query.coordinator.engine import (
+    NOTHING_TO_DO,
+    Cut,
+    Limits,
+    PreparedQuery,
+    all_at_once,
+    hour_affinity,
+)
+from lakerunner_query.coordinator.locate import NS_PER_MS, Lookup, RollupLookup
+from lakerunner_query.coordinator.merge import COUNTS
+from lakerunner_query.errors import LimitExceededError
+from lakerunner_query.lakeql.tables import ColumnKeys
+from lakerunner_query.plan.lakeql import (
+    OPEN_NS,
+    FunctionRead,
+    LakePlan,
+    LakeQLRequest,
+    TableRead,
+    plan_lakeql,
+)
+from lakerunner_query.plan.lakeql_pushdown import Scan
+from lakerunner_query.plan.slices import RowSliceSizes, cut_slices
+from lakerunner_query.protocol.units import Missing, SchemaUnit, TableUnit, UnitReport, segment_ref
+from resources.index.types import Segment, SegmentQuery
+from resources.lake.currency import current_partitions
+from resources.lake.frequency import AS_SENT, ROLLUPS, rollup_of
+from resources.lake.timecut import HOUR_NS, cut, to_datetime
+
+TableAnswer = tuple[pa.Table, UnitReport]
+LakeQuery = PreparedQuery[LakeQLRequest, LakePlan, TableAnswer, "Tables"]
+SLOW = "narrow the time range, select fewer rows, or let aggregates do the work"
+SCHEMA_SEGMENTS = 64
+"""Segments whose columns one unit tells."""
+SCAN_SIZES = RowSliceSizes(rows=4_000_000, bytes=512 << 20, first=1.0)
+FIRST_SIZES = RowSliceSizes()
+MOST_BYTES = 1 << 30
+"""Bytes of one scan's result."""
+
+
+@dataclass(slots=True)
+class Tables:
+    """Collects answers in the order of their units."""
+
+    enough: int = 0
+    rows: int = 0
+    bytes: int = 0
+    missing: dict[str, Missing] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    is_small: bool = True
+
+    @property
+    def is_full(self) -> bool:
+        return bool(self.enough) and self.rows >= self.enough
+
+    def add(self, answer: TableAnswer) -> pa.Table:
+        table, report = answer
+        self.rows, self.bytes = self.rows + table.num_rows, self.bytes + table.nbytes
+        if self.bytes > MOST_BYTES:
+            raise LimitExceededError(
+                f"a table of the statement brings more than {MOST_BYTES >> 20} MiB to be joined: {SLOW}"
+            )
+        self.missing.update((lost.segment_id, lost) for lost in report.missing)
+        for name in COUNTS:
+            self.counts[name] = self.counts.get(name, 0) + getattr(report, name)
+        return table
+
+    def result(self) -> Tables:
+        return self
+
+
+def plan_statement(text: str, request: LakeQLRequest, _: Limits) -> LakePlan:
+    return plan_lakeql(text, request)
+
+
+def look_up_tables(plan: LakePlan, request: LakeQLRequest) -> Lookup:
+    """Ask for the segments of every table, and how current its rollups are, all as of one moment."""
+    segments = tuple(_segments_of(read, request.org) for read in plan.tables)
+    rolled = [read for read in plan.tables if read.table.frequency_ms]
+    if not rolled:
+        return Lookup(segments)
+    coarsest = max(read.table.frequency_ms for read in rolled)
+    frequencies = tuple(one.frequency_ms for one in ROLLUPS if one.frequency_ms <= coarsest)
+    first = min(read.start_ns for read in rolled) // NS_PER_MS
+    last = min(max(read.end_ns for read in rolled), plan.now_ns) // NS_PER_MS
+    return Lookup(segments, RollupLookup(request.org, frequencies, first, max(first, last)))
+
+
+def outdated_rollups(query: LakeQuery) -> Iterator[str]:
+    """Say which rollup tables lack the newest samples: they are read as they are."""
+    partitions = query.tiers.partitions
+    current = current_partitions(partitions) if partitions else {}
+    for read in query.plan.tables:
+        rollup = rollup_of(read.table.frequency_ms) if read.table.frequency_ms else None
+        if rollup is None:
+            continue
+        known = {
+            cut(one.start_ns + 1, rollup.partition_ns)
+            for one in partitions
+            if one.frequency_ms == AS_SENT and one.version > 0
+            and one.start_ns < read.end_ns and one.start_ns + HOUR_NS > read.start_ns
+        }  # fmt: skip
+        late = known - current.get(rollup.frequency_ms, set())
+        if late:
+            yield (
+                f"{read.table.name} is not built from the newest samples yet in {len(late)} of {len(known)} "
+                f"partitions, the first from {to_datetime(min(late)):%Y-%m-%dT%H:%MZ}"
+            )
+
+
+def _segments_of(read: TableRead, org: str) -> SegmentQuery:
+    start_ns, end_ns = read.start_ns, min(read.end_ns, OPEN_NS)
+    if read.table.in_milliseconds:  # the index has exact times, the table those of whole milliseconds
+        start_ns, end_ns = start_ns // NS_PER_MS * NS_PER_MS, end_ns // NS_PER_MS * NS_PER_MS + NS_PER_MS - 1
+    return SegmentQuery(org, read.table.dataset, read.table.frequency_ms, start_ns, end_ns, read.terms)
+
+
+def cut_schemas(query: LakeQuery, _workers: int, _limits: Limits) -> Cut:
+    """Ask for the columns of all segments of all tables."""
+    units = [unit for _, unit in schema_units(query)]
+    return all_at_once(units) if units else NOTHING_TO_DO
+
+
+def schema_units(query: LakeQuery) -> Iterator[tuple[int, SchemaUnit]]:
+    for read, segments in zip(query.plan.tables, query.segments, strict=True):
+        for at in range(0, len(segments), SCHEMA_SEGMENTS):
+            part = segments[at : at + SCHEMA_SEGMENTS]
+            affinity = hour_affinity(query.request.org, read.table.dataset, part)
+            yield read.number, SchemaUnit(affinity, read.table.name, tuple(map(segment_ref, part)))
+
+
+def scan_cut(query: LakeQuery, scan: Scan, segments: Sequence[Segment], keys: Sequence[ColumnKeys]) -> Cut:
+    """Cut a scan by time, newest rows first where that is asked for."""
+    if not segments:
+        return NOTHING_TO_DO
+    if scan.read.table.in_milliseconds:  # rows have whole milliseconds, and are cut by them
+        segments = [
+            replace(one, min_ns=_floored(one.min_ns), max_ns=_floored(one.max_ns)) for one in segments
+        ]
+    read, end = scan.read, min(scan.read.end_ns, max(one.max_ns for one in segments))
+    sizes = FIRST_SIZES if scan.enough else SCAN_SIZES
+    slices = cut_slices(segments, read.start_ns, end + 1, reverse=scan.is_newest_first, sizes=sizes)
+    units = (
+        TableUnit(
+            affinity=hour_affinity(query.request.org, read.table.dataset, part.segments),
+            org=query.request.org,
+            table=read.table.name,
+            segments=tuple(map(segment_ref, part.segments)),
+            start_ns=part.start_ns,
+            end_ns=part.end_ns - 1,
+            columns=scan.columns,
+            sql=scan.sql,
+            keys=(*scan.keys, *keys),
+            turn=number,
+            max_bytes=MOST_BYTES,
+        )
+        for number, part in enumerate(slices)
+    )
+    if scan.enough:
+        return Cut(units, 1)
+    listed = list(units)
+    return all_at_once(listed) if listed else NOTHING_TO_DO
+
+
+def _floored(ns: int) -> int:
+    return ns // NS_PER_MS * NS_PER_MS
+
+
+def merge_tables(_query: LakeQuery, _limits: Limits) -> Tables:
+    return Tables()
+
+
+def explain_tables(query: LakeQuery, _: Cut, live: int) -> Iterator[str]:
+    for read, segments in zip(query.plan.tables, query.segments, strict=True):
+        until = "" if read.end_ns >= OPEN_NS else f" to {read.end_ns}"
+        size = sum(one.bytes for one in segments)
+        yield (
+            f"read {read.number}: {read.table.name} from {read.start_ns}{until}, terms {len(read.terms)}: "
+            f"{len(segments)} segments, {sum(one.rows for one in segments)} rows, {size} bytes"
+        )
+    for function in query.plan.reads:
+        if isinstance(function, FunctionRead):
+            step = f", step {function.step}" if function.step else ""
+            text = " ".join(function.text.split())
+            yield f"read {function.number}: {function.language}('{text}'){step} from {function.start_ns}"
+    yield f"segments of logs: {live} live"

@@ -1,0 +1,216 @@
+"""Relations of a statement that no scan brings: `promql()` and `logql()`, and the catalogue.
+
+    promql('rate(m[5m])', '1m')    timestamp, value, labels, metric_name     one row per series and step
+    logql('{app="a"} |= "x"')      timestamp, message, labels, metadata      one row per line
+
+A query for samples is evaluated at whole multiples of its step within the interval of the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from lakerunner_query.coordinator import languages
+from lakerunner_query.coordinator.engine import MAX_STEPS, Engine
+from lakerunner_query.coordinator.logql_lines import is_log_query, read_rows
+from lakerunner_query.coordinator.logql_samples import LogSamplesRequest
+from lakerunner_query.coordinator.merge import SampleResult
+from lakerunner_query.coordinator.names import SeriesRequest
+from lakerunner_query.coordinator.promql import PromQLRequest
+from lakerunner_query.errors import InvalidRequestError
+from lakerunner_query.gotext.durations import go_nanoseconds
+from lakerunner_query.lakeql.tables import TABLES
+from lakerunner_query.plan.lakeql import FunctionRead, LakeQLRequest
+from lakerunner_query.plan.logql import LogLinesRequest
+from lakerunner_query.protocol.answers import MetricFact
+from lakerunner_query.protocol.units import Missing
+from lakerunner_query.vectors.vector import NAME, Labels
+from resources.lake.timecut import SECOND_NS
+
+NS_PER_MS = 1_000_000
+POINTS = 250
+"""Steps of a query that names none, about."""
+TEXTS = pa.map_(pa.string(), pa.string())
+SAMPLES = pa.schema(
+    [
+        ("timestamp", pa.timestamp("us")),
+        ("value", pa.float64()),
+        ("labels", TEXTS),
+        ("metric_name", pa.string()),
+    ]
+)
+LINES = pa.schema(
+    [("timestamp", pa.timestamp("us")), ("message", pa.string()), ("labels", TEXTS), ("metadata", TEXTS)]
+)
+COLUMNS = pa.schema(
+    [
+        ("table_catalog", pa.string()), ("table_schema", pa.string()), ("table_name", pa.string()),
+        ("column_name", pa.string()), ("ordinal_position", pa.int64()), ("is_nullable", pa.string()),
+        ("data_type", pa.string()), ("comment", pa.string()),
+    ]
+)  # fmt: skip
+RELATIONS = pa.schema(
+    [
+        ("table_catalog", pa.string()), ("table_schema", pa.string()), ("table_name", pa.string()),
+        ("table_type", pa.string()), ("comment", pa.string()),
+    ]
+)  # fmt: skip
+SEMANTICS = pa.schema(
+    [
+        ("table_name", pa.string()), ("metric_name", pa.string()), ("type", pa.string()),
+        ("unit", pa.string()), ("description", pa.string()),
+    ]
+)  # fmt: skip
+CATALOG, SCHEMA = "lakerunner", "public"
+
+
+@dataclass(slots=True)
+class Source:
+    table: pa.Table
+    missing: dict[str, Missing] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+
+
+def columns_of(read: FunctionRead) -> pa.Schema:
+    """Return the columns of a table function."""
+    return LINES if read.language == "logql" and is_log_query(read.text) else SAMPLES
+
+
+async def read_function(engine: Engine, read: FunctionRead, request: LakeQLRequest, now_ns: int) -> Source:
+    """Evaluate the query of a table function with its own engine."""
+    start_ns, end_ns = read.start_ns, min(read.end_ns, max(now_ns, read.start_ns))
+    if read.language == "logql" and is_log_query(read.text):
+        return await _lines(engine, read, request, start_ns, end_ns)
+    step_ns = _step_ns(read.step, end_ns - start_ns)
+    first, last = -(-start_ns // step_ns) * step_ns, end_ns // step_ns * step_ns
+    if last < first:
+        return Source(SAMPLES.empty_table())
+    if (last - first) // step_ns > MAX_STEPS:
+        raise InvalidRequestError(
+            f"{read.language}() has more than {MAX_STEPS} steps: use a larger one, or bound timestamp"
+        )
+    if read.language == "promql":
+        asked = PromQLRequest(
+            request.org,
+            first // NS_PER_MS,
+            last // NS_PER_MS,
+            step_ns // NS_PER_MS,
+            timeout_s=request.timeout_s,
+        )
+        found = await engine.collect(await engine.prepare(languages.PROMQL, read.text, asked, now_ns))
+    else:
+        wanted = LogSamplesRequest(request.org, first, last, step_ns, request.timeout_s)
+        found = await engine.collect(await engine.prepare(languages.LOG_SAMPLES, read.text, wanted, now_ns))
+    notices = [note.render(read.text) for note in found.annotations]
+    return Source(samples_table(found), dict(found.missing), notices)
+
+
+async def _lines(
+    engine: Engine, read: FunctionRead, request: LakeQLRequest, start_ns: int, end_ns: int
+) -> Source:
+    limit = engine.limits.max_rows
+    asked = LogLinesRequest(
+        request.org, start_ns, end_ns + 1, limit, reverse=False, distinct=True, timeout_s=request.timeout_s
+    )
+    query = await engine.prepare(languages.LOG_LINES, read.text, asked)
+    rows, merge = await read_rows(engine, query)
+    if rows.num_rows >= limit:
+        raise InvalidRequestError(f"logql() has more than {limit} lines: filter more, or bound timestamp")
+    labels = _maps(rows["labels"].cast(pa.string()))
+    metadata = _maps(rows["metadata"])
+    times = pa.array(rows["tsns"].to_numpy() // 1000).cast(pa.timestamp("us"))
+    table = pa.table([times, rows["line"], labels, metadata], schema=LINES)
+    return Source(table, dict(merge.missing))
+
+
+def samples_table(found: SampleResult) -> pa.Table:
+    """Turn series of rendered samples into rows; histograms have no value."""
+    times, values, counts, sets = [], [], [], []
+    for one in found.series:
+        pairs = msgspec.json.decode(b"[" + one.floats + b"]", type=list[tuple[float, str]])
+        times.append(np.array([at for at, _ in pairs], np.float64))
+        values.append(np.array([float(text) for _, text in pairs], np.float64))
+        counts.append(len(pairs))
+        sets.append(one.labels)
+    if not times:
+        return SAMPLES.empty_table()
+    numbers = pa.array(np.repeat(np.arange(len(counts)), counts))
+    labels = pa.array([[pair for pair in one if pair[0] != NAME] for one in sets], TEXTS).take(numbers)
+    names = pa.array([_name(one) for one in sets], pa.string()).take(numbers)
+    moments = pa.array(np.round(np.concatenate(times) * 1e6).astype(np.int64)).cast(pa.timestamp("us"))
+    return pa.table([moments, pa.array(np.concatenate(values)), labels, names], schema=SAMPLES)
+
+
+def _name(labels: Labels) -> str | None:
+    return next((value for name, value in labels if name == NAME), None)
+
+
+def _maps(texts: pa.ChunkedArray) -> pa.Array:
+    """Turn JSON objects into maps, each distinct one once."""
+    coded = texts.combine_chunks().dictionary_encode()
+    sets = [
+        list(msgspec.json.decode(text or "{}", type=dict[str, str]).items())
+        for text in coded.dictionary.to_pylist()
+    ]
+    return pa.array(sets, TEXTS).take(coded.indices)
+
+
+def _step_ns(text: str, width_ns: int) -> int:
+    """Return the step, or one that gives some hundred points."""
+    if not text:
+        return max(SECOND_NS, -(-width_ns // POINTS // SECOND_NS) * SECOND_NS)
+    found = go_nanoseconds(text)
+    if found is None or found < NS_PER_MS:
+        raise InvalidRequestError(f"the step {text!r} is no duration such as '30s', '1m' or '1h'")
+    return found // NS_PER_MS * NS_PER_MS
+
+
+def catalogue(
+    name: str, types: Mapping[str, Mapping[str, str]], facts: Sequence[MetricFact] = ()
+) -> pa.Table:
+    """Return a relation about the tables; `types` are columns by table, as workers told them."""
+    if name == "information_schema.tables":
+        rows = [(CATALOG, SCHEMA, one.name, "BASE TABLE", one.meaning) for one in TABLES.values()]
+        return _table(rows, RELATIONS)
+    if name == "table_semantics":
+        return _table(
+            [("metrics", one.name, one.type, one.unit, one.description) for one in facts], SEMANTICS
+        )
+    columns = []
+    for table in TABLES.values():
+        meanings = {one.name: one.meaning for one in table.columns}
+        known = types.get(table.name) or {one.name: one.type for one in table.columns}
+        for place, (column, kind) in enumerate(known.items(), 1):
+            meaning = meanings.get(column, "attribute or label as sent")
+            columns.append((CATALOG, SCHEMA, table.name, column, place, "YES", kind, meaning))
+    return _table(columns, COLUMNS)
+
+
+async def metric_facts(
+    engine: Engine, request: LakeQLRequest, start_ns: int, end_ns: int
+) -> list[MetricFact]:
+    asked = SeriesRequest(
+        request.org, start_ns // NS_PER_MS, end_ns // NS_PER_MS, timeout_s=request.timeout_s
+    )
+    return (await engine.ask(languages.METADATA, asked)).facts
+
+
+def _table(rows: Iterable[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return pa.table(
+        [pa.array(list(each), one.type) for each, one in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def arrow_type(kind: pa.DataType) -> str:
+    """Return DuckDB's name of a column's type here."""
+    names = {
+        pa.timestamp("us"): "TIMESTAMP", pa.float64(): "DOUBLE", pa.int64(): "BIGINT", pa.string(): "VARCHAR",
+        TEXTS: "MAP(VARCHAR, VARCHAR)",
+    }  # fmt: skip
+    return names[kind]

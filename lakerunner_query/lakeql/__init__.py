@@ -1,0 +1,1 @@
+"""LakeQL: SQL over logs, metrics and spans, with the other languages as table functions."""

@@ -1,0 +1,93 @@
+"""Attributes are resolved once workers have told the columns: by OTLP names, or to null.
+
+"http.route"    ->  attr_http_route
+attr_seldom     ->  NULL, if no segment of the interval has it
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from lakerunner_query.plan.lakeql import LakePlan
+from lakerunner_query.plan.lakeql_scopes import Scope
+
+_ATTRIBUTE = re.compile(r"(attr|resource|scope)_\w+$")
+Types = Mapping[str, str]
+"""Columns of a table, in order, with their types."""
+
+
+def spell_dotted(plan: LakePlan, types: Mapping[int, Types]) -> None:
+    """Replace OTLP's names of attributes by those of their columns, in the statement of this query.
+
+    `"http.route"` becomes `attr_http_route`, or else `resource_http_route`, whichever a table has.
+    """
+    known = {name.lower() for each in types.values() for name in each}
+    roots = [plan.tree, *(one for read in plan.tables for one in read.conditions)]
+    for column in [one for root in roots for one in root.find_all(exp.Column)]:
+        name = column.name.lower()
+        if "." not in name or name in known:
+            continue
+        flat = re.sub(r"[^a-z0-9]", "_", name)
+        names = (prefix + flat for prefix in ("attr_", "resource_", "scope_", ""))
+        found = next((one for one in names if one in known), "attr_" + flat)
+        select = column.parent
+        column.set("this", exp.to_identifier(found))
+        if isinstance(select, exp.Select):  # its column keeps the name that was asked for
+            column.replace(exp.alias_(column.copy(), name, quoted=True))
+
+
+def without_absent(plan: LakePlan, types: Mapping[int, Types]) -> list[str]:
+    """Put null for attributes that no segment has; return their names.
+
+    Which attributes there are depends on what was sent lately, so that none of them is unknown.
+    """
+    known = {id(read.node): frozenset(name.lower() for name in types[read.number]) for read in plan.tables}
+    names: dict[str, None] = {}
+    for column in list(plan.tree.find_all(exp.Column)):
+        name = column.name.lower()
+        if not _ATTRIBUTE.match(name) or not _is_absent(column, known):
+            continue
+        names[name] = None
+        _name_groups(column.find_ancestor(exp.Select))
+        nothing: exp.Expr = exp.null()
+        if isinstance(column.parent, exp.Select):
+            nothing = exp.alias_(nothing, name, quoted=True)
+        elif isinstance(column.parent, exp.Ordered):  # DuckDB refuses to order by a literal
+            nothing = exp.cast(nothing, "VARCHAR")
+        column.replace(nothing)
+    return list(names)
+
+
+def _name_groups(select: exp.Select | None) -> None:
+    """Spell GROUP BY ALL as places: it leaves constants out, and an attribute that is null is none."""
+    group = select.args.get("group") if select is not None else None
+    if select is None or group is None or not group.args.get("all") or select.is_star:
+        return
+    if any(one.find(exp.Query) is not None for one in select.expressions):
+        return
+    places = [
+        exp.Literal.number(place)
+        for place, one in enumerate(select.expressions, 1)
+        if one.find(exp.Column) is not None and one.find(exp.AggFunc) is None
+    ]
+    select.set("group", exp.Group(expressions=places) if places else None)
+
+
+def _is_absent(column: exp.Column, known: dict[int, frozenset[str]]) -> bool:
+    """Tell whether the table that a column is of does not have it, in its query or those around it."""
+    name, select = column.name.lower(), column.find_ancestor(exp.Select)
+    is_of_table = False
+    while select is not None:
+        for source in Scope.of(select, known).sources:
+            is_named = not column.table or source.alias.lower() == column.table.lower()
+            if is_named and (source.names is None or name in source.names):
+                return False
+            is_of_table |= is_named and id(source.node) in known
+        if is_of_table and column.table:
+            return True
+        around = select.find_ancestor(exp.Select, exp.From, exp.Join, exp.CTE)
+        select = around if isinstance(around, exp.Select) else None  # nothing of outside is seen in FROM
+    return is_of_table

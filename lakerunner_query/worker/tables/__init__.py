@@ -1,0 +1,1 @@
+"""SQL over the rows of segments: what a worker answers to LakeQL."""

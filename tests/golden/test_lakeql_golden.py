@@ -1,0 +1,63 @@
+"""Scripts of LakeQL over a lake of all signals: rows as of plain DuckDB, errors with their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from benchmarks.random_lakeql import compare
+from tests.golden.lakeql_script import Case, check, read_cases
+from tests.support.query.plain_tables import plain_database
+from tests.support.query.random_sql import Statements
+from tests.support.query.signals_lake import Asked, SignalsLake, asked_over
+
+CASES = [
+    case
+    for path in sorted((Path(__file__).parent / "cases" / "lakeql").glob("*.slt"))
+    for case in read_cases(path)
+]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> SignalsLake:
+    return SignalsLake(tmp_path_factory.mktemp("signals") / "lake")
+
+
+@pytest.fixture(scope="module")
+def asked(lake: SignalsLake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    with asked_over(lake, tmp_path_factory.mktemp("scratch")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def database(lake: SignalsLake) -> Iterator[duckdb.DuckDBPyConnection]:
+    with plain_database(lake.index, lake.folder) as found:
+        yield found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_script(case: Case, asked: Asked, database: duckdb.DuckDBPyConnection) -> None:
+    check(case, asked, database)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_statements_are_answered_as_by_duckdb(
+    seed: int, asked: Asked, database: duckdb.DuckDBPyConnection
+) -> None:
+    """The short form of `benchmarks/random_lakeql`, which repeats a difference by its seed and number."""
+    outcomes = set()
+    for number in range(50):
+        query = Statements(f"{seed}:{number}").statement()
+        outcome, problem = compare(query, asked, database)
+        assert not problem, f"{seed}:{number}: {problem}\n{query.sql}"
+        outcomes.add(outcome)
+    assert len(outcomes) > 3, "statements of one kind only"
+
+
+def test_there_are_enough_cases() -> None:
+    rejected = sum(case.is_error for case in CASES)
+    assert len(CASES) - rejected >= 60
+    assert rejected >= 40
