@@ -185,9 +185,8 @@ class LakeQL:
             lines.append(f"scan {scan.number}, {scan.form}: {scan.sql}")
             lines += [f"  only rows with {one.column} among {len(one.values)} values" for one in scan.keys]
         lines += [
-            f"scans {join.right[0]} and {join.left[0]} are joined by {join.left[1]}: "
-            "keys of one narrow the other"
-            for join in answer.bound.joins
+            f"scan {flow.target} may be narrowed to {flow.column} of scan {flow.source}"
+            for flow in answer.bound.flows
         ]
         lines.append(f"then: {answer.bound.sql}")
         return "\n".join((*lines, *answer.notices))
@@ -333,6 +332,7 @@ class Answer:
         """Run the scans; keys of the one with more conditions narrow the other of a join."""
         places = {read.number: place for place, read in enumerate(self.plan.tables)}
         done: dict[int, Scan] = {}
+        # scans that brought all that there is of them
         for scan in driving_first(self.bound, self.plan.reads):
             keys = await self._keys_for(scan, done)
             cut = scan_cut(self.query, scan, self.query.segments[places[scan.number]], keys)
@@ -342,7 +342,8 @@ class Answer:
                     async for table in answers:
                         await self._run(self._desk.insert, scan.name, table)
                         self._count(sink, before)
-            done[scan.number] = scan
+            if scan.form != "keys" or not sink.is_full:
+                done[scan.number] = scan
             self.missing.update(sink.missing)
             self._count(sink, before)
 
@@ -351,16 +352,16 @@ class Answer:
         self.statistics.update((name, before.get(name, 0) + count) for name, count in sink.counts.items())
 
     async def _keys_for(self, scan: Scan, done: Mapping[int, Scan]) -> tuple[ColumnKeys, ...]:
-        """Return keys of a scan that is done and joined with this one, unless they are many."""
-        for join in self.bound.joins:
-            for mine, other in ((join.left, join.right), (join.right, join.left)):
-                source = done.get(other[0])
-                if mine[0] != scan.number or source is None or source.form != "rows" or scan.form == "parts":
-                    continue
-                found = await self._run(self._desk.keys, source.name, other[1])
-                if found is not None:
-                    return (ColumnKeys(mine[1], found),)
-        return ()
+        """Return keys of scans that are done, for the columns where they are not many."""
+        found = []
+        for flow in self.bound.flows:
+            source = done.get(flow.source)
+            if flow.target != scan.number or source is None or flow.source_column not in source.places:
+                continue
+            keys = await self._run(self._desk.keys, source.name, source.places[flow.source_column])
+            if keys is not None:
+                found.append(ColumnKeys(flow.column, keys))
+        return tuple(found)
 
     async def _run(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """Do it in the organisation's turn; interrupt it at the deadline, or when nobody waits any longer."""

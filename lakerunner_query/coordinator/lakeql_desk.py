@@ -15,11 +15,9 @@ from lakerunner_query.coordinator.lakeql_scans import SLOW
 from lakerunner_query.errors import LimitExceededError, Position, QueryError, QueryTimeoutError
 from lakerunner_query.lakeql.macros import DIALECT, LakeQLError, places_of, position_at
 from lakerunner_query.lakeql.tables import TableColumn
-from lakerunner_query.plan.lakeql_pushdown import Scan
+from lakerunner_query.plan.lakeql_pushdown import MOST_KEYS, Scan
 from resources.duckdb import DuckSession
 
-MOST_KEYS = 10_000
-"""Keys of one scan that another is narrowed by."""
 BATCH_ROWS = 8_192
 _NAMED = re.compile(
     r'(?:[Cc]olumn|field) (?:named )?"([^"]{1,200})"|with name "?([^" ]{1,200})"?|types \'(\w{1,60})\('

@@ -24,7 +24,7 @@ from lakerunner_query.coordinator.names import SeriesRequest
 from lakerunner_query.coordinator.promql import PromQLRequest
 from lakerunner_query.errors import InvalidRequestError
 from lakerunner_query.gotext.durations import go_nanoseconds
-from lakerunner_query.lakeql.tables import TABLES
+from lakerunner_query.lakeql.views import RELATIONS, VIEWS
 from lakerunner_query.plan.lakeql import FunctionRead, LakeQLRequest
 from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.protocol.answers import MetricFact
@@ -54,7 +54,7 @@ COLUMNS = pa.schema(
         ("data_type", pa.string()), ("comment", pa.string()),
     ]
 )  # fmt: skip
-RELATIONS = pa.schema(
+LISTED_TABLES = pa.schema(
     [
         ("table_catalog", pa.string()), ("table_schema", pa.string()), ("table_name", pa.string()),
         ("table_type", pa.string()), ("comment", pa.string()),
@@ -175,14 +175,17 @@ def catalogue(
 ) -> pa.Table:
     """Return a relation about the tables; `types` are columns by table, as workers told them."""
     if name == "information_schema.tables":
-        rows = [(CATALOG, SCHEMA, one.name, "BASE TABLE", one.meaning) for one in TABLES.values()]
-        return _table(rows, RELATIONS)
+        rows = [
+            (CATALOG, SCHEMA, one.name, "VIEW" if one.name in VIEWS else "BASE TABLE", one.meaning)
+            for one in RELATIONS.values()
+        ]
+        return _table(rows, LISTED_TABLES)
     if name == "table_semantics":
         return _table(
             [("metrics", one.name, one.type, one.unit, one.description) for one in facts], SEMANTICS
         )
     columns = []
-    for table in TABLES.values():
+    for table in RELATIONS.values():
         meanings = {one.name: one.meaning for one in table.columns}
         known = types.get(table.name) or {one.name: one.type for one in table.columns}
         for place, (column, kind) in enumerate(known.items(), 1):

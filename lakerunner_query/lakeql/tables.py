@@ -54,6 +54,11 @@ class LakeTable:
         """True for samples: their time is in whole milliseconds."""
         return FACTS[self.signal].has_samples
 
+    @property
+    def cut_by(self) -> str:
+        """Column of the times by which a scan is cut into units."""
+        return TIMESTAMP if self.in_milliseconds else "tsns"
+
     def column(self, name: str) -> LakeColumn:
         return next(one for one in self.columns if one.name == name)
 

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from lakerunner_query.errors import ParseError, Position
 from lakerunner_query.lakeql.macros import places_of
-from lakerunner_query.lakeql.tables import TABLES
+from lakerunner_query.lakeql.views import RELATIONS
 
 CATALOGUE = {
     ("information_schema", "tables"): "information_schema.tables",
@@ -158,9 +158,9 @@ def _check_table(node: exp.Table, text: str) -> None:
         return
     if cte_of(node) is not None or catalogue_name(node):
         return
-    if node.db.lower() not in SCHEMAS or node.catalog or node.name.lower() not in TABLES:
+    if node.db.lower() not in SCHEMAS or node.catalog or node.name.lower() not in RELATIONS:
         full = ".".join(part for part in (node.catalog, node.db, node.name) if part)
-        raise _refused(f"the table {full} is not known{_nearest(node.name, TABLES)}", node, text)
+        raise _refused(f"the table {full} is not known{_nearest(node.name, RELATIONS)}", node, text)
 
 
 def _check_function(node: exp.Func, text: str) -> None:

@@ -22,10 +22,12 @@ from lakerunner_query.errors import InvalidRequestError, ParseError
 from lakerunner_query.lakeql.macros import Context, LakeQLError, position_of
 from lakerunner_query.lakeql.statement import Kind, parse
 from lakerunner_query.lakeql.tables import TABLES, LakeTable
+from lakerunner_query.lakeql.views import VIEWS, LakeView
 from lakerunner_query.lakeql.whitelist import LANGUAGE_FUNCTIONS, catalogue_name
 from lakerunner_query.logql.lang.parser import parse_cached as parse_logql
 from lakerunner_query.plan.lakeql_conditions import Interval, cuts_rows, hand_down, interval_of, terms_of
 from lakerunner_query.plan.lakeql_scopes import Scope
+from lakerunner_query.plan.lakeql_views import columns_used, view_query
 from lakerunner_query.promql.lang.parser import parse_cached as parse_promql
 from resources.lake.timecut import SECOND_NS, to_datetime
 
@@ -70,8 +72,6 @@ class TableRead:
     """Conditions that every row must satisfy to matter, about this table alone."""
     start_ns: int
     end_ns: int
-    is_default: bool
-    """True where the statement has no lower bound, and the default window stands in."""
     terms: tuple[tuple[int, ...], ...] = ()
 
 
@@ -122,18 +122,11 @@ def plan_lakeql(text: str, request: LakeQLRequest) -> LakePlan:
     if start_ns > end_ns:
         raise InvalidRequestError("the start of the interval lies behind its end")
     found = parse(text, Context(now_ns, start_ns, end_ns), request.parameters)
-    finder = _Finder(text, Interval(start_ns, request.end_ns or None))
+    finder = _Finder(text, found.tree, Interval(start_ns, request.end_ns or None))
     finder.visit(found.tree, ())
     reads = tuple(sorted(finder.reads, key=lambda one: one.number))
-    notices = tuple(
-        dict.fromkeys(_notice(one) for one in reads if isinstance(one, TableRead) and one.is_default)
-    )
+    notices = tuple(dict.fromkeys(finder.notices))
     return LakePlan(found.tree, found.kind is Kind.EXPLAIN, reads, notices, now_ns, found.parameters)
-
-
-def _notice(read: TableRead) -> str:
-    since = to_datetime(read.start_ns).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return f"{read.table.name} has no lower bound on timestamp: it is read from {since} on"
 
 
 @dataclass
@@ -141,8 +134,10 @@ class _Finder:
     """Walks queries from the outside in, with the conditions that outer ones have on inner ones."""
 
     text: str
+    tree: exp.Query
     window: Interval
     reads: list[Read] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
     _seen: set[int] = field(default_factory=set)
 
     def visit(self, query: exp.Expr, inherited: Sequence[exp.Expr]) -> None:
@@ -166,7 +161,10 @@ class _Finder:
             mine = [one for one in conditions if scope.may_push(one, source)]
             mine += [one for one in source.own if scope.concerns(one, source)]
             inner = source.query
-            if isinstance(source.node, exp.Table) and inner is None:
+            view = VIEWS.get(source.node.name.lower()) if isinstance(source.node, exp.Table) else None
+            if view is not None and inner is None:
+                self._expand(view, source.node, mine)
+            elif isinstance(source.node, exp.Table) and inner is None:
                 self._add(source.node, source.alias, tuple(mine))
             elif inner is not None:
                 handed = [moved for one in mine if (moved := hand_down(one, inner)) is not None]
@@ -185,14 +183,28 @@ class _Finder:
             self.reads.append(CatalogueRead(number, node, catalogue_name(node)))
         else:
             table = TABLES[node.name.lower()]
-            is_default = interval.start_ns is None
-            known = self._with_window(interval)
-            self.reads.append(
-                TableRead(
-                    number, table, node, alias, conditions, known[0], known[1], is_default,
-                    terms_of(table, conditions),
-                )
-            )  # fmt: skip
+            start, end = self._with_window(interval)
+            self._note_window(table.name, interval, start)
+            terms = terms_of(table, conditions)
+            self.reads.append(TableRead(number, table, node, alias, conditions, start, end, terms))
+
+    def _expand(self, view: LakeView, node: exp.Expr, conditions: Sequence[exp.Expr]) -> None:
+        """Put the query of a view in its place, and visit that."""
+        interval, alias = interval_of(conditions), node.args.get("alias")
+        start, end = self._with_window(interval)
+        self._note_window(view.name, interval, start)
+        bounds = Interval(start, None if end >= OPEN_NS else end)
+        used = None if alias is not None and alias.columns else columns_used(self.tree, node.alias_or_name)
+        query = view_query(view, used, bounds, conditions)
+        named = alias.copy() if alias is not None else exp.TableAlias(this=exp.to_identifier(view.name))
+        node.replace(exp.Subquery(this=query, alias=named, joins=node.args.get("joins")))
+        handed = [moved for one in conditions if (moved := hand_down(one, query)) is not None]
+        self.visit(query, handed)
+
+    def _note_window(self, name: str, interval: Interval, start_ns: int) -> None:
+        if interval.start_ns is None:
+            since = to_datetime(start_ns).strftime("%Y-%m-%dT%H:%M:%SZ")
+            self.notices.append(f"{name} has no lower bound on timestamp: it is read from {since} on")
 
     def _with_window(self, interval: Interval) -> tuple[int, int]:
         assert self.window.start_ns is not None  # noqa: S101 - it always has one

@@ -135,14 +135,17 @@ def cuts_rows(query: exp.Expr) -> bool:
     return any(query.args.get(key) for key in ("limit", "offset", "with_"))
 
 
+def lets_conditions_pass(query: exp.Select) -> bool:
+    """Tell whether rows may be left out before a query that leaves them out of its result."""
+    if cuts_rows(query) or any(query.args.get(key) for key in ("qualify", "windows")):
+        return False
+    distinct = query.args.get("distinct")
+    return query.find(exp.Window) is None and not (distinct is not None and distinct.args.get("on"))
+
+
 def hand_down(condition: exp.Expr, inner: exp.Expr) -> exp.Expr | None:
     """Rewrite a condition on the result of a query to one on what it reads; None where that is unsound."""
-    if not isinstance(inner, exp.Select) or cuts_rows(inner):
-        return None
-    if any(inner.args.get(key) for key in ("qualify", "windows")) or inner.find(exp.Window):
-        return None
-    distinct = inner.args.get("distinct")
-    if distinct is not None and distinct.args.get("on"):
+    if not isinstance(inner, exp.Select) or not lets_conditions_pass(inner):
         return None
     outputs = {one.alias_or_name.lower(): one.unalias() for one in inner.expressions}
     grouped = inner.args.get("group") is not None or any(

@@ -2,6 +2,7 @@
 
     avg(x)              ->  SUM(x) AS a0, COUNT(x) AS a1              SUM(a0) / SUM(a1)
     count(DISTINCT x)   ->  LIST(DISTINCT x) AS a0                    distinct members of all lists
+    count(DISTINCT (x, tsns))    ->  COUNT(DISTINCT (x, tsns)) AS a0  SUM(a0): units are disjoint in time
 
 An aggregate that has no such form is computed from rows.
 """
@@ -34,6 +35,12 @@ _SPREADS = {
     "Stddev": "CASE WHEN ({moments}).n > 1 THEN SQRT(({moments}).s / (({moments}).n - 1)) END",
     "StddevSamp": "CASE WHEN ({moments}).n > 1 THEN SQRT(({moments}).s / (({moments}).n - 1)) END",
 }
+_COUNT = "COALESCE(LEN(LIST_DISTINCT(FLATTEN(LIST({part})))), 0)"
+_LIST = (
+    "CASE WHEN COUNT({part}) > 0 THEN LIST_CONCAT(LIST_DISTINCT(FLATTEN(LIST({part}))), "
+    "CASE WHEN BOOL_OR(LEN({part}) > LIST_COUNT({part})) THEN [NULL] ELSE [] END) END"
+)
+"""Distinct members of the lists of all parts; `LIST_DISTINCT` drops nulls."""
 HASHES = 4_096
 """Least hashes that are kept of distinct values: fewer are counted exactly, more within some 2 %."""
 _DISTINCT = (
@@ -65,6 +72,8 @@ class Split:
     """Splits aggregates into parts of groups, and what makes one value of the parts."""
 
     keys: Sequence[exp.Expr]
+    time: str
+    """Column by which the table is cut into units, each time in one."""
     partials: dict[str, exp.Expr] = field(default_factory=dict)
     failed: bool = False
 
@@ -107,10 +116,12 @@ class Split:
             return self._part(whole)
 
         if isinstance(given, exp.Distinct):
-            if kind != "Count" or len(given.expressions) != 1:
+            if kind not in {"Count", "ArrayAgg"} or len(given.expressions) != 1:
                 return self._fail(node)
-            call = exp.Anonymous(this="list", expressions=[given.copy()])
-            return _sql(f"COALESCE(LEN(LIST_DISTINCT(FLATTEN(LIST({part(call)})))), 0)")
+            if kind == "Count" and self._has_time(given.expressions[0]):
+                return _sql(f"CAST(COALESCE(SUM({part(inner.copy())}), 0) AS BIGINT)")
+            members = part(exp.Anonymous(this="list", expressions=[given.copy()]))
+            return _sql((_LIST if kind == "ArrayAgg" else _COUNT).format(part=members))
         if isinstance(given, exp.Order) or inner.args.get("order"):
             return self._fail(node)
         if kind == "Count":
@@ -142,6 +153,12 @@ class Split:
         if kind in _SAME and not inner.args.get("expressions") and not inner.args.get("having_max"):
             return _sql(f"{_SAME[kind]}({part(inner.copy())})")
         return self._fail(node)
+
+    def _has_time(self, given: exp.Expr) -> bool:
+        """Tell whether equal values have equal times, so that no two units have the same."""
+        return isinstance(given, exp.Tuple) and any(
+            isinstance(one, exp.Column) and one.name.lower() == self.time for one in given.expressions
+        )
 
     def _part(self, whole: exp.Expr) -> str:
         text = whole.sql(DIALECT)

@@ -23,13 +23,16 @@ from lakerunner_query.lakeql.tables import TIMESTAMP, ColumnKeys, TableColumn
 from lakerunner_query.plan.lakeql import READ, LakePlan, Read, TableRead
 from lakerunner_query.plan.lakeql_attributes import Types
 from lakerunner_query.plan.lakeql_conditions import equalities, grouping_keys
+from lakerunner_query.plan.lakeql_joins import IDS, KeyFinder, KeyFlow, take_hints
 from lakerunner_query.plan.lakeql_parts import Split, is_aggregate, named
 from lakerunner_query.plan.lakeql_scopes import Scope
+from lakerunner_query.plan.lakeql_views import VIEW
 
-IDS = frozenset({"trace_id", "span_id", "parent_span_id"})
 MOST_ROWS = 100_000
 """Rows up to which a limit is worth handing down."""
-Form = Literal["rows", "parts", "first rows"]
+MOST_KEYS = 10_000
+"""Keys of one scan that another is narrowed by."""
+Form = Literal["rows", "parts", "first rows", "keys"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +48,12 @@ class Scan:
     enough: int = 0
     """Rows after which no further unit is needed; 0: all are."""
     is_newest_first: bool = False
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Names in the result of columns of the table that are there."""
 
     @property
     def name(self) -> str:
         return scan_name(self.number)
-
-
-@dataclass(frozen=True, slots=True)
-class SemiJoin:
-    """An inner join by equality: rows of one scan matter only with a key of the other."""
-
-    left: tuple[int, str]
-    """Number of a scan, and its column."""
-    right: tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +62,7 @@ class Bound:
 
     scans: tuple[Scan, ...]
     tree: exp.Query
-    joins: tuple[SemiJoin, ...]
+    flows: tuple[KeyFlow, ...]
 
     @property
     def sql(self) -> str:
@@ -92,23 +88,29 @@ def bind(
     tree = plan.tree.copy()
     nodes = _nodes(tree)
     known = {id(nodes[number]): frozenset(each) for number, each in types.items() if number in nodes}
-    joins = tuple(_semi_joins(plan, nodes, known))
-    used = _names_used(tree)
+    flows = KeyFinder({id(nodes[one.number]): one.number for one in plan.tables}, known).flows(tree)
+    hints = {id(one) for one in take_hints(tree)}
+    views = {id(inner) for one in tree.walk() if VIEW in one.meta for inner in one.walk()}
+    used, outside = _names_used(tree, frozenset()), _names_used(tree, frozenset(views))
     scans = []
     for read in plan.tables:
         node, columns = nodes[read.number], types[read.number]
-        make = _Maker(read, node, columns, used, known)
-        scan = next(
-            made
-            for made in (make.parts(), make.first_rows(), make.rows())
-            if made is not None and (made.scan.form == "rows" or is_valid(made.scan.sql, made.scan.columns))
-        )
+        make = _Maker(read, node, columns, used if id(node) in views else outside, known)
+        if id(make.select) in hints:
+            scan = make.keys()
+        else:
+            scan = next(
+                made
+                for made in (make.parts(), make.first_rows(), make.rows())
+                if made is not None
+                and (made.scan.form == "rows" or is_valid(made.scan.sql, made.scan.columns))
+            )
         scan.rewrite()
         scans.append(scan.scan)
     for number, node in nodes.items():
         if node.name != scan_name(number):
             _rename(node)
-    return Bound(tuple(scans), tree, joins)
+    return Bound(tuple(scans), tree, tuple(flows))
 
 
 def _nodes(tree: exp.Query) -> dict[int, exp.Table]:
@@ -138,8 +140,9 @@ class _Used:
     relations: frozenset[str]
 
 
-def _names_used(tree: exp.Query) -> _Used:
-    columns = list(tree.find_all(exp.Column))
+def _names_used(tree: exp.Query, views: frozenset[int]) -> _Used:
+    """Collect names, but for those inside of views."""
+    columns = [one for one in tree.find_all(exp.Column) if id(one) not in views]
     names = {one.name.lower() for one in columns}
     # `USING (a)` and fields of structs are identifiers alone
     names |= {one.name.lower() for join in tree.find_all(exp.Join) for one in join.args.get("using") or ()}
@@ -176,6 +179,15 @@ class _Maker:
         sql = f"SELECT {chosen} FROM {self._from()}{_where(self._conditions())}"
         return _Made(self._scan("rows", names, sql), lambda: None)
 
+    def keys(self) -> _Made:
+        """Bring the values of the one column of a hint, up to one more than are of use."""
+        assert self.select is not None  # noqa: S101 - hints are queries
+        column = self.select.expressions[0]
+        conditions, wanted = self._conditions(), MOST_KEYS + 1
+        sql = f"SELECT DISTINCT {column.sql(DIALECT)} FROM {self._from()}{_where(conditions)} LIMIT {wanted}"
+        names, shown = self._named_in([column, *conditions]), {column.name.lower(): column.name.lower()}
+        return _Made(self._scan("keys", names, sql, enough=wanted, places=shown), lambda: None)
+
     def first_rows(self) -> _Made | None:
         """Bring no more rows than `LIMIT` leaves, in its order."""
         select = self.select
@@ -210,7 +222,7 @@ class _Maker:
             return None
         if not all(self._is_mine(key) for key in keys) or self._is_ambiguous(select):
             return None
-        split = Split(keys)
+        split = Split(keys, self.read.table.cut_by)
         rewritten = {
             name: [split.rewrite(one) for one in _listed(select.args.get(name))]
             for name in ("expressions", "having", "order")
@@ -222,9 +234,7 @@ class _Maker:
         if any(one.find(exp.Star) is not None for one in rewritten["expressions"]):
             return None
         chosen = ", ".join(f"{one.sql(DIALECT)} AS {name}" for name, one in split.columns())
-        read = [*(one for _, one in split.columns()), *self._conditions()]
-        needed = {column.name.lower() for one in read for column in one.find_all(exp.Column)}
-        names = [name for name in self.types if name.lower() in needed]
+        names = self._named_in([*(one for _, one in split.columns()), *self._conditions()])
         grouped = " GROUP BY " + ", ".join(str(place + 1) for place in range(len(keys))) if keys else ""
         sql = f"SELECT {chosen} FROM {self._from()}{_where(self._conditions())}{grouped}"
 
@@ -245,18 +255,21 @@ class _Maker:
             self.node.set("alias", None)
             _rename(self.node)
 
-        return _Made(self._scan("parts", names or [TIMESTAMP], sql), rewrite)
+        places = {key.name.lower(): f"k{n}" for n, key in enumerate(keys) if isinstance(key, exp.Column)}
+        return _Made(self._scan("parts", names or [TIMESTAMP], sql, places=places), rewrite)
 
     def _scan(
-        self, form: Form, names: Sequence[str], sql: str, *, enough: int = 0, newest: bool = False
-    ) -> Scan:
+        self, form: Form, names: Sequence[str], sql: str, *, enough: int = 0, newest: bool = False,
+        places: Mapping[str, str] | None = None,
+    ) -> Scan:  # fmt: skip
         columns = tuple(TableColumn(name, self.types[name]) for name in names)
         keys = [
             ColumnKeys(name, tuple(values))
             for name, values in equalities(self.read.conditions)
             if name in IDS and name in self.types
         ]
-        return Scan(self.read.number, self.read, form, columns, sql, tuple(keys), enough, newest)
+        shown = {name.lower(): name for name in names} if places is None else places
+        return Scan(self.read.number, self.read, form, columns, sql, tuple(keys), enough, newest, shown)
 
     def _from(self) -> str:
         return f"rows AS {_quoted(self.read.alias)}"
@@ -266,6 +279,11 @@ class _Maker:
             name for name in self.types if name.lower() in self.used.names
         ]  # fmt: skip
         return found or [TIMESTAMP]
+
+    def _named_in(self, parts: Sequence[exp.Expr]) -> list[str]:
+        """Return the columns of the table that expressions name."""
+        needed = {column.name.lower() for one in parts for column in one.find_all(exp.Column)}
+        return [name for name in self.types if name.lower() in needed]
 
     def _takes_whole_rows(self) -> bool:
         alias = self.read.alias.lower()
@@ -375,34 +393,7 @@ def _quoted(name: str) -> str:
     return exp.to_identifier(name, quoted=True).sql(DIALECT)
 
 
-def _semi_joins(
-    plan: LakePlan, nodes: Mapping[int, exp.Table], known: dict[int, frozenset[str]]
-) -> list[SemiJoin]:
-    """Find equalities of ids between tables that are joined inside."""
-    numbers = {id(nodes[one.number]): one.number for one in plan.tables}
-    found = []
-    for select in {
-        id(one): one for node in nodes.values() if (one := node.find_ancestor(exp.Select))
-    }.values():
-        scope = Scope.of(select, known)
-        for condition in scope.conditions():
-            inner = condition.unnest()
-            if not isinstance(inner, exp.EQ):
-                continue
-            sides = [one.unnest() for one in (inner.left, inner.right)]
-            owners = [scope.owner(one) if isinstance(one, exp.Column) else None for one in sides]
-            places = [
-                (numbers[id(owner.node)], side.name.lower())
-                for owner, side in zip(owners, sides, strict=True)
-                if owner is not None and id(owner.node) in numbers and side.name.lower() in IDS
-                and not owner.is_nullable and not owner.is_matched
-            ]  # fmt: skip
-            if len(places) == 2 and places[0][0] != places[1][0]:
-                found.append(SemiJoin(places[0], places[1]))
-    return found
-
-
 def driving_first(bound: Bound, reads: Sequence[Read]) -> list[Scan]:
-    """Order scans so that the one of a join with more conditions comes first."""
+    """Order scans so that hints come first, then those with more conditions."""
     weights = {one.number: len(one.conditions) for one in reads if isinstance(one, TableRead)}
-    return sorted(bound.scans, key=lambda scan: (-weights[scan.number], scan.number))
+    return sorted(bound.scans, key=lambda scan: (scan.form != "keys", -weights[scan.number], scan.number))

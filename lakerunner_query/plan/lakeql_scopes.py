@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from lakerunner_query.lakeql.statement import conjuncts
-from lakerunner_query.lakeql.tables import TABLES
+from lakerunner_query.lakeql.views import RELATIONS, VIEWS
 from lakerunner_query.lakeql.whitelist import catalogue_name, cte_of
 from lakerunner_query.plan.lakeql_conditions import is_plain
 
@@ -46,7 +46,7 @@ class Scope:
         if from_ is None:
             return cls(select, ())
         sources = [_source(from_.this, known)]
-        for join in [*(from_.this.args.get("joins") or ()), *(select.args.get("joins") or ())]:
+        for join in _joins(select):
             side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
             method = str(join.args.get("method") or "").upper()
             if side in {"RIGHT", "FULL"}:
@@ -63,6 +63,9 @@ class Scope:
                 )
             )
         return cls(select, tuple(sources), known or {})
+
+    def joins(self) -> list[exp.Join]:
+        return _joins(self.select)
 
     def conditions(self) -> list[exp.Expr]:
         """Return conditions on rows of the join: of WHERE, and of inner joins."""
@@ -115,6 +118,12 @@ class Scope:
         }
 
 
+def _joins(select: exp.Select) -> list[exp.Join]:
+    first = select.args["from_"].this if select.args.get("from_") is not None else None
+    inside = first.args.get("joins") if first is not None else None
+    return [*(inside or ()), *(select.args.get("joins") or ())]
+
+
 def _source(node: exp.Expr, known: dict[int, frozenset[str]] | None) -> Source:
     alias = node.alias_or_name
     if isinstance(node, exp.Table):
@@ -128,8 +137,9 @@ def _source(node: exp.Expr, known: dict[int, frozenset[str]] | None) -> Source:
         if known and id(node) in known:
             return Source(alias, node, None, known[id(node)], False, False, True)
         is_lake = not isinstance(node.this, exp.Func) and not catalogue_name(node)
-        fixed = frozenset(one.name for one in TABLES[node.name.lower()].columns) if is_lake else None
-        return Source(alias, node, None, None if known is None and is_lake else fixed, False, False, True)
+        fixed = frozenset(one.name for one in RELATIONS[node.name.lower()].columns) if is_lake else None
+        has_more = known is None and is_lake and node.name.lower() not in VIEWS
+        return Source(alias, node, None, None if has_more else fixed, False, False, True)
     if isinstance(node, exp.Subquery):
         has_names = bool(node.args.get("alias") and node.args["alias"].columns)
         query = exp.Null() if has_names else node.this

@@ -30,7 +30,7 @@ from lakerunner_query.api.postgres.questions import (
 from lakerunner_query.api.postgres.values import type_of
 from lakerunner_query.api.postgres.variables import Variables
 from lakerunner_query.errors import QueryError
-from lakerunner_query.lakeql.tables import TABLES
+from lakerunner_query.lakeql.views import RELATIONS
 from lakerunner_query.plan.lakeql import LakeQLRequest
 from resources.duckdb import Cancellation, CancelledQueryError, DuckLimits, DuckSession
 
@@ -41,7 +41,7 @@ COLUMNS_GOOD_S = 60.0
 MAX_ORGS = 64
 _SQL = Path(__file__).with_name("catalog.sql").read_text()
 _COLUMNS_SQL = Path(__file__).with_name("catalog_columns.sql").read_text()
-_TABLE_OIDS = {name: FIRST_OID + place for place, name in enumerate(TABLES)}
+_TABLE_OIDS = {name: FIRST_OID + place for place, name in enumerate(RELATIONS)}
 
 
 class Describes(Protocol):
@@ -92,13 +92,13 @@ class Catalog:
         duck = DuckSession(DuckLimits(MEMORY_MB, 1, self._folder, ()))
         lake = {
             "oid": list(_TABLE_OIDS.values()),
-            "name": list(TABLES),
-            "comment": [table.meaning for table in TABLES.values()],
+            "name": list(RELATIONS),
+            "comment": [table.meaning for table in RELATIONS.values()],
         }
         fixed = [
             (oid, number, column.meaning)
             for (name, oid) in _TABLE_OIDS.items()
-            for number, column in enumerate(TABLES[name].columns, 1)
+            for number, column in enumerate(RELATIONS[name].columns, 1)
         ]
         with duck.cursor() as cursor:
             cursor.execute("CREATE TABLE lake_tables (oid BIGINT, name VARCHAR, comment VARCHAR)")
@@ -162,7 +162,7 @@ class Catalog:
         schemas: dict[str, pa.Schema | None] = {}
         unknown: dict[str, str] = {}
         request = LakeQLRequest(org, parameters=None)
-        for name in TABLES:
+        for name in RELATIONS:
             try:
                 schemas[name] = await self._lakeql.describe(f"FROM {name}", request)
             except QueryError as error:
@@ -266,7 +266,7 @@ def _column_rows(schemas: Mapping[str, pa.Schema | None]) -> pa.Table:
 def _each_column(schemas: Mapping[str, pa.Schema | None]) -> Iterator[tuple[int, str, int, str, int, int]]:
     for table, schema in schemas.items():
         if schema is None:
-            columns = [(one.name, _FIXED_TYPES[one.type]) for one in TABLES[table].columns]
+            columns = [(one.name, _FIXED_TYPES[one.type]) for one in RELATIONS[table].columns]
         else:
             columns = [(one.name, one.type) for one in schema]
         for number, (name, kind) in enumerate(columns, 1):
@@ -277,4 +277,5 @@ def _each_column(schemas: Mapping[str, pa.Schema | None]) -> Iterator[tuple[int,
 _FIXED_TYPES = {
     "VARCHAR": pa.string(), "TIMESTAMP": pa.timestamp("us"), "BIGINT": pa.int64(), "INTEGER": pa.int32(),
     "DOUBLE": pa.float64(), "MAP(VARCHAR, VARCHAR)": pa.map_(pa.string(), pa.string()),
+    "VARCHAR[]": pa.list_(pa.string()),
 }  # fmt: skip

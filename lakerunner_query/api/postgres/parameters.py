@@ -37,7 +37,7 @@ from lakerunner_query.api.postgres.values import (
     TIMESTAMPTZ,
     VARCHAR,
 )
-from lakerunner_query.lakeql.tables import TABLES
+from lakerunner_query.lakeql.views import RELATIONS
 
 MAX_PARAMETERS = 65_535
 UNKNOWN_OIDS = frozenset({0, 18, 19, 25, 705, 1042, 1043})
@@ -51,7 +51,7 @@ _COLUMNS = {
     column.name: {"TIMESTAMP": TIMESTAMP, "BIGINT": INT8, "INTEGER": INT4, "DOUBLE": FLOAT8}.get(
         column.type, VARCHAR
     )
-    for table in TABLES.values()
+    for table in RELATIONS.values()
     for column in table.columns
 }
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In)

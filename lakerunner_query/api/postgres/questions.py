@@ -21,7 +21,7 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from lakerunner_query.api.postgres.messages import NOT_SUPPORTED, SqlError
 from lakerunner_query.errors import Position
-from lakerunner_query.lakeql.tables import TABLES
+from lakerunner_query.lakeql.views import RELATIONS
 
 MAX_TEXT = 100_000
 _MAYBE = re.compile(
@@ -150,7 +150,7 @@ class _Reading:
         strangers = [one for one in real if self._place(one) is None]
         if known and strangers:
             name = strangers[0].name
-            if name.lower() in TABLES:
+            if name.lower() in RELATIONS:
                 raise SqlError(NOT_SUPPORTED, "a statement reads the catalog or the lake, not both")
             raise SqlError("42P01", f'relation "{name}" does not exist')
         if known or strangers:

@@ -29,6 +29,20 @@ from resources.lake.segment_file import read_label_map
 PREFIXES = {"resource": "resource_", "scope": "scope_", "record": "attr_"}
 TYPES = {"int": "BIGINT", "double": "DOUBLE", "bool": "BOOLEAN"}
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+TRACES = """
+CREATE VIEW traces AS
+WITH once AS (SELECT DISTINCT ON (trace_id, span_id, kind, tsns) * FROM spans WHERE trace_id IS NOT NULL),
+  roots AS (SELECT DISTINCT ON (trace_id) trace_id, service_name, name FROM once
+            WHERE parent_span_id IS NULL ORDER BY trace_id, tsns, span_id)
+SELECT min(timestamp) AS timestamp, any_value(organization_id) AS organization_id, trace_id,
+  min(tsns) AS tsns, max(coalesce(end_tsns, tsns)) AS end_tsns,
+  max(coalesce(end_tsns, tsns)) - min(tsns) AS duration_ns,
+  (SELECT service_name FROM roots WHERE roots.trace_id = once.trace_id) AS root_service_name,
+  (SELECT name FROM roots WHERE roots.trace_id = once.trace_id) AS root_name,
+  count(*) AS span_count, count(*) FILTER (WHERE status_code = 'error') AS error_count,
+  list_sort(list(DISTINCT service_name)) AS services
+FROM once GROUP BY trace_id
+"""
 Row = dict[str, Any]
 
 
@@ -39,6 +53,7 @@ def plain_database(index: Any, folder: Path, org: str = "acme") -> duckdb.DuckDB
     for table in TABLES.values():
         query = SegmentQuery(org, table.dataset, table.frequency_ms, -(2**62), 2**62)
         load(found, table, index.find_segments(query), folder, org)
+    found.execute(TRACES)
     return found
 
 

@@ -37,7 +37,7 @@ def test_samples_between_milliseconds_are_in_exactly_one_unit(
         for n, each in enumerate(sent)
     ]
     table = TABLES["metrics"]
-    read = TableRead(0, table, None, "metrics", (), 0, 2**62, False)  # type: ignore[arg-type]
+    read = TableRead(0, table, None, "metrics", (), 0, 2**62)  # type: ignore[arg-type]
     columns = (TableColumn("value", "DOUBLE"),)
     scan = Scan(0, read, "rows", columns, "", enough=enough, is_newest_first=reverse)
     units = [
