@@ -23,7 +23,7 @@ from urllib.parse import unquote
 import msgspec
 import psutil
 import uvicorn
-from litestar import Litestar, MediaType, Request, Response, get, post
+from litestar import Litestar, MediaType, Request, Response, delete, get, post
 from litestar.datastructures import State
 from litestar.di import Provide
 
@@ -36,6 +36,7 @@ from lakerunner_query.protocol.frames import (
     CRASHED,
     OK,
     ORG_HEADER,
+    OVER_BUDGET,
     TOKEN_HEADER,
     UNFINISHED,
     UNIT_HEADER,
@@ -44,7 +45,8 @@ from lakerunner_query.protocol.frames import (
     Progress,
 )  # fmt: skip
 from lakerunner_query.serving import Counters, Failure, handlers, respond_plain, unless_gone
-from lakerunner_query.worker_process import Nursery, ReaderProcess, Spawn, UnitReturnedError, verdict
+from lakerunner_query.worker_health import gets_on, verdict
+from lakerunner_query.worker_process import Nursery, ReaderProcess, Spawn, UnitReturnedError
 from resources.exposition import series
 from resources.http_server import server_options
 from resources.index.worker_leases import LOST, beat, withdraw
@@ -57,16 +59,11 @@ SILENT_S = 1.0
 """Seconds without a sign of life after which a reader gets no further units."""
 GRACE_S = 1.0
 """Seconds for a unit to obey its cancellation."""
-ADVANCING_SHARE = 0.05
-"""Part of a core that a unit uses which gets on, even on a machine with too much to do."""
-HOLDING_SHARE = 0.5
-"""Part of a core that a unit uses which holds the interpreter's lock, so that its neighbours wait for it."""
 START_AGAIN_S = 1.0
 START_S = 120.0
 """Seconds that a reader may take until it takes units."""
 METRICS_S = 1.0
 """Seconds that a scrape waits for the reader's part."""
-OVER_BUDGET = "over_budget"
 WorkT = TypeVar("WorkT")
 KILLS = "lakerunner_worker_kills_total"
 _log = logging.getLogger(__name__)
@@ -136,12 +133,19 @@ class Supervisor:
         if number is None:
             return Progress("unknown")
         reader = self._reader
-        unit = reader.running.get(number) if reader is not None else None
-        if unit is None:
+        if reader is None or number not in reader.running:
             return Progress("queued")
-        is_silent = reader is not None and reader.silent_s > SILENT_S / 2
-        advances = unit.rate >= (HOLDING_SHARE if is_silent else ADVANCING_SHARE)
+        unit, is_silent = reader.running[number], reader.silent_s > SILENT_S / 2
+        advances = gets_on(unit, reader.running.values(), is_silent=is_silent)
         return Progress("running" if advances else "stalled", unit.cpu_s)
+
+    def stop(self, unit_id: str) -> None:
+        """Stop a unit of which a copy used more than it may, whether it obeys or not."""
+        reader, unit = self._reader, None
+        if reader is not None:
+            unit = reader.running.get(self._ids.get(unit_id, 0))
+        if reader is not None and unit is not None:
+            reader.stop(unit)
 
     async def metrics(self) -> Pong:
         return Pong() if self._reader is None else await self._reader.metrics(METRICS_S)
@@ -229,9 +233,8 @@ class Supervisor:
         for unit in reader.running.values():
             if unit.over_budget_at and now - unit.over_budget_at > GRACE_S:
                 why = OVER_BUDGET
-            elif unit.cpu_s > budget_s and not unit.over_budget_at:
-                unit.over_budget_at = now
-                reader.cancel(unit.number)
+            elif unit.cpu_s > budget_s:
+                reader.stop(unit)
         if why:
             reader.kill(why)
         elif reader.silent_s > SILENT_S:
@@ -317,6 +320,14 @@ async def progress(request: Request[object, object, State], unit_id: str, worker
     return Response(msgspec.json.encode(worker.supervisor.progress(unit_id)), media_type=MediaType.JSON)
 
 
+@delete("/work/{unit_id:str}", status_code=200, include_in_schema=False)
+async def stop(request: Request[object, object, State], unit_id: str, worker: Worker) -> Response[bytes]:
+    """Stop a unit for what its copy at another worker used."""
+    worker.authorise(request)
+    worker.supervisor.stop(unit_id)
+    return Response(b"{}", media_type=MediaType.JSON)
+
+
 @get(["/livez", "/healthz"], media_type=MediaType.TEXT, sync_to_thread=False)
 def alive() -> str:
     return "ok\n"
@@ -361,7 +372,7 @@ def create_worker_app(settings: Settings, spawn: Spawn | None = None) -> Litesta
             nursery.close()
 
     return Litestar(
-        route_handlers=[work, progress, alive, ready, metrics],
+        route_handlers=[work, progress, stop, alive, ready, metrics],
         lifespan=[lifespan],
         dependencies={"worker": Provide(_worker, sync_to_thread=False)},
         exception_handlers=handlers(respond_plain),

@@ -1,6 +1,6 @@
 """The front of a worker starts and watches its reader process.
 
-Whether the process has to be killed is a pure decision over one look at it. A unit that obeys nobody, inside
+`worker_health.py` decides whether the process has to be killed. A unit that obeys nobody, inside
 a kernel or a regular expression, takes its process with it: it is answered with the limit that it broke,
 while the other units come back unfinished, which sends them to other workers at once.
 """
@@ -29,6 +29,7 @@ from lakerunner_query.fairness import Turn
 from lakerunner_query.protocol.frames import (
     ANSWER,
     CRASHED,
+    OVER_BUDGET,
     PID,
     REQUEST,
     UNFINISHED,
@@ -42,17 +43,17 @@ from lakerunner_query.protocol.frames import (
     ToReader,
     Warm,
 )
+from lakerunner_query.worker_health import Look, RunningUnit, ThreadState
 from resources.settings import Settings, process_environment
 
 SETTLE_S = 0.2
 """Age from which a unit is watched: most have ended by then."""
-STUCK_S = 1.5
-"""Seconds without a sign of life and without CPU time after which a reader is stuck."""
-STUCK_LOOKS = 3
 FORK_S = 120.0
 """Seconds that a fork may take; before the first one, everything is imported."""
 PROGRESS_S = 0.01
 """CPU seconds that count as progress, as the system counts them."""
+SILENT_LOOKS = 2
+"""Looks after which a reader may be called silent: a machine that froze wakes the front first."""
 LARGEST_CONTROL = 16 << 20
 ONE_HEAP = {"MALLOC_ARENA_MAX": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Settings with which all threads take memory from the heap that a reader has touched.
@@ -71,6 +72,18 @@ class UnitReturnedError(QueryError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class OverBudgetError(LimitExceededError):
+    """The unit used more CPU time than one may: no other worker tries it, and a copy of it is ended."""
+
+    code = OVER_BUDGET
+
+    def __init__(self, cpu_s: float) -> None:
+        super().__init__(
+            f"a part of this query was stopped after {cpu_s:.0f} s of CPU time, more than one may use "
+            "(LAKERUNNER_WORKER_UNIT_CPU_S): narrow the time range, select less, or ask for something cheaper"
+        )
 
 
 class Handle(Protocol):
@@ -158,57 +171,6 @@ class Nursery:
 
 
 @dataclass(slots=True)
-class RunningUnit:
-    """A unit at work."""
-
-    number: int
-    slot: int
-    began: float
-    cpu_s: float = 0.0
-    """CPU seconds as the supervisor sees them."""
-    rate: float = 1.0
-    """CPU seconds per second, lately."""
-    over_budget_at: float = 0.0
-    """Time at which it was cancelled for what it used; 0: it was not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """One look at a reader process."""
-
-    silent_s: float
-    """Seconds since a sign of life was asked for that did not come; 0: none is due."""
-    looks: int
-    """Looks since then, this one included: the front itself may have had no time to see it."""
-    resting_s: float
-    """Seconds since the process last used CPU time."""
-    is_stopped: bool
-    """True where a signal holds it."""
-    is_sleeping: bool
-    """True where it waits for something that is not a disk."""
-
-
-def verdict(look: Look) -> str:
-    """Tell why this process has to be killed; empty: it does not.
-
-    A silent one that uses CPU time holds the interpreter's lock in a long computation: its budget decides.
-
-    >>> verdict(Look(silent_s=0.3, looks=1, resting_s=0.3, is_stopped=True, is_sleeping=False))
-    'stopped'
-    >>> verdict(Look(silent_s=9.0, looks=9, resting_s=0.0, is_stopped=False, is_sleeping=False))
-    ''
-    >>> verdict(Look(silent_s=2.0, looks=4, resting_s=2.0, is_stopped=False, is_sleeping=True))
-    'stuck'
-    >>> verdict(Look(silent_s=2.0, looks=1, resting_s=2.0, is_stopped=False, is_sleeping=True))
-    ''
-    """
-    if look.is_stopped:
-        return "stopped"
-    is_stuck = look.looks >= STUCK_LOOKS and min(look.silent_s, look.resting_s) > STUCK_S
-    return "stuck" if look.is_sleeping and is_stuck else ""
-
-
-@dataclass(slots=True)
 class ReaderProcess:
     """One reader process, as the front sees it."""
 
@@ -231,7 +193,8 @@ class ReaderProcess:
     _wants_metrics: bool = False
     _progress_at: float = field(default_factory=time.monotonic)
     _cpu_s: float = 0.0
-    _thread_s: dict[int, float] = field(default_factory=dict)
+    _threads: dict[int, ThreadState] = field(default_factory=dict)
+    """The threads of slots at the last look."""
     _looked_at: float = field(default_factory=time.monotonic)
     _ponged: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -246,7 +209,8 @@ class ReaderProcess:
 
     @property
     def silent_s(self) -> float:
-        return time.monotonic() - self._pinged_at if self._pinged_at else 0.0
+        """Seconds without a sign of life that was asked for."""
+        return time.monotonic() - self._pinged_at if self._looks >= SILENT_LOOKS else 0.0
 
     async def listen(self) -> None:
         """Take in control messages until the process ends."""
@@ -288,12 +252,12 @@ class ReaderProcess:
             del self.running[number]
             turn.cost_s = max(cpu_s, unit.cpu_s)
         if unit.over_budget_at and outcome.code == "cancelled":
-            raise over_budget(unit.cpu_s)
+            raise OverBudgetError(unit.cpu_s)
         return Answered(outcome, turn.cost_s, answer)
 
     def _why_ended(self, unit: RunningUnit) -> QueryError:
         if unit.over_budget_at:
-            return over_budget(unit.cpu_s)
+            return OverBudgetError(unit.cpu_s)
         if self.killed_for:
             return UnitReturnedError(UNFINISHED, f"the reader process was killed: {self.killed_for}")
         return UnitReturnedError(CRASHED, "the reader process ended while the unit ran")
@@ -304,6 +268,12 @@ class ReaderProcess:
     def cancel(self, number: int) -> None:
         if number in self.running and not self.ended.is_set():
             self._tell(Cancel(number))
+
+    def stop(self, unit: RunningUnit) -> None:
+        """Cancel a unit for what it or a copy of it used; who looks at it kills a process that goes on."""
+        if not unit.over_budget_at:
+            unit.over_budget_at = time.monotonic()
+            self.cancel(unit.number)
 
     def ping(self) -> None:
         """Ask for a sign of life, one at a time: a stopped process would leave them in the pipe."""
@@ -346,19 +316,20 @@ class ReaderProcess:
     def _charge(self, used: float, now: float) -> None:
         """Charge units with the time of their threads, and with equal parts of what other threads used."""
         watched = [unit for unit in self.running.values() if now - unit.began > SETTLE_S]
-        before, self._thread_s = self._thread_s, {}
+        before, self._threads = self._threads, {}
         if not watched:
             return
-        known = {one.id: one.user_time + one.system_time for one in self.process.threads()}
-        self._thread_s = {one: known[one] for one in self.threads if one in known}
+        found = {one: ThreadState.read(self.process.pid, one) for one in self.threads}
+        self._threads = {one: state for one, state in found.items() if state is not None}
         if before:
-            own = {one: seconds - before.get(one, seconds) for one, seconds in self._thread_s.items()}
+            own = {one: now_.cpu_s - before.get(one, now_).cpu_s for one, now_ in self._threads.items()}
             # while it warms up, most of it is not for units
             shared = max(0.0, used - sum(own.values())) / len(self.running) if self.is_warm else 0.0
+            elapsed_s = max(now - self._looked_at, SETTLE_S)
             for unit in watched:
-                spent = own.get(self.threads[unit.slot], 0.0) + shared
-                unit.cpu_s += spent
-                unit.rate = (unit.rate + spent / max(now - self._looked_at, SETTLE_S)) / 2
+                thread = self.threads[unit.slot]
+                is_ready = thread in self._threads and self._threads[thread].is_ready
+                unit.charge(own.get(thread, 0.0) + shared, elapsed_s, is_ready=is_ready)
 
     def kill(self, why: str) -> None:
         self.killed_for = self.killed_for or why
@@ -368,10 +339,3 @@ class ReaderProcess:
         """Close all sockets, which ends the process."""
         for _, writer in (self.control, *self.slots):
             writer.close()
-
-
-def over_budget(cpu_s: float) -> LimitExceededError:
-    return LimitExceededError(
-        f"a part of this query was stopped after {cpu_s:.0f} s of CPU time, more than one may use "
-        "(LAKERUNNER_WORKER_UNIT_CPU_S): narrow the time range, select less, or ask for something cheaper"
-    )

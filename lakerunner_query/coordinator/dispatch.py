@@ -2,8 +2,9 @@
 
 A unit goes to the worker that its affinity ranks first, unless that one has more than its part of the work;
 when it fails or is full, to the next. A unit that does not get on is sent to a second worker, and the first
-answer wins. Later units run a little ahead, at first one at a time, since most queries end early. Closing the
-iterator cancels what is running, and a worker whose connection closes stops its scan.
+answer wins; where that says that the unit used too much, the other worker ends it, too. Later units run a
+little ahead, at first one at a time, since most queries end early. Closing the iterator cancels what is
+running, and a worker whose connection closes stops its scan.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import asyncio
 import itertools
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -20,25 +21,21 @@ from urllib.parse import quote
 import msgspec
 import xxhash
 
-from lakerunner_query.coordinator.http import Reply, Wire, WireError
-from lakerunner_query.errors import (
-    EvaluationError,
-    LimitExceededError,
-    QueryError,
-    WorkerUnavailableError,
-    WorkFailedError,
+from lakerunner_query.coordinator.http import (
+    BusyError,
+    CrashedError,
+    Reply,
+    StartingError,
+    UnfinishedError,
+    Wire,
+    WireError,
+    is_over_budget,
+    refusal,
+    returned,
 )
+from lakerunner_query.errors import WorkerUnavailableError, WorkFailedError
 from lakerunner_query.fairness import FairTurns
-from lakerunner_query.logql.metrics.errors import PipelineError
-from lakerunner_query.protocol.frames import (
-    BUSY,
-    CRASHED,
-    ORG_HEADER,
-    TOKEN_HEADER,
-    UNFINISHED,
-    UNIT_HEADER,
-    Progress,
-)
+from lakerunner_query.protocol.frames import ORG_HEADER, TOKEN_HEADER, UNIT_HEADER, Progress
 from lakerunner_query.protocol.units import LogMetricUnit, MetricUnit, ShardUnit, Unit
 
 AnswerT = TypeVar("AnswerT")
@@ -50,8 +47,10 @@ INLINE_BYTES = 4 * 1024 * 1024
 """Size up to which an answer is decoded faster than handed to another thread."""
 LOOK_AFTER_S, LOOK_EVERY_S = 0.5, 1.0
 """Seconds after which a worker is asked for the progress of a unit, and then again."""
-ASK_ALIVE_S = 1.0
-"""Seconds that a worker has to tell."""
+ASK_ALIVE_S, ASK_ALIVE_PARTS = 1.0, 4
+"""Seconds that a worker has to tell, and the parts in which they pass.
+
+This process may have been frozen with the worker: a part that is long over is one part."""
 AVOID_S = 30.0
 """Seconds for which a worker that failed is the last choice, unless it is ready before."""
 STARTING_S = 20.0
@@ -77,8 +76,8 @@ class _Work:
     body: bytes
     failures: list[str] = field(default_factory=list)
     crashes: int = 0
-    at: set[str] = field(default_factory=set)
-    """Workers that have it now."""
+    at: dict[str, str] = field(default_factory=dict)
+    """Workers that have it now, with the id that it has there."""
     slow: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     """Done once a worker does not get on with it."""
 
@@ -214,8 +213,7 @@ class Dispatcher:
         if wire is None:
             return False
         try:
-            async with asyncio.timeout(ASK_ALIVE_S):
-                return (await wire.ask("GET", "/readyz")).status == OK
+            return (await _soon(wire.ask("GET", "/readyz"))).status == OK
         except (WireError, TimeoutError):
             return False
 
@@ -245,7 +243,7 @@ class Dispatcher:
             # a unit that broke a limit says nothing of its cost: it is charged as long as it took
             slot.cost_s = reply.cpu_s if reply.cpu_s or reply.status == OK else None
         if reply.status != OK:
-            raise _refusal(reply)
+            raise refusal(reply)
         return reply
 
     async def _answer(self, work: _Work) -> Reply:
@@ -261,32 +259,45 @@ class Dispatcher:
                 done, pending = await asyncio.wait(attempts, return_when=asyncio.FIRST_COMPLETED)
                 answered = [task for task in done if task.exception() is None]
                 if answered or not pending:
-                    return (answered or list(done))[0].result()
+                    reply: Reply = (answered or list(done))[0].result()
+                    if is_over_budget(reply):
+                        await self._stop_copies(work)
+                    return reply
                 attempts = pending
         finally:
             work.slow.cancel()
             await _end(attempts)
+
+    async def _stop_copies(self, work: _Work) -> None:
+        """End a unit wherever it still runs: one that obeys nobody would burn the next worker, too."""
+        asked = [
+            _soon(self._wires[worker].ask("DELETE", f"/work/{unit_id}"))
+            for worker, unit_id in work.at.items()
+        ]
+        for failure in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(failure, BaseException) and not isinstance(failure, WireError | TimeoutError):
+                raise failure
 
     async def _persist(self, work: _Work) -> Reply:
         """Ask one worker after the other until one finishes the unit."""
         full: set[str] = set()
         attempt, began = 0, time.monotonic()
         while attempt < ATTEMPTS:
-            worker = self._choose(work.affinity, attempt, work.turn, avoid=work.at | full)
+            worker = self._choose(work.affinity, attempt, work.turn, avoid=full.union(work.at))
             try:
                 return await self._ask(worker, work)
-            except _BusyError:
+            except BusyError:
                 self.counts["overflowed"] += 1
                 full.add(worker)
                 if full >= set(self._workers):
                     full.clear()
                     await asyncio.sleep(BUSY_S)
                 continue
-            except (WireError, _UnfinishedError) as error:
+            except (WireError, UnfinishedError) as error:
                 self._avoid_for_now(worker)
                 work.failures.append(f"{worker}: {type(error).__name__} {error}".strip())
-                work.crashes += isinstance(error, _CrashedError)
-                is_starting = isinstance(error, _StartingError) and time.monotonic() - began < STARTING_S
+                work.crashes += isinstance(error, CrashedError)
+                is_starting = isinstance(error, StartingError) and time.monotonic() - began < STARTING_S
             if work.crashes >= CRASHES:
                 raise WorkFailedError(
                     f"{work.crashes} query workers ended while they ran a part of this query: "
@@ -305,7 +316,7 @@ class Dispatcher:
         headers = {ORG_HEADER: quote(work.org, safe=""), UNIT_HEADER: unit_id}
         task = asyncio.create_task(self._wires[worker].ask("POST", "/work", work.body, headers))
         self._load[worker] += 1
-        work.at.add(worker)
+        work.at[worker] = unit_id
         try:
             patience = LOOK_AFTER_S
             while not (await asyncio.wait({task}, timeout=patience))[0]:
@@ -314,29 +325,25 @@ class Dispatcher:
             reply = task.result()
         finally:
             self._load[worker] -= 1
-            work.at.discard(worker)
+            del work.at[worker]
             await _end({task})  # its connection is closed
             self._leave(worker)
         if reply.status in {502, 503, 504}:
-            raise _returned(reply)
+            raise returned(reply)
         return reply
 
     async def _look(self, worker: str, unit_id: str, work: _Work, task: asyncio.Task[Reply]) -> None:
         """Ask how far a unit is: a machine without power closes no connection, and some are just slow."""
         try:
-            async with asyncio.timeout(ASK_ALIVE_S):
-                reply = await self._wires[worker].ask("GET", f"/work/{unit_id}")
-                found = msgspec.json.decode(reply.body, type=Progress) if reply.status == OK else Progress("")
+            reply = await _soon(self._wires[worker].ask("GET", f"/work/{unit_id}"))
+            found = msgspec.json.decode(reply.body, type=Progress) if reply.status == OK else Progress("")
         except (WireError, TimeoutError, msgspec.MsgspecError) as error:
             if not task.done():
-                raise _UnfinishedError("stopped answering") from error
+                raise UnfinishedError("stopped answering") from error
             return
-        others = [one for one in self._workers if one != worker and one not in self._avoided()]
-        is_waiting = found.state == "queued" and any(
-            self._load[one] < self._load[worker] // 2 for one in others
-        )
-        is_slow = others and (found.state == "stalled" or is_waiting)
-        if is_slow and self._hedges >= 1.0 and not work.slow.done():
+        avoided = self._avoided()
+        others = [self._load[one] for one in self._workers if one != worker and one not in avoided]
+        if is_slow(found, self._load[worker], others) and self._hedges >= 1.0 and not work.slow.done():
             self._hedges -= 1.0
             work.slow.set_result(None)
 
@@ -377,6 +384,34 @@ class Dispatcher:
         return next((worker for worker in in_order if self._load[worker] < most), in_order[0])
 
 
+def is_slow(found: Progress, load: int, others: Sequence[int]) -> bool:
+    """Tell whether a second worker is likely to be faster; `load` and `others` are units at each worker.
+
+    A unit that runs is left alone, however little its machine gives it: it takes as long elsewhere, and one
+    that obeys nobody would burn the second worker, too.
+
+    >>> [is_slow(Progress(state), 3, [1]) for state in ("running", "stalled", "queued")]
+    [False, True, False]
+    >>> is_slow(Progress("queued"), 3, [2, 0]), is_slow(Progress("stalled"), 3, [])
+    (True, False)
+    """
+    if found.state == "queued":
+        return any(one < load // 2 for one in others)
+    return found.state == "stalled" and bool(others)
+
+
+async def _soon(request: Coroutine[Any, Any, Reply]) -> Reply:
+    """Return the answer to a short request; raise TimeoutError if the worker tells nothing in time."""
+    task = asyncio.create_task(request)
+    try:
+        for _ in range(ASK_ALIVE_PARTS):
+            if (await asyncio.wait({task}, timeout=ASK_ALIVE_S / ASK_ALIVE_PARTS))[0]:
+                return task.result()
+        raise TimeoutError("the worker told nothing")
+    finally:
+        await _end({task})
+
+
 async def _end(tasks: Collection[asyncio.Task[Reply]]) -> None:
     """Cancel what still runs, and wait until it has ended."""
     if all(task.done() for task in tasks):
@@ -385,51 +420,3 @@ async def _end(tasks: Collection[asyncio.Task[Reply]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class _UnfinishedError(Exception):
-    """The worker cannot take the unit now, or went silent: another one may do it."""
-
-
-class _StartingError(_UnfinishedError):
-    """The worker is alive and soon takes units again."""
-
-
-class _CrashedError(_UnfinishedError):
-    """The worker's reader process ended by itself while it ran the unit."""
-
-
-class _BusyError(Exception):
-    """The worker has enough units of this organisation waiting."""
-
-
-_REFUSALS: dict[str, type[QueryError]] = {
-    LimitExceededError.code: LimitExceededError,
-    EvaluationError.code: EvaluationError,
-    PipelineError.code: EvaluationError,
-}
-"""Errors of workers that callers see, by code."""
-_RETURNS: dict[str, type[Exception]] = {BUSY: _BusyError, CRASHED: _CrashedError, UNFINISHED: _StartingError}
-
-
-class _Envelope(msgspec.Struct):
-    code: str = ""
-    message: str = ""
-
-
-def _returned(reply: Reply) -> Exception:
-    envelope = _envelope(reply)
-    return _RETURNS.get(envelope.code, _UnfinishedError)(envelope.message)
-
-
-def _refusal(reply: Reply) -> Exception:
-    envelope = _envelope(reply)
-    message = envelope.message or f"worker answered {reply.status}"
-    return _REFUSALS.get(envelope.code, WorkFailedError)(message)
-
-
-def _envelope(reply: Reply) -> _Envelope:
-    try:
-        return msgspec.json.decode(reply.body, type=_Envelope)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return _Envelope(message=reply.body[:200].decode(errors="replace"))

@@ -1,7 +1,7 @@
-"""A minimal HTTP/1.1 client for query workers: bodies with a length, connections kept open.
+"""`Wire` is a minimal HTTP/1.1 client for query workers: bodies with a length, connections kept open.
 
 A whole client costs more than most units of work. Redirects, cookies, chunks and proxies do not occur between
-coordinator and worker, and are refused.
+coordinator and worker, and are refused. An answer that is none becomes the error that it means.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from lakerunner_query.protocol.frames import CPU_HEADER
+import msgspec
+
+from lakerunner_query.errors import EvaluationError, LimitExceededError, QueryError, WorkFailedError
+from lakerunner_query.logql.metrics.errors import PipelineError
+from lakerunner_query.protocol.frames import BUSY, CPU_HEADER, CRASHED, OVER_BUDGET, UNFINISHED
 
 CONNECT_S = 2.0
 BUFFER = 1 << 20
@@ -144,3 +148,59 @@ class _Connection:
         if self.was_used and is_silent:
             return _ClosedWhileIdleError()
         return WireError(f"the connection closed: {error}")
+
+
+class UnfinishedError(Exception):
+    """The worker cannot take the unit now, or went silent: another one may do it."""
+
+
+class StartingError(UnfinishedError):
+    """The worker is alive and soon takes units again."""
+
+
+class CrashedError(UnfinishedError):
+    """The worker's reader process ended by itself while it ran the unit."""
+
+
+class BusyError(Exception):
+    """The worker has enough units of this organisation waiting."""
+
+
+_REFUSALS: dict[str, type[QueryError]] = {
+    LimitExceededError.code: LimitExceededError,
+    OVER_BUDGET: LimitExceededError,
+    EvaluationError.code: EvaluationError,
+    PipelineError.code: EvaluationError,
+}
+"""Errors of workers that callers see, by code."""
+_RETURNS: dict[str, type[Exception]] = {BUSY: BusyError, CRASHED: CrashedError, UNFINISHED: StartingError}
+
+
+class _Envelope(msgspec.Struct):
+    code: str = ""
+    message: str = ""
+
+
+def returned(reply: Reply) -> Exception:
+    """Return the error of a unit that came back undone."""
+    envelope = _envelope(reply)
+    return _RETURNS.get(envelope.code, UnfinishedError)(envelope.message)
+
+
+def is_over_budget(reply: Reply) -> bool:
+    """Tell whether the unit used more CPU time than one may."""
+    return reply.status == LimitExceededError.status and _envelope(reply).code == OVER_BUDGET
+
+
+def refusal(reply: Reply) -> Exception:
+    """Return the error that a unit ended with."""
+    envelope = _envelope(reply)
+    message = envelope.message or f"worker answered {reply.status}"
+    return _REFUSALS.get(envelope.code, WorkFailedError)(message)
+
+
+def _envelope(reply: Reply) -> _Envelope:
+    try:
+        return msgspec.json.decode(reply.body, type=_Envelope)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _Envelope(message=reply.body[:200].decode(errors="replace"))

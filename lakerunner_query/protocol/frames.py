@@ -21,6 +21,8 @@ CPU_HEADER = "x-lakerunner-cpu-seconds"
 """CPU seconds that the answer took."""
 BUSY, UNFINISHED, CRASHED = "busy", "unfinished", "crashed"
 """Codes of units that come back undone: the queue is full; the reader process had to stop; it crashed."""
+OVER_BUDGET = "over_budget"
+"""Code of a unit that used more CPU time than one may."""
 CANCELLED = 499
 OK = 200
 REQUEST = struct.Struct("<QQ")

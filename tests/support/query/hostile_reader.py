@@ -24,13 +24,20 @@ BURN = {
     "burn-kernel": lambda _: hashlib.pbkdf2_hmac("sha256", b"", b"", ENDLESS),  # and here it is not
     "burn-politely": lambda cancellation: _spin(cancellation),  # noqa: PLW0108 - it stands below
     "crash": lambda _: os.abort(),
-    "nap": lambda _: time.sleep(3),
+    "nap": lambda _: _nap(),
 }
+WAKE = "wake"
+"""A file in the data directory that ends naps."""
 
 
 def _spin(cancellation: Any) -> None:
     while True:
         cancellation.check()
+
+
+def _nap() -> None:
+    while not (Settings.load().data_dir / WAKE).exists():
+        time.sleep(0.05)
 
 
 def serve(settings: Settings) -> None:

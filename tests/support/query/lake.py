@@ -13,7 +13,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,6 +35,7 @@ from resources.lake.timecut import SECOND_NS, hour_start
 from resources.proto.loki import PushRequest
 from resources.settings import Settings
 from tests.support.decoding import decode_object
+from tests.support.patience import PATIENCE_S, wait_for
 from tests.support.query.homes import lake_settings
 
 BASE = 1_767_225_600 * SECOND_NS  # 2026-01-01T00:00:00Z
@@ -166,22 +166,26 @@ class WorkerProcess:
         )
 
     def wait_ready(self) -> None:
-        for _ in range(200):
-            with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(f"{self.url}/readyz", timeout=2).is_success:
-                    return
-            time.sleep(0.1)
-        raise AssertionError(f"worker {self.url} never became ready")
+        wait_for(self._is_ready, f"the readiness of worker {self.url}")
+
+    def _is_ready(self) -> bool:
+        assert self.process.poll() is None, f"worker {self.url} ended: its output tells why"
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(f"{self.url}/readyz", timeout=10).is_success
+        return False
 
     def reader(self) -> int:
         """The pid of its reader process, a child of the process that forks readers."""
-        for _ in range(100):
+        (found,) = wait_for(lambda: self._readers(1), f"the reader process of worker {self.url}")
+        return found
+
+    def _readers(self, count: int) -> list[int]:
+        """The pids of its reader processes if there are so many; one that ends makes room for the next."""
+        with contextlib.suppress(psutil.NoSuchProcess):
             forks = psutil.Process(self.process.pid).children()
-            found = [reader for each in forks for reader in each.children()]
-            if len(found) == 1:
-                return int(found[0].pid)
-            time.sleep(0.05)
-        raise AssertionError(f"worker {self.url} has {len(found)} reader processes")
+            found = [int(reader.pid) for each in forks for reader in each.children()]
+            return found if len(found) == count else []
+        return []
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
@@ -212,7 +216,9 @@ def start_workers(folder: Path, lake: Path, count: int, module: str = WORKER, **
         for worker in workers:
             worker.wait_ready()
         urls = ",".join(worker.url for worker in workers)
-        settings = Settings(data_dir=folder, worker_urls=urls, internal_token=TOKEN, query_timeout_s=60)
+        settings = Settings(
+            data_dir=folder, worker_urls=urls, internal_token=TOKEN, query_timeout_s=PATIENCE_S
+        )
         yield Stack(settings, workers)
     finally:
         for worker in workers:
