@@ -32,7 +32,7 @@ from lakerunner_query.worker.metrics.segment_opener import MetricOpener
 from lakerunner_query.worker.shared.block_cache import BlockCache
 from lakerunner_query.worker.shared.lake_filesystem import LakeFileSystem
 from lakerunner_query.worker.shared.segment_file import SegmentsInPlace, folder_of
-from lakerunner_query.worker.unit_server import UnitServer
+from lakerunner_query.worker.unit_server import UnitServer, lower_priority
 from lakerunner_query.worker.units import AnswerCache, Readers
 from resources.duckdb import DuckLimits, DuckSession
 from resources.objects.client import ObjectStore
@@ -82,7 +82,7 @@ def open_reader(settings: Settings, control: socket.socket) -> tuple[UnitServer,
     before = _thread_ids()
     session = DuckSession(limits)
     for helper in _thread_ids() - before:
-        os.setpriority(os.PRIO_PROCESS, helper, HELPERS_YIELD)
+        lower_priority(helper, HELPERS_YIELD)
     segments = blocks if lake is None else SegmentsInPlace(lake)
     most_bytes, most_requests = settings.query_max_fetch_bytes, settings.query_max_fetch_requests
     logs = SegmentOpener(segments, max_bytes=most_bytes, max_requests=most_requests)

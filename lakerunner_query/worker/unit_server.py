@@ -39,6 +39,7 @@ CHEAP_S = 0.15
 """CPU seconds up to which a unit has the priority of all."""
 NICENESS = 5
 """Niceness of the thread of a unit that used more: a third of what the others get."""
+LEAST_PRIORITY = 19
 SMALL_BYTES = 64 << 10
 """Size up to which an answer is copied behind its head, so that the front wakes up once."""
 LOOK_S = 0.05
@@ -172,7 +173,7 @@ class UnitServer:
         try:
             if time.clock_gettime(clock) - began_s > CHEAP_S:
                 slot.has_yielded = True  # before it is: the thread must not take another unit
-                os.setpriority(os.PRIO_PROCESS, thread.native_id, NICENESS)
+                lower_priority(thread.native_id, NICENESS)
         except OSError:  # the thread ended just now
             return
 
@@ -242,6 +243,13 @@ class CpuMeter:
     def seconds(self) -> float:
         shared = self._server.clocks.shared_s() - self._shared
         return time.thread_time() - self._own + max(0.0, shared) / max(1, len(self._server.running))
+
+
+def lower_priority(thread: int, by: int) -> None:
+    """Let a thread give way to others of this process, whatever priority that has."""
+    os.setpriority(
+        os.PRIO_PROCESS, thread, min(LEAST_PRIORITY, os.getpriority(os.PRIO_PROCESS, os.getpid()) + by)
+    )
 
 
 def _receive(connection: socket.socket, size: int) -> bytearray | None:
