@@ -1,0 +1,1 @@
+"""TraceQL: the language of Tempo, evaluated over whole traces."""
