@@ -35,9 +35,20 @@ _LEAST_POWER = -1074
 _PLAIN_BELOW = 6
 """Powers of ten at and above are written with an exponent."""
 
+_LITERAL = re.compile(
+    r"0(?P<base>[xX])(?P<whole>[0-9a-fA-F_]*)(?P<point>\.[0-9a-fA-F_]*)?(?P<power>[pP][+-]?(?P<digits>[0-9_]*))?"
+    r"|(?:0(?P<base_>[bBoO]))?(?P<whole_>[0-9_]*)(?P<point_>\.[0-9_]*)?(?P<power_>[eEpP][+-]?(?P<digits_>[0-9_]*))?"
+)
+_NAMES = {"x": "hexadecimal literal", "o": "octal literal", "b": "binary literal", "": "decimal literal"}
+_LOOSE = re.compile(r"(?:^|[^0-9a-fA-FxXoObB_])_|__|_(?:$|[^0-9a-fA-F_])")
+
 
 class ConversionError(ValueError):
     """The text is no number, duration or size; the message is Go's."""
+
+
+class MalformedNumberError(ValueError):
+    """Number that Go does not know, with the message of Go's scanner."""
 
 
 def parse_integer(text: str) -> int | None:
@@ -80,6 +91,50 @@ def read_number(text: str, quoted: Callable[[str], str] = quote) -> float:
     """
     whole = parse_integer(text)
     return float(whole) if whole is not None and INT_MIN <= whole <= INT_MAX else read_float(text, quoted)
+
+
+def scan_number(text: str, at: int) -> int:
+    """Return the end of the number literal at `at`, as Go's package `text/scanner` finds it.
+
+    >>> scan_number("1.5e3s", 0), scan_number("0x1F)", 0)
+    (5, 4)
+    """
+    found = _LITERAL.match(text, at)
+    if found is None:
+        raise MalformedNumberError("decimal literal has no digits")
+    _check_literal(found)
+    return found.end()
+
+
+def _check_literal(found: re.Match[str]) -> None:
+    part = {name.rstrip("_"): value for name, value in found.groupdict().items() if value is not None}
+    base, point, power = part.get("base", "").lower(), part.get("point"), part.get("power", "")
+    whole = part["whole"]
+    if base in {"o", "b"} and point is not None:
+        raise MalformedNumberError(f"invalid radix point in {_NAMES[base]}")
+    if not (whole + (point or "")).strip("._"):
+        raise MalformedNumberError(f"{_NAMES[base]} has no digits")
+    if power and (power[0] in "pP") != (base == "x"):
+        kind = "hexadecimal" if power[0] in "pP" else "decimal"
+        raise MalformedNumberError(f"{power[0]!r} exponent requires {kind} mantissa")
+    if power and power[0] in "eE" and base:
+        raise MalformedNumberError(f"{power[0]!r} exponent requires decimal mantissa")
+    if power and not part["digits"].strip("_"):
+        raise MalformedNumberError("exponent has no digits")
+    if base == "x" and point is not None and not power:
+        raise MalformedNumberError("hexadecimal mantissa requires a 'p' exponent")
+    if point is None and not power:
+        _check_digits(base, whole)
+    if _LOOSE.search(found[0]):
+        raise MalformedNumberError("'_' must separate successive digits")
+
+
+def _check_digits(base: str, whole: str) -> None:
+    """Refuse wrong digits; an integer that begins with 0 is octal."""
+    allowed = {"b": "01", "o": "01234567", "x": ""}.get(base, "01234567" if whole[0] == "0" else "")
+    wrong = next((digit for digit in whole if allowed and digit not in allowed + "_"), None)
+    if wrong is not None:
+        raise MalformedNumberError(f"invalid digit {wrong!r} in {_NAMES[base or 'o']}")
 
 
 def format_float(value: float, verb: str = "g", precision: int | None = None) -> str:

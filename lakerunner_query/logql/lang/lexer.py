@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from lakerunner_query.errors import ParseError, Position
 from lakerunner_query.gotext.durations import byte_count, go_nanoseconds, nanoseconds, range_nanoseconds
-from lakerunner_query.gotext.numbers import ConversionError
+from lakerunner_query.gotext.numbers import ConversionError, MalformedNumberError, scan_number
 from lakerunner_query.gotext.strconv import LOGQL, UnquoteError, has_wrong_escape
 from lakerunner_query.logql.lang.aggregations import RANGE_AGGREGATIONS, VECTOR_AGGREGATIONS
 
@@ -73,18 +73,8 @@ def shown(kind: str) -> str:
     return _SHOWN.get(kind, kind)
 
 
-_NUMBER = re.compile(
-    r"0(?P<base>[xX])(?P<whole>[0-9a-fA-F_]*)(?P<point>\.[0-9a-fA-F_]*)?(?P<power>[pP][+-]?(?P<digits>[0-9_]*))?"
-    r"|(?:0(?P<base_>[bBoO]))?(?P<whole_>[0-9_]*)(?P<point_>\.[0-9_]*)?(?P<power_>[eEpP][+-]?(?P<digits_>[0-9_]*))?"
-)
-_NAMES = {"x": "hexadecimal literal", "o": "octal literal", "b": "binary literal", "": "decimal literal"}
-_LOOSE = re.compile(r"(?:^|[^0-9a-fA-FxXoObB_])_|__|_(?:$|[^0-9a-fA-F_])")
 _OF_DURATION = re.compile(r"[0-9.nuµμmshdwy]*")
 _OF_SIZE = re.compile(r"[0-9.BikKMGTPE]*")
-
-
-class MalformedNumberError(ValueError):
-    """Number that Go does not know, with the message of Go's scanner."""
 
 
 def number_token(text: str, at: int) -> tuple[str, int]:
@@ -92,11 +82,7 @@ def number_token(text: str, at: int) -> tuple[str, int]:
 
     `5m30s` is one duration, `5MB` one size, `5mb` the duration `5m` and a word.
     """
-    found = _NUMBER.match(text, at)
-    if found is None:
-        raise MalformedNumberError("decimal literal has no digits")
-    _check(found)
-    end = found.end()
+    end = scan_number(text, at)
     if text[end : end + 1] in _UNIT_STARTS:
         for kind, letters, read in _MEASURES:
             longer = _end(letters, text, end)
@@ -123,37 +109,6 @@ def _reads(read: Callable[[str], int], text: str) -> bool:
     except ConversionError:
         return False
     return True
-
-
-def _check(found: re.Match[str]) -> None:
-    part = {name.rstrip("_"): value for name, value in found.groupdict().items() if value is not None}
-    base, point, power = part.get("base", "").lower(), part.get("point"), part.get("power", "")
-    whole = part["whole"]
-    if base in {"o", "b"} and point is not None:
-        raise MalformedNumberError(f"invalid radix point in {_NAMES[base]}")
-    if not (whole + (point or "")).strip("._"):
-        raise MalformedNumberError(f"{_NAMES[base]} has no digits")
-    if power and (power[0] in "pP") != (base == "x"):
-        kind = "hexadecimal" if power[0] in "pP" else "decimal"
-        raise MalformedNumberError(f"{power[0]!r} exponent requires {kind} mantissa")
-    if power and power[0] in "eE" and base:
-        raise MalformedNumberError(f"{power[0]!r} exponent requires decimal mantissa")
-    if power and not part["digits"].strip("_"):
-        raise MalformedNumberError("exponent has no digits")
-    if base == "x" and point is not None and not power:
-        raise MalformedNumberError("hexadecimal mantissa requires a 'p' exponent")
-    if point is None and not power:
-        _check_digits(base, whole)
-    if _LOOSE.search(found[0]):
-        raise MalformedNumberError("'_' must separate successive digits")
-
-
-def _check_digits(base: str, whole: str) -> None:
-    """Refuse wrong digits; an integer that begins with 0 is octal."""
-    allowed = {"b": "01", "o": "01234567", "x": ""}.get(base, "01234567" if whole[0] == "0" else "")
-    wrong = next((digit for digit in whole if allowed and digit not in allowed + "_"), None)
-    if wrong is not None:
-        raise MalformedNumberError(f"invalid digit {wrong!r} in {_NAMES[base or 'o']}")
 
 
 _SKIPPED = re.compile(r"(?s:[ \t\n\r]++|#[^\n]*+|//[^\n]*+|/\*.*?\*/)*+")
