@@ -120,6 +120,8 @@ LOGQL = Dialect(
     errors="strict", is_lexed=True, is_terse=False, escapes_unprintable=False, escapes_replacement=True
 )
 """Byte escapes that spell no UTF-8 are an error: log lines and labels never hold any."""
+TRACEQL = Dialect(errors="strict", is_lexed=True, is_terse=False)
+"""Byte escapes that spell no UTF-8 are an error: names and values of attributes never hold any."""
 
 quote, unquote = GO.quote, GO.unquote
 
