@@ -160,6 +160,20 @@ class InvalidQueryError(ParseError):
         QueryError.__init__(self, f"parse error : {reason}", position)
 
 
+class InvalidTraceQueryError(InvalidQueryError):
+    """The grammar of TraceQL allows the query, its types and values do not; worded as in Tempo."""
+
+    def __init__(self, reason: str, position: Position) -> None:
+        QueryError.__init__(self, reason, position)
+
+
+class UnsupportedTraceQueryError(UnsupportedError):
+    """TraceQL has the construct, and neither Tempo nor this server evaluates it."""
+
+    def __init__(self, construct: str, position: Position) -> None:
+        QueryError.__init__(self, f"{construct} not yet supported", position)
+
+
 class TemplateSyntaxError(QueryError):
     """The text is not a template; worded as in Go: `template: line:1: unclosed action`."""
 
