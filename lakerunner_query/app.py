@@ -34,6 +34,8 @@ from lakerunner_query.api.shared.health import alive, asset, metrics, page, ping
 from lakerunner_query.api.shared.requests import compress_answers, drop_stalled
 from lakerunner_query.api.shared.services import Services, provide_services
 from lakerunner_query.api.shared.wrong_doors import is_of_prometheus, right_address, taken_methods
+from lakerunner_query.api.tempo.queries import tempo_router
+from lakerunner_query.api.tempo.render import respond_like_tempo
 from lakerunner_query.coordinator.dispatch import Dispatcher
 from lakerunner_query.coordinator.engine import Admission, Engine, Limits
 from lakerunner_query.coordinator.lakeql import LakeQL
@@ -64,12 +66,14 @@ HANDLERS = (
     page, asset, alive, ready, metrics, ping, lakeql_router, logs_router, logql_router, loki_router, tail,
     metrics_router,
     promql_router, prometheus_router, federation_router, home_router, healthy, ready_like_prometheus,
+    tempo_router,
 )  # fmt: skip
 
 DIALECTS: Mapping[str, Respond] = {
     "/loki/": respond_like_loki,
     "/api/prom/": respond_like_loki,
     "/prometheus/": respond_like_prometheus,
+    "/tempo/": respond_like_tempo,
 }
 """Forms of errors by prefix, for paths and methods that no router has; routers bring their own handlers."""
 

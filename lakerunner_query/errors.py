@@ -78,6 +78,13 @@ class InvalidRequestError(QueryError):
     code = "invalid_request"
 
 
+class NotFoundError(QueryError):
+    """The thing with this id does not exist."""
+
+    status = 404
+    code = "not_found"
+
+
 class UnauthorizedError(QueryError):
     status = 401
     code = "unauthorized"

@@ -30,7 +30,8 @@ from lakerunner_query.coordinator.languages import LOG_LINES
 from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.logql_lines import read_rows
 from lakerunner_query.plan.logql import LogLinesRequest
-from lakerunner_query.protocol.units import LogUnit, Unit, encode_answer
+from lakerunner_query.protocol.tables import encode_answer
+from lakerunner_query.protocol.units import LogUnit, Unit
 from lakerunner_query.worker.logs.lines import LineScanner
 from lakerunner_query.worker.logs.segment_opener import SegmentOpener
 from lakerunner_query.worker.shared.block_cache import BlockCache

@@ -15,7 +15,9 @@ from lakerunner_query.coordinator import (
     logql_samples,
     names,
     promql,
+    spans,
     stored_samples,
+    traceql,
 )
 from lakerunner_query.coordinator.engine import Language
 from lakerunner_query.coordinator.explain import (
@@ -34,6 +36,7 @@ from lakerunner_query.plan.lakeql import LakePlan, LakeQLRequest
 from lakerunner_query.plan.logql import LOGS, LogLinesRequest, ReadStreams
 from lakerunner_query.plan.optimise import Optimised
 from lakerunner_query.plan.promql import Reads
+from lakerunner_query.plan.traceql import TRACES, TraceMetricsRequest, TracePlan, TraceSearchRequest
 from lakerunner_query.protocol.answers import (
     ExemplarAnswer,
     MetadataAnswer,
@@ -50,7 +53,17 @@ from lakerunner_query.protocol.answers import (
     decode_series_answer,
     decode_streams_answer,
 )
-from lakerunner_query.protocol.units import decode_answer, decode_table_answer
+from lakerunner_query.protocol.tables import decode_answer, decode_table_answer
+from lakerunner_query.protocol.traces import (
+    SpanTagsAnswer,
+    TraceAnswer,
+    TraceMetricsAnswer,
+    TraceSearchAnswer,
+    decode_span_tags,
+    decode_trace,
+    decode_trace_metrics,
+    decode_trace_search,
+)
 
 PROMQL: Language[PromQLRequest, PromQLPlan, MetricAnswer, SampleResult] = Language(
     name="PromQL",
@@ -209,8 +222,54 @@ LAKEQL: Language[LakeQLRequest, LakePlan, lakeql_scans.TableAnswer, lakeql_scans
     advice=lakeql_scans.SLOW,
 )
 
+TRACE_SEARCH: Language[TraceSearchRequest, TracePlan, TraceSearchAnswer, traceql.FoundTraces] = Language(
+    name="TraceQL",
+    dataset=TRACES,
+    plan=traceql.plan_search,
+    lookup=traceql.look_up_spans,
+    cut=traceql.cut_search,
+    decode=decode_trace_search,
+    merge=traceql.merge_search,
+    explain=explain_segments,
+    advice=traceql.SLOW,
+)
+TRACE_METRICS: Language[TraceMetricsRequest, TracePlan, TraceMetricsAnswer, traceql.TraceMetrics] = Language(
+    name="TraceQL, metrics",
+    dataset=TRACES,
+    plan=traceql.plan_metrics,
+    lookup=traceql.look_up_spans,
+    cut=traceql.cut_metrics,
+    decode=decode_trace_metrics,
+    merge=traceql.merge_metrics,
+    explain=explain_segments,
+    advice=traceql.SLOW,
+)
+
+TRACE: Language[spans.TraceRequest, None, TraceAnswer, spans.WholeTrace] = Language(
+    name="trace by id",
+    dataset=TRACES,
+    plan=spans.plan_nothing,
+    lookup=spans.look_up_range,
+    cut=spans.cut_trace,
+    decode=decode_trace,
+    merge=spans.merge_trace,
+    explain=explain_segments,
+    advice=spans.SLOW,
+)
+SPAN_TAGS: Language[spans.SpanTagsRequest, None, SpanTagsAnswer, spans.SpanTags] = Language(
+    name="attributes of spans",
+    dataset=TRACES,
+    plan=spans.plan_nothing,
+    lookup=spans.look_up_range,
+    cut=spans.cut_tags,
+    decode=decode_span_tags,
+    merge=spans.merge_tags,
+    explain=explain_segments,
+    advice=traceql.SLOW,
+)
+
 LANGUAGES: tuple[Language[Any, Any, Any, Any], ...] = (
     PROMQL, LOG_LINES, LOG_SAMPLES, SERIES, LABEL_NAMES, LABEL_VALUES, METADATA, EXEMPLARS, STORED_SAMPLES,
     STREAMS, STREAM_LABELS, STREAM_LABEL_VALUES, STREAM_VALUES, STREAM_SIZES, STREAM_VOLUMES, PATTERNS,
-    LAKEQL,
+    LAKEQL, TRACE_SEARCH, TRACE_METRICS, TRACE, SPAN_TAGS,
 )  # fmt: skip

@@ -29,7 +29,8 @@ from lakerunner_query.logql.lang.parser import parse, parse_cached
 from lakerunner_query.plan.logql import LogLinesRequest, Nothing, TakeRows, build
 from lakerunner_query.plan.optimise import Optimised, optimise
 from lakerunner_query.plan.slices import RowSliceSizes, cut_slices
-from lakerunner_query.protocol.units import ROWS, LogUnit, segment_ref
+from lakerunner_query.protocol.tables import ROWS
+from lakerunner_query.protocol.units import LogUnit, segment_ref
 from resources.index.types import Segment
 
 SLOW = "narrow the time range, or add a stream matcher or a line filter that selects less"

@@ -1,35 +1,20 @@
 """Units of work travel from coordinator to workers as tagged JSON.
 
-All kinds go to one endpoint; their names and fields are the wire format. Log lines come back as an Arrow
-stream: rows in their final order, rendered, with the report in the schema's metadata.
+All kinds go to one endpoint; their names and fields are the wire format.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, cast
+from typing import Literal
 
 import msgspec
-import pyarrow as pa
 
 from lakerunner_query.errors import WorkFailedError
 from lakerunner_query.lakeql.tables import ColumnKeys, TableColumn
+from lakerunner_query.plan.traceql import TraceWindow
 from lakerunner_query.syntax import Matcher
 from resources.index.types import Segment
-
-REPORT = b"lakerunner.report"
-
-ROWS = pa.schema(
-    [
-        ("tsns", pa.int64()),
-        ("labels", pa.dictionary(pa.int32(), pa.string())),  # JSON object, keys sorted
-        ("line", pa.string()),
-        ("metadata", pa.string()),  # JSON object, keys sorted
-        ("parsed", pa.string()),  # JSON object, keys sorted: labels that stages made
-        ("object", pa.int64()),
-        ("position", pa.int64()),
-    ]
-)
 
 
 class SegmentRef(msgspec.Struct, frozen=True):
@@ -270,6 +255,59 @@ class SchemaUnit(msgspec.Struct, frozen=True, tag="schema"):
     segments: tuple[SegmentRef, ...]
 
 
+class TraceSearchUnit(msgspec.Struct, frozen=True, tag="trace-search"):
+    """A search for the newest traces of a window that overlap `[start_ns, end_ns]` and match."""
+
+    affinity: str
+    text: str
+    segments: tuple[SegmentRef, ...]
+    window: TraceWindow
+    start_ns: int
+    end_ns: int
+    limit: int
+    spans_per_set: int
+    """Spans that each set shows; 0: all."""
+    turn: int = 0
+
+
+class TraceMetricsUnit(msgspec.Struct, frozen=True, tag="trace-metrics"):
+    """Cells of a TraceQL query for metrics, of traces or spans of one window."""
+
+    affinity: str
+    text: str
+    segments: tuple[SegmentRef, ...]
+    window: TraceWindow
+    start_ns: int
+    """First evaluation time."""
+    step_ns: int
+    steps: int
+    """Each step counts the spans that start in the `step_ns` up to its time."""
+    exemplars: int = 0
+    turn: int = 0
+
+
+class TraceUnit(msgspec.Struct, frozen=True, tag="traces"):
+    """A read of the spans of whole traces, by id."""
+
+    affinity: str
+    segments: tuple[SegmentRef, ...]
+    ids: tuple[bytes, ...]
+
+
+class SpanTagsUnit(msgspec.Struct, frozen=True, tag="span-tags"):
+    """A question for names of attributes, or for the values of one of them."""
+
+    affinity: str
+    segments: tuple[SegmentRef, ...]
+    start_ns: int
+    end_ns: int
+    tag: str = ""
+    """Field whose values are asked for; empty: names are."""
+    condition: str = ""
+    """TraceQL filter that spans have to meet; empty: none."""
+    limit: int = 0
+
+
 Unit = (
     LogUnit
     | LogMetricUnit
@@ -283,6 +321,10 @@ Unit = (
     | SamplesUnit
     | TableUnit
     | SchemaUnit
+    | TraceSearchUnit
+    | TraceMetricsUnit
+    | TraceUnit
+    | SpanTagsUnit
 )
 
 
@@ -374,31 +416,3 @@ def selected_segments(
         tuple(segment for place, segment in enumerate(segments) if bits[place >> 3] >> (place & 7) & 1)
         for bits in selected
     ]
-
-
-def encode_answer(rows: pa.Table, report: UnitReport) -> bytes:
-    schema = ROWS.with_metadata({REPORT: msgspec.json.encode(report)})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_table(rows.cast(ROWS).unify_dictionaries().replace_schema_metadata(schema.metadata))
-    return cast("bytes", sink.getvalue().to_pybytes())
-
-
-def decode_answer(body: bytes) -> tuple[pa.Table, UnitReport]:
-    table = pa.ipc.open_stream(body).read_all()
-    return table, msgspec.json.decode(table.schema.metadata[REPORT], type=UnitReport)
-
-
-def encode_table_answer(rows: pa.Table, report: UnitReport) -> bytes:
-    """Encode any table with the report; metadata of its fields stays."""
-    metadata = {**(rows.schema.metadata or {}), REPORT: msgspec.json.encode(report)}
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema.with_metadata(metadata)) as writer:
-        writer.write_table(rows.replace_schema_metadata(metadata))
-    return cast("bytes", sink.getvalue().to_pybytes())
-
-
-def decode_table_answer(body: bytes) -> tuple[pa.Table, UnitReport]:
-    """Decode a table, whose columns stay in `body`."""
-    table = pa.ipc.open_stream(body).read_all()
-    return table, msgspec.json.decode(table.schema.metadata[REPORT], type=UnitReport)

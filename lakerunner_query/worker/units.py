@@ -29,6 +29,8 @@ from lakerunner_query.protocol.answers import (
     encode_shard_answer,
     encode_streams_answer,
 )
+from lakerunner_query.protocol.tables import encode_answer, encode_table_answer
+from lakerunner_query.protocol.traces import TraceAnswer, TraceMetricsAnswer, TraceSearchAnswer, encode_traces
 from lakerunner_query.protocol.units import (
     ExemplarUnit,
     LogMetricUnit,
@@ -40,12 +42,14 @@ from lakerunner_query.protocol.units import (
     SchemaUnit,
     SeriesUnit,
     ShardUnit,
+    SpanTagsUnit,
     StreamsUnit,
     TableUnit,
+    TraceMetricsUnit,
+    TraceSearchUnit,
+    TraceUnit,
     Unit,
     UnitReport,
-    encode_answer,
-    encode_table_answer,
 )
 from lakerunner_query.worker.logs.lines import LineScanner
 from lakerunner_query.worker.logs.patterns import PatternReader
@@ -58,6 +62,10 @@ from lakerunner_query.worker.metrics.promql_units import MetricScanner
 from lakerunner_query.worker.metrics.remote_read import SampleReader
 from lakerunner_query.worker.metrics.segment_opener import MetricOpener
 from lakerunner_query.worker.shared.lru import ByteLru
+from lakerunner_query.worker.spans.metrics import TraceMetricsScanner
+from lakerunner_query.worker.spans.otlp import TraceReader
+from lakerunner_query.worker.spans.search import TraceScanner
+from lakerunner_query.worker.spans.tags import SpanTagReader
 from lakerunner_query.worker.tables.scan import TableScanner
 from lakerunner_query.worker.tables.schema import SchemaReader
 from resources.duckdb import Cancellation, DuckSession
@@ -85,6 +93,10 @@ class Readers:
     samples: SampleReader
     tables: TableScanner
     schemas: SchemaReader
+    traces: TraceScanner
+    whole_traces: TraceReader
+    span_tags: SpanTagReader
+    trace_metrics: TraceMetricsScanner
 
     @classmethod
     def of(cls, logs: SegmentOpener, metrics: MetricOpener, session: DuckSession) -> Readers:
@@ -101,6 +113,10 @@ class Readers:
             samples=SampleReader(metrics),
             tables=tables,
             schemas=SchemaReader(tables.opener),
+            traces=TraceScanner(tables.opener),
+            whole_traces=TraceReader(tables.opener),
+            span_tags=SpanTagReader(tables.opener),
+            trace_metrics=TraceMetricsScanner(tables.opener),
         )
 
 
@@ -158,6 +174,13 @@ def _count_reads(_unit: SamplesUnit, answer: SamplesAnswer) -> Counts:
     }
 
 
+def _count_spans(_unit: Unit, answer: TraceSearchAnswer | TraceMetricsAnswer | TraceAnswer) -> Counts:
+    return {
+        "lakerunner_worker_rows_total": answer.spans_read,
+        "lakerunner_worker_bytes_fetched_total": answer.report.bytes_fetched,
+    }
+
+
 UNITS: dict[type[Unit], UnitHandler] = {
     LogUnit: UnitHandler(lambda r, unit, c: r.log_lines.run(unit, c), _encode_lines, _count_lines),
     LogMetricUnit: UnitHandler(
@@ -177,6 +200,12 @@ UNITS: dict[type[Unit], UnitHandler] = {
     SamplesUnit: UnitHandler(lambda r, unit, c: r.samples.run(unit, c), encode_samples_answer, _count_reads),
     TableUnit: UnitHandler(lambda r, unit, c: r.tables.run(unit, c), _encode_table, _count_table),
     SchemaUnit: UnitHandler(lambda r, unit, c: r.schemas.run(unit, c), _encode_table, _count_nothing),
+    TraceSearchUnit: UnitHandler(lambda r, unit, c: r.traces.search(unit, c), encode_traces, _count_spans),
+    TraceUnit: UnitHandler(lambda r, unit, c: r.whole_traces.run(unit, c), encode_traces, _count_spans),
+    SpanTagsUnit: UnitHandler(lambda r, unit, c: r.span_tags.run(unit, c), encode_traces, _count_nothing),
+    TraceMetricsUnit: UnitHandler(
+        lambda r, unit, c: r.trace_metrics.run(unit, c), encode_traces, _count_spans
+    ),
 }
 
 

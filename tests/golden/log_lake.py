@@ -32,7 +32,8 @@ from lakerunner_query.coordinator.merge import SampleResult
 from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.plan.slices import LogSliceSizes
 from lakerunner_query.protocol.answers import encode_metric_answer
-from lakerunner_query.protocol.units import LogMetricUnit, LogUnit, Unit, encode_answer
+from lakerunner_query.protocol.tables import encode_answer
+from lakerunner_query.protocol.units import LogMetricUnit, LogUnit, Unit
 from lakerunner_query.worker.logs.lines import LineScanner
 from lakerunner_query.worker.logs.samples import LogSampleScanner
 from lakerunner_query.worker.logs.segment_opener import SegmentOpener

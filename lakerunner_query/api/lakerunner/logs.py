@@ -48,7 +48,7 @@ from lakerunner_query.logql.lang.pretty import pretty
 from lakerunner_query.logql.lang.printer import selector_text
 from lakerunner_query.plan.logql import LogLinesRequest
 from lakerunner_query.plan.logql_samples import log_ranges
-from lakerunner_query.protocol.units import ROWS
+from lakerunner_query.protocol.tables import ROWS
 from lakerunner_query.serving import Failure, envelope, unless_gone
 from resources.lake.timecut import SECOND_NS
 

@@ -38,7 +38,7 @@ from lakerunner_query.errors import (
     TooManyQueriesError,
 )
 from lakerunner_query.plan.logql import LogLinesRequest
-from lakerunner_query.protocol.units import ROWS
+from lakerunner_query.protocol.tables import ROWS
 from resources.lake.timecut import SECOND_NS
 
 HOUR_S = 3600

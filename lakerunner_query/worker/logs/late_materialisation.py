@@ -23,7 +23,8 @@ from lakerunner_query.logql.frame import Category, Column, LogFrame
 from lakerunner_query.logql.lang.ast import Stage
 from lakerunner_query.logql.lang.stages import row_of
 from lakerunner_query.logql.pipeline import Demand, labels_before
-from lakerunner_query.protocol.units import ROWS, LogUnit
+from lakerunner_query.protocol.tables import ROWS
+from lakerunner_query.protocol.units import LogUnit
 from lakerunner_query.worker.logs.labels import columns_for
 from lakerunner_query.worker.logs.line_search import LineSearch
 from lakerunner_query.worker.logs.row_fetch import (

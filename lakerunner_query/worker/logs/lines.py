@@ -20,7 +20,8 @@ from lakerunner_query.logql.lang.parser import parse
 from lakerunner_query.plan.logql import Nothing, Pipeline
 from lakerunner_query.plan.optimise import improve_cached
 from lakerunner_query.plan.slices import RowSliceSizes, Slice, cut_slices, first_few
-from lakerunner_query.protocol.units import ROWS, LogUnit, SegmentRef, UnitReport
+from lakerunner_query.protocol.tables import ROWS
+from lakerunner_query.protocol.units import LogUnit, SegmentRef, UnitReport
 from lakerunner_query.worker.logs.late_materialisation import RANK, RowPage, RowReader
 from lakerunner_query.worker.logs.row_fetch import StreamRanks
 from lakerunner_query.worker.logs.scan_intervals import (

@@ -20,7 +20,8 @@ from lakerunner_query.plan.logql import LogLinesRequest, TakeRows, build
 from lakerunner_query.plan.optimise import optimise
 from lakerunner_query.plan.slices import RowSliceSizes
 from lakerunner_query.protocol.frames import TOKEN_HEADER
-from lakerunner_query.protocol.units import LogUnit, decode_answer
+from lakerunner_query.protocol.tables import decode_answer
+from lakerunner_query.protocol.units import LogUnit
 from lakerunner_query.worker.logs.lines import LineScanner
 from lakerunner_query.worker.logs.segment_opener import SegmentOpener
 from lakerunner_query.worker.logs.sql import files_by_schema

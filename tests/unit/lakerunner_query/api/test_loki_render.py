@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakerunner_query.api.loki.render import streams_json
 from lakerunner_query.coordinator.merge import RowMerge
-from lakerunner_query.protocol.units import ROWS
+from lakerunner_query.protocol.tables import ROWS
 
 
 def rows(*found: tuple[int, str, str, str]) -> pa.Table:

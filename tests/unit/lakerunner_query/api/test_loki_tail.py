@@ -9,7 +9,7 @@ import pytest
 
 from lakerunner_query.api.loki import tail
 from lakerunner_query.api.loki.tail import count_fitting, message
-from lakerunner_query.protocol.units import ROWS
+from lakerunner_query.protocol.tables import ROWS
 
 
 def rows(*found: tuple[int, str, str]) -> pa.Table:

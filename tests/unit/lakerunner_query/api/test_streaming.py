@@ -14,15 +14,13 @@ from lakerunner_query.coordinator.engine import Admission
 from lakerunner_query.coordinator.http import Reply
 from lakerunner_query.coordinator.merge import RowMerge
 from lakerunner_query.errors import TooManyQueriesError
+from lakerunner_query.protocol.tables import ROWS, decode_answer, encode_answer
 from lakerunner_query.protocol.units import (
-    ROWS,
     LogMetricUnit,
     LogUnit,
     MetricUnit,
     Missing,
     UnitReport,
-    decode_answer,
-    encode_answer,
 )
 
 

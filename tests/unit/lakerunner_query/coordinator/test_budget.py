@@ -15,7 +15,8 @@ from lakerunner_query.coordinator.locate import Locator
 from lakerunner_query.coordinator.merge import RowMerge
 from lakerunner_query.errors import LimitExceededError
 from lakerunner_query.plan.logql import LogLinesRequest
-from lakerunner_query.protocol.units import ROWS, UnitReport
+from lakerunner_query.protocol.tables import ROWS
+from lakerunner_query.protocol.units import UnitReport
 from resources.lake.timecut import SECOND_NS
 from tests.support.query.lake import BASE, Lake, Line
 

@@ -15,7 +15,8 @@ from lakerunner_query.coordinator.merge import RowMerge
 from lakerunner_query.coordinator.tail import Tail
 from lakerunner_query.errors import IndexUnavailableError
 from lakerunner_query.plan.logql import LogLinesRequest
-from lakerunner_query.protocol.units import ROWS, Missing
+from lakerunner_query.protocol.tables import ROWS
+from lakerunner_query.protocol.units import Missing
 
 Row = tuple[int, int]
 """Time and number of the raw object; the position is the time again."""

@@ -39,10 +39,15 @@ _ORDER = {
 }
 
 
+MISSING = object()
+
+
 def compared(op: CompareOp, left: Any, right: Any) -> bool:
-    """Compare two values; one that is missing is equal to nil alone."""
-    if left is None or right is None:
-        return (left is right) == (op == CompareOp.EQUAL) if op.is_equality and right is None else False
+    """Compare two values, of which None is the literal `nil`; only that is equal to a missing one."""
+    if {left, right} & {None, MISSING}:
+        is_absent = {left, right} <= {None, MISSING}
+        asks = None in {left, right} and op.is_equality
+        return asks and is_absent == (op == CompareOp.EQUAL)
     if op.is_equality:
         return (left == right) == (op == CompareOp.EQUAL)
     if op.is_regex:
@@ -57,7 +62,7 @@ def value(expr: ast.FieldExpr, span: Span) -> Any:
         case ast.Literal():
             return expr.value
         case ast.Attribute() | ast.Intrinsic():
-            return span.get(field_text(expr))
+            return span.get(field_text(expr), MISSING)
         case ast.Comparison(op=op, left=left, right=right):
             return compared(op, value(left, span), value(right, span))
         case ast.Not(operand=operand):
@@ -67,14 +72,14 @@ def value(expr: ast.FieldExpr, span: Span) -> Any:
             return all(sides) if op == LogicalOp.AND else any(sides)
         case ast.Arithmetic(left=left, right=right):
             sides = [value(one, span) for one in (left, right)]
-            return sum(sides) if all(type(one) is int for one in sides) else None
+            return sum(sides) if all(type(one) is int for one in sides) else MISSING
     raise AssertionError(expr)
 
 
 def met(requirement: Requirement, span: Span) -> bool:
     match requirement:
         case Condition(field=field, op=op, values=values):
-            return any(compared(op, span.get(field_text(field)), one.value) for one in values)
+            return any(compared(op, value(field, span), one.value) for one in values)
         case AllOf(parts=parts):
             return all(met(one, span) for one in parts)
         case AnyOf(parts=parts):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakerunner_query.protocol.units import Missing, UnitReport, decode_table_answer, encode_table_answer
+from lakerunner_query.protocol.tables import decode_table_answer, encode_table_answer
+from lakerunner_query.protocol.units import Missing, UnitReport
 
 SCHEMA = pa.schema(
     [

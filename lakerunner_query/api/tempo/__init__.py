@@ -1,0 +1,1 @@
+"""Tempo's HTTP API under `/tempo`, as Grafana's data source uses it."""

@@ -1,0 +1,109 @@
+"""Searches and metrics of Tempo's API, and the router of all its endpoints."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from litestar import MediaType, Request, Response, Router, route
+
+from lakerunner_query.api.shared.auth import caller, require_reader
+from lakerunner_query.api.shared.requests import RequestFields, read_fields
+from lakerunner_query.api.shared.services import Services
+from lakerunner_query.api.tempo.params import metrics_request, metrics_text, search_request, search_text
+from lakerunner_query.api.tempo.render import (
+    NS_PER_MS,
+    instant_json,
+    label_set,
+    range_json,
+    reply,
+    respond_like_tempo,
+    search_json,
+    search_metrics,
+)
+from lakerunner_query.api.tempo.traces import TRACE_HANDLERS
+from lakerunner_query.coordinator.languages import TRACE_METRICS, TRACE_SEARCH
+from lakerunner_query.coordinator.traceql import TraceMetrics, TraceMetricsQuery
+from lakerunner_query.plan.traceql import TraceMetricsRequest
+from lakerunner_query.serving import handlers, unless_gone
+from lakerunner_query.traceql.series import Series, make_series
+
+METHODS = ["GET", "POST"]
+
+
+@route("/search", http_method=METHODS, status_code=200)  # type: ignore[arg-type]
+async def search(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Return the newest traces that match a TraceQL query."""
+    fields = await read_fields(request)
+    asked = search_request(fields, caller(request.state).org, time.time_ns())
+    with services.watch("tempo") as watch:
+        del watch
+        prepared = await services.engine.prepare(TRACE_SEARCH, search_text(fields), asked)
+        found = await unless_gone(request, services.engine.collect(prepared))
+        return reply(fields, search_json(found, shows_spans=bool(fields.text("q"))), found.missing)
+
+
+@route("/metrics/query_range", http_method=METHODS, status_code=200)  # type: ignore[arg-type]
+async def query_range(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Return series of a TraceQL metrics query, at multiples of the step."""
+    return await _metrics(request, services, is_instant=False)
+
+
+@route("/metrics/query", http_method=METHODS, status_code=200)  # type: ignore[arg-type]
+async def query(request: Request[Any, Any, Any], services: Services) -> Response[bytes]:
+    """Return one value for each series, over the whole range."""
+    return await _metrics(request, services, is_instant=True)
+
+
+async def _metrics(
+    request: Request[Any, Any, Any], services: Services, *, is_instant: bool
+) -> Response[bytes]:
+    fields = await read_fields(request)
+    org = caller(request.state).org
+    asked = metrics_request(fields, org, time.time_ns(), is_instant=is_instant)
+    with services.watch("tempo") as watch:
+        del watch
+        prepared = await services.engine.prepare(TRACE_METRICS, metrics_text(fields), asked)
+        found = await unless_gone(request, services.engine.collect(prepared))
+        return _rendered(fields, prepared, found, asked, is_instant=is_instant)
+
+
+def _rendered(
+    fields: RequestFields,
+    prepared: TraceMetricsQuery,
+    found: TraceMetrics,
+    asked: TraceMetricsRequest,
+    *,
+    is_instant: bool,
+) -> Response[bytes]:
+    series = series_of(prepared, found, asked)
+    if is_instant:
+        return reply(
+            fields, {"series": instant_json(series), "metrics": search_metrics(found)}, found.missing
+        )
+    times = (np.arange(asked.steps) * asked.step_ns + asked.start_ns) // NS_PER_MS
+    body = {"series": range_json(series, times.tolist(), {}), "metrics": search_metrics(found)}
+    return reply(fields, body, found.missing)
+
+
+def series_of(prepared: TraceMetricsQuery, found: TraceMetrics, asked: TraceMetricsRequest) -> list[Series]:
+    if not found.units:
+        return []
+    cells = [{label_set(named): group for named, group in one.items()} for one in found.functions]
+    return make_series(prepared.plan.query, cells, asked.steps, asked.step_ns)
+
+
+@route("/echo", http_method=METHODS, status_code=200, media_type=MediaType.TEXT)  # type: ignore[arg-type]
+async def echo() -> str:
+    """Answer the health check of Grafana's data source."""
+    return "echo"
+
+
+tempo_router = Router(
+    "/tempo/api",
+    route_handlers=[search, query_range, query, echo, *TRACE_HANDLERS],
+    guards=[require_reader],
+    exception_handlers=handlers(respond_like_tempo),
+    tags=["tempo"],
+)

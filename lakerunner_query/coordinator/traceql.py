@@ -1,0 +1,230 @@
+"""TraceQL's functions for the engine: windows of whole traces, found traces, cells of metrics.
+
+Units come newest window first, and a search ends with the window in which it has enough: no trace of an older
+one begins later. Spans and tags are asked for by units of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lakerunner_query.coordinator.engine import Cut, Limits, PreparedQuery, hour_affinity
+from lakerunner_query.coordinator.locate import Lookup
+from lakerunner_query.errors import LimitExceededError
+from lakerunner_query.plan.traceql import (
+    REACH_NS,
+    TRACES,
+    TraceMetricsRequest,
+    TracePlan,
+    TraceSearchRequest,
+    WindowSegments,
+    cut_windows,
+)
+from lakerunner_query.protocol.traces import (
+    FoundTrace,
+    Named,
+    TraceCells,
+    TraceMetricsAnswer,
+    TraceSearchAnswer,
+)
+from lakerunner_query.protocol.units import (
+    Missing,
+    TraceMetricsUnit,
+    TraceSearchUnit,
+    UnitReport,
+    segment_ref,
+)
+from lakerunner_query.traceql.lang.conditions import analyse
+from lakerunner_query.traceql.lang.functions import METRICS_FUNCTIONS, Merge
+from lakerunner_query.traceql.lang.intrinsics import Home
+from lakerunner_query.traceql.lang.parser import parse_cached, parse_metrics
+from lakerunner_query.traceql.series import metrics_functions
+from resources.arrays import Doubles, Int64s
+from resources.index.types import SegmentQuery
+from resources.lake.frequency import AS_SENT
+
+SLOW = "narrow the time range, or ask for an attribute that fewer spans have"
+
+TraceSearchQuery = PreparedQuery[TraceSearchRequest, TracePlan, TraceSearchAnswer, "FoundTraces"]
+TraceMetricsQuery = PreparedQuery[TraceMetricsRequest, TracePlan, TraceMetricsAnswer, "TraceMetrics"]
+
+
+def plan_search(text: str, request: TraceSearchRequest, limits: Limits) -> TracePlan:
+    if request.limit > limits.max_rows:
+        raise LimitExceededError(f"limit {request.limit} exceeds the largest one, {limits.max_rows}")
+    return TracePlan(parse_cached(text), request.start_ns, request.end_ns, REACH_NS)
+
+
+def plan_metrics(text: str, request: TraceMetricsRequest, _: Limits) -> TracePlan:
+    query = parse_metrics(text)
+    facts = analyse(query)
+    is_alone = facts.is_on_one_span and Home.TRACE not in facts.homes and not facts.reads_all_fields
+    return TracePlan(query, request.from_ns, request.end_ns, 0 if is_alone else REACH_NS)
+
+
+def look_up_spans(plan: TracePlan, request: TraceSearchRequest | TraceMetricsRequest) -> Lookup:
+    first, last = plan.start_ns - plan.reach_ns, plan.end_ns + plan.reach_ns
+    return Lookup((SegmentQuery(request.org, TRACES, AS_SENT, first, last),))
+
+
+def cut_search(query: TraceSearchQuery, workers: int, _: Limits) -> Cut:
+    request = query.request
+    units = (
+        TraceSearchUnit(
+            affinity=_affinity(request.org, part),
+            text=query.text,
+            segments=tuple(map(segment_ref, part.segments)),
+            window=part.window,
+            start_ns=request.start_ns,
+            end_ns=request.end_ns,
+            limit=request.limit,
+            spans_per_set=request.spans_per_set,
+            turn=turn,
+        )
+        for turn, part in enumerate(_windows(query.plan, query, workers))
+    )
+    return Cut(units, max(1, workers))
+
+
+def cut_metrics(query: TraceMetricsQuery, workers: int, _: Limits) -> Cut:
+    request = query.request
+    units = (
+        TraceMetricsUnit(
+            affinity=_affinity(request.org, part),
+            text=query.text,
+            segments=tuple(map(segment_ref, part.segments)),
+            window=part.window,
+            start_ns=request.start_ns,
+            step_ns=request.step_ns,
+            steps=request.steps,
+            exemplars=request.exemplars,
+            turn=turn,
+        )
+        for turn, part in enumerate(_windows(query.plan, query, workers))
+    )
+    return Cut(units, max(1, workers))
+
+
+def _windows(
+    plan: TracePlan, query: TraceSearchQuery | TraceMetricsQuery, workers: int
+) -> Iterable[WindowSegments]:
+    segments = query.distinct_segments
+    return cut_windows(plan, segments, workers) if segments else ()
+
+
+def _affinity(org: str, part: WindowSegments) -> str:
+    return hour_affinity(org, TRACES, part.segments)
+
+
+@dataclass
+class Collected:
+    """Totals of what reading took."""
+
+    report: UnitReport = field(default_factory=UnitReport)
+    missing: dict[str, Missing] = field(default_factory=dict)
+    traces_read: int = 0
+    spans_read: int = 0
+    units: int = 0
+
+    @property
+    def is_partial(self) -> bool:
+        return bool(self.missing)
+
+    def count(self, report: UnitReport) -> None:
+        self.units += 1
+        self.missing.update((lost.segment_id, lost) for lost in report.missing)
+        self.report = replace_counts(self.report, report)
+
+
+def replace_counts(left: UnitReport, right: UnitReport) -> UnitReport:
+    return UnitReport(
+        segments_opened=left.segments_opened + right.segments_opened,
+        bytes_fetched=left.bytes_fetched + right.bytes_fetched,
+        requests=left.requests + right.requests,
+        rows_considered=left.rows_considered + right.rows_considered,
+        bytes_considered=left.bytes_considered + right.bytes_considered,
+    )
+
+
+@dataclass
+class FoundTraces(Collected):
+    """The newest traces of a search."""
+
+    limit: int = 0
+    traces: list[FoundTrace] = field(default_factory=list)
+    is_full: bool = False
+    is_small = True
+    _ids: set[str] = field(default_factory=set)
+
+    def add(self, answer: TraceSearchAnswer) -> tuple[FoundTrace, ...]:
+        """Take in the answer of one unit; return the traces that are new."""
+        self.count(answer.report)
+        self.traces_read += answer.traces_read
+        self.spans_read += answer.spans_read
+        fresh = tuple(one for one in answer.traces if one.trace_id not in self._ids)
+        self._ids.update(one.trace_id for one in fresh)
+        self.traces += fresh
+        self.is_full = answer.is_last and len(self.traces) >= self.limit
+        return fresh
+
+    def result(self) -> FoundTraces:
+        self.traces.sort(key=lambda one: (-one.start_ns, one.trace_id))
+        del self.traces[self.limit :]
+        return self
+
+
+def merge_search(query: TraceSearchQuery, _: Limits) -> FoundTraces:
+    return FoundTraces(limit=query.request.limit)
+
+
+@dataclass(slots=True)
+class Group:
+    """Cells of one group, of all units so far."""
+
+    counts: Int64s
+    values: Doubles
+    exemplars: list[object] = field(default_factory=list)
+
+
+@dataclass
+class TraceMetrics(Collected):
+    """Cells of all functions of a query, by their labels."""
+
+    merges: Sequence[Merge] = ()
+    functions: list[dict[Named, Group]] = field(default_factory=list)
+    is_full = False
+    is_small = False
+
+    def add(self, answer: TraceMetricsAnswer) -> None:
+        self.count(answer.report)
+        self.spans_read += answer.spans_read
+        for merge, groups, cells in zip(self.merges, self.functions, answer.functions, strict=True):
+            for one in cells:
+                _merge_cells(groups, merge, one)
+
+    def result(self) -> TraceMetrics:
+        return self
+
+
+def _merge_cells(groups: dict[Named, Group], merge: Merge, cells: TraceCells) -> None:
+    counts, values = np.frombuffer(cells.counts, np.int64), np.frombuffer(cells.values, np.float64)
+    known = groups.get(cells.labels)
+    if known is None:
+        groups[cells.labels] = Group(counts.copy(), values.copy(), list(cells.exemplars))
+        return
+    known.counts += counts
+    known.exemplars += cells.exemplars
+    if len(values):
+        known.values = _VALUES.get(merge, np.add)(known.values, values)
+
+
+_VALUES = {Merge.MIN: np.fmin, Merge.MAX: np.fmax}
+
+
+def merge_metrics(query: TraceMetricsQuery, _: Limits) -> TraceMetrics:
+    nodes = metrics_functions(query.plan.query)
+    merges = [METRICS_FUNCTIONS[getattr(node, "function", "compare")].merge for node in nodes]
+    return TraceMetrics(merges=merges, functions=[{} for _ in nodes])

@@ -1,0 +1,1 @@
+"""Readers of span segments: whole traces as frames, and units of TraceQL."""

@@ -1,0 +1,199 @@
+"""`TraceScanner` finds the newest matching traces of a window.
+
+Frames hold whole traces, so conditions, structure and groups see all spans that arrived, in however many
+segments. What a span shows are the fields that the query reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lakerunner_query.plan.traceql import TraceWindow
+from lakerunner_query.protocol.traces import (
+    FoundSet,
+    FoundSpan,
+    FoundTrace,
+    ServiceStats,
+    TraceSearchAnswer,
+    TypedValue,
+)
+from lakerunner_query.protocol.units import TraceSearchUnit
+from lakerunner_query.traceql.frame import NAME, NO_ROOT, SERVICE, Frame
+from lakerunner_query.traceql.lang.ast import (
+    Field,
+    Intrinsic,
+    Query,
+    Type,
+)
+from lakerunner_query.traceql.lang.conditions import analyse
+from lakerunner_query.traceql.lang.parser import parse_cached
+from lakerunner_query.traceql.shown import ShownField, shown_fields
+from lakerunner_query.traceql.spansets import Fact, SpanSets, evaluate_pipeline
+from lakerunner_query.traceql.values import (
+    Column,
+    Part,
+    Scalar,
+    group_codes,
+)
+from lakerunner_query.worker.spans.rows import SpanReader, TraceRange, Wanted
+from lakerunner_query.worker.tables.segments import TableOpener
+from resources.arrays import Int64s
+from resources.duckdb import Cancellation
+
+ERROR = 2
+"""Place of `error` among the statuses."""
+HIDDEN = frozenset(
+    Intrinsic(name)
+    for name in ("duration", "trace:id", "span:id", "traceDuration", "rootName", "rootServiceName")
+)
+"""Intrinsics that an answer has at other places."""
+
+
+class TraceScanner:
+    """Answers units of TraceQL searches."""
+
+    def __init__(self, opener: TableOpener) -> None:
+        self._opener = opener
+
+    def search(self, unit: TraceSearchUnit, cancellation: Cancellation) -> TraceSearchAnswer:
+        """Return the newest traces that match, and what was read."""
+        query = parse_cached(unit.text)
+        fields = fields_of(query)
+        with self._opener.open_unit(cancellation) as reader:
+            spans = SpanReader(reader)
+            frame = spans.read(unit.segments, Wanted.of((*fields, NAME, SERVICE)), ids_of(unit.window))
+            cancellation.check()
+            found = find_traces(frame, query, unit)
+            return TraceSearchAnswer(
+                found, frame.traces, spans.rows, unit.window.is_last, reader.reader.report()
+            )
+
+
+def ids_of(window: TraceWindow) -> TraceRange:
+    return TraceRange(window.least, window.above)
+
+
+def find_traces(frame: Frame, query: Query, unit: TraceSearchUnit) -> tuple[FoundTrace, ...]:
+    """Return the newest traces of the window that the query selects."""
+    sets = evaluate_pipeline(frame, analyse(query).pipelines[0])
+    starts, ends = frame.trace_start_ns, frame.trace_end_ns
+    inside = (starts >= unit.window.first_ns) & (starts < unit.window.behind_ns)
+    inside &= (starts <= unit.end_ns) & (ends >= unit.start_ns)
+    matched = np.unique(sets.traces)
+    matched = matched[inside[matched]]
+    newest = matched[np.argsort(-starts[matched], kind="stable")][: unit.limit]
+    return tuple(_Rendering(frame, shown_fields(query), unit.spans_per_set).render(sets, newest))
+
+
+def fields_of(query: Query) -> frozenset[Field]:
+    """Return the fields that the query reads or shows."""
+    facts = analyse(query)
+    return facts.reads | facts.selects
+
+
+@dataclass(frozen=True)
+class _Rendering:
+    frame: Frame
+    shown: Sequence[ShownField]
+    spans_per_set: int
+
+    def render(self, sets: SpanSets, traces: Int64s) -> list[FoundTrace]:
+        """Return these traces as they are shown, in this order."""
+        frame = self.frame
+        chosen = np.isin(sets.traces, traces)
+        numbers = np.flatnonzero(chosen)
+        bounds = sets.starts()
+        shown = {
+            number: self._first(sets.rows[bounds[number] : bounds[number + 1]]) for number in numbers.tolist()
+        }
+        rows = np.unique(np.concatenate(list(shown.values()))) if shown else np.zeros(0, np.int64)
+        spans = dict(zip(rows.tolist(), self._spans(rows), strict=True))
+        found: dict[int, list[FoundSet]] = {}
+        for number in numbers.tolist():
+            facts = tuple((name, shown_fact(values[number])) for name, values in sets.facts)
+            members = tuple(spans[row] for row in shown[number].tolist())
+            matched = int(bounds[number + 1] - bounds[number])
+            found.setdefault(int(sets.traces[number]), []).append(FoundSet(matched, members, facts))
+        names, services = frame.root_texts(NAME), frame.root_texts(SERVICE)
+        return [
+            FoundTrace(
+                frame.trace_ids[trace].tobytes().hex(),
+                services[trace] or NO_ROOT,
+                names[trace],
+                int(frame.trace_start_ns[trace]),
+                int(frame.trace_end_ns[trace]),
+                tuple(found[trace]),
+                self._services(trace),
+            )
+            for trace in traces.tolist()
+        ]
+
+    def _first(self, rows: Int64s) -> Int64s:
+        """Return the spans of a set that are shown, by start."""
+        return rows[np.argsort(self.frame.start_ns[rows], kind="stable")][: self.spans_per_set or None]
+
+    def _spans(self, rows: Int64s) -> list[FoundSpan]:
+        frame = self.frame
+        attributes: list[list[tuple[str, TypedValue]]] = [[] for _ in rows]
+        names = [""] * len(rows)
+        for one in self.shown:
+            column = frame.column(one.field).within(rows)
+            shown = one.select(column)
+            if one.field == NAME:
+                for place, value in shown_values(shown):
+                    names[place] = str(value.value)
+            elif one.field not in HIDDEN:
+                for place, value in shown_values(shown, is_repeated=one.is_repeated):
+                    attributes[place].append((one.field.name, value))
+                for place in [] if one.absent is None else np.flatnonzero(~column.present()).tolist():
+                    absent = TypedValue(one.absent.type.value, one.absent.value)  # type: ignore[union-attr]
+                    attributes[place].append((one.field.name, absent))
+        return [
+            FoundSpan(
+                f"{span_id:016x}", name, start, end - start, tuple(named)
+            )
+            for span_id, name, start, end, named in zip(
+                frame.span_ids[rows].tolist(), names, frame.start_ns[rows].tolist(),
+                frame.end_ns[rows].tolist(), attributes, strict=True,
+            )
+        ]  # fmt: skip
+
+    def _services(self, trace: int) -> dict[str, ServiceStats]:
+        """Count spans and errors of a trace by service."""
+        frame = self.frame
+        begin, end = int(frame.starts[trace]), int(frame.starts[trace + 1])
+        rows = np.arange(begin, end)
+        column = frame.attributes[(SERVICE.scope, SERVICE.name)].within(rows)
+        codes, names = group_codes(column)
+        is_error = frame.statuses[begin:end] == ERROR
+        return {
+            "" if kind is None else str(value): ServiceStats(
+                int((codes == code).sum()), int((is_error & (codes == code)).sum())
+            )
+            for code, (kind, value) in enumerate(names)
+            if (codes == code).any()
+        }
+
+
+def shown_values(column: Column, *, is_repeated: bool = False) -> list[tuple[int, TypedValue]]:
+    """Return values by row; a list of one element is that element, of events or links the last one counts."""
+    found: dict[int, tuple[Part, list[Scalar]]] = {}
+    for part in column.parts:
+        if part.kind is not Type.ATTRIBUTE:
+            for row, value in zip(part.rows.tolist(), part.scalars(), strict=True):
+                found.setdefault(row, (part, []))[1].append(value)
+    return [
+        (
+            row,
+            TypedValue(part.kind.value, tuple(values) if len(values) > 1 and not is_repeated else values[-1]),
+        )
+        for row, (part, values) in found.items()
+    ]
+
+
+def shown_fact(fact: Fact) -> TypedValue:
+    kind, value = fact
+    return TypedValue(kind.value, None if kind is Type.NIL else value)
