@@ -37,6 +37,7 @@ from lakerunner_query.promql.lang.parser import parse
 from lakerunner_query.protocol.answers import encode_metric_answer
 from lakerunner_query.protocol.units import MetricUnit, SegmentRef
 from lakerunner_query.syntax import Matcher
+from lakerunner_query.traceql.tree import build_tree
 from lakerunner_query.vectors.vector import Labels, Series, Steps
 from lakerunner_query.windows.functions import Function
 from lakerunner_query.windows.grid import Grid
@@ -310,9 +311,16 @@ def run_columns() -> None:
         over_buckets(function, Buckets(columns_of_samples(samples), 1), Grid(40_000, 10_000, 1, 40_000))
 
 
+def run_traces() -> None:
+    """Run the kernels of trees: a root and a child."""
+    ids, above = np.array([1, 2], np.uint64), np.array([0, 1], np.uint64)
+    build_tree(np.array([0, 2]), ids, above, above == 0, np.ones(2, np.int8))
+
+
 def preload() -> None:
     """Load what nearly every query needs from disk into this process."""
     run_columns()
+    run_traces()
     run_promql(COMMON)
     run_logql(COMMON_LOGQL)
     rehearse()
@@ -321,6 +329,7 @@ def preload() -> None:
 def warm() -> None:
     """Compile what is not on disk yet, and report kernels and seconds."""
     _report("rollups and columns", run_columns)
+    _report("traces", run_traces)
     _report("logql", lambda: run_logql(logql_texts()))
     _report("promql", _run_all_promql)
     _report("segments", rehearse)

@@ -2,6 +2,10 @@
 
 A span's interval `(left, right)` contains those of all its descendants. The walk has a stack of its own, so
 that a chain of 100,000 spans costs as much as a star.
+
+`python -m benchmarks.kernels.traces`, 200,000 spans against sorts and loops over levels in NumPy:
+`link_parents` is 3.4 to 8.9 times as fast, `number_spans` 7 times for trees of 20 spans and 580 times for
+chains of 1,000.
 """
 
 from __future__ import annotations
