@@ -9,6 +9,7 @@ Segments are sorted by trace id: a range of ids lies in few row groups of each. 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -59,8 +60,14 @@ class TraceRange:
 
     first: bytes = b""
     behind: bytes = b""
+    only: tuple[bytes, ...] | None = None
+    """Ids of the range that are wanted, ascending; None: all."""
 
     def may_hold(self, least: bytes, greatest: bytes) -> bool:
+        """Tell whether a run of ids between these bounds may have one of the range."""
+        if self.only is not None:
+            place = bisect_left(self.only, least)
+            return place < len(self.only) and self.only[place] <= greatest
         return greatest >= self.first and (not self.behind or least < self.behind)
 
 
@@ -109,14 +116,14 @@ class SpanReader:
     """Reads frames of one unit."""
 
     def __init__(self, reader: TableReader) -> None:
-        self._reader = reader
+        self.reader = reader
         self.rows = 0
         """Spans that were read."""
 
     def read(self, segments: Sequence[SegmentRef], wanted: Wanted, ids: TraceRange) -> Frame:
         """Return the traces with these ids."""
         tables = [
-            table for one in self._reader.open(segments)
+            table for one in self.reader.open(segments)
             if (table := self._read_segment(one, wanted, ids)) is not None and table.num_rows
         ]  # fmt: skip
         self.rows += sum(table.num_rows for table in tables)
@@ -129,7 +136,7 @@ class SpanReader:
         """Add every attribute of these segments, and the texts of spans."""
         scopes = {stored: scope for scope, stored in STORED_SCOPES.items()}
         found = dict.fromkeys(wanted.attributes)
-        for _, footer in self._reader.footers(segments):
+        for _, footer in self.reader.footers(segments):
             found |= dict.fromkeys((scopes[one.scope], one.key) for one in footer.attributes)
         found[SERVICE.scope, SERVICE.name] = None
         plain = dict.fromkeys((*wanted.plain, *TEXTS))
@@ -138,10 +145,10 @@ class SpanReader:
     def nested_keys(self, segments: Sequence[SegmentRef], column: str) -> set[str]:
         """Return the keys of attributes of events or links."""
         found: set[str] = set()
-        for one in self._reader.open(segments):
+        for one in self.reader.open(segments):
             if column in one.footer.types:
                 groups = range(one.footer.groups)
-                table = self._reader.reader.attempt(
+                table = self.reader.reader.attempt(
                     one.segment,
                     lambda one=one, groups=groups: _read(one, groups, {column: column}),  # type: ignore[misc]
                 )
@@ -153,17 +160,33 @@ class SpanReader:
     def _read_segment(self, one: OpenTable, wanted: Wanted, ids: TraceRange) -> pa.Table | None:
         """Return the rows of the range with columns in names that all segments share."""
         groups = list(_groups(one, ids))
+        if ids.only is not None and groups:
+            groups = self._groups_with(one, groups, ids.only)
         if not groups:
             return None
         names = _names(one, wanted)
         self._fetch(one, groups, names)
-        stored = self._reader.reader.attempt(one.segment, lambda: _read(one, groups, names))
+        stored = self.reader.reader.attempt(one.segment, lambda: _read(one, groups, names))
         return None if stored is None else _renamed(_within(stored, ids), names)
+
+    def _groups_with(self, one: OpenTable, groups: list[int], only: tuple[bytes, ...]) -> list[int]:
+        """Return the row groups that have spans of these traces, by their trace ids alone."""
+        self._fetch(one, groups, {TRACE: TRACE})
+        wanted = pa.array(only, pa.binary(TRACE_ID_BYTES))
+
+        def find() -> list[int]:
+            with pq.ParquetFile(one.file.source(), metadata=one.footer.layout.metadata) as parquet:
+                return [
+                    number for number in groups
+                    if pc.any(pc.is_in(_ids_in(parquet, number), wanted)).as_py()
+                ]  # fmt: skip
+
+        return self.reader.reader.attempt(one.segment, find) or []
 
     def _fetch(self, one: OpenTable, groups: Sequence[int], names: dict[str, str]) -> None:
         layout = one.footer.layout
         ranges = [each for number in groups for each in layout.chunks(number, names.values())]
-        self._reader.reader.fetch(one.segment, ranges)
+        self.reader.reader.fetch(one.segment, ranges)
 
 
 def _groups(one: OpenTable, ids: TraceRange) -> Iterator[int]:
@@ -200,6 +223,10 @@ def stored_name(scope: str, kind: str, key: str) -> str:
     return f"{scope}\0{kind}\0{key}"
 
 
+def _ids_in(parquet: pq.ParquetFile, number: int) -> pa.ChunkedArray:
+    return parquet.read_row_group(number, [TRACE], use_threads=False).column(TRACE)
+
+
 def _read(one: OpenTable, groups: Sequence[int], names: dict[str, str]) -> pa.Table:
     texts = [name for name in names.values() if pa.types.is_string(one.footer.types[name])]
     with pq.ParquetFile(
@@ -216,7 +243,10 @@ def _within(table: pa.Table, ids: TraceRange) -> pa.Table:
     first, behind = _lower_bound(column, ids.first, known), known
     if ids.behind:
         behind = _lower_bound(column, ids.behind, known)
-    return table.slice(first, behind - first)
+    table = table.slice(first, behind - first)
+    if ids.only is None:
+        return table
+    return table.filter(pc.is_in(table.column(TRACE), pa.array(ids.only, pa.binary(TRACE_ID_BYTES))))
 
 
 def _lower_bound(column: pa.ChunkedArray, value: bytes, end: int) -> int:

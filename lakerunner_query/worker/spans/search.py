@@ -7,7 +7,7 @@ segments. What a span shows are the fields that the query reads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from lakerunner_query.traceql.lang.ast import (
     Query,
     Type,
 )
-from lakerunner_query.traceql.lang.conditions import analyse
+from lakerunner_query.traceql.lang.conditions import Requirement, analyse
 from lakerunner_query.traceql.lang.parser import parse_cached
 from lakerunner_query.traceql.shown import ShownField, shown_fields
 from lakerunner_query.traceql.spansets import Fact, SpanSets, evaluate_pipeline
@@ -37,6 +37,13 @@ from lakerunner_query.traceql.values import (
     Part,
     Scalar,
     group_codes,
+)
+from lakerunner_query.worker.spans.candidates import (
+    MOST_SHARE,
+    deciding_span,
+    fields_of_requirement,
+    may_hold,
+    meets,
 )
 from lakerunner_query.worker.spans.rows import SpanReader, TraceRange, Wanted
 from lakerunner_query.worker.tables.segments import TableOpener
@@ -64,12 +71,34 @@ class TraceScanner:
         fields = fields_of(query)
         with self._opener.open_unit(cancellation) as reader:
             spans = SpanReader(reader)
-            frame = spans.read(unit.segments, Wanted.of((*fields, NAME, SERVICE)), ids_of(unit.window))
+            ids = candidate_ids(spans, unit, analyse(query).requirement)
+            if ids is None:
+                return TraceSearchAnswer((), 0, spans.rows, unit.window.is_last, reader.reader.report())
+            cancellation.check()
+            frame = spans.read(unit.segments, Wanted.of((*fields, NAME, SERVICE)), ids)
             cancellation.check()
             found = find_traces(frame, query, unit)
             return TraceSearchAnswer(
                 found, frame.traces, spans.rows, unit.window.is_last, reader.reader.report()
             )
+
+
+def candidate_ids(spans: SpanReader, unit: TraceSearchUnit, requirement: Requirement) -> TraceRange | None:
+    """Return the traces that can match; None: there are none."""
+    every = ids_of(unit.window)
+    demand = deciding_span(requirement)
+    if demand is None:
+        return every
+    held = [one for one in unit.segments if may_hold(spans.reader, one, demand)]
+    if not held:
+        return None
+    frame = spans.read(held, Wanted.of(fields_of_requirement(demand)), every)
+    chosen = np.unique(frame.trace_of[meets(frame, demand)])
+    if not len(chosen):
+        return None
+    if len(chosen) > MOST_SHARE * frame.traces:
+        return every
+    return replace(every, only=tuple(row.tobytes() for row in frame.trace_ids[chosen]))
 
 
 def ids_of(window: TraceWindow) -> TraceRange:
