@@ -134,6 +134,8 @@ def cut_schemas(query: LakeQuery, _workers: int, _limits: Limits) -> Cut:
 
 def schema_units(query: LakeQuery) -> Iterator[tuple[int, SchemaUnit]]:
     for read, segments in zip(query.plan.tables, query.segments, strict=True):
+        if not read.table.has_labels:
+            continue  # it has the columns of its own, and no others
         for at in range(0, len(segments), SCHEMA_SEGMENTS):
             part = segments[at : at + SCHEMA_SEGMENTS]
             affinity = hour_affinity(query.request.org, read.table.dataset, part)

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import msgspec
 
 from resources.lake.columns import CHQ_TIMESTAMP, CHQ_TSNS
-from resources.lake.frequency import AS_SENT, ROLLUPS
+from resources.lake.frequency import AS_SENT, CARDINALITY_DATASET, DAY, HOUR, ROLLUPS, rollup_of
 from resources.lake.layout import Signal
 from resources.lake.signals import FACTS
 
 TEXT, TIME, BIGINT, INTEGER, DOUBLE = "VARCHAR", "TIMESTAMP", "BIGINT", "INTEGER", "DOUBLE"
+BLOB = "BLOB"
 TEXTS = "MAP(VARCHAR, VARCHAR)"
 TIMESTAMP = "timestamp"
 """The column that every table has, and whose bounds decide which segments are read."""
@@ -48,6 +49,8 @@ class LakeTable:
     """Stored column that `timestamp` is made of."""
     frequency_ms: int
     columns: tuple[LakeColumn, ...]
+    has_labels: bool = True
+    """True if rows belong to a stream or series, whose labels are columns, too."""
 
     @property
     def in_milliseconds(self) -> bool:
@@ -118,6 +121,13 @@ _ROLLED = (
     LakeColumn("p99", DOUBLE, "99th percentile, within 1 %"),
     *_LABELS,
 )
+_COUNTED = (
+    *_COMMON,
+    LakeColumn("metric_name", TEXT, "name of the metric", term="metric_name"),
+    LakeColumn("label", TEXT, "label whose values are counted; empty where the series are"),
+    LakeColumn("estimate", DOUBLE, "distinct series or values in the bucket, standard error 1.6 %"),
+    LakeColumn("sketch", BLOB, "HyperLogLog sketch of Apache DataSketches (HLL_4, 4,096 registers)"),
+)
 _SPANS = (
     *_COMMON,
     LakeColumn("tsns", BIGINT, "start, ns since 1970"),
@@ -154,6 +164,13 @@ def _tables() -> tuple[LakeTable, ...]:
                 CHQ_TIMESTAMP, one.frequency_ms, _ROLLED,
             )
             for one in ROLLUPS
+        ),
+        *(
+            LakeTable(
+                f"cardinality_{one.label}", f"series and label values of metrics, counted by {one.label}",
+                Signal.METRICS, CARDINALITY_DATASET, CHQ_TIMESTAMP, one.frequency_ms, _COUNTED, False,
+            )
+            for one in (rollup_of(HOUR), rollup_of(DAY))
         ),
     )  # fmt: skip
 

@@ -42,15 +42,15 @@ def view_query(
     names = [name for name in view.expressions if used is None or name in used or name == view.key]
     columns = ", ".join(f"{view.expressions[name]} AS {OF_GROUP}{name}" for name in names)
     shown = ", ".join(f"{OF_GROUP}{name} AS {name}" for name in names)
-    wide = _wider(interval, view.margin_ns)
+    wide, table = _wider(interval, view.margin_ns), f"lake.{view.table.name}"  # no name of a WITH
     where = " AND ".join([f"{view.key} IS NOT NULL", *_bounds("tsns", wide)])
     witness = " AND ".join(_witnesses(view, conditions))
     if witness:
-        inner = f"SELECT {view.key} FROM {view.table.name} WHERE {where} AND {witness}"
+        inner = f"SELECT {view.key} FROM {table} WHERE {where} AND {witness}"
         where += f" AND {view.key} IN ({inner})"
     having = " AND ".join(_bounds("MIN(tsns)", interval))
     made = sqlglot.parse_one(
-        f"SELECT {shown} FROM (SELECT {columns} FROM {view.table.name} WHERE {where} "
+        f"SELECT {shown} FROM (SELECT {columns} FROM {table} WHERE {where} "
         f"GROUP BY {view.key} HAVING {having}) AS {OF_GROUP}groups",
         read=DIALECT,
     )

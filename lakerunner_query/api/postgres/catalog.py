@@ -277,5 +277,5 @@ def _each_column(schemas: Mapping[str, pa.Schema | None]) -> Iterator[tuple[int,
 _FIXED_TYPES = {
     "VARCHAR": pa.string(), "TIMESTAMP": pa.timestamp("us"), "BIGINT": pa.int64(), "INTEGER": pa.int32(),
     "DOUBLE": pa.float64(), "MAP(VARCHAR, VARCHAR)": pa.map_(pa.string(), pa.string()),
-    "VARCHAR[]": pa.list_(pa.string()),
+    "VARCHAR[]": pa.list_(pa.string()), "BLOB": pa.binary(),
 }  # fmt: skip

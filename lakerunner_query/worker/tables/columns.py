@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lakerunner_query.lakeql.tables import (
     BIGINT,
+    BLOB,
     DOUBLE,
     INTEGER,
     TEXT,
@@ -68,6 +69,8 @@ _PLAIN = {
     },
 }  # fmt: skip
 """Fixed columns that are stored as they are."""
+_COUNTED = ("metric_name", "label", "estimate", "sketch")
+"""The same, of tables whose rows have no labels."""
 IDS = {
     Signal.LOGS: {"trace_id": ("trace_id", 16), "span_id": ("span_id", 8)},
     Signal.TRACES: {
@@ -94,6 +97,8 @@ def literal(text: str) -> str:
 def label_of(table: LakeTable, name: str) -> str | None:
     """Return the label that a column shows, empty for all labels; None for columns that rows have."""
     folded = name.lower()
+    if not table.has_labels:
+        return None
     if folded == "labels":
         return ""
     if any(one.name == folded for one in table.columns):
@@ -107,6 +112,7 @@ def sql_type(kind: pa.DataType) -> str:
     """Return DuckDB's name of an Arrow type; empty for types that are never shown as they are."""
     names = {
         pa.string(): TEXT, pa.int64(): BIGINT, pa.int32(): INTEGER, pa.float64(): DOUBLE, pa.bool_(): BOOLEAN,
+        pa.binary(): BLOB,
     }  # fmt: skip
     return names.get(kind, "")
 
@@ -128,7 +134,7 @@ class RowShape:
 
     def expression(self, column: TableColumn) -> str:
         """Return SQL of the column's type; a column that the segment does not have is NULL."""
-        fixed = _fixed(self.table.signal, bool(self.table.frequency_ms)).get(column.name)
+        fixed = _fixed_of(self.table).get(column.name)
         text, kind = self._flat(column) if fixed is None else fixed(self)
         if not text:
             return f"CAST(NULL AS {column.type})"
@@ -346,12 +352,22 @@ _COMMON: Mapping[str, Made] = {
 }
 
 
+def _plain(name: str) -> Made:
+    return lambda row: row.plain(name)
+
+
+_WITHOUT_LABELS = {name: _COMMON[name] for name in ("timestamp", "organization_id")} | {
+    name: _plain(name) for name in _COUNTED
+}
+
+
+def _fixed_of(table: LakeTable) -> Mapping[str, Made]:
+    return _fixed(table.signal, bool(table.frequency_ms)) if table.has_labels else _WITHOUT_LABELS
+
+
 @cache
 def _fixed(signal: Signal, is_rolled: bool) -> Mapping[str, Made]:
     """Return how each fixed column is made."""
-
-    def plain(name: str) -> Made:
-        return lambda row: row.plain(name)
 
     def text(name: str, width: int) -> Made:
         return lambda row: (row.hex(name, width), TEXT)
@@ -361,5 +377,5 @@ def _fixed(signal: Signal, is_rolled: bool) -> Mapping[str, Made]:
         labels = {"service_name", "attributes", "resource_attrs"}
         found = {name: made for name, made in _COMMON.items() if name not in labels}
         found |= _ROLLED if is_rolled else _SAMPLED
-    found |= {name: plain(stored) for name, stored in _PLAIN[signal].items()}
+    found |= {name: _plain(stored) for name, stored in _PLAIN[signal].items()}
     return found | {name: text(*stored) for name, stored in IDS[signal].items()}

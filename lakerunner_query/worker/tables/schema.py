@@ -17,7 +17,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from lakerunner_query.errors import InvalidRequestError
-from lakerunner_query.lakeql.tables import BIGINT, DOUBLE, INTEGER, TABLES, TEXT, TEXTS, TIME, LakeTable
+from lakerunner_query.lakeql.tables import BIGINT, BLOB, DOUBLE, INTEGER, TABLES, TEXT, TEXTS, TIME, LakeTable
 from lakerunner_query.protocol.units import SchemaUnit, UnitReport
 from lakerunner_query.worker.tables.columns import BOOLEAN
 from lakerunner_query.worker.tables.segments import PREFIXES, TableOpener, flat_name, precedence
@@ -27,7 +27,7 @@ from resources.lake.series import NAME_LABEL
 
 ARROW = {
     TEXT: pa.string(), TIME: pa.timestamp("us"), BIGINT: pa.int64(), INTEGER: pa.int32(),
-    DOUBLE: pa.float64(), BOOLEAN: pa.bool_(), TEXTS: pa.map_(pa.string(), pa.string()),
+    DOUBLE: pa.float64(), BOOLEAN: pa.bool_(), TEXTS: pa.map_(pa.string(), pa.string()), BLOB: pa.binary(),
 }  # fmt: skip
 """Arrow types of the answer by DuckDB's types."""
 KINDS = {"int": BIGINT, "double": DOUBLE, "bool": BOOLEAN}

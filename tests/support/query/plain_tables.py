@@ -89,6 +89,7 @@ def _arrow(kind: str) -> pa.DataType:
     return {
         "BIGINT": pa.int64(), "INTEGER": pa.int32(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_(),
         "TIMESTAMP": pa.timestamp("us"), "MAP(VARCHAR, VARCHAR)": pa.map_(pa.string(), pa.string()),
+        "BLOB": pa.binary(),
     }.get(kind, pa.string())  # fmt: skip
 
 
@@ -105,6 +106,10 @@ def _text(value: Any) -> str:
 def _rows(path: Path, table: LakeTable) -> Iterator[tuple[Row, Mapping[str, str]]]:
     """The rows of a segment, with the OTLP kinds of its attributes."""
     read = pq.read_table(path)
+    if not table.has_labels:
+        for one in read.to_pylist():
+            yield {**one, "timestamp": one["chq_timestamp"] * 1000}, {}
+        return
     whole = _with_quantiles(filled(read)) if table.frequency_ms else read
     mapped = read_label_map(pq.read_metadata(path))
     labels = list(_labels(path, read, table))

@@ -77,7 +77,7 @@ def row_difference(
     if len(mine) != len(theirs):
         return f"{len(mine)} rows instead of {len(theirs)}: {_first(mine)} instead of {_first(theirs)}"
     if not ordered:
-        mine, theirs = sorted(mine, key=_rank), sorted(theirs, key=_rank)
+        mine, theirs = sorted(mine, key=_order), sorted(theirs, key=_order)
     for number, (one, other) in enumerate(zip(mine, theirs, strict=True)):
         if not same(one, other, tolerance):
             return f"row {number}: {one} instead of {other}"
@@ -88,16 +88,23 @@ def _first(rows: Sequence[tuple[Any, ...]]) -> str:
     return f"{rows[0]}, …" if rows else "none"
 
 
-def _rank(value: Any) -> Any:
-    """A key for sorting in which numbers are rounded, so that neighbours stay neighbours."""
+def _order(row: tuple[Any, ...]) -> Any:
+    """A key for sorting: numbers rounded, so that neighbours stay neighbours, then all their digits."""
+    return _rank(row, 6), _rank(row, 17)
+
+
+def _rank(value: Any, digits: int) -> Any:
     if value is None:
         return (0,)
     if isinstance(value, tuple):
-        return (5, tuple(_rank(each) for each in value))
+        return (5, tuple(_rank(each, digits) for each in value))
     if isinstance(value, float) and math.isnan(value):
         return (2, 0)
     if isinstance(value, bool | int | float):
-        return (1, float(f"{value:.6g}") if isinstance(value, float) and math.isfinite(value) else value)
+        return (
+            1,
+            float(f"{value:.{digits}g}") if isinstance(value, float) and math.isfinite(value) else value,
+        )
     return (3, type(value).__name__, str(value))
 
 
