@@ -54,6 +54,23 @@ def ids(segments: Sequence[Segment]) -> list[int]:
     return [int(one.segment_id, 16) for one in segments]
 
 
+def test_a_segment_that_is_settled_or_retired_meanwhile_is_seen_so(index: Index) -> None:
+    publish(index, [segment(1, terms=WEB), segment(2, terms=WEB)])
+    seen = [[(int(one.segment_id, 16), one.settled) for one in index.snapshot([asks(1)]).segments[0]]]
+    index.settle([f"{1:032x}"])
+    seen.append([(int(one.segment_id, 16), one.settled) for one in index.snapshot([asks(1)]).segments[0]])
+    publish(index, [segment(3, terms=WEB)], retire=[segment(2)])
+    seen.append([(int(one.segment_id, 16), one.settled) for one in index.snapshot([asks(1)]).segments[0]])
+    assert seen == [[(1, False), (2, False)], [(1, True), (2, False)], [(1, True), (3, False)]]
+
+
+def test_names_come_only_with_questions_for_them_in_any_order(index: Index) -> None:
+    publish(index, [segment(1, terms=WEB, label_names=("job",))])
+    named = replace(asks(1), names=True)
+    found = [index.snapshot([each]).segments[0][0].label_names for each in (asks(1), named, asks(1), named)]
+    assert found == [(), ("job",), (), ("job",)]
+
+
 def test_segments_come_back_by_question_with_tiers_beside_them(index: Index) -> None:
     publish(index, [segment(1, terms=WEB), segment(2, terms=DB), segment(3, terms=BOTH)])
     found = index.snapshot([asks(1), asks(2), asks(1, 2), asks(9), asks(1)], TIERS)

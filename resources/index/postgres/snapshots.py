@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 from typing import Any
 
 import psycopg
@@ -31,18 +32,28 @@ from resources.lake.layout import Signal
 SEGMENTS, TIERS = load("reading"), load("tiers")
 ONE_MOMENT = b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 SURVEYED_AT_ONCE = 2_000
+MOST_KNOWN = 10_000
+"""Segments that are remembered between questions, about a kilobyte each."""
 ARRAY_HEAD = 20
 """Bytes before the elements of a one-dimensional array on the wire."""
 Cursor = psycopg.Cursor[DictRow]
 
 
+KnownSegments = dict[tuple[str, bool], Segment]
+"""Segments without names by id, and by whether they are settled: nothing else of a row ever changes."""
+
+
 class Snapshots(PostgresPart):
+    @cached_property
+    def _known(self) -> KnownSegments:
+        return {}
+
     def snapshot(self, questions: Sequence[SegmentQuery], tiers: TierQuery | None = None) -> Snapshot:
         distinct = list(dict.fromkeys(questions))
         with self._transaction() as connection:
             with connection.pipeline():  # all at once: waiting for each answer takes longer than the answers
                 connection.execute(ONE_MOMENT)
-                rows = SegmentRows()
+                rows = SegmentRows(self._known)
                 found = {question: _find(connection, question, rows) for question in distinct}
                 seen = None if tiers is None else _see(connection, tiers)
                 connection.commit()
@@ -91,21 +102,27 @@ class Snapshots(PostgresPart):
 
 
 class SegmentRows:
-    """Makes segments of rows, one for all questions that find it; dictionaries take three times as long."""
+    """Makes segments of rows, each once; making a hundred takes longer than asking for them."""
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, bool], Segment] = {}
+    def __init__(self, known: KnownSegments) -> None:
+        self._known = known
+        self._named: KnownSegments = {}
+        """Segments with their names, which are long: those of one snapshot only."""
 
     def __call__(self, cursor: psycopg.Cursor[Any]) -> Callable[[Sequence[Any]], Segment]:
         place = {column.name: at for at, column in enumerate(cursor.description or ())}
-        key, names = place.get("segment_id", 0), place.get("label_names", 0)
-        known = self._known
+        key, settled, names = (place.get(name, 0) for name in ("segment_id", "settled", "label_names"))
 
         def segment(row: Sequence[Any]) -> Segment:
-            identity = row[key], row[names] is not None
-            if identity not in known:
-                known[identity] = segment_of({name: row[at] for name, at in place.items()})
-            return known[identity]
+            known = self._known if row[names] is None else self._named
+            identity = row[key], row[settled]
+            found = known.get(identity)
+            if found is None:
+                found = segment_of({name: row[at] for name, at in place.items()})
+                if len(self._known) >= MOST_KNOWN:
+                    self._known.clear()
+                known[identity] = found
+            return found
 
         return segment
 
