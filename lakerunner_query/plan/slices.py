@@ -229,6 +229,11 @@ def cut_slices(
 ) -> Iterator[Slice[Seg]]:
     """Cut an interval, oldest first, or newest first when `reverse` (by cutting mirrored time)."""
     chosen = sizes or RowSliceSizes()
+    if sum(_load(one, chosen) for one in segments) < ONE_PART * chosen.first:
+        there = [one for one in segments if one.min_ns < end_ns and one.max_ns >= start_ns]
+        if there:
+            yield _whole(there, start_ns, end_ns)
+        return
     pieces = [p for p in (_piece(s, start_ns, end_ns, reverse, chosen) for s in segments) if p is not None]
     if pieces and sum(p.density * (p.hi - p.lo) for p in pieces) < ONE_PART * chosen.first:
         first, last = min(p.lo for p in pieces), max(p.hi for p in pieces)
@@ -293,14 +298,18 @@ class _Part(Generic[Seg]):
     members: dict[Seg, None] = field(default_factory=dict)
 
 
+def _load(segment: Extent, sizes: RowSliceSizes) -> float:
+    """Return the part of a full slice that a whole segment is."""
+    return max(segment.rows / sizes.rows, segment.bytes / sizes.bytes, 1 / sizes.segments)
+
+
 def _piece(
     segment: Seg, start_ns: int, end_ns: int, reverse: bool, sizes: RowSliceSizes
 ) -> _Piece[Seg] | None:
     lo, hi = max(segment.min_ns, start_ns), min(segment.max_ns + 1, end_ns)
     if lo >= hi:
         return None
-    load = max(segment.rows / sizes.rows, segment.bytes / sizes.bytes, 1 / sizes.segments)
-    density = load / (segment.max_ns - segment.min_ns + 1)
+    density = _load(segment, sizes) / (segment.max_ns - segment.min_ns + 1)
     return _Piece(-hi, -lo, density, segment) if reverse else _Piece(lo, hi, density, segment)
 
 
