@@ -26,14 +26,12 @@ from lakerunner_query.logql.stages.filters import matching_lines
 from lakerunner_query.worker.logs.page_counts import UNREADABLE
 from lakerunner_query.worker.logs.row_fetch import MESSAGE
 from lakerunner_query.worker.logs.segment_opener import OpenSegment
-from lakerunner_query.worker.parquet.column_chunks import Chunk, page_bytes, pages_in
+from lakerunner_query.worker.parquet.column_chunks import PLAIN, Chunk, page_bytes, pages_in
 from lakerunner_query.worker.parquet.page_kernels import DATA_PAGE, ENCODING, KIND, UNKNOWN, VALUES
 from lakerunner_query.worker.parquet.text_kernels import copy_texts, mark_texts, text_places
 from resources.arrays import Bytes, Flags, Int64s
 from resources.duckdb import Cancellation
 
-PLAIN = 0
-"""Encoding of pages, from `parquet.thrift`."""
 SHORTEST_IN_REGEX = 3
 """Shorter texts of regular expressions are in too many lines."""
 MOST_NEEDLES = 4

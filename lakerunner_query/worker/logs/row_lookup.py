@@ -36,6 +36,7 @@ from lakerunner_query.worker.parquet.column_chunks import (
     DictionaryChunk,
     bloom_hash,
     plain_texts,
+    rows_with_id,
 )
 from resources.arrays import Flags, Int64s
 from resources.duckdb import Cancellation
@@ -213,16 +214,29 @@ def _find(
     rows: list[Int64s] = [np.zeros(0, np.int64)]
     fetch([(one, list(one.footer.chunk_ranges([column], f))) for one, f in groups if not one.is_local])
     for number, (one, flags) in enumerate(groups):
-        if not flags.any():
-            continue
-        with pq.ParquetFile(one.file.source(), metadata=one.footer.metadata, pre_buffer=False) as file:
-            for group in np.flatnonzero(flags).tolist():
-                cancellation.check()
-                ids = file.read_row_group(group, columns=[column], use_threads=False).column(0)
-                hits = pc.indices_nonzero(pc.equal(ids, pa.scalar(value, ids.type))).to_numpy()
-                rows.append(hits.astype(np.int64) + one.footer.groups.first[group])
-                files.append(np.full(len(hits), number, np.int64))
+        for group in np.flatnonzero(flags).tolist():
+            cancellation.check()
+            hits = _rows_with_id(one, group, column, value)
+            rows.append(hits + one.footer.groups.first[group])
+            files.append(np.full(len(hits), number, np.int64))
     return RowAddresses(np.concatenate(files).astype(np.int32), np.concatenate(rows))
+
+
+def _rows_with_id(one: OpenSegment, group: int, column: str, value: bytes) -> Int64s:
+    """Return the rows of a row group with this id; Arrow reads ids that are stored in another way."""
+    chunk = one.footer.plain_chunks(column)[group]
+    if chunk is not None:
+        first, behind = one.footer.groups.first[group : group + 2].tolist()
+        try:
+            found = rows_with_id(one, chunk, behind - first, value)
+        except UNREADABLE:
+            found = None  # Arrow names the damage
+        if found is not None:
+            return found
+    with pq.ParquetFile(one.file.source(), metadata=one.footer.metadata, pre_buffer=False) as file:
+        ids = file.read_row_group(group, columns=[column], use_threads=False).column(0)
+    hits: Int64s = pc.indices_nonzero(pc.equal(ids, pa.scalar(value, ids.type))).to_numpy().astype(np.int64)
+    return hits
 
 
 def _filter(

@@ -38,7 +38,7 @@ from resources.lake.tokens import SALTS
 
 CODECS = {"ZSTD": "zstd", "UNCOMPRESSED": None}
 """Compression by its name in footers."""
-DELTA_BINARY_PACKED, RLE_DICTIONARY = 5, 8
+PLAIN, DELTA_BINARY_PACKED, RLE_DICTIONARY = 0, 5, 8
 """Encodings of pages, from `parquet.thrift`."""
 _BLOOM_HEADER, _BLOOM_BLOCK = 32, 32
 _BLOCK_WORDS = struct.Struct("<8I")
@@ -139,9 +139,9 @@ def _dictionary_chunk(column: pq.ColumnChunkMetaData, schema: pq.ColumnSchema) -
 
 
 def plain_chunk(column: pq.ColumnChunkMetaData, schema: pq.ColumnSchema) -> Chunk | None:
-    """Locate texts stored as they are; None for anything else. They may have nulls."""
+    """Locate texts or ids stored as they are; None for anything else. They may have nulls."""
     is_known = (
-        column.physical_type == "BYTE_ARRAY"
+        column.physical_type in {"BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"}
         and not column.has_dictionary_page
         and column.compression in CODECS
         and set(column.encodings) <= {"PLAIN", "RLE"}
@@ -302,6 +302,23 @@ class DictionaryChunk:
             if add_codes(*page_bytes(self.pages, page, self.chunk), size, part) == UNKNOWN:
                 raise ValueError("a page of codes that are not in the dictionary")
             first += page[VALUES]
+
+
+def rows_with_id(file: RangeReader, chunk: Chunk, rows: int, value: bytes) -> Int64s | None:
+    """Return the rows of a column of ids that have this one; None where some are null."""
+    raw = np.frombuffer(file.read(chunk.offset, chunk.length), np.uint8)
+    found, first = [np.zeros(0, np.int64)], 0
+    for page in pages_in(raw, rows).tolist():
+        if page[KIND] != DATA_PAGE or page[ENCODING] != PLAIN:
+            raise ValueError(f"a page of kind {page[KIND]}, encoding {page[ENCODING]}, not of plain ids")
+        data, at = page_bytes(raw, page, chunk)
+        if len(data) - at != page[VALUES] * len(value):
+            return None
+        ids = data[at:].reshape(page[VALUES], len(value))
+        likely = np.flatnonzero(ids[:, 0] == value[0])
+        found.append(likely[(ids[likely] == np.frombuffer(value, np.uint8)).all(axis=1)] + first)
+        first += page[VALUES]
+    return np.concatenate(found)
 
 
 def plain_integers(raw: bytes) -> list[int]:
