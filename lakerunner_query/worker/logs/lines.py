@@ -26,6 +26,7 @@ from lakerunner_query.worker.logs.late_materialisation import RANK, RowPage, Row
 from lakerunner_query.worker.logs.row_fetch import StreamRanks
 from lakerunner_query.worker.logs.scan_intervals import (
     IntervalSizes,
+    Pace,
     ScanInterval,
     ScannedIntervals,
     merge_reports,
@@ -45,6 +46,8 @@ from lakerunner_query.worker.logs.sql import files_by_schema
 from lakerunner_query.worker.logs.stream_filter import StreamFilter
 from resources.duckdb import Cancellation, DuckSession
 
+FOR_LINES = RowSliceSizes(growth=8.0)
+"""Sizes of the parts whose segments are open at a time; intervals within them decide what is read."""
 GROW_DISTINCT = 4
 """Factor by which more rows are read where repeats left too few."""
 
@@ -75,14 +78,13 @@ class LineScanner:
             segments, pruned = self._opener.worth_opening(unit.segments, stream_filter, cancellation)
             report = unit_report(pruned, ScannedIntervals(), unit.start_ns, unit.end_ns)
             is_rare = 2 * len(segments) <= len(unit.segments)
-            slices = RowSliceSizes(first=1.0) if is_rare else RowSliceSizes()
-            intervals = IntervalSizes(first=1.0) if is_rare else self._sizes
+            slices = RowSliceSizes(first=1.0) if is_rare else FOR_LINES
+            pace = Pace(IntervalSizes(first=1.0) if is_rare else self._sizes, unit.limit)
             parts = cut_slices(segments, unit.start_ns, unit.end_ns, reverse=unit.reverse, sizes=slices)
-            return self._scan_parts(
-                unit, pipeline.stages, parts, stream_filter, intervals, cancellation, [report]
-            )
+            return self._scan_parts(unit, pipeline.stages, parts, stream_filter, pace, cancellation, [report])
         parts = first_few(unit.segments, unit.start_ns, unit.end_ns, reverse=unit.reverse)
-        return self._scan_parts(unit, pipeline.stages, parts, stream_filter, self._sizes, cancellation, [])
+        pace = Pace(self._sizes, unit.limit)
+        return self._scan_parts(unit, pipeline.stages, parts, stream_filter, pace, cancellation, [])
 
     def _scan_parts(
         self,
@@ -90,7 +92,7 @@ class LineScanner:
         stages: tuple[Stage, ...],
         slices: Iterable[Slice[SegmentRef]],
         stream_filter: StreamFilter,
-        sizes: IntervalSizes,
+        pace: Pace,
         cancellation: Cancellation,
         reports: list[UnitReport],
     ) -> tuple[pa.Table, UnitReport]:
@@ -100,8 +102,7 @@ class LineScanner:
             part_unit = msgspec.structs.replace(
                 unit, segments=part.segments, start_ns=part.start_ns, end_ns=part.end_ns, limit=left
             )
-            rows, report, intervals = self._scan(part_unit, stages, stream_filter, cancellation, sizes)
-            sizes = sizes.behind(intervals)
+            rows, report = self._scan(part_unit, stages, stream_filter, cancellation, pace)
             parts.append(rows)
             reports.append(report)
             left -= rows.num_rows
@@ -115,15 +116,14 @@ class LineScanner:
         stages: tuple[Stage, ...],
         stream_filter: StreamFilter,
         cancellation: Cancellation,
-        sizes: IntervalSizes,
-    ) -> tuple[pa.Table, UnitReport, int]:
-        """Return rows, what was read, and the number of intervals."""
+        pace: Pace,
+    ) -> tuple[pa.Table, UnitReport]:
+        """Return rows, and what was read."""
         with self._opener.open(unit.segments, stream_filter, cancellation) as files:
             resources = ScanResources(self._opener, self._session, cancellation)
-            scan = _Scan(unit, stages, stream_filter, files, resources, sizes)
+            scan = _Scan(unit, stages, stream_filter, files, resources, pace)
             rows, truncated = scan.rows()
-            report = unit_report(files, scan.scanned, unit.start_ns, unit.end_ns, truncated=truncated)
-            return rows, report, scan.scanned.count
+            return rows, unit_report(files, scan.scanned, unit.start_ns, unit.end_ns, truncated=truncated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class _Scan:
     stream_filter: StreamFilter
     files: OpenSegments
     resources: ScanResources
-    sizes: IntervalSizes
+    pace: Pace
     scanned: ScannedIntervals = field(default_factory=ScannedIntervals)
 
     def rows(self) -> tuple[pa.Table, bool]:
@@ -152,7 +152,7 @@ class _Scan:
         ranks = StreamRanks.of(stream for one in opened for stream in one.streams)
         parts: list[pa.Table] = [ROWS.empty_table()]
         left = unit.limit
-        intervals = scan_intervals(opened, unit.start_ns, unit.end_ns, self.sizes, reverse=unit.reverse)
+        intervals = scan_intervals(opened, unit.start_ns, unit.end_ns, self.pace, reverse=unit.reverse)
         for number, (interval, following) in enumerate(with_next(intervals)):
             self.resources.cancellation.check()
             self.scanned.add(interval)
@@ -160,6 +160,7 @@ class _Scan:
                 for reader in self._readers(following, ranks):
                     reader.fetch_ahead(following.start_ns, following.end_ns)
             found = self._page(interval, ranks, left)
+            self.pace.note(interval.rows, found.num_rows)
             parts.append(found)
             left -= found.num_rows
             if left <= 0:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,14 +32,11 @@ class StreamRanks:
 
     rank_of: dict[Labels, int]
     labels: tuple[dict[str, str], ...]
-    json: tuple[str, ...]
 
     @classmethod
     def of(cls, streams: Iterable[Stream]) -> StreamRanks:
         ordered = sorted({stream.labels for stream in streams})
-        labels = tuple(dict(one) for one in ordered)
-        rendered = tuple(msgspec.json.encode(one).decode() for one in labels)
-        return cls({one: rank for rank, one in enumerate(ordered)}, labels, rendered)
+        return cls({one: rank for rank, one in enumerate(ordered)}, tuple(dict(one) for one in ordered))
 
     def table(self, streams: Iterable[Stream]) -> pa.Table:
         """(stream_id, rank), one row per id; the streams must be free of collisions."""

@@ -35,6 +35,7 @@ from lakerunner_query.worker.logs.page_counts import BucketGrid
 from lakerunner_query.worker.logs.row_fetch import MESSAGE, StreamRanks, frame_of, scanned_rows
 from lakerunner_query.worker.logs.scan_intervals import (
     IntervalSizes,
+    Pace,
     ScanInterval,
     ScannedIntervals,
     Wanted,
@@ -136,7 +137,7 @@ class LakeLogSource:
         self.served_by[ROWS] = None
         with self._open(query, plan, from_ns, to_ns) as (files, scanned):
             ranks = StreamRanks.of(stream for one in files.opened for stream in one.streams)
-            intervals = scan_intervals(files.opened, from_ns + 1, to_ns + 1, INTERVALS, reverse=False)
+            intervals = scan_intervals(files.opened, from_ns + 1, to_ns + 1, Pace(INTERVALS), reverse=False)
             for interval, following in with_next(intervals):
                 scanned.add(interval)
                 for each in self._reads(plan.stages, following, demand):

@@ -9,7 +9,7 @@ report of a unit says which were read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,7 +19,10 @@ from lakerunner_query.worker.shared.segment_file import Range
 from resources.arrays import Int64s
 
 FEWEST_ROWS = 1000
-MOST_GROWTH = 20
+SPARE = 1.25
+"""Rows that are read, for each that is expected to be needed."""
+MOST_GROWTH = 16.0
+"""An interval has at most so many times the rows of all before it."""
 COMMON_BYTES = 512
 """Bytes of a common row; a longer one counts as several."""
 
@@ -32,13 +35,41 @@ class IntervalSizes:
     first: float = 1 / 64
     growth: float = 4.0
 
-    def behind(self, count: int) -> IntervalSizes:
-        """Return the sizes of the next files, where so many intervals had too few rows.
 
-        >>> IntervalSizes(first=0.01, growth=4.0).behind(2).first, IntervalSizes().behind(20).first
-        (0.16, 1.0)
-        """
-        return replace(self, first=min(1.0, self.first * self.growth ** min(count, MOST_GROWTH)))
+@dataclass(slots=True)
+class Pace:
+    """Sizes of intervals, one after the other: as many rows as those before promise to be enough.
+
+    >>> pace = Pace(IntervalSizes(), limit=100)
+    >>> pace.next_rows(), pace.next_rows()
+    (31250, 125000)
+    >>> pace.note(31_250, 50); pace.next_rows()
+    39062
+    >>> pace.note(31_250, 0); pace.next_rows()
+    78125
+    """
+
+    sizes: IntervalSizes
+    limit: int = 0
+    """Lines that are wanted."""
+    _last: int = 0
+    _rows: int = 0
+    """Rows of the intervals that were scanned, and the lines found in them."""
+    _found: int = 0
+
+    def note(self, rows: int, found: int) -> None:
+        """Take in how many lines an interval had."""
+        self._rows, self._found = self._rows + rows, self._found + found
+
+    def next_rows(self) -> int:
+        """Return the rows of the next interval; four times the last one while nothing is known."""
+        if self._rows:
+            needed = SPARE * self._rows * max(1, self.limit - self._found) / max(self._found, 0.5)
+            wanted = min(max(needed, self._rows), MOST_GROWTH * self._rows)
+        else:
+            wanted = self._last * self.sizes.growth or self.sizes.rows * self.sizes.first
+        self._last = min(self.sizes.rows, int(wanted))
+        return self._last
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +79,8 @@ class ScanInterval:
     start_ns: int
     end_ns: int
     files: tuple[OpenSegment, ...]
+    rows: int = 0
+    """Rows of its row groups; long ones count as several. Only `scan_intervals` counts them."""
 
 
 Wanted = list[tuple[OpenSegment, list[Range]]]
@@ -79,24 +112,22 @@ def fetch_ahead(wanted: Wanted) -> None:
 
 
 def scan_intervals(
-    opened: Sequence[OpenSegment], start_ns: int, end_ns: int, sizes: IntervalSizes, *, reverse: bool
+    opened: Sequence[OpenSegment], start_ns: int, end_ns: int, pace: Pace, *, reverse: bool
 ) -> Iterator[ScanInterval]:
     """Yield intervals that cover all matching row groups."""
     low, high, rows = _extents(opened, start_ns, end_ns)
     clusters = list(_clusters(low, high, rows))
-    target = sizes.rows * sizes.first
-    load, begin = 0, None
+    load, begin, target = 0, None, pace.next_rows()
     for lo, hi, size in reversed(clusters) if reverse else clusters:
         load += size
         if begin is None:
             begin = hi if reverse else lo
         if load >= target:
-            yield _interval(opened, *((lo, begin) if reverse else (begin, hi)))
-            load, begin = 0, None
-            target = min(sizes.rows, target * sizes.growth)
+            yield _interval(opened, *((lo, begin) if reverse else (begin, hi)), load)
+            load, begin, target = 0, None, pace.next_rows()
     if begin is not None:
         first, last = clusters[0], clusters[-1]
-        yield _interval(opened, *((first[0], begin) if reverse else (begin, last[1])))
+        yield _interval(opened, *((first[0], begin) if reverse else (begin, last[1])), load)
 
 
 def with_next(
@@ -150,9 +181,9 @@ def _clusters(low: Int64s, high: Int64s, rows: Int64s) -> Iterator[tuple[int, in
         yield current
 
 
-def _interval(opened: Sequence[OpenSegment], start_ns: int, end_ns: int) -> ScanInterval:
+def _interval(opened: Sequence[OpenSegment], start_ns: int, end_ns: int, rows: int) -> ScanInterval:
     files = (one for one in opened if one.matching_groups(start_ns, end_ns).any())
-    return ScanInterval(start_ns, end_ns, tuple(files))
+    return ScanInterval(start_ns, end_ns, tuple(files), rows)
 
 
 @dataclass(slots=True)
@@ -160,10 +191,8 @@ class ScannedIntervals:
     """Intervals that were scanned, by segment."""
 
     by_segment: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    count: int = 0
 
     def add(self, interval: ScanInterval) -> None:
-        self.count += 1
         for one in interval.files:
             self.by_segment.setdefault(one.segment.segment_id, []).append(
                 (interval.start_ns, interval.end_ns)

@@ -62,6 +62,8 @@ class OpenSegment:
     footer: Footer
     streams: tuple[Stream, ...]
     is_local: bool = True
+    has_all_streams: bool = False
+    """All streams of the segment are selected."""
     is_replacement: bool = False
     """It was fetched anew because the copy before was damaged."""
     failures: list[Exception] = field(default_factory=list, compare=False)
@@ -76,6 +78,8 @@ class OpenSegment:
 
     def matching_groups(self, start_ns: int, end_ns: int) -> Flags:
         """Flag row groups whose statistics allow for a row of a selected stream."""
+        if self.has_all_streams:
+            return self.footer.groups.overlapping(start_ns, end_ns)
         if not self._with_streams:
             ids = np.array([stream.stream_id for stream in self.streams], np.int64)
             self._with_streams.append(self.footer.groups.with_any(ids))
@@ -294,7 +298,8 @@ class SegmentOpener:
         except BaseException:
             file.close()
             raise
-        return OpenSegment(segment, file, footer, selected, self._segments.is_local)
+        has_all = len(selected) == len(streams)
+        return OpenSegment(segment, file, footer, selected, self._segments.is_local, has_all)
 
     def _skip_reason(
         self, stream_filter: StreamFilter, segment: SegmentRef, meter: FetchMeter
@@ -302,7 +307,7 @@ class SegmentOpener:
         streams = self._streams_of(segment, meter)
         if not self._may_hold_words(stream_filter, segment, streams, meter):
             return SkipReason.NO_WORD
-        return None if stream_filter.select(streams) else SkipReason.NO_STREAM
+        return None if stream_filter.selects_any(streams) else SkipReason.NO_STREAM
 
     def _may_hold_words(
         self, stream_filter: StreamFilter, segment: SegmentRef, streams: tuple[Stream, ...], meter: FetchMeter

@@ -333,7 +333,8 @@ def files_by_schema(files: Iterable[OpenSegment]) -> list[list[OpenSegment]]:
         meanings: Meanings = {stream.stream_id: stream.labels for stream in file.streams}
         meanings.update(file.footer.columns)
         for known, members in found:
-            if all(known.get(key, value) == value for key, value in meanings.items()):
+            is_known = meanings.items() <= known.items()  # mostly, and told by one comparison
+            if is_known or all(known.get(key, value) == value for key, value in meanings.items()):
                 known.update(meanings)
                 members.append(file)
                 break

@@ -93,11 +93,22 @@ class StreamFilter:
         known = _verdicts.get_or_make((source.matchers, source.narrowing), dict)
         return cls(source.matchers, start_ns, end_ns, source.narrowing, words, known)
 
+    def selects_any(self, streams: Iterable[Stream]) -> bool:
+        """Tell whether a stream may have matching rows; mostly the first one tells."""
+        known, start_ns, end_ns = self._known, self.start_ns, self.end_ns
+        return any(
+            stream.min_ns < end_ns and stream.max_ns >= start_ns and known.get(stream.labels, False)
+            for stream in streams
+        ) or bool(self.select(streams))
+
     def select(self, streams: Iterable[Stream]) -> tuple[Stream, ...]:
         """Return streams that may have matching rows."""
         there = in_range(streams, self.start_ns, self.end_ns)
         known, found = self._known, dict[Labels, bool]()
-        unknown = [stream for stream in there if stream.labels not in known]
+        verdicts = [known.get(stream.labels) for stream in there]
+        if None not in verdicts:
+            return tuple(stream for stream, fits in zip(there, verdicts, strict=True) if fits)
+        unknown = [stream for stream, fits in zip(there, verdicts, strict=True) if fits is None]
         if unknown:
             fitting = {stream.labels for stream in self._fitting(unknown)}
             found = {stream.labels: stream.labels in fitting for stream in unknown}

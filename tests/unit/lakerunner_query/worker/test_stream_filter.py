@@ -22,7 +22,9 @@ def test_remembered_label_sets_change_no_selection(monkeypatch: pytest.MonkeyPat
         chosen = StreamFilter.of(source, first, 1000)
         for part in (STREAMS[:3], STREAMS[2:], STREAMS):
             expected = [s for s in part if s.max_ns >= first and s.labels in SETS[:6:2]]
+            assert chosen.selects_any(part) == bool(expected)
             assert list(chosen.select(part)) == expected
+            assert chosen.selects_any(part) == bool(expected)
 
 
 def test_another_query_has_a_memory_of_its_own() -> None:
