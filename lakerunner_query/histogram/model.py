@@ -10,6 +10,7 @@ assumptions about the zero bucket see the difference.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -124,9 +125,23 @@ def has_overflow(histogram: Histogram) -> bool:
     )
 
 
-_PARTS = 1 << HIGHEST
-_FRACTIONS = np.exp2(np.arange(_PARTS) / _PARTS - 1)
-"""2^(i / 256 - 1), so that one exact power of two gives the bound."""
+_FACTORS = (math.nextafter(math.sqrt(2), 1), *(2.0 ** (0.5**digit) for digit in range(2, HIGHEST + 1)))
+"""2^(1/2), 2^(1/4), … 2^(1/256) as Prometheus has them: the first is one digit in the last place low."""
+
+
+def _fractions() -> Doubles:
+    """Return 2^(i / 256 - 1), so that one exact power of two gives the bound.
+
+    Prometheus multiplies one factor for each binary digit of i and rounds each time. The nearest doubles
+    differ from that by up to four digits in the last place, which the API prints.
+    """
+    found = np.array([0.5])
+    for factor in _FACTORS:
+        found = np.stack((found, found * factor), axis=1).ravel()
+    return found
+
+
+_FRACTIONS = _fractions()
 _LAST = 1024
 """The bucket that would end at 2^1024 ends at the largest number there is; the next one at infinity."""
 

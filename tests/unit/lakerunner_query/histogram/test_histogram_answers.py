@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import sys
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakerunner_query.histogram.model import CUSTOM, Histogram, buckets, buckets_at, exponential_bounds
+from lakerunner_query.histogram.model import (
+    CUSTOM,
+    HIGHEST,
+    LOWEST,
+    Histogram,
+    buckets,
+    buckets_at,
+    exponential_bounds,
+)
 from lakerunner_query.histogram.quantiles import NanFact, fraction, mean, quantile, stddev, stdvar
 from lakerunner_query.histogram.trim import trim_lower, trim_upper
 from tests.support.query.promql.histogram_of_observations import (
@@ -55,7 +66,47 @@ NANS = Histogram(0, 10.0, math.nan, positive=buckets_at(0, [2.0, 6.0]))
 )
 def test_where_exponential_buckets_end(schema: int, index: int, bound: float) -> None:
     found = float(exponential_bounds(np.array([index]), schema)[0])
-    assert found == pytest.approx(bound, rel=3e-16)
+    assert found == pytest.approx(bound, rel=1e-15)
+
+
+FACTORS = (
+    "1.414213562373095", "1.189207115002721", "1.0905077326652577", "1.0442737824274138",
+    "1.0218971486541166", "1.0108892860517005", "1.0054299011128027", "1.0027112750502025",
+)  # fmt: skip
+"""Ends of the first buckets above 1 of schemas 1 to 8, as Prometheus 3.15 prints them."""
+BETWEEN_HALF_AND_ONE = "9de5914e4bc19f96dd1f461efa1b8f3fd6bfe80297b3a5a46302dac8a388c730"
+"""SHA-256 of the 256 ends of schema 8 from 0.5 on, as doubles, of the same Prometheus."""
+
+
+def rounded_product(index: int, schema: int) -> float:
+    """Multiply the factors of the binary digits in exact arithmetic, and round after each."""
+    power, part = (index << -schema, 0) if schema < 0 else divmod(index, 1 << schema)
+    if (power, part) == (1024, 0):
+        return sys.float_info.max
+    found = Fraction(1)
+    for digit in range(1, schema + 1):
+        if part >> (schema - digit) & 1:
+            found = Fraction(float(found * Fraction(float(FACTORS[digit - 1]))))
+    try:
+        return float(found * Fraction(2) ** power)
+    except OverflowError:
+        return math.inf
+
+
+@pytest.mark.parametrize("schema", range(LOWEST, HIGHEST + 1))
+def test_every_bound_is_the_one_of_prometheus_to_the_last_digit(schema: int) -> None:
+    width = 2.0**schema
+    near = range(-600, 600)
+    edges = (int(power * width) + part for power in (-1080, -1074, -1022, 1023, 1024) for part in range(-9, 9))
+    wide = range(int(-1080 * width), int(1030 * width) + 1, max(1, int(7 * width) + 1))
+    index = np.array(sorted({*near, *edges, *wide}), np.int64)
+    expected = [rounded_product(each, schema) for each in index.tolist()]
+    assert exponential_bounds(index, schema).tolist() == expected
+
+
+def test_bounds_of_the_finest_schema_are_recorded() -> None:
+    found = exponential_bounds(np.arange(-256, 0), HIGHEST).astype("<f8")
+    assert hashlib.sha256(found.tobytes()).hexdigest() == BETWEEN_HALF_AND_ONE
 
 
 @given(OBSERVATIONS, SCHEMAS, THRESHOLDS)
