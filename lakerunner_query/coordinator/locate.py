@@ -83,8 +83,9 @@ def rows_query(streams: ReadStreams, *, names: bool = False) -> SegmentQuery:
 
 
 def samples_query(org: str, reads: Reads, *, names: bool = False) -> SegmentQuery:
-    """Ask for segments that may hold samples in `(from_ms, to_ms]` of what matches."""
-    first, last = reads.from_ms * NS_PER_MS + 1, reads.to_ms * NS_PER_MS + NS_PER_MS - 1
+    """Ask for segments that may hold samples in `(from_ms - before_ms, to_ms]` of what matches."""
+    first = (reads.from_ms - reads.before_ms) * NS_PER_MS + 1
+    last = reads.to_ms * NS_PER_MS + NS_PER_MS - 1
     return _segment_query(org, METRICS, first, last, reads.terms, names)
 
 

@@ -26,6 +26,7 @@ from lakerunner_query.promql.context import Options
 from lakerunner_query.promql.lang.ast import Expr
 from lakerunner_query.promql.lang.bind import bind
 from lakerunner_query.promql.lang.cursor import Features
+from lakerunner_query.promql.lang.functions import RESET_CONTEXT_MS
 from lakerunner_query.promql.lang.parser import parse_cached
 from lakerunner_query.protocol.answers import MetricAnswer, ShardAnswer, agree, decode_shard_answer
 from lakerunner_query.protocol.units import MetricUnit, RollupRef, ShardUnit, segment_ref, share_segments
@@ -133,7 +134,8 @@ def _slices(
     for part in cut_steps(plan.steps, loads, workers, sizes):
         steps = part.steps
         read = reads(plan.expr, steps, request.lookback_ms, limits.default_subquery_step_ms)
-        segments, selected = share_segments(overlapping_segments(read, query.segments))
+        before_ns = RESET_CONTEXT_MS * NS_PER_MS
+        segments, selected = share_segments(overlapping_segments(read, query.segments, before_ns))
         yield MetricUnit(
             affinity=affinity,
             turn=part.number,

@@ -35,6 +35,7 @@ from lakerunner_query.histogram.model import (
     compact,
 )
 from lakerunner_query.windows.functions import STALE_BITS
+from resources.arrays import Int64s
 
 
 def detect_reset(current: Histogram, previous: Histogram) -> bool:
@@ -96,7 +97,9 @@ def _fell(now: Buckets, before: Buckets) -> bool:
     return bool(fell.any())
 
 
-def _find_hints_at_once(histograms: Sequence[Histogram | None]) -> list[Histogram | None] | None:
+def _find_hints_at_once(
+    histograms: Sequence[Histogram | None], times: Int64s, within: int
+) -> list[Histogram | None] | None:
     """Return None where layouts differ, or some are missing, stale or gauges."""
     known = [one for one in histograms if one is not None and one.hint != Hint.GAUGE]
     columns = columns_of(known) if known and len(known) == len(histograms) else None
@@ -107,37 +110,41 @@ def _find_hints_at_once(histograms: Sequence[Histogram | None]) -> list[Histogra
     for at in np.flatnonzero((listed[1:] != listed[:-1]).any(axis=1)).tolist():
         fell[at] = detect_reset(known[at + 1].with_hint(Hint.UNKNOWN), known[at])
     hints = columns.hints.copy()
-    hints[1:] = np.where(hints[1:] == Hint.UNKNOWN, np.where(fell, Hint.RESET, Hint.NO_RESET), hints[1:])
+    is_open = (hints[1:] == Hint.UNKNOWN) & (np.diff(times) <= within)
+    hints[1:] = np.where(is_open, np.where(fell, Hint.RESET, Hint.NO_RESET), hints[1:])
     found: list[Histogram | None] = [*known]
     for at in np.flatnonzero(hints != columns.hints).tolist():
         found[at] = known[at].with_hint(Hint(int(hints[at])))
     return found
 
 
-def find_hints(histograms: Sequence[Histogram | None], *, are_whole: bool = False) -> list[Histogram | None]:
-    """Replace unknown hints by the resets found between neighbours.
+def find_hints(
+    histograms: Sequence[Histogram | None], times: Int64s, within: int, *, are_whole: bool = False
+) -> list[Histogram | None]:
+    """Replace unknown hints by the resets found between neighbours that lie `within` this time.
 
     `histogram_count`, `histogram_sum` and `histogram_avg` read their selectors this way. None and stale
     markers are passed over. Of gauges only count and sum are read unless `are_whole`: then their count alone
     tells whether one fell.
     """
-    at_once = _find_hints_at_once(histograms)
+    at_once = _find_hints_at_once(histograms, times, within)
     if at_once is not None:
         return at_once
     found: list[Histogram | None] = []
     previous: Histogram | None = None
-    for histogram in histograms:
+    seen_at = 0
+    for histogram, time in zip(histograms, times.tolist(), strict=True):
         if histogram is None or histogram.is_stale:
             found.append(histogram)
             continue
         hint = histogram.hint
-        if hint == Hint.UNKNOWN and previous is not None:
+        if hint == Hint.UNKNOWN and previous is not None and time - seen_at <= within:
             hint = Hint.RESET if detect_reset(histogram, previous) else Hint.NO_RESET
         known = histogram.with_hint(hint)
         if hint == Hint.GAUGE and not are_whole:
             known = replace(known, zero_count=0.0, positive=NO_BUCKETS, negative=NO_BUCKETS)
         found.append(known)
-        previous = histogram
+        previous, seen_at = histogram, time
     return found
 
 

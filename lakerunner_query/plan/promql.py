@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lakerunner_query.plan.rules.matchers import MAX_TERMS, MAX_VALUES, demanded_values
 from lakerunner_query.promql.lang.ast import (
@@ -27,7 +28,7 @@ from lakerunner_query.promql.lang.ast import (
     children,
 )
 from lakerunner_query.promql.lang.bind import lookup_shift
-from lakerunner_query.promql.lang.functions import FUNCTIONS, Sharding
+from lakerunner_query.promql.lang.functions import FUNCTIONS, RESET_CONTEXT_MS, ResetHints, Sharding
 from lakerunner_query.syntax import Matcher, MatchOp
 from lakerunner_query.vectors.vector import Steps
 from lakerunner_query.windows.grid import Grid
@@ -160,6 +161,8 @@ class Reads:
     matchers: tuple[Matcher, ...]
     from_ms: int
     to_ms: int
+    before_ms: int = 0
+    """Time before it in which the histograms are found that its first ones continue."""
 
     @property
     def interval_ns(self) -> tuple[int, int]:
@@ -180,56 +183,75 @@ class Reads:
 def reads(expr: Expr, steps: Steps, lookback_ms: int, default_step_ms: int) -> tuple[Reads, ...]:
     """Return what a bound expression reads, one interval per selector."""
     found: dict[tuple[Matcher, ...], Reads] = {}
-    for each in _reads(expr, steps.start_ms, steps.end_ms, lookback_ms, default_step_ms):
+    for each in _reads(expr, _Around(steps.start_ms, steps.end_ms, lookback_ms, default_step_ms)):
         known = found.get(each.matchers)
         found[each.matchers] = each if known is None else Reads(
-            each.matchers, min(known.from_ms, each.from_ms), max(known.to_ms, each.to_ms)
+            each.matchers, min(known.from_ms, each.from_ms), max(known.to_ms, each.to_ms),
+            max(known.before_ms, each.before_ms),
         )  # fmt: skip
     return tuple(found.values())
 
 
-def _reads(expr: Expr, first: int, last: int, lookback: int, default_step: int) -> Iterator[Reads]:
+class _Around(NamedTuple):
+    """Everything around an expression that decides what it reads."""
+
+    first: int
+    last: int
+    """Evaluation times in milliseconds."""
+    lookback: int
+    default_step: int
+    hints: ResetHints = ResetHints.STORED
+
+    def shifted(self, shift: Shift) -> _Around:
+        offset = _bound(shift.offset)
+        if isinstance(shift.at, int):
+            return self._replace(first=shift.at - offset, last=shift.at - offset)
+        return self._replace(first=self.first - offset, last=self.last - offset)
+
+
+def _reads(expr: Expr, around: _Around) -> Iterator[Reads]:
     match expr:
         case Selector():
-            yield _select(expr, first, last, lookback, 0)
+            yield _select(expr, around, 0)
         case Matrix():
-            yield _select(expr.selector, first, last, lookback, _bound(expr.range))
+            yield _select(expr.selector, around, _bound(expr.range))
         case Subquery():
-            begin, end = _shift_times(expr.shift, first, last)
-            step = default_step if expr.step is None else _bound(expr.step)
-            yield from _reads(expr.expr, begin - _bound(expr.range) - step, end, lookback, default_step)
-        case Call(function=name) if FUNCTIONS[name].syntax.label_selector is not None:
-            yield from _of_info(expr, first, last, lookback, default_step)
+            inner = around.shifted(expr.shift)
+            step = around.default_step if expr.step is None else _bound(expr.step)
+            first = inner.first - _bound(expr.range) - step
+            yield from _reads(expr.expr, inner._replace(first=first, hints=ResetHints.FINAL))
+        case Call(function=name):
+            below = around._replace(hints=max(around.hints, FUNCTIONS[name].hints_below))
+            if FUNCTIONS[name].syntax.label_selector is not None:
+                yield from _of_info(expr, below)
+                return
+            for argument in expr.arguments:
+                yield from _reads(argument, below)
         case _:
             for child in children(expr):
-                yield from _reads(child, first, last, lookback, default_step)
+                yield from _reads(child, around)
 
 
-def _select(selector: Selector, first: int, last: int, lookback: int, width: int) -> Reads:
-    begin, end = _shift_times(selector.shift, first, last)
-    if not width:
-        return Reads(selector.matchers, begin - lookback, end)
-    if selector.reach is Reach.PLAIN:
-        return Reads(selector.matchers, begin - width, end)
-    after = lookback if selector.reach is Reach.SMOOTHED else 0
-    return Reads(selector.matchers, begin - width - lookback, end + after)
+def _select(selector: Selector, around: _Around, width: int) -> Reads:
+    """Return what the windows of a selector read; without a range they are the look-back."""
+    times, lookback = around.shifted(selector.shift), around.lookback
+    is_extended = bool(width) and selector.reach is not Reach.PLAIN
+    return Reads(
+        selector.matchers,
+        times.first - (width or lookback) - (lookback if is_extended else 0),
+        times.last + (lookback if selector.reach is Reach.SMOOTHED else 0),
+        RESET_CONTEXT_MS if around.hints is ResetHints.DETECTED else 0,
+    )
 
 
-def _of_info(call: Call, first: int, last: int, lookback: int, default_step: int) -> Iterator[Reads]:
+def _of_info(call: Call, around: _Around) -> Iterator[Reads]:
     """Yield the reads of `info`: its second argument names series that are looked up beside the first."""
-    yield from _reads(call.arguments[0], first, last, lookback, default_step)
+    yield from _reads(call.arguments[0], around)
     own = next((a.matchers for a in call.arguments[1:] if isinstance(a, Selector)), ())
     names = tuple(m for m in own if m.name == NAME_LABEL)
     wanted = names or (Matcher(NAME_LABEL, MatchOp.EQUAL, TARGET_INFO),)
-    begin, end = _shift_times(lookup_shift(call.arguments[0]) or NO_SHIFT, first, last)
-    yield Reads(wanted, begin - lookback, end)
-
-
-def _shift_times(shift: Shift, first: int, last: int) -> tuple[int, int]:
-    offset = _bound(shift.offset)
-    if isinstance(shift.at, int):
-        return shift.at - offset, shift.at - offset
-    return first - offset, last - offset
+    times = around.shifted(lookup_shift(call.arguments[0]) or NO_SHIFT)
+    yield Reads(wanted, times.first - around.lookback, times.last)
 
 
 def _is_text(value: str) -> bool:

@@ -137,11 +137,11 @@ def _rows(loads: Sequence[tuple[TimedReads, Sequence[Segment]]], rows_of: Callab
 
 
 def overlapping_segments(
-    reads: Sequence[TimedReads], segments: Sequence[Sequence[Segment]]
+    reads: Sequence[TimedReads], segments: Sequence[Sequence[Segment]], before_ns: int = 0
 ) -> list[list[Segment]]:
-    """Return the segments of each selector that overlap what it reads."""
+    """Return the segments of each selector that overlap what it reads, and the time before it."""
     return [
-        [segment for segment in each if segment.min_ns <= high and segment.max_ns > low]
+        [segment for segment in each if segment.min_ns <= high and segment.max_ns > low - before_ns]
         for (low, high), each in zip((read.interval_ns for read in reads), segments, strict=True)
     ]
 

@@ -26,7 +26,7 @@ from lakerunner_query.promql.lang.ast import (
     Shift,
     Subquery,
 )
-from lakerunner_query.promql.lang.functions import ResetHints
+from lakerunner_query.promql.lang.functions import RESET_CONTEXT_MS, ResetHints
 from lakerunner_query.vectors.labels import drop_metadata
 from lakerunner_query.vectors.rows import drop_empty_rows, empty_vector, repeat_steps
 from lakerunner_query.vectors.vector import Objects, Series, Vector, histogram_mask
@@ -165,11 +165,16 @@ def select_samples(context: Context, expr: Selector | Matrix) -> Series:
         from_ms -= lookback
     if selector.reach == Reach.SMOOTHED:
         to_ms += lookback
-    series = context.source.select(selector.matchers, from_ms, to_ms)
+    before = RESET_CONTEXT_MS if context.hints is ResetHints.DETECTED else 0
+    series = context.source.select(selector.matchers, from_ms - before, to_ms)
     check_size(context, len(series.time_ms))
-    if context.hints is not ResetHints.DETECTED:
+    if not before:
         return series
-    return _detect_hints(series, are_whole=selector.reach != Reach.PLAIN)  # edges are drawn between buckets
+    # edges are drawn between buckets
+    series = _detect_hints(series, are_whole=selector.reach != Reach.PLAIN)
+    keep = series.time_ms > from_ms
+    inside = series_at(series, _series_of_samples(series)[keep], np.flatnonzero(keep))
+    return replace(inside, are_real=series.are_real)
 
 
 def _detect_hints(series: Series, *, are_whole: bool) -> Series:
@@ -177,7 +182,10 @@ def _detect_hints(series: Series, *, are_whole: bool) -> Series:
         return series
     found = series.histograms.copy()
     for low, high in pairwise(series.offsets.tolist()):
-        found[low:high] = objects(find_hints(found[low:high].tolist(), are_whole=are_whole))
+        hinted = find_hints(
+            found[low:high].tolist(), series.time_ms[low:high], RESET_CONTEXT_MS, are_whole=are_whole
+        )
+        found[low:high] = objects(hinted)
     return replace(series, histograms=found)
 
 

@@ -276,13 +276,11 @@ class Trait(IntFlag):
     """Properties of series that change how other series of the same selector are read."""
 
     NOTHING = 0
-    HINTED = 1
-    """Files have hints about resets of histograms."""
-    UNHINTED = 2
-    """There are native histograms without such hints."""
-    NATIVE = 4
+    UNHINTED = 1
+    """There are native histograms whose sender says nothing of resets."""
+    NATIVE = 2
     """There are native histograms."""
-    UNITED = 8
+    UNITED = 4
     """There are stored series, and classic ones derived from histograms."""
 
 
@@ -297,7 +295,7 @@ class ShardAnswer(msgspec.Struct, frozen=True):
     """The answer to a `ShardUnit`.
 
     Vectors are bytes that the coordinator hands on to the worker that evaluates the rest. The other fields
-    are for what only all series together decide: limits, the order of annotations, hints about resets.
+    are for what only all series together decide: limits, and the order of annotations.
     """
 
     parts: tuple[ShardPart, ...]
@@ -327,7 +325,7 @@ def agree(answers: Sequence[ShardAnswer], max_series: int, max_samples: int) -> 
     traits = Trait.NOTHING
     for answer in answers:
         traits |= Trait(answer.traits)
-    if Trait.HINTED | Trait.UNHINTED in traits or Trait.UNITED | Trait.NATIVE in traits:
+    if Trait.UNITED | Trait.NATIVE in traits:
         return False
     if 0 < max_series < sum(answer.series for answer in answers):
         return False

@@ -120,7 +120,16 @@ class EngineLake:
                 for labels, times, values in series
                 if (inside := (times > low) & (times <= high)).any()
             ]
-            self._write(hour, gauge_table(parts))
+            self.write_table(hour, gauge_table(parts))
+
+    def write_table(self, hour: int, table: pa.Table) -> None:
+        """Write a segment of its own."""
+        name = f"s{next(self._serial)}"
+        key = f"db/{ORG}/golden/{name}.parquet"
+        path = self._folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written = write_metric_segment([table], path, SegmentIdentity(ORG, "golden", "metrics", hour, name))
+        self.index.rows.append(_segment(name, key, hour, written))
 
     def ask(self, text: str, start_ms: int, end_ms: int, step_ms: int = 0) -> SampleResult:
         async def asked() -> SampleResult:
@@ -130,14 +139,6 @@ class EngineLake:
             return await self.engine.collect(prepared)
 
         return asyncio.run(asked())
-
-    def _write(self, hour: int, table: pa.Table) -> None:
-        name = f"s{next(self._serial)}"
-        key = f"db/{ORG}/golden/{name}.parquet"
-        path = self._folder / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        written = write_metric_segment([table], path, SegmentIdentity(ORG, "golden", "metrics", hour, name))
-        self.index.rows.append(_segment(name, key, hour, written))
 
 
 def gauge_table(series: Sequence[tuple[Labels, np.ndarray, np.ndarray]]) -> pa.Table:

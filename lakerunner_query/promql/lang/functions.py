@@ -54,6 +54,14 @@ class ResetHints(IntEnum):
     """Stored hints stay, whatever is called below."""
 
 
+RESET_CONTEXT_MS = 300_000
+"""Time before a histogram in which the one is looked for that it may continue.
+
+The same time for every evaluation, and before the samples that it reads: a query that is cut says what one
+that is not cut says. Prometheus looks as far as it happens to have read.
+"""
+
+
 class QueryTimes(NamedTuple):
     start_ms: int
     end_ms: int

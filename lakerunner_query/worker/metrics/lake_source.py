@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lakerunner_query.promql.context import SourceAnswer
+from lakerunner_query.promql.lang.functions import RESET_CONTEXT_MS
 from lakerunner_query.protocol.answers import Trait
 from lakerunner_query.protocol.units import RollupRef, SegmentRef
 from lakerunner_query.syntax import Matcher, MatchOp
@@ -34,12 +35,9 @@ from lakerunner_query.worker.metrics.classic_series import (
     merge_series,
 )
 from lakerunner_query.worker.metrics.native_histograms import (
-    LOOK_BACK_MS,
-    has_sent_hints,
-    histograms_at,
-    histograms_together,
+    read_histograms,
+    sent_hints,
     stored_samples,
-    with_reset_hints,
 )
 from lakerunner_query.worker.metrics.rollups import NumberedSamples, RollupSource, may_derive
 from lakerunner_query.worker.metrics.row_groups import FLOAT, SUMMARIES, UNREADABLE, FileLayout, RowGroup
@@ -57,7 +55,7 @@ from lakerunner_query.worker.metrics.selections import CachedSelection, Selectio
 from lakerunner_query.worker.metrics.series_table import SeriesNumbers, SeriesTable
 from lakerunner_query.worker.metrics.shards import Shard
 from lakerunner_query.worker.shared.segment_file import SegmentFile
-from resources.arrays import Int64s
+from resources.arrays import Flags, Int64s
 from resources.lake.columns import CHQ_HIST_COUNT, CHQ_HIST_COUNT_FLOAT, CHQ_HIST_SCHEMA
 from resources.lake.series import NAME_LABEL
 
@@ -231,24 +229,24 @@ class LakeSource:
         if rows.kind is None and not rows.groups:  # floats only, as nearly always
             return assemble(rows, labels, None, starts=self._starts), Trait.NOTHING
         keep, natives = stored_samples(rows, exact=_names_exactly(matchers))
-        traits = _traits(rows, is_native=natives is not None)
-        has_hints = Trait.HINTED | Trait.NATIVE in traits
-        if has_hints:
-            earlier = from_ms - LOOK_BACK_MS  # only where hints were sent: it reads everything twice
+        sent = np.zeros(0, np.bool_) if natives is None else sent_hints(rows, natives)
+        traits = _traits(sent)
+        if sent.any():  # it reads everything twice
+            earlier = from_ms - RESET_CONTEXT_MS
             tables = self._tables(matchers, earlier, to_ms)
             rows, labels, _ = self._rows(tables, matchers, "", earlier, to_ms, only_derived=False)
             keep, natives = stored_samples(rows, exact=_names_exactly(matchers))
-        together = None if natives is None else histograms_together(rows, natives, with_hints=has_hints)
-        histograms, may_be_stale = together or (None, True)
-        if natives is not None and together is None:
-            histograms = histograms_at(rows, natives)
+            sent = np.zeros(0, np.bool_) if natives is None else sent_hints(rows, natives)
+        histograms, may_be_stale = None, True
+        if natives is not None:
+            histograms, may_be_stale = read_histograms(rows, natives, sent)
         if keep is not None:
             rows = filter_rows(rows, keep)
             histograms = None if histograms is None else histograms[keep]
-        if histograms is not None and has_hints:
-            histograms = with_reset_hints(histograms, rows.offsets) if together is None else histograms
+        if sent.any():
             inside = rows.time_ms > from_ms
-            rows, histograms = filter_rows(rows, inside), histograms[inside]
+            rows = filter_rows(rows, inside)
+            histograms = None if histograms is None else histograms[inside]
         series = assemble(rows, labels, histograms, starts=self._starts)
         return (series if may_be_stale else replace(series, are_real=True)), traits
 
@@ -367,10 +365,11 @@ class LakeSource:
         return cut_to_range(part, times, from_ms, to_ms)
 
 
-def _traits(rows: MergedRows, *, is_native: bool) -> Trait:
-    if has_sent_hints(rows):
-        return Trait.HINTED | (Trait.NATIVE if is_native else Trait.NOTHING)
-    return Trait.UNHINTED | Trait.NATIVE if is_native else Trait.NOTHING
+def _traits(sent: Flags) -> Trait:
+    """Return the traits of histograms, by whether each was sent with a hint."""
+    if not len(sent):
+        return Trait.NOTHING
+    return Trait.NATIVE if sent.all() else Trait.NATIVE | Trait.UNHINTED
 
 
 def _stored_only(matchers: Sequence[Matcher]) -> list[Matcher]:

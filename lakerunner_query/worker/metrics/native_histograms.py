@@ -4,7 +4,8 @@ Nobody stores with a histogram that it continues the one before it; readers deri
 
     10   20   5   7      unknown, no reset, unknown (it fell), no reset
 
-A hint that was sent is kept where it says more: gauges, and resets that the counts do not show.
+A hint that was sent is kept where it says more: gauges, and resets that the counts do not show. Each hint
+follows from its sample, the one before and their times alone, so that it is the same however a query is cut.
 """
 
 from __future__ import annotations
@@ -27,49 +28,63 @@ from lakerunner_query.histogram.batch import (
 from lakerunner_query.histogram.batch_kernels import find_drops
 from lakerunner_query.histogram.growth import detect_reset
 from lakerunner_query.histogram.model import Hint, Histogram
+from lakerunner_query.promql.lang.functions import RESET_CONTEXT_MS
 from lakerunner_query.vectors.vector import Objects
 from lakerunner_query.windows.functions import STALE_BITS
-from lakerunner_query.worker.metrics.row_groups import FLOAT, HINT, HISTOGRAM, RowGroup
+from lakerunner_query.worker.metrics.row_groups import FLOAT, HISTOGRAM, RowGroup
 from lakerunner_query.worker.metrics.row_merge import MergedRows
 from resources.arrays import Flags, Int8s, Int64s
 from resources.lake.columns import CHQ_HIST_SCHEMA
 
-LOOK_BACK_MS = 300_000
-"""Time before a window in which the histogram is found that its first one continues."""
+
+def read_histograms(rows: MergedRows, at: Int64s, sent: Flags) -> tuple[Objects, bool]:
+    """Read the histograms of these rows; return them by row, and whether one may be a stale marker.
+
+    Where hints were sent they are replaced by those derived from neighbours.
+    """
+    together = histograms_together(rows, at, sent)
+    if together is not None:
+        return together
+    found = histograms_at(rows, at)
+    if sent.any():
+        is_sent = np.zeros(len(found), np.bool_)
+        is_sent[at] = sent
+        found = with_reset_hints(found, rows.offsets, rows.time_ms, is_sent)
+    return found, True
 
 
-def with_reset_hints(histograms: Objects, offsets: Int64s) -> Objects:
-    """Set the hint of each histogram from the one before it in its series; None stands for a float."""
+def with_reset_hints(histograms: Objects, offsets: Int64s, times: Int64s, derive: Flags) -> Objects:
+    """Derive hints from the histogram before in the series, if it is near; None stands for a float."""
     found = histograms.copy()
     for begin, end in pairwise(offsets.tolist()):
         run: list[Histogram | None] = histograms[begin:end].tolist()
-        hinted = _hint_whole_series(run)
+        is_near = np.diff(times[begin:end], prepend=times[begin:end][:1]) <= RESET_CONTEXT_MS
+        hinted = _hint_whole_series(run, derive[begin:end], is_near)
         if hinted is not None:
             found[begin:end] = hinted
             continue
         previous: Histogram | None = None
+        seen_at = 0
         for row, histogram in enumerate(run, begin):
             if histogram is None:
                 previous = None
                 continue
-            hint = _hint(histogram, previous)
-            found[row] = histogram.with_hint(hint)
-            previous = None if hint is Hint.GAUGE else histogram
+            if previous is not None and times[row] - seen_at > RESET_CONTEXT_MS:
+                previous = None
+            if derive[row]:
+                found[row] = histogram.with_hint(_hint(histogram, previous))
+            previous, seen_at = None if histogram.hint is Hint.GAUGE else histogram, times[row]
     return found
 
 
-def _hint_whole_series(run: list[Histogram | None]) -> Objects | None:
-    """Set the hints of a series at once; None where floats, gauges or several layouts are in it."""
+def _hint_whole_series(run: list[Histogram | None], derive: Flags, is_near: Flags) -> Objects | None:
+    """Derive the hints of a series at once; None where floats, gauges or several layouts are in it."""
     known = [one for one in run if one is not None and one.hint is not Hint.GAUGE]
     columns = columns_of(known) if known and len(known) == len(run) else None
     if columns is None:
         return None
-    listed = columns.sheet.is_listed
-    continues = ~find_drops(np.ascontiguousarray(columns.sheet.numbers)) & (columns.hints[1:] != Hint.RESET)
-    for at in np.flatnonzero((listed[1:] != listed[:-1]).any(axis=1)).tolist():
-        continues[at] = _hint(known[at + 1], known[at]) is Hint.NO_RESET
-    hints = [Hint.UNKNOWN, *(Hint.NO_RESET if each else Hint.UNKNOWN for each in continues.tolist())]
-    return columns.sheet.histograms(hints)
+    continues = _continues(columns, is_near, np.zeros(1, np.int64))
+    return columns.sheet.histograms(hints_of(np.where(derive, _as_hints(continues), columns.hints)))
 
 
 def _hint(histogram: Histogram, previous: Histogram | None) -> Hint:
@@ -124,8 +139,8 @@ def histograms_at(rows: MergedRows, at: Int64s) -> Objects:
     return histograms
 
 
-def histograms_together(rows: MergedRows, at: Int64s, *, with_hints: bool) -> tuple[Objects, bool] | None:
-    """Read rows that all are histograms at once, with derived hints if wanted.
+def histograms_together(rows: MergedRows, at: Int64s, sent: Flags) -> tuple[Objects, bool] | None:
+    """Read rows that all are histograms at once; derive the hints of those that were sent with one.
 
     Return them, and whether a stale marker is among them; None where layouts differ or there are gauges.
     """
@@ -133,10 +148,12 @@ def histograms_together(rows: MergedRows, at: Int64s, *, with_hints: bool) -> tu
     if columns is None:
         return None
     sheet, hints = columns.sheet, columns.hints
-    if with_hints:
+    if sent.any():
         if (hints == Hint.GAUGE).any():
             return None
-        hints = _hints(columns, rows.offsets)
+        is_near = np.diff(rows.time_ms, prepend=rows.time_ms[:1]) <= RESET_CONTEXT_MS
+        begins = rows.offsets[:-1][np.diff(rows.offsets) > 0]
+        hints = np.where(sent, _as_hints(_continues(columns, is_near, begins)), hints)
     sums = np.ascontiguousarray(sheet.numbers[:, SUM])
     return sheet.histograms(hints_of(hints)), bool((sums.view(np.int64) == STALE_BITS).any())
 
@@ -156,17 +173,21 @@ def _columns(rows: MergedRows, at: Int64s) -> Columns | None:
     return None if sheet is None else Columns(sheet, hints)
 
 
-def _hints(columns: Columns, offsets: Int64s) -> Int8s:
-    """Tell of each histogram whether it continues the one before it in its series."""
+def _continues(columns: Columns, is_near: Flags, begins: Int64s) -> Flags:
+    """Flag histograms that continue the one before them in their series; these rows begin series."""
     sheet, hints = columns.sheet, columns.hints
-    continues = np.zeros(len(hints), np.bool_)
-    continues[1:] = ~find_drops(np.ascontiguousarray(sheet.numbers)) & (hints[1:] != Hint.RESET)
+    found = np.zeros(len(hints), np.bool_)
+    found[1:] = ~find_drops(np.ascontiguousarray(sheet.numbers)) & (hints[1:] != Hint.RESET)
     changes = np.flatnonzero((sheet.is_listed[1:] != sheet.is_listed[:-1]).any(axis=1)) + 1
-    begins = offsets[:-1][np.diff(offsets) > 0]
     for row in np.setdiff1d(changes, begins).tolist():
         now, before = sheet.histogram(row, Hint(hints[row])), sheet.histogram(row - 1, Hint.UNKNOWN)
-        continues[row] = _hint(now, before) is Hint.NO_RESET
-    continues[begins] = False
+        found[row] = _hint(now, before) is Hint.NO_RESET
+    found &= is_near
+    found[begins] = False
+    return found
+
+
+def _as_hints(continues: Flags) -> Int8s:
     return np.where(continues, np.int8(Hint.NO_RESET), np.int8(Hint.UNKNOWN))
 
 
@@ -181,8 +202,12 @@ def _by_group(rows: MergedRows, at: Int64s) -> Iterator[tuple[Int64s, RowGroup, 
             yield at[inside], group, places[inside] - begin
 
 
-def has_sent_hints(rows: MergedRows) -> bool:
-    return any(group.others is not None and HINT in group.others.column_names for _, group in rows.groups)
+def sent_hints(rows: MergedRows, at: Int64s) -> Flags:
+    """Flag histograms whose sender said something of resets, if only that it does not know."""
+    found = np.zeros(len(at), np.bool_)
+    for here, group, places in _by_group(rows, at):
+        found[np.searchsorted(at, here)] = group.sends_hints(places)
+    return found
 
 
 def _have_schema(others: pa.Table, places: Int64s) -> Flags:

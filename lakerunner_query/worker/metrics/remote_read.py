@@ -66,7 +66,9 @@ class SampleReader:
             )
             series = source.select(selector.matchers, selector.from_ms, selector.to_ms)
             if series.histograms is not None and Trait.UNHINTED in source.traits:
-                series = replace(series, histograms=with_reset_hints(series.histograms, series.offsets))
+                every = np.ones(len(series.time_ms), np.bool_)
+                hinted = with_reset_hints(series.histograms, series.offsets, series.time_ms, every)
+                series = replace(series, histograms=hinted)
             report = reader.report()
             samples = len(series.time_ms)
             if unit.form == "newest":

@@ -112,6 +112,14 @@ class RowGroup:
         sheet = sheet_of_struct(histograms_of_samples(self.others, pa.array(rows)))
         return None if sheet is None else (sheet, self._sent_hints(rows))
 
+    def sends_hints(self, rows: Int64s) -> Flags:
+        """Flag rows with a hint about resets, if only that there is none."""
+        if self.others is None or HINT not in self.others.column_names:
+            return np.zeros(len(rows), np.bool_)
+        is_sent = self.others.column(HINT).combine_chunks().is_valid()
+        found: Flags = is_sent.to_numpy(zero_copy_only=False)[rows]
+        return found
+
     def _sent_hints(self, rows: Int64s) -> Int8s:
         if self.others is None or HINT not in self.others.column_names:
             return np.full(len(rows), Hint.UNKNOWN, np.int8)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakerunner_query.coordinator.locate import samples_query
 from lakerunner_query.coordinator.merge import SampleMerge, SampleResult
 from lakerunner_query.errors import EvaluationError
 from lakerunner_query.plan import slices
@@ -97,6 +98,9 @@ def test_missing_segments_and_notes_of_all_slices_are_told() -> None:
         ("m @ 60", {"m": (60_000 - 300_000, 60_000)}),
         ("max_over_time(n[2h:1h])", {"n": (-2 * HOUR - HOUR - 300_000, 3 * HOUR)}),
         ("m / rate(m[1h])", {"m": (-HOUR, 3 * HOUR)}),
+        ("m smoothed", {"m": (-300_000, 3 * HOUR + 300_000)}),
+        ("rate(m[1h] smoothed)", {"m": (-HOUR - 300_000, 3 * HOUR + 300_000)}),
+        ("rate(m[1h] anchored)", {"m": (-HOUR - 300_000, 3 * HOUR)}),
         ("a or b", {"a": (-300_000, 3 * HOUR), "b": (-300_000, 3 * HOUR)}),
         ("vector(1)", {}),
     ],
@@ -105,6 +109,27 @@ def test_what_is_read_covers_every_window(text: str, expected: dict[str, tuple[i
     expr = bind(parse(text), 0, 3 * HOUR, HOUR)
     found = reads(expr, Steps(0, HOUR, 4), 300_000, 60_000)
     assert {read.matchers[0].value: (read.from_ms, read.to_ms) for read in found} == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "before_ms"),
+    [
+        ("sum(m)", 0),
+        ("histogram_count(m)", 300_000),
+        ("histogram_sum(sum(rate(m[1h])))", 300_000),
+        ("histogram_count(m) + m", 300_000),
+        ("histogram_quantile(0.5, m)", 0),
+        ("max_over_time(histogram_avg(m)[1h:1m])", 0),
+    ],
+)
+def test_histograms_before_are_looked_up_where_resets_between_two_are_detected(
+    text: str, before_ms: int
+) -> None:
+    expr = bind(parse(text), 0, 3 * HOUR, HOUR)
+    (found,) = reads(expr, Steps(0, HOUR, 4), 300_000, 60_000)
+    asked = samples_query("o", found)
+    assert found.before_ms == before_ms
+    assert asked.start_ns == (found.from_ms - before_ms) * 1_000_000 + 1
 
 
 def test_info_series_are_read_too() -> None:

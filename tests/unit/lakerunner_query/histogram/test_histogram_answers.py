@@ -97,7 +97,9 @@ def rounded_product(index: int, schema: int) -> float:
 def test_every_bound_is_the_one_of_prometheus_to_the_last_digit(schema: int) -> None:
     width = 2.0**schema
     near = range(-600, 600)
-    edges = (int(power * width) + part for power in (-1080, -1074, -1022, 1023, 1024) for part in range(-9, 9))
+    edges = (
+        int(power * width) + part for power in (-1080, -1074, -1022, 1023, 1024) for part in range(-9, 9)
+    )
     wide = range(int(-1080 * width), int(1030 * width) + 1, max(1, int(7 * width) + 1))
     index = np.array(sorted({*near, *edges, *wide}), np.int64)
     expected = [rounded_product(each, schema) for each in index.tolist()]

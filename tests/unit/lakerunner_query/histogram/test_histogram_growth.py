@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,7 +81,8 @@ def test_custom_resets() -> None:
 
 def test_hints_found_while_reading() -> None:
     low, high = exponential([(1, 0)], 0), exponential([(1, 0), (1, 0)], 0)
-    found = find_hints([low, high, None, low, low.with_hint(Hint.GAUGE), high])
+    samples = [low, high, None, low, low.with_hint(Hint.GAUGE), high]
+    found = find_hints(samples, np.arange(6), 2)
     assert [one and one.hint for one in found] == [
         Hint.UNKNOWN, Hint.NO_RESET, None, Hint.RESET, Hint.GAUGE, Hint.NO_RESET,
     ]  # fmt: skip

@@ -145,7 +145,7 @@ def test_stored_histograms_of_one_layout_share_a_sheet() -> None:
 @given(sheets(FINITE), st.permutations([Hint.UNKNOWN, Hint.UNKNOWN, Hint.NO_RESET, Hint.RESET]))
 def test_unknown_hints_are_found_for_a_whole_series(sheet: Sheet, hints: list[Hint]) -> None:
     rows = sheet.histograms((hints * FEW)[: len(sheet.numbers)]).tolist()
-    found = find_hints(rows)
+    found = find_hints(rows, np.arange(len(rows)), 1)
     assert found[0] is rows[0]
     for before, one, told in zip(rows, rows[1:], found[1:], strict=False):
         expected = Hint.RESET if detect_reset(one, before) else Hint.NO_RESET

@@ -14,7 +14,7 @@ from lakerunner_query.histogram.arithmetic import equal
 from lakerunner_query.histogram.growth import detect_reset
 from lakerunner_query.histogram.model import Hint, Histogram, buckets_at
 from lakerunner_query.vectors.vector import Series
-from lakerunner_query.worker.metrics import lake_source
+from lakerunner_query.worker.metrics import native_histograms
 from lakerunner_query.worker.metrics.native_histograms import _fell, with_reset_hints
 from tests.golden.lake_source import sample_table
 from tests.golden.memory_source import Sample
@@ -47,7 +47,7 @@ def test_hints_of_a_series() -> None:
     given_ = [one(10), one(20), one(5), one(7), one(8, Hint.RESET), one(9), one(9, Hint.GAUGE), one(9)]
     objects = np.empty(len(given_) + 1, np.object_)
     objects[: len(given_)] = given_
-    found = with_reset_hints(objects, np.array([0, 8, 9]))
+    found = with_reset_hints(objects, np.array([0, 8, 9]), np.arange(9), np.ones(9, np.bool_))
     assert [None if h is None else h.hint.name for h in found] == [
         "UNKNOWN", "NO_RESET", "UNKNOWN", "NO_RESET", "UNKNOWN", "NO_RESET", "GAUGE", "UNKNOWN", None,
     ]  # fmt: skip
@@ -89,7 +89,7 @@ def test_histograms_read_together_are_those_read_one_by_one(
 ) -> None:
     found = select_histograms(tmp_path_factory.mktemp("together"), series, segments)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lake_source, "histograms_together", lambda *_, **__: None)
+        patch.setattr(native_histograms, "histograms_together", lambda *_, **__: None)
         expected = select_histograms(tmp_path_factory.mktemp("single"), series, segments)
     assert found.labels == expected.labels
     assert found.time_ms.tolist() == expected.time_ms.tolist()
